@@ -1,0 +1,66 @@
+//! One start of an engine process, from spawn to exit: the unit of replication.
+
+use super::{Arm, Sample};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Order of execution in the session, from 0.
+    pub position: u32,
+    /// Which block it belongs to, from 0: one launch of each arm, in random order.
+    pub block: u32,
+    pub arm: Arm,
+    /// The machine's fingerprint when the launch began.
+    pub fingerprint: String,
+    pub startup: Startup,
+    pub exit: Exit,
+    /// NVML throttle reasons seen during the launch, or-ed; `None` where there is no NVML.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttle_bits: Option<u32>,
+    /// Log of the engine, relative to the result directory.
+    pub log: String,
+    pub samples: Vec<Sample>,
+}
+
+/// Times of the start, in nanoseconds from the session's start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Startup {
+    pub spawn_ns: u64,
+    /// The port accepted a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port_open_ns: Option<u64>,
+    /// A token was generated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_ns: Option<u64>,
+    /// The engine's own stages, where its metrics name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
+}
+
+/// One stage of the engine's start-up, as the engine reports it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    pub name: String,
+    pub ms: f64,
+}
+
+/// How a launch ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "kebab-case")]
+pub enum Exit {
+    /// Stopped by us after its work.
+    Stopped,
+    /// Never became ready: died or ran out of time before a token was generated.
+    NeverReady { detail: String, log_tail: String },
+    /// Died while it was measured.
+    Crashed { detail: String, log_tail: String },
+    /// Alive, but a request got no answer within its timeout.
+    Hung { detail: String, log_tail: String },
+}
+
+impl Exit {
+    /// Whether the engine did what it was started for.
+    pub fn is_clean(&self) -> bool {
+        matches!(self, Self::Stopped)
+    }
+}

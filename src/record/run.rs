@@ -1,0 +1,144 @@
+//! Everything measured in one session. This is what `run.json` holds.
+//!
+//! The types of this module are the file format `infergate-run/1`: they are frozen by
+//! `tests/data/run-v1.json`, which must keep reading to the same verdict. A change that breaks it needs
+//! a new format number (docs/decisions/0003-run-record-is-its-format.md).
+
+use super::Launch;
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the format.
+pub const RUN_FORMAT: &str = "infergate-run/1";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// [`RUN_FORMAT`].
+    pub format: String,
+    /// Name and version of the program that measured.
+    pub tool: String,
+    /// RFC 3339, UTC.
+    pub created: String,
+    pub profile: String,
+    /// Seed of the arms' order and of all generated prompts.
+    pub seed: u64,
+    pub comparison: Comparison,
+    pub machine: Machine,
+    /// What was measured as each arm; one entry in an A/A run's arms is repeated.
+    pub builds: Vec<Build>,
+    /// Names of the gates that were measured, in plan order.
+    pub gates: Vec<String>,
+    /// Every file that defines the plan, as it was read, so that the record judges alone.
+    pub inputs: Vec<Input>,
+    /// Main's stored sessions that stand for the base arm, in a stored comparison.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stored: Vec<StoredBase>,
+    /// In order of execution.
+    pub launches: Vec<Launch>,
+    pub ending: Ending,
+    /// Seconds spent measuring, builds not counted.
+    pub elapsed_s: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arm {
+    /// Main, or what `--base` named.
+    Base,
+    /// The change.
+    Head,
+}
+
+impl Arm {
+    pub const BOTH: [Self; 2] = [Self::Base, Self::Head];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Head => "head",
+        }
+    }
+}
+
+/// What the head was compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Comparison {
+    /// Base and head launched in turn on this machine.
+    Interleaved,
+    /// The same, but both arms are one build with one set of arguments: an A/A run.
+    SameBuild,
+    /// Head launches against main's stored sessions of this machine.
+    Stored,
+    /// Head alone: a baseline recording.
+    Alone,
+}
+
+/// The machine that a session ran on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// One line that changes whenever results stop being comparable: hardware, driver, kernel.
+    pub fingerprint: String,
+    pub cpu: String,
+    pub cores: u32,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<String>,
+}
+
+/// What one arm ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Build {
+    pub arm: Arm,
+    /// Full commit id; `None` outside a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The working tree had uncommitted changes.
+    pub dirty: bool,
+    /// Hex SHA-256 of the built artifact, where the configuration names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_sha256: Option<String>,
+    /// The command line that starts the engine, port left open as `{port}`.
+    pub command: Vec<String>,
+    /// Seconds that the build took; 0 where an earlier one was reused.
+    pub build_s: f64,
+}
+
+/// A file of the plan, with its path relative to the project's root.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    pub path: String,
+    pub text: String,
+}
+
+/// One launch-level value series of a stored session of main: enough to judge against.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredBase {
+    /// Identity of the stored record.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub created: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    pub fingerprint: String,
+    /// Check id → one value a launch (median, slope and so on), raw scale.
+    pub values: std::collections::BTreeMap<String, Vec<f64>>,
+}
+
+/// Why the session stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "kebab-case")]
+pub enum Ending {
+    /// Every gate had its verdict.
+    Decided,
+    /// The last look was reached.
+    LastLook,
+    /// The profile's time budget was spent.
+    Budget,
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+    /// An engine failed in a way that more launches cannot mend.
+    EngineFailed { detail: String },
+    /// Still being written: the process died before it could say more.
+    Unfinished,
+}

@@ -1,0 +1,174 @@
+//! One request's raw record: stamps, counts, and what came back. Numbers are derived in `metrics/`.
+
+use serde::{Deserialize, Serialize};
+
+/// One request as the client saw it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Which workload of the plan sent it: `gate/workload`, for example `tpot/decode`.
+    pub workload: String,
+    /// Order of sending within this workload and launch, from 0, warm-up included.
+    pub index: u32,
+    pub phase: Phase,
+    /// Identity of a golden or task case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
+    /// Turn of a session, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+    pub streamed: bool,
+    pub stamps: Stamps,
+    pub tokens: TokenCounts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timings: Option<ServerTimings>,
+    /// The generated text, kept where correctness is judged; otherwise only its hash is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Hex SHA-256 of the generated text (empty text included).
+    pub text_sha256: String,
+    /// Per-token log-probabilities, where they were asked for. For an echoed (teacher-forced) request
+    /// they cover the prompt; the first prompt token has no `logprob`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<TokenLogprob>,
+    /// Why this sample must not enter any metric; `None` for a sound one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<Void>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    Warmup,
+    Measured,
+}
+
+/// Moments of one request, in nanoseconds from the session's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamps {
+    /// When the arrival process wanted to send; equals `send_ns` in a closed loop.
+    pub intended_ns: u64,
+    /// Connection asked for and established, where this request opened one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_ns: Option<(u64, u64)>,
+    /// First byte of the request handed to the kernel.
+    pub send_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers_ns: Option<u64>,
+    /// First byte of the body, whatever it holds (a role-only event, a comment).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_ns: Option<u64>,
+    /// Arrival of the last byte of each event that carries output, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events_ns: Vec<u64>,
+    /// How many of those shared a read with a later event, so that only an upper bound is known.
+    #[serde(default)]
+    pub ambiguous_events: u32,
+    /// `[DONE]`, or the end of the body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_ns: Option<u64>,
+    /// Whether arrival times are the kernel's receive stamps (true) or were taken after the read.
+    #[serde(default)]
+    pub kernel_stamps: bool,
+}
+
+/// Token counts by every source that gave one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCounts {
+    /// Output tokens that the request demanded (forced length), if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<u32>,
+    /// `usage.prompt_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<u32>,
+    /// `usage.prompt_tokens_details.cached_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<u32>,
+    /// `usage.completion_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion: Option<u32>,
+    /// Events that carried output.
+    pub events: u32,
+    /// Tokens by `logprobs` entries, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_logprobs: Option<u32>,
+    /// Cumulative usage at the first output event, where the server streams usage with each event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_first_event: Option<u32>,
+}
+
+/// The server's own account of a request, in the form of llama.cpp's server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerTimings {
+    /// Prompt tokens computed (cached ones are not among them).
+    pub prompt_n: u32,
+    pub prompt_ms: f64,
+    pub predicted_n: u32,
+    /// From the first generated token to the last.
+    pub predicted_ms: f64,
+}
+
+/// One token's log-probability under the engine, natural logarithm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenLogprob {
+    pub token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logprob: Option<f64>,
+    /// The most likely tokens at this place, best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub top: Vec<(String, f64)>,
+}
+
+/// A named reason that a sample is no measurement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Void {
+    pub rule: VoidRule,
+    pub detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VoidRule {
+    /// The server answered with a status other than 200, or with an error object in the stream.
+    Status,
+    /// The connection failed or ended before the answer did.
+    CutStream,
+    /// Nothing arrived for longer than the workload's timeout.
+    Timeout,
+    /// An answer without a single output token.
+    NoOutput,
+    /// The answer is not what the protocol promises (bad JSON, bad framing).
+    Malformed,
+    /// Counts by usage, events, log-probabilities or the forced length disagree.
+    TokenCounts,
+    /// The forced length was not reached, or the finish reason is not an expected one.
+    FinishReason,
+    /// A phase of negative length, or stamps out of order.
+    NegativePhase,
+}
+
+impl VoidRule {
+    /// Whether the engine is to blame (an engine that fails in one arm alone fails the gate); the
+    /// others say that the measurement cannot be trusted.
+    pub fn blames_engine(self) -> bool {
+        matches!(
+            self,
+            Self::Status | Self::CutStream | Self::Timeout | Self::NoOutput | Self::Malformed
+        )
+    }
+
+    /// The name as it stands in records and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::CutStream => "cut-stream",
+            Self::Timeout => "timeout",
+            Self::NoOutput => "no-output",
+            Self::Malformed => "malformed",
+            Self::TokenCounts => "token-counts",
+            Self::FinishReason => "finish-reason",
+            Self::NegativePhase => "negative-phase",
+        }
+    }
+}

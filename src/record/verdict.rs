@@ -1,0 +1,88 @@
+//! What the judge says: data only, formatted in `report/`.
+
+use super::{Metric, Statistic};
+
+/// A check's, a gate's or a run's verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    Pass,
+    Fail,
+    Inconclusive,
+    /// The measurement, not the engine, is broken.
+    Invalid,
+}
+
+impl Verdict {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Inconclusive => "inconclusive",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// Why, with a stable name and a sentence that holds the numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Kebab-case name of the rule, for machines: `regression`, `not-steady`, `too-few-launches`.
+    pub rule: &'static str,
+    /// One sentence for people.
+    pub text: String,
+}
+
+/// One rule of a gate on one metric, judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckVerdict {
+    /// `gate/check`, for example `tpot/regression`.
+    pub id: String,
+    pub metric: Metric,
+    pub statistic: Statistic,
+    pub verdict: Verdict,
+    pub reason: Reason,
+    /// Base's and head's value in the metric's unit (geometric mean of launch values for a latency).
+    pub base: Option<f64>,
+    pub head: Option<f64>,
+    /// Relative change (0.03 is +3 %) and its repeated confidence interval, for a regression check;
+    /// for an absolute rule `change` is `None` and the interval is of `head`, in the metric's unit.
+    pub change: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+    /// p-value of the decisive test: after Bonferroni over looks, before Holm over checks.
+    pub p_fail: Option<f64>,
+    pub p_pass: Option<f64>,
+    /// Launches of base and head that entered.
+    pub launches: (u32, u32),
+    /// The smallest relative effect that this session could have found at 95 % power.
+    pub smallest_effect: Option<f64>,
+    /// A remark that does not change the verdict: an improvement worth a look, void samples, …
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateVerdict {
+    pub gate: String,
+    pub title: String,
+    pub verdict: Verdict,
+    pub checks: Vec<CheckVerdict>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunVerdict {
+    pub verdict: Verdict,
+    /// One sentence: what decided the run.
+    pub summary: String,
+    pub gates: Vec<GateVerdict>,
+    /// Blocks looked at, and whether more would be asked for.
+    pub blocks: u32,
+    pub decision: Decision,
+}
+
+/// What the sequential procedure wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Every check has its verdict, or nothing more can be had.
+    Stop,
+    /// Launch until this many sound blocks are there, then look again.
+    ContinueTo { blocks: u32 },
+}
