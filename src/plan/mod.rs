@@ -1,8 +1,31 @@
-//! `gates/*.toml` → [`Plan`]: raw serde types with spans, validated types, diagnostics with carets.
+//! `gates/*.toml` → [`Plan`]: values with their places, validated types, diagnostics with carets.
+//!
+//! A plan is read from a directory, or again from the files that a record kept, by the same code, so that
+//! a verdict can be recomputed from the record alone.
+//!
+//! Refuses to know: how a number is measured or judged, and the command line.
 
+mod data;
+mod diagnostic;
+mod gate;
 mod model;
+mod project;
+mod quantity;
+mod read;
+mod section;
 
+pub use diagnostic::Diagnostic;
 pub use model::{
-    BaselineConfig, Build, Check, Design, Engine, Gate, GoldenCase, GoldenToken, Goldens, Plan,
-    Rule, Session, Steady, TaskCase, Tasks, Workload, WorkloadKind,
+    BaselineConfig, Build, Check, Design, Engine, Gate, GoldenCase, GoldenToken, Goldens, Plan, Rule,
+    Session, Steady, TaskCase, Tasks, Workload, WorkloadKind,
 };
+pub use read::{PlanError, Selection, find_root, from_directory, from_inputs};
+
+/// Lower-case hex.
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}

@@ -1,0 +1,98 @@
+//! Data files of correctness gates: goldens made by a reference implementation, and task cases.
+
+use super::model::{GoldenCase, GoldenToken, TaskCase};
+use serde::Deserialize;
+
+const GOLDENS_FORMAT: &str = "infergate-goldens/1";
+
+#[derive(Deserialize)]
+struct RawGoldens {
+    format: String,
+    cases: Vec<RawGolden>,
+}
+
+#[derive(Deserialize)]
+struct RawGolden {
+    id: String,
+    prompt_ids: Vec<u32>,
+    #[serde(default)]
+    ignore_eos: bool,
+    tokens: Vec<RawToken>,
+    text: String,
+    finish: String,
+}
+
+#[derive(Deserialize)]
+struct RawToken {
+    id: u32,
+    text: String,
+    logprob: f64,
+    top: Vec<(u32, f64)>,
+}
+
+/// Reads `goldens.json`; the error says what is wrong without naming the file.
+pub(super) fn goldens(text: &str) -> Result<Vec<GoldenCase>, String> {
+    let raw: RawGoldens = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    if raw.format != GOLDENS_FORMAT {
+        return Err(format!("its format is `{}`, not `{GOLDENS_FORMAT}`", raw.format));
+    }
+    raw.cases.into_iter().map(golden).collect()
+}
+
+fn golden(raw: RawGolden) -> Result<GoldenCase, String> {
+    if raw.prompt_ids.is_empty() || raw.tokens.is_empty() {
+        return Err(format!("case `{}` has no prompt or no tokens", raw.id));
+    }
+    if raw.tokens.iter().any(|t| t.top.len() < 2) {
+        return Err(format!("case `{}` has a place with fewer than two best tokens", raw.id));
+    }
+    let tokens = raw.tokens.into_iter().map(|token| GoldenToken {
+        id: token.id,
+        text: token.text,
+        logprob: token.logprob,
+        top: token.top,
+    });
+    Ok(GoldenCase {
+        id: raw.id,
+        prompt_ids: raw.prompt_ids,
+        ignore_eos: raw.ignore_eos,
+        tokens: tokens.collect(),
+        text: raw.text,
+        finish: raw.finish,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTask {
+    id: String,
+    task: String,
+    messages: Vec<RawMessage>,
+    expect: String,
+    max_tokens: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMessage {
+    role: String,
+    content: String,
+}
+
+/// Reads `tasks.jsonl`: one case a line.
+pub(super) fn tasks(text: &str) -> Result<Vec<TaskCase>, String> {
+    let lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
+    lines
+        .map(|(i, line)| {
+            let raw: RawTask =
+                serde_json::from_str(line).map_err(|e| format!("line {}: {e}", i + 1))?;
+            Ok(TaskCase {
+                id: raw.id,
+                task: raw.task,
+                messages: raw.messages.into_iter().map(|m| (m.role, m.content)).collect(),
+                expect: raw.expect,
+                max_tokens: raw.max_tokens,
+            })
+        })
+        .collect()
+}

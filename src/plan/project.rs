@@ -1,0 +1,191 @@
+//! `gates/gate.toml`: the engine under test, profiles, error budgets and the baseline store.
+
+use super::diagnostic::{Diagnostic, suggestion};
+use super::model::{BaselineConfig, Build, Design, Engine};
+use super::quantity::Dimension;
+use super::section::{Field, Section, Source};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `gate.toml` says, for one profile.
+pub(super) struct Project {
+    pub(super) engine: Engine,
+    pub(super) design: Design,
+    pub(super) baseline: BaselineConfig,
+}
+
+pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnostic> {
+    let table = source.parse()?;
+    // Nothing in this file but the profiles themselves differs by profile.
+    let root = Section::root(source, &table, "");
+    let engine = read_engine(root.required("engine")?.section()?)?;
+    let design = read_design(&root, profile)?;
+    let baseline = read_baseline(&root)?;
+    root.finish()?;
+    Ok(Project {
+        engine,
+        design,
+        baseline,
+    })
+}
+
+fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
+    let build = engine
+        .optional("build")
+        .map(|field| read_build(field.section()?))
+        .transpose()?;
+    let serve_field = engine.required("serve")?;
+    let serve = serve_field.texts()?;
+    check_command(&serve_field, &serve, build.is_some())?;
+    let read = Engine {
+        build,
+        serve,
+        env: read_env(&engine)?,
+        model: engine.required("model")?.text()?.to_owned(),
+        ready_timeout: duration(&engine.required("ready_timeout")?)?,
+        request_timeout: duration(&engine.required("request_timeout")?)?,
+        prompt_ids: engine.optional("prompt_ids").map(|f| read_ids(&f)).transpose()?,
+    };
+    engine.finish()?;
+    Ok(read)
+}
+
+fn check_command(field: &Field<'_, '_>, serve: &[String], built: bool) -> Result<(), Diagnostic> {
+    if serve.is_empty() {
+        return Err(field.wrong("`engine.serve` is empty: it must start the server"));
+    }
+    if !serve.iter().any(|word| word.contains("{port}")) {
+        let mut refusal = field.wrong("`engine.serve` never says `{port}`");
+        refusal.help = Some("the gate picks a free port for each launch: pass `{port}`".into());
+        return Err(refusal);
+    }
+    if !built && serve.iter().any(|word| word.contains("{artifact}")) {
+        return Err(field.wrong("`{artifact}` needs a table `engine.build` that makes one"));
+    }
+    Ok(())
+}
+
+fn read_build(build: Section<'_, '_>) -> Result<Build, Diagnostic> {
+    let field = build.required("command")?;
+    let command = field.texts()?;
+    if command.is_empty() {
+        return Err(field.wrong("`engine.build.command` is empty"));
+    }
+    let artifact_field = build.required("artifact")?;
+    let artifact = PathBuf::from(artifact_field.text()?);
+    if artifact.is_absolute() {
+        return Err(artifact_field.wrong("`engine.build.artifact` must be relative to the tree"));
+    }
+    let read = Build {
+        command,
+        env: read_env(&build)?,
+        artifact,
+        timeout: duration(&build.required("timeout")?)?,
+    };
+    build.finish()?;
+    Ok(read)
+}
+
+fn read_env(section: &Section<'_, '_>) -> Result<Vec<(String, String)>, Diagnostic> {
+    let Some(field) = section.optional("env") else {
+        return Ok(Vec::new());
+    };
+    field
+        .section()?
+        .entries()
+        .into_iter()
+        .map(|(key, value)| Ok((key.to_owned(), value.text()?.to_owned())))
+        .collect()
+}
+
+fn read_ids(field: &Field<'_, '_>) -> Result<(u32, u32), Diagnostic> {
+    let section = field.section()?;
+    let from = section.required("from")?.count(0..u32::MAX)?;
+    let to = section.required("to")?.count(0..u32::MAX)?;
+    section.finish()?;
+    if to <= from + 1 {
+        return Err(field.wrong("`prompt_ids` must hold at least two token ids"));
+    }
+    Ok((from, to))
+}
+
+fn read_design(root: &Section<'_, '_>, profile: &str) -> Result<Design, Diagnostic> {
+    let errors = root.required("errors")?.section()?;
+    let alpha = share(&errors.required("false_alarm")?)?;
+    let beta = share(&errors.required("false_pass")?)?;
+    errors.finish()?;
+    let profiles_field = root.required("profile")?;
+    let profiles = profiles_field.section()?.entries();
+    let mut chosen = None;
+    for (name, field) in &profiles {
+        // Each profile is checked, also those that this run does not use.
+        let (looks, budget) = read_profile(field)?;
+        if *name == profile {
+            chosen = Some((looks, budget));
+        }
+    }
+    let Some((looks, budget)) = chosen else {
+        let mut refusal = profiles_field.wrong(format!("there is no profile `{profile}`"));
+        refusal.help = Some(suggestion(profile, profiles.iter().map(|(name, _)| *name)));
+        return Err(refusal);
+    };
+    Ok(Design {
+        profile: profile.to_owned(),
+        looks,
+        alpha,
+        beta,
+        budget,
+    })
+}
+
+fn read_profile(field: &Field<'_, '_>) -> Result<(Vec<u32>, Duration), Diagnostic> {
+    let section = field.section()?;
+    let looks_field = section.required("looks")?;
+    let looks = looks_field
+        .list()?
+        .iter()
+        .map(|look| look.count(4..1001))
+        .collect::<Result<Vec<_>, _>>()?;
+    if looks.is_empty() || !looks.is_sorted_by(|a, b| a < b) {
+        return Err(looks_field.wrong("`looks` must be rising numbers of blocks, such as [4, 6, 8]"));
+    }
+    let budget = duration(&section.required("budget")?)?;
+    section.finish()?;
+    Ok((looks, budget))
+}
+
+fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
+    const DAY_MS: f64 = 86_400e3;
+    let section = root.required("baseline")?.section()?;
+    let directory = PathBuf::from(section.required("directory")?.text()?);
+    let age_field = section.required("max_age")?;
+    let days = age_field.quantity(Dimension::Time)? / DAY_MS;
+    section.finish()?;
+    if !(1.0..=3650.0).contains(&days) {
+        return Err(age_field.wrong("`baseline.max_age` must lie between 1 and 3650 days"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
+    let max_age_days = days as u32;
+    Ok(BaselineConfig {
+        directory,
+        max_age_days,
+    })
+}
+
+fn duration(field: &Field<'_, '_>) -> Result<Duration, Diagnostic> {
+    let ms = field.quantity(Dimension::Time)?;
+    if ms <= 0.0 {
+        return Err(field.wrong(format!("`{}` must be longer than nothing", field.name)));
+    }
+    Ok(Duration::from_secs_f64(ms / 1e3))
+}
+
+/// A probability strictly between 0 and 50 %.
+fn share(field: &Field<'_, '_>) -> Result<f64, Diagnostic> {
+    let value = field.quantity(Dimension::Fraction)?;
+    if value > 0.0 && value < 0.5 {
+        Ok(value)
+    } else {
+        Err(field.wrong(format!("`{}` must lie between 0 % and 50 %", field.name)))
+    }
+}

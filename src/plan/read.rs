@@ -1,0 +1,193 @@
+//! From files to a [`Plan`]: which files there are, where they come from, and every refusal at once.
+
+use super::diagnostic::{Diagnostic, suggestion};
+use super::model::Plan;
+use super::section::Source;
+use super::{gate, project};
+use crate::record::Input;
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const PROJECT_FILE: &str = "gates/gate.toml";
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("no gates/gate.toml in {} or above it", .0.display())]
+    NoProject(PathBuf),
+    #[error("cannot read {path}")]
+    Unreadable { path: String, source: io::Error },
+    #[error("{}", render(.0, false))]
+    Refused(Vec<Diagnostic>),
+    #[error("there is no gate `{name}`; {hint}")]
+    UnknownGate { name: String, hint: String },
+}
+
+impl PlanError {
+    /// The message with carets, in colour if `styled`.
+    pub fn render(&self, styled: bool) -> String {
+        match self {
+            Self::Refused(diagnostics) => render(diagnostics, styled),
+            other => other.to_string(),
+        }
+    }
+}
+
+fn render(diagnostics: &[Diagnostic], styled: bool) -> String {
+    let mut out = String::new();
+    for diagnostic in diagnostics {
+        let _ = writeln!(out, "{}", diagnostic.render(styled));
+    }
+    out.trim_end().to_owned()
+}
+
+/// Where the plan's files come from: a directory, or an earlier record.
+pub(super) trait Files {
+    /// Text of a file, by path relative to the project's root.
+    fn read(&mut self, path: &str) -> io::Result<String>;
+}
+
+/// Reads from disk and keeps what it read, for the record.
+struct Disk<'a> {
+    root: &'a Path,
+    read: Vec<Input>,
+}
+
+impl Files for Disk<'_> {
+    fn read(&mut self, path: &str) -> io::Result<String> {
+        if let Some(known) = self.read.iter().find(|input| input.path == path) {
+            return Ok(known.text.clone());
+        }
+        let text = fs::read_to_string(self.root.join(path))?;
+        self.read.push(Input {
+            path: path.to_owned(),
+            text: text.clone(),
+        });
+        Ok(text)
+    }
+}
+
+impl Files for &[Input] {
+    fn read(&mut self, path: &str) -> io::Result<String> {
+        let known = self.iter().find(|input| input.path == path);
+        known
+            .map(|input| input.text.clone())
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the record does not hold it"))
+    }
+}
+
+/// What to plan for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    pub profile: String,
+    /// Names of gates; empty: all.
+    pub gates: Vec<String>,
+}
+
+/// The nearest directory at or above `start` that holds `gates/gate.toml`.
+pub fn find_root(start: &Path) -> Result<PathBuf, PlanError> {
+    start
+        .ancestors()
+        .find(|dir| dir.join(PROJECT_FILE).is_file())
+        .map(Path::to_path_buf)
+        .ok_or_else(|| PlanError::NoProject(start.to_path_buf()))
+}
+
+/// Reads the plan from `gates/` under `root`, and the files that define it.
+pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<Input>), PlanError> {
+    let names = gate_names(root)?;
+    let mut disk = Disk {
+        root,
+        read: Vec::new(),
+    };
+    let plan = assemble(&mut disk, &names, selection)?;
+    Ok((plan, disk.read))
+}
+
+/// Reads the same plan again from what a record kept.
+pub fn from_inputs(inputs: &[Input], selection: &Selection) -> Result<Plan, PlanError> {
+    let names: Vec<String> = inputs.iter().filter_map(|i| gate_name(&i.path)).collect();
+    assemble(&mut { inputs }, &names, selection)
+}
+
+/// `tpot` for `gates/tpot.toml`; `None` for other files.
+fn gate_name(path: &str) -> Option<String> {
+    let name = path.strip_prefix("gates/")?.strip_suffix(".toml")?;
+    (!name.contains('/') && path != PROJECT_FILE).then(|| name.to_owned())
+}
+
+fn gate_names(root: &Path) -> Result<Vec<String>, PlanError> {
+    let unreadable = |source| PlanError::Unreadable {
+        path: "gates/".into(),
+        source,
+    };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root.join("gates")).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        if let Some(file) = entry.file_name().to_str() {
+            names.extend(gate_name(&format!("gates/{file}")));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn assemble(
+    files: &mut dyn Files,
+    names: &[String],
+    selection: &Selection,
+) -> Result<Plan, PlanError> {
+    let chosen = choose(names, &selection.gates)?;
+    let text = read(files, PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let project = project::read(source, &selection.profile)
+        .map_err(|refusal| PlanError::Refused(vec![refusal]))?;
+    let mut gates = Vec::new();
+    let mut refusals = Vec::new();
+    for name in chosen {
+        let path = format!("gates/{name}.toml");
+        let text = read(files, &path)?;
+        let source = Source {
+            file: &path,
+            text: &text,
+        };
+        match gate::read(&name, source, &selection.profile, files) {
+            Ok(gate) => gates.push(gate),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(PlanError::Refused(refusals));
+    }
+    Ok(Plan {
+        engine: project.engine,
+        design: project.design,
+        baseline: project.baseline,
+        gates,
+    })
+}
+
+fn read(files: &mut dyn Files, path: &str) -> Result<String, PlanError> {
+    files.read(path).map_err(|source| PlanError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn choose(names: &[String], wanted: &[String]) -> Result<Vec<String>, PlanError> {
+    for name in wanted {
+        if !names.contains(name) {
+            return Err(PlanError::UnknownGate {
+                name: name.clone(),
+                hint: suggestion(name, names.iter().map(String::as_str)),
+            });
+        }
+    }
+    let is_chosen = |name: &&String| wanted.is_empty() || wanted.contains(name);
+    Ok(names.iter().filter(is_chosen).cloned().collect())
+}

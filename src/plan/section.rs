@@ -1,0 +1,287 @@
+//! A TOML table that is read key by key and refuses what nobody asked for.
+//!
+//! Every value keeps its place, so that each refusal points at it. The reader knows no gate and no unit:
+//! those are in `project.rs`, `gate.rs` and `quantity.rs`.
+
+use super::diagnostic::{Diagnostic, line_of, suggestion};
+use super::quantity::{self, Dimension};
+use std::cell::RefCell;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A file of the plan, for diagnostics.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// Parses the text as TOML.
+    pub(super) fn parse(self) -> Result<Spanned<DeTable<'a>>, Diagnostic> {
+        DeTable::parse(self.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            self.wrong(span, format!("this is not TOML: {}", error.message()))
+        })
+    }
+
+    pub(super) fn wrong(self, span: Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            file: self.file.to_owned(),
+            source: self.text.to_owned(),
+            span,
+            message: message.into(),
+            label: String::new(),
+            help: None,
+        }
+    }
+
+    pub(super) fn line(self, span: &Range<usize>) -> u32 {
+        line_of(self.text, span.start)
+    }
+}
+
+/// One value with its place.
+#[derive(Clone)]
+pub(super) struct Field<'a, 'd> {
+    pub(super) source: Source<'a>,
+    /// Full name, for messages: `workload.decode.requests`.
+    pub(super) name: String,
+    value: &'d Spanned<DeValue<'a>>,
+    /// The profile that picks from `{ quick = …, full = … }`.
+    profile: &'a str,
+}
+
+impl<'a, 'd> Field<'a, 'd> {
+    pub(super) fn span(&self) -> Range<usize> {
+        self.value.span()
+    }
+
+    pub(super) fn wrong(&self, message: impl Into<String>) -> Diagnostic {
+        self.source.wrong(self.span(), message)
+    }
+
+    fn expected(&self, what: &str) -> Diagnostic {
+        let mut refusal = self.wrong(format!(
+            "`{}` must be {what}, not {}",
+            self.name,
+            kind_of(self.value.get_ref())
+        ));
+        refusal.label = format!("expected {what}");
+        refusal
+    }
+
+    /// The value for this profile, where it is given as a table by profile.
+    fn for_profile(&self) -> Result<Self, Diagnostic> {
+        let DeValue::Table(table) = self.value.get_ref() else {
+            return Ok(self.clone());
+        };
+        match table.get(self.profile) {
+            Some(value) => Ok(Self {
+                value,
+                ..self.clone()
+            }),
+            None => Err(self.wrong(format!(
+                "`{}` has no value for the profile `{}`",
+                self.name, self.profile
+            ))),
+        }
+    }
+
+    pub(super) fn text(&self) -> Result<&'d str, Diagnostic> {
+        match self.value.get_ref() {
+            DeValue::String(text) => Ok(text.as_ref()),
+            _ => Err(self.expected("a string")),
+        }
+    }
+
+    /// A whole number in `range`; may differ by profile.
+    pub(super) fn count(&self, range: Range<u32>) -> Result<u32, Diagnostic> {
+        let field = self.for_profile()?;
+        let DeValue::Integer(number) = field.value.get_ref() else {
+            return Err(field.expected("a whole number"));
+        };
+        let parsed = i64::from_str_radix(number.as_str(), number.radix());
+        match parsed.ok().and_then(|n| u32::try_from(n).ok()) {
+            Some(n) if range.contains(&n) => Ok(n),
+            _ => Err(field.wrong(format!(
+                "`{}` must lie between {} and {}",
+                field.name,
+                range.start,
+                range.end - 1
+            ))),
+        }
+    }
+
+    /// A number with its unit, such as `"15 ms"` or `"2 %"`; may differ by profile.
+    pub(super) fn quantity(&self, dimension: Dimension) -> Result<f64, Diagnostic> {
+        let field = self.for_profile()?;
+        let DeValue::String(text) = field.value.get_ref() else {
+            let mut refusal = field.expected("a string that holds a number and its unit");
+            refusal.help = Some(format!("write {}", dimension.example()));
+            return Err(refusal);
+        };
+        quantity::parse(text, dimension).map_err(|reason| {
+            let mut refusal = field.wrong(format!("`{}`: {reason}", field.name));
+            refusal.label = format!("expected {}", dimension.name());
+            refusal.help = Some(format!("write {}", dimension.example()));
+            refusal
+        })
+    }
+
+    /// A list; may differ by profile.
+    pub(super) fn list(&self) -> Result<Vec<Self>, Diagnostic> {
+        let field = self.for_profile()?;
+        let DeValue::Array(items) = field.value.get_ref() else {
+            return Err(field.expected("a list"));
+        };
+        Ok(items
+            .iter()
+            .enumerate()
+            .map(|(i, value)| Self {
+                name: format!("{}[{i}]", field.name),
+                value,
+                ..field.clone()
+            })
+            .collect())
+    }
+
+    pub(super) fn texts(&self) -> Result<Vec<String>, Diagnostic> {
+        self.list()?
+            .iter()
+            .map(|item| item.text().map(str::to_owned))
+            .collect()
+    }
+
+    pub(super) fn section(&self) -> Result<Section<'a, 'd>, Diagnostic> {
+        match self.value.get_ref() {
+            DeValue::Table(table) => Ok(Section {
+                source: self.source,
+                name: self.name.clone(),
+                table,
+                span: self.span(),
+                profile: self.profile,
+                asked: RefCell::default(),
+            }),
+            _ => Err(self.expected("a table")),
+        }
+    }
+
+    /// One of a closed set of names.
+    pub(super) fn choice<T: Copy>(&self, all: &[(&str, T)]) -> Result<T, Diagnostic> {
+        let text = self.text()?;
+        match all.iter().find(|(name, _)| *name == text) {
+            Some((_, value)) => Ok(*value),
+            None => {
+                let mut refusal = self.wrong(format!("`{}`: unknown name `{text}`", self.name));
+                refusal.help = Some(suggestion(text, all.iter().map(|(name, _)| *name)));
+                Err(refusal)
+            }
+        }
+    }
+}
+
+/// A table of which each key is asked for by name; [`Section::finish`] refuses the others.
+pub(super) struct Section<'a, 'd> {
+    pub(super) source: Source<'a>,
+    name: String,
+    table: &'d DeTable<'a>,
+    span: Range<usize>,
+    profile: &'a str,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+impl<'a, 'd> Section<'a, 'd> {
+    pub(super) fn root(source: Source<'a>, table: &'d Spanned<DeTable<'a>>, profile: &'a str) -> Self {
+        Self {
+            source,
+            name: String::new(),
+            table: table.get_ref(),
+            span: 0..0,
+            profile,
+            asked: RefCell::default(),
+        }
+    }
+
+    fn full_name(&self, key: &str) -> String {
+        if self.name.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.name)
+        }
+    }
+
+    fn field(&self, key: &str, value: &'d Spanned<DeValue<'a>>) -> Field<'a, 'd> {
+        Field {
+            source: self.source,
+            name: self.full_name(key),
+            value,
+            profile: self.profile,
+        }
+    }
+
+    pub(super) fn optional(&self, key: &'static str) -> Option<Field<'a, 'd>> {
+        self.asked.borrow_mut().push(key);
+        self.table.get(key).map(|value| self.field(key, value))
+    }
+
+    pub(super) fn required(&self, key: &'static str) -> Result<Field<'a, 'd>, Diagnostic> {
+        self.optional(key).ok_or_else(|| {
+            self.source.wrong(
+                self.span.clone(),
+                format!("`{}` is missing", self.full_name(key)),
+            )
+        })
+    }
+
+    pub(super) fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    pub(super) fn wrong(&self, message: impl Into<String>) -> Diagnostic {
+        self.source.wrong(self.span(), message)
+    }
+
+    /// Every key with its value, in the order of the file; for tables whose keys are names of the user's.
+    pub(super) fn entries(&self) -> Vec<(&'d str, Field<'a, 'd>)> {
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries
+            .into_iter()
+            .map(|(key, value)| (key.get_ref().as_ref(), self.field(key.get_ref(), value)))
+            .collect()
+    }
+
+    /// Refuses the first key that was never asked for.
+    pub(super) fn finish(self) -> Result<(), Diagnostic> {
+        let asked = self.asked.borrow();
+        let mut unknown: Vec<_> = self
+            .table
+            .keys()
+            .filter(|key| !asked.contains(&key.get_ref().as_ref()))
+            .collect();
+        unknown.sort_by_key(|key| key.span().start);
+        let Some(key) = unknown.first() else {
+            return Ok(());
+        };
+        let mut refusal = self.source.wrong(
+            key.span(),
+            format!("unknown key `{}`", self.full_name(key.get_ref())),
+        );
+        refusal.help = Some(suggestion(key.get_ref(), asked.iter().copied()));
+        Err(refusal)
+    }
+}
+
+fn kind_of(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a decimal number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
