@@ -6,8 +6,8 @@ use super::model::{Check, Gate, Goldens, Rule, Session, Steady, Tasks, Workload,
 use super::quantity::Dimension;
 use super::read::Files;
 use super::section::{Field, Section, Source};
+use crate::digest;
 use crate::record::{Metric, MetricKind, Statistic};
-use sha2::{Digest, Sha256};
 
 /// Floors of sample counts below which a quantile means nothing (shared reason: docs/metrics.md).
 const MIN_SAMPLES: u32 = 30;
@@ -23,9 +23,7 @@ pub(super) fn read(
 ) -> Result<Gate, Diagnostic> {
     let table = source.parse()?;
     let root = Section::root(source, &table, profile);
-    let mut hash = Sha256::new();
-    hash.update(source.text);
-    hash.update(profile);
+    let mut defined_by = vec![source.text.to_owned(), profile.to_owned()];
     let title = root.required("title")?.text()?.to_owned();
     let engine_args = root
         .optional("engine_args")
@@ -33,7 +31,7 @@ pub(super) fn read(
     let workloads_field = root.required("workload")?;
     let mut workloads = Vec::new();
     for (key, field) in workloads_field.section()?.entries() {
-        workloads.push(read_workload(format!("{name}/{key}"), &field, files, &mut hash)?);
+        workloads.push(read_workload(format!("{name}/{key}"), &field, files, &mut defined_by)?);
     }
     if workloads.is_empty() {
         return Err(workloads_field.wrong("a gate needs a workload"));
@@ -55,7 +53,7 @@ pub(super) fn read(
         name: name.to_owned(),
         title,
         file: source.file.to_owned(),
-        hash: super::hex(&hash.finalize()),
+        hash: digest::of_parts(defined_by.iter().map(String::as_bytes)),
         engine_args,
         workloads,
         checks,
@@ -67,9 +65,9 @@ fn read_workload(
     id: String,
     field: &Field<'_, '_>,
     files: &mut dyn Files,
-    hash: &mut Sha256,
+    defined_by: &mut Vec<String>,
 ) -> Result<Workload, Diagnostic> {
-    type Reader = fn(&Section<'_, '_>, &mut dyn Files, &mut Sha256) -> Result<WorkloadKind, Diagnostic>;
+    type Reader = fn(&Section<'_, '_>, &mut dyn Files, &mut Vec<String>) -> Result<WorkloadKind, Diagnostic>;
     let readers: [(&str, Reader); 4] = [
         ("steady", read_steady),
         ("session", read_session),
@@ -82,7 +80,7 @@ fn read_workload(
         .optional("launches")
         .map(|f| f.count(1..1000))
         .transpose()?;
-    let kind = reader(&section, files, hash)?;
+    let kind = reader(&section, files, defined_by)?;
     section.finish()?;
     Ok(Workload { id, launches, kind })
 }
@@ -90,7 +88,7 @@ fn read_workload(
 fn read_steady(
     section: &Section<'_, '_>,
     _: &mut dyn Files,
-    _: &mut Sha256,
+    _: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
     Ok(WorkloadKind::Steady(Steady {
         requests: section.required("requests")?.count(1..1_000_001)?,
@@ -104,7 +102,7 @@ fn read_steady(
 fn read_session(
     section: &Section<'_, '_>,
     _: &mut dyn Files,
-    _: &mut Sha256,
+    _: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
     let turns_field = section.required("turns")?;
     let session = Session {
@@ -122,9 +120,9 @@ fn read_session(
 fn read_goldens(
     section: &Section<'_, '_>,
     files: &mut dyn Files,
-    hash: &mut Sha256,
+    defined_by: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
-    let cases = read_data(&section.required("file")?, files, hash, data::goldens)?;
+    let cases = read_data(&section.required("file")?, files, defined_by, data::goldens)?;
     Ok(WorkloadKind::Goldens(Goldens {
         cases,
         near_tie_nats: section.required("near_tie")?.quantity(Dimension::Nats)?,
@@ -135,9 +133,9 @@ fn read_goldens(
 fn read_tasks(
     section: &Section<'_, '_>,
     files: &mut dyn Files,
-    hash: &mut Sha256,
+    defined_by: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
-    let cases = read_data(&section.required("file")?, files, hash, data::tasks)?;
+    let cases = read_data(&section.required("file")?, files, defined_by, data::tasks)?;
     Ok(WorkloadKind::Tasks(Tasks { cases }))
 }
 
@@ -145,7 +143,7 @@ fn read_tasks(
 fn read_data<T>(
     field: &Field<'_, '_>,
     files: &mut dyn Files,
-    hash: &mut Sha256,
+    defined_by: &mut Vec<String>,
     parse: fn(&str) -> Result<Vec<T>, String>,
 ) -> Result<Vec<T>, Diagnostic> {
     let name = field.text()?;
@@ -156,11 +154,11 @@ fn read_data<T>(
     let text = files
         .read(&path)
         .map_err(|error| field.wrong(format!("cannot read `{path}`: {error}")))?;
-    hash.update(&text);
     let cases = parse(&text).map_err(|reason| field.wrong(format!("`{path}`: {reason}")))?;
     if cases.is_empty() {
         return Err(field.wrong(format!("`{path}` holds no case")));
     }
+    defined_by.push(text);
     Ok(cases)
 }
 

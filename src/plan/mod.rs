@@ -20,12 +20,3 @@ pub use model::{
     Session, Steady, TaskCase, Tasks, Workload, WorkloadKind,
 };
 pub use read::{PlanError, Selection, find_root, from_directory, from_inputs};
-
-/// Lower-case hex.
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
-}

@@ -1,0 +1,132 @@
+//! The few facts of a repository that a comparison needs, asked of the `git` command.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where main is looked for when nobody names a base, in this order.
+const MAIN_REFS: [&str; 2] = ["origin/main", "main"];
+
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("cannot run git")]
+    Missing(#[source] std::io::Error),
+    #[error("{} is not inside a git repository, so there is no main to compare with", .0.display())]
+    NoRepository(PathBuf),
+    #[error("the repository has no commit yet, so there is no main to compare with")]
+    NoCommit,
+    #[error("neither origin/main nor main exists; name a base with --base REF")]
+    NoMain,
+    #[error("`{0}` names no commit; try `git fetch`, or another --base")]
+    UnknownRef(String),
+    #[error("head and `{0}` have no common commit; a shallow clone needs `git fetch --unshallow`")]
+    Unrelated(String),
+    #[error("git {command} failed: {message}")]
+    Failed { command: String, message: String },
+}
+
+/// A git working tree.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    root: PathBuf,
+}
+
+impl Repository {
+    /// The repository that `path` stands in.
+    pub fn open(path: &Path) -> Result<Self, GitError> {
+        let here = Self {
+            root: path.to_path_buf(),
+        };
+        match here.git(&["rev-parse", "--show-toplevel"]) {
+            Ok(root) => Ok(Self { root: root.into() }),
+            Err(GitError::Failed { .. }) => Err(GitError::NoRepository(path.to_path_buf())),
+            Err(other) => Err(other),
+        }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Full id of the checked-out commit.
+    pub fn head(&self) -> Result<String, GitError> {
+        self.resolve("HEAD")?.ok_or(GitError::NoCommit)
+    }
+
+    /// Whether tracked files differ from the commit, or untracked ones exist that are not ignored.
+    pub fn is_dirty(&self) -> Result<bool, GitError> {
+        Ok(!self.git(&["status", "--porcelain"])?.is_empty())
+    }
+
+    /// The commit that stands for main: the merge-base of head with `base`, or with origin/main or main.
+    pub fn base_commit(&self, base: Option<&str>) -> Result<String, GitError> {
+        let (name, commit) = match base {
+            Some(name) => {
+                let commit = self.resolve(name)?;
+                (name, commit.ok_or_else(|| GitError::UnknownRef(name.to_owned()))?)
+            }
+            None => self.main()?,
+        };
+        let head = self.head()?;
+        self.git(&["merge-base", &head, &commit])
+            .map_err(|_| GitError::Unrelated(name.to_owned()))
+    }
+
+    fn main(&self) -> Result<(&'static str, String), GitError> {
+        for name in MAIN_REFS {
+            if let Some(commit) = self.resolve(name)? {
+                return Ok((name, commit));
+            }
+        }
+        Err(GitError::NoMain)
+    }
+
+    fn resolve(&self, name: &str) -> Result<Option<String>, GitError> {
+        // A name that begins with a dash would be read as an option.
+        if name.starts_with('-') {
+            return Ok(None);
+        }
+        let spec = format!("{name}^{{commit}}");
+        match self.git(&["rev-parse", "--verify", "--quiet", &spec]) {
+            Ok(commit) => Ok(Some(commit)),
+            Err(GitError::Failed { .. }) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// A checkout of `commit` at `path`, made if it is not there.
+    pub(super) fn worktree(&self, path: &Path, commit: &str) -> Result<(), GitError> {
+        if path.join(".git").exists() {
+            let there = Self {
+                root: path.to_path_buf(),
+            };
+            if there.head().is_ok_and(|head| head == commit) && !there.is_dirty().unwrap_or(true) {
+                return Ok(());
+            }
+            self.git(&["worktree", "remove", "--force", &path.to_string_lossy()])?;
+        }
+        // Forgets worktrees whose folder somebody deleted; else their path could not be used again.
+        self.git(&["worktree", "prune"])?;
+        self.git(&["worktree", "add", "--detach", &path.to_string_lossy(), commit])?;
+        Ok(())
+    }
+
+    fn git(&self, args: &[&str]) -> Result<String, GitError> {
+        let output = Command::new("git")
+            .arg("-C")
+            .arg(&self.root)
+            .args(args)
+            // A hook or a caller's GIT_DIR must not redirect us to another repository.
+            .env_remove("GIT_DIR")
+            .env_remove("GIT_WORK_TREE")
+            .env_remove("GIT_INDEX_FILE")
+            .output()
+            .map_err(GitError::Missing)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        }
+        Err(GitError::Failed {
+            command: args.join(" "),
+            message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
+    }
+}

@@ -1,0 +1,20 @@
+//! From a git ref to a running engine and back to nothing: build, start, await ready, stop the whole tree.
+//!
+//! [`Workspace`] knows the project's trees and what was built from them; [`Process`] is one engine from
+//! spawn to exit, whose drop leaves nothing running.
+//!
+//! Refuses to know: what is measured, and HTTP (readiness is asked through a function that it is handed).
+
+mod build;
+mod environment;
+mod git;
+mod log;
+mod process;
+mod tree;
+mod workspace;
+
+pub use build::{Artifact, BuildError};
+pub use git::{GitError, Repository};
+pub use log::tail;
+pub use process::{Process, ProcessError, Ready, StartError, free_port};
+pub use workspace::{Lock, Workspace, WorkspaceError};

@@ -1,0 +1,207 @@
+//! One engine process: spawned in a group of its own, watched until it is ready, stopped with everything
+//! below it on every way out.
+
+use super::{environment, log, tree};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+/// How often a starting engine is asked; short, since it bounds the error of cold-start times.
+const POLL: Duration = Duration::from_millis(5);
+
+/// How long an engine may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    #[error("cannot start `{command}`")]
+    Spawn { command: String, source: io::Error },
+    #[error("cannot write the engine's log {}", path.display())]
+    Log { path: PathBuf, source: io::Error },
+    #[error("no free port on 127.0.0.1")]
+    Port(#[source] io::Error),
+}
+
+/// Why an engine never became ready.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct StartError {
+    pub detail: String,
+    pub log_tail: String,
+}
+
+/// Moments of a start.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    pub spawned: Instant,
+    pub port_open: Instant,
+    /// A token was generated.
+    pub ready: Instant,
+}
+
+/// A running engine. Dropping it kills its whole tree.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    /// Leader of the process group; its number is the group's.
+    pid: i32,
+    log: PathBuf,
+    spawned: Instant,
+    ended: bool,
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> Result<u16, ProcessError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(ProcessError::Port)?;
+    Ok(listener.local_addr().map_err(ProcessError::Port)?.port())
+}
+
+impl Process {
+    /// Starts `command` with its output in the file `log`.
+    pub fn spawn(
+        command: &[String],
+        env: &[(String, String)],
+        folder: &Path,
+        log: &Path,
+    ) -> Result<Self, ProcessError> {
+        let log_error = |source| ProcessError::Log {
+            path: log.to_path_buf(),
+            source,
+        };
+        let output = File::create(log).map_err(log_error)?;
+        let mut starting = Command::new(&command[0]);
+        starting
+            .args(&command[1..])
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(log_error)?)
+            .stderr(output)
+            .process_group(0)
+            .kill_on_drop(true);
+        for name in environment::secret_names() {
+            starting.env_remove(name);
+        }
+        starting.envs(env.iter().map(|(name, value)| (name, value)));
+        let spawned = Instant::now();
+        let spawn_error = |source| ProcessError::Spawn {
+            command: command.join(" "),
+            source,
+        };
+        let child = starting.spawn().map_err(spawn_error)?;
+        let pid = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .ok_or_else(|| spawn_error(io::Error::other("it ended before it could be watched")))?;
+        Ok(Self {
+            child,
+            pid,
+            log: log.to_path_buf(),
+            spawned,
+            ended: false,
+        })
+    }
+
+    /// Waits until `probe` says that a token was generated. The probe's error is shown if time runs out.
+    pub async fn await_ready<F, Fut>(
+        &mut self,
+        address: SocketAddr,
+        within: Duration,
+        probe: F,
+    ) -> Result<Ready, StartError>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<(), String>>,
+    {
+        let mut port_open = None;
+        let mut last_answer = format!("nothing listens on {address}");
+        while self.spawned.elapsed() < within {
+            if let Some(status) = self.exited() {
+                return Err(self.start_error(format!("the engine ended at its start ({status})")));
+            }
+            if port_open.is_none() && TcpStream::connect(address).await.is_ok() {
+                port_open = Some(Instant::now());
+            }
+            if let Some(port_open) = port_open {
+                let left = within.saturating_sub(self.spawned.elapsed());
+                match timeout(left, probe()).await {
+                    Ok(Ok(())) => {
+                        return Ok(Ready {
+                            spawned: self.spawned,
+                            port_open,
+                            ready: Instant::now(),
+                        });
+                    }
+                    Ok(Err(answer)) => last_answer = answer,
+                    Err(_) => last_answer = "the probe got no answer".into(),
+                }
+            }
+            sleep(POLL).await;
+        }
+        Err(self.start_error(format!(
+            "the engine generated no token within {} s (engine.ready_timeout): {last_answer}",
+            within.as_secs_f64()
+        )))
+    }
+
+    fn start_error(&self, detail: String) -> StartError {
+        StartError {
+            detail,
+            log_tail: log::tail(&self.log),
+        }
+    }
+
+    /// How the process ended, if it has.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    pub fn spawned(&self) -> Instant {
+        self.spawned
+    }
+
+    pub fn log_tail(&self) -> String {
+        log::tail(&self.log)
+    }
+
+    /// Asks the engine to end, kills what remains of its tree, and waits until all of it is gone.
+    pub async fn stop(mut self) {
+        let tree = tree::below(self.pid);
+        let _ = killpg(Pid::from_raw(self.pid), Signal::SIGTERM);
+        let _ = timeout(GRACE, self.child.wait()).await;
+        self.kill(&tree);
+        let _ = self.child.wait().await;
+        while tree.iter().any(|id| tree::is_alive(*id)) {
+            sleep(POLL).await;
+        }
+        self.ended = true;
+    }
+
+    /// Kills the group, and by number whoever left it. `before` are those who were below it earlier:
+    /// orphans cannot be found through their parent any more.
+    fn kill(&self, before: &[tree::Id]) {
+        let now = tree::below(self.pid);
+        let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
+        for id in before.iter().chain(&now) {
+            if tree::is_alive(*id) {
+                let _ = kill(Pid::from_raw(id.pid), Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.kill(&[]);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The folder `.gate/` of a project: worktrees and artifacts by commit, the shared build directory, and
+//! the lock that keeps two sessions from measuring at once. It ignores itself for git.
+
+use super::build::{self, Artifact, BuildError, Job};
+use super::git::{GitError, Repository};
+use crate::plan;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    #[error("cannot use the folder {}", path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("another session is measuring here (process {0}): two at once would disturb each other")]
+    Locked(String),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// Held while measuring; released on drop, and by the kernel if we die.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "held for its drop")] File);
+
+/// A project's working tree and its folder `.gate/`.
+#[derive(Debug)]
+pub struct Workspace {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+impl Workspace {
+    /// Opens, and makes where needed, `.gate/` under the project's root.
+    pub fn open(root: &Path) -> Result<Self, WorkspaceError> {
+        let folder = root.join(".gate");
+        let failed = |source| WorkspaceError::Folder {
+            path: folder.clone(),
+            source,
+        };
+        for name in ["worktrees", "artifacts", "logs", "runs"] {
+            fs::create_dir_all(folder.join(name)).map_err(failed)?;
+        }
+        fs::write(folder.join(".gitignore"), "*\n").map_err(failed)?;
+        Ok(Self {
+            root: root.to_path_buf(),
+            folder,
+        })
+    }
+
+    /// Where result directories go by default.
+    pub fn runs(&self) -> PathBuf {
+        self.folder.join("runs")
+    }
+
+    /// Takes the right to measure, or says who has it.
+    pub fn lock(&self) -> Result<Lock, WorkspaceError> {
+        let path = self.folder.join("lock");
+        let failed = |source| WorkspaceError::Folder {
+            path: path.clone(),
+            source,
+        };
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut owner = String::new();
+                file.read_to_string(&mut owner).map_err(failed)?;
+                return Err(WorkspaceError::Locked(owner.trim().to_owned()));
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        file.set_len(0).map_err(failed)?;
+        write!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Lock(file))
+    }
+
+    /// Builds the working tree as it stands.
+    pub async fn build_head(&self, build: &plan::Build) -> Result<Artifact, WorkspaceError> {
+        let job = Job {
+            build,
+            what: "head".into(),
+            tree: &self.root,
+            target: &self.root.join("target"),
+            log: &self.folder.join("logs/build-head.log"),
+            keep: &self.folder.join("artifacts/head").join(file_name(build)),
+        };
+        Ok(job.run().await?)
+    }
+
+    /// Builds `commit` in a worktree of its own, or takes what an earlier run built from it.
+    pub async fn build_commit(
+        &self,
+        repository: &Repository,
+        build: &plan::Build,
+        commit: &str,
+    ) -> Result<Artifact, WorkspaceError> {
+        let keep = self.folder.join("artifacts").join(commit).join(file_name(build));
+        if let Ok(artifact) = build::reuse(&keep, 0.0) {
+            return Ok(artifact);
+        }
+        let worktree = self.folder.join("worktrees").join(commit);
+        repository.worktree(&worktree, commit)?;
+        // The project may be a folder of its repository.
+        let within = self.root.strip_prefix(repository.root()).unwrap_or(Path::new(""));
+        let short = &commit[..commit.len().min(12)];
+        let job = Job {
+            build,
+            what: format!("base {short}"),
+            tree: &worktree.join(within),
+            target: &self.folder.join("target"),
+            log: &self.folder.join(format!("logs/build-{short}.log")),
+            keep: &keep,
+        };
+        Ok(job.run().await?)
+    }
+}
+
+fn file_name(build: &plan::Build) -> PathBuf {
+    build.artifact.file_name().map_or_else(|| "artifact".into(), PathBuf::from)
+}
