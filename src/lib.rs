@@ -1,6 +1,36 @@
 //! infergate: a regression gate for LLM inference engines.
-mod digest;
-pub mod engine;
-pub mod launch;
+//!
+//! Two islands that meet only over HTTP. The gate:
+//!
+//! ```text
+//! gates/*.toml ─ plan ─┐
+//!       git refs ─ launch ─ engine processes
+//!                      │          ▲ HTTP
+//!                      └ measure ─ load ─► RunRecord ─ judge ─► RunVerdict ─ report ─► text
+//! ```
+//!
+//! and the engine: [`engine`] (model, cache, scheduler, backend) behind [`server`] (HTTP), which never
+//! knows that it is being measured. Read [`pipeline`] first: it names every stage in order.
+
+pub mod cli;
+pub mod pipeline;
+
 pub mod plan;
+
+pub mod launch;
+pub mod load;
+pub mod measure;
+
+pub mod baseline;
+pub mod judge;
+pub mod metrics;
+pub mod stats;
+
+pub mod report;
+
 pub mod record;
+
+pub mod engine;
+pub mod server;
+
+mod digest;

@@ -67,7 +67,7 @@ pub struct Finished {
 pub enum FinishReason {
     /// An end-of-sequence token was generated. It is sent as the last token.
     Stop,
-    /// `max_tokens` or the model's context length was reached.
+    /// `max_tokens` was reached.
     Length,
 }
 

@@ -1,28 +1,31 @@
 //! From a tree of sources to an artifact that stays as it is while it is measured.
 
-use super::{environment, log};
+use super::log;
+use super::process::{Process, ProcessError};
 use crate::{digest, plan};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Instant;
-use tokio::process::Command;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("cannot start the build command `{command}`")]
-    Start { command: String, source: io::Error },
+    #[error("cannot start the build")]
+    Start(#[from] ProcessError),
+    #[error("cannot wait for the build")]
+    Wait(#[source] io::Error),
     #[error("the build of {what} failed ({status}); its log ends:\n{log_tail}")]
     Failed {
         what: String,
         status: String,
         log_tail: String,
     },
-    #[error("the build of {what} took longer than {seconds} s (engine.build.timeout); its log ends:\n{log_tail}")]
+    #[error(
+        "the build of {what} took longer than {limit:?} (engine.build.timeout); its log ends:\n{log_tail}"
+    )]
     TimedOut {
         what: String,
-        seconds: u64,
+        limit: Duration,
         log_tail: String,
     },
     #[error("the build succeeded, but {} is not there: check engine.build.artifact", .0.display())]
@@ -82,38 +85,28 @@ impl Job<'_> {
 
     async fn command(&self) -> Result<(), BuildError> {
         let words: Vec<String> = self.build.command.iter().map(|w| self.fill(w)).collect();
-        let start_error = |source| BuildError::Start {
-            command: words.join(" "),
-            source,
-        };
-        let log_file = File::create(self.log).map_err(start_error)?;
-        let mut command = Command::new(&words[0]);
-        command
-            .args(&words[1..])
-            .current_dir(self.tree)
-            .stdin(Stdio::null())
-            .stdout(log_file.try_clone().map_err(start_error)?)
-            .stderr(log_file)
-            .kill_on_drop(true);
-        for name in environment::secret_names() {
-            command.env_remove(name);
-        }
-        for (name, value) in &self.build.env {
-            command.env(name, self.fill(value));
-        }
-        let mut child = command.spawn().map_err(start_error)?;
-        match tokio::time::timeout(self.build.timeout, child.wait()).await {
-            Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(status)) => Err(BuildError::Failed {
+        let env: Vec<(String, String)> = self
+            .build
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), self.fill(value)))
+            .collect();
+        let mut process = Process::spawn(&words, &env, self.tree, self.log)?;
+        let ended = process.wait(self.build.timeout).await;
+        // Whatever the build left behind ends here, also after a success.
+        process.stop().await;
+        let log_tail = || log::tail(self.log);
+        match ended.map_err(BuildError::Wait)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(BuildError::Failed {
                 what: self.what.clone(),
                 status: status.to_string(),
-                log_tail: log::tail(self.log),
+                log_tail: log_tail(),
             }),
-            Ok(Err(source)) => Err(start_error(source)),
-            Err(_) => Err(BuildError::TimedOut {
+            None => Err(BuildError::TimedOut {
                 what: self.what.clone(),
-                seconds: self.build.timeout.as_secs(),
-                log_tail: log::tail(self.log),
+                limit: self.build.timeout,
+                log_tail: log_tail(),
             }),
         }
     }

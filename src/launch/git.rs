@@ -62,7 +62,10 @@ impl Repository {
         let (name, commit) = match base {
             Some(name) => {
                 let commit = self.resolve(name)?;
-                (name, commit.ok_or_else(|| GitError::UnknownRef(name.to_owned()))?)
+                (
+                    name,
+                    commit.ok_or_else(|| GitError::UnknownRef(name.to_owned()))?,
+                )
             }
             None => self.main()?,
         };
@@ -106,12 +109,20 @@ impl Repository {
         }
         // Forgets worktrees whose folder somebody deleted; else their path could not be used again.
         self.git(&["worktree", "prune"])?;
-        self.git(&["worktree", "add", "--detach", &path.to_string_lossy(), commit])?;
+        self.git(&[
+            "worktree",
+            "add",
+            "--detach",
+            &path.to_string_lossy(),
+            commit,
+        ])?;
         Ok(())
     }
 
     fn git(&self, args: &[&str]) -> Result<String, GitError> {
         let output = Command::new("git")
+            // A checkout must not run the repository's hooks: they may be the change's own.
+            .args(["-c", "core.hooksPath=/dev/null"])
             .arg("-C")
             .arg(&self.root)
             .args(args)

@@ -14,9 +14,15 @@ pub fn tail(path: &Path) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(TAIL_LINES);
     let clean = |line: &&str| -> String {
-        line.chars().filter(|c| !c.is_control() || *c == '\t').collect()
+        line.chars()
+            .filter(|c| !c.is_control() || *c == '\t')
+            .collect()
     };
-    lines[from..].iter().map(clean).collect::<Vec<_>>().join("\n")
+    lines[from..]
+        .iter()
+        .map(clean)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn read_end(path: &Path) -> std::io::Result<String> {

@@ -1,8 +1,10 @@
-//! One engine process: spawned in a group of its own, watched until it is ready, stopped with everything
-//! below it on every way out.
+//! One child, an engine or a build: spawned in a group of its own with its output in a log, watched,
+//! and ended with everything below it on every way out.
 
 use super::{environment, log, tree};
+use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::future::Future;
@@ -66,7 +68,8 @@ pub fn free_port() -> Result<u16, ProcessError> {
 }
 
 impl Process {
-    /// Starts `command` with its output in the file `log`.
+    /// Starts `command` with its output in the file `log`. The child sees no secret of our environment,
+    /// neither by inheritance nor by reading ours.
     pub fn spawn(
         command: &[String],
         env: &[(String, String)],
@@ -78,6 +81,7 @@ impl Process {
             source,
         };
         let output = File::create(log).map_err(log_error)?;
+        guard_ourselves();
         let mut starting = Command::new(&command[0]);
         starting
             .args(&command[1..])
@@ -133,13 +137,15 @@ impl Process {
             if let Some(port_open) = port_open {
                 let left = within.saturating_sub(self.spawned.elapsed());
                 match timeout(left, probe()).await {
-                    Ok(Ok(())) => {
+                    // Somebody else may have taken the port and answer there.
+                    Ok(Ok(())) if self.exited().is_none() => {
                         return Ok(Ready {
                             spawned: self.spawned,
                             port_open,
                             ready: Instant::now(),
                         });
                     }
+                    Ok(Ok(())) => {}
                     Ok(Err(answer)) => last_answer = answer,
                     Err(_) => last_answer = "the probe got no answer".into(),
                 }
@@ -159,13 +165,14 @@ impl Process {
         }
     }
 
+    /// Waits for the end of a child that ends by itself; `None` if it does not `within` the time.
+    pub(super) async fn wait(&mut self, within: Duration) -> io::Result<Option<ExitStatus>> {
+        timeout(within, self.child.wait()).await.ok().transpose()
+    }
+
     /// How the process ended, if it has.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
-    }
-
-    pub fn spawned(&self) -> Instant {
-        self.spawned
     }
 
     pub fn log_tail(&self) -> String {
@@ -185,17 +192,29 @@ impl Process {
         self.ended = true;
     }
 
-    /// Kills the group, and by number whoever left it. `before` are those who were below it earlier:
-    /// orphans cannot be found through their parent any more.
+    /// Kills the group, and by number whoever left it. `before` are those who were below it earlier;
+    /// orphans have become our own children, since nobody else is below us while this child lives.
     fn kill(&self, before: &[tree::Id]) {
-        let now = tree::below(self.pid);
+        let ourselves = std::process::id().cast_signed();
         let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
-        for id in before.iter().chain(&now) {
+        let below = tree::below(ourselves);
+        for id in before.iter().chain(&below).filter(|id| id.pid != ourselves) {
             if tree::is_alive(*id) {
                 let _ = kill(Pid::from_raw(id.pid), Signal::SIGKILL);
             }
+            if id.pid != self.pid {
+                // An orphan that is dead by now is ours to bury.
+                let _ = waitpid(Pid::from_raw(id.pid), Some(WaitPidFlag::WNOHANG));
+            }
         }
     }
+}
+
+/// Orphans of our children become ours, so that a server which left its group can still be found; and no
+/// child can read our memory or environment through `/proc`. Where the kernel refuses, the rest still holds.
+fn guard_ourselves() {
+    let _ = prctl::set_child_subreaper(true);
+    let _ = prctl::set_dumpable(false);
 }
 
 impl Drop for Process {

@@ -3,7 +3,7 @@
 
 use super::build::{self, Artifact, BuildError, Job};
 use super::git::{GitError, Repository};
-use crate::plan;
+use crate::{digest, plan};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 pub enum WorkspaceError {
     #[error("cannot use the folder {}", path.display())]
     Folder { path: PathBuf, source: io::Error },
-    #[error("another session is measuring here (process {0}): two at once would disturb each other")]
+    #[error(
+        "another session is measuring here (process {0}): two at once would disturb each other"
+    )]
     Locked(String),
     #[error(transparent)]
     Git(#[from] GitError),
@@ -102,14 +104,21 @@ impl Workspace {
         build: &plan::Build,
         commit: &str,
     ) -> Result<Artifact, WorkspaceError> {
-        let keep = self.folder.join("artifacts").join(commit).join(file_name(build));
+        let keep = self
+            .folder
+            .join("artifacts")
+            .join(format!("{commit}-{}", build_key(build)))
+            .join(file_name(build));
         if let Ok(artifact) = build::reuse(&keep, 0.0) {
             return Ok(artifact);
         }
         let worktree = self.folder.join("worktrees").join(commit);
         repository.worktree(&worktree, commit)?;
         // The project may be a folder of its repository.
-        let within = self.root.strip_prefix(repository.root()).unwrap_or(Path::new(""));
+        let within = self
+            .root
+            .strip_prefix(repository.root())
+            .unwrap_or(Path::new(""));
         let short = &commit[..commit.len().min(12)];
         let job = Job {
             build,
@@ -123,6 +132,20 @@ impl Workspace {
     }
 }
 
+/// Another command or environment builds another artifact from the same commit.
+fn build_key(build: &plan::Build) -> String {
+    let env = build.env.iter().flat_map(|(name, value)| [name, value]);
+    let artifact = build.artifact.to_string_lossy();
+    let words = build.command.iter().chain(env).map(String::as_bytes);
+    let separated = words
+        .chain([artifact.as_bytes()])
+        .flat_map(|word| [word, b"\0".as_slice()]);
+    digest::of_parts(separated)[..8].to_owned()
+}
+
 fn file_name(build: &plan::Build) -> PathBuf {
-    build.artifact.file_name().map_or_else(|| "artifact".into(), PathBuf::from)
+    build
+        .artifact
+        .file_name()
+        .map_or_else(|| "artifact".into(), PathBuf::from)
 }

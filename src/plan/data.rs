@@ -2,6 +2,7 @@
 
 use super::model::{GoldenCase, GoldenToken, TaskCase};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 const GOLDENS_FORMAT: &str = "infergate-goldens/1";
 
@@ -9,6 +10,14 @@ const GOLDENS_FORMAT: &str = "infergate-goldens/1";
 struct RawGoldens {
     format: String,
     cases: Vec<RawGolden>,
+    /// Text of each token id that a `top` list names.
+    texts: BTreeMap<u32, String>,
+}
+
+/// What a goldens file holds.
+pub(super) struct GoldenData {
+    pub(super) cases: Vec<GoldenCase>,
+    pub(super) texts: BTreeMap<u32, String>,
 }
 
 #[derive(Deserialize)]
@@ -31,12 +40,26 @@ struct RawToken {
 }
 
 /// Reads `goldens.json`; the error says what is wrong without naming the file.
-pub(super) fn goldens(text: &str) -> Result<Vec<GoldenCase>, String> {
+pub(super) fn goldens(text: &str) -> Result<GoldenData, String> {
     let raw: RawGoldens = serde_json::from_str(text).map_err(|e| e.to_string())?;
     if raw.format != GOLDENS_FORMAT {
-        return Err(format!("its format is `{}`, not `{GOLDENS_FORMAT}`", raw.format));
+        return Err(format!(
+            "its format is `{}`, not `{GOLDENS_FORMAT}`",
+            raw.format
+        ));
     }
-    raw.cases.into_iter().map(golden).collect()
+    let cases = raw
+        .cases
+        .into_iter()
+        .map(golden)
+        .collect::<Result<Vec<_>, _>>()?;
+    if cases.is_empty() {
+        return Err("it holds no case".into());
+    }
+    Ok(GoldenData {
+        cases,
+        texts: raw.texts,
+    })
 }
 
 fn golden(raw: RawGolden) -> Result<GoldenCase, String> {
@@ -44,7 +67,10 @@ fn golden(raw: RawGolden) -> Result<GoldenCase, String> {
         return Err(format!("case `{}` has no prompt or no tokens", raw.id));
     }
     if raw.tokens.iter().any(|t| t.top.len() < 2) {
-        return Err(format!("case `{}` has a place with fewer than two best tokens", raw.id));
+        return Err(format!(
+            "case `{}` has a place with fewer than two best tokens",
+            raw.id
+        ));
     }
     let tokens = raw.tokens.into_iter().map(|token| GoldenToken {
         id: token.id,
@@ -81,18 +107,29 @@ struct RawMessage {
 
 /// Reads `tasks.jsonl`: one case a line.
 pub(super) fn tasks(text: &str) -> Result<Vec<TaskCase>, String> {
-    let lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
-    lines
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, l)| !l.trim().is_empty());
+    let cases = lines
         .map(|(i, line)| {
             let raw: RawTask =
                 serde_json::from_str(line).map_err(|e| format!("line {}: {e}", i + 1))?;
             Ok(TaskCase {
                 id: raw.id,
                 task: raw.task,
-                messages: raw.messages.into_iter().map(|m| (m.role, m.content)).collect(),
+                messages: raw
+                    .messages
+                    .into_iter()
+                    .map(|m| (m.role, m.content))
+                    .collect(),
                 expect: raw.expect,
                 max_tokens: raw.max_tokens,
             })
         })
-        .collect()
+        .collect::<Result<Vec<_>, String>>()?;
+    if cases.is_empty() {
+        return Err("it holds no case".into());
+    }
+    Ok(cases)
 }

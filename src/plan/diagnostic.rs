@@ -8,9 +8,9 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Path relative to the project's root.
-    pub file: String,
+    pub file: Box<str>,
     /// The whole file, so that its line can be shown.
-    pub source: String,
+    pub source: Box<str>,
     /// Bytes of `source` that are at fault.
     pub span: Range<usize>,
     /// What is wrong, for the first line.
@@ -25,8 +25,8 @@ impl Diagnostic {
     /// The message with its line and caret, as text for a terminal; with ANSI colours if `styled`.
     pub fn render(&self, styled: bool) -> String {
         let span = self.clamped_span();
-        let snippet = Snippet::source(&self.source)
-            .path(&self.file)
+        let snippet = Snippet::source(&*self.source)
+            .path(&*self.file)
             .annotation(AnnotationKind::Primary.span(span).label(&self.label));
         let mut group = Level::ERROR.primary_title(&self.message).element(snippet);
         if let Some(help) = &self.help {
@@ -70,17 +70,23 @@ pub(super) fn line_of(source: &str, offset: usize) -> u32 {
     u32::try_from(newlines + 1).unwrap_or(u32::MAX)
 }
 
+/// Names less alike than this are not worth suggesting (Jaro–Winkler, 1 is equal).
+const LIKENESS: f64 = 0.8;
+
+/// Whether one name may be the other, mistyped.
+pub(super) fn is_near(wrong: &str, right: &str) -> bool {
+    strsim::jaro_winkler(wrong, right) >= LIKENESS
+}
+
 /// `did you mean "x"?` for a near name, else the list of right ones.
 pub(super) fn suggestion<'a>(wrong: &str, right: impl Iterator<Item = &'a str> + Clone) -> String {
-    /// Names less alike than this are not worth suggesting (Jaro–Winkler, 1 is equal).
-    const LIKENESS: f64 = 0.8;
+    let likeness = |name: &&str| strsim::jaro_winkler(wrong, name);
     let near = right
         .clone()
-        .map(|name| (strsim::jaro_winkler(wrong, name), name))
-        .filter(|(likeness, _)| *likeness >= LIKENESS)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
+        .filter(|name| is_near(wrong, name))
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match near {
-        Some((_, name)) => format!("did you mean `{name}`?"),
+        Some(name) => format!("did you mean `{name}`?"),
         None => {
             let names: Vec<String> = right.map(|name| format!("`{name}`")).collect();
             format!("right here are: {}", names.join(", "))

@@ -2,9 +2,9 @@
 
 use super::data;
 use super::diagnostic::{Diagnostic, suggestion};
+use super::files::Files;
 use super::model::{Check, Gate, Goldens, Rule, Session, Steady, Tasks, Workload, WorkloadKind};
 use super::quantity::Dimension;
-use super::read::Files;
 use super::section::{Field, Section, Source};
 use crate::digest;
 use crate::record::{Metric, MetricKind, Statistic};
@@ -31,7 +31,12 @@ pub(super) fn read(
     let workloads_field = root.required("workload")?;
     let mut workloads = Vec::new();
     for (key, field) in workloads_field.section()?.entries() {
-        workloads.push(read_workload(format!("{name}/{key}"), &field, files, &mut defined_by)?);
+        workloads.push(read_workload(
+            format!("{name}/{key}"),
+            &field,
+            files,
+            &mut defined_by,
+        )?);
     }
     if workloads.is_empty() {
         return Err(workloads_field.wrong("a gate needs a workload"));
@@ -60,14 +65,14 @@ pub(super) fn read(
     })
 }
 
-
 fn read_workload(
     id: String,
     field: &Field<'_, '_>,
     files: &mut dyn Files,
     defined_by: &mut Vec<String>,
 ) -> Result<Workload, Diagnostic> {
-    type Reader = fn(&Section<'_, '_>, &mut dyn Files, &mut Vec<String>) -> Result<WorkloadKind, Diagnostic>;
+    type Reader =
+        fn(&Section<'_, '_>, &mut dyn Files, &mut Vec<String>) -> Result<WorkloadKind, Diagnostic>;
     let readers: [(&str, Reader); 4] = [
         ("steady", read_steady),
         ("session", read_session),
@@ -122,9 +127,10 @@ fn read_goldens(
     files: &mut dyn Files,
     defined_by: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
-    let cases = read_data(&section.required("file")?, files, defined_by, data::goldens)?;
+    let data = read_data(&section.required("file")?, files, defined_by, data::goldens)?;
     Ok(WorkloadKind::Goldens(Goldens {
-        cases,
+        cases: data.cases,
+        texts: data.texts,
         near_tie_nats: section.required("near_tie")?.quantity(Dimension::Nats)?,
         top_k: section.required("top_k")?.count(1..21)?,
     }))
@@ -144,8 +150,8 @@ fn read_data<T>(
     field: &Field<'_, '_>,
     files: &mut dyn Files,
     defined_by: &mut Vec<String>,
-    parse: fn(&str) -> Result<Vec<T>, String>,
-) -> Result<Vec<T>, Diagnostic> {
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<T, Diagnostic> {
     let name = field.text()?;
     if name.starts_with('/') || name.split('/').any(|part| part == "..") {
         return Err(field.wrong(format!("`{name}` leaves the folder `gates/`")));
@@ -154,12 +160,9 @@ fn read_data<T>(
     let text = files
         .read(&path)
         .map_err(|error| field.wrong(format!("cannot read `{path}`: {error}")))?;
-    let cases = parse(&text).map_err(|reason| field.wrong(format!("`{path}`: {reason}")))?;
-    if cases.is_empty() {
-        return Err(field.wrong(format!("`{path}` holds no case")));
-    }
+    let data = parse(&text).map_err(|reason| field.wrong(format!("`{path}`: {reason}")))?;
     defined_by.push(text);
-    Ok(cases)
+    Ok(data)
 }
 
 fn read_check(
@@ -208,7 +211,10 @@ fn pick_workload<'w>(
     let name = field.text()?;
     let id = format!("{gate}/{name}");
     workloads.iter().find(|w| w.id == id).ok_or_else(|| {
-        let names = workloads.iter().filter_map(|w| w.id.split_once('/')).map(|(_, n)| n);
+        let names = workloads
+            .iter()
+            .filter_map(|w| w.id.split_once('/'))
+            .map(|(_, n)| n);
         let mut refusal = field.wrong(format!("there is no workload `{name}` in this gate"));
         refusal.help = Some(suggestion(name, names));
         refusal
@@ -218,7 +224,9 @@ fn pick_workload<'w>(
 /// Which metrics a kind of workload can give.
 fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
     match metric {
-        Metric::Ready | Metric::KvBytes => true,
+        Metric::Ready => true,
+        // Its gauge is read by telemetry, which records do not hold yet.
+        Metric::KvBytes => false,
         Metric::Ttft | Metric::Tpot | Metric::Icl | Metric::E2e | Metric::PrefilledTokens => {
             matches!(kind, WorkloadKind::Steady(_) | WorkloadKind::Session(_))
         }
@@ -276,6 +284,7 @@ fn read_min_samples(
     workload: &Workload,
 ) -> Result<u32, Diagnostic> {
     let (floor, sent) = match &workload.kind {
+        _ if metric == Metric::Ready => (1, 1),
         WorkloadKind::Steady(steady) => (
             match statistic {
                 Statistic::P95 => MIN_SAMPLES_P95,
@@ -294,7 +303,9 @@ fn read_min_samples(
                 "the {statistic} of `{metric}` needs {floor} samples a launch, `{}` sends {sent}",
                 workload.id
             ));
-            refusal.help = Some(format!("send {floor} requests, or set `min_samples` and know why"));
+            refusal.help = Some(format!(
+                "send {floor} requests, or set `min_samples` and know why"
+            ));
             return Err(refusal);
         }
         return Ok(floor);
@@ -330,9 +341,13 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
     match name {
         Name::Ceiling => Ok(Rule::Ceiling { limit: limit()? }),
         Name::Floor => Ok(Rule::Floor { limit: limit()? }),
-        Name::Regression if metric.kind() == MetricKind::Score => Err(rule_field.wrong(format!(
-            "`{metric}` has no relative change: judge it by a ceiling"
-        ))),
+        Name::Regression
+            if metric.kind() == MetricKind::Score && metric != Metric::PrefillDrift =>
+        {
+            Err(rule_field.wrong(format!(
+                "`{metric}` has no relative change: judge it by a ceiling"
+            )))
+        }
         Name::Regression => read_regression(section),
     }
 }

@@ -7,6 +7,7 @@
 
 mod data;
 mod diagnostic;
+mod files;
 mod gate;
 mod model;
 mod project;
@@ -16,7 +17,7 @@ mod section;
 
 pub use diagnostic::Diagnostic;
 pub use model::{
-    BaselineConfig, Build, Check, Design, Engine, Gate, GoldenCase, GoldenToken, Goldens, Plan, Rule,
-    Session, Steady, TaskCase, Tasks, Workload, WorkloadKind,
+    BaselineConfig, Build, Check, Design, Engine, Gate, GoldenCase, GoldenToken, Goldens, Plan,
+    Rule, Session, Steady, TaskCase, Tasks, Workload, WorkloadKind,
 };
-pub use read::{PlanError, Selection, find_root, from_directory, from_inputs};
+pub use read::{PlanError, Selection, baseline_directory, find_root, from_directory, from_inputs};

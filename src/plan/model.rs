@@ -2,6 +2,7 @@
 //! outside tests; every limit in it is positive and finite, every name resolves.
 
 use crate::record::{Metric, Statistic};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +30,10 @@ pub struct Engine {
     pub request_timeout: Duration,
     /// Token ids from which random prompts are drawn, as a half-open range; `None`: text prompts only.
     pub prompt_ids: Option<(u32, u32)>,
+    /// The engine understands `return_token_ids`: then every token of a stream has its event.
+    pub return_token_ids: bool,
+    /// Gauge of the engine's `/metrics` with a label `stage` and the seconds that each start-up stage took.
+    pub startup_metric: Option<String>,
 }
 
 /// How an artifact comes from sources.
@@ -126,6 +131,9 @@ pub struct Goldens {
     pub near_tie_nats: f64,
     /// How many best tokens to ask for.
     pub top_k: u32,
+    /// Text of the token ids that the cases' `top` lists name, by which an engine's answer is told.
+    /// Ids of the cases' own tokens need not be repeated here.
+    pub texts: BTreeMap<u32, String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

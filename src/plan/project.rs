@@ -29,6 +29,12 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
     })
 }
 
+/// The table `baseline` alone.
+pub(super) fn baseline(source: Source<'_>) -> Result<BaselineConfig, Diagnostic> {
+    let table = source.parse()?;
+    read_baseline(&Section::root(source, &table, ""))
+}
+
 fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
     let build = engine
         .optional("build")
@@ -44,7 +50,17 @@ fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
         model: engine.required("model")?.text()?.to_owned(),
         ready_timeout: duration(&engine.required("ready_timeout")?)?,
         request_timeout: duration(&engine.required("request_timeout")?)?,
-        prompt_ids: engine.optional("prompt_ids").map(|f| read_ids(&f)).transpose()?,
+        startup_metric: engine
+            .optional("startup_metric")
+            .map(|f| f.text().map(str::to_owned))
+            .transpose()?,
+        return_token_ids: engine
+            .optional("return_token_ids")
+            .map_or(Ok(false), |f| f.flag())?,
+        prompt_ids: engine
+            .optional("prompt_ids")
+            .map(|f| read_ids(&f))
+            .transpose()?,
     };
     engine.finish()?;
     Ok(read)
@@ -147,7 +163,9 @@ fn read_profile(field: &Field<'_, '_>) -> Result<(Vec<u32>, Duration), Diagnosti
         .map(|look| look.count(4..1001))
         .collect::<Result<Vec<_>, _>>()?;
     if looks.is_empty() || !looks.is_sorted_by(|a, b| a < b) {
-        return Err(looks_field.wrong("`looks` must be rising numbers of blocks, such as [4, 6, 8]"));
+        return Err(
+            looks_field.wrong("`looks` must be rising numbers of blocks, such as [4, 6, 8]")
+        );
     }
     let budget = duration(&section.required("budget")?)?;
     section.finish()?;
@@ -164,7 +182,11 @@ fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
     if !(1.0..=3650.0).contains(&days) {
         return Err(age_field.wrong("`baseline.max_age` must lie between 1 and 3650 days"));
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked just above"
+    )]
     let max_age_days = days as u32;
     Ok(BaselineConfig {
         directory,

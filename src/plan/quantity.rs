@@ -108,7 +108,9 @@ mod tests {
 
     fn check(text: &str, dimension: Dimension, expect: Result<f64, &str>) {
         match (parse(text, dimension), expect) {
-            (Ok(got), Ok(want)) => assert!((got - want).abs() <= 1e-12 * want.abs(), "{text}: {got}"),
+            (Ok(got), Ok(want)) => {
+                assert!((got - want).abs() <= 1e-12 * want.abs(), "{text}: {got}")
+            }
             (Err(got), Err(want)) => assert!(got.contains(want), "{text}: {got}"),
             (got, want) => panic!("{text}: {got:?}, expected {want:?}"),
         }
@@ -133,7 +135,11 @@ mod tests {
         check("15", Dimension::Time, Err("has no unit"));
         check("fast", Dimension::Time, Err("does not begin with a number"));
         check("-1 ms", Dimension::Time, Err("negative"));
-        check("2 ms", Dimension::Fraction, Err("is no unit of a percentage"));
+        check(
+            "2 ms",
+            Dimension::Fraction,
+            Err("is no unit of a percentage"),
+        );
         check("", Dimension::Time, Err("does not begin with a number"));
         check("1e400 ms", Dimension::Time, Err("is no unit"));
     }

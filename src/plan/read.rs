@@ -1,6 +1,7 @@
 //! From files to a [`Plan`]: which files there are, where they come from, and every refusal at once.
 
 use super::diagnostic::{Diagnostic, suggestion};
+use super::files::{Disk, Files};
 use super::model::Plan;
 use super::section::Source;
 use super::{gate, project};
@@ -43,41 +44,6 @@ fn render(diagnostics: &[Diagnostic], styled: bool) -> String {
     out.trim_end().to_owned()
 }
 
-/// Where the plan's files come from: a directory, or an earlier record.
-pub(super) trait Files {
-    /// Text of a file, by path relative to the project's root.
-    fn read(&mut self, path: &str) -> io::Result<String>;
-}
-
-/// Reads from disk and keeps what it read, for the record.
-struct Disk<'a> {
-    root: &'a Path,
-    read: Vec<Input>,
-}
-
-impl Files for Disk<'_> {
-    fn read(&mut self, path: &str) -> io::Result<String> {
-        if let Some(known) = self.read.iter().find(|input| input.path == path) {
-            return Ok(known.text.clone());
-        }
-        let text = fs::read_to_string(self.root.join(path))?;
-        self.read.push(Input {
-            path: path.to_owned(),
-            text: text.clone(),
-        });
-        Ok(text)
-    }
-}
-
-impl Files for &[Input] {
-    fn read(&mut self, path: &str) -> io::Result<String> {
-        let known = self.iter().find(|input| input.path == path);
-        known
-            .map(|input| input.text.clone())
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the record does not hold it"))
-    }
-}
-
 /// What to plan for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
@@ -95,15 +61,25 @@ pub fn find_root(start: &Path) -> Result<PathBuf, PlanError> {
         .ok_or_else(|| PlanError::NoProject(start.to_path_buf()))
 }
 
+/// Where the baseline store of the project at `root` is. Reads that part of `gate.toml` alone: the store can
+/// be looked into while a gate is being written.
+pub fn baseline_directory(root: &Path) -> Result<PathBuf, PlanError> {
+    let mut disk = Disk::new(root);
+    let text = read(&mut disk, PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let config = project::baseline(source).map_err(|refusal| PlanError::Refused(vec![refusal]))?;
+    Ok(root.join(config.directory))
+}
+
 /// Reads the plan from `gates/` under `root`, and the files that define it.
 pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<Input>), PlanError> {
     let names = gate_names(root)?;
-    let mut disk = Disk {
-        root,
-        read: Vec::new(),
-    };
+    let mut disk = Disk::new(root);
     let plan = assemble(&mut disk, &names, selection)?;
-    Ok((plan, disk.read))
+    Ok((plan, disk.into_inputs()))
 }
 
 /// Reads the same plan again from what a record kept.

@@ -3,7 +3,7 @@
 //! Every value keeps its place, so that each refusal points at it. The reader knows no gate and no unit:
 //! those are in `project.rs`, `gate.rs` and `quantity.rs`.
 
-use super::diagnostic::{Diagnostic, line_of, suggestion};
+use super::diagnostic::{Diagnostic, is_near, line_of, suggestion};
 use super::quantity::{self, Dimension};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -28,8 +28,8 @@ impl<'a> Source<'a> {
 
     pub(super) fn wrong(self, span: Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
-            file: self.file.to_owned(),
-            source: self.text.to_owned(),
+            file: self.file.into(),
+            source: self.text.into(),
             span,
             message: message.into(),
             label: String::new(),
@@ -93,6 +93,13 @@ impl<'a, 'd> Field<'a, 'd> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.as_ref()),
             _ => Err(self.expected("a string")),
+        }
+    }
+
+    pub(super) fn flag(&self) -> Result<bool, Diagnostic> {
+        match self.value.get_ref() {
+            DeValue::Boolean(flag) => Ok(*flag),
+            _ => Err(self.expected("true or false")),
         }
     }
 
@@ -193,7 +200,11 @@ pub(super) struct Section<'a, 'd> {
 }
 
 impl<'a, 'd> Section<'a, 'd> {
-    pub(super) fn root(source: Source<'a>, table: &'d Spanned<DeTable<'a>>, profile: &'a str) -> Self {
+    pub(super) fn root(
+        source: Source<'a>,
+        table: &'d Spanned<DeTable<'a>>,
+        profile: &'a str,
+    ) -> Self {
         Self {
             source,
             name: String::new(),
@@ -227,12 +238,23 @@ impl<'a, 'd> Section<'a, 'd> {
     }
 
     pub(super) fn required(&self, key: &'static str) -> Result<Field<'a, 'd>, Diagnostic> {
-        self.optional(key).ok_or_else(|| {
-            self.source.wrong(
-                self.span.clone(),
-                format!("`{}` is missing", self.full_name(key)),
-            )
-        })
+        self.optional(key).ok_or_else(|| self.missing(key))
+    }
+
+    /// A missing key is most often there under a wrong name: then that name is the place to point at.
+    fn missing(&self, key: &str) -> Diagnostic {
+        let mut keys = self.table.keys();
+        let asked = self.asked.borrow();
+        let near =
+            keys.find(|k| !asked.contains(&k.get_ref().as_ref()) && is_near(k.get_ref(), key));
+        let Some(near) = near else {
+            let message = format!("`{}` is missing", self.full_name(key));
+            return self.wrong(message);
+        };
+        let message = format!("unknown key `{}`", self.full_name(near.get_ref()));
+        let mut refusal = self.source.wrong(near.span(), message);
+        refusal.help = Some(format!("did you mean `{key}`?"));
+        refusal
     }
 
     pub(super) fn span(&self) -> Range<usize> {

@@ -10,6 +10,9 @@ pub struct Launch {
     /// Which block it belongs to, from 0: one launch of each arm, in random order.
     pub block: u32,
     pub arm: Arm,
+    /// The gates' own arguments to the engine (`engine_args`); gates with equal ones share launches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engine_args: Vec<String>,
     /// The machine's fingerprint when the launch began.
     pub fingerprint: String,
     pub startup: Startup,

@@ -17,7 +17,8 @@ pub enum Metric {
     PrefilledTokens,
     /// Greatest over turns of prefilled tokens − tokens that the turn added; 0 where never more.
     PrefillExcess,
-    /// Theil–Sen slope of ln(TTFT per new token) over turns × (turns − 1), as a fraction.
+    /// By how much a new token costs more in the last turn than in the first, by the robust slope over
+    /// turns.
     PrefillDrift,
     /// Golden cases whose greedy tokens leave the reference at a place that is no near-tie.
     GoldenMismatches,

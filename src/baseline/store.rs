@@ -1,0 +1,199 @@
+//! A store in a directory: one immutable file an entry, written beside its place and renamed into it.
+
+use super::entry::{Entry, Key};
+use super::format::{self, FormatError};
+use crate::digest;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("cannot use the baseline store {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("the baseline record {} cannot be read", path.display())]
+    Format { path: PathBuf, source: FormatError },
+}
+
+/// A directory of entries.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    pub fn open(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_path_buf(),
+        }
+    }
+
+    /// Adds an entry; never changes one that is there. Returns its path.
+    pub fn add(&self, entry: &Entry) -> Result<PathBuf, StoreError> {
+        let folder = self.folder_of(&entry.key);
+        let failed = |source| StoreError::Io {
+            path: folder.clone(),
+            source,
+        };
+        let text = format::write(entry).map_err(|source| StoreError::Format {
+            path: folder.clone(),
+            source,
+        })?;
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let path = folder.join(format!("{}.json", entry.session));
+        let mut file = readable_by_all().tempfile_in(&folder).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist_noclobber(&path)
+            .map_err(|error| failed(error.error))?;
+        Ok(path)
+    }
+
+    /// Entries of one key, oldest first.
+    pub fn find(&self, key: &Key) -> Result<Vec<Entry>, StoreError> {
+        let mut entries = read_folder(&self.folder_of(key))?;
+        entries.retain(|(_, entry)| entry.key == *key);
+        Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    /// All entries with their paths, oldest first.
+    pub fn list(&self) -> Result<Vec<(PathBuf, Entry)>, StoreError> {
+        let mut all = Vec::new();
+        for folder in folders(&self.folder)? {
+            all.extend(read_folder(&folder)?);
+        }
+        all.sort_by(|a, b| (&a.1.created, &a.1.key.gate).cmp(&(&b.1.created, &b.1.key.gate)));
+        Ok(all)
+    }
+
+    fn folder_of(&self, key: &Key) -> PathBuf {
+        let engine = key.engine.join("\0");
+        let parts = [&key.fingerprint, &key.model, &key.gate_hash, &engine];
+        let hash = digest::of_parts(parts.map(|part| part.as_bytes()));
+        self.folder.join(format!("{}-{}", key.gate, &hash[..16]))
+    }
+}
+
+/// A store may be shared: the umask alone decides who reads it.
+fn readable_by_all() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.permissions(fs::Permissions::from_mode(0o666));
+    builder
+}
+
+fn folders(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let paths = entries(folder)?;
+    Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
+}
+
+/// Paths in a folder; none where it does not exist.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let failed = |source| StoreError::Io {
+        path: folder.to_path_buf(),
+        source,
+    };
+    match fs::read_dir(folder) {
+        Ok(entries) => entries
+            .map(|entry| entry.map(|e| e.path()).map_err(failed))
+            .collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn read_folder(folder: &Path) -> Result<Vec<(PathBuf, Entry)>, StoreError> {
+    let mut read = Vec::new();
+    for path in entries(folder)? {
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).map_err(|source| StoreError::Io {
+            path: path.clone(),
+            source,
+        })?;
+        match format::read(&text) {
+            Ok(entry) => read.push((path, entry)),
+            Err(source) => return Err(StoreError::Format { path, source }),
+        }
+    }
+    read.sort_by(|a, b| a.1.created.cmp(&b.1.created));
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn entry(session: &str) -> Entry {
+        Entry {
+            key: Key {
+                fingerprint: "cpu|2|linux".into(),
+                model: "tiny".into(),
+                gate: "tpot".into(),
+                gate_hash: "abc".into(),
+                engine: vec!["{artifact}".into(), "serve".into()],
+            },
+            session: session.into(),
+            created: format!("2026-11-21T03:00:0{}Z", session.len() % 10),
+            commit: Some("c0ffee".into()),
+            values: BTreeMap::from([("tpot/regression".into(), vec![0.251, 0.1 + 0.2])]),
+        }
+    }
+
+    #[test]
+    fn gives_back_what_was_added_bit_for_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path());
+        store.add(&entry("s1")).unwrap();
+        assert_eq!(store.find(&entry("s1").key).unwrap(), [entry("s1")]);
+        assert_eq!(store.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_changed_key_finds_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path());
+        store.add(&entry("s1")).unwrap();
+        let mut key = entry("s1").key;
+        key.fingerprint.push_str(" 6.13");
+        assert!(store.find(&key).unwrap().is_empty());
+    }
+
+    #[test]
+    fn two_writers_lose_nothing_and_overwrite_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path());
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let store = &store;
+                scope.spawn(move || {
+                    for n in 0..10 {
+                        store.add(&entry(&format!("w{writer}-{n}"))).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(store.list().unwrap().len(), 80);
+        assert!(store.add(&entry("w0-0")).is_err());
+    }
+
+    #[test]
+    fn an_unreadable_record_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path());
+        let path = store.add(&entry("s1")).unwrap();
+        fs::write(&path, r#"{"format":"infergate-baseline/9"}"#).unwrap();
+        let error = store.list().unwrap_err().to_string();
+        assert!(error.contains("s1.json"), "{error}");
+    }
+
+    #[test]
+    fn values_that_json_cannot_hold_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bad = entry("s1");
+        bad.values.insert("x/y".into(), vec![f64::NAN]);
+        assert!(Store::open(folder.path()).add(&bad).is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! `gate check`: the whole pipeline on this machine.
+
+use super::progress::Progress;
+use super::{Exit, Format, output};
+use crate::pipeline::{self, Base, Options};
+use crate::plan::Selection;
+use crate::record::{RunRecord, RunVerdict};
+use crate::report;
+use anyhow::Context;
+use clap::Args;
+use std::env;
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What a session measures; shared by `check` and `baseline record`.
+#[derive(Args)]
+pub(super) struct SessionArgs {
+    /// Which profile of gates/gate.toml to use
+    #[arg(long, default_value = "quick")]
+    profile: String,
+    /// Only this gate; may be repeated [default: all]
+    #[arg(long = "gate", value_name = "NAME")]
+    gates: Vec<String>,
+    /// Result directory [default: a new one under .gate/runs]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seed of the arms' order and of generated prompts [default: drawn and recorded]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How to print the verdict
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+}
+
+#[derive(Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// A git ref whose merge-base with head is the base, or `stored` for main's stored sessions
+    /// [default: origin/main, else main]
+    #[arg(long, value_name = "REF|stored")]
+    base: Option<String>,
+    /// A further argument to base's engine; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    base_arg: Vec<String>,
+    /// A further argument to head's engine; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    head_arg: Vec<String>,
+}
+
+pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
+    let CheckArgs {
+        session,
+        base,
+        base_arg,
+        head_arg,
+    } = args;
+    let format = session.format;
+    let mut options = session.options()?;
+    options.base = match base.as_deref() {
+        None => Base::Main,
+        Some("stored") => Base::Stored,
+        Some(name) => Base::Ref(name.to_owned()),
+    };
+    options.base_args = base_arg;
+    options.head_args = head_arg;
+    let progress = Progress::new();
+    let outcome = block_on(async {
+        pipeline::check(&options, &|event| progress.show(&event), interrupted()).await
+    })??;
+    progress.finish();
+    output::note(&format!("results: {}", outcome.directory.display()));
+    print(&outcome.record, &outcome.verdict, format)?;
+    Ok(Exit::of_session(&outcome))
+}
+
+impl SessionArgs {
+    pub(super) fn options(self) -> anyhow::Result<Options> {
+        let Self {
+            profile,
+            gates,
+            out,
+            seed,
+            format: _,
+        } = self;
+        Ok(Options {
+            start: env::current_dir().context("cannot tell the current directory")?,
+            selection: Selection { profile, gates },
+            base: Base::Main,
+            out,
+            seed,
+            base_args: Vec::new(),
+            head_args: Vec::new(),
+        })
+    }
+}
+
+/// Prints a judged run on standard output.
+pub(super) fn print(
+    record: &RunRecord,
+    verdict: &RunVerdict,
+    format: Format,
+) -> anyhow::Result<()> {
+    let text = match format {
+        Format::Text => report::terminal(record, verdict),
+        Format::Json => report::verdict_json(record, verdict),
+        Format::Markdown => report::markdown(record, verdict),
+    };
+    output::print(&text).context("cannot write the verdict to standard output")
+}
+
+/// Runs a future on this thread: the load client measures best where nothing else is scheduled.
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    Ok(runtime.block_on(future))
+}
+
+/// Completes at the first SIGINT, SIGTERM or SIGHUP.
+pub(super) async fn interrupted() {
+    let wait = |kind| async move {
+        match signal(kind) {
+            Ok(mut signals) => {
+                signals.recv().await;
+            }
+            // Without a handler the signal's default ends us, which is what was asked for.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = wait(SignalKind::interrupt()) => {}
+        () = wait(SignalKind::terminate()) => {}
+        () = wait(SignalKind::hangup()) => {}
+    }
+}

@@ -1,0 +1,94 @@
+//! Errors on standard error: the chain of causes, a hint, and the exit code that belongs to them.
+
+use super::Exit;
+use super::{output, serve};
+use crate::baseline::StoreError;
+use crate::launch::{GitError, WorkspaceError};
+use crate::pipeline::{Error, ResultsError};
+use crate::plan::PlanError;
+use anstyle::{AnsiColor, Style};
+use std::fmt::Write;
+use std::io;
+
+/// Prints the error and says how to end.
+pub(super) fn print(error: &anyhow::Error) -> Exit {
+    let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    // A refused plan is shown with carets and names itself an error.
+    match plan_error(error) {
+        Some(refused @ PlanError::Refused(_)) => output::note(&refused.render(true)),
+        _ => output::note(&format!("{red}error{red:#}: {}", chain(error))),
+    }
+    if let Some(hint) = hint(error) {
+        let cyan = Style::new().bold().fg_color(Some(AnsiColor::Cyan.into()));
+        output::note(&format!("{cyan}hint{cyan:#}: {hint}"));
+    }
+    exit(error)
+}
+
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let _ = write!(text, "\n  caused by: {cause}");
+    }
+    text
+}
+
+fn plan_error(error: &anyhow::Error) -> Option<&PlanError> {
+    match error.downcast_ref()? {
+        Error::Plan(plan) | Error::Results(ResultsError::Plan(plan)) => Some(plan),
+        _ => None,
+    }
+}
+
+fn exit(error: &anyhow::Error) -> Exit {
+    match error.downcast_ref::<Error>() {
+        Some(Error::Plan(_) | Error::Usage(_)) => Exit::Usage,
+        Some(Error::Interrupted) => Exit::Interrupted,
+        Some(Error::Results(error)) => results_exit(error),
+        Some(Error::Workspace(WorkspaceError::Git(error))) => git_exit(error),
+        Some(Error::Workspace(_) | Error::Process(_) | Error::Baseline(_)) => Exit::Infrastructure,
+        None => serve::exit(error),
+    }
+}
+
+fn results_exit(error: &ResultsError) -> Exit {
+    match error {
+        ResultsError::Write { .. } => Exit::Infrastructure,
+        ResultsError::NotEmpty(_)
+        | ResultsError::Read { .. }
+        | ResultsError::TooLarge { .. }
+        | ResultsError::Json { .. }
+        | ResultsError::Format { .. }
+        | ResultsError::Plan(_) => Exit::Usage,
+    }
+}
+
+fn git_exit(error: &GitError) -> Exit {
+    match error {
+        GitError::Missing(_) | GitError::Failed { .. } => Exit::Infrastructure,
+        _ => Exit::Usage,
+    }
+}
+
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    let full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
+    let causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    if causes.into_iter().any(full) {
+        return Some("the disk is full: free some room, or name another directory with --out");
+    }
+    match error.downcast_ref::<Error>()? {
+        Error::Plan(PlanError::NoProject(_)) => {
+            Some("run it inside a project that has gates/gate.toml")
+        }
+        Error::Workspace(WorkspaceError::Locked(_)) => Some("wait for it, or end it"),
+        Error::Workspace(WorkspaceError::Git(GitError::NoRepository(_))) => {
+            Some("`git init` and commit, or judge against stored sessions with --base stored")
+        }
+        Error::Baseline(StoreError::Format { .. }) => {
+            Some("move the file away, or read the store with the gate that wrote it")
+        }
+        _ => None,
+    }
+}

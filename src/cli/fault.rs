@@ -1,0 +1,153 @@
+//! `--fault SPEC`: faults to plant in the engine, for tests of the gate itself.
+
+use crate::engine::{DecodeDelay, Faults};
+use std::str::FromStr;
+use std::time::Duration;
+
+const FORMS: &str = "decode-delay=20us (or ms, s), decode-delay=10%, wrong-token=50, prefill-leak, \
+                     die-at-start, hang-after=100";
+
+/// One fault as it stands on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum FaultArg {
+    DecodeDelay(DecodeDelay),
+    WrongToken(u32),
+    PrefillLeak,
+    DieAtStart,
+    HangAfter(u32),
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}; the faults are: {FORMS}")]
+pub(super) struct FaultError {
+    problem: String,
+}
+
+impl FromStr for FaultArg {
+    type Err = FaultError;
+
+    fn from_str(spec: &str) -> Result<Self, FaultError> {
+        let (name, value) = match spec.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (spec, None),
+        };
+        let fault = match (name, value) {
+            ("decode-delay", Some(value)) => delay(value).map(Self::DecodeDelay),
+            ("wrong-token", Some(value)) => positive(value).map(Self::WrongToken),
+            ("hang-after", Some(value)) => positive(value).map(Self::HangAfter),
+            ("prefill-leak", None) => Ok(Self::PrefillLeak),
+            ("die-at-start", None) => Ok(Self::DieAtStart),
+            ("decode-delay" | "wrong-token" | "hang-after", None) => {
+                Err(format!("{name} needs a value"))
+            }
+            ("prefill-leak" | "die-at-start", Some(_)) => Err(format!("{name} takes no value")),
+            _ => Err(format!("there is no fault {name}")),
+        };
+        fault.map_err(|problem| FaultError { problem })
+    }
+}
+
+/// All faults together; of two of a kind the last counts.
+pub(super) fn combine(faults: Vec<FaultArg>) -> Faults {
+    let mut all = Faults::default();
+    for fault in faults {
+        match fault {
+            FaultArg::DecodeDelay(delay) => all.decode_delay = Some(delay),
+            FaultArg::WrongToken(every) => all.wrong_token = Some(every),
+            FaultArg::PrefillLeak => all.prefill_leak = true,
+            FaultArg::DieAtStart => all.die_at_start = true,
+            FaultArg::HangAfter(tokens) => all.hang_after = Some(tokens),
+        }
+    }
+    all
+}
+
+fn positive(value: &str) -> Result<u32, String> {
+    match value.parse() {
+        Ok(0) | Err(_) => Err(format!("{value} is not a whole number above 0")),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn delay(value: &str) -> Result<DecodeDelay, String> {
+    let digits =
+        value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '%');
+    let number = digits
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite() && *number >= 0.0);
+    let number = number.ok_or_else(|| format!("{value} is not a delay"))?;
+    let seconds = match &value[digits.len()..] {
+        "%" => return Ok(DecodeDelay::Share(number / 100.0)),
+        "us" => number / 1e6,
+        "ms" => number / 1e3,
+        "s" => number,
+        _ => return Err(format!("{value} is not a delay with a unit")),
+    };
+    let duration =
+        Duration::try_from_secs_f64(seconds).map_err(|_| format!("{value} is too long"))?;
+    Ok(DecodeDelay::Absolute(duration))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read() {
+        let check = |spec: &str, expect: FaultArg| assert_eq!(spec.parse(), Ok(expect), "{spec}");
+        let absolute =
+            |micros| FaultArg::DecodeDelay(DecodeDelay::Absolute(Duration::from_micros(micros)));
+        check("decode-delay=20us", absolute(20));
+        check("decode-delay=1.5ms", absolute(1500));
+        check(
+            "decode-delay=10%",
+            FaultArg::DecodeDelay(DecodeDelay::Share(0.1)),
+        );
+        check("wrong-token=50", FaultArg::WrongToken(50));
+        check("prefill-leak", FaultArg::PrefillLeak);
+        check("die-at-start", FaultArg::DieAtStart);
+        check("hang-after=100", FaultArg::HangAfter(100));
+    }
+
+    #[test]
+    fn others_are_refused_with_the_list() {
+        for spec in [
+            "",
+            "slow",
+            "decode-delay",
+            "decode-delay=",
+            "decode-delay=20",
+            "decode-delay=-1ms",
+            "decode-delay=1e300s",
+            "decode-delay=20parsec",
+            "wrong-token=0",
+            "wrong-token=x",
+            "prefill-leak=1",
+            "hang-after",
+        ] {
+            let error = spec.parse::<FaultArg>().unwrap_err();
+            assert!(
+                error.to_string().contains("hang-after=100"),
+                "{spec}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn faults_add_up() {
+        let faults = combine(vec![
+            FaultArg::PrefillLeak,
+            FaultArg::WrongToken(2),
+            FaultArg::WrongToken(3),
+        ]);
+        assert_eq!(
+            faults,
+            Faults {
+                prefill_leak: true,
+                wrong_token: Some(3),
+                ..Faults::default()
+            }
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! The command line: clap types, one file a subcommand, exit codes, and the one place that prints errors.
+
+mod baseline;
+mod check;
+mod error;
+mod exit;
+mod fault;
+mod judge;
+mod output;
+mod progress;
+mod serve;
+
+pub use exit::Exit;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+/// A regression gate for LLM inference engines.
+///
+/// Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 inconclusive, 4 invalid measurement,
+/// 5 infrastructure (build, launch, network, disk), 130 interrupted.
+#[derive(Parser)]
+#[command(name = "gate", version, max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build head and base, measure both in turn on this machine, and judge
+    Check(check::CheckArgs),
+    /// Recompute the verdict of a result directory from its run.json alone
+    Judge(judge::JudgeArgs),
+    /// Record, list and show main's stored sessions
+    Baseline(baseline::BaselineArgs),
+    /// Serve a model over the OpenAI HTTP API
+    Serve(serve::ServeArgs),
+}
+
+/// How a verdict is printed on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table for a terminal
+    Text,
+    /// verdict.json
+    Json,
+    /// report.md
+    Markdown,
+}
+
+/// Parses, runs, prints the error if there is one, and gives the exit code.
+pub fn main() -> ExitCode {
+    // clap prints usage errors itself and ends with 2, as documented.
+    let Args { command } = Args::parse();
+    let result = match command {
+        Command::Check(args) => check::run(args),
+        Command::Judge(args) => judge::run(&args),
+        Command::Baseline(args) => baseline::run(args),
+        Command::Serve(args) => serve::run(args),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => error::print(&error).into(),
+    }
+}

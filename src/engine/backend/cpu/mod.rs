@@ -1,0 +1,249 @@
+//! The operations on the CPU: f32 activations, weights in their stored type.
+//!
+//! Main type: [`CpuBackend`]. It is batch-invariant to the bit: every kernel sums a row in an order that
+//! depends on the instruction set alone (see `simd`), and attention takes each row by itself. That is why
+//! products for batches are our own kernel too and no general matrix library, whose order of summation is
+//! its own and another than that of a matrix × vector. Refuses to know: layers, sequences, the scheduler.
+
+mod attention;
+mod columns;
+mod math;
+mod memory;
+mod rank;
+mod rope;
+mod simd;
+mod threads;
+
+use super::{Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Ranked};
+use crate::engine::weights::Tensor;
+use attention::{CpuCache, Rows};
+use columns::Columns;
+use memory::{Floats, Matrix};
+use rope::Rope;
+use simd::Kernels;
+use threads::Threads;
+
+pub(crate) struct CpuBackend {
+    kernels: Kernels,
+    threads: Threads,
+    tokens: Vec<u32>,
+    rows: Rows,
+    rope: Rope,
+}
+
+pub(crate) struct CpuBuffer {
+    data: Floats,
+    cols: usize,
+}
+
+impl CpuBuffer {
+    fn rows(&self, n: usize) -> &[f32] {
+        &self.data[..n * self.cols]
+    }
+
+    fn rows_mut(&mut self, n: usize) -> &mut [f32] {
+        &mut self.data[..n * self.cols]
+    }
+
+    fn row(&self, row: usize) -> &[f32] {
+        &self.data[row * self.cols..(row + 1) * self.cols]
+    }
+}
+
+/// What an elementwise step costs for each number, in multiply–adds.
+const NORM_WORK: usize = 2;
+const EXP_WORK: usize = 16;
+
+impl CpuBackend {
+    /// `threads`: the calling thread among them; 0 means one for each core. Must be used on the thread
+    /// that made it.
+    pub(crate) fn new(threads: usize) -> Result<Self, BackendError> {
+        Ok(Self {
+            kernels: Kernels::best(),
+            threads: Threads::new(threads)?,
+            tokens: Vec::new(),
+            rows: Rows::default(),
+            rope: Rope::default(),
+        })
+    }
+
+    /// Whether the system would give so much memory at once. It may promise more than it has.
+    pub(crate) fn has_room(bytes: usize) -> bool {
+        memory::can_be_had(bytes)
+    }
+}
+
+impl Backend for CpuBackend {
+    type Weight = Matrix;
+    type Vector = Vec<f32>;
+    type Buffer = CpuBuffer;
+    type Cache = CpuCache;
+
+    fn kernels(&self) -> &'static str {
+        self.kernels.name()
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.count()
+    }
+
+    fn batch_invariant(&self) -> bool {
+        true
+    }
+
+    fn upload(&mut self, parts: &[Tensor<'_>]) -> Result<Matrix, BackendError> {
+        Matrix::stack(parts, &self.threads)
+    }
+
+    fn upload_vector(&mut self, parts: &[Tensor<'_>]) -> Result<Vec<f32>, BackendError> {
+        Ok(parts.iter().flat_map(memory::widen).collect())
+    }
+
+    fn buffer(&mut self, rows: usize, cols: usize) -> Result<CpuBuffer, BackendError> {
+        Ok(CpuBuffer {
+            data: Floats::zeroed(&[rows, cols])?,
+            cols,
+        })
+    }
+
+    fn cache(&mut self, shape: &AttentionShape) -> Result<CpuCache, BackendError> {
+        self.rope = Rope::new(shape.head_dim, shape.rope_theta);
+        CpuCache::new(shape)
+    }
+
+    fn load_batch(&mut self, batch: &Batch<'_>, _cache: &CpuCache) -> Result<(), BackendError> {
+        self.tokens.clear();
+        self.tokens.extend_from_slice(batch.tokens);
+        self.rows.load(batch);
+        self.rope.set_positions(self.rows.positions());
+        Ok(())
+    }
+
+    fn embed(&mut self, table: &Matrix, out: &mut CpuBuffer) {
+        let cols = table.cols;
+        let out = out.rows_mut(self.tokens.len());
+        for (token, out) in self.tokens.iter().zip(out.chunks_exact_mut(cols)) {
+            let start = *token as usize * cols;
+            table.elements().slice(start, start + cols).widen(out);
+        }
+    }
+
+    fn rms_norm(
+        &mut self,
+        n: usize,
+        x: &CpuBuffer,
+        weight: &Vec<f32>,
+        eps: f32,
+        out: &mut CpuBuffer,
+    ) {
+        let cols = x.cols;
+        self.threads
+            .chunks(out.rows_mut(n), cols, cols * NORM_WORK, &|first, run| {
+                for (at, out) in run.chunks_exact_mut(cols).enumerate() {
+                    math::rms_norm(x.row(first + at), weight, eps, out);
+                }
+            });
+    }
+
+    fn add(&mut self, n: usize, x: &mut CpuBuffer, delta: &CpuBuffer) {
+        for (x, delta) in x.rows_mut(n).iter_mut().zip(delta.rows(n)) {
+            *x += delta;
+        }
+    }
+
+    fn matmul(
+        &mut self,
+        n: usize,
+        x: &CpuBuffer,
+        weight: &Matrix,
+        bias: Option<&Vec<f32>>,
+        out: &mut CpuBuffer,
+    ) {
+        let (k, m) = (weight.cols, weight.rows);
+        let elements = weight.elements();
+        let x = x.rows(n);
+        let columns = Columns::new(&mut out.data, n, m, m);
+        self.threads.columns(columns, n * k, &|mut part| {
+            let rows = elements.slice(part.first() * k, (part.first() + part.width()) * k);
+            self.kernels.product(x, k, rows, &mut part);
+            if let Some(bias) = bias {
+                part.add(bias);
+            }
+        });
+    }
+
+    fn rope_and_store(
+        &mut self,
+        layer: usize,
+        qkv: &mut CpuBuffer,
+        q_norm: &Vec<f32>,
+        k_norm: &Vec<f32>,
+        cache: &mut CpuCache,
+    ) {
+        let (n, cols) = (self.rows.len(), qkv.cols);
+        let (d, q_cols, eps) = (
+            cache.shape.head_dim,
+            cache.shape.q_cols(),
+            cache.shape.norm_eps,
+        );
+        let k_end = q_cols + cache.shape.kv_heads * d;
+        self.threads.chunks(
+            qkv.rows_mut(n),
+            cols,
+            k_end * NORM_WORK * 2,
+            &|first, run| {
+                for (at, row) in run.chunks_exact_mut(cols).enumerate() {
+                    let (queries, keys) = row[..k_end].split_at_mut(q_cols);
+                    for (heads, norm) in [(queries, q_norm), (keys, k_norm)] {
+                        for head in heads.chunks_exact_mut(d) {
+                            math::rms_norm_in_place(head, norm, eps);
+                            self.rope.turn(first + at, head);
+                        }
+                    }
+                }
+            },
+        );
+        for row in 0..n {
+            let (page, slot) = self.rows.place(row);
+            cache.store(layer, page, slot, qkv.row(row));
+        }
+    }
+
+    fn attention(&mut self, layer: usize, qkv: &CpuBuffer, cache: &CpuCache, out: &mut CpuBuffer) {
+        let qkv = qkv.rows(self.rows.len());
+        attention::attend(
+            self.kernels,
+            &self.threads,
+            &self.rows,
+            layer,
+            qkv,
+            cache,
+            &mut out.data,
+        );
+    }
+
+    fn swiglu(&mut self, n: usize, gate_up: &CpuBuffer, out: &mut CpuBuffer) {
+        let cols = out.cols;
+        self.threads
+            .chunks(out.rows_mut(n), cols, cols * EXP_WORK, &|first, run| {
+                for (at, out) in run.chunks_exact_mut(cols).enumerate() {
+                    let (gate, up) = gate_up.row(first + at).split_at(cols);
+                    math::swiglu(gate, up, out);
+                }
+            });
+    }
+
+    fn take_rows(&mut self, x: &CpuBuffer, rows: &[usize], out: &mut CpuBuffer) {
+        let cols = x.cols;
+        for (row, out) in rows.iter().zip(out.data.chunks_exact_mut(cols)) {
+            out.copy_from_slice(x.row(*row));
+        }
+    }
+
+    fn rank(&mut self, logits: &CpuBuffer, asks: &[Ask<'_>]) -> Vec<Result<Ranked, NotANumber>> {
+        asks.iter()
+            .enumerate()
+            .map(|(row, ask)| rank::rank(logits.row(row), ask))
+            .collect()
+    }
+}

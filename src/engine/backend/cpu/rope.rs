@@ -1,0 +1,97 @@
+//! Rotary position embedding (arXiv:2104.09864) in the half-split form of GPT-NeoX and Qwen.
+//!
+//! Main type: [`Rope`], the angles of one batch's rows. Refuses to know: heads, layers.
+
+/// Cosine and sine of every row's position at every frequency.
+#[derive(Default)]
+pub(super) struct Rope {
+    half: usize,
+    /// `[rows, half]` each.
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+    frequencies: Vec<f32>,
+}
+
+impl Rope {
+    /// Frequency i of `head_dim / 2` is 1 / theta^(2i / head_dim). The exponent and the power are rounded
+    /// to f32 on the way, as the reference does: at position 1000 the last bit of a frequency is seen.
+    pub(super) fn new(head_dim: usize, theta: f64) -> Self {
+        let half = head_dim / 2;
+        let frequency = |i: usize| {
+            let exponent = (2 * i) as f32 / head_dim as f32;
+            1.0 / theta.powf(f64::from(exponent)) as f32
+        };
+        Self {
+            half,
+            frequencies: (0..half).map(frequency).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Angles are rounded to f32 before the cosine, as the reference does.
+    pub(super) fn set_positions(&mut self, positions: impl Iterator<Item = usize>) {
+        self.cos.clear();
+        self.sin.clear();
+        for position in positions {
+            for frequency in &self.frequencies {
+                let (sin, cos) = f64::from(position as f32 * frequency).sin_cos();
+                self.cos.push(cos as f32);
+                self.sin.push(sin as f32);
+            }
+        }
+    }
+
+    /// Turns one head of `row` in place: element i with element i + half.
+    pub(super) fn turn(&self, row: usize, head: &mut [f32]) {
+        let at = row * self.half..(row + 1) * self.half;
+        let (cos, sin) = (&self.cos[at.clone()], &self.sin[at]);
+        let (low, high) = head.split_at_mut(self.half);
+        for (((low, high), cos), sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
+            (*low, *high) = (*low * cos - *high * sin, *high * cos + *low * sin);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_by_position_times_frequency() {
+        let mut rope = Rope::new(4, 100.0);
+        rope.set_positions([0, 7].into_iter());
+        let mut head = [1.0, 2.0, 3.0, 4.0];
+        rope.turn(0, &mut head);
+        assert!(
+            head.iter()
+                .zip([1.0, 2.0, 3.0, 4.0])
+                .all(|(a, b)| (a - b).abs() < 1e-7)
+        );
+        rope.turn(1, &mut head);
+        let (a, b) = (7.0f64, 0.7f64);
+        let want = [
+            a.cos() - 3.0 * a.sin(),
+            2.0 * b.cos() - 4.0 * b.sin(),
+            3.0 * a.cos() + a.sin(),
+            4.0 * b.cos() + 2.0 * b.sin(),
+        ];
+        for (got, want) in head.iter().zip(want) {
+            assert!((f64::from(*got) - want).abs() < 1e-5, "{got} {want}");
+        }
+    }
+
+    #[test]
+    fn products_of_turned_vectors_depend_on_the_distance_alone() {
+        let mut rope = Rope::new(8, 10_000.0);
+        rope.set_positions([3, 10, 103, 110].into_iter());
+        let (q, k): (Vec<f32>, Vec<f32>) =
+            (0..8).map(|i| ((i as f32).sin(), (i as f32).cos())).unzip();
+        let dot = |at: usize, to: usize| {
+            let (mut q, mut k) = (q.clone(), k.clone());
+            rope.turn(at, &mut q);
+            rope.turn(to, &mut k);
+            q.iter().zip(&k).map(|(a, b)| a * b).sum::<f32>()
+        };
+        assert!((dot(1, 0) - dot(3, 2)).abs() < 1e-4);
+    }
+}

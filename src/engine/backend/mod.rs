@@ -1,0 +1,190 @@
+//! What a backend can do: the list of operations that a transformer of the Qwen3 class is made of.
+//!
+//! Main type: the trait [`Backend`]. Weights, activations and the KV cache are the backend's own types, so
+//! that they may live on a device; numbers cross the border only where a batch's token ids go in and
+//! chosen tokens come out. Every operation works on a batch of rows, whatever sequences they belong to.
+//! Refuses to know: the order of the operations, the scheduler.
+//!
+//! **Promise on batches.** A backend says by [`Backend::batch_invariant`] whether a row's result is the
+//! same, to the bit, whichever rows are computed beside it. Where it is, greedy answers depend on the
+//! history alone and not on how it was cut into chunks, turns or batches.
+
+pub(crate) mod cpu;
+
+use std::ops::Range;
+
+use super::kv::PageId;
+use super::weights::Tensor;
+
+/// The backend could not do it; the requests of this batch cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BackendError {
+    #[error("{bytes} bytes of memory could not be had")]
+    Memory {
+        bytes: usize,
+        source: std::io::Error,
+    },
+    #[error("{count} threads could not be started")]
+    Threads {
+        count: usize,
+        source: rayon::ThreadPoolBuildError,
+    },
+}
+
+/// Sizes of attention and of the cache behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AttentionShape {
+    pub(crate) layers: usize,
+    /// Query heads, a multiple of `kv_heads`: head h reads the keys of head `h / (heads / kv_heads)`.
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) rope_theta: f64,
+    pub(crate) norm_eps: f32,
+    /// Pages in the pool.
+    pub(crate) pages: usize,
+}
+
+impl AttentionShape {
+    pub(crate) fn group(&self) -> usize {
+        self.heads / self.kv_heads
+    }
+
+    /// Columns of the stacked q, k and v projections.
+    pub(crate) fn qkv_cols(&self) -> usize {
+        (self.heads + 2 * self.kv_heads) * self.head_dim
+    }
+
+    pub(crate) fn q_cols(&self) -> usize {
+        self.heads * self.head_dim
+    }
+}
+
+/// The rows of one step: consecutive tokens of one or more sequences.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch<'a> {
+    /// Token ids, `[n]`, each within the vocabulary.
+    pub(crate) tokens: &'a [u32],
+    /// The sequences in the order of their rows; their lengths add up to n.
+    pub(crate) spans: &'a [Span<'a>],
+}
+
+/// One sequence's rows in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<'a> {
+    /// Positions of its rows; keys and values before `start` are in the cache.
+    pub(crate) positions: (usize, usize),
+    /// The pages of positions 0.. in order; enough for `positions.1`.
+    pub(crate) pages: &'a [PageId],
+}
+
+impl Span<'_> {
+    pub(crate) fn positions(&self) -> Range<usize> {
+        self.positions.0..self.positions.1
+    }
+}
+
+/// What is wanted of one row of logits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) pick: Pick<'a>,
+    /// Log-probability of the token picked, and of this many best tokens.
+    pub(crate) logprobs: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pick<'a> {
+    /// The token with the greatest logit but for these ids; ties go to the lower id.
+    Best { banned: &'a [u32] },
+    /// This token (teacher forcing).
+    Given(u32),
+}
+
+/// The answer to an [`Ask`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ranked {
+    pub(crate) id: u32,
+    /// Natural-log probabilities of the untouched logits (banned ids too have theirs): of `id`, and of
+    /// the best tokens, best first, ties by lower id.
+    pub(crate) logprobs: Option<(f32, Vec<(u32, f32)>)>,
+}
+
+/// A row of logits holds NaN, or no number that is finite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the model's output is not a number: its weights or the backend are broken")]
+pub(crate) struct NotANumber;
+
+/// The operations. Buffers are row-major f32 of fixed columns and a greatest number of rows; `n` says how
+/// many rows are in use. `out` never aliases an input.
+pub(crate) trait Backend {
+    /// A matrix `[rows, cols]` in its stored type.
+    type Weight;
+    /// A vector of f32.
+    type Vector;
+    type Buffer;
+    /// Keys and values of every layer, in pages of [`PAGE_TOKENS`](super::kv::PAGE_TOKENS) tokens.
+    type Cache;
+
+    /// Shown to users: which kernels run.
+    fn kernels(&self) -> &'static str;
+    fn threads(&self) -> usize;
+    /// See the module's promise.
+    fn batch_invariant(&self) -> bool;
+
+    /// Matrices of equal columns, stacked by rows.
+    fn upload(&mut self, parts: &[Tensor<'_>]) -> Result<Self::Weight, BackendError>;
+    /// Vectors, one after another.
+    fn upload_vector(&mut self, parts: &[Tensor<'_>]) -> Result<Self::Vector, BackendError>;
+    fn buffer(&mut self, rows: usize, cols: usize) -> Result<Self::Buffer, BackendError>;
+    fn cache(&mut self, shape: &AttentionShape) -> Result<Self::Cache, BackendError>;
+
+    /// Makes `batch` the one that `embed`, `rope_and_store` and `attention` work on.
+    fn load_batch(&mut self, batch: &Batch<'_>, cache: &Self::Cache) -> Result<(), BackendError>;
+    /// `out[i] = table[token i]`.
+    fn embed(&mut self, table: &Self::Weight, out: &mut Self::Buffer);
+    /// `out = x / rms(x) · weight` by row, rms over the columns with `eps` under the root.
+    fn rms_norm(
+        &mut self,
+        n: usize,
+        x: &Self::Buffer,
+        weight: &Self::Vector,
+        eps: f32,
+        out: &mut Self::Buffer,
+    );
+    /// `x += delta`, by row.
+    fn add(&mut self, n: usize, x: &mut Self::Buffer, delta: &Self::Buffer);
+    /// `out[n, rows] = x[n, cols] · weight[rows, cols]ᵀ (+ bias[rows])`.
+    fn matmul(
+        &mut self,
+        n: usize,
+        x: &Self::Buffer,
+        weight: &Self::Weight,
+        bias: Option<&Self::Vector>,
+        out: &mut Self::Buffer,
+    );
+    /// In the stacked `qkv`: RMS norm of each query and key head, RoPE by position, then keys and values
+    /// into the cache of `layer`. Queries stay in place.
+    fn rope_and_store(
+        &mut self,
+        layer: usize,
+        qkv: &mut Self::Buffer,
+        q_norm: &Self::Vector,
+        k_norm: &Self::Vector,
+        cache: &mut Self::Cache,
+    );
+    /// Causal attention of the batch's queries over the cached keys and values of their sequences, their
+    /// own among them. `out[n, heads · head_dim]`.
+    fn attention(
+        &mut self,
+        layer: usize,
+        qkv: &Self::Buffer,
+        cache: &Self::Cache,
+        out: &mut Self::Buffer,
+    );
+    /// `gate_up[n, 2 m]` → `out[n, m] = silu(gate) · up`.
+    fn swiglu(&mut self, n: usize, gate_up: &Self::Buffer, out: &mut Self::Buffer);
+    /// `out[i] = x[rows[i]]`.
+    fn take_rows(&mut self, x: &Self::Buffer, rows: &[usize], out: &mut Self::Buffer);
+    /// One answer a row of logits.
+    fn rank(&mut self, logits: &Self::Buffer, asks: &[Ask<'_>]) -> Vec<Result<Ranked, NotANumber>>;
+}

@@ -1,0 +1,137 @@
+//! Where a model's files come from: a Hugging Face directory on disk, or the copy inside the binary.
+//!
+//! Main type: [`Files`]. Everything above it reads a model by file name, so that both sources go through
+//! one loading path. Refuses to know: what is in the files.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::Mmap;
+
+/// Which model to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelSource {
+    /// A Hugging Face model directory.
+    Directory(PathBuf),
+    /// The small trained model inside the binary.
+    Embedded,
+}
+
+/// A file of the model could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("model directory {} does not exist; give the directory that holds config.json", path.display())]
+    NoDirectory { path: PathBuf },
+    #[error("{} is missing; download the whole model directory again", path.display())]
+    Missing { path: PathBuf },
+    #[error("{} cannot be read", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{} is not valid UTF-8", path.display())]
+    NotText { path: PathBuf },
+}
+
+/// A model's files by name.
+#[derive(Clone, Debug)]
+pub(crate) enum Files {
+    Directory(PathBuf),
+    Embedded(&'static [(&'static str, &'static [u8])]),
+}
+
+/// A whole file's bytes, cheap to clone and to keep.
+#[derive(Clone)]
+pub(crate) enum Bytes {
+    Mapped(Arc<Mmap>),
+    Static(&'static [u8]),
+}
+
+impl Bytes {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Static(bytes) => bytes,
+        }
+    }
+}
+
+impl Files {
+    pub(crate) fn open(source: &ModelSource) -> Result<Self, FileError> {
+        match source {
+            ModelSource::Directory(path) if path.is_dir() => Ok(Self::Directory(path.clone())),
+            ModelSource::Directory(path) => Err(FileError::NoDirectory { path: path.clone() }),
+            ModelSource::Embedded => Ok(Self::Embedded(super::embedded::FILES)),
+        }
+    }
+
+    /// The file's place as messages name it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        match self {
+            Self::Directory(directory) => directory.join(name),
+            Self::Embedded(_) => Path::new("(embedded model)").join(name),
+        }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Directory(directory) => directory.join(name).is_file(),
+            Self::Embedded(files) => files.iter().any(|(file, _)| *file == name),
+        }
+    }
+
+    /// A small file, read whole.
+    pub(crate) fn read(&self, name: &str) -> Result<Cow<'static, [u8]>, FileError> {
+        match self {
+            Self::Directory(_) => std::fs::read(self.path(name))
+                .map(Cow::Owned)
+                .map_err(|source| self.error(name, source)),
+            Self::Embedded(_) => self.embedded(name).map(Cow::Borrowed),
+        }
+    }
+
+    pub(crate) fn read_text(&self, name: &str) -> Result<String, FileError> {
+        String::from_utf8(self.read(name)?.into_owned()).map_err(|_| FileError::NotText {
+            path: self.path(name),
+        })
+    }
+
+    /// A large file, memory-mapped where it is on disk.
+    pub(crate) fn map(&self, name: &str) -> Result<Bytes, FileError> {
+        let Self::Directory(_) = self else {
+            return self.embedded(name).map(Bytes::Static);
+        };
+        let file = File::open(self.path(name)).map_err(|source| self.error(name, source))?;
+        #[expect(
+            unsafe_code,
+            reason = "a memory map is the only way to read weights without a copy"
+        )]
+        // SAFETY: the map is private and read-only. The one hazard, another process that truncates the
+        // file while it is mapped, is confined to start-up: the backend copies every tensor it keeps.
+        let map = unsafe { Mmap::map(&file) }.map_err(|source| self.error(name, source))?;
+        Ok(Bytes::Mapped(Arc::new(map)))
+    }
+
+    fn embedded(&self, name: &str) -> Result<&'static [u8], FileError> {
+        let Self::Embedded(files) = self else {
+            return Err(FileError::Missing {
+                path: self.path(name),
+            });
+        };
+        files
+            .iter()
+            .find(|(file, _)| *file == name)
+            .map(|(_, bytes)| *bytes)
+            .ok_or_else(|| FileError::Missing {
+                path: self.path(name),
+            })
+    }
+
+    fn error(&self, name: &str, source: io::Error) -> FileError {
+        let path = self.path(name);
+        match source.kind() {
+            io::ErrorKind::NotFound => FileError::Missing { path },
+            _ => FileError::Unreadable { path, source },
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The engine as the outside holds it: start, submit, look, shut down.
+//!
+//! Main type: [`Engine`]. The worker thread behind it owns the network and the cache; the two share a
+//! queue and counters. Refuses to know: how a request is computed.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::chat::{ChatTemplate, TemplateError};
+use super::config::{Config, ConfigError};
+use super::faults::Faults;
+use super::files::{FileError, Files, ModelSource};
+use super::request::{Event, Request};
+use super::scheduler::{self, Pending, Refusal, Setup, Shared};
+use super::stats::{Stage, Stats};
+use super::tokenizer::{Tokenizer, TokenizerError};
+use super::weights::{Checkpoint, WeightError};
+
+/// The most alternatives that a request may ask for at one position.
+pub const MAX_LOGPROBS: u32 = 20;
+
+/// How to start an engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub model: ModelSource,
+    /// The name it answers to; by default the directory's name.
+    pub served_name: Option<String>,
+    /// Worker threads; 0 takes every core.
+    pub threads: usize,
+    /// Room for keys and values, in tokens; 0 takes what fits [`DEFAULT_KV_BYTES`].
+    pub kv_tokens: usize,
+    /// Longest prompt and answer together; by default the model's own limit.
+    pub max_context: Option<usize>,
+    /// Requests that may wait.
+    pub queue_limit: usize,
+    pub faults: Faults,
+}
+
+/// Room for keys and values where none is stated. The memory is taken as pages are first used.
+pub const DEFAULT_KV_BYTES: usize = 1 << 30;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            model: ModelSource::Embedded,
+            served_name: None,
+            threads: 0,
+            kv_tokens: 0,
+            max_context: None,
+            queue_limit: 1024,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// Facts about the model that is served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelInfo {
+    pub name: String,
+    /// Longest prompt and answer together, in tokens.
+    pub max_context: usize,
+    pub vocab_size: usize,
+    /// Of the weights as stored: `bf16`, `f16` or `f32`.
+    pub dtype: String,
+    /// Numbers in the weights; tied embeddings count once.
+    pub parameters: u64,
+    /// End-of-sequence ids, ascending.
+    pub eos: Vec<u32>,
+    pub threads: usize,
+    /// Vector instructions in use: `avx512`, `avx2` or `portable`.
+    pub kernels: &'static str,
+    /// Greedy answers depend on the history alone, not on how it was cut or what ran beside it.
+    pub batch_invariant: bool,
+}
+
+/// The engine could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    #[error(transparent)]
+    Weights(#[from] WeightError),
+    #[error("{0}")]
+    Options(String),
+    #[error("the warm-up failed: {0}")]
+    WarmUp(String),
+    #[error("the worker thread could not start")]
+    Thread(#[source] std::io::Error),
+    #[error("the worker thread ended while it started")]
+    WorkerGone,
+    /// By [`Faults::die_at_start`].
+    #[error("start-up ended by a planted fault")]
+    PlantedDeath,
+}
+
+/// The engine did not take a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    #[error(
+        "{prompt} prompt tokens and {max_tokens} to generate are more than the {max} that this engine's context holds"
+    )]
+    TooLong {
+        prompt: usize,
+        max_tokens: usize,
+        max: usize,
+    },
+    #[error("token id {id} is outside the vocabulary of {vocab}")]
+    TokenOutOfRange { id: u32, vocab: usize },
+    #[error("{0}")]
+    Unsupported(String),
+    #[error("the queue is full: {waiting} requests wait")]
+    QueueFull { waiting: usize },
+    #[error("the engine is shutting down")]
+    ShuttingDown,
+    #[error("the engine's worker has died")]
+    Dead,
+}
+
+/// A running engine. Share it by `Arc`; dropping it shuts it down without waiting.
+pub struct Engine {
+    shared: Arc<Shared>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+    tokenizer: Tokenizer,
+    chat: Result<ChatTemplate, TemplateError>,
+    info: ModelInfo,
+    startup: Vec<Stage>,
+}
+
+impl Engine {
+    /// Loads the model and answers when it is warm. `observer` hears of each stage as it ends.
+    pub fn start(options: Options, observer: &mut dyn FnMut(Stage)) -> Result<Self, StartError> {
+        let mut startup = Vec::new();
+        let mut report = |stage: Stage| {
+            startup.push(stage);
+            observer(stage);
+        };
+        let files = Files::open(&options.model)?;
+        let config = timed("config", &mut report, || Config::load(&files))?;
+        if options.faults.die_at_start {
+            return Err(StartError::PlantedDeath);
+        }
+        let (tokenizer, chat) = timed("tokenizer", &mut report, || {
+            Tokenizer::load(&files, config.vocab)
+                .map(|tokenizer| (tokenizer, ChatTemplate::load(&files)))
+        })?;
+        let checkpoint = timed("weights_map", &mut report, || Checkpoint::open(&files))?;
+        let name = options
+            .served_name
+            .clone()
+            .unwrap_or_else(|| default_name(&options.model));
+        let setup = Setup::new(config, checkpoint, name, &options)?;
+        let shared = Arc::new(Shared::new(options.queue_limit.max(1)));
+        let (worker, info) = start_worker(setup, &shared, &mut report)?;
+        Ok(Self {
+            shared,
+            worker: Mutex::new(Some(worker)),
+            tokenizer,
+            chat,
+            info,
+            startup,
+        })
+    }
+
+    /// Queues a request. Dropping the receiver cancels it: its place and its pages are free when the step
+    /// in progress ends, a token of decoding or up to 512 of a prompt.
+    pub fn submit(&self, request: Request) -> Result<UnboundedReceiver<Event>, SubmitError> {
+        self.check(&request)?;
+        if !self.is_healthy() {
+            return Err(self.gone());
+        }
+        let (events, receiver) = unbounded_channel();
+        let pending = Pending {
+            request,
+            events,
+            submitted: Instant::now(),
+        };
+        match self.shared.queue.push(pending) {
+            Ok(()) => Ok(receiver),
+            Err(Refusal::Full) => Err(SubmitError::QueueFull {
+                waiting: self.shared.queue.waiting(),
+            }),
+            Err(Refusal::Closed) => Err(self.gone()),
+        }
+    }
+
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// `Err` where the model brings no template, or one that cannot be read.
+    pub fn chat_template(&self) -> Result<&ChatTemplate, &TemplateError> {
+        self.chat.as_ref()
+    }
+
+    pub fn model_info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.shared
+            .counters
+            .snapshot(self.shared.queue.waiting() as u64, &self.startup)
+    }
+
+    /// The worker thread is alive and well. Says nothing of how busy it is.
+    pub fn is_healthy(&self) -> bool {
+        self.shared.is_alive()
+    }
+
+    /// Refuses new work; what runs and what waits is still answered.
+    pub fn shutdown(&self) {
+        self.shared.queue.close();
+    }
+
+    /// Waits until the worker has ended: call [`Engine::shutdown`] first. Blocks the thread.
+    pub fn join(&self) {
+        let worker = self
+            .worker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(worker) = worker {
+            // A panic of the worker was already turned into failed requests and a bad health.
+            drop(worker.join());
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(), SubmitError> {
+        let (vocab, max) = (self.info.vocab_size, self.info.max_context);
+        let (prompt, max_tokens) = (request.prompt.len(), request.max_tokens as usize);
+        if prompt == 0 {
+            return Err(SubmitError::EmptyPrompt);
+        }
+        if prompt.saturating_add(max_tokens) > max {
+            return Err(SubmitError::TooLong {
+                prompt,
+                max_tokens,
+                max,
+            });
+        }
+        if let Some(id) = request
+            .prompt
+            .iter()
+            .copied()
+            .find(|id| *id as usize >= vocab)
+        {
+            return Err(SubmitError::TokenOutOfRange { id, vocab });
+        }
+        if request.logprobs.is_some_and(|top| top > MAX_LOGPROBS) {
+            return Err(SubmitError::Unsupported(format!(
+                "more than {MAX_LOGPROBS} log-probabilities a token"
+            )));
+        }
+        if self.info.eos.len() >= vocab && request.min_tokens > 0 {
+            return Err(SubmitError::Unsupported(
+                "min_tokens, where every token ends the answer".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn gone(&self) -> SubmitError {
+        if self.shared.has_failed() {
+            SubmitError::Dead
+        } else {
+            SubmitError::ShuttingDown
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+fn start_worker(
+    setup: Setup,
+    shared: &Arc<Shared>,
+    report: &mut dyn FnMut(Stage),
+) -> Result<(JoinHandle<()>, ModelInfo), StartError> {
+    let (sender, receiver) = mpsc::channel();
+    let worker = std::thread::Builder::new()
+        .name("engine".to_owned())
+        .spawn({
+            let shared = Arc::clone(shared);
+            move || scheduler::work(setup, &shared, sender)
+        })
+        .map_err(StartError::Thread)?;
+    for progress in receiver {
+        match progress {
+            scheduler::Progress::Stage(stage) => report(stage),
+            scheduler::Progress::Ready(info) => return Ok((worker, info)),
+            scheduler::Progress::Failed(error) => return Err(error),
+        }
+    }
+    Err(StartError::WorkerGone)
+}
+
+pub(crate) fn timed<T, E>(
+    name: &'static str,
+    report: &mut dyn FnMut(Stage),
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let start = Instant::now();
+    let done = work()?;
+    report(Stage {
+        name,
+        elapsed: start.elapsed(),
+    });
+    Ok(done)
+}
+
+fn default_name(model: &ModelSource) -> String {
+    let ModelSource::Directory(path) = model else {
+        return super::embedded::NAME.to_owned();
+    };
+    let named = |path: &Path| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    named(path)
+        .or_else(|| path.canonicalize().ok().and_then(|path| named(&path)))
+        .unwrap_or_else(|| "model".to_owned())
+}

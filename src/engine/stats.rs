@@ -1,0 +1,113 @@
+//! What the engine counts while it works, for a server's metrics.
+//!
+//! Main types: [`Stats`], a snapshot; `Counters`, the atomics behind it. Refuses to know: metric names,
+//! Prometheus.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// One step of start-up and the time it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// `config`, `tokenizer`, `weights_map`, `weights_upload` or `warm_up`.
+    pub name: &'static str,
+    pub elapsed: Duration,
+}
+
+/// A snapshot. Totals count from the end of start-up: the warm-up is not among them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Requests being computed, and requests in the queue.
+    pub running: u64,
+    pub waiting: u64,
+    pub kv: KvStats,
+    /// Prompt tokens of requests whose prefill is done, cached ones among them.
+    pub prompt_tokens: u64,
+    /// Prompt tokens really computed.
+    pub prefilled_tokens: u64,
+    /// Prompt tokens looked up in the prefix cache, and found there.
+    pub cache_queries: u64,
+    pub cache_hits: u64,
+    pub generation_tokens: u64,
+    /// Requests by how they ended.
+    pub finished_stop: u64,
+    pub finished_length: u64,
+    pub cancelled: u64,
+    pub failed: u64,
+    pub startup: Vec<Stage>,
+}
+
+/// The page pool of keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KvStats {
+    /// Tokens that a page holds, and its bytes over all layers.
+    pub page_tokens: u64,
+    pub page_bytes: u64,
+    pub pages_total: u64,
+    /// Pages that a running request holds.
+    pub pages_used: u64,
+    /// Pages that no request holds, kept for their content until their room is needed.
+    pub pages_cached: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) running: Counter,
+    pub(crate) page_tokens: Counter,
+    pub(crate) page_bytes: Counter,
+    pub(crate) pages_total: Counter,
+    pub(crate) pages_used: Counter,
+    pub(crate) pages_cached: Counter,
+    pub(crate) prompt_tokens: Counter,
+    pub(crate) prefilled_tokens: Counter,
+    pub(crate) cache_queries: Counter,
+    pub(crate) cache_hits: Counter,
+    pub(crate) generation_tokens: Counter,
+    pub(crate) finished_stop: Counter,
+    pub(crate) finished_length: Counter,
+    pub(crate) cancelled: Counter,
+    pub(crate) failed: Counter,
+}
+
+impl Counters {
+    pub(crate) fn snapshot(&self, waiting: u64, startup: &[Stage]) -> Stats {
+        Stats {
+            running: self.running.get(),
+            waiting,
+            kv: KvStats {
+                page_tokens: self.page_tokens.get(),
+                page_bytes: self.page_bytes.get(),
+                pages_total: self.pages_total.get(),
+                pages_used: self.pages_used.get(),
+                pages_cached: self.pages_cached.get(),
+            },
+            prompt_tokens: self.prompt_tokens.get(),
+            prefilled_tokens: self.prefilled_tokens.get(),
+            cache_queries: self.cache_queries.get(),
+            cache_hits: self.cache_hits.get(),
+            generation_tokens: self.generation_tokens.get(),
+            finished_stop: self.finished_stop.get(),
+            finished_length: self.finished_length.get(),
+            cancelled: self.cancelled.get(),
+            failed: self.failed.get(),
+            startup: startup.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! A model's tensors: single or sharded safetensors, memory-mapped.
+//!
+//! Main type: [`Checkpoint`]: tensors by name, each with the shape that the configuration demands or a
+//! message that says what stands there instead. Refuses to know: what a tensor is used for.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Metadata, SafeTensorError};
+use serde::Deserialize;
+
+use super::files::{Bytes, FileError, Files};
+
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// The length of a safetensors header is written in this many bytes before it.
+const LENGTH_BYTES: usize = 8;
+
+/// How a weight's numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dtype {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl Dtype {
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// One tensor: `rows × cols` numbers, row-major, little-endian. A vector is one row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tensor<'a> {
+    pub(crate) dtype: Dtype,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// The weights cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WeightError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(
+        "{} is truncated or damaged ({cause}; the file has {bytes} bytes); download it again",
+        path.display()
+    )]
+    Damaged {
+        path: PathBuf,
+        bytes: usize,
+        cause: String,
+    },
+    #[error("{} is not the JSON that is expected", path.display())]
+    Index {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error(
+        "{}: tensor {tensor} is missing; the file does not belong to this config.json",
+        path.display()
+    )]
+    MissingTensor { path: PathBuf, tensor: String },
+    #[error(
+        "{}: tensor {tensor} has shape {found:?}, but config.json asks for {expected:?}; the two do not belong together",
+        path.display()
+    )]
+    Shape {
+        path: PathBuf,
+        tensor: String,
+        found: Vec<usize>,
+        expected: Vec<usize>,
+    },
+    #[error(
+        "{}: tensor {tensor} is stored as {found}; f32, f16 and bf16 can be read: convert the model",
+        path.display()
+    )]
+    Dtype {
+        path: PathBuf,
+        tensor: String,
+        found: String,
+    },
+    #[error("the backend could not take tensor {tensor}: {cause}")]
+    Upload { tensor: String, cause: String },
+}
+
+#[derive(Deserialize)]
+struct ShardIndex {
+    weight_map: HashMap<String, String>,
+}
+
+struct Shard {
+    path: PathBuf,
+    bytes: Bytes,
+    data_start: usize,
+    metadata: Metadata,
+}
+
+pub(crate) struct Checkpoint {
+    shards: Vec<Shard>,
+    /// Tensor name → shard; empty for a single file.
+    home: HashMap<String, usize>,
+    index_path: PathBuf,
+}
+
+impl Checkpoint {
+    /// Maps every file and reads the headers, no weights.
+    pub(crate) fn open(files: &Files) -> Result<Self, WeightError> {
+        if files.has(SINGLE) || !files.has(INDEX) {
+            let shards = vec![Shard::open(files, SINGLE)?];
+            return Ok(Self {
+                shards,
+                home: HashMap::new(),
+                index_path: files.path(SINGLE),
+            });
+        }
+        let path = files.path(INDEX);
+        let index: ShardIndex =
+            serde_json::from_slice(&files.read(INDEX)?).map_err(|source| WeightError::Index {
+                path: path.clone(),
+                source,
+            })?;
+        let mut names: Vec<&String> = index.weight_map.values().collect();
+        names.sort();
+        names.dedup();
+        let shards = names
+            .iter()
+            .map(|name| Shard::open(files, name))
+            .collect::<Result<_, _>>()?;
+        let position: HashMap<&String, usize> = names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| (*name, at))
+            .collect();
+        let home = index
+            .weight_map
+            .iter()
+            .map(|(tensor, file)| (tensor.clone(), position[file]))
+            .collect();
+        Ok(Self {
+            shards,
+            home,
+            index_path: path,
+        })
+    }
+
+    /// A matrix of `[rows, cols]`.
+    pub(crate) fn matrix(
+        &self,
+        name: &str,
+        rows: usize,
+        cols: usize,
+    ) -> Result<Tensor<'_>, WeightError> {
+        self.tensor(name, &[rows, cols])
+    }
+
+    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Tensor<'_>, WeightError> {
+        self.tensor(name, &[length])
+    }
+
+    fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'_>, WeightError> {
+        let shard = self.shard(name)?;
+        let path = || shard.path.clone();
+        let info = shard
+            .metadata
+            .info(name)
+            .ok_or_else(|| WeightError::MissingTensor {
+                path: path(),
+                tensor: name.to_owned(),
+            })?;
+        if info.shape != shape {
+            return Err(WeightError::Shape {
+                path: path(),
+                tensor: name.to_owned(),
+                found: info.shape.clone(),
+                expected: shape.to_vec(),
+            });
+        }
+        let dtype = match info.dtype {
+            safetensors::Dtype::F32 => Dtype::F32,
+            safetensors::Dtype::F16 => Dtype::F16,
+            safetensors::Dtype::BF16 => Dtype::Bf16,
+            other => {
+                let found = format!("{other:?}");
+                return Err(WeightError::Dtype {
+                    path: path(),
+                    tensor: name.to_owned(),
+                    found,
+                });
+            }
+        };
+        let (rows, cols) = if let [rows, cols] = shape {
+            (*rows, *cols)
+        } else {
+            (1, shape[0])
+        };
+        let (start, end) = info.data_offsets;
+        let bytes = &shard.bytes.as_slice()[shard.data_start + start..shard.data_start + end];
+        Ok(Tensor {
+            dtype,
+            rows,
+            cols,
+            bytes,
+        })
+    }
+
+    fn shard(&self, name: &str) -> Result<&Shard, WeightError> {
+        let single = if self.home.is_empty() { Some(0) } else { None };
+        self.home
+            .get(name)
+            .copied()
+            .or(single)
+            .map(|at| &self.shards[at])
+            .filter(|shard| shard.metadata.info(name).is_some())
+            .ok_or_else(|| WeightError::MissingTensor {
+                path: self.index_path.clone(),
+                tensor: name.to_owned(),
+            })
+    }
+}
+
+impl Shard {
+    fn open(files: &Files, name: &str) -> Result<Self, WeightError> {
+        let path = files.path(name);
+        let bytes = files.map(name)?;
+        let (header, metadata) =
+            SafeTensors::read_metadata(bytes.as_slice()).map_err(|error| WeightError::Damaged {
+                path: path.clone(),
+                bytes: bytes.as_slice().len(),
+                cause: cause(&error),
+            })?;
+        Ok(Self {
+            path,
+            bytes,
+            data_start: LENGTH_BYTES + header,
+            metadata,
+        })
+    }
+}
+
+fn cause(error: &SafeTensorError) -> String {
+    match error {
+        SafeTensorError::MetadataIncompleteBuffer => {
+            "its header promises another number of bytes".to_owned()
+        }
+        SafeTensorError::HeaderTooSmall | SafeTensorError::InvalidHeaderLength => {
+            "it ends within its header".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use safetensors::tensor::TensorView;
+
+    fn write(
+        directory: &std::path::Path,
+        file: &str,
+        tensors: &[(&str, safetensors::Dtype, &[usize])],
+    ) {
+        let zeros = vec![0u8; 4096];
+        let views = tensors.iter().map(|(name, dtype, shape)| {
+            let bytes = shape.iter().product::<usize>() * dtype.bitsize() / 8;
+            (
+                *name,
+                TensorView::new(*dtype, shape.to_vec(), &zeros[..bytes]).unwrap(),
+            )
+        });
+        safetensors::serialize_to_file(views, None, &directory.join(file)).unwrap();
+    }
+
+    fn open(directory: &tempfile::TempDir) -> Result<Checkpoint, String> {
+        Checkpoint::open(&Files::Directory(directory.path().to_path_buf()))
+            .map_err(|e| e.to_string())
+    }
+
+    #[track_caller]
+    fn refused<T>(result: Result<T, impl ToString>, parts: &[&str]) {
+        let message = result.err().expect("it was accepted").to_string();
+        for part in parts {
+            assert!(message.contains(part), "{message:?} lacks {part:?}");
+        }
+    }
+
+    #[test]
+    fn single_and_sharded_give_tensors_by_name() {
+        use safetensors::Dtype::{BF16, F16, F32};
+        let directory = tempfile::tempdir().unwrap();
+        write(
+            directory.path(),
+            SINGLE,
+            &[("a", BF16, &[2, 3]), ("b", F32, &[4])],
+        );
+        let single = open(&directory).unwrap();
+        assert_eq!(single.matrix("a", 2, 3).unwrap().bytes.len(), 12);
+        assert_eq!(single.vector("b", 4).unwrap().dtype, Dtype::F32);
+
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), "one.safetensors", &[("a", F16, &[2, 3])]);
+        write(directory.path(), "two.safetensors", &[("b", F32, &[4])]);
+        let index = r#"{"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}"#;
+        std::fs::write(directory.path().join(INDEX), index).unwrap();
+        let sharded = open(&directory).unwrap();
+        assert_eq!(sharded.matrix("a", 2, 3).unwrap().dtype, Dtype::F16);
+        assert!(sharded.vector("b", 4).is_ok());
+        refused(sharded.vector("c", 1), &["tensor c is missing", INDEX]);
+    }
+
+    #[test]
+    fn bad_files_are_told_with_cause_and_remedy() {
+        use safetensors::Dtype::{BF16, I32};
+        let directory = tempfile::tempdir().unwrap();
+        refused(
+            open(&directory),
+            &["model.safetensors is missing", "download"],
+        );
+        write(
+            directory.path(),
+            SINGLE,
+            &[("a", BF16, &[2, 3]), ("n", I32, &[2])],
+        );
+        let good = open(&directory).unwrap();
+        refused(
+            good.matrix("a", 3, 2),
+            &["tensor a", "[2, 3]", "[3, 2]", "do not belong together"],
+        );
+        refused(good.vector("n", 2), &["tensor n", "I32", "bf16"]);
+        let whole = std::fs::read(directory.path().join(SINGLE)).unwrap();
+        for cut in [0, 5, 20, whole.len() - 1] {
+            std::fs::write(directory.path().join(SINGLE), &whole[..cut]).unwrap();
+            refused(
+                open(&directory),
+                &["truncated or damaged", "download it again"],
+            );
+        }
+    }
+}

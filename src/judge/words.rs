@@ -1,0 +1,186 @@
+//! Numbers as they stand in a reason's sentence.
+
+use crate::record::{Metric, Statistic, Unit};
+
+/// `TPOT`, `TTFT p95`, `golden mismatches`.
+pub(super) fn label(metric: Metric, statistic: Statistic) -> String {
+    let name = match metric {
+        Metric::Ttft | Metric::Tpot | Metric::Icl | Metric::E2e => metric.name().to_uppercase(),
+        Metric::KvBytes => "KV bytes".to_owned(),
+        _ => metric.name().replace('_', " "),
+    };
+    match statistic {
+        Statistic::Median | Statistic::Single => name,
+        other => format!("{name} {other}"),
+    }
+}
+
+/// A value with its unit.
+pub(super) fn value(metric: Metric, v: f64) -> String {
+    match metric.unit() {
+        Unit::Fraction => percent(v),
+        unit => match (number(v).as_str(), symbol(unit).strip_suffix('s')) {
+            ("1", Some(one))
+                if unit != Unit::Milliseconds && unit != Unit::MillisecondsPerToken =>
+            {
+                format!("1 {one}")
+            }
+            (number, _) => format!("{number} {}", symbol(unit)),
+        },
+    }
+}
+
+/// A value whose unit stands beside it already.
+pub(super) fn bare(metric: Metric, v: f64) -> String {
+    match metric.unit() {
+        Unit::Fraction => number((v * 1e8).round() / 1e6),
+        _ => number(v),
+    }
+}
+
+/// `20.64 → 21.9 ms`.
+pub(super) fn change(metric: Metric, base: f64, head: f64) -> String {
+    match metric.unit() {
+        Unit::Fraction => format!("{} → {}", percent(base), percent(head)),
+        _ => format!("{} → {}", number(base), value(metric, head)),
+    }
+}
+
+fn symbol(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Milliseconds | Unit::MillisecondsPerToken => "ms",
+        Unit::Tokens => "tokens",
+        Unit::Cases => "cases",
+        Unit::Fraction => "",
+        Unit::Nats => "nats",
+        Unit::Bytes => "bytes",
+    }
+}
+
+/// Four significant digits without trailing zeros; whole numbers whole.
+pub(super) fn number(v: f64) -> String {
+    if !v.is_finite() {
+        return "undefined".to_owned();
+    }
+    if (v - v.round()).abs() < 1e-9 && v.abs() < 1e15 {
+        return format!("{:.0}", v + 0.0);
+    }
+    if v.abs() < 1e-4 {
+        return format!("{v:.2e}");
+    }
+    let digits = (3.0 - v.abs().log10().floor()).clamp(0.0, 7.0) as usize;
+    trimmed(&format!("{v:.digits$}"))
+}
+
+/// A fraction as percent without a sign: `1 %`, `0.25 %`, `97.5 %`.
+pub(super) fn percent(fraction: f64) -> String {
+    format!("{} %", number((fraction * 1e8).round() / 1e6))
+}
+
+/// A relative change: `+3 %`.
+pub(super) fn signed_percent(change: f64) -> String {
+    format!("{}{}", if change < 0.0 { "" } else { "+" }, percent(change))
+}
+
+/// A relative change with its interval: `+6.1 % [+4.8, +7.4]`.
+pub(super) fn signed_percents(change: f64, (low, high): (f64, f64)) -> String {
+    let digits = if high - low < 0.01 { 2 } else { 1 };
+    let one = |v: f64| format!("{:+.digits$}", v * 100.0);
+    format!("{} % [{}, {}]", one(change), one(low), one(high))
+}
+
+/// `0.013`, `2e-5`.
+pub(super) fn p(p: f64) -> String {
+    if p >= 0.0995 {
+        format!("{p:.2}")
+    } else if p >= 0.000_95 {
+        trimmed(&format!("{p:.4}"))
+    } else if p > 0.0 {
+        format!("{p:.0e}")
+    } else {
+        "0".to_owned()
+    }
+}
+
+/// `1 launch`, `8 launches`.
+pub(super) fn count(n: usize, thing: &str) -> String {
+    match (n, thing.strip_suffix("ch")) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(_)) => format!("{n} {thing}es"),
+        (_, None) => format!("{n} {thing}s"),
+    }
+}
+
+fn trimmed(decimal: &str) -> String {
+    if decimal.contains('.') {
+        decimal
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned()
+    } else {
+        decimal.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_never_wrong() {
+        let table = [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (20.64, "20.64"),
+            (21.904, "21.9"),
+            (12_345.678, "12346"),
+            (1_080_033.0, "1080033"),
+            (0.012_346, "0.01235"),
+            (0.000_002, "2.00e-6"),
+            (-3.5, "-3.5"),
+            (f64::NAN, "undefined"),
+        ];
+        for (v, expect) in table {
+            assert_eq!(number(v), expect);
+        }
+    }
+
+    #[test]
+    fn percents_and_p() {
+        assert_eq!(percent(0.01), "1 %");
+        assert_eq!(percent(0.975), "97.5 %");
+        assert_eq!(
+            signed_percents(0.0612, (0.048, 0.0741)),
+            "+6.1 % [+4.8, +7.4]"
+        );
+        assert_eq!(
+            signed_percents(-0.001, (-0.004, 0.002)),
+            "-0.10 % [-0.40, +0.20]"
+        );
+        for (v, expect) in [
+            (1.0, "1.00"),
+            (0.5, "0.50"),
+            (0.013, "0.013"),
+            (2e-5, "2e-5"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(p(v), expect);
+        }
+    }
+
+    #[test]
+    fn values_carry_their_unit() {
+        assert_eq!(value(Metric::Tpot, 20.64), "20.64 ms");
+        assert_eq!(value(Metric::Accuracy, 0.98), "98 %");
+        assert_eq!(change(Metric::Tpot, 20.64, 21.9), "20.64 → 21.9 ms");
+        assert_eq!(change(Metric::Accuracy, 1.0, 0.5), "100 % → 50 %");
+        assert_eq!(label(Metric::Ttft, Statistic::P95), "TTFT p95");
+        assert_eq!(
+            label(Metric::GoldenMismatches, Statistic::Single),
+            "golden mismatches"
+        );
+        assert_eq!(count(1, "launch"), "1 launch");
+        assert_eq!(count(2, "launch"), "2 launches");
+        assert_eq!(count(3, "case"), "3 cases");
+    }
+}

@@ -1,0 +1,313 @@
+//! HTTP/1.1 over a stamped connection: one request at a time, kept alive between them, never retried.
+//!
+//! Main type: [`Client`], one a concurrent stream of requests. hyper's connection is driven inside the
+//! task that waits for the answer. That keeps one part of the body between the two at the most, so
+//! that the latest read's stamp is the stamp of the part just taken; and an event costs no hop between
+//! tasks.
+//!
+//! Refuses to know: JSON, events, workloads.
+
+use super::exchange::{Ending, Exchange};
+use super::wire::{Tap, Wire};
+use super::{Endpoint, SessionClock};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use hyper::{Method, Request, Response};
+use std::error::Error;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+/// Longest head of an answer, and hyper's own buffer.
+const MAX_HEAD: usize = 64 * 1024;
+
+/// An answer that trickles may last this many times the silence that is allowed: an engine that sends
+/// only keep-alive comments hangs as well.
+const WHOLE_ANSWER: u32 = 10;
+
+/// Keeps sums of moments and limits far from overflow.
+const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3_600);
+
+/// What is sent: the route with its method and, for a POST, its JSON.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) body: Bytes,
+    /// Longest answer to store.
+    pub(super) limit: usize,
+}
+
+/// A stream of requests to one endpoint over one connection at a time.
+#[derive(Debug)]
+pub(super) struct Client {
+    address: SocketAddr,
+    silence: Duration,
+    clock: SessionClock,
+    connection: Option<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    driver: Driver,
+    tap: Arc<Tap>,
+}
+
+/// hyper's side of the connection; `None` once it has ended.
+type Driver = Option<Pin<Box<http1::Connection<Wire, Full<Bytes>>>>>;
+
+impl Client {
+    pub(super) fn new(endpoint: &Endpoint, clock: &SessionClock) -> Self {
+        Self {
+            address: endpoint.address,
+            silence: endpoint.request_timeout.min(LONGEST_SILENCE),
+            clock: clock.clone(),
+            connection: None,
+        }
+    }
+
+    /// Sends one request and stores what comes back, whatever that is.
+    pub(super) async fn exchange(&mut self, ask: &Ask) -> Exchange {
+        let asked_ns = self.clock.now_ns();
+        let reused = self.connection.take().filter(Connection::is_reusable);
+        let opened = reused.is_none();
+        let connection = match reused {
+            Some(connection) => Ok(connection),
+            None => self.open().await,
+        };
+        let mut connection = match connection {
+            Ok(connection) => connection,
+            Err(ending) => return Exchange::failed(asked_ns, ending),
+        };
+        let now_ns = self.clock.now_ns();
+        let mut exchange = Exchange::begin(opened.then_some((asked_ns, now_ns)), now_ns);
+        let mut patience = Patience::new(self.silence);
+        let ended = connection
+            .carry(ask, self.request(ask), &mut exchange, &mut patience)
+            .await;
+        match ended {
+            Ok(()) => self.connection = Some(connection),
+            Err(ending) => exchange.ending = ending,
+        }
+        exchange
+    }
+
+    async fn open(&self) -> Result<Connection, Ending> {
+        match timeout(self.silence, Connection::open(self.address, &self.clock)).await {
+            Ok(opened) => opened,
+            Err(_elapsed) => Err(Ending::Silent(format!(
+                "no connection within {:?}",
+                self.silence
+            ))),
+        }
+    }
+
+    fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, Ending> {
+        Request::builder()
+            .method(&ask.method)
+            .uri(&ask.path)
+            .header(HOST, self.address.to_string())
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(ask.body.clone()))
+            .map_err(|error| Ending::Garbled(format!("the request cannot be made: {error}")))
+    }
+}
+
+impl Connection {
+    async fn open(address: SocketAddr, clock: &SessionClock) -> Result<Self, Ending> {
+        let wire = Wire::connect(address, clock)
+            .await
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::ConnectionRefused => Ending::Refused(error.to_string()),
+                _ => Ending::Cut(format!("no connection: {error}")),
+            })?;
+        let tap = wire.tap();
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(MAX_HEAD)
+            .handshake(wire)
+            .await
+            .map_err(|error| ending_of(&error))?;
+        Ok(Self {
+            sender,
+            driver: Some(Box::pin(driver)),
+            tap,
+        })
+    }
+
+    fn is_reusable(&self) -> bool {
+        self.driver.is_some() && !self.sender.is_closed() && self.tap.is_quiet()
+    }
+
+    async fn carry(
+        &mut self,
+        ask: &Ask,
+        request: Result<Request<Full<Bytes>>, Ending>,
+        exchange: &mut Exchange,
+        patience: &mut Patience,
+    ) -> Result<(), Ending> {
+        let answer = self.head(request?, exchange, patience).await?;
+        let until_close = ![CONTENT_LENGTH, TRANSFER_ENCODING]
+            .iter()
+            .any(|name| answer.headers().contains_key(name));
+        self.body(answer.into_body(), ask.limit, exchange, patience)
+            .await?;
+        exchange.end_ns = Some(if until_close {
+            self.tap.now_ns()
+        } else {
+            self.tap.last().at_ns
+        });
+        Ok(())
+    }
+
+    /// Sends the request and waits for the answer's head. Its stamp is an upper bound: when the body's
+    /// first bytes wait already, hyper may have read them too.
+    async fn head(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        exchange: &mut Exchange,
+        patience: &mut Patience,
+    ) -> Result<Response<Incoming>, Ending> {
+        self.tap.arm();
+        let Self {
+            sender,
+            driver,
+            tap,
+        } = self;
+        let sending = async {
+            sender.ready().await?;
+            sender.send_request(request).await
+        };
+        let answer = patience.wait(drive(driver, sending)).await;
+        exchange.send_ns = tap.sent_ns().unwrap_or(exchange.send_ns);
+        let answer = answer?.map_err(|error| ending_of(&error))?;
+        exchange.headers_ns = Some(tap.last().at_ns);
+        exchange.status = Some(answer.status().as_u16());
+        Ok(answer)
+    }
+
+    async fn body(
+        &mut self,
+        mut body: Incoming,
+        limit: usize,
+        exchange: &mut Exchange,
+        patience: &mut Patience,
+    ) -> Result<(), Ending> {
+        loop {
+            let frame = patience.wait(drive(&mut self.driver, body.frame())).await?;
+            let Some(frame) = frame else { return Ok(()) };
+            let frame = frame.map_err(|error| ending_of(&error))?;
+            let Some(part) = frame.data_ref() else {
+                continue;
+            };
+            if !exchange.store(part, self.tap.last(), limit) {
+                return Err(Ending::Garbled(format!(
+                    "an answer of more than {limit} bytes"
+                )));
+            }
+        }
+    }
+}
+
+/// Drives hyper's side of the connection while `future` waits for something that comes over it.
+async fn drive<F: Future>(driver: &mut Driver, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(output);
+        }
+        if let Some(connection) = driver
+            && connection.as_mut().poll(cx).is_ready()
+        {
+            // Its error, if any, reaches `future` too.
+            *driver = None;
+        }
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+fn ending_of(error: &hyper::Error) -> Ending {
+    let cause = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<io::Error>());
+    let detail = match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    let framing = cause.is_some_and(|cause| {
+        matches!(
+            cause.kind(),
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
+        )
+    });
+    if error.is_parse() || error.is_parse_too_large() || framing {
+        Ending::Garbled(detail)
+    } else {
+        Ending::Cut(detail)
+    }
+}
+
+/// Watches over silence. The timer is set again only when it fires, so that an event costs none.
+struct Patience {
+    silence: Duration,
+    heard: Instant,
+    end: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Patience {
+    fn new(silence: Duration) -> Self {
+        let now = Instant::now();
+        let timer = Box::pin(sleep_until(now + silence));
+        Self {
+            silence,
+            heard: now,
+            end: now + silence * WHOLE_ANSWER,
+            timer,
+        }
+    }
+
+    /// What `future` gives, unless it takes too long; its coming counts as a sign of life.
+    async fn wait<F: Future>(&mut self, future: F) -> Result<F::Output, Ending> {
+        let mut future = pin!(future);
+        let output = poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            while self.timer.as_mut().poll(cx).is_ready() {
+                let due = (self.heard + self.silence).min(self.end);
+                let now = Instant::now();
+                if due <= now {
+                    return Poll::Ready(Err(self.verdict(now)));
+                }
+                self.timer.as_mut().reset(due);
+            }
+            Poll::Pending
+        })
+        .await?;
+        self.heard = Instant::now();
+        // The timer alone would never be asked while more is always there already.
+        if self.end <= self.heard {
+            return Err(self.verdict(self.heard));
+        }
+        Ok(output)
+    }
+
+    fn verdict(&self, now: Instant) -> Ending {
+        if self.end <= now {
+            let whole = self.silence * WHOLE_ANSWER;
+            Ending::Silent(format!("no end of the answer within {whole:?}"))
+        } else {
+            Ending::Silent(format!("nothing came for {:?}", self.silence))
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The requests' JSON, as OpenAI's API defines it, with the two extensions that force a length.
+//!
+//! `ignore_eos` and `min_tokens` (vLLM, SGLang, llama.cpp and we know them) are sent only where the
+//! output's length is forced. Everything is greedy: temperature 0.
+//!
+//! Refuses to know: answers, sockets. Nothing here is shared with our server, so that a mistake on
+//! one side cannot hide on the other.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+/// `POST /v1/completions`.
+#[derive(Debug, Serialize)]
+pub(super) struct Completion<'a> {
+    pub(super) model: &'a str,
+    pub(super) prompt: Prompt<'a>,
+    #[serde(flatten)]
+    pub(super) length: Length,
+    #[serde(flatten)]
+    pub(super) mode: Mode,
+    /// Ask for each token's log-probability and this many best tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) logprobs: Option<u32>,
+    /// Give the prompt back, log-probabilities included.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) echo: bool,
+}
+
+/// `POST /v1/chat/completions`.
+#[derive(Debug, Serialize)]
+pub(super) struct Chat<'a> {
+    pub(super) model: &'a str,
+    pub(super) messages: &'a [Message],
+    #[serde(flatten)]
+    pub(super) length: Length,
+    #[serde(flatten)]
+    pub(super) mode: Mode,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Prompt<'a> {
+    Ids(&'a [u32]),
+    Text(&'a str),
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Message {
+    pub(super) role: String,
+    pub(super) content: String,
+}
+
+/// How long the answer may or must be.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Length {
+    max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignore_eos: Option<bool>,
+}
+
+impl Length {
+    pub(super) fn at_most(tokens: u32) -> Self {
+        Self {
+            max_tokens: tokens,
+            min_tokens: None,
+            ignore_eos: None,
+        }
+    }
+
+    /// So many tokens, end-of-sequence tokens among them: unlike [`Self::exactly`] it forbids none, so
+    /// that a reference which just went on after one can be followed.
+    pub(super) fn through_eos(tokens: u32) -> Self {
+        Self {
+            max_tokens: tokens,
+            min_tokens: None,
+            ignore_eos: Some(true),
+        }
+    }
+
+    pub(super) fn exactly(tokens: u32) -> Self {
+        Self {
+            max_tokens: tokens,
+            min_tokens: Some(tokens),
+            ignore_eos: Some(true),
+        }
+    }
+}
+
+/// Streamed or whole, and greedy.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Mode {
+    temperature: f32,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    return_token_ids: bool,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+impl Mode {
+    pub(super) const WHOLE: Self = Self {
+        temperature: 0.0,
+        stream: false,
+        stream_options: None,
+        return_token_ids: false,
+    };
+
+    /// Token ids, where the engine can send them, give every token an event, also one that has no text
+    /// of its own (part of a character, a special token).
+    pub(super) fn streamed(return_token_ids: bool) -> Self {
+        Self {
+            temperature: 0.0,
+            stream: true,
+            stream_options: Some(StreamOptions {
+                include_usage: true,
+            }),
+            return_token_ids,
+        }
+    }
+}
+
+/// The JSON of a request.
+pub(super) fn json(request: &impl Serialize) -> Bytes {
+    let text = serde_json::to_vec(request).expect("strings and numbers always serialise");
+    Bytes::from(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chat, Completion, Length, Message, Mode, Prompt, json};
+
+    fn text(bytes: &[u8]) -> &str {
+        std::str::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_forced_stream_asks_for_its_length_and_usage() {
+        let body = json(&Completion {
+            model: "m",
+            prompt: Prompt::Ids(&[3, 4]),
+            length: Length::exactly(64),
+            mode: Mode::streamed(false),
+            logprobs: None,
+            echo: false,
+        });
+        assert_eq!(
+            text(&body),
+            r#"{"model":"m","prompt":[3,4],"max_tokens":64,"min_tokens":64,"ignore_eos":true,"#
+                .to_owned()
+                + r#""temperature":0.0,"stream":true,"stream_options":{"include_usage":true}}"#
+        );
+    }
+
+    #[test]
+    fn extensions_stay_out_where_no_length_is_forced() {
+        let messages = [Message {
+            role: "user".into(),
+            content: "hi \"you\"".into(),
+        }];
+        let body = json(&Chat {
+            model: "m",
+            messages: &messages,
+            length: Length::at_most(8),
+            mode: Mode::WHOLE,
+        });
+        assert_eq!(
+            text(&body),
+            r#"{"model":"m","messages":[{"role":"user","content":"hi \"you\""}],"max_tokens":8,"#
+                .to_owned()
+                + r#""temperature":0.0,"stream":false}"#
+        );
+    }
+
+    #[test]
+    fn scoring_a_prompt_echoes_it_and_generates_nothing() {
+        let body = json(&Completion {
+            model: "m",
+            prompt: Prompt::Text("a"),
+            length: Length::at_most(0),
+            mode: Mode::WHOLE,
+            logprobs: Some(5),
+            echo: true,
+        });
+        assert_eq!(
+            text(&body),
+            r#"{"model":"m","prompt":"a","max_tokens":0,"temperature":0.0,"stream":false,"logprobs":5,"echo":true}"#
+        );
+    }
+}

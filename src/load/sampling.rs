@@ -1,0 +1,76 @@
+//! An exchange becomes a sample: stamps, counts and text are put in their places, and void rules asked.
+//!
+//! Refuses to know: how it was sent.
+
+use super::exchange::Exchange;
+use super::planned::{Expect, Label};
+use super::rules;
+use super::transcript::Transcript;
+use crate::record::{Sample, Stamps, TokenCounts};
+
+/// A sample, and the reply's text for those who go on talking.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) sample: Sample,
+    pub(super) reply: String,
+}
+
+/// Reads what came back for one request of `workload`.
+pub(super) fn read(workload: &str, label: Label, expect: &Expect, exchange: &Exchange) -> Reading {
+    let mut transcript = Transcript::read(exchange, expect.streamed);
+    let stamps = stamps(exchange, &transcript);
+    let void = rules::void(expect, exchange, &transcript, &stamps);
+    let reply = std::mem::take(&mut transcript.content);
+    let sample = Sample {
+        workload: workload.to_owned(),
+        index: label.index,
+        phase: label.phase,
+        case: label.case,
+        turn: label.turn,
+        streamed: expect.streamed,
+        tokens: counts(expect, &transcript),
+        stamps,
+        finish_reason: transcript.finish_reason,
+        timings: transcript.timings,
+        text: expect.keep_text.then(|| reply.clone()),
+        text_sha256: transcript.sha256,
+        logprobs: transcript.logprobs.unwrap_or_default(),
+        void,
+    };
+    Reading { sample, reply }
+}
+
+fn stamps(exchange: &Exchange, transcript: &Transcript) -> Stamps {
+    let reads = &exchange.reads;
+    Stamps {
+        // A closed loop wants to send when it sends.
+        intended_ns: exchange.send_ns,
+        connect_ns: exchange.connect_ns,
+        send_ns: exchange.send_ns,
+        headers_ns: exchange.headers_ns,
+        first_byte_ns: reads.first().map(|read| read.arrival.at_ns),
+        events_ns: transcript.events_ns.clone(),
+        ambiguous_events: transcript.ambiguous_events,
+        done_ns: transcript.done_ns.or(exchange.end_ns),
+        kernel_stamps: !reads.is_empty() && reads.iter().all(|read| read.arrival.kernel),
+    }
+}
+
+fn counts(expect: &Expect, transcript: &Transcript) -> TokenCounts {
+    let length = |items: usize| u32::try_from(items).unwrap_or(u32::MAX);
+    TokenCounts {
+        requested: expect.forced,
+        prompt: transcript.prompt_tokens,
+        cached: transcript.cached_tokens,
+        completion: transcript.completion_tokens,
+        events: length(transcript.events_ns.len()),
+        by_logprobs: transcript
+            .logprobs
+            .as_ref()
+            .map(|logprobs| length(logprobs.len())),
+        at_first_event: transcript.at_first_event,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! The engine's own start-up stages, read from its Prometheus metrics.
+
+use crate::record::Stage;
+
+/// Gauges `NAME{stage="…"} seconds` of the exposition text, in its order.
+pub(super) fn parse(exposition: &str, metric: &str) -> Vec<Stage> {
+    exposition
+        .lines()
+        .filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{'))
+        .filter_map(|rest| {
+            let (labels, value) = rest.rsplit_once('}')?;
+            let name = labels
+                .split(',')
+                .find_map(|label| label.trim().strip_prefix("stage=\""))?
+                .trim_end_matches('"');
+            let seconds: f64 = value.trim().parse().ok()?;
+            seconds.is_finite().then(|| Stage {
+                name: name.to_owned(),
+                ms: seconds * 1e3,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_stages_and_ignores_the_rest() {
+        let text = "# TYPE up gauge\nup 1\nboot{model_name=\"m\",stage=\"config\"} 0.002\n\
+                    boot{stage=\"weights\"} 1.5\nboot_total 3\nboot{stage=\"bad\"} NaN\n";
+        let stages = parse(text, "boot");
+        let shown: Vec<_> = stages.iter().map(|s| (s.name.as_str(), s.ms)).collect();
+        assert_eq!(shown, [("config", 2.0), ("weights", 1500.0)]);
+    }
+}

@@ -1,0 +1,351 @@
+//! Agreement with a reference implementation: greedy tokens, and log-probabilities under teacher forcing.
+//!
+//! Each case was sent twice: greedily as sample case `id`, and as `id#forced` with the reference's own
+//! tokens appended to the prompt and echoed. The answer names tokens by text, the reference by id;
+//! [`Vocabulary`] joins the two.
+
+use super::{LaunchMeasure, Place, Undefined, Why};
+use crate::plan::{GoldenCase, GoldenToken, Goldens};
+use crate::record::{Sample, TokenLogprob};
+use crate::stats;
+use std::collections::BTreeMap;
+
+/// Most cases that are quoted.
+const QUOTED: usize = 3;
+
+/// Number of cases whose greedy tokens leave the reference at a place that is no near-tie.
+pub(super) fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
+    let samples = at.by_case()?;
+    let vocabulary = Vocabulary::of(goldens);
+    let (mut wrong, mut remarks) = (0_u32, Vec::new());
+    for case in &goldens.cases {
+        let sample = find(at, &samples, &case.id)?;
+        let generated: Vec<&str> = sample.logprobs.iter().map(|e| e.token.as_str()).collect();
+        if generated.is_empty() {
+            let why = Why::Logprobs {
+                got: 0,
+                need: case.tokens.len(),
+            };
+            return Err(at.undefined(why, Some(sample)));
+        }
+        let Some(place) = first_divergence(case, &generated) else {
+            continue;
+        };
+        let pair = case.tokens.get(place).zip(generated.get(place).copied());
+        if pair.is_some_and(|(t, got)| vocabulary.is_near_tie(t, got, goldens.near_tie_nats)) {
+            continue;
+        }
+        wrong += 1;
+        if remarks.len() < QUOTED {
+            remarks.push(describe(case, &generated, place));
+        }
+    }
+    Ok(LaunchMeasure {
+        remarks,
+        ..LaunchMeasure::single(f64::from(wrong), goldens.cases.len())
+    })
+}
+
+/// First place where the two differ; an answer that ends early or goes on differs at its end.
+fn first_divergence(case: &GoldenCase, generated: &[&str]) -> Option<usize> {
+    let longest = case.tokens.len().max(generated.len());
+    (0..longest).find(|&i| {
+        let expected = case.tokens.get(i).map(|t| t.text.as_str());
+        expected != generated.get(i).copied()
+    })
+}
+
+fn describe(case: &GoldenCase, generated: &[&str], place: usize) -> String {
+    let word = |text: Option<&str>| text.map_or("the end".to_owned(), |t| format!("{t:?}"));
+    format!(
+        "case {}, token {place}: {} for {}",
+        case.id,
+        word(generated.get(place).copied()),
+        word(case.tokens.get(place).map(|t| t.text.as_str()))
+    )
+}
+
+/// Mean over all reference tokens of |engine's − reference's log-probability of that token|.
+pub(super) fn logprob_error(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
+    let errors = over_forced_tokens(at, goldens, |token, entry| {
+        entry.logprob.map(|engine| (engine - token.logprob).abs())
+    })?;
+    let mean = stats::mean(&errors).ok_or_else(|| at.undefined(Why::NoSamples, None))?;
+    Ok(LaunchMeasure::single(mean, goldens.cases.len()))
+}
+
+/// 99th percentile over all reference tokens of the reference's log-probability lost by following the
+/// engine's own best token.
+pub(super) fn logprob_regret(
+    at: &Place<'_>,
+    goldens: &Goldens,
+) -> Result<LaunchMeasure, Undefined> {
+    let vocabulary = Vocabulary::of(goldens);
+    let regrets = over_forced_tokens(at, goldens, |token, entry| {
+        let (choice, _) = entry.top.first()?;
+        vocabulary.regret(token, choice)
+    })?;
+    let value = super::reduce(crate::record::Statistic::P99, &regrets)
+        .map_err(|why| at.undefined(why, None))?;
+    Ok(LaunchMeasure::single(value, goldens.cases.len()))
+}
+
+/// `value` of each reference token with the engine's entry at its place, over all cases.
+fn over_forced_tokens(
+    at: &Place<'_>,
+    goldens: &Goldens,
+    value: impl Fn(&GoldenToken, &TokenLogprob) -> Option<f64>,
+) -> Result<Vec<f64>, Undefined> {
+    let samples = at.by_case()?;
+    let mut values = Vec::new();
+    for case in &goldens.cases {
+        let sample = find(at, &samples, &format!("{}#forced", case.id))?;
+        let (got, need) = (
+            sample.logprobs.len(),
+            case.prompt_ids.len() + case.tokens.len(),
+        );
+        if got != need {
+            return Err(at.undefined(Why::Logprobs { got, need }, Some(sample)));
+        }
+        let entries = &sample.logprobs[case.prompt_ids.len()..];
+        for (place, (token, entry)) in case.tokens.iter().zip(entries).enumerate() {
+            let v = value(token, entry);
+            values.push(v.ok_or_else(|| at.undefined(Why::NoLogprob { place }, Some(sample)))?);
+        }
+    }
+    Ok(values)
+}
+
+fn find<'a>(
+    at: &Place<'_>,
+    samples: &BTreeMap<&str, &'a Sample>,
+    case: &str,
+) -> Result<&'a Sample, Undefined> {
+    let sample = samples.get(case).copied();
+    sample.ok_or_else(|| at.undefined(Why::CaseMissing(case.to_owned()), None))
+}
+
+/// Texts of the token ids that the reference names.
+struct Vocabulary<'a> {
+    texts: BTreeMap<u32, &'a str>,
+}
+
+impl<'a> Vocabulary<'a> {
+    fn of(goldens: &'a Goldens) -> Self {
+        let listed = goldens.texts.iter().map(|(&id, text)| (id, text.as_str()));
+        let tokens = goldens.cases.iter().flat_map(|c| &c.tokens);
+        let own = tokens.map(|t| (t.id, t.text.as_str()));
+        Self {
+            texts: listed.chain(own).collect(),
+        }
+    }
+
+    /// Whether the reference itself was undecided here and `got` is one of the tokens that it was
+    /// undecided between.
+    fn is_near_tie(&self, token: &GoldenToken, got: &str, near_tie_nats: f64) -> bool {
+        let Some(&(_, best)) = token.top.first() else {
+            return false;
+        };
+        let near = |lp: f64| best - lp < near_tie_nats;
+        let tied = token.top.get(1).is_some_and(|&(_, second)| near(second));
+        tied && self.reference(token, got).is_some_and(near)
+    }
+
+    /// Reference log-probability lost by choosing `got`; where `got` is not among the reference's best
+    /// tokens, the loss of the worst of them, which is a lower bound. `None` without a list.
+    fn regret(&self, token: &GoldenToken, got: &str) -> Option<f64> {
+        let &(_, best) = token.top.first()?;
+        let &(_, worst) = token.top.last()?;
+        Some(best - self.reference(token, got).unwrap_or(worst))
+    }
+
+    /// The reference's log-probability of the token with text `got`, where it lists one. A listed id
+    /// whose text nobody told may be any text that belongs to no known id: the best such counts.
+    fn reference(&self, token: &GoldenToken, got: &str) -> Option<f64> {
+        if got == token.text {
+            return Some(token.logprob);
+        }
+        let known = |id: u32| self.texts.get(&id).copied();
+        let listed = token.top.iter().find(|&&(id, _)| known(id) == Some(got));
+        let listed = listed.or_else(|| {
+            let stranger = !self.texts.values().any(|&text| text == got);
+            token
+                .top
+                .iter()
+                .find(|&&(id, _)| stranger && known(id).is_none())
+        });
+        listed.map(|&(_, lp)| lp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, launch, streamed};
+    use super::super::{LaunchMeasure, Undefined, Why, measure};
+    use super::*;
+    use crate::plan::{Workload, WorkloadKind};
+    use crate::record::{Metric, Statistic};
+
+    /// A reference token that was preferred to "b" (id 2) and "c" (id 3) by the given margins.
+    fn token(text: &str, to_b: f64, to_c: f64) -> GoldenToken {
+        GoldenToken {
+            id: 1,
+            text: text.into(),
+            logprob: -0.5,
+            top: vec![(1, -0.5), (2, -0.5 - to_b), (3, -0.5 - to_c)],
+        }
+    }
+
+    fn goldens(tokens: Vec<GoldenToken>) -> Goldens {
+        Goldens {
+            cases: vec![GoldenCase {
+                id: "case".into(),
+                prompt_ids: vec![7, 8],
+                ignore_eos: false,
+                text: tokens.iter().map(|t| t.text.as_str()).collect(),
+                tokens,
+                finish: "stop".into(),
+            }],
+            near_tie_nats: 0.1,
+            top_k: 3,
+            texts: [(2, "b".to_owned()), (3, "c".to_owned())].into(),
+        }
+    }
+
+    fn entries(tokens: &[(&str, Option<f64>, &str)]) -> Vec<TokenLogprob> {
+        let entry = |&(token, logprob, best): &(&str, Option<f64>, &str)| TokenLogprob {
+            token: token.to_owned(),
+            logprob,
+            top: vec![(best.to_owned(), -0.1)],
+        };
+        tokens.iter().map(entry).collect()
+    }
+
+    fn sample(case: &str, logprobs: Vec<TokenLogprob>) -> Sample {
+        let mut s = streamed("e2e/golden", 0, 5.0, 1.0, 3);
+        s.case = Some(case.into());
+        s.logprobs = logprobs;
+        s
+    }
+
+    fn of(metric: Metric, g: Goldens, s: Vec<Sample>) -> Result<LaunchMeasure, Undefined> {
+        let workload = Workload {
+            id: "e2e/golden".into(),
+            launches: Some(1),
+            kind: WorkloadKind::Goldens(g),
+        };
+        measure(&check(metric, Statistic::Single), &workload, &launch(0, s))
+    }
+
+    fn greedy(g: &Goldens, words: &[&str]) -> LaunchMeasure {
+        let logprobs = entries(
+            &words
+                .iter()
+                .map(|w| (*w, Some(-0.1), *w))
+                .collect::<Vec<_>>(),
+        );
+        of(
+            Metric::GoldenMismatches,
+            g.clone(),
+            vec![sample("case", logprobs)],
+        )
+        .unwrap()
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "whole numbers are held exactly")]
+    fn only_a_divergence_that_the_reference_did_not_see_coming_counts() {
+        let firm = goldens(vec![token("a", 2.0, 3.0), token("x", 2.0, 3.0)]);
+        let tied = goldens(vec![token("a", 0.05, 3.0), token("x", 2.0, 3.0)]);
+        let three = goldens(vec![token("a", 0.05, 0.06), token("x", 2.0, 3.0)]);
+        let table: [(&Goldens, &[&str], f64); 9] = [
+            (&firm, &["a", "x"], 0.0),
+            (&firm, &["b", "x"], 1.0),
+            (&firm, &["a"], 1.0),
+            (&firm, &["a", "x", "y"], 1.0),
+            // A near-tie's second token, and what follows it is not compared.
+            (&tied, &["b", "anything"], 0.0),
+            // At a near-tie, but a third token.
+            (&tied, &["c", "x"], 1.0),
+            (&three, &["c", "x"], 0.0),
+            // At a near-tie, but a word that the reference does not list.
+            (&tied, &["zebra", "x"], 1.0),
+            (&tied, &["a", "b"], 1.0),
+        ];
+        for (g, words, expect) in table {
+            assert_eq!(greedy(g, words).value, expect, "{words:?}");
+        }
+        let remarks = greedy(&firm, &["a", "b"]).remarks;
+        assert_eq!(remarks, ["case case, token 1: \"b\" for \"x\""]);
+        assert_eq!(
+            greedy(&firm, &["a"]).remarks,
+            ["case case, token 1: the end for \"x\""]
+        );
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "whole numbers are held exactly")]
+    fn an_id_without_text_may_be_any_stranger() {
+        let mut g = goldens(vec![token("a", 0.05, 3.0)]);
+        g.texts.remove(&2);
+        assert_eq!(greedy(&g, &["stranger"]).value, 0.0);
+        assert_eq!(greedy(&g, &["c"]).value, 1.0);
+    }
+
+    fn forced(metric: Metric, g: &Goldens, last: &[(&str, Option<f64>, &str)]) -> Result<f64, Why> {
+        let mut logprobs = entries(&[("p", None, "p"), ("q", Some(-1.0), "p")]);
+        logprobs.extend(entries(last));
+        let measured = of(metric, g.clone(), vec![sample("case#forced", logprobs)]);
+        measured.map(|m| m.value).map_err(|u| u.why)
+    }
+
+    #[test]
+    fn error_is_the_mean_distance() {
+        let g = goldens(vec![token("a", 2.0, 3.0), token("x", 2.0, 3.0)]);
+        let got = forced(
+            Metric::LogprobError,
+            &g,
+            &[("a", Some(-0.6), "a"), ("x", Some(-0.2), "x")],
+        );
+        assert!((got.unwrap() - 0.2).abs() < 1e-12);
+        let none = forced(
+            Metric::LogprobError,
+            &g,
+            &[("a", Some(-0.6), "a"), ("x", None, "x")],
+        );
+        assert_eq!(none, Err(Why::NoLogprob { place: 1 }));
+        let short = forced(Metric::LogprobError, &g, &[("a", Some(-0.6), "a")]);
+        assert_eq!(short, Err(Why::Logprobs { got: 3, need: 4 }));
+    }
+
+    #[test]
+    fn regret_is_what_the_reference_loses() {
+        let vocabulary_of = goldens(vec![token("a", 0.5, 3.0)]);
+        let vocabulary = Vocabulary::of(&vocabulary_of);
+        let t = &vocabulary_of.cases[0].tokens[0];
+        for (choice, expect) in [("a", 0.0), ("b", 0.5), ("c", 3.0), ("zebra", 3.0)] {
+            let got = vocabulary.regret(t, choice).unwrap();
+            assert!((got - expect).abs() < 1e-12, "{choice}: {got}");
+        }
+        // 100 tokens, two of them lost by 0.5: the 99th percentile lies among them.
+        let many = goldens(vec![token("a", 0.5, 3.0); 100]);
+        let mut answers = vec![("a", Some(-0.5), "a"); 100];
+        answers[3].2 = "b";
+        answers[90].2 = "b";
+        assert!((forced(Metric::LogprobRegret, &many, &answers).unwrap() - 0.5).abs() < 1e-12);
+        let few = forced(
+            Metric::LogprobRegret,
+            &vocabulary_of,
+            &[("a", Some(-0.5), "a")],
+        );
+        assert_eq!(few, Err(Why::TooFewForP99 { n: 1 }));
+    }
+
+    #[test]
+    fn both_requests_of_a_case_are_needed() {
+        let g = goldens(vec![token("a", 2.0, 3.0)]);
+        let only_forced = vec![sample("case#forced", entries(&[("a", None, "a")]))];
+        let undefined = of(Metric::GoldenMismatches, g, only_forced).unwrap_err();
+        assert_eq!(undefined.why, Why::CaseMissing("case".into()));
+    }
+}

@@ -1,0 +1,320 @@
+//! From raw samples to the numbers that checks read: one value a launch and metric.
+//!
+//! Main function: [`measure`]. Definitions, units and worked examples stand in `docs/metrics.md`. Only
+//! samples of [`Phase::Measured`] that are not void enter a number; a number that cannot be had is
+//! [`Undefined`], with the reason and the sample at fault, and never zero.
+//!
+//! Refuses to know: what is good or bad, how launches are compared, how anything is shown.
+
+mod golden;
+mod request;
+mod session;
+mod tasks;
+mod undefined;
+
+pub use undefined::{Undefined, Why};
+
+use crate::plan::{Check, Workload, WorkloadKind};
+use crate::record::{Launch, Metric, Phase, Sample, Statistic};
+use crate::stats;
+use std::collections::BTreeMap;
+
+/// One metric of one launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchMeasure {
+    /// In the metric's unit.
+    pub value: f64,
+    /// Requests that stand behind it (1 for a start-up time).
+    pub samples: u32,
+    /// The single values behind `value` in order of sending, where it is a statistic of many.
+    pub series: Vec<f64>,
+    /// Case id → answered right, for a share.
+    pub successes: BTreeMap<String, bool>,
+    /// What a reader wants to see beside the value: which case left the reference, and where.
+    pub remarks: Vec<String>,
+}
+
+impl LaunchMeasure {
+    fn single(value: f64, samples: usize) -> Self {
+        Self {
+            value,
+            samples: count(samples),
+            series: Vec::new(),
+            successes: BTreeMap::new(),
+            remarks: Vec::new(),
+        }
+    }
+}
+
+/// The value of `check` in one launch that ran its `workload`.
+///
+/// # Errors
+/// [`Undefined`] where a sample lacks what the definition needs, or none is there.
+pub fn measure(
+    check: &Check,
+    workload: &Workload,
+    launch: &Launch,
+) -> Result<LaunchMeasure, Undefined> {
+    let at = Place { launch, workload };
+    match (check.metric, &workload.kind) {
+        (Metric::Ready, _) => ready(&at),
+        (Metric::KvBytes, _) => Err(at.undefined(Why::NoTelemetry, None)),
+        (Metric::PrefillExcess, WorkloadKind::Session(_)) => session::prefill_excess(&at),
+        (Metric::PrefillDrift, WorkloadKind::Session(_)) => session::prefill_drift(&at),
+        (Metric::GoldenMismatches, WorkloadKind::Goldens(g)) => golden::mismatches(&at, g),
+        (Metric::LogprobError, WorkloadKind::Goldens(g)) => golden::logprob_error(&at, g),
+        (Metric::LogprobRegret, WorkloadKind::Goldens(g)) => golden::logprob_regret(&at, g),
+        (Metric::Accuracy, WorkloadKind::Tasks(t)) => tasks::accuracy(&at, t),
+        (Metric::Ttft, _) => per_request(&at, check.statistic, request::ttft_ms),
+        (Metric::Tpot, _) => per_request(&at, check.statistic, request::tpot_ms),
+        (Metric::E2e, _) => per_request(&at, check.statistic, request::e2e_ms),
+        (Metric::Icl, _) => per_gap(&at, check.statistic),
+        (Metric::PrefilledTokens, _) => per_request(&at, check.statistic, |s| {
+            request::prefilled(s).map(f64::from)
+        }),
+        (
+            Metric::PrefillExcess
+            | Metric::PrefillDrift
+            | Metric::GoldenMismatches
+            | Metric::LogprobError
+            | Metric::LogprobRegret
+            | Metric::Accuracy,
+            _,
+        ) => Err(at.undefined(Why::WrongWorkload(check.metric), None)),
+    }
+}
+
+/// Where a number is looked for.
+struct Place<'a> {
+    launch: &'a Launch,
+    workload: &'a Workload,
+}
+
+impl<'a> Place<'a> {
+    /// Every sound sample of the workload, warm-up included, in order of sending.
+    fn sound(&self) -> Vec<&'a Sample> {
+        let mine = |s: &&Sample| s.workload == self.workload.id && s.void.is_none();
+        let mut samples: Vec<&Sample> = self.launch.samples.iter().filter(mine).collect();
+        samples.sort_by_key(|s| s.index);
+        samples
+    }
+
+    /// The sound samples that may enter a number; at least one.
+    fn measured(&self) -> Result<Vec<&'a Sample>, Undefined> {
+        let mut samples = self.sound();
+        samples.retain(|s| s.phase == Phase::Measured);
+        if samples.is_empty() {
+            return Err(self.undefined(Why::NoSamples, None));
+        }
+        Ok(samples)
+    }
+
+    /// The measured sample of every case.
+    fn by_case(&self) -> Result<BTreeMap<&'a str, &'a Sample>, Undefined> {
+        let mut cases = BTreeMap::new();
+        for sample in self.measured()? {
+            let Some(case) = &sample.case else { continue };
+            if cases.insert(case.as_str(), sample).is_some() {
+                return Err(self.undefined(Why::CaseTwice(case.clone()), Some(sample)));
+            }
+        }
+        Ok(cases)
+    }
+
+    fn undefined(&self, why: Why, sample: Option<&Sample>) -> Undefined {
+        Undefined {
+            why,
+            launch: self.launch.position,
+            workload: self.workload.id.clone(),
+            sample: sample.map(|s| s.index),
+        }
+    }
+}
+
+/// One value a request, reduced by the check's statistic.
+fn per_request(
+    at: &Place<'_>,
+    statistic: Statistic,
+    value: impl Fn(&Sample) -> Result<f64, Why>,
+) -> Result<LaunchMeasure, Undefined> {
+    let samples = at.measured()?;
+    let series = samples
+        .iter()
+        .map(|s| value(s).map_err(|why| at.undefined(why, Some(s))))
+        .collect::<Result<Vec<f64>, Undefined>>()?;
+    reduced(at, statistic, series, samples.len())
+}
+
+/// Every gap between output events of every request.
+fn per_gap(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+    let samples = at.measured()?;
+    let mut series = Vec::new();
+    for sample in &samples {
+        let gaps = request::icl_ms(sample).map_err(|why| at.undefined(why, Some(sample)))?;
+        series.extend(gaps);
+    }
+    reduced(at, statistic, series, samples.len())
+}
+
+fn reduced(
+    at: &Place<'_>,
+    statistic: Statistic,
+    series: Vec<f64>,
+    samples: usize,
+) -> Result<LaunchMeasure, Undefined> {
+    let value = reduce(statistic, &series).map_err(|why| at.undefined(why, None))?;
+    Ok(LaunchMeasure {
+        series,
+        ..LaunchMeasure::single(value, samples)
+    })
+}
+
+/// Fewest values that a 99th percentile may stand on.
+const P99_FLOOR: usize = 100;
+
+fn reduce(statistic: Statistic, series: &[f64]) -> Result<f64, Why> {
+    let at = |p: f64| stats::quantile(series, p).map(|q| q.value);
+    let value = match statistic {
+        Statistic::Median => at(0.5),
+        Statistic::Mean => stats::mean(series),
+        Statistic::P95 => at(0.95),
+        Statistic::P99 if series.len() < P99_FLOOR => {
+            return Err(Why::TooFewForP99 { n: series.len() });
+        }
+        Statistic::P99 => at(0.99),
+        Statistic::Max => at(1.0),
+        Statistic::Single if series.len() == 1 => at(0.5),
+        Statistic::Single => return Err(Why::NotSingle { n: series.len() }),
+    };
+    value.ok_or(Why::NoSamples)
+}
+
+/// Process spawn to the first generated token.
+fn ready(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let startup = &at.launch.startup;
+    let ready = startup
+        .ready_ns
+        .ok_or_else(|| at.undefined(Why::NotReady, None))?;
+    Ok(LaunchMeasure::single(
+        request::ms_between(startup.spawn_ns, ready),
+        1,
+    ))
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{check, launch, steady, streamed};
+    use super::*;
+    use crate::record::{Void, VoidRule};
+
+    fn tpot(statistic: Statistic, samples: Vec<Sample>) -> Result<LaunchMeasure, Undefined> {
+        let workload = steady("tpot/decode");
+        measure(
+            &check(Metric::Tpot, statistic),
+            &workload,
+            &launch(3, samples),
+        )
+    }
+
+    #[test]
+    fn warm_up_and_void_samples_stay_out() {
+        let mut samples: Vec<Sample> = [99.0, 10.0, 12.0, 55.0, 11.0]
+            .iter()
+            .zip(0..)
+            .map(|(&ms, i)| streamed("tpot/decode", i, 50.0, ms, 5))
+            .collect();
+        samples[0].phase = Phase::Warmup;
+        samples[3].void = Some(Void {
+            rule: VoidRule::TokenCounts,
+            detail: String::new(),
+        });
+        samples.push(streamed("other/decode", 9, 1.0, 1.0, 5));
+        let m = tpot(Statistic::Median, samples).unwrap();
+        assert_eq!((m.value, m.samples), (11.0, 3));
+        assert_eq!(m.series, [10.0, 12.0, 11.0]);
+    }
+
+    #[test]
+    fn a_sample_without_its_numbers_is_named() {
+        let mut samples = vec![
+            streamed("tpot/decode", 0, 50.0, 10.0, 5),
+            streamed("tpot/decode", 1, 50.0, 10.0, 5),
+        ];
+        samples[1].tokens.completion = None;
+        let undefined = tpot(Statistic::Median, samples).unwrap_err();
+        assert_eq!(undefined.why, Why::NoUsage);
+        assert_eq!(
+            undefined.to_string(),
+            "launch 3, request 1 of tpot/decode: the answer has no usage count"
+        );
+    }
+
+    #[test]
+    fn every_statistic_reduces_or_says_why_not() {
+        let series: Vec<f64> = (1..=100).map(f64::from).collect();
+        let table = [
+            (Statistic::Median, Ok(50.5)),
+            (Statistic::Mean, Ok(50.5)),
+            (Statistic::P95, Ok(95.05)),
+            (Statistic::P99, Ok(99.01)),
+            (Statistic::Max, Ok(100.0)),
+            (Statistic::Single, Err(Why::NotSingle { n: 100 })),
+        ];
+        for (statistic, expect) in table {
+            match (reduce(statistic, &series), expect) {
+                (Ok(got), Ok(want)) => assert!((got - want).abs() < 1e-9, "{statistic}: {got}"),
+                (got, want) => assert_eq!(got, want, "{statistic}"),
+            }
+        }
+        assert_eq!(
+            reduce(Statistic::P99, &series[1..]),
+            Err(Why::TooFewForP99 { n: 99 })
+        );
+        assert_eq!(reduce(Statistic::Median, &[]), Err(Why::NoSamples));
+    }
+
+    #[test]
+    fn nothing_measured_is_undefined() {
+        assert_eq!(
+            tpot(Statistic::Median, vec![]).unwrap_err().why,
+            Why::NoSamples
+        );
+        let workload = steady("tpot/decode");
+        let kv = measure(
+            &check(Metric::KvBytes, Statistic::Max),
+            &workload,
+            &launch(0, vec![]),
+        );
+        assert_eq!(kv.unwrap_err().why, Why::NoTelemetry);
+        let drift = measure(
+            &check(Metric::PrefillDrift, Statistic::Single),
+            &workload,
+            &launch(0, vec![]),
+        );
+        assert_eq!(
+            drift.unwrap_err().why,
+            Why::WrongWorkload(Metric::PrefillDrift)
+        );
+    }
+
+    #[test]
+    fn ready_is_from_spawn_to_the_first_token() {
+        let mut l = launch(0, vec![]);
+        l.startup.spawn_ns = 1_000_000;
+        let c = check(Metric::Ready, Statistic::Single);
+        assert_eq!(
+            measure(&c, &steady("w"), &l).unwrap_err().why,
+            Why::NotReady
+        );
+        l.startup.ready_ns = Some(251_500_000);
+        let m = measure(&c, &steady("w"), &l).unwrap();
+        assert_eq!((m.value, m.samples), (250.5, 1));
+    }
+}

@@ -1,0 +1,80 @@
+//! Why a number is not there, and which sample is at fault.
+
+use crate::record::Metric;
+use std::fmt;
+use thiserror::Error;
+
+/// A metric that one launch does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub struct Undefined {
+    pub why: Why,
+    /// Position of the launch in the session.
+    pub launch: u32,
+    pub workload: String,
+    /// Index of the sample at fault, where one is.
+    pub sample: Option<u32>,
+}
+
+impl fmt::Display for Undefined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "launch {}, ", self.launch)?;
+        match self.sample {
+            Some(index) => write!(f, "request {index} of {}: ", self.workload)?,
+            None => write!(f, "{}: ", self.workload)?,
+        }
+        write!(f, "{}", self.why)
+    }
+}
+
+/// The reason by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Why {
+    #[error("no sound measured request")]
+    NoSamples,
+    #[error("the engine never generated a token")]
+    NotReady,
+    #[error("no telemetry is recorded for this metric")]
+    NoTelemetry,
+    #[error("{0} cannot be read from this kind of workload")]
+    WrongWorkload(Metric),
+    #[error("a 99th percentile of {n} values is no percentile, 100 are needed")]
+    TooFewForP99 { n: usize },
+    #[error("{n} values where the statistic `single` needs exactly one")]
+    NotSingle { n: usize },
+    #[error("the answer was not streamed, so its first token has no time")]
+    NotStreamed,
+    #[error("the answer has no output event")]
+    NoEvents,
+    #[error("the answer has no usage count")]
+    NoUsage,
+    #[error("{n} output tokens, {at_first} of them in the first event: nothing is left to time")]
+    TooFewTokens { n: u32, at_first: u32 },
+    #[error("the answer does not say how many prompt tokens there were")]
+    NoPromptCount,
+    #[error("the engine does not report cached tokens (usage.prompt_tokens_details.cached_tokens)")]
+    NoCachedTokens,
+    #[error("{cached} cached tokens of {prompt} prompt tokens")]
+    CachedBeyondPrompt { prompt: u32, cached: u32 },
+    #[error("the sample does not say which turn it is")]
+    NoTurn,
+    #[error("turn {0} was sent twice")]
+    TurnTwice(u32),
+    #[error("turn {0} is missing or void")]
+    TurnMissing(u32),
+    #[error("turn {0} added no token to the prompt")]
+    NothingAdded(u32),
+    #[error("turn {0} has no positive time to its first token")]
+    NoTime(u32),
+    #[error("{n} measured turns where two are needed")]
+    TooFewTurns { n: usize },
+    #[error("case {0} was answered twice")]
+    CaseTwice(String),
+    #[error("case {0} has no sound answer")]
+    CaseMissing(String),
+    #[error("the answer has {got} log-probability entries where {need} are needed")]
+    Logprobs { got: usize, need: usize },
+    #[error("token {place} of the reference has no log-probability in the answer")]
+    NoLogprob { place: usize },
+    #[error("the text was not kept")]
+    NoText,
+}

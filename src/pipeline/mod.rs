@@ -1,0 +1,284 @@
+//! The one place that names every stage in order: plan → launch → measure → judge → report.
+//!
+//! [`check`] is what `gate check` does; [`judge_directory`] recomputes its verdict from `run.json` alone;
+//! [`record_baseline`] measures main for later comparisons. Whoever calls shows the [`Event`]s.
+
+mod baseline;
+mod host;
+mod results;
+mod session;
+
+pub use baseline::{Baselines, record_baseline};
+pub use results::{ResultsError, judge_directory};
+
+use crate::baseline::StoreError;
+use crate::launch::{
+    Artifact, BuildError, GitError, Lock, ProcessError, Repository, Workspace, WorkspaceError,
+};
+use crate::measure::{self, Progress};
+use crate::plan::{self, Plan, PlanError, Selection};
+use crate::record::{Arm, Build, Comparison, Ending, Input, RUN_FORMAT, RunRecord, RunVerdict};
+use host::Arms;
+use results::Results;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// What the head is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// The merge-base with origin/main or main.
+    Main,
+    /// The merge-base with this ref.
+    Ref(String),
+    /// Main's stored sessions of this machine.
+    Stored,
+}
+
+/// What to check and where.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the search for the project begins.
+    pub start: PathBuf,
+    pub selection: Selection,
+    pub base: Base,
+    /// The result directory; `None`: a new one under `.gate/runs`.
+    pub out: Option<PathBuf>,
+    pub seed: Option<u64>,
+    /// Further arguments to one arm's engine: compares configurations, or plants a fault.
+    pub base_args: Vec<String>,
+    pub head_args: Vec<String>,
+}
+
+/// What happens, as it happens.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Building {
+        what: String,
+    },
+    Built {
+        what: String,
+        seconds: f64,
+    },
+    /// Measuring begins: at most so many blocks, in at most so much time.
+    Measuring {
+        comparison: Comparison,
+        blocks: u32,
+        budget: Duration,
+    },
+    Progress(Progress),
+    /// A block is done; this is how things stand.
+    Looked {
+        blocks: u32,
+        verdict: RunVerdict,
+    },
+}
+
+/// A session's result.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub record: RunRecord,
+    pub verdict: RunVerdict,
+    pub directory: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    #[error(transparent)]
+    Baseline(#[from] StoreError),
+    #[error("{0}")]
+    Usage(String),
+    #[error("interrupted before anything was measured")]
+    Interrupted,
+}
+
+impl From<GitError> for Error {
+    fn from(error: GitError) -> Self {
+        Self::Workspace(error.into())
+    }
+}
+
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        Self::Workspace(error.into())
+    }
+}
+
+/// Builds, launches, measures, judges and reports. `cancel` ends the session early; what was measured
+/// until then is kept and judged.
+pub async fn check(
+    options: &Options,
+    on_event: &dyn Fn(Event),
+    cancel: impl Future<Output = ()>,
+) -> Result<Outcome, Error> {
+    let mut cancel = std::pin::pin!(cancel);
+    let project = Project::open(options)?;
+    let arms = tokio::select! {
+        arms = build_arms(options, &project, on_event) => arms?,
+        () = &mut cancel => return Err(Error::Interrupted),
+    };
+    let mut record = new_record(options, &project, &arms);
+    if arms.comparison == Comparison::Stored {
+        record.stored = Baselines::open(&project).sessions(&project.plan, &record)?;
+    }
+    session::run(&project, &arms, record, on_event, cancel).await
+}
+
+/// An opened project: its plan, its workspace, and the right to measure, held until this is dropped.
+struct Project {
+    root: PathBuf,
+    plan: Plan,
+    inputs: Vec<Input>,
+    workspace: Workspace,
+    results: Results,
+    _lock: Lock,
+}
+
+impl Project {
+    fn open(options: &Options) -> Result<Self, Error> {
+        let root = plan::find_root(&options.start)?;
+        let (plan, inputs) = plan::from_directory(&root, &options.selection)?;
+        let workspace = Workspace::open(&root)?;
+        let lock = workspace.lock()?;
+        let results = Results::create(options.out.as_deref(), &workspace, &plan.design.profile)?;
+        Ok(Self {
+            root,
+            plan,
+            inputs,
+            workspace,
+            results,
+            _lock: lock,
+        })
+    }
+}
+
+/// What each arm runs.
+async fn build_arms(
+    options: &Options,
+    project: &Project,
+    on_event: &dyn Fn(Event),
+) -> Result<Arms, Error> {
+    let Project {
+        plan, workspace, ..
+    } = project;
+    let Some(build) = &plan.engine.build else {
+        return Ok(Arms::without_build(plan, options));
+    };
+    let commits = commits(options, &project.root)?;
+    let told = |what: String, artifact: &Artifact| {
+        let seconds = artifact.build_s;
+        on_event(Event::Built { what, seconds });
+    };
+    let what = "head".to_owned();
+    on_event(Event::Building { what: what.clone() });
+    let head = workspace.build_head(build).await?;
+    told(what, &head);
+    let base = match commits.base {
+        None => None,
+        Some((_, commit)) if !commits.dirty && commits.head.as_ref() == Some(&commit) => {
+            Some((head.clone(), commit))
+        }
+        Some((repository, commit)) => {
+            let what = format!("base {}", &commit[..12.min(commit.len())]);
+            on_event(Event::Building { what: what.clone() });
+            let base = workspace.build_commit(&repository, build, &commit).await?;
+            told(what, &base);
+            Some((base, commit))
+        }
+    };
+    Ok(Arms::built(
+        plan,
+        options,
+        (head, commits.head, commits.dirty),
+        base,
+    ))
+}
+
+/// Which sources the arms are built from.
+struct Commits {
+    /// `None` outside a repository.
+    head: Option<String>,
+    dirty: bool,
+    /// `None` in a stored comparison.
+    base: Option<(Repository, String)>,
+}
+
+fn commits(options: &Options, root: &Path) -> Result<Commits, Error> {
+    let name = match &options.base {
+        Base::Main => None,
+        Base::Ref(name) => Some(name.as_str()),
+        Base::Stored => return Ok(commits_without_base(root)),
+    };
+    let repository = Repository::open(root)?;
+    let base = repository.base_commit(name)?;
+    Ok(Commits {
+        head: Some(repository.head()?),
+        dirty: repository.is_dirty()?,
+        base: Some((repository, base)),
+    })
+}
+
+/// Stored sessions need no repository; where there is one, head's commit is told.
+fn commits_without_base(root: &Path) -> Commits {
+    let repository = Repository::open(root).ok();
+    let head = repository.as_ref().and_then(|r| r.head().ok());
+    let dirty = repository.is_none_or(|r| r.is_dirty().unwrap_or(true));
+    Commits {
+        head,
+        dirty,
+        base: None,
+    }
+}
+
+fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
+    let plan = &project.plan;
+    RunRecord {
+        format: RUN_FORMAT.into(),
+        tool: tool(),
+        created: now(),
+        profile: plan.design.profile.clone(),
+        seed: options.seed.unwrap_or_else(draw_seed),
+        comparison: arms.comparison,
+        machine: measure::machine(),
+        builds: arms.builds.clone(),
+        gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
+        inputs: project.inputs.clone(),
+        stored: Vec::new(),
+        launches: Vec::new(),
+        ending: Ending::Unfinished,
+        elapsed_s: 0.0,
+    }
+}
+
+/// Name and version of this program.
+fn tool() -> String {
+    format!("infergate {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// RFC 3339, UTC, whole seconds.
+fn now() -> String {
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
+}
+
+/// A seed nobody chose; it is recorded, so that the session can be drawn again.
+fn draw_seed() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since_1970.map_or(0, |time| {
+        time.as_nanos() as u64 ^ u64::from(std::process::id())
+    })
+}
+
+/// The build of one arm in a record.
+fn arm_build(record: &RunRecord, arm: Arm) -> Option<&Build> {
+    record.builds.iter().find(|build| build.arm == arm)
+}

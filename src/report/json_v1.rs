@@ -1,0 +1,128 @@
+//! `verdict.json`, format `infergate-verdict/1`: own copies of the types, so that the format stays when
+//! the vocabulary changes. Reference: docs/formats.md.
+
+use crate::record::{CheckVerdict, Comparison, GateVerdict, RunRecord, RunVerdict};
+use serde::Serialize;
+
+const FORMAT: &str = "infergate-verdict/1";
+
+#[derive(Serialize)]
+struct Run<'a> {
+    format: &'static str,
+    verdict: &'static str,
+    summary: &'a str,
+    profile: &'a str,
+    comparison: &'static str,
+    blocks: u32,
+    launches: usize,
+    elapsed_s: f64,
+    commits: Vec<Commit<'a>>,
+    gates: Vec<Gate<'a>>,
+}
+
+#[derive(Serialize)]
+struct Commit<'a> {
+    arm: &'static str,
+    commit: Option<&'a str>,
+    dirty: bool,
+}
+
+#[derive(Serialize)]
+struct Gate<'a> {
+    gate: &'a str,
+    title: &'a str,
+    verdict: &'static str,
+    checks: Vec<Check<'a>>,
+}
+
+#[derive(Serialize)]
+struct Check<'a> {
+    id: &'a str,
+    metric: &'static str,
+    statistic: &'static str,
+    verdict: &'static str,
+    rule: &'static str,
+    reason: &'a str,
+    base: Option<f64>,
+    head: Option<f64>,
+    /// Relative: 0.03 is +3 %.
+    change: Option<f64>,
+    interval: Option<(f64, f64)>,
+    p_fail: Option<f64>,
+    p_pass: Option<f64>,
+    base_launches: u32,
+    head_launches: u32,
+    smallest_effect: Option<f64>,
+    notes: &'a [String],
+}
+
+/// The verdict as JSON, with a newline at its end. Deterministic.
+pub fn verdict_json(record: &RunRecord, verdict: &RunVerdict) -> String {
+    let run = Run {
+        format: FORMAT,
+        verdict: verdict.verdict.name(),
+        summary: &verdict.summary,
+        profile: &record.profile,
+        comparison: comparison(record),
+        blocks: verdict.blocks,
+        launches: record.launches.len(),
+        elapsed_s: record.elapsed_s,
+        commits: commits(record),
+        gates: verdict.gates.iter().map(gate).collect(),
+    };
+    // These types hold no map and no foreign type: writing them cannot fail.
+    let mut json = serde_json::to_string_pretty(&run).unwrap_or_default();
+    json.push('\n');
+    json
+}
+
+fn comparison(record: &RunRecord) -> &'static str {
+    match record.comparison {
+        Comparison::Interleaved => "interleaved",
+        Comparison::SameBuild => "same-build",
+        Comparison::Stored => "stored",
+        Comparison::Alone => "alone",
+    }
+}
+
+fn commits(record: &RunRecord) -> Vec<Commit<'_>> {
+    record
+        .builds
+        .iter()
+        .map(|build| Commit {
+            arm: build.arm.name(),
+            commit: build.commit.as_deref(),
+            dirty: build.dirty,
+        })
+        .collect()
+}
+
+fn gate(gate: &GateVerdict) -> Gate<'_> {
+    Gate {
+        gate: &gate.gate,
+        title: &gate.title,
+        verdict: gate.verdict.name(),
+        checks: gate.checks.iter().map(check).collect(),
+    }
+}
+
+fn check(check: &CheckVerdict) -> Check<'_> {
+    Check {
+        id: &check.id,
+        metric: check.metric.name(),
+        statistic: check.statistic.name(),
+        verdict: check.verdict.name(),
+        rule: check.reason.rule,
+        reason: &check.reason.text,
+        base: check.base,
+        head: check.head,
+        change: check.change,
+        interval: check.interval,
+        p_fail: check.p_fail,
+        p_pass: check.p_pass,
+        base_launches: check.launches.0,
+        head_launches: check.launches.1,
+        smallest_effect: check.smallest_effect,
+        notes: &check.notes,
+    }
+}

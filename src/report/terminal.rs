@@ -1,0 +1,174 @@
+//! The report in a terminal: a table that fits 80 columns, then each check's reason.
+
+use super::numbers;
+use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
+use anstyle::{AnsiColor, Style};
+use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle};
+use std::fmt::Write;
+
+const WIDTH: u16 = 80;
+
+/// One line under the header, nothing else.
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// The whole report; with ANSI styles, which the caller strips where they are not wanted. Without colour
+/// it says the same.
+pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
+    let mut out = String::new();
+    for line in super::arms(record) {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = writeln!(out, "{}\n", session(record, verdict));
+    let _ = writeln!(out, "{}\n", table(verdict));
+    for checks in by_reason(verdict) {
+        reason(&mut out, &checks);
+    }
+    for (what, tail) in super::failed_logs(record) {
+        let _ = writeln!(out);
+        for line in wrap(&format!("{what}; its log ends:"), usize::from(WIDTH)) {
+            let _ = writeln!(out, "{line}");
+        }
+        for line in wrap(tail, usize::from(WIDTH) - 4) {
+            let _ = writeln!(out, "  | {line}");
+        }
+    }
+    let style = style(verdict.verdict);
+    let name = verdict.verdict.name().to_uppercase();
+    let mut summary = wrap(&verdict.summary, usize::from(WIDTH) - 14).into_iter();
+    let first = summary.next().unwrap_or_default();
+    let _ = writeln!(out, "\n{style}{name:<12}{style:#}  {first}");
+    indent(&mut out, summary);
+    out
+}
+
+fn session(record: &RunRecord, verdict: &RunVerdict) -> String {
+    format!(
+        "profile {}, {} launches in {} blocks, {:.0} s; {}",
+        record.profile,
+        record.launches.len(),
+        verdict.blocks,
+        record.elapsed_s,
+        super::ending(record)
+    )
+}
+
+fn table(verdict: &RunVerdict) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(STYLE)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH)
+        .set_header(["verdict", "check", "base", "head", "change [interval]"]);
+    for check in verdict.gates.iter().flat_map(|gate| &gate.checks) {
+        table.add_row(row(check));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    if let Some(first) = table.column_mut(0) {
+        // A broken word is no verdict.
+        first.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    table.trim_fmt()
+}
+
+fn row(check: &CheckVerdict) -> Row {
+    let unit = check.metric.unit();
+    Row::from([
+        check.verdict.name().to_owned(),
+        check.id.clone(),
+        numbers::optional(check.base, unit),
+        numbers::optional(check.head, unit),
+        numbers::change(check),
+    ])
+}
+
+/// Checks with the worst first, within one verdict in plan order; those with one reason together.
+fn by_reason(verdict: &RunVerdict) -> Vec<Vec<&CheckVerdict>> {
+    let mut checks: Vec<_> = verdict.gates.iter().flat_map(|gate| &gate.checks).collect();
+    checks.sort_by_key(|check| match check.verdict {
+        Verdict::Fail => 0,
+        Verdict::Invalid => 1,
+        Verdict::Inconclusive => 2,
+        Verdict::Pass => 3,
+    });
+    let mut groups: Vec<Vec<&CheckVerdict>> = Vec::new();
+    for check in checks {
+        let same = |group: &&mut Vec<&CheckVerdict>| {
+            group[0].verdict == check.verdict && group[0].reason == check.reason
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(check),
+            None => groups.push(vec![check]),
+        }
+    }
+    groups
+}
+
+/// One reason, with the checks that share it. Notes belong to single checks.
+fn reason(out: &mut String, checks: &[&CheckVerdict]) {
+    let check = checks[0];
+    let style = style(check.verdict);
+    let name = check.verdict.name();
+    let ids: Vec<&str> = checks.iter().map(|check| check.id.as_str()).collect();
+    let text = format!("{}: {}", ids.join(", "), check.reason.text);
+    let mut lines = wrap(&text, usize::from(WIDTH) - 14).into_iter();
+    let first = lines.next().unwrap_or_default();
+    let _ = writeln!(out, "{style}{name:<12}{style:#}  {first}");
+    indent(out, lines);
+    let notes = checks.iter().flat_map(|check| &check.notes);
+    for note in notes.filter(|note| !check.reason.text.contains(*note)) {
+        for (i, line) in wrap(note, usize::from(WIDTH) - 16).into_iter().enumerate() {
+            let mark = if i == 0 { "·" } else { " " };
+            let _ = writeln!(out, "{:14}{mark} {line}", "");
+        }
+    }
+}
+
+/// Further lines, under the first one's text.
+fn indent(out: &mut String, lines: impl Iterator<Item = String>) {
+    for line in lines {
+        let _ = writeln!(out, "{:14}{line}", "");
+    }
+}
+
+fn style(verdict: Verdict) -> Style {
+    let color = match verdict {
+        Verdict::Pass => AnsiColor::Green,
+        Verdict::Fail => AnsiColor::Red,
+        Verdict::Inconclusive => AnsiColor::Yellow,
+        Verdict::Invalid => AnsiColor::Magenta,
+    };
+    Style::new().bold().fg_color(Some(color.into()))
+}
+
+/// Breaks at spaces so that no line has more than `width` characters, except where a word has; keeps the
+/// text's own line breaks.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    // Text of an engine or of somebody's record must not steer the terminal.
+    let text: String = text
+        .chars()
+        .filter(|c| !c.is_control() || *c == '\n')
+        .collect();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        let mut length = 0;
+        for word in paragraph.split(' ') {
+            let word_length = word.chars().count();
+            if length > 0 && length + 1 + word_length > width {
+                lines.push(std::mem::take(&mut line));
+                length = 0;
+            }
+            if length > 0 {
+                line.push(' ');
+                length += 1;
+            }
+            line.push_str(word);
+            length += word_length;
+        }
+        lines.push(line);
+    }
+    lines
+}

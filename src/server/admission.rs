@@ -1,0 +1,104 @@
+//! Who may still come in: counts the answers under way, and closes the door for a shutdown.
+//!
+//! [`Admission`] hands out a [`Ticket`] an answer; the server may end once the door is closed and every
+//! ticket is back.
+
+use std::sync::Arc;
+use tokio::sync::watch;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    closed: bool,
+    under_way: usize,
+}
+
+pub(crate) struct Admission {
+    state: watch::Sender<State>,
+}
+
+/// Held as long as an answer is under way.
+pub(crate) struct Ticket {
+    admission: Arc<Admission>,
+}
+
+impl Admission {
+    pub(crate) fn new() -> Arc<Self> {
+        let state = watch::Sender::new(State::default());
+        Arc::new(Self { state })
+    }
+
+    /// `None` once the door is closed.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Ticket> {
+        let entered = self.state.send_if_modified(|state| {
+            state.under_way += usize::from(!state.closed);
+            !state.closed
+        });
+        entered.then(|| Ticket {
+            admission: Arc::clone(self),
+        })
+    }
+
+    pub(crate) fn close(&self) {
+        self.state.send_modify(|state| state.closed = true);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.borrow().closed
+    }
+
+    /// Answers under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.state.borrow().under_way
+    }
+
+    /// Waits until the door is closed.
+    pub(crate) async fn closed(&self) {
+        self.reach(|state| state.closed).await;
+    }
+
+    /// Waits until the door is closed and no answer is under way.
+    pub(crate) async fn emptied(&self) {
+        self.reach(|state| state.closed && state.under_way == 0)
+            .await;
+    }
+
+    async fn reach(&self, condition: impl FnMut(&State) -> bool) {
+        let mut state = self.state.subscribe();
+        // The sender lives in `self`, so that the wait can't fail.
+        let _ = state.wait_for(condition).await;
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.admission
+            .state
+            .send_modify(|state| state.under_way -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    #[test]
+    fn emptied_when_closed_and_every_ticket_is_back() {
+        let admission = Admission::new();
+        let ticket = admission.enter().unwrap();
+        assert!(admission.emptied().now_or_never().is_none());
+        admission.close();
+        assert!(admission.enter().is_none());
+        assert!(admission.emptied().now_or_never().is_none());
+        drop(ticket);
+        assert!(admission.emptied().now_or_never().is_some());
+    }
+
+    #[test]
+    fn an_open_door_is_never_emptied() {
+        let admission = Admission::new();
+        drop(admission.enter());
+        assert!(!admission.is_closed());
+        assert!(admission.emptied().now_or_never().is_none());
+    }
+}

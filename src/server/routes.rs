@@ -1,0 +1,78 @@
+//! Path and method → handler. Handlers are thin: read, hand on, answer.
+
+use super::app::App;
+use super::body;
+use super::exposition;
+use super::generate::Job;
+use super::wire::ApiError;
+use super::wire::chat::ChatRequest;
+use super::wire::completions::CompletionRequest;
+use super::wire::models::ModelList;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{Method, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use std::sync::Arc;
+use std::time::Instant;
+
+const KNOWN: &str = "POST /v1/completions, POST /v1/chat/completions, GET /v1/models, GET /health and \
+                     GET /metrics";
+
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/v1/completions", post(completions))
+        .route("/v1/chat/completions", post(chat_completions))
+        .route("/v1/models", get(models))
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(body::LIMIT_BYTES))
+        .with_state(app)
+}
+
+async fn completions(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
+    let arrival = Instant::now();
+    app.check_health()?;
+    let request = CompletionRequest::read(body::object(request).await?)?;
+    Job::completion(&app, request)
+        .await?
+        .answer(&app, arrival)
+        .await
+}
+
+async fn chat_completions(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let arrival = Instant::now();
+    app.check_health()?;
+    let request = ChatRequest::read(body::object(request).await?)?;
+    Job::chat(&app, request).await?.answer(&app, arrival).await
+}
+
+async fn models(State(app): State<Arc<App>>) -> Response {
+    let max_context = app.engine.model_info().max_context;
+    Json(ModelList::new(&app.model, app.since, max_context)).into_response()
+}
+
+async fn health(State(app): State<Arc<App>>) -> Result<Json<serde_json::Value>, ApiError> {
+    app.check_health()?;
+    Ok(Json(serde_json::json!({"status": "ok"})))
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let text = app
+        .metrics
+        .text(&app.model, &app.engine.stats(), app.listening);
+    ([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response()
+}
+
+async fn unknown_route(method: Method, uri: Uri) -> ApiError {
+    ApiError::route(method.as_str(), uri.path(), KNOWN)
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+    ApiError::method(method.as_str(), uri.path())
+}

@@ -1,0 +1,124 @@
+//! Engines that die, hang or never start: who is blamed, what is shown, and that nothing stays behind.
+
+use super::common::{Ended, Project};
+use super::{alone, gates_that};
+
+#[test]
+fn head_that_dies_at_its_start_fails_by_reliability() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let ended = project
+        .run(&[
+            "check",
+            "--format",
+            "json",
+            "--gate",
+            "tpot",
+            "--head-arg",
+            "--fault=die-at-start",
+        ])
+        .expect(1);
+    assert_eq!(gates_that(&ended.json(), "fail"), ["tpot"]);
+    assert!(ended.stdout.contains("\"reliability\""), "{}", ended.stdout);
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn an_engine_that_dies_at_its_start_in_both_arms_is_infrastructure() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let fault = "--fault=die-at-start";
+    let ended = project
+        .run(&[
+            "check",
+            "--gate",
+            "tpot",
+            "--head-arg",
+            fault,
+            "--base-arg",
+            fault,
+        ])
+        .expect(5);
+    assert!(
+        ended
+            .stdout
+            .contains("| error: start-up ended by a planted fault"),
+        "the log's end is missing:\n{}",
+        ended.stdout
+    );
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn head_that_hangs_in_the_middle_of_a_stream_fails_by_reliability() {
+    let _alone = alone();
+    let project = Project::without_build();
+    project.edit(
+        "gates/gate.toml",
+        "request_timeout = \"20 s\"",
+        "request_timeout = \"1 s\"",
+    );
+    let ended = project
+        .run(&[
+            "check",
+            "--format",
+            "json",
+            "--gate",
+            "tpot",
+            "--head-arg",
+            "--fault=hang-after=500",
+        ])
+        .expect(1);
+    assert!(ended.stdout.contains("\"reliability\""), "{}", ended.stdout);
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
+    let _alone = alone();
+    let project = Project::without_build();
+    project.edit(
+        "gates/gate.toml",
+        "ready_timeout = \"60 s\"",
+        "ready_timeout = \"2 s\"",
+    );
+    project.edit(
+        "gates/gate.toml",
+        "model = \"tiny-qwen3\"",
+        "model = \"another-model\"",
+    );
+    let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
+    assert!(ended.stdout.contains("another-model"), "{}", ended.stdout);
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn a_child_that_left_its_dead_parent_is_found_and_ended() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let config = project.read("gates/gate.toml");
+    let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
+    let forking = r#"serve = ["sh", "-c", "setsid sleep 1000 & exit 1", "{port}"]"#;
+    project.write("gates/gate.toml", &config.replace(serve, forking));
+    project.run(&["check", "--gate", "tpot"]).expect(5);
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn an_engine_inherits_no_secret() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let config = project.read("gates/gate.toml");
+    let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
+    let spy = r#"serve = ["sh", "-c", "env; exit 1", "{port}"]"#;
+    project.write("gates/gate.toml", &config.replace(serve, spy));
+    let mut command = project.command(&["check", "--gate", "tpot"]);
+    command
+        .env("GITHUB_TOKEN", "s3cret")
+        .env("MY_API_KEY", "s3cret")
+        .env("ZZ_HARMLESS", "seen");
+    let ended = Ended::of(&command.output().unwrap()).expect(5);
+    assert!(!ended.stdout.contains("s3cret"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("its log ends"), "{}", ended.stdout);
+}

@@ -1,0 +1,105 @@
+//! Ways out in the middle: signals, a full disk, a second session.
+
+use super::alone;
+use super::common::{Ended, Project};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Starts a check that will not end by itself soon.
+fn start(project: &Project) -> Child {
+    project
+        .command(&[
+            "check",
+            "--profile",
+            "full",
+            "--gate",
+            "tpot",
+            "--out",
+            "result",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until the record holds a launch: the session is then in its second one or later.
+fn await_first_launch(project: &Project) {
+    let begun = Instant::now();
+    while !project.path("result/run.json").exists() {
+        assert!(begun.elapsed() < DEADLINE, "no launch was recorded");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_signal_ends_the_session_and_keeps_what_was_measured() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let _alone = alone();
+        let project = Project::without_build();
+        let child = start(&project);
+        await_first_launch(&project);
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        let ended = Ended::of(&child.wait_with_output().unwrap()).expect(130);
+        assert!(ended.stdout.contains("interrupted"), "{}", ended.stdout);
+        assert_eq!(project.leftovers(), [0; 0]);
+        project.run(&["judge", "result"]).expect(3);
+    }
+}
+
+#[test]
+fn a_recording_that_is_cut_short_is_not_stored() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let mut command =
+        project.command(&["baseline", "record", "--profile", "full", "--out", "result"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    await_first_launch(&project);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let ended = Ended::of(&child.wait_with_output().unwrap()).expect(130);
+    ended.says(&["not stored"]);
+    let list = project.run(&["baseline", "list"]).expect(0).stdout;
+    assert!(list.contains("nothing is stored yet"), "{list}");
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn a_second_session_is_refused_while_one_measures() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let child = start(&project);
+    await_first_launch(&project);
+    let pid = child.id().to_string();
+    project
+        .run(&["check"])
+        .expect(5)
+        .says(&["another session is measuring", &pid]);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    child.wait_with_output().unwrap();
+}
+
+#[test]
+fn a_full_disk_ends_with_its_name_and_leaves_nothing_running() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let disk = project.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let size = Some("size=128k");
+    if let Err(error) = mount(Some("tmpfs"), &disk, Some("tmpfs"), MsFlags::empty(), size) {
+        println!("skipped: a small tmpfs cannot be mounted here ({error})");
+        return;
+    }
+    let ended = project.run(&["check", "--gate", "tpot", "--out", "disk/result"]);
+    umount2(&disk, MntFlags::MNT_DETACH).unwrap();
+    ended
+        .expect(5)
+        .says(&["cannot write", "disk/result", "the disk is full"]);
+    assert_eq!(project.leftovers(), [0; 0]);
+}

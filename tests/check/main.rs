@@ -1,0 +1,33 @@
+//! `gate check` through the binary, against real engine processes: what must pass, what must be caught,
+//! and that nothing is left running.
+//!
+//! Every test here measures, so they run one at a time whatever the number of test threads.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod baseline;
+mod broken_engines;
+mod commits;
+mod faults;
+mod interrupted;
+mod null;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held while a test measures.
+fn alone() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    // A test that failed has ended its engines all the same.
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gates of a verdict in JSON whose verdict is `wanted`.
+fn gates_that(verdict: &serde_json::Value, wanted: &str) -> Vec<String> {
+    let gates = verdict["gates"].as_array().unwrap();
+    let with = gates.iter().filter(|gate| gate["verdict"] == wanted);
+    with.map(|gate| gate["gate"].as_str().unwrap().to_owned())
+        .collect()
+}

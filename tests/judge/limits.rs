@@ -1,0 +1,107 @@
+//! Absolute rules on metrics that vary.
+
+use super::fixture::*;
+use super::*;
+
+#[test]
+fn a_ceiling_on_a_latency() {
+    let ceiling = |limit| {
+        let c = check(
+            "ceiling",
+            Metric::Tpot,
+            Statistic::Median,
+            Rule::Ceiling { limit },
+        );
+        plan(vec![workload(None, steady())], vec![c])
+    };
+    let session = interleaved(tpot_blocks(4, 0.0, 0.003));
+    expect(
+        &ceiling(21.0),
+        &session,
+        Verdict::Pass,
+        "ceiling",
+        "TPOT 20.02 ms [19.88, 20.15] (base 20 ms), below the ceiling of 21 ms (p = 8e-5; 4 launches)",
+    );
+    expect(
+        &ceiling(19.0),
+        &session,
+        Verdict::Fail,
+        "ceiling",
+        "TPOT 20.02 ms [19.88, 20.15] (base 20 ms), above the ceiling of 19 ms (p = 6e-5; 4 launches)",
+    );
+    let open = judge(&ceiling(20.01), &session);
+    assert_eq!(first(&open).reason.rule, "undecided");
+    let floor = check(
+        "floor",
+        Metric::Tpot,
+        Statistic::Median,
+        Rule::Floor { limit: 21.0 },
+    );
+    let below = judge(&plan(vec![workload(None, steady())], vec![floor]), &session);
+    assert_eq!(
+        (below.verdict, first(&below).reason.rule),
+        (Verdict::Fail, "floor")
+    );
+}
+
+#[test]
+fn an_absolute_rule_needs_no_base() {
+    let limit = Rule::Ceiling { limit: 21.0 };
+    let c = check("ceiling", Metric::Tpot, Statistic::Median, limit);
+    let absolute = plan(vec![workload(None, steady())], vec![c]);
+    let broken_base = spoiled(|l| {
+        if l.arm == Arm::Base {
+            l.samples[7].tokens.completion = None;
+        }
+    });
+    assert_eq!(judge(&absolute, &broken_base).verdict, Verdict::Pass);
+    let head = tpot_blocks(4, 0.0, 0.003)
+        .into_iter()
+        .filter(|l| l.arm == Arm::Head);
+    let alone = record(Comparison::Alone, head.collect());
+    assert_eq!(judge(&absolute, &alone).verdict, Verdict::Pass);
+    let got = judge(&tpot_plan(), &alone);
+    assert_eq!(
+        (got.verdict, first(&got).reason.rule),
+        (Verdict::Inconclusive, "no-base")
+    );
+    assert_eq!(got.decision, Decision::Stop);
+}
+
+#[test]
+fn a_drift_is_held_against_its_limit() {
+    let turns = |growth: f64, wobble: f64| -> Vec<Sample> {
+        (0..10_u32)
+            .map(|k| {
+                let ms = 20.0 * (growth * f64::from(k) / 9.0 + wobble * f64::from(k % 2)).exp();
+                let mut s = timed(k, 1_000_000);
+                s.turn = Some(k);
+                s.stamps.events_ns = vec![(ms * 1e6) as u64, (ms * 1e6) as u64 + 1_000_000];
+                s.tokens.prompt = Some(20 * (k + 1));
+                s
+            })
+            .collect()
+    };
+    let c = check(
+        "drift",
+        Metric::PrefillDrift,
+        Statistic::Single,
+        Rule::Ceiling { limit: 0.1 },
+    );
+    let kind = WorkloadKind::Session(Session {
+        turns: 10,
+        warmup_turns: 0,
+        message_words: 3,
+        reply_tokens: 2,
+    });
+    let drift_plan = plan(vec![workload(None, kind)], vec![c]);
+    let session = |growth: f64| {
+        interleaved(blocks(4, move |arm, block| {
+            turns(growth + 0.004 * noise(arm, block), 0.001)
+        }))
+    };
+    for (growth, verdict) in [(0.0, Verdict::Pass), (0.3, Verdict::Fail)] {
+        let got = judge(&drift_plan, &session(growth));
+        assert_eq!(got.verdict, verdict, "{}", got.summary);
+    }
+}

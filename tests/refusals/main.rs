@@ -1,0 +1,271 @@
+//! Bad input to `gate check` and `gate judge`: each gives a message that names the place, the cause and the
+//! remedy, the documented exit code, and starts nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod records;
+
+use common::Project;
+
+/// Edits one gate file and expects a refusal that says all of `parts`.
+#[track_caller]
+fn refuses(file: &str, from: &str, to: &str, parts: &[&str]) {
+    let project = Project::without_build();
+    project.edit(file, from, to);
+    project.run(&["check"]).expect(2).says(parts);
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+const TPOT: &str = "gates/tpot.toml";
+const CONFIG: &str = "gates/gate.toml";
+
+#[test]
+fn malformed_toml() {
+    refuses(
+        TPOT,
+        "[workload.decode]",
+        "[workload.decode",
+        &["this is not TOML", "gates/tpot.toml:5"],
+    );
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_its_caret_and_the_right_name() {
+    let project = Project::without_build();
+    project.edit(TPOT, "margin = \"1 %\"", "margn = \"1 %\"");
+    let ended = project.run(&["check"]).expect(2);
+    insta::assert_snapshot!(ended.stderr.trim_end(), @r#"
+    error: unknown key `check[0].margn`
+      --> gates/tpot.toml:20:1
+       |
+    20 | margn = "1 %"
+       | ^^^^^
+       |
+       = help: did you mean `margin`?
+    "#);
+}
+
+#[test]
+fn impossible_units_and_numbers() {
+    refuses(
+        TPOT,
+        "\"15 ms\"",
+        "\"15 parsecs\"",
+        &["`parsecs` is no unit of a time", "\"15 ms\"", "^^^"],
+    );
+    refuses(
+        TPOT,
+        "\"15 ms\"",
+        "15",
+        &["must be a string that holds a number and its unit"],
+    );
+    refuses(TPOT, "\"15 ms\"", "\"-3 ms\"", &["negative"]);
+    refuses(
+        TPOT,
+        "concurrency = 1",
+        "concurrency = 0",
+        &["between 1 and 4096"],
+    );
+    refuses(
+        TPOT,
+        "concurrency = 1",
+        "concurrency = 1.5",
+        &["a whole number, not a decimal"],
+    );
+    refuses(
+        CONFIG,
+        "looks = [4, 6, 8, 10]",
+        "looks = [4, 4]",
+        &["rising numbers of blocks"],
+    );
+    refuses(
+        CONFIG,
+        "looks = [4, 6, 8, 10]",
+        "looks = [2]",
+        &["between 4 and 1000"],
+    );
+    refuses(
+        CONFIG,
+        "false_alarm = \"2 %\"",
+        "false_alarm = \"80 %\"",
+        &["between 0 % and 50 %"],
+    );
+}
+
+#[test]
+fn rules_that_make_no_sense() {
+    refuses(
+        TPOT,
+        "ceiling = { quick = \"5 %\", full = \"3 %\" }",
+        "ceiling = \"1 %\"",
+        &["must lie above the margin"],
+    );
+    refuses(
+        TPOT,
+        "requests = { quick = 100, full = 120 }",
+        "requests = 10",
+        &["needs 30 samples", "sends 10"],
+    );
+    refuses(
+        TPOT,
+        "requests = { quick = 100, full = 120 }",
+        "requests = { full = 120 }",
+        &["no value for the profile `quick`"],
+    );
+    refuses(
+        "gates/prefill-drift.toml",
+        "name = \"drift\"\nmetric = \"prefill_drift\"",
+        "name = \"drift\"\nmetric = \"accuracy\"",
+        &["cannot be measured on the workload"],
+    );
+    refuses(
+        "gates/prefill-drift.toml",
+        "name = \"drift\"\nmetric = \"prefill_drift\"",
+        "name = \"drift\"\nmetric = \"prefill_drfit\"",
+        &["did you mean `prefill_drift`?"],
+    );
+    refuses(
+        "gates/e2e.toml",
+        "workload = \"tasks\"",
+        "workload = \"task\"",
+        &["no workload `task`", "did you mean `tasks`?"],
+    );
+    refuses(
+        "gates/e2e.toml",
+        "data/tiny-qwen3/tasks.jsonl",
+        "data/none.jsonl",
+        &["cannot read `gates/data/none.jsonl`"],
+    );
+    refuses(
+        "gates/e2e.toml",
+        "data/tiny-qwen3/tasks.jsonl",
+        "../../etc/passwd",
+        &["leaves the folder"],
+    );
+    refuses(CONFIG, "\"{port}\"", "\"8000\"", &["never says `{port}`"]);
+}
+
+#[test]
+fn data_files_that_do_not_read() {
+    let project = Project::without_build();
+    project.write("gates/data/tiny-qwen3/tasks.jsonl", "{\"id\": 1}\n");
+    project
+        .run(&["check"])
+        .expect(2)
+        .says(&["tasks.jsonl", "line 1"]);
+    project.write(
+        "gates/data/tiny-qwen3/goldens.json",
+        "{\"format\": \"x\", \"cases\": [], \"texts\": {}}",
+    );
+    project
+        .run(&["check"])
+        .expect(2)
+        .says(&["its format is `x`"]);
+}
+
+#[test]
+fn names_that_do_not_exist() {
+    let project = Project::without_build();
+    project
+        .run(&["check", "--gate", "tpto"])
+        .expect(2)
+        .says(&["no gate `tpto`", "did you mean `tpot`?"]);
+    project
+        .run(&["check", "--profile", "ful"])
+        .expect(2)
+        .says(&["no profile `ful`", "did you mean `full`?"]);
+    project
+        .run(&["check", "--frmat", "json"])
+        .expect(2)
+        .says(&["--format"]);
+    project
+        .run(&["judge", "nowhere"])
+        .expect(2)
+        .says(&["nowhere/run.json"]);
+}
+
+#[test]
+fn places_without_project_repository_or_main() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = common::gate(&["check"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    common::Ended::of(&output)
+        .expect(2)
+        .says(&["no gates/gate.toml", "hint"]);
+
+    let project = Project::with_commits();
+    project
+        .run(&["check", "--base", "v9"])
+        .expect(2)
+        .says(&["`v9` names no commit"]);
+    project
+        .run(&["check", "--base=--help"])
+        .expect(2)
+        .says(&["names no commit"]);
+    project.git(&["branch", "--move", "trunk"]);
+    project
+        .run(&["check"])
+        .expect(2)
+        .says(&["neither origin/main nor main exists", "--base"]);
+    std::fs::remove_dir_all(project.path(".git")).unwrap();
+    project
+        .run(&["check"])
+        .expect(2)
+        .says(&["not inside a git repository"]);
+}
+
+#[test]
+fn builds_that_fail() {
+    let project = Project::with_commits();
+    project.write("build.sh", "echo the compiler says no >&2; exit 1");
+    project
+        .run(&["check"])
+        .expect(5)
+        .says(&["the build of head failed", "the compiler says no"]);
+    project.write("build.sh", "true");
+    project
+        .run(&["check"])
+        .expect(5)
+        .says(&["engine.build.artifact"]);
+    project.edit(
+        "gates/gate.toml",
+        "\"sh\", \"build.sh\"",
+        "\"no-such-compiler\"",
+    );
+    project
+        .run(&["check"])
+        .expect(5)
+        .says(&["cannot start the build", "`no-such-compiler"]);
+    project.edit(
+        "gates/gate.toml",
+        "\"no-such-compiler\"",
+        "\"sh\", \"-c\", \"sleep 1000 & wait\"",
+    );
+    project.edit(
+        "gates/gate.toml",
+        "timeout = \"30 min\"",
+        "timeout = \"100 ms\"",
+    );
+    project.edit("gates/gate.toml", ", \"{target}\"]", "]");
+    project
+        .run(&["check"])
+        .expect(5)
+        .says(&["took longer than"]);
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn an_engine_that_cannot_be_started() {
+    let project = Project::without_build();
+    let binary = env!("CARGO_BIN_EXE_gate");
+    project.edit("gates/gate.toml", binary, "/no/such/engine");
+    project
+        .run(&["check"])
+        .expect(5)
+        .says(&["cannot start `/no/such/engine", "caused by"]);
+}

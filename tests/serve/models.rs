@@ -1,0 +1,193 @@
+//! Model directories that are broken in one place each: the message names the file, the cause and what
+//! would be right; exit code 5; nothing listens.
+
+use super::process::{Server, run_to_end};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A copy of the embedded model's directory.
+struct Model {
+    folder: TempDir,
+}
+
+impl Model {
+    fn copy() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/models/tiny-qwen3");
+        for entry in fs::read_dir(source).unwrap().flatten() {
+            fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    #[track_caller]
+    fn edit(&self, name: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.path(name)).unwrap();
+        assert!(text.contains(from), "`{from}` is not in {name}:\n{text}");
+        fs::write(self.path(name), text.replace(from, to)).unwrap();
+    }
+
+    #[track_caller]
+    fn refused(&self, parts: &[&str]) {
+        let path = self.folder.path().to_str().unwrap();
+        let (code, stderr) = run_to_end(&["--port", "0", "--model", path]);
+        assert_eq!(code, Some(5), "{stderr}");
+        for part in parts {
+            assert!(stderr.contains(part), "`{part}` is missing in:\n{stderr}");
+        }
+        assert!(!stderr.contains("listening on"), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+
+#[test]
+fn missing_files() {
+    for file in [CONFIG, "tokenizer.json", WEIGHTS] {
+        let model = Model::copy();
+        fs::remove_file(model.path(file)).unwrap();
+        model.refused(&[file]);
+    }
+}
+
+#[test]
+fn truncated_weights() {
+    let whole = fs::read(Model::copy().path(WEIGHTS)).unwrap();
+    for length in [0, 4, 100, whole.len() / 2, whole.len() - 1] {
+        let model = Model::copy();
+        fs::write(model.path(WEIGHTS), &whole[..length]).unwrap();
+        model.refused(&[WEIGHTS]);
+    }
+}
+
+#[test]
+fn a_header_that_promises_too_much() {
+    let model = Model::copy();
+    let mut bytes = fs::read(model.path(WEIGHTS)).unwrap();
+    bytes[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    fs::write(model.path(WEIGHTS), bytes).unwrap();
+    model.refused(&[WEIGHTS]);
+}
+
+#[test]
+fn wrong_shapes_name_the_tensor_and_both_shapes() {
+    let model = Model::copy();
+    model.edit(
+        CONFIG,
+        "\"intermediate_size\": 384",
+        "\"intermediate_size\": 400",
+    );
+    model.refused(&["mlp.", "400", "384"]);
+    let model = Model::copy();
+    model.edit(CONFIG, "\"vocab_size\": 448", "\"vocab_size\": 449");
+    model.refused(&["embed_tokens", "449", "448"]);
+}
+
+#[test]
+fn a_layer_that_is_not_there() {
+    let model = Model::copy();
+    model.edit(
+        CONFIG,
+        "\"num_hidden_layers\": 5",
+        "\"num_hidden_layers\": 6",
+    );
+    model.refused(&["model.layers.5."]);
+}
+
+#[test]
+fn architectures_that_are_not_supported() {
+    let model = Model::copy();
+    model.edit(CONFIG, "Qwen3ForCausalLM", "LlamaForCausalLM");
+    model.refused(&["LlamaForCausalLM", "Qwen3ForCausalLM"]);
+    let model = Model::copy();
+    model.edit(
+        CONFIG,
+        "\"hidden_act\": \"silu\"",
+        "\"hidden_act\": \"gelu\"",
+    );
+    model.refused(&["hidden_act", "gelu", "silu"]);
+    let model = Model::copy();
+    model.edit(
+        CONFIG,
+        "\"rope_type\": \"default\"",
+        "\"rope_type\": \"yarn\"",
+    );
+    model.refused(&["rope", "yarn"]);
+}
+
+#[test]
+fn numbers_that_make_no_model() {
+    for (from, to) in [
+        ("\"num_attention_heads\": 4", "\"num_attention_heads\": 0"),
+        ("\"num_attention_heads\": 4", "\"num_attention_heads\": 3"),
+        ("\"head_dim\": 48", "\"head_dim\": 47"),
+        ("\"num_hidden_layers\": 5", "\"num_hidden_layers\": -5"),
+        ("\"hidden_size\": 128", "\"hidden_size\": \"many\""),
+    ] {
+        let model = Model::copy();
+        model.edit(CONFIG, from, to);
+        model.refused(&[CONFIG]);
+    }
+}
+
+/// Such a model is served, but not for chats: that is no fault of the request.
+#[test]
+fn a_model_without_a_usable_template_completes_but_does_not_chat() {
+    let broken = Model::copy();
+    fs::write(broken.path("chat_template.jinja"), "{% if %}").unwrap();
+    let bare = Model::copy();
+    fs::remove_file(bare.path("chat_template.jinja")).unwrap();
+    for (model, cause) in [(broken, "cannot be parsed"), (bare, "no chat template")] {
+        let server = Server::start(&["--model", model.folder.path().to_str().unwrap()]);
+        let warned = |line: &String| line.starts_with("warning: ") && line.contains(cause);
+        assert!(server.start.iter().any(warned), "{:#?}", server.start);
+        let body = json!({"messages": [{"role": "user", "content": "a"}]});
+        let refused = server.post("/v1/chat/completions", &body);
+        assert_eq!(refused.status, 501);
+        let error = refused.json()["error"].clone();
+        assert_eq!(
+            (&error["code"], &error["param"]),
+            (&json!("no_chat_template"), &json!(null))
+        );
+        server.complete(json!({"prompt": "a"}));
+    }
+}
+
+#[test]
+fn sizes_whose_product_overflows() {
+    let model = Model::copy();
+    for (from, to) in [
+        ("\"num_hidden_layers\": 5", "\"num_hidden_layers\": 2097152"),
+        (
+            "\"num_attention_heads\": 4",
+            "\"num_attention_heads\": 1048576",
+        ),
+        ("\"head_dim\": 48", "\"head_dim\": 1048576"),
+    ] {
+        model.edit(CONFIG, from, to);
+    }
+    let text = fs::read_to_string(model.path(CONFIG)).unwrap();
+    let heads = text.replace(
+        "\"num_key_value_heads\": ",
+        "\"num_key_value_heads\": 1048576, \"_\": ",
+    );
+    fs::write(model.path(CONFIG), heads).unwrap();
+    model.refused(&[CONFIG, "more numbers than can be held"]);
+}
+
+#[test]
+fn json_that_does_not_read() {
+    for file in [CONFIG, "tokenizer.json", "generation_config.json"] {
+        let model = Model::copy();
+        fs::write(model.path(file), "{ not json").unwrap();
+        model.refused(&[file]);
+    }
+}
