@@ -146,7 +146,7 @@ async fn events_and_characters_split_across_packets() {
         assert_eq!((&split.void, &whole.void), (&None, &None));
         assert_eq!((split.tokens.events, whole.tokens.events), (64, 64));
         assert_eq!(split.text_sha256, whole.text_sha256);
-        // All in one read: only the last event's time is exact.
-        assert_eq!(whole.stamps.ambiguous_events, 63);
+        // All in one read: only the time of its last event, `[DONE]`, is exact.
+        assert_eq!(whole.stamps.ambiguous_events, 64);
     }
 }
