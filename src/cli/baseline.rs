@@ -3,8 +3,8 @@
 use super::check::{SessionArgs, block_on, interrupted, print};
 use super::progress::Progress;
 use super::{Exit, output};
-use crate::baseline::Entry;
-use crate::pipeline::{self, Base, Baselines, Error};
+use crate::baseline::{Entry, Store};
+use crate::pipeline::{self, Base, Error};
 use crate::plan;
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
@@ -81,7 +81,7 @@ fn entries() -> anyhow::Result<Vec<(PathBuf, Entry)>> {
     let here = env::current_dir()?;
     let root = plan::find_root(&here).map_err(Error::from)?;
     let store = plan::baseline_directory(&root).map_err(Error::from)?;
-    Ok(Baselines::at(&store).list().map_err(Error::from)?)
+    Ok(Store::open(&store).list().map_err(Error::from)?)
 }
 
 fn list() -> anyhow::Result<Exit> {

@@ -275,7 +275,7 @@ fn throttled(view: &View<'_, '_>) -> Option<Finding> {
             .count()
     };
     let (base, head) = (n(Arm::Base), n(Arm::Head));
-    let interleaved = super::session::arms(view.comparison).len() == 2;
+    let interleaved = view.comparison.arms().len() == 2;
     if interleaved && head >= base + HEAD_THROTTLES {
         return invalid(
             "head-throttles",

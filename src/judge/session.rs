@@ -1,6 +1,6 @@
 //! The session's launches as blocks, and the looks at which they are judged.
 
-use crate::record::{Arm, Comparison, Launch, RunRecord};
+use crate::record::{Arm, Launch, RunRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// NVML reasons that void a block: hardware slowdown, software thermal, hardware thermal, power brake.
@@ -39,21 +39,13 @@ pub(super) fn is_throttled(launch: &Launch) -> bool {
         .is_some_and(|bits| bits & THROTTLE_BITS != 0)
 }
 
-/// The arms that a comparison launches.
-pub(super) fn arms(comparison: Comparison) -> &'static [Arm] {
-    match comparison {
-        Comparison::Interleaved | Comparison::SameBuild => &Arm::BOTH,
-        Comparison::Stored | Comparison::Alone => &[Arm::Head],
-    }
-}
-
 impl<'a> Session<'a> {
     pub(super) fn new(record: &'a RunRecord) -> Self {
         let mut launches: Vec<&Launch> = record.launches.iter().collect();
         launches.sort_by_key(|l| l.position);
         Self {
             launches,
-            arms: arms(record.comparison),
+            arms: record.comparison.arms(),
         }
     }
 

@@ -82,7 +82,7 @@ impl<'s, 'a> View<'s, 'a> {
     /// The launched arms that the check cannot do without: an absolute rule reads the head alone.
     pub(super) fn arms(&self) -> &'static [Arm] {
         if self.is_regression() {
-            super::session::arms(self.comparison)
+            self.comparison.arms()
         } else {
             &[Arm::Head]
         }
@@ -115,7 +115,7 @@ impl<'s, 'a> View<'s, 'a> {
     /// Whether the workload will run no more: its launches are used up, or the last look was reached.
     pub(super) fn is_exhausted(&self) -> bool {
         let used_up = self.case.workload.launches.is_some_and(|limit| {
-            let arms = super::session::arms(self.comparison);
+            let arms = self.comparison.arms();
             arms.iter()
                 .all(|&arm| self.ran(arm).count() >= limit as usize)
         });

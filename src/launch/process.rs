@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub enum ProcessError {
     #[error("cannot start `{command}`")]
     Spawn { command: String, source: io::Error },
-    #[error("cannot write the engine's log {}", path.display())]
+    #[error("cannot write the log {}", path.display())]
     Log { path: PathBuf, source: io::Error },
     #[error("no free port on 127.0.0.1")]
     Port(#[source] io::Error),
@@ -50,7 +50,7 @@ pub struct Ready {
     pub ready: Instant,
 }
 
-/// A running engine. Dropping it kills its whole tree.
+/// A running child. Dropping it kills its whole tree.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -179,7 +179,7 @@ impl Process {
         log::tail(&self.log)
     }
 
-    /// Asks the engine to end, kills what remains of its tree, and waits until all of it is gone.
+    /// Asks the child to end, kills what remains of its tree, and waits until all of it is gone.
     pub async fn stop(mut self) {
         let tree = tree::below(self.pid);
         let _ = killpg(Pid::from_raw(self.pid), Signal::SIGTERM);

@@ -1,114 +1,83 @@
 //! Main's stored sessions: recording one, and finding those that stand for the base arm.
 
 use super::host::Arms;
-use super::{Error, Event, Options, Outcome, Project, arm_build, build_arms, new_record, session};
+use super::{Error, Event, Options, Outcome, Project, build_arms, new_record, session};
 use crate::baseline::{Entry, Key, Store, StoreError};
 use crate::judge;
 use crate::plan::{Gate, Plan};
-use crate::record::{Arm, Comparison, Ending, GateVerdict, RunRecord, StoredBase, Verdict};
+use crate::record::{Arm, Build, Comparison, Ending, GateVerdict, RunRecord, StoredBase, Verdict};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// A project's baseline store.
-pub struct Baselines {
-    store: Store,
+/// The store that the plan names, relative to the project's root.
+fn store(project: &Project) -> Store {
+    Store::open(&project.root.join(&project.plan.baseline.directory))
 }
 
-impl Baselines {
-    /// The store that the plan names, relative to the project's root.
-    pub(super) fn open(project: &Project) -> Self {
-        Self::at(&project.root.join(&project.plan.baseline.directory))
-    }
-
-    /// The store in a directory.
-    pub fn at(directory: &Path) -> Self {
-        Self {
-            store: Store::open(directory),
+/// The stored sessions that match this run's machine, model, gates and engine, oldest first.
+pub(super) fn sessions(
+    project: &Project,
+    record: &RunRecord,
+) -> Result<Vec<StoredBase>, StoreError> {
+    let (plan, store) = (&project.plan, store(project));
+    let mut sessions: BTreeMap<String, StoredBase> = BTreeMap::new();
+    for gate in &plan.gates {
+        for entry in store.find(&key(plan, gate, record))? {
+            sessions
+                .entry(entry.session.clone())
+                .or_insert_with(|| StoredBase {
+                    id: entry.session,
+                    created: entry.created,
+                    commit: entry.commit,
+                    fingerprint: entry.key.fingerprint,
+                    values: BTreeMap::new(),
+                })
+                .values
+                .extend(entry.values);
         }
     }
+    let mut found: Vec<StoredBase> = sessions.into_values().collect();
+    found.sort_by(|a, b| (&a.created, &a.id).cmp(&(&b.created, &b.id)));
+    Ok(found)
+}
 
-    /// Every stored entry with its path, oldest first.
-    pub fn list(&self) -> Result<Vec<(PathBuf, Entry)>, StoreError> {
-        self.store.list()
-    }
-
-    /// The stored sessions that match this run's machine, model, gates and engine.
-    pub(super) fn sessions(
-        &self,
-        plan: &Plan,
-        record: &RunRecord,
-    ) -> Result<Vec<StoredBase>, StoreError> {
-        let mut sessions: BTreeMap<String, StoredBase> = BTreeMap::new();
-        for gate in &plan.gates {
-            for entry in self.store.find(&key(plan, gate, record))? {
-                sessions
-                    .entry(entry.session.clone())
-                    .or_insert_with(|| StoredBase {
-                        id: entry.session,
-                        created: entry.created,
-                        commit: entry.commit,
-                        fingerprint: entry.key.fingerprint,
-                        values: BTreeMap::new(),
-                    })
-                    .values
-                    .extend(entry.values);
-            }
-        }
-        let mut found: Vec<StoredBase> = sessions.into_values().collect();
-        found.sort_by(|a, b| (&a.created, &a.id).cmp(&(&b.created, &b.id)));
-        Ok(found)
-    }
-
-    fn add(
-        &self,
-        plan: &Plan,
-        record: &RunRecord,
-        session: &str,
-    ) -> Result<Vec<PathBuf>, StoreError> {
-        let values = judge::launch_values(plan, record, Arm::Head);
-        let commit = arm_build(record, Arm::Head).and_then(|build| build.commit.clone());
-        let entry = |gate: &Gate| Entry {
-            key: key(plan, gate, record),
-            session: session.to_owned(),
-            created: record.created.clone(),
-            commit: commit.clone(),
-            values: gate
-                .checks
-                .iter()
-                .filter_map(|check| Some((check.id.clone(), values.get(&check.id)?.clone())))
-                .collect(),
-        };
-        plan.gates
+/// Stores each gate's values of a session of head alone; returns their paths.
+fn add(project: &Project, record: &RunRecord, session: &str) -> Result<Vec<PathBuf>, StoreError> {
+    let (plan, store) = (&project.plan, store(project));
+    let values = judge::launch_values(plan, record, Arm::Head);
+    let commit = Build::of(&record.builds, Arm::Head).and_then(|build| build.commit.clone());
+    let entry = |gate: &Gate| Entry {
+        key: key(plan, gate, record),
+        session: session.to_owned(),
+        created: record.created.clone(),
+        commit: commit.clone(),
+        values: gate
+            .checks
             .iter()
-            .map(|gate| self.store.add(&entry(gate)))
-            .collect()
-    }
+            .filter_map(|check| Some((check.id.clone(), values.get(&check.id)?.clone())))
+            .collect(),
+    };
+    plan.gates
+        .iter()
+        .map(|gate| store.add(&entry(gate)))
+        .collect()
 }
 
 fn key(plan: &Plan, gate: &Gate, record: &RunRecord) -> Key {
     // The configuration as written: an artifact's path says nothing about what it does.
     let engine = &plan.engine;
+    let setting = |(name, value): &(String, String)| format!("{name}={value}");
     let mut words: Vec<String> = engine
         .serve
         .iter()
         .chain(&gate.engine_args)
         .cloned()
         .collect();
-    words.extend(
-        engine
-            .env
-            .iter()
-            .map(|(name, value)| format!("{name}={value}")),
-    );
+    words.extend(engine.env.iter().map(setting));
     if let Some(build) = &engine.build {
         words.push(format!("built by: {}", build.command.join(" ")));
-        words.extend(
-            build
-                .env
-                .iter()
-                .map(|(name, value)| format!("{name}={value}")),
-        );
+        words.extend(build.env.iter().map(setting));
     }
     words.push(format!("prompt ids: {:?}", engine.prompt_ids));
     Key {
@@ -146,7 +115,7 @@ pub async fn record_baseline(
     let paths = if is_worth_storing(&outcome) {
         let day = outcome.record.created.replace([':', '-'], "");
         let session = format!("{day}-{:016x}", outcome.record.seed);
-        Baselines::open(&project).add(&project.plan, &outcome.record, &session)?
+        add(&project, &outcome.record, &session)?
     } else {
         Vec::new()
     };
@@ -164,8 +133,7 @@ fn is_worth_storing(outcome: &Outcome) -> bool {
 
 /// A baseline is a claim about main: a clean tree whose commit main holds.
 fn refuse_what_is_not_main(arms: &Arms) -> Result<(), Error> {
-    let build = |arm| arms.builds.iter().find(|build| build.arm == arm);
-    let (base, head) = (build(Arm::Base), build(Arm::Head));
+    let [base, head] = Arm::BOTH.map(|arm| Build::of(&arms.builds, arm));
     if head.is_some_and(|head| head.dirty) {
         let text = "the tree has uncommitted changes, so it is not main: commit or stash them";
         return Err(Error::Usage(text.into()));

@@ -80,14 +80,6 @@ impl Arms {
             builds,
         }
     }
-
-    /// Which arms are launched.
-    pub(super) fn launched(comparison: Comparison) -> &'static [Arm] {
-        match comparison {
-            Comparison::Interleaved | Comparison::SameBuild => &Arm::BOTH,
-            Comparison::Stored | Comparison::Alone => &[Arm::Head],
-        }
-    }
 }
 
 /// The engine's command line with the artifact filled in and the port left open.
@@ -118,7 +110,7 @@ pub(super) struct ArmHost<'a> {
 
 impl ArmHost<'_> {
     fn command(&self, arm: Arm, args: &[String], port: u16) -> Vec<String> {
-        let build = self.builds.iter().find(|build| build.arm == arm);
+        let build = Build::of(self.builds, arm);
         let words = build
             .map(|build| build.command.as_slice())
             .unwrap_or_default();

@@ -8,7 +8,7 @@ mod host;
 mod results;
 mod session;
 
-pub use baseline::{Baselines, record_baseline};
+pub use baseline::record_baseline;
 pub use results::{ResultsError, judge_directory};
 
 use crate::baseline::StoreError;
@@ -17,7 +17,7 @@ use crate::launch::{
 };
 use crate::measure::{self, Progress};
 use crate::plan::{self, Plan, PlanError, Selection};
-use crate::record::{Arm, Build, Comparison, Ending, Input, RUN_FORMAT, RunRecord, RunVerdict};
+use crate::record::{Comparison, Ending, Input, RUN_FORMAT, RunRecord, RunVerdict};
 use host::Arms;
 use results::Results;
 use std::future::Future;
@@ -127,7 +127,7 @@ pub async fn check(
     };
     let mut record = new_record(options, &project, &arms);
     if arms.comparison == Comparison::Stored {
-        record.stored = Baselines::open(&project).sessions(&project.plan, &record)?;
+        record.stored = baseline::sessions(&project, &record)?;
     }
     session::run(&project, &arms, record, on_event, cancel).await
 }
@@ -276,9 +276,4 @@ fn draw_seed() -> u64 {
     since_1970.map_or(0, |time| {
         time.as_nanos() as u64 ^ u64::from(std::process::id())
     })
-}
-
-/// The build of one arm in a record.
-fn arm_build(record: &RunRecord, arm: Arm) -> Option<&Build> {
-    record.builds.iter().find(|build| build.arm == arm)
 }

@@ -79,7 +79,7 @@ impl Results {
 
     /// Writes the record as it stands, replacing the last one whole.
     pub(super) fn checkpoint(&self, record: &RunRecord) -> Result<(), ResultsError> {
-        self.replace(RUN, |file| {
+        replace(&self.directory, RUN, |file| {
             serde_json::to_writer(file, record).map_err(io::Error::from)
         })
     }
@@ -92,14 +92,6 @@ impl Results {
     ) -> Result<(), ResultsError> {
         self.checkpoint(record)?;
         write_verdict(&self.directory, record, verdict)
-    }
-
-    fn replace(
-        &self,
-        name: &str,
-        write: impl FnOnce(&mut BufWriter<&fs::File>) -> io::Result<()>,
-    ) -> Result<(), ResultsError> {
-        replace(&self.directory, name, write)
     }
 }
 

@@ -75,7 +75,7 @@ impl Session<'_> {
         let protocol = Protocol {
             plan,
             seed: record.seed,
-            arms: Arms::launched(record.comparison),
+            arms: record.comparison.arms(),
             clock: &clock,
         };
         let deadline = tokio::time::Instant::now() + plan.design.budget;

@@ -73,6 +73,16 @@ pub enum Comparison {
     Alone,
 }
 
+impl Comparison {
+    /// The arms that are launched.
+    pub fn arms(self) -> &'static [Arm] {
+        match self {
+            Self::Interleaved | Self::SameBuild => &Arm::BOTH,
+            Self::Stored | Self::Alone => &[Arm::Head],
+        }
+    }
+}
+
 /// The machine that a session ran on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
@@ -102,6 +112,13 @@ pub struct Build {
     pub command: Vec<String>,
     /// Seconds that the build took; 0 where an earlier one was reused.
     pub build_s: f64,
+}
+
+impl Build {
+    /// What `arm` ran, among a session's builds.
+    pub fn of(builds: &[Self], arm: Arm) -> Option<&Self> {
+        builds.iter().find(|build| build.arm == arm)
+    }
 }
 
 /// A file of the plan, with its path relative to the project's root.

@@ -28,13 +28,7 @@ fn commit_name(build: &Build) -> String {
 
 /// What was compared with what, in a line for each arm.
 fn arms(record: &RunRecord) -> Vec<String> {
-    let of = |arm| {
-        record
-            .builds
-            .iter()
-            .find(|build| build.arm == arm)
-            .map(commit_name)
-    };
+    let of = |arm| Build::of(&record.builds, arm).map(commit_name);
     let head = of(Arm::Head).unwrap_or_else(|| "unknown".into());
     match record.comparison {
         Comparison::SameBuild => vec![
