@@ -43,12 +43,13 @@ const ROOMS: [(&str, &[&str]); 17] = [
 ];
 
 /// Outside crate → the rooms where it may be named. Crates that are not here may be used anywhere.
-const HOMES: [(&str, &[&str]); 11] = [
+const HOMES: [(&str, &[&str]); 12] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
     ("axum", &["server"]),
-    ("hyper", &["load"]),
+    ("hyper", &["load", "server"]),
+    ("hyper_util", &["server"]),
     ("minijinja", &["report", "engine"]),
     ("statrs", &["stats"]),
     ("toml", &["plan"]),

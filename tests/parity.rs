@@ -108,13 +108,8 @@ fn run(engine: &Engine, request: Request) -> (Option<Vec<Option<Logprob>>>, Vec<
 
 fn request(prompt: &[u32], max_tokens: usize) -> Request {
     Request {
-        prompt: prompt.to_vec(),
-        max_tokens: max_tokens as u32,
-        min_tokens: 0,
-        ignore_eos: false,
         logprobs: Some(5),
-        prompt_logprobs: false,
-        use_cache: true,
+        ..Request::new(prompt.to_vec(), max_tokens as u32)
     }
 }
 

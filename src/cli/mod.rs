@@ -9,6 +9,7 @@ mod judge;
 mod output;
 mod progress;
 mod serve;
+mod size;
 
 pub use exit::Exit;
 

@@ -4,8 +4,9 @@
 
 use super::Exit;
 use super::fault::{self, FaultArg};
-use crate::engine::{Engine, ModelSource, Options, Stage, StartError};
-use crate::server::{self, Door};
+use super::size::Size;
+use crate::engine::{Engine, ModelInfo, ModelSource, Options, Stage, StartError, Window};
+use crate::server::{self, Door, Limits};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -38,8 +39,45 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "N")]
     max_context: Option<usize>,
     /// Requests that may wait; more are refused with 429
-    #[arg(long, default_value_t = 1024, value_name = "N")]
-    queue: usize,
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = at_least_one())]
+    queue: u32,
+    /// Requests that are computed together at the most
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = at_least_one())]
+    max_running: u32,
+    /// Tokens that one step computes at the most, prompts and answers together
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = at_least_one())]
+    step_tokens: u32,
+    /// Prompt tokens of one request in a step at the most
+    #[arg(long, default_value_t = 128, value_name = "N", value_parser = at_least_one())]
+    chunk_tokens: u32,
+    /// Attend to the last N positions only, and to the sink; by default to all
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    window: Option<u32>,
+    /// First positions that stay in sight beside the window
+    #[arg(long, default_value_t = 4, value_name = "N", requires = "window")]
+    sink: u32,
+    /// Keep no keys and values of ended requests for those that begin alike
+    #[arg(long)]
+    no_prefix_cache: bool,
+    /// Bytes for weights, activations, keys and values together, as 900M or 2GiB [default: none]
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<Size>,
+    /// Seconds after which a step that has not ended is taken for a hang: /health and /ready say so
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = at_least_one())]
+    stall_after: u32,
+    /// Greatest body of a request, as 500K or 8MiB
+    #[arg(long, default_value = "8MiB", value_name = "SIZE")]
+    max_body: Size,
+    /// Seconds that a client has for the head of a request, and again for its body
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = at_least_one())]
+    read_timeout: u32,
+    /// Seconds after which a connection is closed whose client takes nothing of what there is to write;
+    /// 0 waits for ever
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    write_timeout: u32,
+    /// Open connections; more wait until one ends
+    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = at_least_one())]
+    max_connections: u32,
     /// After a first signal to end, seconds that running answers have; then they are cut off
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     drain_timeout: u64,
@@ -49,31 +87,88 @@ pub(super) struct ServeArgs {
     fault: Vec<FaultArg>,
 }
 
+/// No count of these flags may be 0.
+fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
+
+/// Where to listen, and what to start there.
+struct Orders {
+    address: SocketAddr,
+    options: Options,
+    limits: Limits,
+    drain: Duration,
+}
+
+impl ServeArgs {
+    fn orders(self) -> Orders {
+        let Self {
+            model,
+            served_model_name,
+            host,
+            port,
+            threads,
+            kv_tokens,
+            max_context,
+            queue,
+            max_running,
+            step_tokens,
+            chunk_tokens,
+            window,
+            sink,
+            no_prefix_cache,
+            memory_limit,
+            stall_after,
+            max_body,
+            read_timeout,
+            write_timeout,
+            max_connections,
+            drain_timeout,
+            fault,
+        } = self;
+        Orders {
+            address: SocketAddr::new(host, port),
+            options: Options {
+                model: model.map_or(ModelSource::Embedded, ModelSource::Directory),
+                served_name: served_model_name,
+                threads,
+                kv_tokens,
+                max_context,
+                queue_limit: queue as usize,
+                running: max_running as usize,
+                step_tokens: step_tokens as usize,
+                chunk_tokens: chunk_tokens as usize,
+                window: window.map(|window| Window {
+                    sink: sink as usize,
+                    window: window as usize,
+                }),
+                prefix_cache: !no_prefix_cache,
+                memory_limit: memory_limit.map(|Size(bytes)| bytes),
+                stall_after: Duration::from_secs(stall_after.into()),
+                faults: fault::combine(fault),
+            },
+            limits: Limits {
+                body_bytes: usize::try_from(max_body.0).unwrap_or(usize::MAX),
+                read_time: Duration::from_secs(read_timeout.into()),
+                connections: max_connections as usize,
+                write_time: (write_timeout > 0).then(|| Duration::from_secs(write_timeout.into())),
+                queue: queue as usize,
+            },
+            drain: Duration::from_secs(drain_timeout),
+        }
+    }
+}
+
 /// Serves until a signal. Gives the exit code: 0 after the first signal and the last answer, 130 at once
 /// after a second. Answers that are cut off are an error.
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
-    let ServeArgs {
-        model,
-        served_model_name,
-        host,
-        port,
-        threads,
-        kv_tokens,
-        max_context,
-        queue,
-        drain_timeout,
-        fault,
-    } = args;
-    let options = Options {
-        model: model.map_or(ModelSource::Embedded, ModelSource::Directory),
-        served_name: served_model_name,
-        threads,
-        kv_tokens,
-        max_context,
-        queue_limit: queue,
-        faults: fault::combine(fault),
-    };
-    let door = Door::take(SocketAddr::new(host, port))?;
+    let Orders {
+        address,
+        options,
+        limits,
+        drain,
+    } = args.orders();
+    let door = Door::take(address)?;
     let engine = Engine::start(options, &mut |stage: Stage| {
         report_stage(stage.name, stage.elapsed)
     })?;
@@ -82,11 +177,14 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             "warning: /v1/chat/completions is refused: {error}"
         ));
     }
+    for line in properties(engine.model_info()) {
+        say(&line);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(serve(door, engine, Duration::from_secs(drain_timeout)));
+    let ended = runtime.block_on(serve(door, engine, limits, drain));
     // An engine that hangs must not hold the process.
     runtime.shutdown_background();
     ended
@@ -101,7 +199,26 @@ pub(super) fn exit(error: &anyhow::Error) -> Exit {
     }
 }
 
-async fn serve(door: Door, engine: Engine, drain: Duration) -> anyhow::Result<Exit> {
+/// What answers depend on, one line each.
+fn properties(model: &ModelInfo) -> Vec<String> {
+    let depend = match model.batch_invariant {
+        true => "do not depend",
+        false => "may depend",
+    };
+    let kernels = model.kernels;
+    let batch = format!("greedy answers {depend} on the batch (cpu, {kernels})");
+    let window = model.window.map(|Window { sink, window }| {
+        format!("attention to the first {sink} and the last {window} positions")
+    });
+    std::iter::once(batch).chain(window).collect()
+}
+
+async fn serve(
+    door: Door,
+    engine: Engine,
+    limits: Limits,
+    drain: Duration,
+) -> anyhow::Result<Exit> {
     let mut signals = Signals::watch()?;
     let mut second = signals.clone();
     let name = engine.model_info().name.clone();
@@ -112,6 +229,7 @@ async fn serve(door: Door, engine: Engine, drain: Duration) -> anyhow::Result<Ex
     let served = server::serve(
         door,
         engine,
+        limits,
         listening,
         async move { signals.reach(1).await },
         drain,

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::files::{FileError, Files};
+use super::sampling::Sampling;
 
 /// What the network computes. Sizes are counts of elements.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) attention_bias: bool,
     /// End-of-sequence ids, ascending, without repeats.
     pub(crate) eos: Vec<u32>,
+    /// How the model's authors would have tokens chosen where a request says nothing.
+    pub(crate) sampling: Sampling,
 }
 
 /// A model that cannot be served as its configuration stands.
@@ -85,9 +88,15 @@ struct RawRope {
     rope_type: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct RawGeneration {
     eos_token_id: Option<Ids>,
+    do_sample: Option<bool>,
+    temperature: Option<f64>,
+    top_k: Option<i64>,
+    top_p: Option<f64>,
+    min_p: Option<f64>,
+    repetition_penalty: Option<f64>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -107,13 +116,14 @@ const GENERATION: &str = "generation_config.json";
 impl Config {
     pub(crate) fn load(files: &Files) -> Result<Self, ConfigError> {
         let raw: RawConfig = parse(files, CONFIG)?;
-        let generation: Option<RawGeneration> = if files.has(GENERATION) {
-            Some(parse(files, GENERATION)?)
+        let generation: RawGeneration = if files.has(GENERATION) {
+            parse(files, GENERATION)?
         } else {
-            None
+            RawGeneration::default()
         };
         let path = files.path(CONFIG);
         refuse_unsupported(&raw, &path)?;
+        check_generation(&generation, &files.path(GENERATION))?;
         let config = assemble(raw, generation, &path)?;
         check_shape(&config, &path)?;
         Ok(config)
@@ -204,7 +214,7 @@ fn refuse_unsupported(raw: &RawConfig, path: &std::path::Path) -> Result<(), Con
 
 fn assemble(
     raw: RawConfig,
-    generation: Option<RawGeneration>,
+    generation: RawGeneration,
     path: &std::path::Path,
 ) -> Result<Config, ConfigError> {
     let need = |value: Option<usize>, key: &'static str| {
@@ -236,12 +246,58 @@ fn assemble(
         norm_eps: raw.rms_norm_eps.unwrap_or(1e-6) as f32,
         tied: raw.tie_word_embeddings.unwrap_or(false),
         attention_bias: raw.attention_bias.unwrap_or(false),
-        eos: eos_ids(
-            generation
-                .and_then(|generation| generation.eos_token_id)
-                .or(raw.eos_token_id),
-        ),
+        sampling: sampling(&generation),
+        eos: eos_ids(generation.eos_token_id.or(raw.eos_token_id)),
     })
+}
+
+/// Keys that are absent have OpenAI's defaults, as in vLLM; that a model is not to be sampled is heeded.
+fn sampling(generation: &RawGeneration) -> Sampling {
+    let number = |value: Option<f64>, default: f32| value.map_or(default, |value| value as f32);
+    let greedy = generation.do_sample == Some(false);
+    Sampling {
+        temperature: if greedy {
+            0.0
+        } else {
+            number(generation.temperature, 1.0)
+        },
+        // transformers has 0 for all tokens, vLLM −1 too.
+        top_k: generation
+            .top_k
+            .map_or(0, |k| u32::try_from(k.max(0)).unwrap_or(0)),
+        top_p: number(generation.top_p, 1.0),
+        min_p: number(generation.min_p, 0.0),
+        repetition_penalty: number(generation.repetition_penalty, 1.0),
+        ..Sampling::default()
+    }
+}
+
+fn check_generation(generation: &RawGeneration, path: &std::path::Path) -> Result<(), ConfigError> {
+    let most = f64::from(f32::MAX);
+    let top_k = generation.top_k.map(|k| k as f64);
+    for (key, value, possible) in [
+        ("temperature", generation.temperature, 0.0..=most),
+        ("top_k", top_k, -1.0..=f64::from(u32::MAX)),
+        (
+            "top_p",
+            generation.top_p,
+            f64::from(f32::MIN_POSITIVE)..=1.0,
+        ),
+        ("min_p", generation.min_p, 0.0..=1.0),
+        (
+            "repetition_penalty",
+            generation.repetition_penalty,
+            f64::from(f32::MIN_POSITIVE)..=most,
+        ),
+    ] {
+        if let Some(value) = value.filter(|value| !possible.contains(value)) {
+            return Err(ConfigError::Impossible {
+                path: path.to_path_buf(),
+                what: format!("`{key}` = {value} is out of range"),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// generation_config.json has the last word, as in transformers.
@@ -361,6 +417,64 @@ mod tests {
         let config = load(|_| {}, Some(json!({"eos_token_id": [9, 3, 9]}))).unwrap();
         assert_eq!(config.eos, [3, 9]);
         assert_eq!(load(|_| {}, Some(json!({}))).unwrap().eos, [7]);
+    }
+
+    #[test]
+    fn generation_config_says_how_tokens_are_chosen() {
+        let sampled = |generation| load(|_| {}, generation).unwrap().sampling;
+        let openai = Sampling {
+            temperature: 1.0,
+            ..Sampling::default()
+        };
+        assert_eq!(sampled(None), openai);
+        assert_eq!(sampled(Some(json!({"top_k": null}))), openai);
+        assert_eq!(
+            sampled(Some(json!({"top_k": -1, "do_sample": true}))),
+            openai
+        );
+        // As Qwen3's is published.
+        let qwen = json!({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95});
+        let published = Sampling {
+            temperature: 0.6,
+            top_k: 20,
+            top_p: 0.95,
+            ..Sampling::default()
+        };
+        assert_eq!(sampled(Some(qwen)), published);
+        let greedy = json!({"do_sample": false, "temperature": 0.6, "min_p": 0.1,
+            "repetition_penalty": 1.05});
+        let rules = Sampling {
+            min_p: 0.1,
+            repetition_penalty: 1.05,
+            ..Sampling::default()
+        };
+        assert_eq!(sampled(Some(greedy)), rules);
+    }
+
+    #[test]
+    fn impossible_sampling_is_refused_by_key() {
+        for (key, value) in [
+            ("temperature", -0.5),
+            ("temperature", 1e300),
+            ("top_k", -2.0),
+            ("top_k", 1e12),
+            ("top_p", 0.0),
+            ("top_p", 1.01),
+            ("min_p", -0.1),
+            ("min_p", 1.5),
+            ("repetition_penalty", 0.0),
+            ("repetition_penalty", 1e-60),
+        ] {
+            let whole = key == "top_k";
+            let value = if whole {
+                json!(value as i64)
+            } else {
+                json!(value)
+            };
+            let error = load(|_| {}, Some(json!({key: value}))).unwrap_err();
+            assert!(error.contains(&format!("`{key}` = ")), "{error}");
+            assert!(error.contains(GENERATION), "{error}");
+        }
     }
 
     #[test]

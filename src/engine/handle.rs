@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -14,9 +14,10 @@ use super::chat::{ChatTemplate, TemplateError};
 use super::config::{Config, ConfigError};
 use super::faults::Faults;
 use super::files::{FileError, Files, ModelSource};
-use super::request::{Event, Request};
+use super::request::{Event, Request, Sampling};
 use super::scheduler::{self, Pending, Refusal, Setup, Shared};
 use super::stats::{Stage, Stats};
+use super::stop::StopText;
 use super::tokenizer::{Tokenizer, TokenizerError};
 use super::weights::{Checkpoint, WeightError};
 
@@ -37,7 +38,39 @@ pub struct Options {
     pub max_context: Option<usize>,
     /// Requests that may wait.
     pub queue_limit: usize,
+    /// Requests that are computed together at the most.
+    pub running: usize,
+    /// Tokens that one step computes at the most, prompts and answers together.
+    pub step_tokens: usize,
+    /// Prompt tokens of one request in a step at the most.
+    pub chunk_tokens: usize,
+    pub window: Option<Window>,
+    /// Keep keys and values of ended requests for those that begin alike.
+    pub prefix_cache: bool,
+    /// Bytes for weights, activations, keys and values together; the last take what the others leave.
+    pub memory_limit: Option<u64>,
+    /// A step that takes longer is taken for a hang: see [`Health::Stalled`].
+    pub stall_after: Duration,
     pub faults: Faults,
+}
+
+/// Attention to the first `sink` positions and to the last `window` ones, one's own among them. A query
+/// at position p sees the sink as from position min(p, sink + window − 1): as if what lies between were
+/// not there (arXiv:2309.17453).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub sink: usize,
+    pub window: usize,
+}
+
+/// Whether the worker gets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Well,
+    /// The step in progress has taken so long.
+    Stalled(Duration),
+    /// The worker has ended, as it was asked to or by a panic.
+    Ended,
 }
 
 /// Room for keys and values where none is stated. The memory is taken as pages are first used.
@@ -52,6 +85,13 @@ impl Default for Options {
             kv_tokens: 0,
             max_context: None,
             queue_limit: 1024,
+            running: 64,
+            step_tokens: 256,
+            chunk_tokens: 128,
+            window: None,
+            prefix_cache: true,
+            memory_limit: None,
+            stall_after: Duration::from_secs(60),
             faults: Faults::default(),
         }
     }
@@ -75,6 +115,9 @@ pub struct ModelInfo {
     pub kernels: &'static str,
     /// Greedy answers depend on the history alone, not on how it was cut or what ran beside it.
     pub batch_invariant: bool,
+    pub window: Option<Window>,
+    /// What the model's `generation_config.json` would have where a request says nothing.
+    pub sampling: Sampling,
 }
 
 /// The engine could not start.
@@ -134,6 +177,7 @@ pub struct Engine {
     chat: Result<ChatTemplate, TemplateError>,
     info: ModelInfo,
     startup: Vec<Stage>,
+    stall_after: Duration,
 }
 
 impl Engine {
@@ -168,28 +212,78 @@ impl Engine {
             chat,
             info,
             startup,
+            stall_after: options.stall_after,
         })
     }
 
     /// Queues a request. Dropping the receiver cancels it: its place and its pages are free when the step
-    /// in progress ends, a token of decoding or up to 512 of a prompt.
+    /// in progress ends.
     pub fn submit(&self, request: Request) -> Result<UnboundedReceiver<Event>, SubmitError> {
+        let (pending, receiver) = self.pending(request)?;
+        self.push(vec![pending])?;
+        Ok(receiver)
+    }
+
+    /// Queues all of these or none.
+    pub fn submit_all(
+        &self,
+        requests: Vec<Request>,
+    ) -> Result<Vec<UnboundedReceiver<Event>>, SubmitError> {
+        let pending: Vec<_> = requests
+            .into_iter()
+            .map(|request| self.pending(request))
+            .collect::<Result<_, _>>()?;
+        let (pending, receivers) = pending.into_iter().unzip();
+        self.push(pending)?;
+        Ok(receivers)
+    }
+
+    /// Queues a request that belongs to one which was taken, whatever the queue's limit.
+    pub fn submit_beside(&self, request: Request) -> Result<UnboundedReceiver<Event>, SubmitError> {
+        let (pending, receiver) = self.pending(request)?;
+        let pushed = self.shared.queue.push_beside(pending);
+        pushed.map_err(|_| self.gone())?;
+        Ok(receiver)
+    }
+
+    fn pending(
+        &self,
+        request: Request,
+    ) -> Result<(Pending, UnboundedReceiver<Event>), SubmitError> {
         self.check(&request)?;
-        if !self.is_healthy() {
-            return Err(self.gone());
-        }
-        let (events, receiver) = unbounded_channel();
+        let request = orderly(request);
+        let (caller, receiver) = unbounded_channel();
+        let stop = match request.stop.is_empty() {
+            true => None,
+            false => Some(StopText::new(&self.tokenizer, request.stop.clone())),
+        };
         let pending = Pending {
             request,
-            events,
+            stop,
+            caller,
             submitted: Instant::now(),
         };
+        Ok((pending, receiver))
+    }
+
+    fn push(&self, pending: Vec<Pending>) -> Result<(), SubmitError> {
         match self.shared.queue.push(pending) {
-            Ok(()) => Ok(receiver),
+            Ok(()) => Ok(()),
             Err(Refusal::Full) => Err(SubmitError::QueueFull {
                 waiting: self.shared.queue.waiting(),
             }),
             Err(Refusal::Closed) => Err(self.gone()),
+        }
+    }
+
+    /// Whether the worker gets on.
+    pub fn health(&self) -> Health {
+        if !self.shared.is_alive() {
+            return Health::Ended;
+        }
+        match self.shared.pulse.since_beat() {
+            Some(time) if time > self.stall_after => Health::Stalled(time),
+            _ => Health::Well,
         }
     }
 
@@ -212,12 +306,13 @@ impl Engine {
             .snapshot(self.shared.queue.waiting() as u64, &self.startup)
     }
 
-    /// The worker thread is alive and well. Says nothing of how busy it is.
+    /// [`Engine::health`] is good. Says nothing of how busy it is.
     pub fn is_healthy(&self) -> bool {
-        self.shared.is_alive()
+        self.health() == Health::Well
     }
 
-    /// Refuses new work; what runs and what waits is still answered.
+    /// Refuses new work; what runs and what waits is still answered. Of a request whose siblings
+    /// ([`Engine::submit_beside`]) are still to come, those may find the engine gone.
     pub fn shutdown(&self) {
         self.shared.queue.close();
     }
@@ -248,12 +343,11 @@ impl Engine {
                 max,
             });
         }
-        if let Some(id) = request
-            .prompt
-            .iter()
-            .copied()
-            .find(|id| *id as usize >= vocab)
-        {
+        let sampling = &request.sampling;
+        let biased = sampling.bias.iter().map(|(id, _)| *id);
+        let named = sampling.allowed.iter().chain(&request.stop_ids).copied();
+        let mut ids = request.prompt.iter().copied().chain(biased).chain(named);
+        if let Some(id) = ids.find(|id| *id as usize >= vocab) {
             return Err(SubmitError::TokenOutOfRange { id, vocab });
         }
         if request.logprobs.is_some_and(|top| top > MAX_LOGPROBS) {
@@ -261,12 +355,24 @@ impl Engine {
                 "more than {MAX_LOGPROBS} log-probabilities a token"
             )));
         }
-        if self.info.eos.len() >= vocab && request.min_tokens > 0 {
+        if request.min_tokens > 0 && self.every_token_ends(request) {
             return Err(SubmitError::Unsupported(
                 "min_tokens, where every token ends the answer".to_owned(),
             ));
         }
         Ok(())
+    }
+
+    /// Of the ids that may be chosen, none is left before `min_tokens`.
+    fn every_token_ends(&self, request: &Request) -> bool {
+        let mut ends = [&self.info.eos[..], &request.stop_ids].concat();
+        ends.sort_unstable();
+        let ends = |id: &u32| ends.binary_search(id).is_ok();
+        let allowed = &request.sampling.allowed;
+        match allowed.is_empty() {
+            true => (0..self.info.vocab_size as u32).all(|id| ends(&id)),
+            false => allowed.iter().all(ends),
+        }
     }
 
     fn gone(&self) -> SubmitError {
@@ -276,6 +382,15 @@ impl Engine {
             SubmitError::ShuttingDown
         }
     }
+}
+
+/// Lists of ids sorted and without repeats, so that no list is longer than the vocabulary.
+fn orderly(mut request: Request) -> Request {
+    for ids in [&mut request.stop_ids, &mut request.sampling.allowed] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    request
 }
 
 impl Drop for Engine {

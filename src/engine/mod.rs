@@ -13,13 +13,16 @@ mod backend;
 mod chat;
 mod config;
 mod embedded;
+mod executor;
 mod faults;
 mod files;
 mod handle;
 mod kv;
 mod model;
+mod sampling;
 mod scheduler;
 mod stats;
+mod stop;
 mod tokenizer;
 mod weights;
 
@@ -28,7 +31,8 @@ pub use config::ConfigError;
 pub use faults::{DecodeDelay, Faults};
 pub use files::{FileError, ModelSource};
 pub use handle::{
-    DEFAULT_KV_BYTES, Engine, MAX_LOGPROBS, ModelInfo, Options, StartError, SubmitError,
+    DEFAULT_KV_BYTES, Engine, Health, MAX_LOGPROBS, ModelInfo, Options, StartError, SubmitError,
+    Window,
 };
 pub use stats::{KvStats, Stage, Stats};
 pub use tokenizer::{TextStream, Tokenizer, TokenizerError};

@@ -4,8 +4,11 @@
 //! as numbered steps. Shapes: n rows in the step, h hidden size, H query heads, K key heads, d head
 //! dimension, m intermediate size, V vocabulary. Refuses to know: requests, pages' owners.
 
-use super::backend::{Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Ranked};
+use super::backend::{Ask, AttentionShape, Backend, BackendError, Batch};
 use super::config::Config;
+use super::executor::{Answers, Executor, RowAsk};
+use super::handle::Window;
+use super::kv::Copy;
 use super::weights::{Checkpoint, Tensor, WeightError};
 
 /// Rows of logits that are computed at once: `[rows, V]` of f32 is the largest buffer of all.
@@ -61,13 +64,6 @@ struct Scratch<B: Backend> {
     logits: B::Buffer,
 }
 
-/// A question about the token that follows a row of the batch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RowAsk<'a> {
-    pub(crate) row: usize,
-    pub(crate) ask: Ask<'a>,
-}
-
 impl<B: Backend> Model<B> {
     /// Uploads the weights and makes room for `pages` pages and steps of `max_rows` rows.
     pub(crate) fn load(
@@ -75,6 +71,7 @@ impl<B: Backend> Model<B> {
         config: Config,
         checkpoint: &Checkpoint,
         pages: usize,
+        window: Option<Window>,
         max_rows: usize,
     ) -> Result<Self, WeightError> {
         let mut loader = Loader {
@@ -97,7 +94,7 @@ impl<B: Backend> Model<B> {
             parameters: loader.parameters,
             dtype: loader.dtype,
         };
-        let shape = attention_shape(&config, pages);
+        let shape = attention_shape(&config, pages, window);
         let no_room =
             |cause: BackendError| upload_error("(room for activations and the KV cache)", &cause);
         let cache = backend.cache(&shape).map_err(no_room)?;
@@ -124,12 +121,27 @@ impl<B: Backend> Model<B> {
         &self.facts
     }
 
-    /// Computes the batch, leaves its keys and values in the cache, and answers each ask, in order.
-    pub(crate) fn forward(
-        &mut self,
-        batch: &Batch<'_>,
-        asks: &[RowAsk<'_>],
-    ) -> Result<Vec<Result<Ranked, NotANumber>>, BackendError> {
+    /// 10. rows asked about [r, h] → final norm → logits [r, V] → answers
+    fn answer(&mut self, asks: &[RowAsk<'_>]) -> Answers {
+        let (backend, s, eps) = (&mut self.backend, &mut self.scratch, self.config.norm_eps);
+        let rows: Vec<usize> = asks.iter().map(|ask| ask.row).collect();
+        let asks: Vec<Ask<'_>> = asks.iter().map(|ask| ask.ask).collect();
+        backend.take_rows(&s.stream, &rows, &mut s.picked);
+        backend.rms_norm(
+            rows.len(),
+            &s.picked,
+            &self.final_norm,
+            eps,
+            &mut s.picked_normed,
+        );
+        let head = self.head.as_ref().unwrap_or(&self.embeddings);
+        backend.matmul(rows.len(), &s.picked_normed, head, None, &mut s.logits);
+        backend.rank(&s.logits, &asks)
+    }
+}
+
+impl<B: Backend> Executor for Model<B> {
+    fn forward(&mut self, batch: &Batch<'_>, asks: &[RowAsk<'_>]) -> Result<Answers, BackendError> {
         let n = batch.tokens.len();
         debug_assert!(n <= self.max_rows);
         let (backend, s, eps) = (&mut self.backend, &mut self.scratch, self.config.norm_eps);
@@ -171,26 +183,12 @@ impl<B: Backend> Model<B> {
             .collect())
     }
 
-    /// 10. rows asked about [r, h] → final norm → logits [r, V] → answers
-    fn answer(&mut self, asks: &[RowAsk<'_>]) -> Vec<Result<Ranked, NotANumber>> {
-        let (backend, s, eps) = (&mut self.backend, &mut self.scratch, self.config.norm_eps);
-        let rows: Vec<usize> = asks.iter().map(|ask| ask.row).collect();
-        let asks: Vec<Ask<'_>> = asks.iter().map(|ask| ask.ask).collect();
-        backend.take_rows(&s.stream, &rows, &mut s.picked);
-        backend.rms_norm(
-            rows.len(),
-            &s.picked,
-            &self.final_norm,
-            eps,
-            &mut s.picked_normed,
-        );
-        let head = self.head.as_ref().unwrap_or(&self.embeddings);
-        backend.matmul(rows.len(), &s.picked_normed, head, None, &mut s.logits);
-        backend.rank(&s.logits, &asks)
+    fn copy_page(&mut self, copy: Copy) {
+        self.backend.copy_page(copy.from, copy.to, &mut self.cache);
     }
 }
 
-fn attention_shape(config: &Config, pages: usize) -> AttentionShape {
+fn attention_shape(config: &Config, pages: usize, window: Option<Window>) -> AttentionShape {
     AttentionShape {
         layers: config.layers,
         heads: config.heads,
@@ -199,7 +197,18 @@ fn attention_shape(config: &Config, pages: usize) -> AttentionShape {
         rope_theta: config.rope_theta,
         norm_eps: config.norm_eps,
         pages,
+        window,
     }
+}
+
+/// Bytes that the activations of steps of `rows` rows take, in f32.
+pub(crate) fn scratch_bytes(config: &Config, rows: usize, window: Option<Window>) -> usize {
+    let shape = attention_shape(config, 0, window);
+    // Queries are kept a second time, as they see the sink.
+    let queries = if window.is_some() { 2 } else { 1 } * shape.q_cols();
+    let of_a_row = 3 * config.hidden + shape.qkv_cols() + queries + 3 * config.intermediate;
+    let of_an_answer = 2 * config.hidden + config.vocab;
+    (rows * of_a_row + LOGIT_ROWS * of_an_answer) * size_of::<f32>()
 }
 
 impl<B: Backend> Scratch<B> {

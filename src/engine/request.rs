@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+pub use super::sampling::Sampling;
+
 /// A validated generation request. `Engine::submit` checks it against the model once more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
@@ -15,13 +17,47 @@ pub struct Request {
     pub min_tokens: u32,
     /// End-of-sequence tokens do not end the answer.
     pub ignore_eos: bool,
+    /// Further ids that end the answer; not before `min_tokens`. The engine sorts them.
+    pub stop_ids: Vec<u32>,
+    /// The answer ends with the token that completes one of these texts; not before `min_tokens`.
+    pub stop: Vec<String>,
+    /// How tokens are chosen.
+    pub sampling: Sampling,
     /// Report each generated token's log-probability and this many best tokens (0: the chosen only).
     pub logprobs: Option<u32>,
     /// Report the prompt's own log-probabilities (teacher forcing) with `logprobs` best tokens. Such a
     /// prompt is computed whole: no cached prefix is used.
     pub prompt_logprobs: bool,
-    /// Use and feed the prefix cache.
-    pub use_cache: bool,
+    pub cache: CacheUse,
+}
+
+impl Request {
+    /// A greedy request that asks for nothing further.
+    pub fn new(prompt: Vec<u32>, max_tokens: u32) -> Self {
+        Self {
+            prompt,
+            max_tokens,
+            min_tokens: 0,
+            ignore_eos: false,
+            stop_ids: Vec::new(),
+            stop: Vec::new(),
+            sampling: Sampling::default(),
+            logprobs: None,
+            prompt_logprobs: false,
+            cache: CacheUse::Shared,
+        }
+    }
+}
+
+/// What a request has to do with the prefix cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CacheUse {
+    /// Neither reads nor feeds it.
+    Off,
+    #[default]
+    Shared,
+    /// Shares with requests of the same salt alone.
+    Salted(String),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +102,11 @@ pub struct Finished {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
     /// An end-of-sequence token was generated. It is sent as the last token.
-    Stop,
+    End,
+    /// One of `stop_ids` was generated. It is sent as the last token.
+    StopId(u32),
+    /// The last token completed the text of this index in `stop`.
+    StopText(usize),
     /// `max_tokens` was reached.
     Length,
 }

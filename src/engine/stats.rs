@@ -17,13 +17,14 @@ pub struct Stage {
 /// A snapshot. Totals count from the end of start-up: the warm-up is not among them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Requests being computed, and requests in the queue.
+    /// Requests being computed, and requests that wait: in the queue, or sent back to make room.
     pub running: u64,
     pub waiting: u64,
     pub kv: KvStats,
     /// Prompt tokens of requests whose prefill is done, cached ones among them.
     pub prompt_tokens: u64,
-    /// Prompt tokens really computed.
+    /// Tokens computed that were no step of decoding: of prompts, and again of requests that had to make
+    /// room.
     pub prefilled_tokens: u64,
     /// Prompt tokens looked up in the prefix cache, and found there.
     pub cache_queries: u64,
@@ -34,6 +35,8 @@ pub struct Stats {
     pub finished_length: u64,
     pub cancelled: u64,
     pub failed: u64,
+    /// Times that a running request lost its pages to an older one and was put back to the queue.
+    pub preempted: u64,
     pub startup: Vec<Stage>,
 }
 
@@ -70,6 +73,7 @@ impl Counter {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) running: Counter,
+    pub(crate) displaced: Counter,
     pub(crate) page_tokens: Counter,
     pub(crate) page_bytes: Counter,
     pub(crate) pages_total: Counter,
@@ -84,13 +88,14 @@ pub(crate) struct Counters {
     pub(crate) finished_length: Counter,
     pub(crate) cancelled: Counter,
     pub(crate) failed: Counter,
+    pub(crate) preempted: Counter,
 }
 
 impl Counters {
     pub(crate) fn snapshot(&self, waiting: u64, startup: &[Stage]) -> Stats {
         Stats {
             running: self.running.get(),
-            waiting,
+            waiting: waiting + self.displaced.get(),
             kv: KvStats {
                 page_tokens: self.page_tokens.get(),
                 page_bytes: self.page_bytes.get(),
@@ -107,6 +112,7 @@ impl Counters {
             finished_length: self.finished_length.get(),
             cancelled: self.cancelled.get(),
             failed: self.failed.get(),
+            preempted: self.preempted.get(),
             startup: startup.to_vec(),
         }
     }

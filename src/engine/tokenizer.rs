@@ -71,7 +71,7 @@ impl Tokenizer {
     }
 
     /// Whether `decode` looks at the id at all.
-    fn has_text(&self, id: u32) -> bool {
+    pub(crate) fn has_text(&self, id: u32) -> bool {
         let special = |token: &str| self.inner.get_added_vocabulary().is_special_token(token);
         self.inner
             .id_to_token(id)
@@ -174,13 +174,13 @@ fn finished(text: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
     /// A byte-level tokenizer without merges: every byte is a token, so that any character but ASCII is
     /// several.
-    fn bytes_tokenizer() -> Tokenizer {
+    pub(in crate::engine) fn bytes_tokenizer() -> Tokenizer {
         let alphabet: BTreeMap<String, u32> = byte_alphabet().into_iter().zip(0u32..).collect();
         let json = serde_json::json!({
             "version": "1.0", "truncation": null, "padding": null,

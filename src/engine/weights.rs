@@ -159,6 +159,14 @@ impl Checkpoint {
         })
     }
 
+    /// Bytes of all its files.
+    pub(crate) fn bytes(&self) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.bytes.as_slice().len())
+            .sum()
+    }
+
     /// A matrix of `[rows, cols]`.
     pub(crate) fn matrix(
         &self,

@@ -1,13 +1,16 @@
-//! Engine events → what an answer gains by each: text, scored tokens, ids, and at the end the counts.
+//! Engine events → what a choice gains by each: text, scored tokens, ids, and at the end the reason.
 //!
 //! [`Answer`] is the one place where tokens become text, for both routes, streamed or not, so that these
-//! cannot differ. Refuses to know: JSON, HTTP, the form of chunks.
+//! cannot differ. Refuses to know: JSON, HTTP, the form of chunks, other choices.
 
+use super::hold::Tail;
 use super::wire::Show;
 use super::wire::logprobs::{Score, Scored};
-use super::wire::usage::{Timings, Usage};
-use crate::engine::request::{Event, FinishReason, Logprob, Prompt, Token};
+use super::wire::stops::Stops;
+use super::wire::usage::{StopReason, Timings};
+use crate::engine::request::{Event, FinishReason, Finished, Logprob, Token};
 use crate::engine::{TextStream, Tokenizer};
+use std::sync::Arc;
 
 /// What one step adds. Members that were not asked for stay empty.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,9 +35,10 @@ impl Delta {
 /// What follows from one event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Prefill is done; nothing is shown yet.
-    Begin,
-    /// One more token. The delta may be empty: an unfinished character, a token without text.
+    /// Prefill is done, with so many tokens from the cache; nothing is shown yet.
+    Begin(u32),
+    /// One more token. The delta may be empty: an unfinished character, a token without text, text that may
+    /// still be cut.
     Grow(Delta),
     /// The end, with the text that was still held back.
     Finish(Delta, Ending),
@@ -44,100 +48,123 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ending {
     pub(crate) reason: &'static str,
-    pub(crate) usage: Usage,
+    pub(crate) stop: Option<StopReason>,
     pub(crate) timings: Timings,
 }
 
-/// One request's answer as it grows.
+/// What is to stand before an answer.
+pub(crate) struct Echo {
+    pub(crate) prompt: Vec<u32>,
+    pub(crate) text: String,
+    /// The text has the special tokens by name: it is the client's own, not made from ids.
+    pub(crate) names_special: bool,
+}
+
+/// One choice as it grows.
 pub(crate) struct Answer {
     tokenizer: Tokenizer,
     stream: TextStream,
     show: Show,
-    prompt: Vec<u32>,
-    /// The prompt's text, if it is to stand before the answer; taken when prefill is done.
-    echo: Option<String>,
+    stops: Arc<Stops>,
+    tail: Tail,
+    /// The last token, where it is one of the stop ids: its text counts if it did not end the answer.
+    last: Option<u32>,
+    /// Taken when prefill is done.
+    echo: Option<Echo>,
     /// Held until the first token, so that every event with output is a token's.
     waiting: Delta,
-    /// Characters given out so far, echo included.
+    /// Characters decoded so far, echo included.
     offset: usize,
     cached: u32,
-    generated: u32,
 }
 
 impl Answer {
     pub(crate) fn new(
         tokenizer: &Tokenizer,
         show: Show,
-        prompt: Vec<u32>,
-        echo: Option<String>,
+        stops: &Arc<Stops>,
+        echo: Option<Echo>,
     ) -> Self {
         Self {
             tokenizer: tokenizer.clone(),
             stream: tokenizer.stream(),
             show,
-            prompt,
+            stops: Arc::clone(stops),
+            tail: Tail::new(stops.texts.clone(), stops.shown),
+            last: None,
             echo,
             waiting: Delta::default(),
             offset: 0,
             cached: 0,
-            generated: 0,
         }
     }
 
-    /// Counts so far.
-    pub(crate) fn usage(&self) -> Usage {
-        Usage::new(self.prompt.len() as u32, self.generated, self.cached)
+    /// Another choice of the same prompt, which `self` has just begun with: it has the same echo.
+    pub(crate) fn sibling(&self) -> Self {
+        Self {
+            waiting: self.waiting.clone(),
+            offset: self.offset,
+            ..Self::new(&self.tokenizer, self.show, &self.stops, None)
+        }
     }
 
     pub(crate) fn step(&mut self, event: Event) -> Step {
         match event {
             Event::Prompt(prompt) => {
-                self.begin(prompt);
-                Step::Begin
+                self.cached = prompt.cached_tokens;
+                if let Some(echo) = self.echo.take() {
+                    self.begin(echo, prompt.logprobs);
+                }
+                Step::Begin(self.cached)
             }
             Event::Token(token) => Step::Grow(self.grow(token)),
             Event::Finished(finished) => {
-                let ending = Ending {
-                    reason: match finished.reason {
-                        FinishReason::Stop => "stop",
-                        FinishReason::Length => "length",
-                    },
-                    usage: self.usage(),
-                    timings: Timings::new(self.cached, finished.timings),
-                };
-                Step::Finish(self.rest(), ending)
+                let (delta, ending) = self.finish(finished);
+                Step::Finish(delta, ending)
             }
             Event::Failed(detail) => Step::Fail(detail),
         }
     }
 
-    fn begin(&mut self, prompt: Prompt) {
-        self.cached = prompt.cached_tokens;
-        let Some(text) = self.echo.take() else {
-            return;
-        };
-        if let Some(logprobs) = prompt.logprobs {
-            self.waiting.scored = self.score_prompt(logprobs);
+    fn begin(&mut self, echo: Echo, logprobs: Option<Vec<Option<Logprob>>>) {
+        if let Some(logprobs) = logprobs {
+            self.waiting.scored = self.score_prompt(&echo, logprobs);
         }
-        self.offset = text.chars().count();
-        self.waiting.text = text;
+        self.offset = echo.text.chars().count();
+        self.waiting.text = echo.text;
     }
 
-    fn score_prompt(&self, logprobs: Vec<Option<Logprob>>) -> Vec<Scored> {
+    fn score_prompt(&self, echo: &Echo, logprobs: Vec<Option<Logprob>>) -> Vec<Scored> {
         let mut stream = self.tokenizer.stream();
         let mut offset = 0;
-        let tokens = self.prompt.iter().zip(logprobs);
-        let scored = tokens.map(|(id, logprob)| {
+        // What of the text lies at and behind the offset.
+        let mut rest = echo.text.as_str();
+        let scored = echo.prompt.iter().zip(logprobs).map(|(id, logprob)| {
             let scored = self.scored(*id, offset, logprob);
-            offset += stream.push(*id).map_or(0, |piece| piece.chars().count());
+            let shown = match self.tokenizer.has_text(*id) {
+                true => stream.push(*id),
+                false => self.special(*id, echo, rest),
+            };
+            let chars = shown.map_or(0, |piece| piece.chars().count());
+            offset += chars;
+            rest = behind(rest, chars);
             scored
         });
         scored.collect()
     }
 
+    /// A special token's name, where the text goes on with it. One that the tokenizer put around the text
+    /// does not stand there.
+    fn special(&self, id: u32, echo: &Echo, rest: &str) -> Option<String> {
+        let name = self.tokenizer.token_text(id);
+        (echo.names_special && rest.starts_with(&name)).then_some(name)
+    }
+
     fn grow(&mut self, token: Token) -> Delta {
-        self.generated += 1;
         let mut delta = std::mem::take(&mut self.waiting);
+        if let Some(id) = self.last.take() {
+            delta.text.push_str(&self.decode(id));
+        }
         if self.show.logprobs.is_some() {
             let scored = self.scored(token.id, self.offset, token.logprob);
             delta.scored.push(scored);
@@ -145,18 +172,54 @@ impl Answer {
         if self.show.token_ids {
             delta.ids.push(token.id);
         }
-        if let Some(piece) = self.stream.push(token.id) {
-            self.offset += piece.chars().count();
-            delta.text.push_str(&piece);
+        if self.stops.ids.binary_search(&token.id).is_ok() {
+            self.last = Some(token.id);
+        } else {
+            delta.text.push_str(&self.decode(token.id));
         }
         delta
     }
 
-    fn rest(&mut self) -> Delta {
+    /// The text that a token completes and that is certain to stay.
+    fn decode(&mut self, id: u32) -> String {
+        let piece = self.stream.push(id).unwrap_or_default();
+        self.offset += piece.chars().count();
+        self.tail.push(&piece)
+    }
+
+    fn finish(&mut self, finished: Finished) -> (Delta, Ending) {
         let mut delta = std::mem::take(&mut self.waiting);
+        let by_id = matches!(finished.reason, FinishReason::StopId(_));
+        if let Some(id) = self.last.take().filter(|_| !by_id || self.stops.shown) {
+            delta.text.push_str(&self.decode(id));
+        }
         let stream = std::mem::replace(&mut self.stream, self.tokenizer.stream());
-        delta.text.push_str(&stream.finish());
-        delta
+        let mut tail = std::mem::replace(&mut self.tail, Tail::new(Vec::new(), false));
+        if let FinishReason::StopText(index) = finished.reason {
+            delta.text.push_str(&tail.stopped(index));
+        } else {
+            delta.text.push_str(&tail.push(&stream.finish()));
+            delta.text.push_str(&tail.rest());
+        }
+        let ending = Ending {
+            reason: match finished.reason {
+                FinishReason::Length => "length",
+                FinishReason::End | FinishReason::StopId(_) | FinishReason::StopText(_) => "stop",
+            },
+            stop: self.stop_reason(finished.reason),
+            timings: Timings::new(self.cached, finished.timings),
+        };
+        (delta, ending)
+    }
+
+    fn stop_reason(&self, reason: FinishReason) -> Option<StopReason> {
+        match reason {
+            FinishReason::End | FinishReason::Length => None,
+            FinishReason::StopId(id) => Some(StopReason::Id(id)),
+            FinishReason::StopText(index) => {
+                self.stops.texts.get(index).cloned().map(StopReason::Text)
+            }
+        }
     }
 
     fn scored(&self, id: u32, offset: usize, logprob: Option<Logprob>) -> Scored {
@@ -181,4 +244,10 @@ impl Answer {
             false => self.tokenizer.token_text(id),
         }
     }
+}
+
+/// The text without its first `chars` characters.
+fn behind(text: &str, chars: usize) -> &str {
+    let start = text.char_indices().nth(chars);
+    start.map_or("", |(start, _)| &text[start..])
 }

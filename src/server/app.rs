@@ -1,19 +1,25 @@
-//! What every handler shares: the engine, the name it is served under, metrics, and the door.
+//! What every handler shares: the engine, the name it is served under, limits, metrics, and the door.
 
+use super::Limits;
 use super::admission::Admission;
 use super::chunks::Form;
 use super::metrics::Metrics;
 use super::wire::ApiError;
-use crate::engine::Engine;
+use crate::engine::{Engine, Health};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
 
 pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) model: Arc<str>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) limits: Limits,
+    /// Places to tokenise long texts, one a core: more at once would only take the engine's time.
+    pub(crate) long_texts: Arc<Semaphore>,
     /// Unix seconds since when the model is served.
     pub(crate) since: u64,
     /// How long it took to listen.
@@ -22,12 +28,14 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(engine: Engine, listening: Duration) -> Self {
+    pub(crate) fn new(engine: Engine, limits: Limits, listening: Duration) -> Self {
         Self {
             model: engine.model_info().name.as_str().into(),
             engine,
             metrics: Arc::new(Metrics::new()),
             admission: Admission::new(),
+            limits,
+            long_texts: Arc::new(Semaphore::new(cores())),
             since: unix_seconds(),
             listening,
             answers: AtomicU64::new(0),
@@ -44,19 +52,24 @@ impl App {
         }
     }
 
-    /// Ready to answer, or the reason that it is not.
-    pub(crate) fn check_health(&self) -> Result<(), ApiError> {
+    /// Takes new work, or the reason that it does not.
+    pub(crate) fn check_ready(&self) -> Result<(), ApiError> {
         if self.admission.is_closed() {
             return Err(ApiError::shutting_down());
         }
-        if !self.engine.is_healthy() {
-            return Err(self.engine_down());
-        }
-        Ok(())
+        self.check_alive()
     }
 
-    pub(crate) fn engine_down(&self) -> ApiError {
-        ApiError::engine_down("its worker thread has ended")
+    /// The engine gets on, or the reason that it does not. Says nothing of whether new work is taken.
+    pub(crate) fn check_alive(&self) -> Result<(), ApiError> {
+        match self.engine.health() {
+            Health::Well => Ok(()),
+            Health::Stalled(step) => {
+                let detail = format!("a step has taken {:.1} s so far", step.as_secs_f64());
+                Err(ApiError::engine_down(&detail))
+            }
+            Health::Ended => Err(ApiError::engine_down("its worker thread has ended")),
+        }
     }
 
     /// Unique within this process and, by the start's second, over restarts.
@@ -68,6 +81,11 @@ impl App {
         let number = self.answers.fetch_add(1, Ordering::Relaxed);
         format!("{prefix}-{:x}-{number}", self.since)
     }
+}
+
+/// At least 2, so that one long text does not hold up all others.
+fn cores() -> usize {
+    available_parallelism().map_or(2, |cores| cores.get().max(2))
 }
 
 pub(crate) fn unix_seconds() -> u64 {

@@ -1,22 +1,26 @@
-//! A request's body: of the right type, not too large, and one JSON object.
+//! A request's body: of the right type, not too large, come in time, and one JSON object.
 
+use super::Limits;
 use super::wire::ApiError;
 use axum::body::Bytes;
 use axum::extract::{FromRequest as _, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value};
 
-/// Greatest body in bytes. A prompt of a million tokens fits.
-pub(crate) const LIMIT_BYTES: usize = 8 << 20;
-
-/// Reads the body as a JSON object.
-pub(crate) async fn object(request: Request) -> Result<Map<String, Value>, ApiError> {
+/// Reads the body as a JSON object. The size limit must stand on the route too: not every body tells its
+/// length beforehand.
+pub(crate) async fn object(
+    request: Request,
+    limits: &Limits,
+) -> Result<Map<String, Value>, ApiError> {
     check_type(request.headers())?;
-    check_length(request.headers())?;
-    let bytes = Bytes::from_request(request, &())
+    check_length(request.headers(), limits.body_bytes)?;
+    let read = tokio::time::timeout(limits.read_time, Bytes::from_request(request, &()));
+    let bytes = read
         .await
+        .map_err(|_| ApiError::request_timeout(limits.read_time.as_secs()))?
         .map_err(|rejection| match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => ApiError::body_too_large(LIMIT_BYTES),
+            StatusCode::PAYLOAD_TOO_LARGE => ApiError::body_too_large(limits.body_bytes),
             _ => ApiError::unreadable_body(&rejection.body_text()),
         })?;
     parse(&bytes)
@@ -44,12 +48,12 @@ fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// Refuses a body that says at once that it is too large, before it is read.
-fn check_length(headers: &HeaderMap) -> Result<(), ApiError> {
+fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), ApiError> {
     let length = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok());
     match length.and_then(|length| length.parse::<usize>().ok()) {
-        Some(length) if length > LIMIT_BYTES => Err(ApiError::body_too_large(LIMIT_BYTES)),
+        Some(length) if length > limit => Err(ApiError::body_too_large(limit)),
         _ => Ok(()),
     }
 }

@@ -1,14 +1,14 @@
 //! Answer steps → the JSON that is sent: chunks of a stream, or one whole object.
 //!
-//! [`Envelope`] holds what every object of one answer repeats. Order of a stream: a role chunk (chat
-//! alone), one chunk a token that has something to show, the finish chunk, the usage chunk if asked for,
-//! `[DONE]`. Refuses to know: the engine's events, sockets.
+//! [`Envelope`] holds what every object of one answer repeats. Order of a stream: of each choice a role chunk
+//! (chat alone), one chunk a token that has something to show, the finish chunk; after all choices the usage
+//! chunk if asked for, `[DONE]`. Refuses to know: the engine's events, sockets.
 
 use super::answer::{Delta, Ending};
 use super::wire::chat::{Chat, ChatChoice, ChatPart, ChatText};
 use super::wire::completions::{Completion, CompletionChoice};
 use super::wire::logprobs::{ChatLogprobs, CompletionLogprobs};
-use super::wire::usage::{Timings, Usage};
+use super::wire::usage::{StopReason, Timings, Usage};
 use super::wire::{ApiError, StreamUsage};
 use axum::body::Bytes;
 use serde::Serialize;
@@ -30,81 +30,128 @@ pub(crate) struct Envelope {
     pub(crate) usage: StreamUsage,
     pub(crate) with_logprobs: bool,
     pub(crate) with_ids: bool,
-    /// Sent once, in the first object, if ids were asked for.
-    pub(crate) prompt_ids: Option<Vec<u32>>,
+    /// Sent once, if ids were asked for: of a completion by choice, in its first object; of a chat the only
+    /// prompt's, in the first object.
+    pub(crate) prompt_ids: Vec<Option<Vec<u32>>>,
+    /// The engine's clock is shown: there is one choice.
+    pub(crate) timed: bool,
+    /// Kept for the last object of a stream.
+    pub(crate) timings: Option<Timings>,
+}
+
+/// What one object says of a choice.
+#[derive(Default)]
+struct Said {
+    index: usize,
+    delta: Delta,
+    role: Option<&'static str>,
+    reason: Option<&'static str>,
+    stop: Option<StopReason>,
 }
 
 /// What one object says, whichever form it takes.
 #[derive(Default)]
 struct Content {
-    delta: Option<Delta>,
-    role: Option<&'static str>,
-    reason: Option<&'static str>,
+    choices: Vec<Said>,
     usage: Option<Option<Usage>>,
     timings: Option<Timings>,
 }
 
 impl Envelope {
-    /// The event that opens a chat's stream: a role and no text.
-    pub(crate) fn role(&mut self, so_far: Usage) -> Option<Bytes> {
+    /// The event that opens a choice of a chat's stream: a role and no text.
+    pub(crate) fn role(&mut self, index: usize, so_far: Usage) -> Option<Bytes> {
         if self.form == Form::Completion {
             return None;
         }
-        Some(self.event(Content {
-            delta: Some(Delta::default()),
+        let said = Said {
+            index,
             role: Some("assistant"),
-            usage: self.usage_beside(so_far),
-            ..Content::default()
-        }))
+            ..Said::default()
+        };
+        Some(self.event_of(said, so_far, None))
     }
 
     /// The event of one token; `None` if it has nothing to show.
-    pub(crate) fn token(&mut self, delta: Delta, so_far: Usage) -> Option<Bytes> {
+    pub(crate) fn token(&mut self, index: usize, delta: Delta, so_far: Usage) -> Option<Bytes> {
         if delta.is_empty() {
             return None;
         }
-        Some(self.event(Content {
-            delta: Some(delta),
-            usage: self.usage_beside(so_far),
-            ..Content::default()
-        }))
+        let said = Said {
+            index,
+            delta,
+            ..Said::default()
+        };
+        Some(self.event_of(said, so_far, None))
+    }
+
+    /// The event that ends a choice.
+    pub(crate) fn finish(
+        &mut self,
+        index: usize,
+        rest: Delta,
+        ending: Ending,
+        so_far: Usage,
+    ) -> Bytes {
+        let timings = self.timed.then_some(ending.timings);
+        let said = Said {
+            index,
+            delta: rest,
+            role: None,
+            reason: Some(ending.reason),
+            stop: ending.stop,
+        };
+        if self.usage == StreamUsage::Never {
+            return self.event_of(said, so_far, timings);
+        }
+        self.timings = timings;
+        self.event_of(said, so_far, None)
     }
 
     /// The events that close a stream; timings stand in the last that is an object.
-    pub(crate) fn end(&mut self, rest: Delta, ending: Ending) -> Vec<Bytes> {
-        let Ending {
-            reason,
-            usage,
-            timings,
-        } = ending;
-        let mut last = Content {
-            delta: Some(rest),
-            reason: Some(reason),
-            usage: self.usage_beside(usage),
-            timings: Some(timings),
-            ..Content::default()
-        };
+    pub(crate) fn close(&mut self, usage: Usage) -> Vec<Bytes> {
         if self.usage == StreamUsage::Never {
-            return vec![self.event(last), done()];
+            return vec![done()];
         }
         let counts = Content {
+            choices: Vec::new(),
             usage: Some(Some(usage)),
-            timings: last.timings.take(),
-            ..Content::default()
+            timings: self.timings.take(),
         };
-        vec![self.event(last), self.event(counts), done()]
+        vec![self.event(counts), done()]
     }
 
-    /// The whole answer as one object.
-    pub(crate) fn whole(mut self, delta: Delta, ending: Ending) -> Vec<u8> {
+    /// The whole answer as one object; its choices by index.
+    pub(crate) fn whole(mut self, choices: Vec<(Delta, Ending)>, usage: Usage) -> Vec<u8> {
+        let mut timings = None;
+        let said = |(index, (delta, ending)): (usize, (Delta, Ending))| {
+            timings = Some(ending.timings);
+            Said {
+                index,
+                delta,
+                role: Some("assistant"),
+                reason: Some(ending.reason),
+                stop: ending.stop,
+            }
+        };
         let content = Content {
-            delta: Some(delta),
-            role: Some("assistant"),
-            reason: Some(ending.reason),
-            usage: Some(Some(ending.usage)),
-            timings: Some(ending.timings),
+            choices: choices.into_iter().enumerate().map(said).collect(),
+            usage: Some(Some(usage)),
+            timings: None,
+        };
+        let content = Content {
+            timings: timings.filter(|_| self.timed),
+            ..content
         };
         self.json(content, false)
+    }
+
+    fn event_of(&mut self, said: Said, so_far: Usage, timings: Option<Timings>) -> Bytes {
+        let usage = self.usage_beside(so_far);
+        self.event(Content {
+            choices: vec![said],
+            usage,
+            timings,
+        })
     }
 
     fn usage_beside(&self, so_far: Usage) -> Option<Option<Usage>> {
@@ -127,45 +174,50 @@ impl Envelope {
     }
 
     fn completion(&mut self, content: Content) -> Vec<u8> {
-        let prompt_token_ids = content.delta.as_ref().and_then(|_| self.prompt_ids.take());
-        let choice = content.delta.map(|delta| CompletionChoice {
-            index: 0,
-            text: delta.text,
-            logprobs: (self.with_logprobs && !delta.scored.is_empty())
-                .then(|| CompletionLogprobs::new(delta.scored)),
-            finish_reason: content.reason,
-            prompt_token_ids,
-            token_ids: self.with_ids.then_some(delta.ids),
-        });
+        let choice = |said: Said| CompletionChoice {
+            index: said.index as u32,
+            text: said.delta.text,
+            logprobs: (self.with_logprobs && !said.delta.scored.is_empty())
+                .then(|| CompletionLogprobs::new(said.delta.scored)),
+            finish_reason: said.reason,
+            stop_reason: said.stop,
+            prompt_token_ids: self.prompt_ids.get_mut(said.index).and_then(Option::take),
+            token_ids: self.with_ids.then_some(said.delta.ids),
+        };
+        let choices = content.choices.into_iter().map(choice).collect();
         serialise(&Completion {
             id: &self.id,
             object: "text_completion",
             created: self.created,
             model: &self.model,
-            choices: choice.into_iter().collect(),
+            choices,
             usage: content.usage,
             timings: content.timings,
         })
     }
 
     fn chat(&mut self, content: Content, streamed: bool) -> Vec<u8> {
-        let role = content.role;
-        // A finish chunk without text is `delta: {}`; the role chunk and a whole answer always have text.
-        let text = |text: String| ChatText {
-            content: (role.is_some() || !text.is_empty()).then_some(text),
-            role,
+        let choice = |said: Said| {
+            // A finish chunk without text is `delta: {}`; the role chunk and a whole answer always have text.
+            let (role, text) = (said.role, said.delta.text);
+            let text = ChatText {
+                content: (role.is_some() || !text.is_empty()).then_some(text),
+                role,
+            };
+            ChatChoice {
+                index: said.index as u32,
+                part: match streamed {
+                    true => ChatPart::Delta(text),
+                    false => ChatPart::Message(text),
+                },
+                logprobs: (self.with_logprobs && !said.delta.scored.is_empty())
+                    .then(|| ChatLogprobs::new(said.delta.scored)),
+                finish_reason: said.reason,
+                stop_reason: said.stop,
+                token_ids: self.with_ids.then_some(said.delta.ids),
+            }
         };
-        let choice = content.delta.map(|delta| ChatChoice {
-            index: 0,
-            part: match streamed {
-                true => ChatPart::Delta(text(delta.text)),
-                false => ChatPart::Message(text(delta.text)),
-            },
-            logprobs: (self.with_logprobs && !delta.scored.is_empty())
-                .then(|| ChatLogprobs::new(delta.scored)),
-            finish_reason: content.reason,
-            token_ids: self.with_ids.then_some(delta.ids),
-        });
+        let choices = content.choices.into_iter().map(choice).collect();
         serialise(&Chat {
             id: &self.id,
             object: if streamed {
@@ -175,8 +227,8 @@ impl Envelope {
             },
             created: self.created,
             model: &self.model,
-            choices: choice.into_iter().collect(),
-            prompt_token_ids: self.prompt_ids.take(),
+            choices,
+            prompt_token_ids: self.prompt_ids.first_mut().and_then(Option::take),
             usage: content.usage,
             timings: content.timings,
         })
@@ -216,7 +268,9 @@ mod tests {
             usage,
             with_logprobs: false,
             with_ids: false,
-            prompt_ids: None,
+            prompt_ids: Vec::new(),
+            timed: true,
+            timings: None,
         }
     }
 
@@ -230,17 +284,23 @@ mod tests {
     fn ending() -> Ending {
         Ending {
             reason: "stop",
-            usage: Usage::new(3, 2, 0),
+            stop: None,
             timings: Timings::new(0, request::Timings::default()),
         }
     }
 
     /// The objects of a stream of one token; the last event must be `[DONE]`.
     fn stream(mut envelope: Envelope) -> Vec<Value> {
-        let mut events: Vec<Bytes> = envelope.role(Usage::new(3, 0, 0)).into_iter().collect();
-        events.extend(envelope.token(delta(""), Usage::new(3, 1, 0)));
-        events.extend(envelope.token(delta("a"), Usage::new(3, 2, 0)));
-        events.extend(envelope.end(delta(""), ending()));
+        let so_far = |completion| Usage::new(3, completion, 0);
+        let mut events: Vec<Bytes> = envelope.role(0, so_far(0)).into_iter().collect();
+        events.extend(envelope.token(0, delta(""), so_far(1)));
+        events.extend(envelope.token(0, delta("a"), so_far(2)));
+        events.push(envelope.finish(0, delta(""), ending(), so_far(2)));
+        events.extend(envelope.close(so_far(2)));
+        objects(events)
+    }
+
+    fn objects(events: Vec<Bytes>) -> Vec<Value> {
         let data = |event: &Bytes| {
             let text = std::str::from_utf8(event).unwrap();
             let data = text
@@ -270,7 +330,8 @@ mod tests {
             chunks[0],
             json!({
                 "id": "x-1", "object": "text_completion", "created": 5, "model": "tiny",
-                "choices": [{"index": 0, "text": "a", "logprobs": null, "finish_reason": null}],
+                "choices": [{"index": 0, "text": "a", "logprobs": null, "finish_reason": null,
+                    "stop_reason": null}],
             })
         );
         assert_eq!(chunks[1]["choices"][0]["finish_reason"], "stop");
@@ -326,7 +387,7 @@ mod tests {
         for form in [Form::Completion, Form::Chat] {
             let chunks = stream(Envelope {
                 with_ids: true,
-                prompt_ids: Some(vec![7, 8]),
+                prompt_ids: vec![Some(vec![7, 8])],
                 ..envelope(form, StreamUsage::Last)
             });
             let place = |chunk: &Value| match form {
@@ -340,7 +401,8 @@ mod tests {
 
     #[test]
     fn a_whole_answer_has_all() {
-        let whole = envelope(Form::Chat, StreamUsage::Last).whole(delta("a"), ending());
+        let whole = envelope(Form::Chat, StreamUsage::Last)
+            .whole(vec![(delta("a"), ending())], Usage::new(3, 2, 0));
         let whole: Value = serde_json::from_slice(&whole).unwrap();
         assert_eq!(whole["object"], "chat.completion");
         let choice = &whole["choices"][0];
@@ -351,6 +413,58 @@ mod tests {
         assert_eq!(choice["finish_reason"], "stop");
         assert_eq!(whole["usage"]["total_tokens"], 5);
         assert!(whole["timings"].is_object());
+    }
+
+    #[test]
+    fn several_choices_have_their_index_and_no_timings() {
+        let several = |form| Envelope {
+            with_ids: true,
+            prompt_ids: match form {
+                Form::Completion => vec![Some(vec![7]), Some(vec![8])],
+                Form::Chat => vec![Some(vec![7])],
+            },
+            timed: false,
+            ..envelope(form, StreamUsage::Never)
+        };
+        let stopped = || Ending {
+            stop: Some(StopReason::Text("\n".to_owned())),
+            ..ending()
+        };
+        let prompts = |choices: &Value| {
+            let choices = choices.as_array().unwrap().iter();
+            let ids = choices.filter_map(|choice| choice.get("prompt_token_ids"));
+            ids.cloned().collect::<Vec<_>>()
+        };
+        for (form, ids) in [
+            (Form::Completion, json!([[7], [8]])),
+            (Form::Chat, json!([])),
+        ] {
+            let choices = vec![(delta("a"), ending()), (delta("b"), stopped())];
+            let whole = several(form).whole(choices, Usage::new(3, 2, 0));
+            let whole: Value = serde_json::from_slice(&whole).unwrap();
+            assert_eq!(whole["choices"][1]["index"], 1);
+            assert_eq!(whole["choices"][0]["stop_reason"], json!(null));
+            assert_eq!(whole["choices"][1]["stop_reason"], "\n");
+            assert_eq!(json!(prompts(&whole["choices"])), ids);
+            assert!(whole.get("timings").is_none());
+
+            let mut envelope = several(form);
+            let so_far = Usage::new(3, 1, 0);
+            let mut events = Vec::new();
+            events.extend(envelope.token(1, delta("b"), so_far));
+            events.extend(envelope.token(0, delta("a"), so_far));
+            events.push(envelope.finish(1, delta(""), stopped(), so_far));
+            events.push(envelope.finish(0, delta(""), ending(), so_far));
+            events.extend(envelope.close(so_far));
+            let chunks = objects(events);
+            let indices: Vec<_> = chunks
+                .iter()
+                .map(|chunk| &chunk["choices"][0]["index"])
+                .collect();
+            assert_eq!(json!(indices), json!([1, 0, 1, 0]));
+            assert_eq!(chunks[2]["choices"][0]["stop_reason"], "\n");
+            assert!(chunks.iter().all(|chunk| chunk.get("timings").is_none()));
+        }
     }
 
     #[test]

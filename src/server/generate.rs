@@ -1,18 +1,20 @@
-//! A validated wire request → the engine's request, and its answer on the way out.
+//! A validated wire request → the engine's requests, and their answer on the way out.
 //!
 //! [`Job`] is what both generation routes make of their request; from here on they share every step.
 
-use super::answer::Answer;
+use super::answer::{Answer, Echo};
 use super::app::App;
+use super::choices::{Choices, Wanted};
 use super::chunks::{Envelope, Form};
-use super::metrics::Watch;
+use super::seeds::{choice_seed, fresh_seed};
 use super::separately::Separately;
-use super::stream::{EventStream, Running};
+use super::stream::EventStream;
 use super::wire::chat::ChatRequest;
 use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInput};
+use super::wire::sampling::check_ids;
 use super::wire::{ApiError, Common, Delivery, StreamUsage};
 use crate::engine::request::Request;
-use crate::engine::{Message, SubmitError, TemplateError};
+use crate::engine::{Message, SubmitError, TemplateError, Tokenizer};
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -25,7 +27,13 @@ const LONG_TEXT_BYTES: usize = 32 << 10;
 pub(crate) struct Job {
     form: Form,
     common: Common,
-    prompt: Vec<u32>,
+    prompts: Vec<Prompt>,
+}
+
+struct Prompt {
+    ids: Vec<u32>,
+    /// It came as text.
+    is_text: bool,
     /// The prompt's text, if it is to stand before the answer.
     echo: Option<String>,
 }
@@ -36,23 +44,28 @@ impl Job {
         request: CompletionRequest,
     ) -> Result<Self, ApiError> {
         app.check_model(request.common.model.as_deref())?;
-        let tokenizer = app.engine.tokenizer();
-        let (prompt, text) = match request.prompt {
-            PromptInput::Text(text) => (encode(app, &text, true, "prompt").await?, text),
-            PromptInput::Tokens(ids) => {
-                let text = if request.echo {
-                    tokenizer.decode(&ids)
-                } else {
-                    String::new()
-                };
-                (ids, text)
+        let CompletionRequest {
+            common,
+            prompts,
+            echo,
+        } = request;
+        // Ids are counted before they are decoded; of texts that is known only when they are tokenised.
+        for prompt in &prompts {
+            if let PromptInput::Tokens(ids) = prompt {
+                max_tokens(&common, Form::Completion, ids.len(), app, "prompt")?;
             }
+        }
+        let bytes = prompts.iter().map(|prompt| prompt.work_bytes(echo)).sum();
+        let read = move |tokenizer: &Tokenizer| {
+            let prompts = prompts.into_iter();
+            prompts
+                .map(|prompt| Prompt::read(tokenizer, prompt, echo))
+                .collect::<Result<_, _>>()
         };
         Ok(Self {
             form: Form::Completion,
-            common: request.common,
-            prompt,
-            echo: request.echo.then_some(text),
+            common,
+            prompts: tokenise(app, bytes, read).await?,
         })
     }
 
@@ -71,12 +84,17 @@ impl Job {
             .render(&messages, request.add_generation_prompt)
             .map_err(|error| chat_error(&error))?;
         // The template writes the special tokens itself.
-        let prompt = encode(app, &text, false, "messages").await?;
+        let bytes = text.len();
+        let read = move |tokenizer: &Tokenizer| encode(tokenizer, &text, false, "messages");
+        let ids = tokenise(app, bytes, read).await?;
         Ok(Self {
             form: Form::Chat,
             common: request.common,
-            prompt,
-            echo: None,
+            prompts: vec![Prompt {
+                ids,
+                is_text: true,
+                echo: None,
+            }],
         })
     }
 
@@ -87,74 +105,107 @@ impl Job {
         arrival: Instant,
     ) -> Result<Response, ApiError> {
         let ticket = app.admission.enter().ok_or_else(ApiError::shutting_down)?;
-        let delivery = self.common.delivery;
-        let request = self.engine_request(app.engine.model_info().max_context)?;
-        let param = self.prompt_param();
-        let events = app
-            .engine
-            .submit(request)
-            .map_err(|error| refused(error, param, app))?;
+        let (delivery, n, param) = (self.common.delivery, self.common.n, self.prompt_param());
+        self.check_count(app)?;
+        // Every check stands before the first copy: a request may have many choices.
+        let lengths = self.lengths(app)?;
+        let alike = self.request(&lengths, app)?;
         let envelope = self.envelope(app);
-        let running = Running {
-            events,
-            answer: Answer::new(
-                app.engine.tokenizer(),
-                self.common.show,
-                self.prompt,
-                self.echo,
-            ),
-            watch: Watch::new(&app.metrics, arrival),
-            _ticket: ticket,
-        };
+        let wanted = self.wanted(lengths, &alike, app);
+        let mut choices = Choices::submit(app, wanted, n, arrival, ticket)
+            .map_err(|error| refused(error, param, app))?;
         match delivery {
-            Delivery::Stream(_) => Ok(streamed(EventStream::new(running, envelope))),
+            Delivery::Stream(_) => Ok(streamed(EventStream::new(choices, envelope))),
             Delivery::Whole => {
-                let (delta, ending) = running.whole().await?;
-                let body = envelope.whole(delta, ending);
+                let all = choices.whole().await?;
+                let body = envelope.whole(all, choices.usage());
                 Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
             }
         }
     }
 
-    fn engine_request(&self, max_context: usize) -> Result<Request, ApiError> {
+    /// The queue takes all prompts or none: more than it has room for could never be taken.
+    fn check_count(&self, app: &App) -> Result<(), ApiError> {
+        let (prompts, queue) = (self.prompts.len(), app.limits.queue);
+        if prompts <= queue {
+            return Ok(());
+        }
+        let message = format!(
+            "{prompts} prompts are more than the {queue} requests that may wait here: send several requests"
+        );
+        Err(ApiError::invalid_value(self.prompt_param(), message))
+    }
+
+    /// Tokens to generate at the most, by prompt.
+    fn lengths(&self, app: &App) -> Result<Vec<u32>, ApiError> {
+        let param = self.prompt_param();
+        let prompts = self.prompts.iter();
+        prompts
+            .map(|prompt| max_tokens(&self.common, self.form, prompt.ids.len(), app, param))
+            .collect()
+    }
+
+    /// What all prompts ask of the engine alike; prompt, length and seed are still to come.
+    fn request(&self, lengths: &[u32], app: &App) -> Result<Request, ApiError> {
         let common = &self.common;
-        let max_tokens = self.max_tokens(max_context)?;
-        if common.min_tokens > max_tokens {
+        if let Some(max_tokens) = lengths.iter().find(|length| common.min_tokens > **length) {
             let message = format!(
                 "`min_tokens` = {} is more than the {max_tokens} allowed",
                 common.min_tokens
             );
             return Err(ApiError::invalid_value("min_tokens", message));
         }
+        let model = app.engine.model_info();
+        let stop_ids = &common.stops.ids;
+        check_ids("stop_token_ids", stop_ids.iter().copied(), model.vocab_size)?;
+        let sampling = common.choosing.over(&model.sampling, model.vocab_size, 0)?;
         Ok(Request {
-            prompt: self.prompt.clone(),
-            max_tokens,
             min_tokens: common.min_tokens,
             ignore_eos: common.ignore_eos,
+            stop_ids: stop_ids.clone(),
+            stop: common.stops.texts.clone(),
+            sampling,
             logprobs: common.show.logprobs,
-            prompt_logprobs: self.echo.is_some() && common.show.logprobs.is_some(),
-            use_cache: common.cache_prompt,
+            cache: common.cache.clone(),
+            ..Request::new(Vec::new(), 0)
         })
     }
 
-    /// What was asked for must fit; a default takes what is left.
-    fn max_tokens(&self, max_context: usize) -> Result<u32, ApiError> {
-        let prompt = self.prompt.len();
-        let left = u32::try_from(max_context.saturating_sub(prompt)).unwrap_or(u32::MAX);
-        let (least, max_tokens) = match (self.common.max_tokens, self.form) {
-            (Some(asked), _) => (asked, asked),
-            (None, Form::Completion) => (1, left.min(DEFAULT_MAX_TOKENS)),
-            (None, Form::Chat) => (1, left),
-        };
-        if prompt + least as usize > max_context {
-            // Where the prompt leaves room, it is the answer's length that asks for too much.
-            let param = match prompt < max_context {
-                true => "max_tokens",
-                false => self.prompt_param(),
+    /// What each prompt asks of the engine.
+    fn wanted(self, lengths: Vec<u32>, alike: &Request, app: &App) -> Vec<Wanted> {
+        let Self {
+            common, prompts, ..
+        } = self;
+        let stops = Arc::new(common.stops);
+        let one = |(prompt, max_tokens): (Prompt, u32)| {
+            let Prompt { ids, is_text, echo } = prompt;
+            // The same prompt with the same seed has the same answer, whatever stands beside it.
+            let seed = common.choosing.seed.unwrap_or_else(fresh_seed);
+            let echo = echo.map(|text| Echo {
+                prompt: ids.clone(),
+                text,
+                names_special: is_text,
+            });
+            let scored = echo.is_some() && common.show.logprobs.is_some();
+            let mut request = alike.clone();
+            request.prompt = ids;
+            request.max_tokens = max_tokens;
+            request.sampling.seed = seed;
+            let sibling = |index| {
+                let mut sibling = request.clone();
+                sibling.sampling.seed = choice_seed(seed, index);
+                sibling
             };
-            return Err(ApiError::context_length(param, prompt, least, max_context));
-        }
-        Ok(max_tokens)
+            Wanted {
+                siblings: (1..common.n).map(sibling).collect(),
+                answer: Answer::new(app.engine.tokenizer(), common.show, &stops, echo),
+                request: Request {
+                    prompt_logprobs: scored,
+                    ..request
+                },
+            }
+        };
+        prompts.into_iter().zip(lengths).map(one).collect()
     }
 
     fn prompt_param(&self) -> &'static str {
@@ -177,25 +228,99 @@ impl Job {
             },
             with_logprobs: show.logprobs.is_some(),
             with_ids: show.token_ids,
-            prompt_ids: show.token_ids.then(|| self.prompt.clone()),
+            prompt_ids: match show.token_ids {
+                true => self.prompt_ids(),
+                false => Vec::new(),
+            },
+            timed: self.prompts.len() * self.common.n == 1,
+            timings: None,
         }
+    }
+
+    /// A chat's once, a completion's for each choice.
+    fn prompt_ids(&self) -> Vec<Option<Vec<u32>>> {
+        let times = match self.form {
+            Form::Chat => 1,
+            Form::Completion => self.common.n,
+        };
+        let repeated = |prompt: &Prompt| vec![Some(prompt.ids.clone()); times];
+        self.prompts.iter().flat_map(repeated).collect()
     }
 }
 
-async fn encode(
-    app: &Arc<App>,
+impl Prompt {
+    fn read(tokenizer: &Tokenizer, input: PromptInput, echoed: bool) -> Result<Self, ApiError> {
+        let is_text = matches!(input, PromptInput::Text(_));
+        let (ids, text) = match input {
+            PromptInput::Text(text) => (encode(tokenizer, &text, true, "prompt")?, text),
+            PromptInput::Tokens(ids) if echoed => {
+                let text = tokenizer.decode(&ids);
+                (ids, text)
+            }
+            PromptInput::Tokens(ids) => (ids, String::new()),
+        };
+        Ok(Self {
+            ids,
+            is_text,
+            echo: echoed.then_some(text),
+        })
+    }
+}
+
+/// What was asked for must fit; a default takes what is left. `param`: the prompt's.
+fn max_tokens(
+    common: &Common,
+    form: Form,
+    prompt: usize,
+    app: &App,
+    param: &str,
+) -> Result<u32, ApiError> {
+    let max_context = app.engine.model_info().max_context;
+    let left = u32::try_from(max_context.saturating_sub(prompt)).unwrap_or(u32::MAX);
+    let (least, max_tokens) = match (common.max_tokens, form) {
+        (Some(asked), _) => (asked, asked),
+        (None, Form::Completion) => (1, left.min(DEFAULT_MAX_TOKENS)),
+        (None, Form::Chat) => (1, left),
+    };
+    if prompt + least as usize > max_context {
+        // Where the prompt leaves room, it is the answer's length that asks for too much.
+        let param = match prompt < max_context {
+            true => "max_tokens",
+            false => param,
+        };
+        return Err(ApiError::context_length(param, prompt, least, max_context));
+    }
+    Ok(max_tokens)
+}
+
+/// Runs `read`, on a thread of its own where there is much to do; of those there are only so many at once.
+async fn tokenise<T: Send + 'static>(
+    app: &App,
+    bytes: usize,
+    read: impl FnOnce(&Tokenizer) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if bytes < LONG_TEXT_BYTES {
+        return read(app.engine.tokenizer());
+    }
+    let tokenizer = app.engine.tokenizer().clone();
+    // The semaphore is never closed. The place is held to the end of the work, also if the client is gone.
+    let place = Arc::clone(&app.long_texts).acquire_owned().await;
+    let task = tokio::task::spawn_blocking(move || {
+        let read = read(&tokenizer);
+        drop(place);
+        read
+    });
+    task.await
+        .unwrap_or_else(|_| Err(ApiError::engine_failed("the tokenizer panicked")))
+}
+
+fn encode(
+    tokenizer: &Tokenizer,
     text: &str,
     add_special: bool,
-    param: &'static str,
+    param: &str,
 ) -> Result<Vec<u32>, ApiError> {
-    let encoded = if text.len() < LONG_TEXT_BYTES {
-        app.engine.tokenizer().encode(text, add_special)
-    } else {
-        let (tokenizer, text) = (app.engine.tokenizer().clone(), text.to_owned());
-        let task = tokio::task::spawn_blocking(move || tokenizer.encode(&text, add_special));
-        task.await
-            .map_err(|_| ApiError::engine_failed("the tokenizer panicked"))?
-    };
+    let encoded = tokenizer.encode(text, add_special);
     encoded.map_err(|error| ApiError::invalid_value(param, error.to_string()))
 }
 
@@ -220,10 +345,14 @@ fn refused(error: SubmitError, param: &str, app: &App) -> ApiError {
             max_tokens,
             max,
         } => ApiError::context_length(param, prompt, max_tokens as u32, max),
-        SubmitError::Unsupported(detail) => ApiError::unsupported(param, detail),
-        SubmitError::QueueFull { waiting } => ApiError::queue_full(waiting),
+        // The number of log-probabilities was checked as the request was read: what is left is a least
+        // length where every token would end the answer.
+        SubmitError::Unsupported(detail) => ApiError::invalid_value("min_tokens", detail),
+        SubmitError::QueueFull { waiting } => {
+            ApiError::queue_full(waiting, app.metrics.retry_after_s(waiting))
+        }
         SubmitError::ShuttingDown => ApiError::shutting_down(),
-        SubmitError::Dead => app.engine_down(),
+        SubmitError::Dead => ApiError::engine_down("its worker thread has ended"),
     }
 }
 

@@ -1,14 +1,15 @@
 //! `/metrics`: the engine's counts and this server's latencies, under the names that vLLM uses, and a few
 //! of our own (`infergate_…`).
 //!
-//! [`Metrics`] holds the histograms; [`Watch`] observes one answer. Latencies run from the arrival of the
+//! [`Metrics`] holds the histograms; [`Watch`] observes one choice. Latencies run from the arrival of the
 //! request to the moment at which the server takes the engine's event off its channel; the time in the
 //! queue is by the engine's own clock, whose other figures are in each answer's `timings`.
 
 use super::exposition::{Exposition, Histogram, Kind};
-use crate::engine::Stats;
+use super::pace::Pace;
 use crate::engine::request::Event;
-use std::sync::Arc;
+use crate::engine::{ModelInfo, Stats};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// vLLM's bounds.
@@ -32,6 +33,7 @@ pub(crate) struct Metrics {
     inter_token: Histogram,
     queue: Histogram,
     request: Histogram,
+    pace: Mutex<Pace>,
 }
 
 impl Metrics {
@@ -41,13 +43,29 @@ impl Metrics {
             inter_token: Histogram::new(INTER_TOKEN_BOUNDS_S),
             queue: Histogram::new(REQUEST_BOUNDS_S),
             request: Histogram::new(REQUEST_BOUNDS_S),
+            pace: Mutex::new(Pace::default()),
         }
     }
 
+    /// Whole seconds after which a client that found so many waiting should come back.
+    pub(crate) fn retry_after_s(&self, waiting: usize) -> u32 {
+        self.with_pace(|pace| pace.retry_after_s(waiting))
+    }
+
+    fn with_pace<T>(&self, look: impl FnOnce(&mut Pace) -> T) -> T {
+        look(&mut self.pace.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The whole text. `listening`: the server's own stage of start-up.
-    pub(crate) fn text(&self, model: &str, stats: &Stats, listening: Duration) -> String {
-        let mut text = Exposition::new(model);
+    pub(crate) fn text(&self, model: &ModelInfo, stats: &Stats, listening: Duration) -> String {
+        let mut text = Exposition::new(&model.name);
         write_load(&mut text, stats);
+        text.single(
+            Kind::Gauge,
+            "infergate_batch_invariant",
+            "1 if greedy answers do not depend on what is computed beside them, else 0.",
+            f64::from(u8::from(model.batch_invariant)),
+        );
         write_totals(&mut text, stats);
         text.histogram(
             "vllm:time_to_first_token_seconds",
@@ -159,6 +177,11 @@ fn write_totals(text: &mut Exposition, stats: &Stats) {
             "Prompt tokens found in the prefix cache.",
             stats.cache_hits,
         ),
+        (
+            "vllm:num_preemptions_total",
+            "Times that a request gave its room to an older one and was put back to the queue.",
+            stats.preempted,
+        ),
     ] {
         text.single(Kind::Counter, name, help, value as f64);
     }
@@ -179,7 +202,7 @@ fn write_totals(text: &mut Exposition, stats: &Stats) {
     );
 }
 
-/// Observes the events of one answer.
+/// Observes the events of one choice, from its submission to its end, whichever that is.
 pub(crate) struct Watch {
     metrics: Arc<Metrics>,
     arrival: Instant,
@@ -188,6 +211,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(metrics: &Arc<Metrics>, arrival: Instant) -> Self {
+        metrics.with_pace(|pace| pace.begin(Instant::now()));
         Self {
             metrics: Arc::clone(metrics),
             arrival,
@@ -211,15 +235,22 @@ impl Watch {
     }
 }
 
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.metrics.with_pace(|pace| pace.leave(Instant::now()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::request::{FinishReason, Finished, Timings, Token};
+    use crate::engine::request::{FinishReason, Finished, Sampling, Timings, Token};
     use crate::engine::{KvStats, Stage};
 
     fn text(metrics: &Metrics) -> String {
         let stats = Stats {
             running: 1,
+            preempted: 7,
             kv: KvStats {
                 page_tokens: 16,
                 page_bytes: 1000,
@@ -233,7 +264,20 @@ mod tests {
             }],
             ..Stats::default()
         };
-        metrics.text("tiny", &stats, Duration::from_millis(500))
+        let model = ModelInfo {
+            name: "tiny".to_owned(),
+            max_context: 64,
+            vocab_size: 10,
+            dtype: "f32".to_owned(),
+            parameters: 1,
+            eos: Vec::new(),
+            threads: 1,
+            kernels: "portable",
+            batch_invariant: true,
+            window: None,
+            sampling: Sampling::default(),
+        };
+        metrics.text(&model, &stats, Duration::from_millis(500))
     }
 
     #[test]
@@ -241,6 +285,8 @@ mod tests {
         let text = text(&Metrics::new());
         for line in [
             "vllm:num_requests_running{model_name=\"tiny\"} 1",
+            "vllm:num_preemptions_total{model_name=\"tiny\"} 7",
+            "infergate_batch_invariant{model_name=\"tiny\"} 1",
             "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0.25",
             "infergate_kv_bytes_used{model_name=\"tiny\"} 2000",
             "infergate_startup_seconds{model_name=\"tiny\",stage=\"config\"} 0.25",
@@ -265,7 +311,7 @@ mod tests {
             watch.see(&token);
         }
         watch.see(&Event::Finished(Finished {
-            reason: FinishReason::Stop,
+            reason: FinishReason::End,
             timings: Timings {
                 queue: Duration::from_millis(400),
                 ..Timings::default()

@@ -2,8 +2,9 @@
 //!
 //! [`Door`] takes the port, [`serve`] answers on it until it is told to stop and every answer is out, or
 //! the time for that is over.
-//! A request passes `routes` → `body` → `wire` (read strictly) → `generate` (to the engine) → `answer`
-//! (events to text) → `chunks` (text to JSON) → `stream` (to the socket).
+//! A request passes `connections` → `routes` → `body` → `wire` (read strictly) → `generate` (to the engine) →
+//! `choices` (events of all its choices) → `answer` (events to text) → `chunks` (text to JSON) → `stream` (to
+//! the socket).
 //!
 //! Refuses to know: the command line, signals, how a model is loaded, and that it is being measured.
 
@@ -11,11 +12,17 @@ mod admission;
 mod answer;
 mod app;
 mod body;
+mod choices;
 mod chunks;
+mod connections;
+mod deadline;
 mod exposition;
 mod generate;
+mod hold;
 mod metrics;
+mod pace;
 mod routes;
+mod seeds;
 mod separately;
 mod stream;
 mod wire;
@@ -23,7 +30,6 @@ mod wire;
 use crate::engine::Engine;
 use admission::Admission;
 use app::App;
-use axum::serve::ListenerExt as _;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,6 +42,22 @@ const BACKLOG: u32 = 1024;
 /// After the last answer, how long connections may take to be closed: one that holds half a request must
 /// not hold the process.
 const GOODBYE: Duration = Duration::from_secs(5);
+
+/// What a client may ask of the server's patience and memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Greatest body of a request.
+    pub body_bytes: usize,
+    /// For the head of a request, and again for its body. A connection without a request may stay as long.
+    pub read_time: Duration,
+    /// Open connections; more are not accepted until one ends.
+    pub connections: usize,
+    /// A connection to which nothing could be written for so long, while there is something to write, is
+    /// closed; `None`: never.
+    pub write_time: Option<Duration>,
+    /// Requests that may wait for the engine: no request may have more prompts.
+    pub queue: usize,
+}
 
 /// The port cannot be taken.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +114,7 @@ impl Door {
 pub async fn serve(
     door: Door,
     engine: Engine,
+    limits: Limits,
     listening: impl FnOnce(SocketAddr, Duration),
     stop: impl Future<Output = ()> + Send + 'static,
     drain: Duration,
@@ -101,21 +124,17 @@ pub async fn serve(
     let failed = |source| BindError { address, source };
     let listener = door.socket.listen(BACKLOG).map_err(failed)?;
     let elapsed = start.elapsed();
-    let app = Arc::new(App::new(engine, elapsed));
+    let app = Arc::new(App::new(engine, limits, elapsed));
     listening(address, elapsed);
-    let listener = listener.tap_io(|stream| {
-        // A socket that refuses the option still works, only later.
-        let _ = stream.set_nodelay(true);
-    });
     let admission = Arc::clone(&app.admission);
     let emptied = async move {
         stop.await;
         admission.close();
         admission.emptied().await;
     };
-    let server = axum::serve(listener, routes::router(Arc::clone(&app)));
+    let router = routes::router(Arc::clone(&app));
     let ended = tokio::select! {
-        ended = server.with_graceful_shutdown(emptied) => ended.map_err(|source| failed(source).into()),
+        () = connections::serve(listener, router, limits, emptied) => Ok(()),
         late = late(&app.admission, drain) => late,
     };
     app.engine.shutdown();

@@ -3,8 +3,8 @@
 use super::process::Server;
 use serde_json::{Value, json};
 
-const COMPLETIONS: &str = "/v1/completions";
-const CHAT: &str = "/v1/chat/completions";
+pub(crate) const COMPLETIONS: &str = "/v1/completions";
+pub(crate) const CHAT: &str = "/v1/chat/completions";
 
 fn prompt() -> Value {
     json!({"prompt": "12+34=", "max_tokens": 12, "ignore_eos": true})
@@ -14,19 +14,24 @@ fn messages() -> Value {
     json!({"messages": [{"role": "user", "content": "What is 12+34?"}], "max_tokens": 12, "ignore_eos": true})
 }
 
+/// A request with members added.
+pub(crate) fn with(mut body: Value, more: Value) -> Value {
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
+
 /// Both routes' requests, with members added.
 fn both(more: Value) -> [(&'static str, Value); 2] {
-    let with = |mut body: Value| {
-        for (name, value) in more.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        body
-    };
-    [(COMPLETIONS, with(prompt())), (CHAT, with(messages()))]
+    [
+        (COMPLETIONS, with(prompt(), more.clone())),
+        (CHAT, with(messages(), more)),
+    ]
 }
 
 /// The text of a whole answer.
-fn text(answer: &Value) -> &str {
+pub(crate) fn text(answer: &Value) -> &str {
     let choice = &answer["choices"][0];
     choice["text"]
         .as_str()
@@ -35,7 +40,7 @@ fn text(answer: &Value) -> &str {
 }
 
 /// The joined text of a stream.
-fn joined(events: &[Value]) -> String {
+pub(crate) fn joined(events: &[Value]) -> String {
     let choices = events.iter().map(|event| &event["choices"][0]);
     let text = |choice: &Value| {
         let text = choice["text"]

@@ -43,13 +43,15 @@ fn a_client_that_goes_away_frees_its_slot() {
 
 #[test]
 fn a_full_queue_refuses_with_a_time_to_retry() {
-    let server = Server::start(&["--fault", "decode-delay=20ms", "--queue", "1"]);
+    let slow = ["--fault", "decode-delay=20ms"];
+    let server = Server::start(&[&slow[..], &["--queue", "1", "--max-running", "1"]].concat());
     let _running = http::send(server.address, &post_bytes(&long(1000, true)));
     server.await_metric("vllm:num_requests_running", 1.0);
     let _waiting = http::send(server.address, &post_bytes(&long(1000, true)));
     server.await_metric("vllm:num_requests_waiting", 1.0);
     let refused = server.post(COMPLETIONS, &long(1, false));
     assert_eq!(refused.status, 429);
+    // Nobody has left yet, by whom the time could be told.
     assert_eq!(refused.header("retry-after"), Some("1"));
     let error = refused.json()["error"].clone();
     assert_eq!(
@@ -65,9 +67,11 @@ fn a_first_signal_refuses_new_work_and_lets_answers_end() {
         let mut running = server.post(COMPLETIONS, &long(120, true));
         assert!(running.event().is_some());
         server.signal(signal);
-        let health = server.await_refusal();
-        assert_eq!(health.status, 503);
-        assert_eq!(health.json()["error"]["code"], "shutting_down");
+        let ready = server.await_refusal();
+        assert_eq!(ready.status, 503);
+        assert_eq!(ready.json()["error"]["code"], "shutting_down");
+        // It takes nothing new, and is well.
+        assert_eq!(server.get("/health").status, 200);
         let refused = server.post(COMPLETIONS, &long(1, false));
         assert_eq!(refused.status, 503);
         // One token was read already; the finish chunk holds none.
@@ -126,6 +130,27 @@ fn a_hung_engine_can_be_ended() {
     server.await_refusal();
     server.signal(Signal::SIGINT);
     assert_eq!(server.exit_code(), Some(130));
+}
+
+#[test]
+fn a_hung_engine_is_neither_alive_nor_ready() {
+    let server = Server::start(&["--fault", "hang-after=3", "--stall-after", "1"]);
+    let mut running = server.post(COMPLETIONS, &long(50, true));
+    for _ in 0..3 {
+        assert!(running.event().is_some());
+    }
+    let ready = server.await_refusal();
+    for refused in [
+        ready,
+        server.get("/health"),
+        server.post(COMPLETIONS, &long(1, false)),
+    ] {
+        assert_eq!(refused.status, 503);
+        let error = refused.json()["error"].clone();
+        assert_eq!(error["code"], "engine_unavailable");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("a step has taken"), "{message}");
+    }
 }
 
 #[test]

@@ -114,6 +114,36 @@ fn an_echoed_prompt_is_scored_too() {
     );
 }
 
+/// Offsets are places in the text that is shown: with the special tokens where the prompt came as text,
+/// without them where it came as ids.
+#[test]
+fn offsets_of_an_echoed_prompt_count_the_special_tokens_that_are_shown() {
+    let server = Server::start(&[]);
+    let more = json!({"echo": true, "logprobs": 0, "max_tokens": 0, "return_token_ids": true});
+    let check = |prompt: Value, text: &str, skipped: &str| {
+        let mut more = more.clone();
+        more["prompt"] = prompt;
+        let choice = ask(&server, more)["choices"][0].clone();
+        let shown = choice["text"].as_str().unwrap();
+        assert!(shown.starts_with(text), "{shown}");
+        let logprobs = &choice["logprobs"];
+        let mut place = 0;
+        let offsets = array(&logprobs["text_offset"]).iter();
+        for (token, offset) in array(&logprobs["tokens"]).iter().zip(offsets) {
+            let token = token.as_str().unwrap();
+            assert_eq!(*offset, place, "{token:?} in {shown:?}");
+            if token != skipped {
+                assert!(shown[place..].starts_with(token), "{token:?} in {shown:?}");
+                place += token.len();
+            }
+        }
+        choice["prompt_token_ids"].clone()
+    };
+    let text = "<|im_start|>ab cd";
+    let ids = check(json!(text), text, "");
+    check(ids, "ab cd", "<|im_start|>");
+}
+
 /// Teacher forcing gives what generation gave: the prompt and its own greedy answer, scored in one go.
 #[test]
 fn a_forced_answer_scores_as_the_generated_one() {

@@ -7,6 +7,8 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails by panicking")]
 
 mod answers;
+mod choices;
+mod connections;
 mod http;
 mod lifecycle;
 mod logprobs;
@@ -14,4 +16,6 @@ mod models;
 mod observability;
 mod process;
 mod refusals;
+mod sampling;
 mod start;
+mod stops;

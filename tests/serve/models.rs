@@ -1,8 +1,9 @@
 //! Model directories that are broken in one place each: the message names the file, the cause and what
 //! would be right; exit code 5; nothing listens.
 
+use super::answers::with;
 use super::process::{Server, run_to_end};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -181,6 +182,23 @@ fn sizes_whose_product_overflows() {
     );
     fs::write(model.path(CONFIG), heads).unwrap();
     model.refused(&[CONFIG, "more numbers than can be held"]);
+}
+
+/// What a request leaves out is the model's own, as vLLM has it.
+#[test]
+fn a_model_that_samples_by_its_own_rules() {
+    let model = Model::copy();
+    let own = "\"do_sample\": true, \"temperature\": 2.0";
+    model.edit("generation_config.json", "\"do_sample\": false", own);
+    let server = Server::start(&["--model", model.folder.path().to_str().unwrap()]);
+    let ask = |more: Value| {
+        let body = json!({"prompt": "12+34=", "max_tokens": 32, "ignore_eos": true});
+        server.complete(with(body, more))["choices"].clone()
+    };
+    assert_ne!(ask(json!({})), ask(json!({})));
+    assert_eq!(ask(json!({"seed": 5})), ask(json!({"seed": 5})));
+    let greedy = json!({"temperature": 0});
+    assert_eq!(ask(greedy.clone()), ask(greedy));
 }
 
 #[test]

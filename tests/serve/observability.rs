@@ -2,8 +2,10 @@
 
 use super::http;
 use super::process::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::time::Instant;
 
 #[test]
 fn models_lists_the_one_that_is_served() {
@@ -20,9 +22,13 @@ fn models_lists_the_one_that_is_served() {
 }
 
 #[test]
-fn a_running_server_is_healthy() {
+fn a_running_server_is_alive_and_ready() {
     let server = Server::start(&[]);
-    assert_eq!(server.get("/health").status, 200);
+    for path in ["/health", "/ready"] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.json(), json!({"status": "ok"}));
+    }
 }
 
 /// One family of the exposition.
@@ -103,10 +109,13 @@ fn metrics_are_valid_and_follow_the_work() {
     assert!(total("vllm:prefix_cache_queries_total") >= total("vllm:prefix_cache_hits_total"));
     assert!(total("vllm:prefix_cache_hits_total") > 0.0);
     assert!(total("infergate_kv_bytes_total") > 0.0);
+    let invariant = total("infergate_batch_invariant");
+    assert_eq!(invariant.to_bits(), 1f64.to_bits());
     for name in [
         "vllm:num_requests_waiting",
         "vllm:kv_cache_usage_perc",
         "vllm:request_success_total",
+        "vllm:num_preemptions_total",
     ] {
         assert!(families.contains_key(name), "{name}");
     }
@@ -151,20 +160,35 @@ fn check_histogram(name: &str, family: &Family, count: f64) {
 /// The second of two requests waits while the first is answered, and says so in its timings.
 #[test]
 fn time_in_the_queue_is_told() {
-    let server = Server::start(&["--fault", "decode-delay=20ms"]);
-    let body = json!({"prompt": "1+1=", "max_tokens": 10, "ignore_eos": true});
-    let bytes = http::post_bytes("/v1/completions", "application/json", &body.to_string());
-    let _first = http::send(server.address, &bytes);
+    let server = Server::start(&["--fault", "decode-delay=20ms", "--max-running", "1"]);
+    let send = |max_tokens: u32| {
+        let body = json!({"prompt": "1+1=", "max_tokens": max_tokens, "ignore_eos": true});
+        let bytes = http::post_bytes("/v1/completions", "application/json", &body.to_string());
+        http::send(server.address, &bytes)
+    };
+    // It runs until it is cancelled, and that is after the second was seen to wait.
+    let first = send(4000);
     server.await_metric("vllm:num_requests_running", 1.0);
-    let queued_ms = server.complete(body)["timings"]["queue_ms"]
-        .as_f64()
-        .unwrap();
-    let total_s = server.metric("vllm:request_queue_time_seconds_sum", "");
-    // The first one's wait, however short, is in the sum too.
+    let mut second = send(1);
+    server.await_metric("vllm:num_requests_waiting", 1.0);
+    let seen = Instant::now();
+    let made = server.metric("vllm:generation_tokens_total", "");
+    while server.metric("vllm:generation_tokens_total", "") < made + 2.0 {
+        assert!(seen.elapsed() < http::DEADLINE, "the first is not computed");
+    }
+    let waited_ms = seen.elapsed().as_secs_f64() * 1e3;
+    drop(first);
+    let mut answer = String::new();
+    second.read_to_string(&mut answer).unwrap();
+    let (_, answer) = answer.split_once("\r\n\r\n").unwrap();
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    let queued_ms = answer["timings"]["queue_ms"].as_f64().unwrap();
     assert!(
-        queued_ms > 0.0 && total_s * 1e3 >= queued_ms * 0.999,
-        "{queued_ms} ms, {total_s} s"
+        queued_ms >= waited_ms,
+        "it waited {waited_ms} ms and said {queued_ms} ms"
     );
+    let total_s = server.metric("vllm:request_queue_time_seconds_sum", "");
+    assert!(total_s * 1e3 >= waited_ms, "{waited_ms} ms, {total_s} s");
 }
 
 #[test]
@@ -187,5 +211,30 @@ fn each_stage_of_start_up_is_told() {
                 .any(|(series, value)| series.contains(&label) && *value >= 0.0),
             "{stage}"
         );
+    }
+}
+
+/// Each reason counts what ended by it: by the model, by its length, by the client.
+#[test]
+fn ends_are_counted_by_their_reason() {
+    let server = Server::start(&["--fault", "decode-delay=20ms"]);
+    let chat = json!({"messages": [{"role": "user", "content": "What is 12+34?"}]});
+    server.ok("/v1/chat/completions", chat);
+    server.complete(json!({"prompt": "1+1=", "max_tokens": 1, "ignore_eos": true, "n": 2}));
+    let long = json!({"prompt": "1+1=", "max_tokens": 500, "ignore_eos": true});
+    let bytes = http::post_bytes("/v1/completions", "application/json", &long.to_string());
+    let gone = http::send(server.address, &bytes);
+    server.await_metric("vllm:num_requests_running", 1.0);
+    drop(gone);
+    server.await_metric("vllm:num_requests_running", 0.0);
+    for (reason, count) in [
+        ("stop", 1.0),
+        ("length", 2.0),
+        ("abort", 1.0),
+        ("error", 0.0),
+    ] {
+        let part = format!("finished_reason=\"{reason}\"");
+        let found = server.metric("vllm:request_success_total", &part);
+        assert_eq!(found.to_bits(), f64::to_bits(count), "{reason}");
     }
 }

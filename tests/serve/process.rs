@@ -32,9 +32,12 @@ pub(crate) fn gate(arguments: &[&str]) -> Command {
 }
 
 impl Server {
-    /// Serves the embedded model on a free port; waits until it listens.
+    /// Serves the embedded model on a free port, by one thread where nothing is said; waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = gate(&["serve", "--port", "0", "--threads", "1"]);
+        let mut command = gate(&["serve", "--port", "0"]);
+        if !arguments.contains(&"--threads") {
+            command.args(["--threads", "1"]);
+        }
         command
             .args(arguments)
             .stdout(Stdio::null())
@@ -115,9 +118,9 @@ impl Server {
     pub(crate) fn await_refusal(&self) -> Response {
         let begun = Instant::now();
         loop {
-            let health = self.get("/health");
-            if health.status != 200 {
-                return health;
+            let ready = self.get("/ready");
+            if ready.status != 200 {
+                return ready;
             }
             assert!(
                 begun.elapsed() < DEADLINE,

@@ -40,18 +40,15 @@ fn check(response: Response, status: u16, code: &str, param: Value) -> String {
 fn parameters_that_are_not_implemented_are_refused_by_name() {
     let server = Server::start(&[]);
     for (name, value) in [
-        ("temperature", json!(0.7)),
-        ("top_p", json!(0.5)),
-        ("n", json!(2)),
         ("best_of", json!(3)),
-        ("stop", json!(["x"])),
         ("suffix", json!("x")),
-        ("logit_bias", json!({"1": 2})),
-        ("presence_penalty", json!(1)),
-        ("frequency_penalty", json!(1)),
+        ("use_beam_search", json!(true)),
+        ("prompt_logprobs", json!(1)),
+        ("guided_regex", json!("x")),
+        ("skip_special_tokens", json!(false)),
         ("response_format", json!({"type": "json_object"})),
         ("tools", json!([{}])),
-        ("cache_salt", json!("x")),
+        ("tool_choice", json!("required")),
     ] {
         let body = json!({"prompt": "a", name: value});
         check(
@@ -71,6 +68,40 @@ fn parameters_that_are_not_implemented_are_refused_by_name() {
 }
 
 #[test]
+fn values_out_of_range_are_refused_by_name_on_both_routes() {
+    let server = Server::start(&[]);
+    for (name, value, words) in [
+        ("temperature", json!(2.5), "must be from 0 to 2, not 2.5"),
+        ("top_p", json!(0), "must be above 0 and at most 1, not 0"),
+        ("min_p", json!(-1), "must be from 0 to 1, not -1"),
+        ("top_k", json!(-2), "or -1 for all, not -2"),
+        ("presence_penalty", json!(3), "must be from -2 to 2, not 3"),
+        ("frequency_penalty", json!(3), "must be from -2 to 2, not 3"),
+        (
+            "repetition_penalty",
+            json!(0),
+            "must be above 0 and at most 2, not 0",
+        ),
+        ("n", json!(17), "must be from 1 to 16, not 17"),
+        (
+            "stop",
+            json!(["a", ""]),
+            "must be from 1 to 1024 bytes, not 0",
+        ),
+        ("cache_salt", json!(""), "is empty"),
+        ("allowed_token_ids", json!([]), "is empty"),
+    ] {
+        let prompt = json!({"prompt": "a", name: value});
+        let messages = json!({"messages": [{"role": "user", "content": "a"}], name: value});
+        for (path, body) in [(COMPLETIONS, prompt), (CHAT, messages)] {
+            let response = server.post(path, &body);
+            let message = check(response, 400, "invalid_value", json!(name));
+            assert!(message.contains(words), "{message}");
+        }
+    }
+}
+
+#[test]
 fn values_that_ask_for_nothing_are_taken() {
     let server = Server::start(&[]);
     server.complete(json!({
@@ -86,11 +117,9 @@ fn bad_requests_name_the_parameter() {
     let vocabulary_end = json!([4_000_000_000_u32]);
     for (body, code, param) in [
         (json!({}), "missing_required_parameter", "prompt"),
-        (
-            json!({"prompt": ["a", "b"]}),
-            "unsupported_parameter",
-            "prompt",
-        ),
+        (json!({"prompt": ["a", 1]}), "invalid_type", "prompt.1"),
+        (json!({"prompt": ["a", ""]}), "invalid_value", "prompt"),
+        (json!({"prompt": vec!["a"; 257]}), "invalid_value", "prompt"),
         (json!({"prompt": ""}), "invalid_value", "prompt"),
         (json!({"prompt": vocabulary_end}), "invalid_value", "prompt"),
         (
@@ -105,6 +134,11 @@ fn bad_requests_name_the_parameter() {
         ),
         (
             json!({"prompt": "a", "min_tokens": 20}),
+            "invalid_value",
+            "min_tokens",
+        ),
+        (
+            json!({"prompt": "a", "min_tokens": 1, "allowed_token_ids": [5], "stop_token_ids": [5]}),
             "invalid_value",
             "min_tokens",
         ),
@@ -248,6 +282,8 @@ fn routes_and_methods_are_refused_in_the_same_shape() {
     let response = server.get(COMPLETIONS);
     assert_eq!(response.header("allow"), Some("POST"));
     check(response, 405, "method_not_allowed", Value::Null);
+    let response = server.get("/v1/models/%FF");
+    check(response, 400, "invalid_value", json!("model"));
     check(
         server.post("/health", &json!({})),
         405,

@@ -5,11 +5,13 @@ use super::process::{Server, run_to_end};
 #[test]
 fn each_stage_is_printed_and_then_the_address() {
     let server = Server::start(&["--served-model-name", "mine"]);
-    let (listening, stages) = server.start.split_last().unwrap();
+    let (listening, before) = server.start.split_last().unwrap();
     assert_eq!(
         *listening,
         format!("listening on http://{}  model mine", server.address)
     );
+    let (stages, properties): (Vec<_>, Vec<_>) =
+        before.iter().partition(|line| line.ends_with(" ms"));
     let names: Vec<_> = stages
         .iter()
         .map(|line| line.split(' ').next().unwrap())
@@ -25,12 +27,29 @@ fn each_stage_is_printed_and_then_the_address() {
             "listening"
         ]
     );
-    let widths: Vec<_> = stages.iter().map(String::len).collect();
+    let widths: Vec<_> = stages.iter().map(|line| line.len()).collect();
     assert!(
         widths.iter().all(|width| *width == widths[0]),
         "{stages:#?}"
     );
-    assert!(stages.iter().all(|line| line.ends_with(" ms")));
+    let [batch] = properties[..] else {
+        panic!("{properties:#?}");
+    };
+    assert!(
+        batch.starts_with("greedy answers do not depend on the batch (cpu, "),
+        "{batch}"
+    );
+}
+
+#[test]
+fn a_window_is_told() {
+    let server = Server::start(&["--window", "64"]);
+    let told = "attention to the first 4 and the last 64 positions";
+    assert!(
+        server.start.iter().any(|line| line == told),
+        "{:#?}",
+        server.start
+    );
 }
 
 #[test]
@@ -91,6 +110,22 @@ fn wrong_flags_are_usage_errors() {
     }
     let (code, stderr) = run_to_end(&["--port", "0", "--threads", "100000"]);
     assert_eq!(code, Some(2), "{stderr}");
+    for arguments in [
+        ["--queue", "0"],
+        ["--max-running", "0"],
+        ["--step-tokens", "0"],
+        ["--chunk-tokens", "0"],
+        ["--window", "0"],
+        ["--sink", "4"],
+        ["--memory-limit", "1.5G"],
+        ["--max-body", "0"],
+        ["--stall-after", "0"],
+        ["--read-timeout", "0"],
+        ["--max-connections", "0"],
+    ] {
+        let (code, stderr) = run_to_end(&arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
+    }
     assert_eq!(run_to_end(&["--host", "nowhere"]).0, Some(2));
     assert_eq!(run_to_end(&["--port", "70000"]).0, Some(2));
 }

@@ -10,10 +10,13 @@
 //! history alone and not on how it was cut into chunks, turns or batches.
 
 pub(crate) mod cpu;
+pub(crate) mod math;
 
 use std::ops::Range;
 
+use super::handle::Window;
 use super::kv::PageId;
+use super::sampling::Sampling;
 use super::weights::Tensor;
 
 /// The backend could not do it; the requests of this batch cannot go on.
@@ -43,6 +46,8 @@ pub(crate) struct AttentionShape {
     pub(crate) norm_eps: f32,
     /// Pages in the pool.
     pub(crate) pages: usize,
+    /// `None`: every position is attended to.
+    pub(crate) window: Option<Window>,
 }
 
 impl AttentionShape {
@@ -74,8 +79,10 @@ pub(crate) struct Batch<'a> {
 pub(crate) struct Span<'a> {
     /// Positions of its rows; keys and values before `start` are in the cache.
     pub(crate) positions: (usize, usize),
-    /// The pages of positions 0.. in order; enough for `positions.1`.
+    /// The pages that it holds, in the order of positions; enough for `positions.1`. After those of the
+    /// sink, `gap` pages are missing that no row of the batch attends to.
     pub(crate) pages: &'a [PageId],
+    pub(crate) gap: usize,
 }
 
 impl Span<'_> {
@@ -94,10 +101,23 @@ pub(crate) struct Ask<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pick<'a> {
-    /// The token with the greatest logit but for these ids; ties go to the lower id.
+    /// The token with the greatest logit but for these ids, ascending; ties go to the lower id.
     Best { banned: &'a [u32] },
     /// This token (teacher forcing).
     Given(u32),
+    /// By the request's own rules.
+    Drawn(Draw<'a>),
+}
+
+/// A choice by rules that may look back at what was said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw<'a> {
+    pub(crate) rules: &'a Sampling,
+    /// Ascending.
+    pub(crate) banned: &'a [u32],
+    pub(crate) prompt: &'a [u32],
+    /// Generated so far; their count numbers the draw.
+    pub(crate) answer: &'a [u32],
 }
 
 /// The answer to an [`Ask`].
@@ -181,6 +201,8 @@ pub(crate) trait Backend {
         cache: &Self::Cache,
         out: &mut Self::Buffer,
     );
+    /// Keys and values of every layer from page `from` to page `to`.
+    fn copy_page(&mut self, from: PageId, to: PageId, cache: &mut Self::Cache);
     /// `gate_up[n, 2 m]` → `out[n, m] = silu(gate) · up`.
     fn swiglu(&mut self, n: usize, gate_up: &Self::Buffer, out: &mut Self::Buffer);
     /// `out[i] = x[rows[i]]`.

@@ -1,38 +1,27 @@
 //! The pool of pages: free, held by sequences, or kept for their content.
 //!
-//! Main type: [`PagePool`]. A full page may be published under a [`Key`], the hash of all tokens up to its
-//! end; other sequences with the same history then share it. A page that nobody holds stays findable
-//! until its room is needed: the one longest unused goes first. Refuses to know: sequences.
+//! Main type: [`PagePool`]. A page may be published with its content: the [`Key`] of all that stands
+//! before it, and its own tokens; other sequences with the same history then share it, or copy its
+//! beginning. A page that nobody holds stays findable until its room is needed: the one longest unused
+//! goes first. Refuses to know: sequences.
 
 use std::collections::{BTreeMap, HashMap};
 
-use sha2::{Digest, Sha256};
+use super::{Key, PAGE_TOKENS, PageId};
 
-use super::{PAGE_TOKENS, PageId};
-
-/// Content and position of a full page: a hash over its tokens and its predecessor's key. SHA-256, so
-/// that no prompt can be made to find another's page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Key([u8; 32]);
-
-impl Key {
-    /// The key of the page that holds `tokens` after `self`; the default key stands for the beginning.
-    pub(crate) fn after(self, tokens: &[u32]) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(self.0);
-        for token in tokens {
-            hash.update(token.to_le_bytes());
-        }
-        Self(hash.finalize().into())
-    }
-}
-
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Page {
     holders: u32,
-    key: Option<Key>,
+    content: Option<Content>,
     /// When it was last let go; its place among the idle.
     idle_since: u64,
+}
+
+struct Content {
+    before: Key,
+    after: Key,
+    /// At most [`PAGE_TOKENS`], at least one.
+    tokens: Box<[u32]>,
 }
 
 pub(crate) struct PagePool {
@@ -41,17 +30,32 @@ pub(crate) struct PagePool {
     free: Vec<PageId>,
     /// Without holders, but published; oldest first.
     idle: BTreeMap<u64, PageId>,
+    /// By the key of the page's end.
     published: HashMap<Key, PageId>,
+    /// By the key of the page's beginning and its first token.
+    following: HashMap<(Key, u32), Vec<PageId>>,
     clock: u64,
+}
+
+/// A published page whose first tokens are those that were looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Beginning {
+    pub(crate) page: PageId,
+    /// Tokens that are equal.
+    pub(crate) tokens: usize,
+    /// These are all that it holds, nobody else holds it, and there is room in it for more: it may be
+    /// taken and written on.
+    pub(crate) can_be_taken: bool,
 }
 
 impl PagePool {
     pub(crate) fn new(pages: usize) -> Self {
         Self {
-            pages: vec![Page::default(); pages],
+            pages: std::iter::repeat_with(Page::default).take(pages).collect(),
             free: (0..pages as PageId).rev().collect(),
             idle: BTreeMap::new(),
             published: HashMap::new(),
+            following: HashMap::new(),
             clock: 0,
         }
     }
@@ -62,12 +66,26 @@ impl PagePool {
 
     /// Pages that a sequence holds.
     pub(crate) fn used(&self) -> usize {
-        self.total() - self.free.len() - self.idle.len()
+        self.total() - self.available()
     }
 
     /// Pages that nobody holds, kept for their content.
     pub(crate) fn cached(&self) -> usize {
         self.idle.len()
+    }
+
+    /// Pages that [`PagePool::allocate`] could give out one after another.
+    pub(crate) fn available(&self) -> usize {
+        self.free.len() + self.idle.len()
+    }
+
+    /// Whether it stays held if one holder lets go.
+    pub(crate) fn is_shared(&self, page: PageId) -> bool {
+        self.pages[page as usize].holders > 1
+    }
+
+    pub(crate) fn is_published(&self, key: &Key) -> bool {
+        self.published.contains_key(key)
     }
 
     /// A page of one's own; its content is old. Evicts where nothing is free; `None` when all are held.
@@ -77,24 +95,68 @@ impl PagePool {
         Some(page)
     }
 
-    /// The published page of `key`, now held once more.
+    /// The published page that ends at `key`, now held once more.
     pub(crate) fn find(&mut self, key: &Key) -> Option<PageId> {
         let page = *self.published.get(key)?;
+        self.hold(page);
+        Some(page)
+    }
+
+    /// The published page that follows `before` and has most of the first `tokens`. Not held.
+    pub(crate) fn beginning(&self, before: Key, tokens: &[u32]) -> Option<Beginning> {
+        let candidates = self.following.get(&(before, *tokens.first()?))?;
+        let equal = |page: &PageId| {
+            let content = self.pages[*page as usize].content.as_ref()?;
+            let equal = content
+                .tokens
+                .iter()
+                .zip(tokens)
+                .take_while(|(a, b)| a == b);
+            Some((equal.count(), *page))
+        };
+        let (count, page) = candidates.iter().filter_map(equal).max()?;
+        let state = &self.pages[page as usize];
+        let length = state
+            .content
+            .as_ref()
+            .map_or(0, |content| content.tokens.len());
+        Some(Beginning {
+            page,
+            tokens: count,
+            can_be_taken: count == length && length < PAGE_TOKENS && state.holders == 0,
+        })
+    }
+
+    pub(crate) fn hold(&mut self, page: PageId) {
         let state = &mut self.pages[page as usize];
         if state.holders == 0 {
             self.idle.remove(&state.idle_since);
         }
         state.holders += 1;
-        Some(page)
     }
 
-    /// Makes a held, full page findable. Where the same content is already published, nothing changes.
-    pub(crate) fn publish(&mut self, page: PageId, key: Key) {
+    /// Holds a published page that nobody else holds, and takes it off the list: its holder may write.
+    pub(crate) fn take(&mut self, page: PageId) {
+        debug_assert_eq!(self.pages[page as usize].holders, 0);
+        self.hold(page);
+        self.withdraw(page);
+    }
+
+    /// Makes a held page findable: `tokens`, at most a page of them, follow `before` and end at `after`.
+    /// Where the same content is already published, nothing changes.
+    pub(crate) fn publish(&mut self, page: PageId, before: Key, after: Key, tokens: &[u32]) {
         let state = &mut self.pages[page as usize];
-        if state.key.is_none() && !self.published.contains_key(&key) {
-            state.key = Some(key);
-            self.published.insert(key, page);
+        if tokens.is_empty() || state.content.is_some() || self.published.contains_key(&after) {
+            return;
         }
+        state.content = Some(Content {
+            before,
+            after,
+            tokens: tokens.into(),
+        });
+        self.published.insert(after, page);
+        let place = (before, tokens[0]);
+        self.following.entry(place).or_default().push(page);
     }
 
     /// One holder less.
@@ -107,7 +169,7 @@ impl PagePool {
         if state.holders > 0 {
             return;
         }
-        if state.key.is_some() {
+        if state.content.is_some() {
             self.clock += 1;
             state.idle_since = self.clock;
             self.idle.insert(self.clock, page);
@@ -116,25 +178,47 @@ impl PagePool {
         }
     }
 
+    /// As [`PagePool::release`], but without keeping its content: it will not be asked for again.
+    pub(crate) fn release_for_good(&mut self, page: PageId) {
+        if !self.is_shared(page) {
+            self.withdraw(page);
+        }
+        self.release(page);
+    }
+
+    /// Frees the page that ends at `key`, if nobody holds it: its content will not be asked for again.
+    pub(crate) fn forget(&mut self, key: &Key) {
+        let Some(&page) = self.published.get(key) else {
+            return;
+        };
+        let state = &self.pages[page as usize];
+        if state.holders == 0 {
+            self.idle.remove(&state.idle_since);
+            self.withdraw(page);
+            self.free.push(page);
+        }
+    }
+
     fn evict(&mut self) -> Option<PageId> {
         let (_, page) = self.idle.pop_first()?;
-        if let Some(key) = self.pages[page as usize].key.take() {
-            self.published.remove(&key);
-        }
+        self.withdraw(page);
         Some(page)
     }
-}
 
-/// The keys of the full pages of `tokens`, in order.
-pub(crate) fn keys(tokens: &[u32]) -> impl Iterator<Item = Key> {
-    tokens
-        .as_chunks::<PAGE_TOKENS>()
-        .0
-        .iter()
-        .scan(Key::default(), |key, page| {
-            *key = key.after(page);
-            Some(*key)
-        })
+    /// Nobody will find it any more.
+    fn withdraw(&mut self, page: PageId) {
+        let Some(content) = self.pages[page as usize].content.take() else {
+            return;
+        };
+        self.published.remove(&content.after);
+        let place = (content.before, content.tokens[0]);
+        if let Some(pages) = self.following.get_mut(&place) {
+            pages.retain(|other| *other != page);
+            if pages.is_empty() {
+                self.following.remove(&place);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -142,25 +226,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn keys_tell_content_and_position() {
-        let a: Vec<Key> = keys(&[1; 48]).collect();
-        assert_eq!(a.len(), 3);
-        assert!(a[0] != a[1] && a[1] != a[2]);
-        let mut other = [1; 48];
-        other[0] = 2;
-        let b: Vec<Key> = keys(&other).collect();
-        assert!(a.iter().zip(&b).all(|(a, b)| a != b));
-        assert_eq!(keys(&[1; 47]).count(), 2);
+    fn key(n: u32) -> Key {
+        Key::default().after(&[n])
+    }
+
+    /// Publishes a page of one token after the beginning.
+    fn publish(pool: &mut PagePool, page: PageId, n: u32) {
+        pool.publish(page, Key::default(), key(n), &[n]);
     }
 
     #[test]
     fn the_longest_unused_page_is_evicted_first() {
         let mut pool = PagePool::new(2);
-        let key = |n| Key::default().after(&[n]);
         for n in 0..2 {
             let page = pool.allocate().unwrap();
-            pool.publish(page, key(n));
+            publish(&mut pool, page, n);
             pool.release(page);
         }
         let found = pool.find(&key(0)).unwrap();
@@ -172,22 +252,54 @@ mod tests {
         assert!(taken != found && pool.allocate().is_none());
     }
 
+    #[test]
+    fn the_page_with_most_equal_tokens_is_found() {
+        let mut pool = PagePool::new(4);
+        let mut add = |tokens: &[u32]| {
+            let page = pool.allocate().unwrap();
+            pool.publish(page, Key::default(), Key::default().after(tokens), tokens);
+            page
+        };
+        let (short, long) = (add(&[1, 2]), add(&[1, 2, 3, 4]));
+        pool.release(short);
+        let check = |pool: &PagePool, tokens: &[u32], expect: Option<(PageId, usize, bool)>| {
+            let found = pool.beginning(Key::default(), tokens);
+            let found = found.map(|found| (found.page, found.tokens, found.can_be_taken));
+            assert_eq!(found, expect, "{tokens:?}");
+        };
+        check(&pool, &[1, 2, 3, 9], Some((long, 3, false)));
+        check(&pool, &[1, 2, 3, 4, 5], Some((long, 4, false)));
+        check(&pool, &[9], None);
+        check(&pool, &[], None);
+        pool.release(long);
+        check(&pool, &[1, 2, 3, 4, 5], Some((long, 4, true)));
+        pool.take(long);
+        check(&pool, &[1, 2, 3, 4, 5], Some((short, 2, true)));
+        pool.forget(&Key::default().after(&[1, 2]));
+        check(&pool, &[1, 2, 3], None);
+        assert_eq!((pool.used(), pool.cached()), (1, 0));
+    }
+
     /// The pool against a plain model of who holds what: nothing leaks, nothing is given out twice, a
     /// found page is the one that was published.
     #[derive(Clone, Debug)]
     enum Step {
         Allocate,
         Find(u32),
+        Take(u32),
         Publish(usize, u32),
         Release(usize),
+        Forget(u32),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             Just(Step::Allocate),
             (0u32..12).prop_map(Step::Find),
+            (0u32..12).prop_map(Step::Take),
             (any::<usize>(), 0u32..12).prop_map(|(at, key)| Step::Publish(at, key)),
             any::<usize>().prop_map(Step::Release),
+            (0u32..12).prop_map(Step::Forget),
         ];
         proptest::collection::vec(step, 0..200)
     }
@@ -196,7 +308,6 @@ mod tests {
         #[test]
         fn no_page_leaks_and_none_is_given_out_twice(steps in steps(), size in 1usize..9) {
             let mut pool = PagePool::new(size);
-            let key = |n: u32| Key::default().after(&[n]);
             let mut held: Vec<PageId> = Vec::new();
             let mut content: HashMap<PageId, u32> = HashMap::new();
             for step in steps {
@@ -207,16 +318,20 @@ mod tests {
                             content.remove(&page);
                             held.push(page);
                         }
-                        None => {
-                            let mut pages = held.clone();
-                            pages.sort_unstable();
-                            pages.dedup();
-                            prop_assert_eq!(pages.len(), size);
-                        }
+                        None => prop_assert_eq!(distinct(&held), size),
                     },
                     Step::Find(n) => if let Some(page) = pool.find(&key(n)) {
                         prop_assert_eq!(content.get(&page), Some(&n));
                         held.push(page);
+                    },
+                    Step::Take(n) => if let Some(found) = pool.beginning(Key::default(), &[n, 99]) {
+                        prop_assert_eq!(content.get(&found.page), Some(&n));
+                        prop_assert_eq!(found.can_be_taken, !held.contains(&found.page));
+                        if found.can_be_taken {
+                            pool.take(found.page);
+                            content.remove(&found.page);
+                            held.push(found.page);
+                        }
                     },
                     Step::Publish(at, n) => if !held.is_empty() {
                         let page = held[at % held.len()];
@@ -224,16 +339,17 @@ mod tests {
                         if !taken {
                             content.entry(page).or_insert(n);
                         }
-                        pool.publish(page, key(n));
+                        publish(&mut pool, page, n);
                     },
                     Step::Release(at) => if !held.is_empty() {
                         pool.release(held.swap_remove(at % held.len()));
                     },
+                    Step::Forget(n) => {
+                        pool.forget(&key(n));
+                        content.retain(|page, other| *other != n || held.contains(page));
+                    }
                 }
-                let mut pages = held.clone();
-                pages.sort_unstable();
-                pages.dedup();
-                prop_assert_eq!(pool.used(), pages.len());
+                prop_assert_eq!(pool.used(), distinct(&held));
                 prop_assert!(pool.used() + pool.cached() <= pool.total());
             }
             for page in held {
@@ -242,6 +358,14 @@ mod tests {
             prop_assert_eq!(pool.used(), 0);
             let all: Vec<PageId> = std::iter::from_fn(|| pool.allocate()).collect();
             prop_assert_eq!(all.len(), size);
+            prop_assert!(pool.published.is_empty() && pool.following.is_empty());
         }
+    }
+
+    fn distinct(pages: &[PageId]) -> usize {
+        let mut pages = pages.to_vec();
+        pages.sort_unstable();
+        pages.dedup();
+        pages.len()
     }
 }

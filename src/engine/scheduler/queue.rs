@@ -9,16 +9,18 @@ use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::engine::request::{Event, Request};
+use crate::engine::stop::StopText;
 
 /// A request that waits, with the channel of its caller.
-#[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) request: Request,
-    pub(crate) events: UnboundedSender<Event>,
+    /// Watches for `request.stop`.
+    pub(crate) stop: Option<StopText>,
+    pub(crate) caller: UnboundedSender<Event>,
     pub(crate) submitted: Instant,
 }
 
-/// Why a request was not taken.
+/// Why requests were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Full,
@@ -35,6 +37,9 @@ pub(crate) struct Queue {
 struct State {
     pending: VecDeque<Pending>,
     closed: bool,
+    ended: bool,
+    /// Requests whose caller has gone, which made room for others.
+    dropped: u64,
 }
 
 impl Queue {
@@ -46,43 +51,63 @@ impl Queue {
         }
     }
 
-    /// Requests whose caller has gone make room first.
-    pub(crate) fn push(&self, pending: Pending) -> Result<(), Refusal> {
+    /// Takes all of these or none. Requests whose caller has gone make room first.
+    pub(crate) fn push(&self, requests: Vec<Pending>) -> Result<(), Refusal> {
         let mut state = self.lock();
-        if state.closed {
+        let has_room = |state: &State| state.pending.len() + requests.len() <= self.limit;
+        if !has_room(&state) {
+            let before = state.pending.len();
+            state.pending.retain(|waiting| !waiting.caller.is_closed());
+            state.dropped += (before - state.pending.len()) as u64;
+        }
+        match state.closed {
+            true => Err(Refusal::Closed),
+            false if !has_room(&state) => Err(Refusal::Full),
+            false => {
+                state.pending.extend(requests);
+                self.bell.notify_one();
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a request that belongs to one which was taken: beyond the limit, and while closing.
+    pub(crate) fn push_beside(&self, request: Pending) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        if state.ended {
             return Err(Refusal::Closed);
         }
-        if state.pending.len() >= self.limit {
-            state.pending.retain(|waiting| !waiting.events.is_closed());
-        }
-        if state.pending.len() >= self.limit {
-            return Err(Refusal::Full);
-        }
-        state.pending.push_back(pending);
+        state.pending.push_back(request);
         self.bell.notify_one();
         Ok(())
     }
 
-    /// The oldest request for which `fits` holds; a younger one never overtakes. With `wait`, blocks until
-    /// there is one; `None` then means that the queue is closed and empty.
-    pub(crate) fn pop(&self, wait: bool, fits: impl Fn(&Pending) -> bool) -> Option<Pending> {
+    /// Shows the oldest request, and gives it out if `decide` wants it; a younger one never overtakes.
+    pub(crate) fn offer<T>(
+        &self,
+        decide: impl FnOnce(&Pending) -> Option<T>,
+    ) -> Option<(Pending, T)> {
         let mut state = self.lock();
-        loop {
-            if let Some(first) = state.pending.front() {
-                return if fits(first) {
-                    state.pending.pop_front()
-                } else {
-                    None
-                };
-            }
-            if !wait || state.closed {
-                return None;
-            }
+        let decision = decide(state.pending.front()?)?;
+        let first = state.pending.pop_front()?;
+        Some((first, decision))
+    }
+
+    /// Requests that were dropped since the last call, since their caller has gone.
+    pub(crate) fn take_dropped(&self) -> u64 {
+        std::mem::take(&mut self.lock().dropped)
+    }
+
+    /// Blocks until something waits; `false`: the queue is closed and empty.
+    pub(crate) fn wait(&self) -> bool {
+        let mut state = self.lock();
+        while state.pending.is_empty() && !state.closed {
             state = self
                 .bell
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        !state.pending.is_empty()
     }
 
     /// Nothing more is taken in; what waits is still given out.
@@ -91,12 +116,19 @@ impl Queue {
         self.bell.notify_all();
     }
 
+    /// Nobody is there any more to take anything. Gives out what waits.
+    pub(crate) fn end(&self) -> VecDeque<Pending> {
+        let mut state = self.lock();
+        (state.closed, state.ended) = (true, true);
+        std::mem::take(&mut state.pending)
+    }
+
     /// Requests that wait and whose caller is still there.
     pub(crate) fn waiting(&self) -> usize {
-        self.lock()
-            .pending
-            .iter()
-            .filter(|pending| !pending.events.is_closed())
+        let state = self.lock();
+        let waiting = state.pending.iter();
+        waiting
+            .filter(|pending| !pending.caller.is_closed())
             .count()
     }
 
@@ -112,65 +144,74 @@ mod tests {
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
     fn pending(first: u32) -> (Pending, UnboundedReceiver<Event>) {
-        let (events, receiver) = unbounded_channel();
-        let request = Request {
-            prompt: vec![first],
-            max_tokens: 1,
-            min_tokens: 0,
-            ignore_eos: false,
-            logprobs: None,
-            prompt_logprobs: false,
-            use_cache: true,
+        let (caller, receiver) = unbounded_channel();
+        let pending = Pending {
+            request: Request::new(vec![first], 1),
+            stop: None,
+            caller,
+            submitted: Instant::now(),
         };
-        (
-            Pending {
-                request,
-                events,
-                submitted: Instant::now(),
-            },
-            receiver,
-        )
+        (pending, receiver)
+    }
+
+    fn first(queue: &Queue) -> Option<u32> {
+        let taken = queue.offer(|_| Some(()));
+        taken.map(|(pending, ())| pending.request.prompt[0])
     }
 
     #[test]
     fn first_come_first_served_and_no_overtaking() {
         let queue = Queue::new(2);
-        let (one, _keep_one) = pending(1);
-        let (two, _keep_two) = pending(2);
-        let (three, _keep_three) = pending(3);
-        assert_eq!(queue.push(one), Ok(()));
-        assert_eq!(queue.push(two), Ok(()));
-        assert_eq!(queue.push(three), Err(Refusal::Full));
-        assert!(
-            queue
-                .pop(false, |pending| pending.request.prompt[0] == 2)
-                .is_none()
-        );
-        assert_eq!(queue.pop(false, |_| true).unwrap().request.prompt, [1]);
+        let ((one, _keep_one), (two, _keep_two), (three, _keep_three)) =
+            (pending(1), pending(2), pending(3));
+        assert_eq!(queue.push(vec![one, two]), Ok(()));
+        assert_eq!(queue.push(vec![three]), Err(Refusal::Full));
+        let second = |pending: &Pending| (pending.request.prompt[0] == 2).then_some(());
+        assert!(queue.offer(second).is_none());
+        assert_eq!(first(&queue), Some(1));
         assert_eq!(queue.waiting(), 1);
+    }
+
+    #[test]
+    fn all_are_taken_or_none_and_what_belongs_to_one_always() {
+        let queue = Queue::new(2);
+        let ((one, _keep_one), (two, _keep_two), (three, _keep_three)) =
+            (pending(1), pending(2), pending(3));
+        assert_eq!(queue.push(vec![one]), Ok(()));
+        assert_eq!(queue.push(vec![two, three]), Err(Refusal::Full));
+        assert_eq!(queue.waiting(), 1);
+        for number in 4..7 {
+            assert_eq!(queue.push_beside(pending(number).0), Ok(()));
+        }
+        assert_eq!((first(&queue), first(&queue)), (Some(1), Some(4)));
     }
 
     #[test]
     fn a_caller_that_went_away_makes_room() {
         let queue = Queue::new(1);
         let (one, gone) = pending(1);
-        assert_eq!(queue.push(one), Ok(()));
+        assert_eq!(queue.push(vec![one]), Ok(()));
         drop(gone);
         assert_eq!(queue.waiting(), 0);
         let (two, _keep) = pending(2);
-        assert_eq!(queue.push(two), Ok(()));
-        assert_eq!(queue.pop(true, |_| true).unwrap().request.prompt, [2]);
+        assert_eq!(queue.push(vec![two]), Ok(()));
+        assert!(queue.wait());
+        assert_eq!((queue.take_dropped(), queue.take_dropped()), (1, 0));
+        assert_eq!(first(&queue), Some(2));
     }
 
     #[test]
     fn closed_gives_out_what_waits_and_takes_nothing() {
         let queue = Queue::new(4);
         let (one, _keep) = pending(1);
-        assert_eq!(queue.push(one), Ok(()));
+        assert_eq!(queue.push(vec![one]), Ok(()));
         queue.close();
         let (two, _keep_two) = pending(2);
-        assert_eq!(queue.push(two), Err(Refusal::Closed));
-        assert!(queue.pop(true, |_| true).is_some());
-        assert!(queue.pop(true, |_| true).is_none());
+        assert_eq!(queue.push(vec![two]), Err(Refusal::Closed));
+        assert!(queue.wait());
+        assert_eq!(queue.push_beside(pending(3).0), Ok(()));
+        assert!(first(&queue).is_some() && queue.wait());
+        assert_eq!((queue.end().len(), queue.wait()), (1, false));
+        assert_eq!(queue.push_beside(pending(4).0), Err(Refusal::Closed));
     }
 }

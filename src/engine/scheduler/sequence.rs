@@ -1,105 +1,132 @@
 //! One request on its way: its tokens, its pages, its caller.
 //!
-//! Main type: [`Sequence`]. Refuses to know: other sequences, the network.
+//! Main type: [`Sequence`]. It waits without pages, runs with them, and may be sent back to wait: its
+//! tokens stay, their keys and values are computed anew. Refuses to know: other sequences, the network.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::place::{Place, Rules};
+use super::plan::Candidate;
 use super::queue::Pending;
-use crate::engine::backend::{Ask, Pick, Ranked};
-use crate::engine::kv::{PagePool, PageTable, pages_for};
-use crate::engine::model::RowAsk;
-use crate::engine::request::{
-    Event, FinishReason, Finished, Logprob, Prompt, Request, Timings, Token,
-};
+use crate::engine::backend::{Ask, Draw, Pick};
+use crate::engine::executor::RowAsk;
+use crate::engine::kv::{Copy, Key, PagePool, PageTable, Reach};
+use crate::engine::request::{CacheUse, Event, Logprob, Request, Sampling, Timings};
+use crate::engine::stop::StopText;
 
 pub(crate) struct Sequence {
-    request: Request,
-    events: UnboundedSender<Event>,
+    pub(super) request: Request,
+    pub(super) stop: Option<StopText>,
+    pub(super) caller: UnboundedSender<Event>,
     /// Prompt and answer.
-    tokens: Vec<u32>,
+    pub(super) tokens: Vec<u32>,
     /// Leading tokens whose keys and values are in the cache.
-    computed: usize,
-    cached: usize,
-    /// Prompt tokens that were looked up in the prefix cache.
-    queried: usize,
+    pub(super) computed: usize,
+    /// Prompt tokens that were found in the prefix cache at first, of those that were looked up.
+    pub(super) cached: usize,
+    pub(super) queried: usize,
+    /// Ids that may not be chosen before `min_tokens`: each of them may end the answer. Ascending.
+    ends: Vec<u32>,
+    feeds_cache: bool,
     table: PageTable,
-    prompt_logprobs: Vec<Option<Logprob>>,
-    queued: Duration,
-    started: Instant,
-    first: Option<Instant>,
-    last: Option<Instant>,
-}
-
-/// The last event of a request whose pages are already free.
-pub(crate) struct Parting {
-    events: UnboundedSender<Event>,
-    event: Event,
-}
-
-impl Parting {
-    pub(crate) fn send(self) {
-        tell(&self.events, self.event);
-    }
-}
-
-/// What a step did to a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    /// The prompt is now computed.
-    pub(crate) prefilled: bool,
-    pub(crate) finished: Option<FinishReason>,
+    pub(super) prompt_told: bool,
+    pub(super) prompt_logprobs: Vec<Option<Logprob>>,
+    submitted: Instant,
+    started: Option<Instant>,
+    pub(super) first: Option<Instant>,
+    pub(super) last: Option<Instant>,
 }
 
 impl Sequence {
-    /// Takes what the prefix cache holds of the prompt, unless `reads_cache` is off.
-    pub(crate) fn begin(pending: Pending, pool: &mut PagePool, reads_cache: bool) -> Self {
+    /// `eos`: the model's end-of-sequence ids; `feeds_cache`: what it computes may be used by others.
+    pub(crate) fn new(pending: Pending, eos: &[u32], feeds_cache: bool) -> Self {
         let Pending {
             request,
-            events,
+            stop,
+            caller,
             submitted,
         } = pending;
-        let looks = reads_cache && request.use_cache && !request.prompt_logprobs;
-        let ((table, cached), queried) = if looks {
-            let found = PageTable::find(pool, &request.prompt);
-            (found, request.prompt.len())
-        } else {
-            Default::default()
-        };
         // Nothing precedes the first token, so that it has no probability.
-        let prompt_logprobs = if request.prompt_logprobs {
-            vec![None]
-        } else {
-            Vec::new()
+        let prompt_logprobs = match request.prompt_logprobs {
+            true => vec![None],
+            false => Vec::new(),
         };
         Self {
             tokens: request.prompt.clone(),
+            ends: ascending([eos, &request.stop_ids].concat()),
+            feeds_cache: feeds_cache && request.cache != CacheUse::Off,
             request,
-            events,
-            computed: cached,
-            cached,
-            queried,
-            table,
+            stop,
+            caller,
+            computed: 0,
+            cached: 0,
+            queried: 0,
+            table: PageTable::new(Key::default(), Reach::default()),
+            prompt_told: false,
             prompt_logprobs,
-            queued: submitted.elapsed(),
-            started: Instant::now(),
+            submitted,
+            started: None,
             first: None,
             last: None,
         }
     }
 
-    /// Pages that the request may come to hold.
-    pub(crate) fn pages_needed(request: &Request) -> usize {
-        pages_for(request.prompt.len() + request.max_tokens as usize)
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
     }
 
-    pub(crate) fn reserved_pages(&self) -> usize {
-        Self::pages_needed(&self.request)
+    /// Prompt and answer so far.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Begins or goes on at a place; what is to be copied first is returned.
+    pub(crate) fn begin(&mut self, place: Place) -> Option<Copy> {
+        if self.started.is_none() {
+            self.started = Some(Instant::now());
+            self.cached = place.covered;
+            self.queried = if place.looked { self.prompt_len() } else { 0 };
+        }
+        self.table = place.table;
+        self.computed = place.covered;
+        place.copy
+    }
+
+    /// Gives its pages back and waits. What it computed stays findable as long as room is not needed.
+    pub(crate) fn give_way(&mut self, pool: &mut PagePool) {
+        let empty = PageTable::new(Key::default(), Reach::default());
+        let table = std::mem::replace(&mut self.table, empty);
+        table.release(
+            pool,
+            self.feeds_cache.then(|| &self.tokens[..self.computed]),
+        );
+        self.computed = 0;
+    }
+
+    /// Ends: its pages are free. `sound`: what it computed may be used by others.
+    pub(crate) fn release(self, pool: &mut PagePool, sound: bool) {
+        let feeds = sound && self.feeds_cache;
+        let computed = feeds.then(|| &self.tokens[..self.computed]);
+        self.table.release(pool, computed);
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.events.is_closed()
+        self.caller.is_closed()
+    }
+
+    /// `plenty`: there are pages for everyone, so that nobody's own are counted.
+    pub(crate) fn candidate(&self, pool: &PagePool, plenty: bool) -> Candidate {
+        Candidate {
+            pending: self.pending(),
+            room: self.table.room() - self.computed,
+            own_pages: if plenty {
+                0
+            } else {
+                self.table.own_pages(pool)
+            },
+        }
     }
 
     /// Tokens whose keys and values are still to be computed.
@@ -111,20 +138,13 @@ impl Sequence {
         self.request.prompt.len()
     }
 
-    pub(crate) fn cached(&self) -> usize {
-        self.cached
-    }
-
     pub(crate) fn generated(&self) -> usize {
         self.tokens.len() - self.prompt_len()
     }
 
-    pub(crate) fn queried(&self) -> usize {
-        self.queried
-    }
-
+    /// The tokens that are left are the answer's last one alone.
     pub(crate) fn is_decoding(&self) -> bool {
-        self.computed >= self.prompt_len()
+        self.pending() == 1 && self.generated() > 0
     }
 
     /// The next `rows` tokens to compute, and the positions they stand at.
@@ -143,12 +163,14 @@ impl Sequence {
     }
 
     /// What is to be known of the next `rows` rows, which begin at row `first` of the batch.
-    pub(crate) fn asks<'a>(&'a self, rows: usize, first: usize, eos: &'a [u32]) -> Vec<RowAsk<'a>> {
+    pub(crate) fn asks(&self, rows: usize, first: usize) -> Vec<RowAsk<'_>> {
         let (_, (start, end)) = self.next(rows);
         let mut asks = Vec::new();
         let logprobs = self.request.logprobs.map(|count| count as usize);
         if self.request.prompt_logprobs {
-            let followed = start..end.min(self.prompt_len() - 1);
+            // Those that were answered before the sequence gave way are not asked again.
+            let from = start.max(self.prompt_logprobs.len() - 1);
+            let followed = from..end.min(self.prompt_len() - 1);
             asks.extend(followed.map(|at| RowAsk {
                 row: first + at - start,
                 ask: Ask {
@@ -158,140 +180,67 @@ impl Sequence {
             }));
         }
         if end == self.tokens.len() && self.request.max_tokens > 0 {
-            let early = self.generated() < self.request.min_tokens as usize;
-            let banned = if early { eos } else { &[] };
-            let ask = Ask {
-                pick: Pick::Best { banned },
-                logprobs,
-            };
+            let pick = self.pick();
             asks.push(RowAsk {
                 row: first + rows - 1,
-                ask,
+                ask: Ask { pick, logprobs },
             });
         }
         asks
     }
 
-    /// Takes the answers to [`Sequence::asks`] in their order, and tells the caller. `token` may replace
-    /// the id that was chosen.
-    pub(crate) fn advance(
-        &mut self,
-        rows: usize,
-        mut answers: impl Iterator<Item = Ranked>,
-        eos: &[u32],
-        mut token: impl FnMut(u32) -> u32,
-    ) -> Outcome {
-        let was_decoding = self.is_decoding();
-        let reaches_end = rows == self.pending();
-        self.computed += rows;
-        if self.request.prompt_logprobs && !was_decoding {
-            // One for each prompt token that is now preceded by a computed one.
-            let known = (self.computed + 1).min(self.prompt_len());
-            let new = known - self.prompt_logprobs.len();
-            self.prompt_logprobs
-                .extend(answers.by_ref().take(new).map(|answer| logprob(&answer)));
-        }
-        let prefilled = !was_decoding && self.is_decoding();
-        if prefilled {
-            self.tell_prompt();
-        }
-        let finished = match answers.next() {
-            Some(answer) => self.append(answer, eos, &mut token),
-            None if reaches_end => Some(FinishReason::Length),
-            None => None,
+    fn pick(&self) -> Pick<'_> {
+        let early = self.generated() < self.request.min_tokens as usize;
+        let banned = if early { &self.ends[..] } else { &[] };
+        let rules = &self.request.sampling;
+        let greedy = Sampling {
+            seed: rules.seed,
+            ..Sampling::default()
         };
-        Outcome {
-            prefilled,
-            finished,
+        if *rules == greedy {
+            return Pick::Best { banned };
         }
+        Pick::Drawn(Draw {
+            rules,
+            banned,
+            prompt: &self.request.prompt,
+            answer: &self.tokens[self.prompt_len()..],
+        })
     }
 
-    /// Offers the computed pages to the prefix cache, if the request feeds it.
-    pub(crate) fn publish(&mut self, pool: &mut PagePool) {
-        if self.request.use_cache {
+    /// Pages that it has yet to take to compute its tokens and one more.
+    pub(crate) fn wanted_pages(&self, rules: &Rules) -> usize {
+        let all = rules.most_pages(self.tokens.len() + 1);
+        all.saturating_sub(self.table.pages().len())
+    }
+
+    /// Offers the computed pages to the prefix cache, if the request feeds it, and lets go of those that
+    /// no later token attends to.
+    pub(crate) fn tidy(&mut self, pool: &mut PagePool) {
+        if self.feeds_cache {
             self.table.publish(pool, &self.tokens[..self.computed]);
         }
+        self.table.slide(pool, self.computed);
     }
 
-    pub(crate) fn finish(self, reason: FinishReason, pool: &mut PagePool) -> Parting {
-        let timings = self.timings();
-        self.part(Event::Finished(Finished { reason, timings }), pool)
-    }
-
-    pub(crate) fn fail(self, why: String, pool: &mut PagePool) -> Parting {
-        self.part(Event::Failed(why), pool)
-    }
-
-    pub(crate) fn cancel(self, pool: &mut PagePool) {
-        self.table.release(pool);
-    }
-
-    fn part(self, event: Event, pool: &mut PagePool) -> Parting {
-        self.table.release(pool);
-        Parting {
-            events: self.events,
-            event,
-        }
-    }
-
-    fn tell_prompt(&mut self) {
-        let asked = self.request.prompt_logprobs;
-        let logprobs = asked.then(|| std::mem::take(&mut self.prompt_logprobs));
-        tell(
-            &self.events,
-            Event::Prompt(Prompt {
-                cached_tokens: self.cached as u32,
-                logprobs,
-            }),
-        );
-    }
-
-    fn append(
-        &mut self,
-        answer: Ranked,
-        eos: &[u32],
-        token: &mut impl FnMut(u32) -> u32,
-    ) -> Option<FinishReason> {
-        let now = Instant::now();
-        self.first.get_or_insert(now);
-        self.last = Some(now);
-        let id = token(answer.id);
-        self.tokens.push(id);
-        tell(
-            &self.events,
-            Event::Token(Token {
-                id,
-                logprob: logprob(&answer),
-            }),
-        );
-        if !self.request.ignore_eos && eos.contains(&id) {
-            return Some(FinishReason::Stop);
-        }
-        let full = self.generated() >= self.request.max_tokens as usize;
-        full.then_some(FinishReason::Length)
-    }
-
-    fn timings(&self) -> Timings {
+    /// The engine's clock on this request, so far.
+    pub(crate) fn timings(&self) -> Timings {
+        let started = self.started.unwrap_or(self.submitted);
         let first = self.first.unwrap_or_else(Instant::now);
         let last = self.last.unwrap_or(first);
         Timings {
-            queue: self.queued,
+            queue: started - self.submitted,
             prompt_n: (self.prompt_len() - self.cached) as u32,
-            prompt: first - self.started,
+            prompt: first.saturating_duration_since(started),
             predicted_n: self.generated() as u32,
-            predicted: last - first,
+            predicted: last.saturating_duration_since(first),
         }
     }
 }
 
-fn logprob(answer: &Ranked) -> Option<Logprob> {
-    answer
-        .logprobs
-        .clone()
-        .map(|(chosen, top)| Logprob { chosen, top })
-}
-
-/// A caller that has gone is noticed at the next step.
-fn tell(events: &UnboundedSender<Event>, event: Event) {
-    drop(events.send(event));
+/// Sorted and without repeats.
+fn ascending(mut ids: Vec<u32>) -> Vec<u32> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }

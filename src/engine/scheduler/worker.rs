@@ -1,24 +1,33 @@
-//! The loop of the worker thread: drop who went away, admit who waits, plan, compute, tell.
+//! The loop of the worker thread: drop who went away, admit who waits, decide, compute, tell.
 //!
-//! Main type: [`Worker`], which owns the network and the pages. Refuses to know: what is decided (see
-//! `plan`), what a sequence tells its caller (see `sequence`).
+//! Main type: [`Worker`], which owns the network and the pages. Refuses to know: how it is decided what to
+//! compute (see `plan`), what the answers mean for a sequence (see `resolve`).
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::plan::{self, Limits};
-use super::sequence::{Parting, Sequence};
-use super::{Queue, Shared};
-use crate::engine::backend::{Backend, Batch, Ranked, Span};
+use super::Shared;
+use super::effects::Effects;
+use super::place::{self, Place, Rules};
+use super::plan;
+use super::resolve::{Outcome, resolve};
+use super::sequence::Sequence;
+use crate::engine::backend::{Batch, Ranked, Span};
+use crate::engine::executor::Executor;
 use crate::engine::faults::Planted;
-use crate::engine::kv::{PagePool, PageTable};
-use crate::engine::model::{Model, RowAsk};
-use crate::engine::request::FinishReason;
+use crate::engine::kv::PagePool;
+use crate::engine::request::{Event, FinishReason, Finished};
 
-pub(crate) struct Worker<B: Backend> {
-    model: Model<B>,
+pub(crate) struct Worker<E: Executor> {
+    executor: E,
     pool: PagePool,
+    /// Oldest first.
     running: Vec<Sequence>,
-    limits: Limits,
+    /// Sent back from running; older than all that are in the queue, oldest first.
+    displaced: VecDeque<Sequence>,
+    /// What [`Worker::leeway`] was when the oldest that waits was last refused.
+    refused_at: Option<isize>,
+    rules: Rules,
     eos: Vec<u32>,
     vocab: usize,
     planted: Planted,
@@ -27,145 +36,211 @@ pub(crate) struct Worker<B: Backend> {
 /// One sequence's answers, or why it cannot go on.
 type Answers = Result<Vec<Ranked>, String>;
 
+/// What became of the oldest that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    Begun,
+    /// For want of pages.
+    Refused,
+    NobodyWaits,
+}
+
 /// How a sequence ends.
 enum End {
     Finished(FinishReason),
     Failed(String),
 }
 
-impl<B: Backend> Worker<B> {
+impl<E: Executor> Worker<E> {
     pub(crate) fn new(
-        model: Model<B>,
+        executor: E,
         pages: usize,
-        limits: Limits,
+        rules: Rules,
         eos: Vec<u32>,
         vocab: usize,
         planted: Planted,
     ) -> Self {
-        let pool = PagePool::new(pages);
         Self {
-            model,
-            pool,
+            executor,
+            pool: PagePool::new(pages),
             running: Vec::new(),
-            limits,
+            displaced: VecDeque::new(),
+            refused_at: None,
+            rules,
             eos,
             vocab,
             planted,
         }
     }
 
-    /// A short generation, so that the first request finds every thread and page of memory awake. It
-    /// leaves nothing in the cache and in the counters.
-    pub(crate) fn warm_up(&mut self) -> Result<(), String> {
-        const PROMPT: [u32; 8] = [0; 8];
-        const STEPS: usize = 4;
-        let mut table = PageTable::default();
-        let grown = table.grow(&mut self.pool, PROMPT.len() + STEPS);
-        let mut result = if grown {
-            Ok(())
-        } else {
-            Err("too few pages".to_owned())
-        };
-        let mut at = 0;
-        for tokens in std::iter::once(&PROMPT[..]).chain(std::iter::repeat_n(&PROMPT[..1], STEPS)) {
-            let span = Span {
-                positions: (at, at + tokens.len()),
-                pages: table.pages(),
-            };
-            let ask = RowAsk {
-                row: tokens.len() - 1,
-                ask: super::GREEDY,
-            };
-            at += tokens.len();
-            result = result.and_then(|()| {
-                let batch = Batch {
-                    tokens,
-                    spans: &[span],
-                };
-                let answers = self
-                    .model
-                    .forward(&batch, &[ask])
-                    .map_err(|e| e.to_string())?;
-                answers
-                    .into_iter()
-                    .try_for_each(|answer| answer.map(drop).map_err(|e| e.to_string()))
-            });
-        }
-        table.release(&mut self.pool);
-        result
-    }
-
     /// Runs until the queue is closed and everything is answered.
     pub(crate) fn run(&mut self, shared: &Shared) {
         loop {
-            self.drop_cancelled(shared);
-            self.admit(shared);
-            self.count(shared);
-            if self.running.is_empty() {
-                return;
+            if self.is_idle() {
+                shared.pulse.rest();
+                if !shared.queue.wait() {
+                    return;
+                }
             }
-            self.step(shared);
+            self.turn(shared);
         }
     }
 
-    /// Tells every caller that its request cannot go on.
-    pub(crate) fn fail_all(&mut self, why: &str, shared: &Shared) {
-        for sequence in self.running.drain(..) {
-            shared.counters.failed.add(1);
-            sequence.fail(why.to_owned(), &mut self.pool).send();
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.displaced.is_empty()
+    }
+
+    /// One step, and what belongs to it. Never blocks.
+    pub(crate) fn turn(&mut self, shared: &Shared) {
+        shared.pulse.beat();
+        self.drop_cancelled(shared);
+        self.admit(shared);
+        if !self.running.is_empty() {
+            self.step(shared);
         }
         self.count(shared);
     }
 
+    /// Tells every caller that its request cannot go on.
+    pub(crate) fn fail_all(&mut self, why: &str, shared: &Shared) {
+        let mut effects = Effects::default();
+        for sequence in self.running.drain(..).chain(self.displaced.drain(..)) {
+            shared.counters.failed.add(1);
+            effects.tell(&sequence.caller, Event::Failed(why.to_owned()));
+            sequence.release(&mut self.pool, false);
+        }
+        self.count(shared);
+        effects.carry_out();
+    }
+
     fn drop_cancelled(&mut self, shared: &Shared) {
-        for sequence in self
-            .running
-            .extract_if(.., |sequence| sequence.is_cancelled())
-        {
+        let gone = |sequence: &mut Sequence| sequence.is_cancelled();
+        for sequence in self.running.extract_if(.., gone) {
             shared.counters.cancelled.add(1);
-            sequence.cancel(&mut self.pool);
+            sequence.release(&mut self.pool, true);
+        }
+        let before = self.displaced.len();
+        self.displaced.retain(|sequence| !sequence.is_cancelled());
+        let mut left = (before - self.displaced.len()) as u64 + shared.queue.take_dropped();
+        let is_gone = |first: &super::Pending| first.caller.is_closed().then_some(());
+        while shared.queue.offer(is_gone).is_some() {
+            left += 1;
+        }
+        shared.counters.cancelled.add(left);
+        if left > 0 {
+            // Another may be the oldest now.
+            self.refused_at = None;
         }
     }
 
-    /// Blocks while there is nothing to do; leaves `running` empty only when the queue is closed.
+    /// Lets in who waits, oldest first, as long as there is a place and pages.
     fn admit(&mut self, shared: &Shared) {
-        while self.running.len() < self.limits.running {
-            let idle = self.running.is_empty();
-            if idle {
-                self.count(shared);
-            }
-            let Some(pending) = self.next(&shared.queue, idle) else {
-                return;
+        while self.running.len() < self.rules.limits.running && !self.is_refused() {
+            let admission = match self.displaced.pop_front() {
+                Some(sequence) => self.readmit(sequence),
+                None => self.admit_new(shared),
             };
-            if pending.events.is_closed() {
-                shared.counters.cancelled.add(1);
-                continue;
+            self.refused_at = match admission {
+                Admission::Refused => Some(self.leeway()),
+                Admission::Begun | Admission::NobodyWaits => None,
+            };
+            if admission != Admission::Begun {
+                return;
             }
-            let reads_cache = self.planted.reads_cache();
-            self.running
-                .push(Sequence::begin(pending, &mut self.pool, reads_cache));
         }
     }
 
-    fn next(&self, queue: &Queue, wait: bool) -> Option<super::Pending> {
-        let reserved = self.running.iter().map(Sequence::reserved_pages).sum();
-        let (running, pages) = (self.running.len(), self.pool.total());
-        queue.pop(wait, |pending| {
-            let needed = Sequence::pages_needed(&pending.request);
-            plan::admit(running, reserved, needed, pages, self.limits)
-        })
+    /// Nothing has changed for the better since the oldest that waits found no place.
+    fn is_refused(&self) -> bool {
+        !self.running.is_empty() && self.refused_at.is_some_and(|at| self.leeway() <= at)
+    }
+
+    /// Pages that nobody holds and nobody running will need soon.
+    fn leeway(&self) -> isize {
+        let taken = self.promised() + self.running.len();
+        self.pool.available() as isize - taken as isize
+    }
+
+    /// Pages that the running sequences have yet to take.
+    fn promised(&self) -> usize {
+        let running = self.running.iter();
+        running
+            .map(|sequence| sequence.wanted_pages(&self.rules))
+            .sum()
+    }
+
+    fn readmit(&mut self, sequence: Sequence) -> Admission {
+        let (promised, running) = (self.promised(), self.running.len());
+        let pool = &mut self.pool;
+        let (request, tokens) = (sequence.request(), sequence.tokens());
+        match place::find(pool, &self.rules, request, tokens, running, promised) {
+            Some(place) => {
+                self.begin(sequence, place);
+                Admission::Begun
+            }
+            None => {
+                self.displaced.push_front(sequence);
+                Admission::Refused
+            }
+        }
+    }
+
+    fn admit_new(&mut self, shared: &Shared) -> Admission {
+        let mut outcome = Admission::NobodyWaits;
+        let (promised, running) = (self.promised(), self.running.len());
+        let (pool, rules) = (&mut self.pool, &self.rules);
+        let admitted = shared.queue.offer(|first| {
+            outcome = Admission::Refused;
+            let request = &first.request;
+            place::find(pool, rules, request, &request.prompt, running, promised)
+        });
+        let Some((pending, place)) = admitted else {
+            return outcome;
+        };
+        self.begin(
+            Sequence::new(pending, &self.eos, self.rules.feeds_cache),
+            place,
+        );
+        Admission::Begun
+    }
+
+    fn begin(&mut self, mut sequence: Sequence, place: Place) {
+        if let Some(copy) = sequence.begin(place) {
+            self.executor.copy_page(copy);
+        }
+        self.running.push(sequence);
     }
 
     fn step(&mut self, shared: &Shared) {
         let start = Instant::now();
         let decodes = self.running.iter().any(Sequence::is_decoding);
-        let pending: Vec<usize> = self.running.iter().map(Sequence::pending).collect();
-        let rows = plan::step(&pending, self.limits);
+        let rows = self.decide(shared);
         let answers = self.compute(&rows, shared);
         if decodes {
             self.planted.delay(start);
         }
         self.settle(&rows, answers, shared);
+        self.planted.hang_if_due();
+    }
+
+    /// Rows for each running sequence, after the youngest gave way if they must.
+    fn decide(&mut self, shared: &Shared) -> Vec<usize> {
+        let pool = &mut self.pool;
+        let limits = self.rules.limits;
+        let plenty = pool.available() >= plan::most_pages(self.running.len(), limits);
+        let running = self.running.iter();
+        let candidates: Vec<_> = running
+            .map(|sequence| sequence.candidate(pool, plenty))
+            .collect();
+        let step = plan::step(&candidates, pool.available(), limits);
+        for mut sequence in self.running.drain(step.rows.len()..).rev() {
+            shared.counters.preempted.add(1);
+            sequence.give_way(pool);
+            self.displaced.push_front(sequence);
+            // It is the oldest that waits now.
+            self.refused_at = None;
+        }
+        step.rows
     }
 
     /// One answer list a sequence.
@@ -176,7 +251,11 @@ impl<B: Backend> Worker<B> {
         self.count(shared);
         let (mut tokens, mut spans, mut asks, mut counts) = (vec![], vec![], vec![], vec![]);
         for (sequence, rows) in self.running.iter().zip(rows) {
-            let own = sequence.asks(*rows, tokens.len(), &self.eos);
+            if *rows == 0 {
+                counts.push(0);
+                continue;
+            }
+            let own = sequence.asks(*rows, tokens.len());
             counts.push(own.len());
             asks.extend(own);
             let (next, positions) = sequence.next(*rows);
@@ -184,27 +263,26 @@ impl<B: Backend> Worker<B> {
             spans.push(Span {
                 positions,
                 pages: sequence.table().pages(),
+                gap: sequence.table().gap(),
             });
         }
         let batch = Batch {
             tokens: &tokens,
             spans: &spans,
         };
-        match self.model.forward(&batch, &asks) {
+        match self.executor.forward(&batch, &asks) {
             Ok(answers) => {
                 let mut answers = answers
                     .into_iter()
                     .map(|answer| answer.map_err(|e| e.to_string()));
-                counts
-                    .iter()
-                    .map(|count| answers.by_ref().take(*count).collect())
-                    .collect()
+                let own = |count: &usize| answers.by_ref().take(*count).collect();
+                counts.iter().map(own).collect()
             }
             Err(error) => vec![Err(error.to_string()); self.running.len()],
         }
     }
 
-    /// Admission has reserved the pages, so that this fails only if that rule is broken.
+    /// The decision has seen to the pages, so that this fails only if its rule is broken.
     fn grow(&mut self, rows: &[usize]) -> bool {
         let pool = &mut self.pool;
         self.running
@@ -213,46 +291,28 @@ impl<B: Backend> Worker<B> {
             .all(|(sequence, rows)| sequence.grow(pool, *rows))
     }
 
-    /// Hands the answers to their sequences and lets go of those that end. Their last event follows when
-    /// pages and counters are up to date. Until then they stay among the running, so that a panic on the
-    /// way leaves nobody untold.
+    /// Hands the answers to their sequences and lets go of those that end. What callers hear comes last,
+    /// when pages and counters are up to date. Until then all stay among the running, so that a panic on
+    /// the way leaves nobody untold.
     fn settle(&mut self, rows: &[usize], answers: Vec<Answers>, shared: &Shared) {
+        let mut effects = Effects::default();
         let ends: Vec<Option<End>> = rows
             .iter()
             .zip(answers)
             .enumerate()
             .map(|(at, (rows, answers))| match answers {
-                Ok(answers) => self.advance(at, *rows, answers, shared).map(End::Finished),
+                _ if *rows == 0 => None,
+                Ok(answers) => self.advance(at, *rows, answers, shared, &mut effects),
                 Err(why) => Some(End::Failed(why)),
             })
             .collect();
-        let mut partings = Vec::new();
-        for (at, end) in ends.into_iter().enumerate().rev() {
-            if let Some(end) = end {
-                let sequence = self.running.remove(at);
-                partings.push(self.part(sequence, end, shared));
-            }
+        let ended = ends.into_iter().enumerate().rev();
+        for (at, end) in ended.filter_map(|(at, end)| Some((at, end?))) {
+            let sequence = self.running.remove(at);
+            self.part(sequence, end, shared, &mut effects);
         }
         self.count(shared);
-        partings.into_iter().rev().for_each(Parting::send);
-    }
-
-    fn part(&mut self, sequence: Sequence, end: End, shared: &Shared) -> Parting {
-        let counters = &shared.counters;
-        match end {
-            End::Finished(reason) => {
-                let counter = match reason {
-                    FinishReason::Stop => &counters.finished_stop,
-                    FinishReason::Length => &counters.finished_length,
-                };
-                counter.add(1);
-                sequence.finish(reason, &mut self.pool)
-            }
-            End::Failed(why) => {
-                counters.failed.add(1);
-                sequence.fail(why, &mut self.pool)
-            }
-        }
+        effects.carry_out();
     }
 
     /// Hands its answers to the running sequence `at`.
@@ -262,39 +322,80 @@ impl<B: Backend> Worker<B> {
         rows: usize,
         answers: Vec<Ranked>,
         shared: &Shared,
-    ) -> Option<FinishReason> {
-        let counters = &shared.counters;
+        effects: &mut Effects,
+    ) -> Option<End> {
         let sequence = &mut self.running[at];
-        let before = sequence.generated();
         let (planted, vocab) = (&mut self.planted, self.vocab);
-        let outcome = sequence.advance(rows, answers.into_iter(), &self.eos, |id| {
-            planted.token(id, vocab)
-        });
-        sequence.publish(&mut self.pool);
-        counters
-            .generation_tokens
-            .add((sequence.generated() - before) as u64);
-        if outcome.prefilled {
-            count_prompt(sequence, shared);
+        let (before, decoded) = (sequence.generated(), sequence.is_decoding());
+        let token = |id| planted.token(id, vocab);
+        let outcome = resolve(sequence, rows, answers, &self.eos, token, effects);
+        let generated = sequence.generated() - before;
+        count_step(
+            sequence,
+            outcome,
+            generated,
+            if decoded { 0 } else { rows },
+            shared,
+        );
+        if outcome.finished.is_none() {
+            sequence.tidy(&mut self.pool);
         }
-        self.planted.hang_if_due();
-        outcome.finished
+        outcome.finished.map(End::Finished)
+    }
+
+    fn part(&mut self, sequence: Sequence, end: End, shared: &Shared, effects: &mut Effects) {
+        let (counters, sound) = (&shared.counters, matches!(end, End::Finished(_)));
+        let (counter, event) = match end {
+            End::Finished(reason) => {
+                let timings = sequence.timings();
+                let counter = match reason {
+                    FinishReason::Length => &counters.finished_length,
+                    FinishReason::End | FinishReason::StopId(_) | FinishReason::StopText(_) => {
+                        &counters.finished_stop
+                    }
+                };
+                (counter, Event::Finished(Finished { reason, timings }))
+            }
+            End::Failed(why) => (&counters.failed, Event::Failed(why)),
+        };
+        counter.add(1);
+        effects.tell(&sequence.caller, event);
+        sequence.release(&mut self.pool, sound);
+    }
+
+    /// Pages that sequences hold, by their own tables, and pages that are kept, by the pool.
+    #[cfg(test)]
+    pub(super) fn count_pages(&self) -> (usize, usize) {
+        let tables = self.running.iter().chain(&self.displaced);
+        let held: std::collections::BTreeSet<_> = tables
+            .flat_map(|sequence| sequence.table().pages())
+            .collect();
+        (held.len(), self.pool.cached())
     }
 
     fn count(&self, shared: &Shared) {
         let counters = &shared.counters;
         counters.running.set(self.running.len() as u64);
+        counters.displaced.set(self.displaced.len() as u64);
         counters.pages_used.set(self.pool.used() as u64);
         counters.pages_cached.set(self.pool.cached() as u64);
     }
 }
 
-fn count_prompt(sequence: &Sequence, shared: &Shared) {
+/// `prefilled`: rows of this step that were no decoding.
+fn count_step(
+    sequence: &Sequence,
+    outcome: Outcome,
+    generated: usize,
+    prefilled: usize,
+    shared: &Shared,
+) {
     let counters = &shared.counters;
-    counters.prompt_tokens.add(sequence.prompt_len() as u64);
-    counters
-        .prefilled_tokens
-        .add((sequence.prompt_len() - sequence.cached()) as u64);
-    counters.cache_queries.add(sequence.queried() as u64);
-    counters.cache_hits.add(sequence.cached() as u64);
+    counters.generation_tokens.add(generated as u64);
+    counters.prefilled_tokens.add(prefilled as u64);
+    if outcome.prefilled {
+        counters.prompt_tokens.add(sequence.prompt_len() as u64);
+        counters.cache_queries.add(sequence.queried as u64);
+        counters.cache_hits.add(sequence.cached as u64);
+    }
 }

@@ -6,7 +6,8 @@ use super::common::{self, Common};
 use super::error::ApiError;
 use super::fields::{Fields, kind};
 use super::logprobs::ChatLogprobs;
-use super::usage::{Timings, Usage};
+use super::shown::shorten;
+use super::usage::{StopReason, Timings, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -96,11 +97,11 @@ impl ChatMessage {
         let mut role = None;
         let mut content = None;
         for (key, value) in members {
-            let path = format!("{name}.{key}");
+            let path = format!("{name}.{}", shorten(&key));
             match (key.as_str(), value) {
+                (_, Value::Null) => {}
                 ("role", value) => role = Some(read_role(&path, value)?),
                 ("content", value) => content = Some(read_content(&path, value)?),
-                (_, Value::Null) => {}
                 ("tool_calls", Value::Array(calls)) if calls.is_empty() => {}
                 (
                     "name" | "tool_calls" | "tool_call_id" | "function_call" | "audio" | "refusal",
@@ -134,6 +135,7 @@ fn read_role(path: &str, value: Value) -> Result<String, ApiError> {
             )),
             "tool" | "function" => Err(ApiError::unsupported(path, "tools are not implemented")),
             _ => {
+                let role = shorten(&role);
                 let message = format!("`{role}` is no role: use `system`, `user` or `assistant`");
                 Err(ApiError::invalid_value(path, message))
             }
@@ -162,13 +164,27 @@ fn read_content(path: &str, value: Value) -> Result<String, ApiError> {
 
 fn read_part<'a>(path: &str, part: &'a Value) -> Result<&'a str, ApiError> {
     match (part["type"].as_str(), part["text"].as_str()) {
-        (Some("text"), Some(text)) => Ok(text),
+        (Some("text"), Some(text)) => nothing_else(path, part).map(|()| text),
         (Some("text"), None) => Err(ApiError::missing(&format!("{path}.text"))),
         (Some(other), _) => {
+            let other = shorten(other);
             let message = format!("content of type `{other}` is not supported: only `text` is");
             Err(ApiError::unsupported(path, message))
         }
         (None, _) => Err(ApiError::missing(&format!("{path}.type"))),
+    }
+}
+
+/// Refuses what a text part has beside its text.
+fn nothing_else(path: &str, part: &Value) -> Result<(), ApiError> {
+    let mut names = part.as_object().into_iter().flat_map(Map::keys);
+    match names.find(|name| !matches!(name.as_str(), "type" | "text")) {
+        None => Ok(()),
+        Some(name) => {
+            let path = format!("{path}.{}", shorten(name));
+            let message = format!("`{path}` is not a parameter of this API");
+            Err(ApiError::unknown(&path, message))
+        }
     }
 }
 
@@ -196,6 +212,7 @@ pub(crate) struct ChatChoice {
     pub(crate) part: ChatPart,
     pub(crate) logprobs: Option<ChatLogprobs>,
     pub(crate) finish_reason: Option<&'static str>,
+    pub(crate) stop_reason: Option<StopReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_ids: Option<Vec<u32>>,
 }
@@ -262,6 +279,16 @@ mod tests {
             json!({"role": "user"}),
             "missing_required_parameter",
             "messages.1.content",
+        );
+        check(
+            json!({"role": "user", "content": null}),
+            "missing_required_parameter",
+            "messages.1.content",
+        );
+        check(
+            json!({"role": "user", "content": [{"type": "text", "text": "a", "x": 1}]}),
+            "unknown_parameter",
+            "messages.1.content.0.x",
         );
         check(
             json!({"role": "robot", "content": ""}),

@@ -1,13 +1,23 @@
-//! What both generation requests share: length, stream options, and how tokens are shown.
+//! What both generation requests share: length, how tokens are chosen and shown, number and delivery of
+//! the answers.
 //!
 //! [`Common`] is read by each route's request type before its own parameters.
 
 use super::error::ApiError;
 use super::fields::Fields;
 use super::neutral;
+use super::sampling::{self, Choosing};
+use super::stops::{self, Stops};
+use crate::engine::request::CacheUse;
 
 /// Greatest number of best tokens that may be asked for, as at OpenAI.
 pub(super) const MAX_TOP_LOGPROBS: u32 = 20;
+
+/// Greatest `n`, the choices of one prompt.
+const MAX_N: u32 = 16;
+
+/// Longest `cache_salt`: every page of a salted request is looked up by it.
+const MAX_SALT_BYTES: usize = 256;
 
 /// Names that every generation route reads.
 const NAMES: &[&str] = &[
@@ -20,6 +30,9 @@ const NAMES: &[&str] = &[
     "return_token_ids",
     "return_tokens_as_token_ids",
     "cache_prompt",
+    "cache_salt",
+    "n",
+    "best_of",
 ];
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +44,11 @@ pub(crate) struct Common {
     pub(crate) ignore_eos: bool,
     pub(crate) delivery: Delivery,
     pub(crate) show: Show,
-    /// llama.cpp's `cache_prompt`: use and feed the prefix cache.
-    pub(crate) cache_prompt: bool,
+    pub(crate) choosing: Choosing,
+    pub(crate) stops: Stops,
+    /// Choices of each prompt, at least 1.
+    pub(crate) n: usize,
+    pub(crate) cache: CacheUse,
 }
 
 /// Whole, or as a stream of events.
@@ -78,8 +94,49 @@ impl Common {
                 token_ids: fields.bool("return_token_ids")?.unwrap_or(false),
                 tokens_as_ids: fields.bool("return_tokens_as_token_ids")?.unwrap_or(false),
             },
-            cache_prompt: fields.bool("cache_prompt")?.unwrap_or(true),
+            choosing: Choosing::read(fields)?,
+            stops: Stops::read(fields)?,
+            n: n(fields)?,
+            cache: cache(fields)?,
         })
+    }
+}
+
+/// `best_of` would make more choices than it shows; here it may only say the same as `n`.
+fn n(fields: &mut Fields) -> Result<usize, ApiError> {
+    let n = fields.count("n")?.unwrap_or(1);
+    if !(1..=MAX_N).contains(&n) {
+        let message = format!("`n` must be from 1 to {MAX_N}, not {n}");
+        return Err(ApiError::invalid_value("n", message));
+    }
+    match fields.count("best_of")? {
+        Some(best_of) if best_of != n => {
+            let message = format!("`best_of` = {best_of} is not supported unless it equals `n`");
+            Err(ApiError::unsupported("best_of", message))
+        }
+        _ => Ok(n as usize),
+    }
+}
+
+/// llama.cpp's `cache_prompt`, whether to use and feed the prefix cache, and vLLM's `cache_salt`, with whom
+/// to share it.
+fn cache(fields: &mut Fields) -> Result<CacheUse, ApiError> {
+    let used = fields.bool("cache_prompt")?.unwrap_or(true);
+    match fields.string("cache_salt")? {
+        Some(salt) if salt.is_empty() => {
+            let message = "`cache_salt` is empty: leave it out to share the cache with all";
+            Err(ApiError::invalid_value("cache_salt", message))
+        }
+        Some(salt) if salt.len() > MAX_SALT_BYTES => {
+            let message = format!(
+                "`cache_salt` must be at most {MAX_SALT_BYTES} bytes, not {}",
+                salt.len()
+            );
+            Err(ApiError::invalid_value("cache_salt", message))
+        }
+        _ if !used => Ok(CacheUse::Off),
+        Some(salt) => Ok(CacheUse::Salted(salt)),
+        None => Ok(CacheUse::Shared),
     }
 }
 
@@ -131,7 +188,8 @@ pub(super) fn finish(
             format!("`{name}` belongs to {other}"),
         ));
     }
-    let shared = NAMES.iter().copied().chain(neutral::names());
+    let shared = [NAMES, sampling::NAMES, stops::NAMES].concat();
+    let shared = shared.into_iter().chain(neutral::names());
     fields.finish(own.iter().copied().chain(shared))
 }
 
@@ -171,6 +229,56 @@ mod tests {
             StreamUsage::Each,
         );
         assert_eq!(read(json!({})).unwrap().delivery, Delivery::Whole);
+    }
+
+    #[test]
+    fn n_is_from_one_to_sixteen_and_best_of_its_equal() {
+        let check = |body: Value, expect: Result<usize, (&'static str, &str)>| {
+            let error = |error: ApiError| (error.code, error.param.unwrap());
+            let found = read(body).map(|common| common.n).map_err(error);
+            assert_eq!(
+                found,
+                expect.map_err(|(code, param)| (code, param.to_owned()))
+            );
+        };
+        check(json!({}), Ok(1));
+        check(json!({"n": 16, "best_of": 16}), Ok(16));
+        check(json!({"best_of": 1}), Ok(1));
+        check(json!({"n": 0}), Err(("invalid_value", "n")));
+        check(json!({"n": 17}), Err(("invalid_value", "n")));
+        check(json!({"n": 1.5}), Err(("invalid_type", "n")));
+        check(
+            json!({"n": 2, "best_of": 3}),
+            Err(("unsupported_parameter", "best_of")),
+        );
+        check(
+            json!({"best_of": 2}),
+            Err(("unsupported_parameter", "best_of")),
+        );
+    }
+
+    #[test]
+    fn the_cache_is_shared_salted_or_off() {
+        let check = |body: Value, expect: CacheUse| assert_eq!(read(body).unwrap().cache, expect);
+        check(json!({}), CacheUse::Shared);
+        check(json!({"cache_salt": "x"}), CacheUse::Salted("x".to_owned()));
+        check(json!({"cache_prompt": false}), CacheUse::Off);
+        check(
+            json!({"cache_prompt": false, "cache_salt": "x"}),
+            CacheUse::Off,
+        );
+        let longest = "x".repeat(256);
+        check(
+            json!({"cache_salt": longest.clone()}),
+            CacheUse::Salted(longest.clone()),
+        );
+        for salt in [String::new(), longest + "x"] {
+            let error = read(json!({"cache_salt": salt})).unwrap_err();
+            assert_eq!(
+                (error.code, error.param.as_deref()),
+                ("invalid_value", Some("cache_salt"))
+            );
+        }
     }
 
     #[test]

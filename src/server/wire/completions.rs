@@ -4,9 +4,9 @@
 
 use super::common::{self, Common};
 use super::error::ApiError;
-use super::fields::{Fields, kind};
+use super::fields::{Fields, kind, token_id};
 use super::logprobs::CompletionLogprobs;
-use super::usage::{Timings, Usage};
+use super::usage::{StopReason, Timings, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -21,10 +21,14 @@ const CHAT_NAMES: &[&str] = &[
 /// OpenAI's default for `max_tokens` on this route.
 pub(crate) const DEFAULT_MAX_TOKENS: u32 = 16;
 
+/// Most choices of one answer: prompts × `n`.
+const MAX_CHOICES: usize = 256;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CompletionRequest {
     pub(crate) common: Common,
-    pub(crate) prompt: PromptInput,
+    /// At least one.
+    pub(crate) prompts: Vec<PromptInput>,
     pub(crate) echo: bool,
 }
 
@@ -41,7 +45,7 @@ impl CompletionRequest {
         let prompt = fields
             .take("prompt")
             .ok_or_else(|| ApiError::missing("prompt"))?;
-        let prompt = PromptInput::read(prompt)?;
+        let prompts = PromptInput::read(prompt)?;
         let echo = fields.bool("echo")?.unwrap_or(false);
         common.show.logprobs = match fields.count("logprobs")? {
             Some(count) => Some(common::check_top_logprobs("logprobs", count)?),
@@ -53,63 +57,71 @@ impl CompletionRequest {
                 "`max_tokens` = 0 generates nothing; it is allowed with `echo: true` alone";
             return Err(ApiError::invalid_value("max_tokens", message));
         }
+        check_choices(prompts.len(), common.n)?;
         Ok(Self {
             common,
-            prompt,
+            prompts,
             echo,
         })
     }
 }
 
 impl PromptInput {
-    /// A string, an array of token ids, or an array that holds one of either.
-    fn read(value: Value) -> Result<Self, ApiError> {
-        const EXPECTED: &str = "a string or an array of token ids";
+    /// How much there is to tokenise, or, for the echo, to decode: a token has some bytes of text.
+    pub(crate) fn work_bytes(&self, echoed: bool) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Tokens(ids) if echoed => size_of_val(ids.as_slice()),
+            Self::Tokens(_) => 0,
+        }
+    }
+
+    /// A string, an array of token ids, or an array of either.
+    fn read(value: Value) -> Result<Vec<Self>, ApiError> {
+        const EXPECTED: &str = "a string, an array of token ids, or an array of either";
         let items = match value {
-            Value::String(text) => return Ok(Self::Text(text)),
+            Value::String(text) => return Ok(vec![Self::Text(text)]),
             Value::Array(items) => items,
             other => return Err(ApiError::invalid_type("prompt", EXPECTED, &kind(&other))),
         };
         match items.first() {
             None => Err(ApiError::invalid_value("prompt", "`prompt` is empty")),
-            Some(Value::String(_) | Value::Array(_)) => one_of_several(items).and_then(Self::read),
-            Some(_) => items
-                .iter()
-                .map(token_id)
-                .collect::<Result<_, _>>()
-                .map(Self::Tokens),
+            Some(Value::String(_) | Value::Array(_)) => {
+                let items = items.into_iter().enumerate();
+                items.map(|(at, item)| Self::read_one(at, item)).collect()
+            }
+            Some(_) => Self::read_ids("prompt", &items).map(|prompt| vec![prompt]),
         }
+    }
+
+    /// One of several.
+    fn read_one(at: usize, value: Value) -> Result<Self, ApiError> {
+        let path = format!("prompt.{at}");
+        match value {
+            Value::String(text) => Ok(Self::Text(text)),
+            Value::Array(items) => Self::read_ids(&path, &items),
+            other => {
+                const EXPECTED: &str = "a string or an array of token ids, as the first is";
+                Err(ApiError::invalid_type(&path, EXPECTED, &kind(&other)))
+            }
+        }
+    }
+
+    fn read_ids(path: &str, items: &[Value]) -> Result<Self, ApiError> {
+        let ids = items.iter().map(|item| token_id(path, item));
+        ids.collect::<Result<_, _>>().map(Self::Tokens)
     }
 }
 
-/// The prompt of a batch of one.
-fn one_of_several(items: Vec<Value>) -> Result<Value, ApiError> {
-    let count = items.len();
-    let mut items = items.into_iter();
-    match (items.next(), count) {
-        (Some(Value::Array(inner)), 1) if inner.iter().any(|item| !item.is_number()) => {
-            let message = "a prompt inside an array must be a string or an array of token ids";
-            Err(ApiError::invalid_value("prompt", message))
-        }
-        (Some(only), 1) => Ok(only),
-        _ => {
-            let message = format!(
-                "{count} prompts in one request are not supported: send one request a prompt"
-            );
-            Err(ApiError::unsupported("prompt", message))
-        }
+fn check_choices(prompts: usize, n: usize) -> Result<(), ApiError> {
+    if prompts.saturating_mul(n) <= MAX_CHOICES {
+        return Ok(());
     }
-}
-
-fn token_id(value: &Value) -> Result<u32, ApiError> {
-    let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
-    id.ok_or_else(|| {
-        ApiError::invalid_type(
-            "prompt",
-            "an array of token ids",
-            &format!("one with {}", kind(value)),
-        )
-    })
+    let message = format!(
+        "{prompts} prompts × `n` = {n} are more than the {MAX_CHOICES} choices that one request may have: \
+         send several requests"
+    );
+    Err(ApiError::invalid_value("prompt", message))
 }
 
 /// An answer, whole (`usage` and `timings` set) or a chunk of one: the objects are the same.
@@ -133,6 +145,7 @@ pub(crate) struct CompletionChoice {
     pub(crate) text: String,
     pub(crate) logprobs: Option<CompletionLogprobs>,
     pub(crate) finish_reason: Option<&'static str>,
+    pub(crate) stop_reason: Option<StopReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) prompt_token_ids: Option<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,30 +166,52 @@ mod tests {
 
     #[test]
     fn a_prompt_has_four_forms() {
-        let check = |prompt: Value, expect: PromptInput| {
-            assert_eq!(read(json!({"prompt": prompt})).unwrap().prompt, expect);
+        let check = |prompt: Value, expect: &[PromptInput]| {
+            assert_eq!(read(json!({"prompt": prompt})).unwrap().prompts, expect);
         };
-        check(json!("a"), PromptInput::Text("a".to_owned()));
-        check(json!(["a"]), PromptInput::Text("a".to_owned()));
-        check(json!([1, 2]), PromptInput::Tokens(vec![1, 2]));
-        check(json!([[1, 2]]), PromptInput::Tokens(vec![1, 2]));
+        let text = |text: &str| PromptInput::Text(text.to_owned());
+        let tokens = |ids: &[u32]| PromptInput::Tokens(ids.to_vec());
+        check(json!("a"), &[text("a")]);
+        check(json!(["a"]), &[text("a")]);
+        check(json!(["a", "b"]), &[text("a"), text("b")]);
+        check(json!([1, 2]), &[tokens(&[1, 2])]);
+        check(json!([[1, 2]]), &[tokens(&[1, 2])]);
+        check(json!([[1], [2]]), &[tokens(&[1]), tokens(&[2])]);
+        check(json!([[1], "a"]), &[tokens(&[1]), text("a")]);
     }
 
     #[test]
     fn other_prompts_are_refused() {
-        let check = |prompt: Value, code: &str| {
+        let check = |prompt: Value, code: &str, param: &str| {
             let error = read(json!({"prompt": prompt})).unwrap_err();
-            assert_eq!((error.code, error.param.as_deref()), (code, Some("prompt")));
+            assert_eq!((error.code, error.param.as_deref()), (code, Some(param)));
         };
-        check(json!(["a", "b"]), "unsupported_parameter");
-        check(json!([[1], [2]]), "unsupported_parameter");
-        check(json!([]), "invalid_value");
-        check(json!([["a"]]), "invalid_value");
-        check(json!([1, "a"]), "invalid_type");
-        check(json!([-1]), "invalid_type");
-        check(json!([1.5]), "invalid_type");
-        check(json!({}), "invalid_type");
-        check(json!(null), "missing_required_parameter");
+        check(json!([]), "invalid_value", "prompt");
+        check(json!(["a", 1]), "invalid_type", "prompt.1");
+        check(json!([["a"]]), "invalid_type", "prompt.0");
+        check(json!([[1], [[2]]]), "invalid_type", "prompt.1");
+        check(json!([1, "a"]), "invalid_type", "prompt");
+        check(json!([-1]), "invalid_type", "prompt");
+        check(json!([1.5]), "invalid_type", "prompt");
+        check(json!({}), "invalid_type", "prompt");
+        check(json!(null), "missing_required_parameter", "prompt");
+    }
+
+    #[test]
+    fn prompts_times_n_have_a_limit() {
+        let prompts = |count| vec!["a"; count];
+        assert!(read(json!({"prompt": prompts(256)})).is_ok());
+        assert!(read(json!({"prompt": prompts(16), "n": 16})).is_ok());
+        for body in [
+            json!({"prompt": prompts(257)}),
+            json!({"prompt": prompts(17), "n": 16}),
+        ] {
+            let error = read(body).unwrap_err();
+            assert_eq!(
+                (error.code, error.param.as_deref()),
+                ("invalid_value", Some("prompt"))
+            );
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`ApiError`] is the only error that leaves the server. Every constructor names one rule, so that a
 //! client can tell a mistake in its request from a busy or a broken server by `code` alone.
 
+use super::shown::shorten;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -89,6 +90,7 @@ impl ApiError {
     }
 
     pub(crate) fn not_an_object(found: &str) -> Self {
+        let found = shorten(found);
         let message = format!("the body must be a JSON object, not {found}");
         Self::new(StatusCode::BAD_REQUEST, "invalid_json", message)
     }
@@ -104,7 +106,7 @@ impl ApiError {
     }
 
     pub(crate) fn content_type(found: Option<&str>) -> Self {
-        let found = found.unwrap_or("none");
+        let found = shorten(found.unwrap_or("none"));
         let message =
             format!("send the body with `content-type: application/json`; it was {found}");
         Self::new(
@@ -115,6 +117,7 @@ impl ApiError {
     }
 
     pub(crate) fn method(method: &str, path: &str) -> Self {
+        let (method, path) = (shorten(method), shorten(path));
         let message = format!("{path} does not take {method}; see the `allow` header");
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -124,11 +127,13 @@ impl ApiError {
     }
 
     pub(crate) fn route(method: &str, path: &str, known: &str) -> Self {
+        let (method, path) = (shorten(method), shorten(path));
         let message = format!("there is no {method} {path}; this server has {known}");
         Self::new(StatusCode::NOT_FOUND, "unknown_url", message)
     }
 
     pub(crate) fn model_not_found(asked: &str, served: &str) -> Self {
+        let asked = shorten(asked);
         let message = format!("the model `{asked}` does not exist; this server serves `{served}`");
         Self {
             param: Some("model".to_owned()),
@@ -152,10 +157,19 @@ impl ApiError {
         Self::bad_param("context_length_exceeded", param, message)
     }
 
-    pub(crate) fn queue_full(limit: usize) -> Self {
-        let message = format!("the queue is full ({limit} requests wait): try again later");
+    /// The client was too slow to send its request.
+    pub(crate) fn request_timeout(limit_s: u64) -> Self {
+        let message = format!("the body did not come within {limit_s} s");
+        Self::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+    }
+
+    /// `retry_after_s`: at least 1.
+    pub(crate) fn queue_full(waiting: usize, retry_after_s: u32) -> Self {
+        let message = format!(
+            "the queue has no room ({waiting} requests wait): try again in {retry_after_s} s"
+        );
         Self {
-            retry_after_s: Some(1),
+            retry_after_s: Some(retry_after_s),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", message)
         }
     }
@@ -236,7 +250,7 @@ mod tests {
             assert_eq!((error.status.as_u16(), error.kind), (status, kind));
         };
         check(ApiError::missing("prompt"), 400, "invalid_request_error");
-        check(ApiError::queue_full(4), 429, "rate_limit_error");
+        check(ApiError::queue_full(4, 1), 429, "rate_limit_error");
         check(ApiError::engine_failed("x"), 500, "server_error");
         check(ApiError::shutting_down(), 503, "server_error");
         check(ApiError::body_too_large(1), 413, "invalid_request_error");
@@ -244,8 +258,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_says_when_to_come_back() {
-        let response = ApiError::queue_full(4).into_response();
-        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+        let response = ApiError::queue_full(4, 7).into_response();
+        assert_eq!(response.headers()[header::RETRY_AFTER], "7");
         let response = ApiError::shutting_down().into_response();
         assert!(!response.headers().contains_key(header::RETRY_AFTER));
     }

@@ -5,6 +5,7 @@
 //! unseen. `null` counts as absent, as OpenAI's clients send it. Refuses to know: which parameters there are.
 
 use super::error::ApiError;
+use super::shown::shorten;
 use serde_json::{Map, Value};
 
 /// The members of one object that were not read yet.
@@ -22,7 +23,7 @@ impl Fields {
 
     /// The name of a member as an error should give it.
     pub(super) fn path(&self, name: &str) -> String {
-        format!("{}{name}", self.path)
+        format!("{}{}", self.path, shorten(name))
     }
 
     /// Takes a member; `None` if it is absent or null.
@@ -48,6 +49,31 @@ impl Fields {
         })
     }
 
+    pub(super) fn number(&mut self, name: &str) -> Result<Option<f64>, ApiError> {
+        self.typed(name, "a number", |value| value.as_f64())
+    }
+
+    /// A whole number of either sign.
+    pub(super) fn integer(&mut self, name: &str) -> Result<Option<i128>, ApiError> {
+        self.typed(name, "a whole number", |value| {
+            let signed = value.as_i64().map(i128::from);
+            signed.or(value.as_u64().map(i128::from))
+        })
+    }
+
+    /// An array of token ids; ascending, each once.
+    pub(super) fn ids(&mut self, name: &str) -> Result<Option<Vec<u32>>, ApiError> {
+        let Some(items) = self.array(name)? else {
+            return Ok(None);
+        };
+        let path = self.path(name);
+        let ids = items.iter().map(|item| token_id(&path, item));
+        let mut ids = ids.collect::<Result<Vec<u32>, ApiError>>()?;
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(Some(ids))
+    }
+
     pub(super) fn array(&mut self, name: &str) -> Result<Option<Vec<Value>>, ApiError> {
         self.typed(name, "an array", |value| match value {
             Value::Array(items) => Some(items),
@@ -58,11 +84,16 @@ impl Fields {
     /// An object, to be read by the same rules.
     pub(super) fn object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
         let path = format!("{}.", self.path(name));
-        let members = self.typed(name, "an object", |value| match value {
+        let members = self.members(name)?;
+        Ok(members.map(|members| Self { members, path }))
+    }
+
+    /// An object whose names are not ours to know.
+    pub(super) fn members(&mut self, name: &str) -> Result<Option<Map<String, Value>>, ApiError> {
+        self.typed(name, "an object", |value| match value {
             Value::Object(members) => Some(members),
             _ => None,
-        })?;
-        Ok(members.map(|members| Self { members, path }))
+        })
     }
 
     /// Names still unread whose value is not null.
@@ -104,6 +135,15 @@ impl Fields {
     }
 }
 
+/// One item of an array of token ids.
+pub(super) fn token_id(name: &str, value: &Value) -> Result<u32, ApiError> {
+    let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
+    id.ok_or_else(|| {
+        let found = format!("one with {}", kind(value));
+        ApiError::invalid_type(name, "an array of token ids", &found)
+    })
+}
+
 /// A JSON value named for a message: its kind, and itself where that is short.
 pub(super) fn kind(value: &Value) -> String {
     match value {
@@ -120,6 +160,11 @@ pub(super) fn kind(value: &Value) -> String {
 /// The name most like `name`, if one is like it enough to be worth saying.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const LIKE_ENOUGH: f64 = 0.85;
+    /// The comparison's time grows with the square of the length.
+    const LONGEST_BYTES: usize = 64;
+    if name.len() > LONGEST_BYTES {
+        return None;
+    }
     known
         .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
         .filter(|(likeness, _)| *likeness >= LIKE_ENOUGH)
@@ -177,6 +222,24 @@ mod tests {
         check("max_token", "did you mean `max_tokens`?");
         check("temprature", "did you mean `temperature`?");
         check("zebra", "is not a parameter of this API");
+        let long = "max_tokens".repeat(100_000);
+        check(&long, "…` is not a parameter of this API");
+    }
+
+    #[test]
+    fn ids_ascend_and_stand_once() {
+        let mut fields = fields(json!({"ids": [7, 5, 7, 0, 5]}));
+        assert_eq!(fields.ids("ids").unwrap(), Some(vec![0, 5, 7]));
+    }
+
+    #[test]
+    fn a_long_name_is_not_sent_back_whole() {
+        let name = "x".repeat(1 << 20);
+        let error = fields(json!({name: 1}))
+            .finish(std::iter::empty())
+            .unwrap_err();
+        assert!(error.message.len() < 200, "{}", error.message.len());
+        assert!(error.param.unwrap().len() < 100);
     }
 
     #[test]

@@ -11,6 +11,9 @@ mod fields;
 pub(crate) mod logprobs;
 pub(crate) mod models;
 mod neutral;
+pub(crate) mod sampling;
+mod shown;
+pub(crate) mod stops;
 pub(crate) mod usage;
 
 pub(crate) use common::{Common, Delivery, Show, StreamUsage};

@@ -9,28 +9,36 @@ pub(crate) struct ModelList<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Model<'a> {
+pub(crate) struct Model<'a> {
     id: &'a str,
     object: &'static str,
     created: u64,
     owned_by: &'static str,
+    /// The model's own name, under vLLM's name for it: its benchmark client reads it.
+    root: &'a str,
     /// Context length in tokens, under vLLM's name for it.
     max_model_len: usize,
 }
 
 impl<'a> ModelList<'a> {
+    pub(crate) fn of_one(model: Model<'a>) -> Self {
+        Self {
+            object: "list",
+            data: [model],
+        }
+    }
+}
+
+impl<'a> Model<'a> {
     /// `created`: Unix seconds since when the model is served.
     pub(crate) fn new(id: &'a str, created: u64, max_model_len: usize) -> Self {
-        let model = Model {
+        Self {
             id,
             object: "model",
             created,
             owned_by: "infergate",
+            root: id,
             max_model_len,
-        };
-        Self {
-            object: "list",
-            data: [model],
         }
     }
 }

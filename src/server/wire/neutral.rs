@@ -7,6 +7,7 @@
 
 use super::error::ApiError;
 use super::fields::{Fields, kind};
+use super::shown::shorten;
 use serde_json::Value;
 
 /// Which values of a parameter ask for nothing.
@@ -18,7 +19,7 @@ enum Neutral {
     Text(&'static [&'static str]),
     /// An empty array, object or string.
     Empty,
-    /// `{"type": "text"}`.
+    /// `{"type": "text"}` and nothing beside it.
     TextFormat,
     /// No value but null.
     Nothing,
@@ -27,7 +28,6 @@ enum Neutral {
 /// The type of a parameter without influence.
 #[derive(Clone, Copy)]
 enum Type {
-    Integer,
     Bool,
     Text,
     Object,
@@ -48,42 +48,17 @@ const fn parameter(name: &'static str, neutral: Neutral, remedy: &'static str) -
     }
 }
 
-const GREEDY: &str = "decoding is greedy";
 const NO_TOOLS: &str = "tools are not implemented";
 const NO_GUIDE: &str = "guided decoding is not implemented";
 const TEXT_ONLY: &str = "only text is generated";
 
 /// Known to OpenAI, vLLM or llama.cpp, and not implemented here.
 const TABLE: &[Parameter] = &[
-    // Sampling. OpenAI's default temperature is 1: an absent one is taken as greedy, and the docs say so.
+    // Choice of tokens.
     parameter(
-        "temperature",
-        Neutral::Number(&[0.0]),
-        "decoding is greedy: send 0 or leave it out",
-    ),
-    parameter(
-        "top_p",
+        "typical_p",
         Neutral::Number(&[1.0]),
-        "decoding is greedy: send 1 or leave it out",
-    ),
-    parameter("top_k", Neutral::Number(&[-1.0, 0.0, 1.0]), GREEDY),
-    parameter("min_p", Neutral::Number(&[0.0]), GREEDY),
-    parameter("typical_p", Neutral::Number(&[1.0]), GREEDY),
-    parameter("seed", Neutral::Any(Type::Integer), ""),
-    parameter(
-        "presence_penalty",
-        Neutral::Number(&[0.0]),
-        "penalties are not implemented: send 0",
-    ),
-    parameter(
-        "frequency_penalty",
-        Neutral::Number(&[0.0]),
-        "penalties are not implemented: send 0",
-    ),
-    parameter(
-        "repetition_penalty",
-        Neutral::Number(&[1.0]),
-        "penalties are not implemented: send 1",
+        "use `top_p`, `top_k` or `min_p`",
     ),
     parameter(
         "length_penalty",
@@ -95,34 +70,10 @@ const TABLE: &[Parameter] = &[
         Neutral::Bool(false),
         "beam search is not implemented",
     ),
-    parameter("logit_bias", Neutral::Empty, GREEDY),
-    parameter("allowed_token_ids", Neutral::Nothing, GREEDY),
-    parameter("bad_words", Neutral::Empty, GREEDY),
-    // Number and end of answers.
     parameter(
-        "n",
-        Neutral::Number(&[1.0]),
-        "one answer a request: send the request n times",
-    ),
-    parameter(
-        "best_of",
-        Neutral::Number(&[1.0]),
-        "one answer a request: send 1 or leave it out",
-    ),
-    parameter(
-        "stop",
+        "bad_words",
         Neutral::Empty,
-        "stop strings are not implemented: cut the text at the client",
-    ),
-    parameter(
-        "stop_token_ids",
-        Neutral::Empty,
-        "only the model's own end tokens end an answer",
-    ),
-    parameter(
-        "include_stop_str_in_output",
-        Neutral::Bool(false),
-        "stop strings are not implemented",
+        "give their token ids a `logit_bias` of -100",
     ),
     parameter(
         "truncate_prompt_tokens",
@@ -201,11 +152,6 @@ const TABLE: &[Parameter] = &[
     ),
     // Service.
     parameter(
-        "cache_salt",
-        Neutral::Nothing,
-        "the prefix cache is shared: send `cache_prompt: false`",
-    ),
-    parameter(
         "priority",
         Neutral::Number(&[0.0]),
         "requests are served in the order of arrival",
@@ -246,7 +192,8 @@ impl Parameter {
         if let Neutral::Any(expected) = self.neutral {
             return Err(ApiError::invalid_type(name, expected.name(), &kind(value)));
         }
-        let shown = shorten(value);
+        let value = value.to_string();
+        let shown = shorten(&value);
         let message = format!("`{name}` = {shown} is not supported ({remedy})");
         Err(ApiError::unsupported(name, message))
     }
@@ -255,7 +202,6 @@ impl Parameter {
 impl Type {
     fn is_of(self, value: &Value) -> bool {
         match self {
-            Self::Integer => value.is_i64() || value.is_u64(),
             Self::Bool => value.is_boolean(),
             Self::Text => value.is_string(),
             Self::Object => value.is_object(),
@@ -264,7 +210,6 @@ impl Type {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Integer => "an integer",
             Self::Bool => "a boolean",
             Self::Text => "a string",
             Self::Object => "an object",
@@ -290,20 +235,11 @@ impl Neutral {
                 Value::String(text) => text.is_empty(),
                 _ => false,
             },
-            Self::TextFormat => value["type"] == "text",
+            Self::TextFormat => value
+                .as_object()
+                .is_some_and(|format| format.len() == 1 && value["type"] == "text"),
         }
     }
-}
-
-/// A value as it stands in a message: whole if short.
-fn shorten(value: &Value) -> String {
-    const SHOWN: usize = 40;
-    let text = value.to_string();
-    if text.chars().count() <= SHOWN {
-        return text;
-    }
-    let head: String = text.chars().take(SHOWN).collect();
-    format!("{head}…")
 }
 
 #[cfg(test)]
@@ -322,19 +258,15 @@ mod tests {
     #[test]
     fn values_that_ask_for_nothing_are_taken() {
         for (name, value) in [
-            ("temperature", json!(0)),
-            ("temperature", json!(0.0)),
-            ("temperature", json!(-0.0)),
-            ("top_p", json!(1)),
-            ("n", json!(1)),
-            ("seed", json!(42)),
-            ("stop", json!([])),
-            ("stop", json!(null)),
-            ("logit_bias", json!({})),
+            ("typical_p", json!(1)),
+            ("typical_p", json!(1.0)),
+            ("priority", json!(-0.0)),
+            ("suffix", json!("")),
+            ("bad_words", json!([])),
+            ("bad_words", json!(null)),
             ("response_format", json!({"type": "text"})),
             ("tool_choice", json!("none")),
             ("store", json!(false)),
-            ("seed", json!(-1)),
             ("user", json!("somebody")),
             ("metadata", json!({"run": "5"})),
             ("parallel_tool_calls", json!(true)),
@@ -346,19 +278,19 @@ mod tests {
     #[test]
     fn values_that_ask_for_something_are_refused_by_name() {
         for (name, value) in [
-            ("temperature", json!(0.7)),
-            ("temperature", json!("0")),
-            ("top_p", json!(0.9)),
-            ("n", json!(2)),
-            ("best_of", json!(2)),
-            ("stop", json!("\n")),
-            ("stop", json!(["a"])),
+            ("typical_p", json!(0.9)),
+            ("typical_p", json!("1")),
+            ("length_penalty", json!(0.5)),
+            ("use_beam_search", json!(true)),
+            ("bad_words", json!(["a"])),
             ("suffix", json!("end")),
-            ("logit_bias", json!({"5": 1})),
-            ("presence_penalty", json!(0.1)),
+            ("guided_json", json!({})),
+            ("prompt_logprobs", json!(1)),
+            ("tool_choice", json!("required")),
             ("tools", json!([{"type": "function"}])),
             ("response_format", json!({"type": "json_object"})),
-            ("cache_salt", json!("x")),
+            ("response_format", json!({"type": "text", "x": 1})),
+            ("response_format", json!("text")),
             ("store", json!(true)),
         ] {
             let error = check(name, value).unwrap_err();
@@ -370,8 +302,6 @@ mod tests {
     #[test]
     fn what_has_no_influence_must_still_be_of_its_type() {
         for (name, value) in [
-            ("seed", json!("x")),
-            ("seed", json!(1.5)),
             ("user", json!(5)),
             ("metadata", json!([])),
             ("parallel_tool_calls", json!("no")),
@@ -385,10 +315,10 @@ mod tests {
 
     #[test]
     fn the_message_shows_the_value_and_the_remedy() {
-        let error = check("temperature", json!(0.7)).unwrap_err();
+        let error = check("use_beam_search", json!(true)).unwrap_err();
         assert_eq!(
             error.message,
-            "`temperature` = 0.7 is not supported (decoding is greedy: send 0 or leave it out)"
+            "`use_beam_search` = true is not supported (beam search is not implemented)"
         );
     }
 

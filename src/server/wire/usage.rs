@@ -1,4 +1,4 @@
-//! Token counts in OpenAI's form, and the server's clock in the form of llama.cpp's server.
+//! What stands at an answer's end: token counts in OpenAI's form, and the server's clock in the form of llama.cpp's server.
 //!
 //! The end token counts as generated, as it does at OpenAI and in vLLM. A rate or a mean that is undefined
 //! (no tokens, no time) is null, never 0.
@@ -22,6 +22,15 @@ pub(crate) struct PromptTokensDetails {
 }
 
 impl Usage {
+    /// With so many more generated tokens, and prompt tokens found in the cache.
+    pub(crate) fn grown(self, completion: u32, cached: u32) -> Self {
+        Self::new(
+            self.prompt_tokens,
+            self.completion_tokens + completion,
+            self.prompt_tokens_details.cached_tokens + cached,
+        )
+    }
+
     pub(crate) fn new(prompt: u32, completion: u32, cached: u32) -> Self {
         Self {
             prompt_tokens: prompt,
@@ -32,6 +41,14 @@ impl Usage {
             },
         }
     }
+}
+
+/// vLLM's `stop_reason`: which of the request's stops ended the answer; null where none did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum StopReason {
+    Text(String),
+    Id(u32),
 }
 
 /// The engine's own clock on one request, names as llama.cpp's server has them; `queue_ms` is ours.
@@ -134,5 +151,6 @@ mod tests {
         let usage = Usage::new(12, 5, 8);
         assert_eq!(usage.total_tokens, 17);
         assert_eq!(usage.prompt_tokens_details.cached_tokens, 8);
+        assert_eq!(usage.grown(1, 2), Usage::new(12, 6, 10));
     }
 }

@@ -6,20 +6,24 @@
 //! its own and another than that of a matrix × vector. Refuses to know: layers, sequences, the scheduler.
 
 mod attention;
+mod cache;
 mod columns;
-mod math;
 mod memory;
 mod rank;
 mod rope;
+mod rows;
 mod simd;
 mod threads;
 
-use super::{Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Ranked};
+use super::{Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Ranked, math};
+use crate::engine::kv::PageId;
 use crate::engine::weights::Tensor;
-use attention::{CpuCache, Rows};
+use attention::Queries;
+use cache::CpuCache;
 use columns::Columns;
 use memory::{Floats, Matrix};
 use rope::Rope;
+use rows::Rows;
 use simd::Kernels;
 use threads::Threads;
 
@@ -28,7 +32,10 @@ pub(crate) struct CpuBackend {
     threads: Threads,
     tokens: Vec<u32>,
     rows: Rows,
+    /// Angles by row; where a row sees the window's sink as from elsewhere, that place follows.
     rope: Rope,
+    /// Queries as they see the window's sink, `[rows, heads · d]`; empty where all see it as they stand.
+    sink_queries: Vec<f32>,
 }
 
 pub(crate) struct CpuBuffer {
@@ -64,6 +71,7 @@ impl CpuBackend {
             tokens: Vec::new(),
             rows: Rows::default(),
             rope: Rope::default(),
+            sink_queries: Vec::new(),
         })
     }
 
@@ -111,11 +119,15 @@ impl Backend for CpuBackend {
         CpuCache::new(shape)
     }
 
-    fn load_batch(&mut self, batch: &Batch<'_>, _cache: &CpuCache) -> Result<(), BackendError> {
+    fn load_batch(&mut self, batch: &Batch<'_>, cache: &CpuCache) -> Result<(), BackendError> {
         self.tokens.clear();
         self.tokens.extend_from_slice(batch.tokens);
-        self.rows.load(batch);
-        self.rope.set_positions(self.rows.positions());
+        self.rows.load(batch, cache.shape.window);
+        let sink_view = self.rows.sink_view();
+        let places = self.rows.positions().chain(sink_view);
+        self.rope.set_positions(places);
+        let queries = sink_view.map_or(0, |_| self.rows.len() * cache.shape.q_cols());
+        self.sink_queries.resize(queries, 0.0);
         Ok(())
     }
 
@@ -146,9 +158,14 @@ impl Backend for CpuBackend {
     }
 
     fn add(&mut self, n: usize, x: &mut CpuBuffer, delta: &CpuBuffer) {
-        for (x, delta) in x.rows_mut(n).iter_mut().zip(delta.rows(n)) {
-            *x += delta;
-        }
+        let cols = x.cols;
+        self.threads
+            .chunks(x.rows_mut(n), cols, cols, &|first, run| {
+                let delta = &delta.data[first * cols..];
+                for (x, delta) in run.iter_mut().zip(delta) {
+                    *x += delta;
+                }
+            });
     }
 
     fn matmul(
@@ -188,6 +205,20 @@ impl Backend for CpuBackend {
         );
         let k_end = q_cols + cache.shape.kv_heads * d;
         self.threads.chunks(
+            &mut self.sink_queries,
+            q_cols,
+            q_cols * NORM_WORK * 2,
+            &|first, run| {
+                for (at, queries) in run.chunks_exact_mut(q_cols).enumerate() {
+                    queries.copy_from_slice(&qkv.row(first + at)[..q_cols]);
+                    for head in queries.chunks_exact_mut(d) {
+                        math::rms_norm_in_place(head, q_norm, eps);
+                        self.rope.turn(n, head);
+                    }
+                }
+            },
+        );
+        self.threads.chunks(
             qkv.rows_mut(n),
             cols,
             k_end * NORM_WORK * 2,
@@ -210,16 +241,23 @@ impl Backend for CpuBackend {
     }
 
     fn attention(&mut self, layer: usize, qkv: &CpuBuffer, cache: &CpuCache, out: &mut CpuBuffer) {
-        let qkv = qkv.rows(self.rows.len());
+        let queries = Queries {
+            qkv: qkv.rows(self.rows.len()),
+            sink: &self.sink_queries,
+        };
         attention::attend(
             self.kernels,
             &self.threads,
             &self.rows,
             layer,
-            qkv,
+            queries,
             cache,
             &mut out.data,
         );
+    }
+
+    fn copy_page(&mut self, from: PageId, to: PageId, cache: &mut CpuCache) {
+        cache.copy_page(from, to);
     }
 
     fn swiglu(&mut self, n: usize, gate_up: &CpuBuffer, out: &mut CpuBuffer) {
@@ -241,9 +279,13 @@ impl Backend for CpuBackend {
     }
 
     fn rank(&mut self, logits: &CpuBuffer, asks: &[Ask<'_>]) -> Vec<Result<Ranked, NotANumber>> {
-        asks.iter()
-            .enumerate()
-            .map(|(row, ask)| rank::rank(logits.row(row), ask))
-            .collect()
+        let mut answers = vec![Err(NotANumber); asks.len()];
+        let work = logits.cols * EXP_WORK;
+        self.threads.chunks(&mut answers, 1, work, &|first, run| {
+            for (at, answer) in (first..).zip(run) {
+                *answer = rank::rank(logits.row(at), &asks[at]);
+            }
+        });
+        answers
     }
 }

@@ -3,8 +3,8 @@
 //! Main function: [`rank`]. A row that holds NaN, or whose greatest logit is infinite, gives no token.
 //! Refuses to know: why some ids are banned.
 
-use super::math;
-use crate::engine::backend::{Ask, NotANumber, Pick, Ranked};
+use crate::engine::backend::{Ask, NotANumber, Pick, Ranked, math};
+use crate::engine::sampling;
 
 pub(super) fn rank(logits: &[f32], ask: &Ask<'_>) -> Result<Ranked, NotANumber> {
     let greatest = math::max(logits);
@@ -15,6 +15,7 @@ pub(super) fn rank(logits: &[f32], ask: &Ask<'_>) -> Result<Ranked, NotANumber> 
         Pick::Given(id) => id,
         Pick::Best { banned: [] } => position(logits, greatest),
         Pick::Best { banned } => best_but(logits, banned),
+        Pick::Drawn(draw) => sampling::choose(logits, &draw)?,
     };
     let logprobs = ask.logprobs.map(|count| {
         let total = math::log_sum_exp(logits, greatest);
@@ -39,7 +40,7 @@ fn position(logits: &[f32], greatest: f32) -> u32 {
 fn best_but(logits: &[f32], banned: &[u32]) -> u32 {
     let mut best: Option<(u32, f32)> = None;
     for (id, logit) in (0u32..).zip(logits) {
-        if best.is_none_or(|(_, most)| *logit > most) && !banned.contains(&id) {
+        if best.is_none_or(|(_, most)| *logit > most) && banned.binary_search(&id).is_err() {
             best = Some((id, *logit));
         }
     }
@@ -48,17 +49,8 @@ fn best_but(logits: &[f32], banned: &[u32]) -> u32 {
 
 /// The ids of the `count` greatest, best first; ties by lower id.
 fn top(logits: &[f32], count: usize) -> Vec<u32> {
-    let mut best: Vec<u32> = Vec::with_capacity(count + 1);
-    let value = |id: u32| logits[id as usize];
-    for (id, logit) in (0u32..).zip(logits) {
-        let full = best.len() == count;
-        if full && best.last().is_none_or(|last| *logit <= value(*last)) {
-            continue;
-        }
-        let at = best.partition_point(|other| value(*other) >= *logit);
-        best.insert(at, id);
-        best.truncate(count);
-    }
+    let mut best = sampling::best(logits, count);
+    best.sort_unstable_by(sampling::better(logits));
     best
 }
 

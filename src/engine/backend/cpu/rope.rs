@@ -28,13 +28,12 @@ impl Rope {
         }
     }
 
-    /// Angles are rounded to f32 before the cosine, as the reference does.
     pub(super) fn set_positions(&mut self, positions: impl Iterator<Item = usize>) {
         self.cos.clear();
         self.sin.clear();
         for position in positions {
             for frequency in &self.frequencies {
-                let (sin, cos) = f64::from(position as f32 * frequency).sin_cos();
+                let (sin, cos) = angle(position, *frequency).sin_cos();
                 self.cos.push(cos as f32);
                 self.sin.push(sin as f32);
             }
@@ -49,6 +48,18 @@ impl Rope {
         for (((low, high), cos), sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
             (*low, *high) = (*low * cos - *high * sin, *high * cos + *low * sin);
         }
+    }
+}
+
+/// From here on angles are kept in f64: as f32 they would be off by a 256th of a radian and more.
+const WIDE_FROM: usize = 1 << 16;
+
+/// Below [`WIDE_FROM`] rounded to f32, as the reference does.
+fn angle(position: usize, frequency: f32) -> f64 {
+    if position < WIDE_FROM {
+        f64::from(position as f32 * frequency)
+    } else {
+        position as f64 * f64::from(frequency)
     }
 }
 
@@ -93,5 +104,25 @@ mod tests {
             q.iter().zip(&k).map(|(a, b)| a * b).sum::<f32>()
         };
         assert!((dot(1, 0) - dot(3, 2)).abs() < 1e-4);
+    }
+
+    /// As f32 these angles would be off by up to a radian and more.
+    #[test]
+    fn far_positions_keep_their_angle() {
+        let mut rope = Rope::new(4, 100.0);
+        let far = [70_001, 1_000_003, 40_000_001];
+        rope.set_positions(far.into_iter());
+        for (row, position) in far.into_iter().enumerate() {
+            let mut head = [1.0, 1.0, 0.0, 0.0];
+            rope.turn(row, &mut head);
+            for (at, frequency) in [1.0f32, 0.1].into_iter().enumerate() {
+                let (sin, cos) = (position as f64 * f64::from(frequency)).sin_cos();
+                assert!((f64::from(head[at]) - cos).abs() < 1e-6, "{position} {at}");
+                assert!(
+                    (f64::from(head[at + 2]) - sin).abs() < 1e-6,
+                    "{position} {at}"
+                );
+            }
+        }
     }
 }

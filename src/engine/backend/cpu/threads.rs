@@ -57,9 +57,10 @@ impl Threads {
     /// Calls `task(index of the first chunk, chunks)` on runs of whole chunks of `out`, each `chunk` long.
     /// `chunk_work`: multiply–adds of one chunk. Runs are finer than one a thread, since chunks may cost
     /// unevenly.
-    pub(crate) fn chunks<F>(&self, out: &mut [f32], chunk: usize, chunk_work: usize, task: &F)
+    pub(crate) fn chunks<T, F>(&self, out: &mut [T], chunk: usize, chunk_work: usize, task: &F)
     where
-        F: Fn(usize, &mut [f32]) + Sync,
+        T: Send,
+        F: Fn(usize, &mut [T]) + Sync,
     {
         let count = out.len() / chunk;
         let parts = match self.parts(count.saturating_mul(chunk_work), count) {
@@ -91,9 +92,10 @@ fn split_columns<F: Fn(Columns<'_>) + Sync>(columns: Columns<'_>, parts: usize, 
     );
 }
 
-fn split_chunks<F>(first: usize, out: &mut [f32], chunk: usize, parts: usize, task: &F)
+fn split_chunks<T, F>(first: usize, out: &mut [T], chunk: usize, parts: usize, task: &F)
 where
-    F: Fn(usize, &mut [f32]) + Sync,
+    T: Send,
+    F: Fn(usize, &mut [T]) + Sync,
 {
     if parts == 1 {
         return task(first, out);

@@ -130,10 +130,12 @@ unsafe impl Lanes for __m512 {
 
     #[inline(always)]
     unsafe fn total([low, high, ..]: [Self; MAX_PHASES]) -> f32 {
-        let mut lanes = [0.0; 16];
-        // SAFETY: by the caller; the array is a register wide.
-        unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), _mm512_add_ps(low, high)) };
-        tree(std::array::from_fn(|lane| lanes[lane] + lanes[lane + 8]))
+        // SAFETY: by the caller.
+        unsafe {
+            let sum = _mm512_add_ps(low, high);
+            let upper = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(sum)));
+            tree_of_register(_mm256_add_ps(_mm512_castps512_ps256(sum), upper))
+        }
     }
 }
 
@@ -189,13 +191,8 @@ unsafe impl Lanes for __m256 {
 
     #[inline(always)]
     unsafe fn total([a, b, c, d]: [Self; MAX_PHASES]) -> f32 {
-        let mut lanes = [0.0; 8];
-        // SAFETY: by the caller; the array is a register wide.
-        unsafe {
-            let sum = _mm256_add_ps(_mm256_add_ps(a, c), _mm256_add_ps(b, d));
-            _mm256_storeu_ps(lanes.as_mut_ptr(), sum);
-        }
-        tree(lanes)
+        // SAFETY: by the caller.
+        unsafe { tree_of_register(_mm256_add_ps(_mm256_add_ps(a, c), _mm256_add_ps(b, d))) }
     }
 }
 
@@ -255,4 +252,34 @@ unsafe impl Lanes for [f32; 8] {
 fn tree(lanes: [f32; 8]) -> f32 {
     let [a, b, c, d, e, f, g, h] = lanes;
     ((a + e) + (c + g)) + ((b + f) + (d + h))
+}
+
+/// `tree` without leaving the registers.
+///
+/// # Safety
+/// The processor must have AVX.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn tree_of_register(lanes: __m256) -> f32 {
+    // SAFETY: by the caller.
+    unsafe {
+        let four = _mm_add_ps(
+            _mm256_castps256_ps128(lanes),
+            _mm256_extractf128_ps::<1>(lanes),
+        );
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
+
+/// Asks for the cache line at `from`, which may be any address.
+#[inline(always)]
+pub(super) fn prefetch<T>(from: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of an address that is not mapped does nothing.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(from.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = from;
 }

@@ -182,10 +182,10 @@ impl Kernels {
 unsafe fn product_avx512<W: Stored>(task: Product<W>) {
     // SAFETY: by the caller, as `Product` asks.
     unsafe {
-        if task.is_few_rows() {
+        if task.is_small() {
             task.run_rows::<__m256>()
         } else {
-            task.run_tiles::<__m512, 4>()
+            task.run_blocks::<__m512, 4>(6)
         }
     }
 }
@@ -195,10 +195,10 @@ unsafe fn product_avx512<W: Stored>(task: Product<W>) {
 unsafe fn product_avx2<W: Stored>(task: Product<W>) {
     // SAFETY: by the caller, as `Product` asks.
     unsafe {
-        if task.is_few_rows() {
+        if task.is_small() {
             task.run_rows::<__m256>()
         } else {
-            task.run_tiles::<__m256, 2>()
+            task.run_blocks::<__m256, 2>(4)
         }
     }
 }
@@ -265,7 +265,10 @@ mod tests {
                 (7, 2, 8),
                 (9, 31, 129),
                 (1, 3, 1024),
+                (16, 11, 600),
                 (70, 6, 1025),
+                (2, 17, 2500),
+                (14, 9, 12_345),
             ] {
                 let (x, w) = (numbers(n * k, 1), numbers(m * k, 2));
                 let half: Vec<f16> = w.iter().map(|v| f16::from_f32(*v)).collect();
@@ -293,18 +296,28 @@ mod tests {
 
     #[test]
     fn a_rows_result_does_not_depend_on_its_neighbours() {
-        let (n, m, k) = (11, 23, 203);
-        let (x, w) = (numbers(n * k, 3), numbers(m * k, 4));
-        for kernels in Kernels::all() {
-            let together = product(kernels, &x, n, k, Elements::F32(&w), m);
-            for i in 0..n {
-                let alone = product(kernels, &x[i * k..][..k], 1, k, Elements::F32(&w), m);
-                assert_eq!(alone, together[i * m..][..m], "{}", kernels.name());
-            }
-            for j in 0..m {
-                let alone = product(kernels, &x, n, k, Elements::F32(&w[j * k..][..k]), 1);
-                let column: Vec<f32> = (0..n).map(|i| together[i * m + j]).collect();
-                assert_eq!(alone, column, "{}", kernels.name());
+        // k below, at and beyond a turn; the last is more than the second-level cache's share.
+        for (n, m, k) in [
+            (3, 9, 203),
+            (23, 23, 203),
+            (11, 19, 1024),
+            (13, 23, 2083),
+            (9, 5, 33_000),
+        ] {
+            let (x, w) = (numbers(n * k, 3), numbers(m * k, 4));
+            for kernels in Kernels::all() {
+                let together = product(kernels, &x, n, k, Elements::F32(&w), m);
+                for i in 0..n {
+                    let alone = product(kernels, &x[i * k..][..k], 1, k, Elements::F32(&w), m);
+                    assert_eq!(alone, together[i * m..][..m], "{} {n}", kernels.name());
+                }
+                for j in 0..m {
+                    let alone = product(kernels, &x, n, k, Elements::F32(&w[j * k..][..k]), 1);
+                    let column: Vec<f32> = (0..n).map(|i| together[i * m + j]).collect();
+                    assert_eq!(alone, column, "{} {n}", kernels.name());
+                }
+                let first = product(kernels, &x, 2, k, Elements::F32(&w), m);
+                assert_eq!(first, together[..2 * m], "{} {n}", kernels.name());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Dot products of rows with rows, in tiles of registers.
+//! Dot products of rows with rows, in blocks of registers.
 //!
 //! Main type: [`Product`], a matrix product by address. The order of summation is told in the module
 //! above. Refuses to know: which instruction set it is compiled for.
@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::lanes::{Lanes, MAX_PHASES, Stored};
+use super::lanes::{Lanes, MAX_PHASES, Stored, prefetch};
 
 /// A matrix product by address: `x` `[n, k]`, `w` `[m, k]`, `out` `[n, m]` with rows `stride` apart.
 #[derive(Clone, Copy)]
@@ -27,15 +27,18 @@ const SUMS: usize = 32;
 /// Elements beyond the last whole block of this size are added one by one, after the running sums.
 const WHOLE: usize = 16;
 
-/// Rows of x that a tile takes together.
-const TILE_ROWS: usize = 4;
-
-/// Elements after which the phases take turns: so few that x and w are still in the first-level cache at
-/// the next turn.
+/// Elements after which phases and groups take turns: so few that what a block holds (x, one group of w
+/// and all running sums) is still in the first-level cache at the next turn.
 const TURN: usize = 1024;
 
+/// Groups of columns in a block.
+const GROUPS: usize = 2;
+
 /// Rows of x that stay in the second-level cache while the weights stream by, in bytes.
-const BLOCK_BYTES: usize = 256 << 10;
+const BLOCK_BYTES: usize = 512 << 10;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Running sums of `N × M` dot products in registers: phase p holds the sums from p · `WIDTH` on. Wider
 /// registers need fewer phases.
@@ -46,79 +49,92 @@ type Sums<L, const N: usize, const M: usize> = [[[L; M]; N]; MAX_PHASES];
     reason = "indices name registers: the loops are unrolled"
 )]
 impl<W: Stored> Product<W> {
-    /// Few rows (decoding): one row of w after the other, so that memory is read as one stream. 16-byte
-    /// loads in four independent chains came nearest to a plain streaming read (92–97 %); full cache
-    /// lines at once, two rows side by side or prefetch instructions all fell to a half or two thirds.
+    /// Short rows and few of them (attention's queries with a page of keys): one row of w after the other.
     ///
     /// # Safety
     /// The matrices must be valid at the stated sizes, and the processor must have `L`.
     #[inline(always)]
     pub(super) unsafe fn run_rows<L: Lanes>(self) {
         // SAFETY: rows and columns are within the sizes that the caller vouches for.
-        unsafe {
-            for column in 0..self.m {
-                let mut row = 0;
-                while row + 2 <= self.n {
-                    self.row_tile::<L, 2>(row, column);
-                    row += 2;
-                }
-                if row < self.n {
-                    self.row_tile::<L, 1>(row, column);
+        unsafe { self.columns::<L>(0..self.n, 0..self.m) }
+    }
+
+    /// # Safety
+    /// As `run_rows`, for rows and columns within bounds.
+    #[inline(always)]
+    unsafe fn columns<L: Lanes>(self, rows: Range<usize>, columns: Range<usize>) {
+        if rows.len() == 1 {
+            // A small model decodes for one user: sharing out the rows would cost a tenth of its time.
+            for column in columns {
+                // SAFETY: by the caller.
+                unsafe { self.row_tile::<L, 1>(rows.start, column) };
+            }
+            return;
+        }
+        for column in columns {
+            for part in even_parts(rows.clone(), 2) {
+                // SAFETY: by the caller.
+                unsafe {
+                    match part.len() {
+                        1 => self.row_tile::<L, 1>(part.start, column),
+                        _ => self.row_tile::<L, 2>(part.start, column),
+                    }
                 }
             }
         }
     }
 
-    /// Many rows (prefill): tiles of `TILE_ROWS × M`, every running sum of a phase in a register.
+    /// Whether running sums would be moved about more than they are added to.
+    pub(super) fn is_small(&self) -> bool {
+        self.n <= 4 && self.k < TURN / 2
+    }
+
+    /// Blocks of `rows` × `GROUPS` · M, the rows as even as can be, so that a row more never costs less.
+    /// Within a block x is read from the first-level cache; blocks of the same columns follow one another,
+    /// so that w comes from memory once, asked for ahead of its use.
     ///
     /// # Safety
-    /// As `run_rows`.
+    /// As `run_rows`; `rows` is 6 at the most.
     #[inline(always)]
-    pub(super) unsafe fn run_tiles<L: Lanes, const M: usize>(self) {
-        let rows = (BLOCK_BYTES / (4 * self.k.max(1)))
-            .max(1)
-            .next_multiple_of(TILE_ROWS);
-        let mut first = 0;
-        while first < self.n {
-            let last = (first + rows).min(self.n);
+    pub(super) unsafe fn run_blocks<L: Lanes, const M: usize>(self, rows: usize) {
+        let most = (BLOCK_BYTES / (4 * self.k.max(1))).max(rows);
+        for rows_in_cache in even_parts(0..self.n, most) {
             let mut column = 0;
-            // SAFETY: rows and columns are within the sizes that the caller vouches for.
-            unsafe {
-                while column + M <= self.m {
-                    self.strip::<L, M>(first, last, column);
-                    column += M;
+            while column + M <= self.m {
+                let groups = ((self.m - column) / M).min(GROUPS);
+                let mut ahead = true;
+                for part in even_parts(rows_in_cache.clone(), rows) {
+                    // SAFETY: rows and columns are within the sizes that the caller vouches for.
+                    unsafe { self.block_of::<L, M>(part, column, groups, ahead) };
+                    ahead = false;
                 }
-                while column < self.m {
-                    self.strip::<L, 1>(first, last, column);
-                    column += 1;
-                }
+                column += groups * M;
             }
-            first = last;
+            // SAFETY: as above.
+            unsafe { self.columns::<L>(rows_in_cache, column..self.m) };
         }
     }
 
-    pub(super) fn is_few_rows(&self) -> bool {
-        self.n <= TILE_ROWS
-    }
-
-    /// Rows `first..last` of x with `M` rows of w.
-    ///
     /// # Safety
-    /// As `run_rows`.
+    /// As `block`.
     #[inline(always)]
-    unsafe fn strip<L: Lanes, const M: usize>(self, first: usize, last: usize, column: usize) {
-        let mut row = first;
+    unsafe fn block_of<L: Lanes, const M: usize>(
+        self,
+        rows: Range<usize>,
+        column: usize,
+        groups: usize,
+        ahead: bool,
+    ) {
+        let row = rows.start;
         // SAFETY: by the caller.
         unsafe {
-            while row + TILE_ROWS <= last {
-                self.tile::<L, TILE_ROWS, M>(row, column);
-                row += TILE_ROWS;
-            }
-            match last - row {
-                3 => self.tile::<L, 3, M>(row, column),
-                2 => self.tile::<L, 2, M>(row, column),
-                1 => self.tile::<L, 1, M>(row, column),
-                _ => {}
+            match rows.len() {
+                1 => self.block::<L, 1, M>(row, column, groups, ahead),
+                2 => self.block::<L, 2, M>(row, column, groups, ahead),
+                3 => self.block::<L, 3, M>(row, column, groups, ahead),
+                4 => self.block::<L, 4, M>(row, column, groups, ahead),
+                5 => self.block::<L, 5, M>(row, column, groups, ahead),
+                _ => self.block::<L, 6, M>(row, column, groups, ahead),
             }
         }
     }
@@ -150,41 +166,72 @@ impl<W: Stored> Product<W> {
         }
     }
 
-    /// `N × M` dot products, the phases in turns.
+    /// `N` rows of x with `groups` times `M` rows of w. The phases take turns, and so do the groups: a
+    /// turn's part of x is used by all of them while it is in the first-level cache. `ahead`: w comes from
+    /// memory, so ask for the next piece while this one is computed.
     ///
     /// # Safety
     /// As `row_tile`.
     #[inline(always)]
-    unsafe fn tile<L: Lanes, const N: usize, const M: usize>(self, row: usize, column: usize) {
-        // SAFETY: by the caller; blocks end at or before `whole`.
+    unsafe fn block<L: Lanes, const N: usize, const M: usize>(
+        self,
+        row: usize,
+        column: usize,
+        groups: usize,
+        ahead: bool,
+    ) {
+        // SAFETY: by the caller; turns end at or before `whole`.
         unsafe {
-            let (x, w) = (self.x.add(row * self.k), self.w.add(column * self.k));
-            let mut sums: Sums<L, N, M> = [[[L::zero(); M]; N]; MAX_PHASES];
+            let x = self.x.add(row * self.k);
+            let mut sums: [Sums<L, N, M>; GROUPS] = [[[[L::zero(); M]; N]; MAX_PHASES]; GROUPS];
             let whole = self.k - self.k % WHOLE;
             for first in (0..whole).step_by(TURN) {
                 let last = (first + TURN).min(whole);
-                for (phase, sums) in sums.iter_mut().take(L::PHASES).enumerate() {
-                    *sums = self.turn(x, w, first + phase * L::WIDTH..last, *sums);
+                for group in 0..groups {
+                    let w = self.w.add((column + group * M) * self.k);
+                    let next = match (group + 1 < groups, last < whole) {
+                        (true, _) => w.wrapping_add(M * self.k),
+                        (_, true) => self.w.wrapping_add(column * self.k + TURN),
+                        _ => w.wrapping_add(M * self.k).wrapping_sub(first),
+                    };
+                    for phase in 0..L::PHASES {
+                        let start = phase * L::WIDTH;
+                        let sums = &mut sums[group][phase];
+                        let range = first + start..last;
+                        *sums = if ahead && (start * size_of::<W>()).is_multiple_of(LINE) {
+                            self.turn::<L, N, M, true>(x, w, next, range, *sums)
+                        } else {
+                            self.turn::<L, N, M, false>(x, w, next, range, *sums)
+                        };
+                    }
                 }
             }
-            self.finish(row, column, &sums);
+            for (group, sums) in sums.iter().enumerate().take(groups) {
+                self.finish(row, column + group * M, sums);
+            }
         }
     }
 
     /// One phase's share of a range of elements.
     ///
     /// # Safety
-    /// As `step`, for each block that begins in `range`.
+    /// As `step`, for each piece that begins in `range`.
     #[inline(always)]
-    unsafe fn turn<L: Lanes, const N: usize, const M: usize>(
+    unsafe fn turn<L: Lanes, const N: usize, const M: usize, const AHEAD: bool>(
         self,
         x: *const f32,
         w: *const W,
+        next: *const W,
         range: Range<usize>,
         mut sums: [[L; M]; N],
     ) -> [[L; M]; N] {
         let mut at = range.start;
         while at < range.end {
+            if AHEAD {
+                for j in 0..M {
+                    prefetch(next.wrapping_add(j * self.k + at));
+                }
+            }
             // SAFETY: by the caller.
             unsafe { self.step(x, w, at, &mut sums) };
             at += SUMS;
@@ -266,4 +313,11 @@ impl<W: Stored> Product<W> {
             }
         }
     }
+}
+
+/// Divides `range` into as few parts of at most `most` as can be, as even as can be.
+fn even_parts(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let (start, count) = (range.start, range.len());
+    let parts = count.div_ceil(most);
+    (0..parts).map(move |part| start + count * part / parts..start + count * (part + 1) / parts)
 }

@@ -1,0 +1,25 @@
+//! What the scheduler needs of a network.
+//!
+//! Main type: the trait [`Executor`]. The scheduler's tests put another in the network's place. Refuses to
+//! know: what is computed.
+
+use super::backend::{Ask, BackendError, Batch, NotANumber, Ranked};
+use super::kv::Copy;
+
+/// A question about the token that follows a row of the batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowAsk<'a> {
+    pub(crate) row: usize,
+    pub(crate) ask: Ask<'a>,
+}
+
+/// One answer an ask, in order.
+pub(crate) type Answers = Vec<Result<Ranked, NotANumber>>;
+
+pub(crate) trait Executor {
+    /// Computes the batch, leaves its keys and values in its pages, and answers each ask.
+    fn forward(&mut self, batch: &Batch<'_>, asks: &[RowAsk<'_>]) -> Result<Answers, BackendError>;
+
+    /// Copies a page's keys and values.
+    fn copy_page(&mut self, copy: Copy);
+}

@@ -1,0 +1,26 @@
+//! What callers are told, kept until the step's books are closed.
+//!
+//! Main type: [`Effects`]. Whoever hears that a request has ended finds its pages free and the counters
+//! right. Refuses to know: why something is told.
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::engine::request::Event;
+
+#[derive(Default)]
+pub(crate) struct Effects {
+    told: Vec<(UnboundedSender<Event>, Event)>,
+}
+
+impl Effects {
+    pub(crate) fn tell(&mut self, caller: &UnboundedSender<Event>, event: Event) {
+        self.told.push((caller.clone(), event));
+    }
+
+    /// A caller that has gone is noticed at the next step.
+    pub(crate) fn carry_out(self) {
+        for (caller, event) in self.told {
+            drop(caller.send(event));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Everything that the worker needs to come up, and whether the room for it can be had.
+//!
+//! Main type: [`Setup`]. Refuses to know: how to compute.
+
+use super::place::Rules;
+use super::plan::Limits;
+use crate::engine::backend::cpu::CpuBackend;
+use crate::engine::config::Config;
+use crate::engine::faults::Planted;
+use crate::engine::handle::{DEFAULT_KV_BYTES, Options, StartError, Window};
+use crate::engine::kv::{PAGE_TOKENS, PageId, Reach, pages_for};
+use crate::engine::model::scratch_bytes;
+use crate::engine::weights::Checkpoint;
+
+/// Bytes of a cached number; the CPU keeps f32.
+const KV_ELEMENT_BYTES: usize = 4;
+
+/// Where no KV room is stated, no more than this many tokens, however small the model.
+const MOST_KV_TOKENS: usize = 1 << 17;
+
+/// No machine has more: a greater count is a slip of the hand, and takes minutes to start.
+const MOST_THREADS: usize = 1024;
+
+/// More is a slip of the hand: a prompt of so many tokens is no longer read in one request.
+const MOST_POSITIONS: usize = 1 << 24;
+
+/// More rows than this in a step are a slip of the hand.
+const MOST_STEP_TOKENS: usize = 1 << 16;
+
+pub(crate) struct Setup {
+    pub(super) config: Config,
+    pub(super) checkpoint: Checkpoint,
+    pub(super) name: String,
+    pub(super) threads: usize,
+    pub(super) pages: usize,
+    pub(super) page_bytes: usize,
+    pub(super) max_context: usize,
+    pub(super) window: Option<Window>,
+    pub(super) rules: Rules,
+    pub(super) planted: Planted,
+}
+
+impl Setup {
+    pub(crate) fn new(
+        config: Config,
+        checkpoint: Checkpoint,
+        name: String,
+        options: &Options,
+    ) -> Result<Self, StartError> {
+        if options.threads > MOST_THREADS {
+            return refused(format!(
+                "{} threads are more than {MOST_THREADS}; 0 takes every core",
+                options.threads
+            ));
+        }
+        let limits = limits(options)?;
+        let longest = longest_context(&config, options)?;
+        let bytes_per_token = config.kv_bytes_per_token(KV_ELEMENT_BYTES);
+        let page_bytes = bytes_per_token * PAGE_TOKENS;
+        let left = options
+            .memory_limit
+            .map(|limit| {
+                left_for_pages(
+                    limit,
+                    &config,
+                    &checkpoint,
+                    limits.step_tokens,
+                    options.window,
+                )
+            })
+            .transpose()?;
+        let pages = match (options.kv_tokens, left) {
+            (0, None) => {
+                let fit = DEFAULT_KV_BYTES / bytes_per_token;
+                fit.clamp(PAGE_TOKENS, MOST_KV_TOKENS) / PAGE_TOKENS
+            }
+            (0, Some(left)) => (left / page_bytes).min(pages_for(MOST_KV_TOKENS.max(longest))),
+            (tokens, left) => stated_pages(tokens, bytes_per_token, left)?,
+        };
+        let reach = Reach::new(options.window);
+        let max_context = fitting_context(longest, pages, reach)?;
+        let planted = Planted::new(options.faults.clone());
+        Ok(Self {
+            config,
+            checkpoint,
+            name,
+            threads: options.threads,
+            pages,
+            page_bytes,
+            max_context,
+            window: options.window,
+            rules: Rules {
+                limits,
+                reach,
+                reads_cache: options.prefix_cache && planted.reads_cache(),
+                feeds_cache: options.prefix_cache,
+            },
+            planted,
+        })
+    }
+}
+
+fn refused<T>(why: String) -> Result<T, StartError> {
+    Err(StartError::Options(why))
+}
+
+fn limits(options: &Options) -> Result<Limits, StartError> {
+    let (running, step_tokens) = (options.running, options.step_tokens);
+    let chunk_tokens = options.chunk_tokens;
+    if running == 0 || chunk_tokens == 0 {
+        return refused(format!(
+            "{running} running requests and {chunk_tokens} prompt tokens a chunk: at least 1 of each is needed"
+        ));
+    }
+    if step_tokens <= running || step_tokens > MOST_STEP_TOKENS {
+        return refused(format!(
+            "{step_tokens} tokens a step are not possible with {running} running requests: \
+             each may need one, a prompt one more, and {MOST_STEP_TOKENS} is the most"
+        ));
+    }
+    Ok(Limits {
+        running,
+        step_tokens,
+        chunk_tokens: chunk_tokens.min(step_tokens),
+    })
+}
+
+/// The longest context by the model and what was asked for. With a window, what a token sees of its past
+/// is never farther than sink and window, so that a context may be longer than what the model was made
+/// for.
+fn longest_context(config: &Config, options: &Options) -> Result<usize, StartError> {
+    let model_limit = config.max_positions;
+    let wanted = options.max_context.unwrap_or(model_limit);
+    let most = match options.window {
+        None => model_limit,
+        Some(window) => {
+            let seen = window.sink.saturating_add(window.window);
+            if window.window == 0 || seen > model_limit {
+                return refused(format!(
+                    "a sink of {} and a window of {} tokens: the window must be 1 at least, and both together within the model's context of {model_limit}",
+                    window.sink, window.window
+                ));
+            }
+            MOST_POSITIONS
+        }
+    };
+    if wanted == 0 || wanted > most {
+        return refused(format!(
+            "a context of {wanted} tokens was asked for; the most is {most}"
+        ));
+    }
+    Ok(wanted)
+}
+
+/// Of a memory limit, what weights and activations leave for keys and values.
+fn left_for_pages(
+    limit: u64,
+    config: &Config,
+    checkpoint: &Checkpoint,
+    rows: usize,
+    window: Option<Window>,
+) -> Result<usize, StartError> {
+    let taken = checkpoint.bytes() + scratch_bytes(config, rows, window);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    match limit.checked_sub(taken) {
+        Some(left) if left >= config.kv_bytes_per_token(KV_ELEMENT_BYTES) * PAGE_TOKENS => Ok(left),
+        _ => refused(format!(
+            "a memory limit of {limit} bytes: weights and activations take {taken} of it, which leaves no page of keys and values"
+        )),
+    }
+}
+
+/// Pages for the room that was asked for, if it can be had.
+fn stated_pages(
+    tokens: usize,
+    bytes_per_token: usize,
+    left: Option<usize>,
+) -> Result<usize, StartError> {
+    let no_room =
+        |why: String| refused(format!("room for {tokens} tokens of keys and values {why}"));
+    if tokens < PAGE_TOKENS {
+        return no_room(format!("is less than a page of {PAGE_TOKENS}"));
+    }
+    let pages = tokens / PAGE_TOKENS;
+    let bytes = tokens.checked_mul(bytes_per_token);
+    if PageId::try_from(pages).is_err() || !bytes.is_some_and(CpuBackend::has_room) {
+        let bytes = tokens as u128 * bytes_per_token as u128;
+        return no_room(format!(
+            "takes {bytes} bytes ({bytes_per_token} a token), more than this machine gives"
+        ));
+    }
+    if let Some((bytes, left)) = bytes.zip(left).filter(|(bytes, left)| bytes > left) {
+        return no_room(format!(
+            "takes {bytes} bytes ({bytes_per_token} a token); the memory limit leaves {left}"
+        ));
+    }
+    Ok(pages)
+}
+
+/// The longest context whose pages there are: without a window all of its tokens' at once.
+fn fitting_context(longest: usize, pages: usize, reach: Reach) -> Result<usize, StartError> {
+    // Alone a sequence gets on with a chunk of one token.
+    if reach.most_pages(longest, 1) <= pages {
+        return Ok(longest);
+    }
+    if reach.is_bounded() {
+        return refused(format!(
+            "sink and window need {} pages of {PAGE_TOKENS} tokens; there is room for {pages}",
+            reach.most_pages(longest, 1)
+        ));
+    }
+    Ok(pages * PAGE_TOKENS)
+}

@@ -1,0 +1,461 @@
+//! The scheduler with a network whose answers tell whether it was shown the right pages.
+//!
+//! [`Fake`] keeps, for each page and slot, a number that depends on the token that stands there and on all
+//! that it attends to, as keys and values do. A page that is shared, copied, evicted or recomputed wrongly
+//! gives another answer than [`expected`], which knows no pages at all. Steps are random: requests that
+//! begin alike, that are cancelled, that are more than there are pages for.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::life::Shared;
+use super::place::Rules;
+use super::plan::Limits;
+use super::queue::Pending;
+use super::worker::Worker;
+use crate::engine::backend::{BackendError, Batch, Ranked, Span};
+use crate::engine::executor::{Answers, Executor, RowAsk};
+use crate::engine::faults::{Faults, Planted};
+use crate::engine::handle::Window;
+use crate::engine::kv::{Copy, PAGE_TOKENS, PageId, Reach, pages_for};
+use crate::engine::request::{CacheUse, Event, FinishReason, Request};
+
+const VOCAB: u32 = 50;
+const EOS: u32 = 49;
+/// No token of any other request: the stand-in panics.
+const BREAKS: u32 = VOCAB;
+
+/// A token of some value at a position, after what it attends to.
+fn mix(seen: u64, token: u32, position: usize) -> u64 {
+    let salted = seen ^ (u64::from(token) << 32) ^ position as u64;
+    (salted ^ (salted >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+fn combine(seen: u64, value: u64) -> u64 {
+    (seen.rotate_left(7) ^ value).wrapping_mul(0xD6E8_FEB8_6659_FD93)
+}
+
+fn token_of(value: u64) -> u32 {
+    (value >> 40) as u32 % VOCAB
+}
+
+/// Positions before `position` that it attends to.
+fn attended(window: Option<Window>, position: usize) -> impl Iterator<Item = usize> {
+    let (sink, first) = match window {
+        None => (0, 0),
+        Some(w) => {
+            let first = (position + 1).saturating_sub(w.window);
+            (w.sink.min(first).min(position), first)
+        }
+    };
+    (0..sink).chain(first..position)
+}
+
+struct Fake {
+    slots: Vec<[u64; PAGE_TOKENS]>,
+    window: Option<Window>,
+    rows: usize,
+}
+
+impl Fake {
+    fn slot(&mut self, span: &Span<'_>, position: usize) -> &mut u64 {
+        let sink = self.window.map_or(0, |window| pages_for(window.sink));
+        let page = position / PAGE_TOKENS;
+        let at = if page < sink { page } else { page - span.gap };
+        &mut self.slots[span.pages[at] as usize][position % PAGE_TOKENS]
+    }
+}
+
+impl Executor for Fake {
+    fn forward(&mut self, batch: &Batch<'_>, asks: &[RowAsk<'_>]) -> Result<Answers, BackendError> {
+        assert!(batch.tokens.len() <= self.rows);
+        let mut tokens = batch.tokens.iter();
+        let mut values = Vec::new();
+        for span in batch.spans {
+            for position in span.positions() {
+                let seen = attended(self.window, position)
+                    .fold(0, |seen, at| combine(seen, *self.slot(span, at)));
+                let token = *tokens.next().expect("a token a position");
+                assert_ne!(token, BREAKS, "the stand-in breaks");
+                let value = mix(seen, token, position);
+                *self.slot(span, position) = value;
+                values.push(value);
+            }
+        }
+        let answer = |ask: &RowAsk<'_>| {
+            Ok(Ranked {
+                id: token_of(values[ask.row]),
+                logprobs: None,
+            })
+        };
+        Ok(asks.iter().map(answer).collect())
+    }
+
+    fn copy_page(&mut self, Copy { from, to }: Copy) {
+        self.slots[to as usize] = self.slots[from as usize];
+    }
+}
+
+/// The answer to a prompt, without pages.
+fn expected(window: Option<Window>, request: &Request) -> Vec<u32> {
+    let (mut tokens, mut values) = (request.prompt.clone(), Vec::new());
+    loop {
+        for (position, token) in tokens.iter().enumerate().skip(values.len()) {
+            let seen = attended(window, position).fold(0, |seen, at| combine(seen, values[at]));
+            values.push(mix(seen, *token, position));
+        }
+        let answer = &tokens[request.prompt.len()..];
+        let ended = answer.last() == Some(&EOS) && !request.ignore_eos;
+        if ended || answer.len() == request.max_tokens as usize {
+            return answer.to_vec();
+        }
+        tokens.push(token_of(values[values.len() - 1]));
+    }
+}
+
+/// Small numbers that look random: equal seeds give equal runs.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+}
+
+#[derive(Clone, Copy)]
+struct House {
+    pages: usize,
+    limits: Limits,
+    window: Option<Window>,
+    caches: bool,
+}
+
+#[derive(Default, Debug)]
+struct Tally {
+    steps: u64,
+    answered: u64,
+    cancelled: u64,
+    preempted: u64,
+    hits: u64,
+}
+
+struct Caller {
+    request: Request,
+    events: UnboundedReceiver<Event>,
+    answer: Vec<u32>,
+}
+
+struct Run {
+    house: House,
+    worker: Worker<Fake>,
+    shared: Shared,
+    dice: Dice,
+    callers: HashMap<usize, Caller>,
+    submitted: usize,
+    /// Prompts and answers so far: what others may begin with.
+    histories: Vec<Vec<u32>>,
+    tally: Tally,
+}
+
+impl Run {
+    fn new(house: House, seed: u64) -> Self {
+        let rules = Rules {
+            limits: house.limits,
+            reach: Reach::new(house.window),
+            reads_cache: house.caches,
+            feeds_cache: house.caches,
+        };
+        let fake = Fake {
+            slots: vec![[u64::MAX; PAGE_TOKENS]; house.pages],
+            window: house.window,
+            rows: house.limits.step_tokens,
+        };
+        let planted = Planted::new(Faults::default());
+        let eos = vec![EOS];
+        Self {
+            house,
+            worker: Worker::new(fake, house.pages, rules, eos, VOCAB as usize, planted),
+            shared: Shared::new(1 << 20),
+            dice: Dice(seed),
+            callers: HashMap::new(),
+            submitted: 0,
+            histories: vec![vec![1]],
+            tally: Tally::default(),
+        }
+    }
+
+    /// The longest that fits the house alone.
+    fn longest(&self) -> usize {
+        match self.house.window {
+            None => self.house.pages * PAGE_TOKENS,
+            Some(_) => 400,
+        }
+    }
+
+    fn submit_one(&mut self) {
+        let longest = self.longest().min(160);
+        let at = self.dice.roll(self.histories.len());
+        let mut prompt = self.histories[at].clone();
+        // Short beside their answers: who is let in then comes to need more than there is.
+        prompt.truncate(1 + self.dice.roll(longest / 2));
+        for _ in 0..self.dice.roll(20) {
+            prompt.push(self.dice.roll(VOCAB as usize) as u32);
+        }
+        prompt.truncate(longest - 1);
+        let room = longest - prompt.len();
+        let request = Request {
+            ignore_eos: self.dice.roll(2) == 0,
+            cache: match self.dice.roll(8) {
+                0 => CacheUse::Off,
+                1 => CacheUse::Salted("a".to_owned()),
+                _ => CacheUse::Shared,
+            },
+            ..Request::new(prompt, 1 + self.dice.roll(room.min(100)) as u32)
+        };
+        self.submit(request);
+    }
+
+    fn submit(&mut self, request: Request) {
+        let (caller, events) = unbounded_channel();
+        let pending = Pending {
+            request: request.clone(),
+            stop: None,
+            caller,
+            submitted: Instant::now(),
+        };
+        assert_eq!(self.shared.queue.push(vec![pending]), Ok(()));
+        let answer = Vec::new();
+        let caller = Caller {
+            request,
+            events,
+            answer,
+        };
+        self.callers.insert(self.submitted, caller);
+        self.submitted += 1;
+    }
+
+    fn cancel(&mut self) {
+        let mut known: Vec<usize> = self.callers.keys().copied().collect();
+        known.sort_unstable();
+        if !known.is_empty() {
+            let one = known[self.dice.roll(known.len())];
+            self.callers.remove(&one);
+            self.tally.cancelled += 1;
+        }
+    }
+
+    fn turn(&mut self) {
+        self.worker.turn(&self.shared);
+        self.tally.steps += 1;
+        let stats = self.shared.counters.snapshot(0, &[]);
+        assert!(stats.running <= self.house.limits.running as u64);
+        let (held, cached) = self.worker.count_pages();
+        assert_eq!(stats.kv.pages_used, held as u64);
+        assert_eq!(stats.kv.pages_cached, cached as u64);
+        assert!(held + cached <= self.house.pages);
+        self.listen();
+    }
+
+    /// Takes what was told and compares each ended answer with the one that knows no pages.
+    fn listen(&mut self) {
+        let (window, tally, histories) = (self.house.window, &mut self.tally, &mut self.histories);
+        let dice = &mut self.dice;
+        self.callers.retain(|_, caller| {
+            while let Ok(event) = caller.events.try_recv() {
+                match event {
+                    Event::Prompt(_) => assert!(caller.answer.is_empty()),
+                    Event::Token(token) => caller.answer.push(token.id),
+                    Event::Failed(why) => panic!("{why}"),
+                    Event::Finished(finished) => {
+                        assert_eq!(caller.answer, expected(window, &caller.request));
+                        let ends = caller.answer.last() == Some(&EOS) && !caller.request.ignore_eos;
+                        let reason = match ends {
+                            true => FinishReason::End,
+                            false => FinishReason::Length,
+                        };
+                        assert_eq!(finished.reason, reason);
+                        tally.answered += 1;
+                        let history = [&caller.request.prompt[..], &caller.answer].concat();
+                        match histories.len() {
+                            0..20 => histories.push(history),
+                            known => histories[dice.roll(known)] = history,
+                        }
+                        return false;
+                    }
+                }
+            }
+            true
+        });
+    }
+
+    fn steps(mut self, count: u64) -> Tally {
+        while self.tally.steps < count {
+            match self.dice.roll(100) {
+                0..12 if self.callers.len() < 40 => self.submit_one(),
+                12..14 => self.cancel(),
+                _ => self.turn(),
+            }
+        }
+        // Nobody starves: what is left ends within its own length and that of all before it.
+        let left: usize = self
+            .callers
+            .values()
+            .map(|caller| caller.request.max_tokens as usize + 200)
+            .sum();
+        for _ in 0..left {
+            self.turn();
+        }
+        assert!(self.callers.is_empty() && self.worker.is_idle());
+        let stats = self.shared.counters.snapshot(0, &[]);
+        assert_eq!(
+            (stats.running, stats.waiting, stats.kv.pages_used),
+            (0, 0, 0)
+        );
+        self.tally.preempted = stats.preempted;
+        self.tally.hits = stats.cache_hits;
+        self.tally
+    }
+}
+
+fn houses() -> Vec<House> {
+    let limits = |running, step_tokens, chunk_tokens| Limits {
+        running,
+        step_tokens,
+        chunk_tokens,
+    };
+    let house = |pages, limits, window| House {
+        pages,
+        limits,
+        window,
+        caches: true,
+    };
+    let window = |sink, window| Some(Window { sink, window });
+    vec![
+        house(200, limits(16, 64, 32), None),
+        house(12, limits(8, 32, 16), None),
+        house(12, limits(16, 17, 17), None),
+        house(10, limits(4, 5, 1), None),
+        house(11, limits(8, 40, 40), window(4, 30)),
+        house(12, limits(8, 40, 7), window(20, 33)),
+        house(10, limits(6, 20, 20), window(0, 64)),
+        House {
+            caches: false,
+            ..house(14, limits(8, 24, 24), None)
+        },
+    ]
+}
+
+/// Two million steps in all. Every answer is the right one, no page leaks, nobody starves.
+#[test]
+fn random_steps_give_every_request_its_own_answer() {
+    const STEPS: u64 = 250_000;
+    for (at, house) in houses().into_iter().enumerate() {
+        let tally = Run::new(house, at as u64 + 1).steps(STEPS);
+        assert!(
+            tally.answered > 1_000 && tally.cancelled > 1_000,
+            "{at}: {tally:?}"
+        );
+        assert_eq!(tally.preempted > 100, house.pages < 100, "{at}: {tally:?}");
+        assert_eq!(tally.hits > 1_000, house.caches, "{at}: {tally:?}");
+    }
+}
+
+/// Who comes while others run is let in at the next step, and at the one after the first is gone where the
+/// house was full.
+#[test]
+fn a_newcomer_runs_at_the_next_step() {
+    let house = House {
+        limits: Limits {
+            running: 2,
+            ..houses()[0].limits
+        },
+        ..houses()[0]
+    };
+    let mut run = Run::new(house, 1);
+    let running = |run: &Run| run.shared.counters.snapshot(0, &[]).running;
+    for expect in [1, 2, 2] {
+        run.submit(Request {
+            ignore_eos: true,
+            ..Request::new(vec![1], 100)
+        });
+        // Once with nobody to look at, once with the newcomer.
+        run.turn();
+        run.turn();
+        assert_eq!(running(&run), expect);
+    }
+    run.callers.remove(&0);
+    run.turn();
+    assert_eq!((running(&run), run.shared.queue.waiting()), (2, 0));
+}
+
+/// A panic within a step ends those who run and those who wait, and says so; nothing is taken any more.
+#[test]
+fn a_panic_in_a_step_leaves_nobody_untold() {
+    let house = House {
+        limits: Limits {
+            running: 2,
+            ..houses()[0].limits
+        },
+        ..houses()[0]
+    };
+    let mut run = Run::new(house, 1);
+    // Two that run, of which one reads a token that breaks the stand-in, and one that has to wait.
+    run.submit(Request::new(vec![1, 2, 3], 50));
+    run.submit(Request::new(vec![4, BREAKS], 50));
+    run.submit(Request::new(vec![5], 50));
+    super::live(&mut run.worker, &run.shared);
+    for caller in run.callers.values_mut() {
+        let mut last = None;
+        while let Ok(event) = caller.events.try_recv() {
+            last = Some(event);
+        }
+        assert!(matches!(last, Some(Event::Failed(_))), "{last:?}");
+    }
+    assert!(run.shared.has_failed() && !run.shared.is_alive());
+    let stats = run.shared.counters.snapshot(0, &[]);
+    assert_eq!(
+        (stats.running, stats.failed, stats.kv.pages_used),
+        (0, 3, 0)
+    );
+}
+
+/// What the other tests rest on: another content of a page that is read gives another answer.
+#[test]
+fn the_fake_tells_a_wrong_page() {
+    let request = Request::new(vec![1; 40], 8);
+    let right = expected(None, &request);
+    let mut fake = Fake {
+        slots: vec![[0; PAGE_TOKENS]; 4],
+        window: None,
+        rows: 64,
+    };
+    let pages: [PageId; 3] = [0, 1, 2];
+    let span = Span {
+        positions: (0, 40),
+        pages: &pages,
+        gap: 0,
+    };
+    let batch = Batch {
+        tokens: &request.prompt,
+        spans: &[span],
+    };
+    fake.forward(&batch, &[]).unwrap();
+    assert_eq!(token_of(fake.slots[2][7]), right[0]);
+    fake.slots[0][3] ^= 1;
+    let last = Span {
+        positions: (39, 40),
+        ..span
+    };
+    let batch = Batch {
+        tokens: &[1],
+        spans: &[last],
+    };
+    fake.forward(&batch, &[]).unwrap();
+    assert_ne!(token_of(fake.slots[2][7]), right[0]);
+}
