@@ -34,3 +34,4 @@ pub mod engine;
 pub mod server;
 
 mod digest;
+mod splitmix;

@@ -10,21 +10,22 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Room → the rooms that it may import. `digest` is a leaf that all may use.
-const ROOMS: [(&str, &[&str]); 17] = [
+/// Room → the rooms that it may import. `digest` and `splitmix` are leaves.
+const ROOMS: [(&str, &[&str]); 18] = [
     ("record", &[]),
     ("stats", &[]),
     ("digest", &[]),
+    ("splitmix", &[]),
     ("plan", &["record", "digest"]),
-    ("load", &["record", "plan", "digest"]),
+    ("load", &["record", "plan", "digest", "splitmix"]),
     ("metrics", &["record", "plan", "stats"]),
     ("measure", &["load", "plan", "record", "stats", "digest"]),
     ("launch", &["plan", "record", "digest"]),
     ("baseline", &["record", "digest"]),
     ("judge", &["plan", "record", "stats", "metrics"]),
     ("report", &["record", "stats"]),
-    ("engine", &[]),
-    ("server", &["engine"]),
+    ("engine", &["splitmix"]),
+    ("server", &["engine", "splitmix"]),
     (
         "pipeline",
         &[

@@ -30,25 +30,29 @@ pub(super) struct ServeArgs {
     #[arg(long, default_value_t = 8000)]
     port: u16,
     /// Worker threads of the CPU backend; 0 takes every core
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = Options::default().threads, value_name = "N")]
     threads: usize,
     /// Room for keys and values, in tokens; 0 takes what fits 1 GiB
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = Options::default().kv_tokens, value_name = "N")]
     kv_tokens: usize,
     /// Longest prompt and answer together, in tokens [default: the model's own]
     #[arg(long, value_name = "N")]
     max_context: Option<usize>,
     /// Requests that may wait; more are refused with 429
-    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = at_least_one())]
+    #[arg(long, value_name = "N", value_parser = at_least_one(),
+        default_value_t = Options::default().queue_limit as u32)]
     queue: u32,
     /// Requests that are computed together at the most
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = at_least_one())]
+    #[arg(long, value_name = "N", value_parser = at_least_one(),
+        default_value_t = Options::default().running as u32)]
     max_running: u32,
     /// Tokens that one step computes at the most, prompts and answers together
-    #[arg(long, default_value_t = 256, value_name = "N", value_parser = at_least_one())]
+    #[arg(long, value_name = "N", value_parser = at_least_one(),
+        default_value_t = Options::default().step_tokens as u32)]
     step_tokens: u32,
     /// Prompt tokens of one request in a step at the most
-    #[arg(long, default_value_t = 128, value_name = "N", value_parser = at_least_one())]
+    #[arg(long, value_name = "N", value_parser = at_least_one(),
+        default_value_t = Options::default().chunk_tokens as u32)]
     chunk_tokens: u32,
     /// Attend to the last N positions only, and to the sink; by default to all
     #[arg(long, value_name = "N", value_parser = at_least_one())]
@@ -63,7 +67,8 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<Size>,
     /// Seconds after which a step that has not ended is taken for a hang: /health and /ready say so
-    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = at_least_one())]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least_one(),
+        default_value_t = Options::default().stall_after.as_secs() as u32)]
     stall_after: u32,
     /// Greatest body of a request, as 500K or 8MiB
     #[arg(long, default_value = "8MiB", value_name = "SIZE")]

@@ -1,15 +1,19 @@
-//! `config.json` and `generation_config.json` of a Qwen3 model, checked and reduced to what is computed.
+//! `config.json` of a Qwen3 model, checked and reduced to what is computed.
 //!
 //! Main type: [`Config`]. A file that asks for something this engine does not compute (another
 //! architecture, scaled RoPE, sliding windows, experts) is refused by name: a model served almost right
-//! is worse than none. Refuses to know: weights, tokens as text.
+//! is worse than none. `generation_config.json` is read beside it, in `generation`. Refuses to know: weights,
+//! tokens as text.
+
+mod generation;
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
 use super::files::{FileError, Files};
-use super::sampling::Sampling;
+use super::request::{Sampling, ascending};
+use generation::Generation;
 
 /// What the network computes. Sizes are counts of elements.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,17 +92,6 @@ struct RawRope {
     rope_type: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-struct RawGeneration {
-    eos_token_id: Option<Ids>,
-    do_sample: Option<bool>,
-    temperature: Option<f64>,
-    top_k: Option<i64>,
-    top_p: Option<f64>,
-    min_p: Option<f64>,
-    repetition_penalty: Option<f64>,
-}
-
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 enum Ids {
@@ -111,19 +104,13 @@ enum Ids {
 const MOST_NUMBERS: usize = 1 << 48;
 
 const CONFIG: &str = "config.json";
-const GENERATION: &str = "generation_config.json";
 
 impl Config {
     pub(crate) fn load(files: &Files) -> Result<Self, ConfigError> {
         let raw: RawConfig = parse(files, CONFIG)?;
-        let generation: RawGeneration = if files.has(GENERATION) {
-            parse(files, GENERATION)?
-        } else {
-            RawGeneration::default()
-        };
         let path = files.path(CONFIG);
         refuse_unsupported(&raw, &path)?;
-        check_generation(&generation, &files.path(GENERATION))?;
+        let generation = Generation::load(files)?;
         let config = assemble(raw, generation, &path)?;
         check_shape(&config, &path)?;
         Ok(config)
@@ -214,7 +201,7 @@ fn refuse_unsupported(raw: &RawConfig, path: &std::path::Path) -> Result<(), Con
 
 fn assemble(
     raw: RawConfig,
-    generation: RawGeneration,
+    generation: Generation,
     path: &std::path::Path,
 ) -> Result<Config, ConfigError> {
     let need = |value: Option<usize>, key: &'static str| {
@@ -246,70 +233,18 @@ fn assemble(
         norm_eps: raw.rms_norm_eps.unwrap_or(1e-6) as f32,
         tied: raw.tie_word_embeddings.unwrap_or(false),
         attention_bias: raw.attention_bias.unwrap_or(false),
-        sampling: sampling(&generation),
+        sampling: generation.sampling(),
         eos: eos_ids(generation.eos_token_id.or(raw.eos_token_id)),
     })
 }
 
-/// Keys that are absent have OpenAI's defaults, as in vLLM; that a model is not to be sampled is heeded.
-fn sampling(generation: &RawGeneration) -> Sampling {
-    let number = |value: Option<f64>, default: f32| value.map_or(default, |value| value as f32);
-    let greedy = generation.do_sample == Some(false);
-    Sampling {
-        temperature: if greedy {
-            0.0
-        } else {
-            number(generation.temperature, 1.0)
-        },
-        // transformers has 0 for all tokens, vLLM −1 too.
-        top_k: generation
-            .top_k
-            .map_or(0, |k| u32::try_from(k.max(0)).unwrap_or(0)),
-        top_p: number(generation.top_p, 1.0),
-        min_p: number(generation.min_p, 0.0),
-        repetition_penalty: number(generation.repetition_penalty, 1.0),
-        ..Sampling::default()
-    }
-}
-
-fn check_generation(generation: &RawGeneration, path: &std::path::Path) -> Result<(), ConfigError> {
-    let most = f64::from(f32::MAX);
-    let top_k = generation.top_k.map(|k| k as f64);
-    for (key, value, possible) in [
-        ("temperature", generation.temperature, 0.0..=most),
-        ("top_k", top_k, -1.0..=f64::from(u32::MAX)),
-        (
-            "top_p",
-            generation.top_p,
-            f64::from(f32::MIN_POSITIVE)..=1.0,
-        ),
-        ("min_p", generation.min_p, 0.0..=1.0),
-        (
-            "repetition_penalty",
-            generation.repetition_penalty,
-            f64::from(f32::MIN_POSITIVE)..=most,
-        ),
-    ] {
-        if let Some(value) = value.filter(|value| !possible.contains(value)) {
-            return Err(ConfigError::Impossible {
-                path: path.to_path_buf(),
-                what: format!("`{key}` = {value} is out of range"),
-            });
-        }
-    }
-    Ok(())
-}
-
 /// generation_config.json has the last word, as in transformers.
 fn eos_ids(ids: Option<Ids>) -> Vec<u32> {
-    let mut ids = match ids {
+    match ids {
         None => Vec::new(),
         Some(Ids::One(id)) => vec![id],
-        Some(Ids::Many(ids)) => ids,
-    };
-    ids.sort_unstable();
-    ids.dedup();
-    ids
+        Some(Ids::Many(ids)) => ascending(ids),
+    }
 }
 
 fn check_shape(config: &Config, path: &std::path::Path) -> Result<(), ConfigError> {
@@ -381,13 +316,20 @@ mod tests {
         })
     }
 
-    fn load(change: impl FnOnce(&mut Value), generation: Option<Value>) -> Result<Config, String> {
+    pub(super) fn load(
+        change: impl FnOnce(&mut Value),
+        generation: Option<Value>,
+    ) -> Result<Config, String> {
         let directory = tempfile::tempdir().unwrap();
         let mut value = base();
         change(&mut value);
         std::fs::write(directory.path().join(CONFIG), value.to_string()).unwrap();
         if let Some(generation) = generation {
-            std::fs::write(directory.path().join(GENERATION), generation.to_string()).unwrap();
+            std::fs::write(
+                directory.path().join(generation::FILE),
+                generation.to_string(),
+            )
+            .unwrap();
         }
         Config::load(&Files::Directory(directory.path().to_path_buf())).map_err(|e| e.to_string())
     }
@@ -417,64 +359,6 @@ mod tests {
         let config = load(|_| {}, Some(json!({"eos_token_id": [9, 3, 9]}))).unwrap();
         assert_eq!(config.eos, [3, 9]);
         assert_eq!(load(|_| {}, Some(json!({}))).unwrap().eos, [7]);
-    }
-
-    #[test]
-    fn generation_config_says_how_tokens_are_chosen() {
-        let sampled = |generation| load(|_| {}, generation).unwrap().sampling;
-        let openai = Sampling {
-            temperature: 1.0,
-            ..Sampling::default()
-        };
-        assert_eq!(sampled(None), openai);
-        assert_eq!(sampled(Some(json!({"top_k": null}))), openai);
-        assert_eq!(
-            sampled(Some(json!({"top_k": -1, "do_sample": true}))),
-            openai
-        );
-        // As Qwen3's is published.
-        let qwen = json!({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95});
-        let published = Sampling {
-            temperature: 0.6,
-            top_k: 20,
-            top_p: 0.95,
-            ..Sampling::default()
-        };
-        assert_eq!(sampled(Some(qwen)), published);
-        let greedy = json!({"do_sample": false, "temperature": 0.6, "min_p": 0.1,
-            "repetition_penalty": 1.05});
-        let rules = Sampling {
-            min_p: 0.1,
-            repetition_penalty: 1.05,
-            ..Sampling::default()
-        };
-        assert_eq!(sampled(Some(greedy)), rules);
-    }
-
-    #[test]
-    fn impossible_sampling_is_refused_by_key() {
-        for (key, value) in [
-            ("temperature", -0.5),
-            ("temperature", 1e300),
-            ("top_k", -2.0),
-            ("top_k", 1e12),
-            ("top_p", 0.0),
-            ("top_p", 1.01),
-            ("min_p", -0.1),
-            ("min_p", 1.5),
-            ("repetition_penalty", 0.0),
-            ("repetition_penalty", 1e-60),
-        ] {
-            let whole = key == "top_k";
-            let value = if whole {
-                json!(value as i64)
-            } else {
-                json!(value)
-            };
-            let error = load(|_| {}, Some(json!({key: value}))).unwrap_err();
-            assert!(error.contains(&format!("`{key}` = ")), "{error}");
-            assert!(error.contains(GENERATION), "{error}");
-        }
     }
 
     #[test]

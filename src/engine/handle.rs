@@ -14,7 +14,7 @@ use super::chat::{ChatTemplate, TemplateError};
 use super::config::{Config, ConfigError};
 use super::faults::Faults;
 use super::files::{FileError, Files, ModelSource};
-use super::request::{Event, Request, Sampling};
+use super::request::{Event, Request, Sampling, ascending};
 use super::scheduler::{self, Pending, Refusal, Setup, Shared};
 use super::stats::{Stage, Stats};
 use super::stop::StopText;
@@ -365,8 +365,7 @@ impl Engine {
 
     /// Of the ids that may be chosen, none is left before `min_tokens`.
     fn every_token_ends(&self, request: &Request) -> bool {
-        let mut ends = [&self.info.eos[..], &request.stop_ids].concat();
-        ends.sort_unstable();
+        let ends = ascending([&self.info.eos[..], &request.stop_ids].concat());
         let ends = |id: &u32| ends.binary_search(id).is_ok();
         let allowed = &request.sampling.allowed;
         match allowed.is_empty() {
@@ -384,11 +383,10 @@ impl Engine {
     }
 }
 
-/// Lists of ids sorted and without repeats, so that no list is longer than the vocabulary.
+/// Lists of ids ascending.
 fn orderly(mut request: Request) -> Request {
     for ids in [&mut request.stop_ids, &mut request.sampling.allowed] {
-        ids.sort_unstable();
-        ids.dedup();
+        *ids = ascending(std::mem::take(ids));
     }
     request
 }

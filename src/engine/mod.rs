@@ -35,5 +35,6 @@ pub use handle::{
     Window,
 };
 pub use stats::{KvStats, Stage, Stats};
+pub use stop::find_stop;
 pub use tokenizer::{TextStream, Tokenizer, TokenizerError};
 pub use weights::WeightError;

@@ -49,6 +49,13 @@ impl Request {
     }
 }
 
+/// A list of ids as the engine keeps it: each id once, so that none is longer than the vocabulary.
+pub fn ascending(mut ids: Vec<u32>) -> Vec<u32> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
 /// What a request has to do with the prefix cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CacheUse {

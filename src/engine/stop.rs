@@ -40,17 +40,21 @@ impl StopText {
 
     /// The first stop text that ends behind the first `before` bytes of the tail.
     fn found(&self, before: usize) -> Option<usize> {
-        let start = |stop: &String| {
-            let from = (before + 1).saturating_sub(stop.len());
-            let from = self.tail.ceil_char_boundary(from);
-            self.tail[from..].find(stop.as_str()).map(|at| from + at)
-        };
-        let starts = self.stops.iter().enumerate();
-        starts
-            .filter_map(|(index, stop)| Some((start(stop)?, stop.len(), index)))
+        let stops = self.stops.iter().enumerate();
+        stops
+            .filter_map(|(index, stop)| {
+                Some((find_stop(&self.tail, before, stop)?, stop.len(), index))
+            })
             .min()
             .map(|(_, _, index)| index)
     }
+}
+
+/// The first place of `stop` in `text` with its end beyond `old`: one that ends up to there was no news.
+/// Places are in bytes.
+pub fn find_stop(text: &str, old: usize, stop: &str) -> Option<usize> {
+    let from = text.ceil_char_boundary((old + 1).saturating_sub(stop.len()));
+    text[from..].find(stop).map(|at| from + at)
 }
 
 #[cfg(test)]

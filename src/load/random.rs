@@ -2,15 +2,13 @@
 //!
 //! Refuses to know: what is drawn.
 
-/// SplitMix64, after G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number
-/// generators" (OOPSLA 2014), with the constants of S. Vigna's public-domain `splitmix64.c`.
+use crate::splitmix::{GAMMA, mix};
+
+/// SplitMix64 from its first number on.
 #[derive(Clone, Debug)]
 pub(super) struct SplitMix64 {
     state: u64,
 }
-
-/// 2⁶⁴ / golden ratio, made odd.
-const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl SplitMix64 {
     pub(super) fn new(seed: u64) -> Self {
@@ -43,13 +41,6 @@ impl SplitMix64 {
             }
         }
     }
-}
-
-/// The finaliser: a bijection on 64 bits.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

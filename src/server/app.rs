@@ -68,7 +68,7 @@ impl App {
                 let detail = format!("a step has taken {:.1} s so far", step.as_secs_f64());
                 Err(ApiError::engine_down(&detail))
             }
-            Health::Ended => Err(ApiError::engine_down("its worker thread has ended")),
+            Health::Ended => Err(ApiError::engine_ended()),
         }
     }
 

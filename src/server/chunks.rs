@@ -122,25 +122,19 @@ impl Envelope {
 
     /// The whole answer as one object; its choices by index.
     pub(crate) fn whole(mut self, choices: Vec<(Delta, Ending)>, usage: Usage) -> Vec<u8> {
-        let mut timings = None;
-        let said = |(index, (delta, ending)): (usize, (Delta, Ending))| {
-            timings = Some(ending.timings);
-            Said {
-                index,
-                delta,
-                role: Some("assistant"),
-                reason: Some(ending.reason),
-                stop: ending.stop,
-            }
+        let timings = choices.first().filter(|_| self.timed);
+        let timings = timings.map(|(_, ending)| ending.timings.clone());
+        let said = |(index, (delta, ending)): (usize, (Delta, Ending))| Said {
+            index,
+            delta,
+            role: Some("assistant"),
+            reason: Some(ending.reason),
+            stop: ending.stop,
         };
         let content = Content {
             choices: choices.into_iter().enumerate().map(said).collect(),
             usage: Some(Some(usage)),
-            timings: None,
-        };
-        let content = Content {
-            timings: timings.filter(|_| self.timed),
-            ..content
+            timings,
         };
         self.json(content, false)
     }

@@ -4,6 +4,8 @@
 //! text ends the answer is the engine's to say: one that is complete is held until its next word.
 //! Refuses to know: tokens, events.
 
+use crate::engine::find_stop;
+
 pub(crate) struct Tail {
     stops: Vec<String>,
     /// The stop text is shown; only what stands behind it is cut.
@@ -29,7 +31,7 @@ impl Tail {
         let old = self.held.len();
         self.held.push_str(piece);
         let held = &self.held;
-        let cut = |stop: &String| completed(held, old, stop).map(|at| at + self.behind(stop));
+        let cut = |stop: &String| find_stop(held, old, stop).map(|at| at + self.behind(stop));
         let cuts: Vec<_> = self.stops.iter().map(cut).collect();
         let certain = cuts
             .iter()
@@ -79,13 +81,6 @@ impl Tail {
         };
         (first..length).find(begins).unwrap_or(length)
     }
-}
-
-/// The first place of `stop` in `text` with its end beyond `old`: an end up to there was no news.
-fn completed(text: &str, old: usize, stop: &str) -> Option<usize> {
-    let first = (old + 1).saturating_sub(stop.len());
-    let first = (first..=text.len()).find(|at| text.is_char_boundary(*at))?;
-    text[first..].find(stop).map(|at| first + at)
 }
 
 #[cfg(test)]
@@ -195,7 +190,7 @@ mod tests {
                 for second in places.iter().filter(|second| *second >= first) {
                     let pieces = [&text[..*first], &text[*first..*second], &text[*second..]];
                     // The piece that completes it must be the last.
-                    if completed(&text[..*second], 0, stop).is_some() {
+                    if find_stop(&text[..*second], 0, stop).is_some() {
                         continue;
                     }
                     for (shown, expect) in [(false, &text[..at]), (true, &text[..end])] {

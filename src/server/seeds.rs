@@ -2,6 +2,7 @@
 //!
 //! Refuses to know: what is drawn by them.
 
+use crate::splitmix::{GAMMA, mix};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 /// A seed that no request named, by the system's randomness.
@@ -15,12 +16,7 @@ pub(crate) fn choice_seed(seed: u64, index: usize) -> u64 {
     if index == 0 {
         return seed;
     }
-    // SplitMix64 (Steele, Lea, Flood 2014).
-    let step = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(index as u64);
-    let mixed = seed.wrapping_add(step);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mix(seed.wrapping_add(GAMMA.wrapping_mul(index as u64)))
 }
 
 #[cfg(test)]

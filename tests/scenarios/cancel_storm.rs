@@ -2,6 +2,8 @@
 
 use super::answer::{self, Mode};
 use super::process::Server;
+use super::random;
+use super::rest::aborted_once_at_rest;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -27,7 +29,7 @@ enum Leaves {
 #[test]
 fn clients_that_leave_at_random_points_leave_nothing_behind() {
     let server = Server::start(&["--threads", "0"]);
-    let mut random = random(16);
+    let mut random = random::numbers(16);
     let prompts: Vec<Vec<u32>> = (0..4u32)
         .map(|one| (10 + one..60 + 7 * one).collect())
         .collect();
@@ -66,14 +68,7 @@ fn clients_that_leave_at_random_points_leave_nothing_behind() {
     }
     connected.into_iter().for_each(leave);
 
-    for name in [
-        "vllm:num_requests_running",
-        "vllm:num_requests_waiting",
-        "infergate_kv_bytes_used",
-    ] {
-        server.await_metric(name, 0.0);
-    }
-    let aborted = server.metric("vllm:request_success_total", "finished_reason=\"abort\"");
+    let aborted = aborted_once_at_rest(&server);
     assert!(aborted > 0.0, "no request was cut short");
     let after = answer::forced(&prompts[0], 24, Mode::Whole);
     let connection = answer::send_together(server.address, &[after]).remove(0);
@@ -108,16 +103,4 @@ fn read_some(mut connection: TcpStream, bytes: usize) {
         "{}",
         String::from_utf8_lossy(&buffer)
     );
-}
-
-/// Knuth's generator (MMIX); the upper bits.
-fn random(seed: u64) -> impl Iterator<Item = usize> {
-    let next = |state: &u64| {
-        Some(
-            state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407),
-        )
-    };
-    std::iter::successors(next(&seed), next).map(|state| (state >> 33) as usize)
 }

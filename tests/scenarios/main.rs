@@ -14,4 +14,6 @@ mod matrix;
 #[path = "../serve/process.rs"]
 #[allow(dead_code, reason = "the server's own tests use the rest")]
 mod process;
+mod random;
+mod rest;
 mod slow_readers;

@@ -6,6 +6,7 @@
 
 use super::answer::{self, Answer, Mode};
 use super::process::Server;
+use super::random;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -235,15 +236,7 @@ fn tokens(context: usize, prompt: usize) -> Vec<u32> {
     head.chain(tail).collect()
 }
 
-/// Knuth's generator (MMIX); the upper bits, as token ids between 10 and 409.
+/// Token ids between 10 and 409.
 fn sequence(seed: u64) -> impl Iterator<Item = u32> {
-    let next = |state: &u64| {
-        Some(
-            state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407),
-        )
-    };
-    let states = std::iter::successors(next(&seed), next);
-    states.map(|state| 10 + ((state >> 33) % 400) as u32)
+    random::numbers(seed).map(|number| 10 + (number % 400) as u32)
 }

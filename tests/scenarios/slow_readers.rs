@@ -3,6 +3,7 @@
 use super::answer::{self, Mode};
 use super::http::{self, DEADLINE};
 use super::process::Server;
+use super::rest::aborted_once_at_rest;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use std::net::TcpStream;
@@ -59,14 +60,7 @@ fn clients_that_do_not_read_delay_nobody_and_leave_nothing() {
     );
 
     drop(slow);
-    for name in [
-        "vllm:num_requests_running",
-        "vllm:num_requests_waiting",
-        "infergate_kv_bytes_used",
-    ] {
-        server.await_metric(name, 0.0);
-    }
-    let aborted = server.metric("vllm:request_success_total", "finished_reason=\"abort\"");
+    let aborted = aborted_once_at_rest(&server);
     assert_eq!(aborted.to_bits(), (SLOW as f64).to_bits());
     assert_eq!(ask(Mode::Whole), alone, "after they went");
     // No answer is under way: the server ends at once, not when the time to drain is over.

@@ -2,21 +2,15 @@
 //!
 //! Main function: [`uniform`]. Refuses to know: what is drawn.
 
+use crate::splitmix::{GAMMA, mix};
+
 /// A number in 0..1 in steps of 2^-53, for draw `count` of `seed`.
 ///
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014),
-/// jumped to its `count`-th number. The seed is mixed first: as it stands, neighbouring seeds would walk
-/// through the same numbers.
+/// SplitMix64, jumped to its `count`-th number. The seed is mixed first: as it stands, neighbouring seeds
+/// would walk through the same numbers.
 pub(super) fn uniform(seed: u64, count: u64) -> f64 {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    let state = mix(seed).wrapping_add(count.wrapping_add(1).wrapping_mul(GOLDEN));
+    let state = mix(seed).wrapping_add(count.wrapping_add(1).wrapping_mul(GAMMA));
     (mix(state) >> 11) as f64 / (1u64 << 53) as f64
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

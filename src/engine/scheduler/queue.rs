@@ -93,9 +93,15 @@ impl Queue {
         Some((first, decision))
     }
 
-    /// Requests that were dropped since the last call, since their caller has gone.
-    pub(crate) fn take_dropped(&self) -> u64 {
-        std::mem::take(&mut self.lock().dropped)
+    /// Drops the oldest requests as far as their callers have gone. Gives how many were dropped for that
+    /// reason since the last call.
+    pub(crate) fn drop_gone(&self) -> u64 {
+        let mut state = self.lock();
+        let is_gone = |first: &mut Pending| first.caller.is_closed();
+        while state.pending.pop_front_if(is_gone).is_some() {
+            state.dropped += 1;
+        }
+        std::mem::take(&mut state.dropped)
     }
 
     /// Blocks until something waits; `false`: the queue is closed and empty.
@@ -196,8 +202,25 @@ mod tests {
         let (two, _keep) = pending(2);
         assert_eq!(queue.push(vec![two]), Ok(()));
         assert!(queue.wait());
-        assert_eq!((queue.take_dropped(), queue.take_dropped()), (1, 0));
+        assert_eq!((queue.drop_gone(), queue.drop_gone()), (1, 0));
         assert_eq!(first(&queue), Some(2));
+    }
+
+    #[test]
+    fn the_oldest_go_with_their_callers() {
+        let queue = Queue::new(4);
+        let mut callers = Vec::new();
+        for number in 1..5 {
+            let (one, caller) = pending(number);
+            assert_eq!(queue.push(vec![one]), Ok(()));
+            callers.push(caller);
+        }
+        let kept = callers.remove(2);
+        drop(callers);
+        assert_eq!((queue.drop_gone(), queue.drop_gone()), (2, 0));
+        assert_eq!(first(&queue), Some(3));
+        drop(kept);
+        assert_eq!((queue.drop_gone(), first(&queue)), (1, None));
     }
 
     #[test]

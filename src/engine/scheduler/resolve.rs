@@ -53,7 +53,7 @@ fn take_prompt_logprobs(sequence: &mut Sequence, answers: &mut impl Iterator<Ite
     }
     let known = (sequence.computed + 1).min(sequence.prompt_len());
     let new = known.saturating_sub(sequence.prompt_logprobs.len());
-    let new = answers.take(new).map(|answer| logprob(&answer));
+    let new = answers.take(new).map(logprob);
     sequence.prompt_logprobs.extend(new);
 }
 
@@ -62,7 +62,7 @@ fn tell_prompt(sequence: &mut Sequence, effects: &mut Effects) {
     let asked = sequence.request.prompt_logprobs;
     let prompt = Prompt {
         cached_tokens: sequence.cached as u32,
-        logprobs: asked.then(|| sequence.prompt_logprobs.clone()),
+        logprobs: asked.then(|| std::mem::take(&mut sequence.prompt_logprobs)),
     };
     effects.tell(&sequence.caller, Event::Prompt(prompt));
 }
@@ -79,7 +79,7 @@ fn append(
     sequence.last = Some(now);
     let id = token(answer.id);
     sequence.tokens.push(id);
-    let logprob = logprob(&answer);
+    let logprob = logprob(answer);
     effects.tell(&sequence.caller, Event::Token(Token { id, logprob }));
     ending(sequence, id, eos)
 }
@@ -103,7 +103,7 @@ fn ending(sequence: &mut Sequence, id: u32, eos: &[u32]) -> Option<FinishReason>
     (generated >= request.max_tokens as usize).then_some(FinishReason::Length)
 }
 
-fn logprob(answer: &Ranked) -> Option<Logprob> {
-    let logprobs = answer.logprobs.clone();
-    logprobs.map(|(chosen, top)| Logprob { chosen, top })
+fn logprob(answer: Ranked) -> Option<Logprob> {
+    let (chosen, top) = answer.logprobs?;
+    Some(Logprob { chosen, top })
 }

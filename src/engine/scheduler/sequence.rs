@@ -13,7 +13,7 @@ use super::queue::Pending;
 use crate::engine::backend::{Ask, Draw, Pick};
 use crate::engine::executor::RowAsk;
 use crate::engine::kv::{Copy, Key, PagePool, PageTable, Reach};
-use crate::engine::request::{CacheUse, Event, Logprob, Request, Sampling, Timings};
+use crate::engine::request::{CacheUse, Event, Logprob, Request, Sampling, Timings, ascending};
 use crate::engine::stop::StopText;
 
 pub(crate) struct Sequence {
@@ -32,6 +32,7 @@ pub(crate) struct Sequence {
     feeds_cache: bool,
     table: PageTable,
     pub(super) prompt_told: bool,
+    /// Known so far; gone once they are told.
     pub(super) prompt_logprobs: Vec<Option<Logprob>>,
     submitted: Instant,
     started: Option<Instant>,
@@ -167,7 +168,7 @@ impl Sequence {
         let (_, (start, end)) = self.next(rows);
         let mut asks = Vec::new();
         let logprobs = self.request.logprobs.map(|count| count as usize);
-        if self.request.prompt_logprobs {
+        if self.request.prompt_logprobs && !self.prompt_told {
             // Those that were answered before the sequence gave way are not asked again.
             let from = start.max(self.prompt_logprobs.len() - 1);
             let followed = from..end.min(self.prompt_len() - 1);
@@ -236,11 +237,4 @@ impl Sequence {
             predicted: last.saturating_duration_since(first),
         }
     }
-}
-
-/// Sorted and without repeats.
-fn ascending(mut ids: Vec<u32>) -> Vec<u32> {
-    ids.sort_unstable();
-    ids.dedup();
-    ids
 }

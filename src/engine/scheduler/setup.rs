@@ -57,17 +57,11 @@ impl Setup {
         let longest = longest_context(&config, options)?;
         let bytes_per_token = config.kv_bytes_per_token(KV_ELEMENT_BYTES);
         let page_bytes = bytes_per_token * PAGE_TOKENS;
+        let taken =
+            || checkpoint.bytes() + scratch_bytes(&config, limits.step_tokens, options.window);
         let left = options
             .memory_limit
-            .map(|limit| {
-                left_for_pages(
-                    limit,
-                    &config,
-                    &checkpoint,
-                    limits.step_tokens,
-                    options.window,
-                )
-            })
+            .map(|limit| left_for_pages(limit, taken(), page_bytes))
             .transpose()?;
         let pages = match (options.kv_tokens, left) {
             (0, None) => {
@@ -152,18 +146,12 @@ fn longest_context(config: &Config, options: &Options) -> Result<usize, StartErr
     Ok(wanted)
 }
 
-/// Of a memory limit, what weights and activations leave for keys and values.
-fn left_for_pages(
-    limit: u64,
-    config: &Config,
-    checkpoint: &Checkpoint,
-    rows: usize,
-    window: Option<Window>,
-) -> Result<usize, StartError> {
-    let taken = checkpoint.bytes() + scratch_bytes(config, rows, window);
+/// Of a memory limit, what the `taken` bytes of weights and activations leave for keys and values: a page
+/// at least.
+fn left_for_pages(limit: u64, taken: usize, page_bytes: usize) -> Result<usize, StartError> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     match limit.checked_sub(taken) {
-        Some(left) if left >= config.kv_bytes_per_token(KV_ELEMENT_BYTES) * PAGE_TOKENS => Ok(left),
+        Some(left) if left >= page_bytes => Ok(left),
         _ => refused(format!(
             "a memory limit of {limit} bytes: weights and activations take {taken} of it, which leaves no page of keys and values"
         )),

@@ -351,6 +351,18 @@ fn houses() -> Vec<House> {
     ]
 }
 
+/// Pages for many, places for two.
+fn house_for_two() -> House {
+    let house = houses()[0];
+    House {
+        limits: Limits {
+            running: 2,
+            ..house.limits
+        },
+        ..house
+    }
+}
+
 /// Two million steps in all. Every answer is the right one, no page leaks, nobody starves.
 #[test]
 fn random_steps_give_every_request_its_own_answer() {
@@ -370,14 +382,7 @@ fn random_steps_give_every_request_its_own_answer() {
 /// house was full.
 #[test]
 fn a_newcomer_runs_at_the_next_step() {
-    let house = House {
-        limits: Limits {
-            running: 2,
-            ..houses()[0].limits
-        },
-        ..houses()[0]
-    };
-    let mut run = Run::new(house, 1);
+    let mut run = Run::new(house_for_two(), 1);
     let running = |run: &Run| run.shared.counters.snapshot(0, &[]).running;
     for expect in [1, 2, 2] {
         run.submit(Request {
@@ -397,14 +402,7 @@ fn a_newcomer_runs_at_the_next_step() {
 /// A panic within a step ends those who run and those who wait, and says so; nothing is taken any more.
 #[test]
 fn a_panic_in_a_step_leaves_nobody_untold() {
-    let house = House {
-        limits: Limits {
-            running: 2,
-            ..houses()[0].limits
-        },
-        ..houses()[0]
-    };
-    let mut run = Run::new(house, 1);
+    let mut run = Run::new(house_for_two(), 1);
     // Two that run, of which one reads a token that breaks the stand-in, and one that has to wait.
     run.submit(Request::new(vec![1, 2, 3], 50));
     run.submit(Request::new(vec![4, BREAKS], 50));

@@ -95,10 +95,11 @@ impl<E: Executor> Worker<E> {
         shared.pulse.beat();
         self.drop_cancelled(shared);
         self.admit(shared);
-        if !self.running.is_empty() {
+        if self.running.is_empty() {
+            self.count(shared);
+        } else {
             self.step(shared);
         }
-        self.count(shared);
     }
 
     /// Tells every caller that its request cannot go on.
@@ -121,11 +122,7 @@ impl<E: Executor> Worker<E> {
         }
         let before = self.displaced.len();
         self.displaced.retain(|sequence| !sequence.is_cancelled());
-        let mut left = (before - self.displaced.len()) as u64 + shared.queue.take_dropped();
-        let is_gone = |first: &super::Pending| first.caller.is_closed().then_some(());
-        while shared.queue.offer(is_gone).is_some() {
-            left += 1;
-        }
+        let left = (before - self.displaced.len()) as u64 + shared.queue.drop_gone();
         shared.counters.cancelled.add(left);
         if left > 0 {
             // Another may be the oldest now.

@@ -195,6 +195,11 @@ impl ApiError {
         )
     }
 
+    /// The engine's worker is gone for good.
+    pub(crate) fn engine_ended() -> Self {
+        Self::engine_down("its worker thread has ended")
+    }
+
     /// The engine gave up on this request.
     pub(crate) fn engine_failed(detail: &str) -> Self {
         let message = format!("the engine failed on this request: {detail}");

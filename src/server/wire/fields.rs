@@ -6,6 +6,7 @@
 
 use super::error::ApiError;
 use super::shown::shorten;
+use crate::engine::request::ascending;
 use serde_json::{Map, Value};
 
 /// The members of one object that were not read yet.
@@ -68,10 +69,8 @@ impl Fields {
         };
         let path = self.path(name);
         let ids = items.iter().map(|item| token_id(&path, item));
-        let mut ids = ids.collect::<Result<Vec<u32>, ApiError>>()?;
-        ids.sort_unstable();
-        ids.dedup();
-        Ok(Some(ids))
+        let ids = ids.collect::<Result<Vec<u32>, ApiError>>()?;
+        Ok(Some(ascending(ids)))
     }
 
     pub(super) fn array(&mut self, name: &str) -> Result<Option<Vec<Value>>, ApiError> {

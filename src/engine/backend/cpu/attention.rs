@@ -74,7 +74,8 @@ pub(super) fn attend(
 /// What a block works in; kept from one to the next.
 #[derive(Default)]
 struct Scratch {
-    /// `[rows, group, d]` each: as rows see their window, and as they see the sink.
+    /// `[rows, group, d]` each: as rows see their window, and as they see the sink; the latter empty where
+    /// no row is far.
     own: Vec<f32>,
     sink: Vec<f32>,
     /// Scores of one page: `[rows, group, page]`.
@@ -135,7 +136,10 @@ impl Block<'_> {
         for row in self.block.clone() {
             let own = &queries.qkv[row * shape.qkv_cols() + self.head * group_cols..][..group_cols];
             scratch.own.extend_from_slice(own);
-            let sink = match self.rows.is_far(row) && !queries.sink.is_empty() {
+            if queries.sink.is_empty() {
+                continue;
+            }
+            let sink = match self.rows.is_far(row) {
                 true => {
                     &queries.sink[row * shape.q_cols() + self.head * group_cols..][..group_cols]
                 }
@@ -162,7 +166,8 @@ impl Block<'_> {
         for run in self.rows.runs(self.block.clone()) {
             let keys = &self.cache.layers[self.layer].keys[self.cache.slots(run.page, self.head)];
             let keys = Elements::F32(&keys[run.slots.start * d..run.slots.end * d]);
-            let queries = if run.sink { &sink[..] } else { &own[..] };
+            let as_sink = run.sink && !sink.is_empty();
+            let queries = if as_sink { &sink[..] } else { &own[..] };
             let width = run.slots.len();
             if self.block.len() == 1 {
                 // It attends to all of its own runs: no page of scores on the way.

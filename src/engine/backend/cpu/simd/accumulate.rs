@@ -19,10 +19,15 @@ pub(super) unsafe fn accumulate<L: Lanes>(weights: &[f32], values: &[f32], out: 
             accumulate_columns::<L, WIDE>(weights, values, out, at);
             at += WIDE * L::WIDTH;
         }
-        while at + L::WIDTH <= d {
-            accumulate_columns::<L, 1>(weights, values, out, at);
-            at += L::WIDTH;
+        // Side by side too: a sum waits for its last addition, others need not.
+        let left = (d - at) / L::WIDTH;
+        match left {
+            0 => {}
+            1 => accumulate_columns::<L, 1>(weights, values, out, at),
+            2 => accumulate_columns::<L, 2>(weights, values, out, at),
+            _ => accumulate_columns::<L, 3>(weights, values, out, at),
         }
+        at += left * L::WIDTH;
     }
     for column in at..d {
         for (weight, row) in weights.iter().zip(values.chunks_exact(d)) {

@@ -153,9 +153,11 @@ impl Kernels {
         unsafe {
             match self.0 {
                 #[cfg(target_arch = "x86_64")]
-                Set::Avx512 => product_avx512(task),
+                Set::Avx512 | Set::Avx2 if task.is_small() => rows_avx2(task),
                 #[cfg(target_arch = "x86_64")]
-                Set::Avx2 => product_avx2(task),
+                Set::Avx512 => blocks_avx512(task),
+                #[cfg(target_arch = "x86_64")]
+                Set::Avx2 => blocks_avx2(task),
                 Set::Portable => task.run_rows::<[f32; 8]>(),
             }
         }
@@ -177,30 +179,27 @@ impl Kernels {
     }
 }
 
+// Rows and blocks are compiled apart: in one function, blocks leave rows too few registers.
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn rows_avx2<W: Stored>(task: Product<W>) {
+    // SAFETY: by the caller, as `Product` asks.
+    unsafe { task.run_rows::<__m256>() }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx2,fma,f16c")]
-unsafe fn product_avx512<W: Stored>(task: Product<W>) {
+unsafe fn blocks_avx512<W: Stored>(task: Product<W>) {
     // SAFETY: by the caller, as `Product` asks.
-    unsafe {
-        if task.is_small() {
-            task.run_rows::<__m256>()
-        } else {
-            task.run_blocks::<__m512, 4>(6)
-        }
-    }
+    unsafe { task.run_blocks::<__m512, 4>(6) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn product_avx2<W: Stored>(task: Product<W>) {
+unsafe fn blocks_avx2<W: Stored>(task: Product<W>) {
     // SAFETY: by the caller, as `Product` asks.
-    unsafe {
-        if task.is_small() {
-            task.run_rows::<__m256>()
-        } else {
-            task.run_blocks::<__m256, 2>(4)
-        }
-    }
+    unsafe { task.run_blocks::<__m256, 2>(4) }
 }
 
 #[cfg(target_arch = "x86_64")]
