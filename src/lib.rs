@@ -20,12 +20,16 @@ pub mod plan;
 pub mod launch;
 pub mod load;
 pub mod measure;
+pub mod telemetry;
 
 pub mod baseline;
 pub mod judge;
 pub mod metrics;
 pub mod stats;
 
+pub mod figures;
+pub mod import;
+pub mod presets;
 pub mod report;
 
 pub mod record;

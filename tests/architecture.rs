@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Room → the rooms that it may import. `digest` and `splitmix` are leaves.
-const ROOMS: [(&str, &[&str]); 18] = [
+const ROOMS: [(&str, &[&str]); 22] = [
     ("record", &[]),
     ("stats", &[]),
     ("digest", &[]),
@@ -19,24 +19,32 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("plan", &["record", "digest"]),
     ("load", &["record", "plan", "digest", "splitmix"]),
     ("metrics", &["record", "plan", "stats"]),
-    ("measure", &["load", "plan", "record", "stats", "digest"]),
+    ("telemetry", &["record", "plan", "load"]),
+    (
+        "measure",
+        &["load", "telemetry", "plan", "record", "stats", "digest"],
+    ),
     ("launch", &["plan", "record", "digest"]),
     ("baseline", &["record", "digest"]),
     ("judge", &["plan", "record", "stats", "metrics"]),
-    ("report", &["record", "stats"]),
+    ("figures", &["record", "stats"]),
+    ("import", &["figures", "record"]),
+    ("report", &["record", "stats", "figures"]),
+    ("presets", &[]),
     ("engine", &["splitmix"]),
     ("server", &["engine", "splitmix"]),
     (
         "pipeline",
         &[
-            "plan", "launch", "load", "measure", "baseline", "judge", "report", "record",
+            "plan", "launch", "load", "measure", "metrics", "baseline", "judge", "report",
+            "record", "stats", "figures", "import",
         ],
     ),
     (
         "cli",
         &[
             "pipeline", "plan", "launch", "measure", "baseline", "report", "record", "server",
-            "engine",
+            "engine", "presets", "figures", "import",
         ],
     ),
     ("main", &["cli"]),
@@ -44,7 +52,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
 ];
 
 /// Outside crate → the rooms where it may be named. Crates that are not here may be used anywhere.
-const HOMES: [(&str, &[&str]); 12] = [
+const HOMES: [(&str, &[&str]); 14] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
@@ -53,9 +61,11 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("hyper_util", &["server"]),
     ("minijinja", &["report", "engine"]),
     ("statrs", &["stats"]),
+    ("nvml_wrapper", &["telemetry"]),
+    ("similar", &["pipeline"]),
     ("toml", &["plan"]),
     ("annotate_snippets", &["plan"]),
-    ("tokenizers", &["engine"]),
+    ("tokenizers", &["engine", "load"]),
     ("safetensors", &["engine"]),
 ];
 

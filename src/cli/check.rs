@@ -46,6 +46,14 @@ pub(super) struct CheckArgs {
     /// A further argument to head's engine; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     head_arg: Vec<String>,
+    /// Go on with the unfinished or interrupted session in this result directory; refused if anything
+    /// that it was measured with has changed
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["profile", "gates", "out", "seed", "base", "base_arg", "head_arg"]
+    )]
+    resume: Option<PathBuf>,
 }
 
 pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
@@ -54,6 +62,7 @@ pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
         base,
         base_arg,
         head_arg,
+        resume,
     } = args;
     let format = session.format;
     let mut options = session.options()?;
@@ -65,8 +74,14 @@ pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
     options.base_args = base_arg;
     options.head_args = head_arg;
     let progress = Progress::new();
+    let show = |event| progress.show(&event);
     let outcome = block_on(async {
-        pipeline::check(&options, &|event| progress.show(&event), interrupted()).await
+        match resume {
+            None => pipeline::check(&options, &show, interrupted()).await,
+            Some(directory) => {
+                pipeline::resume(&options.start, &directory, &show, interrupted()).await
+            }
+        }
     })??;
     progress.finish();
     output::note(&format!("results: {}", outcome.directory.display()));

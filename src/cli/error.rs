@@ -42,11 +42,19 @@ fn plan_error(error: &anyhow::Error) -> Option<&PlanError> {
 
 fn exit(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<Error>() {
-        Some(Error::Plan(_) | Error::Usage(_)) => Exit::Usage,
+        Some(Error::Plan(_) | Error::Tokenizer(_) | Error::Usage(_) | Error::Resume(_)) => {
+            Exit::Usage
+        }
         Some(Error::Interrupted) => Exit::Interrupted,
         Some(Error::Results(error)) => results_exit(error),
         Some(Error::Workspace(WorkspaceError::Git(error))) => git_exit(error),
-        Some(Error::Workspace(_) | Error::Process(_) | Error::Baseline(_)) => Exit::Infrastructure,
+        Some(
+            Error::Workspace(_)
+            | Error::Process(_)
+            | Error::PageCache(_)
+            | Error::Baseline(_)
+            | Error::Unanswered { .. },
+        ) => Exit::Infrastructure,
         None => serve::exit(error),
     }
 }

@@ -2,10 +2,14 @@
 
 mod baseline;
 mod check;
+mod compare;
 mod error;
 mod exit;
 mod fault;
+mod import;
+mod init;
 mod judge;
+mod load;
 mod output;
 mod progress;
 mod serve;
@@ -29,12 +33,20 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Write gates for an engine: how it starts, what it can do, and the checks that fit
+    Init(init::InitArgs),
     /// Build head and base, measure both in turn on this machine, and judge
     Check(check::CheckArgs),
     /// Recompute the verdict of a result directory from its run.json alone
     Judge(judge::JudgeArgs),
+    /// Put results beside one another, or launch engines and compare them
+    Compare(compare::CompareArgs),
+    /// Read the result of another tool
+    Import(import::ImportArgs),
     /// Record, list and show main's stored sessions
     Baseline(baseline::BaselineArgs),
+    /// Measure a server that already runs, with one workload
+    Load(Box<load::LoadArgs>),
     /// Serve a model over the OpenAI HTTP API
     Serve(serve::ServeArgs),
 }
@@ -55,9 +67,13 @@ pub fn main() -> ExitCode {
     // clap prints usage errors itself and ends with 2, as documented.
     let Args { command } = Args::parse();
     let result = match command {
+        Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(args),
         Command::Judge(args) => judge::run(&args),
+        Command::Compare(args) => compare::run(args),
+        Command::Import(args) => import::run(&args),
         Command::Baseline(args) => baseline::run(args),
+        Command::Load(args) => load::run(*args),
         Command::Serve(args) => serve::run(args),
     };
     match result {

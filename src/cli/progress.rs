@@ -3,7 +3,7 @@
 use super::output;
 use crate::measure;
 use crate::pipeline::Event;
-use crate::record::{Comparison, RunVerdict, Verdict};
+use crate::record::{Arm, Comparison, RunVerdict, Verdict};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, stderr};
@@ -19,7 +19,10 @@ pub(super) struct Progress {
     /// Lines are printed only where no bar can be drawn.
     is_terminal: bool,
     begun: Cell<Instant>,
-    budget: Cell<Duration>,
+    /// Launches of an earlier session that are kept.
+    kept: Cell<u32>,
+    /// `None` where no time ends what is measured.
+    budget: Cell<Option<Duration>>,
     /// When the last line about progress was printed.
     told: Cell<Instant>,
     last_line: RefCell<String>,
@@ -33,7 +36,8 @@ impl Progress {
             bar,
             is_terminal,
             begun: Cell::new(Instant::now()),
-            budget: Cell::new(Duration::ZERO),
+            kept: Cell::new(0),
+            budget: Cell::new(None),
             told: Cell::new(Instant::now()),
             last_line: RefCell::default(),
         }
@@ -46,11 +50,19 @@ impl Progress {
                 self.line(&format!("built {what} in {seconds:.0} s"));
             }
             Event::Built { what, .. } => self.line(&format!("{what} was built by an earlier run")),
+            Event::Resumed {
+                launches,
+                elapsed,
+                is_cut_off,
+            } => self.resumed(*launches, *elapsed, *is_cut_off),
             Event::Measuring {
                 comparison,
                 blocks,
                 budget,
             } => self.measuring(*comparison, *blocks, *budget),
+            Event::Engine { name, round } => {
+                self.line(&format!("round {}: launching {name}", round + 1));
+            }
             Event::Progress(progress) => self.progress(progress),
             Event::Looked { blocks, verdict } => self.looked(*blocks, verdict),
         }
@@ -71,13 +83,26 @@ impl Progress {
         self.bar.enable_steady_tick(TICK);
     }
 
+    fn resumed(&self, launches: u32, elapsed: Duration, is_cut_off: bool) {
+        self.kept.set(launches);
+        let again = if is_cut_off {
+            "; the one that was cut off is measured again"
+        } else {
+            ""
+        };
+        self.line(&format!(
+            "going on: {launches} launches of {:.0} s are kept{again}",
+            elapsed.as_secs_f64()
+        ));
+    }
+
     fn measuring(&self, comparison: Comparison, blocks: u32, budget: Duration) {
         let arms = match comparison {
             Comparison::Interleaved | Comparison::SameBuild => 2,
             Comparison::Stored | Comparison::Alone => 1,
         };
         self.begun.set(Instant::now());
-        self.budget.set(budget);
+        self.budget.set(Some(budget));
         self.line(&format!(
             "measuring: at most {blocks} blocks of {arms} launches"
         ));
@@ -92,6 +117,12 @@ impl Progress {
             measure::Progress::Starting { arm, position } => {
                 (*position, format!("{}: starting", arm.name()))
             }
+            measure::Progress::Resting {
+                arm,
+                position,
+                waited,
+                left,
+            } => (*position, resting(*arm, *waited, *left)),
             measure::Progress::Running {
                 arm,
                 position,
@@ -100,27 +131,31 @@ impl Progress {
                 of,
             } => (*position, format!("{}: {workload} {done}/{of}", arm.name())),
         };
+        let text = text + &self.time_left(position);
         if self.is_terminal {
             self.bar.set_position(u64::from(position));
-            self.bar
-                .set_message(format!("{text}, {}", self.time_left(position)));
+            self.bar.set_message(text);
         } else if self.told.get().elapsed() >= LINE_EVERY {
             self.told.set(Instant::now());
-            self.line(&format!("{text}, {}", self.time_left(position)));
+            self.line(&text);
         }
     }
 
     /// The time until the cap at the pace so far, or until the budget ends; a verdict may come earlier.
     fn time_left(&self, launches_done: u32) -> String {
         let spent = self.begun.get().elapsed();
-        let mut left = self.budget.get().saturating_sub(spent).as_secs_f64();
-        if let Some(total) = self.bar.length().filter(|_| launches_done > 0) {
-            let done = f64::from(launches_done);
+        let Some(budget) = self.budget.get() else {
+            return String::new();
+        };
+        let mut left = budget.saturating_sub(spent).as_secs_f64();
+        let done = launches_done.saturating_sub(self.kept.get());
+        if let Some(total) = self.bar.length().filter(|_| done > 0) {
             #[expect(clippy::cast_precision_loss, reason = "a count of launches")]
-            let at_pace = (total as f64 - done) * spent.as_secs_f64() / done;
+            let ahead = total as f64 - f64::from(launches_done);
+            let at_pace = ahead * spent.as_secs_f64() / f64::from(done);
             left = left.min(at_pace.max(0.0));
         }
-        format!("at most {left:.0} s left")
+        format!(", at most {left:.0} s left")
     }
 
     fn looked(&self, blocks: u32, verdict: &RunVerdict) {
@@ -143,6 +178,16 @@ impl Progress {
             return;
         }
         self.bar.suspend(|| output::note(text));
+    }
+}
+
+fn resting(arm: Arm, waited: Duration, left: Duration) -> String {
+    let (waited, left) = (waited.as_secs_f64(), left.as_secs_f64());
+    let arm = arm.name();
+    if waited > 0.0 {
+        format!("{arm}: cooling for {waited:.0} s, {left:.0} s left for that")
+    } else {
+        format!("{arm}: probing whether the machine is as it was")
     }
 }
 

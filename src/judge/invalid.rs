@@ -5,10 +5,11 @@ use super::session::is_throttled;
 use super::treatment::zero_is_vacuous;
 use super::view::{Reading, View, values};
 use super::voids;
-use super::words::count;
-use crate::metrics::LaunchMeasure;
+use super::words::{count, number};
+use super::{Rules, client, machine};
+use crate::metrics::{LaunchMeasure, is_in_part};
 use crate::plan::WorkloadKind;
-use crate::record::{Arm, Comparison, Exit, Launch, MetricKind, Verdict};
+use crate::record::{Arm, Comparison, Exit, Launch, MetricKind, Phase, Verdict};
 use crate::stats;
 
 /// More launches of one arm in a row than this, and the machine's drift is taken for a change.
@@ -23,6 +24,8 @@ const DISTINCT: usize = 3;
 const DROPPED_BLOCKS: usize = 4;
 /// The head throttles so many launches more than the base: its own doing.
 const HEAD_THROTTLES: usize = 3;
+/// Arms whose answers differ in length by more than this share are not comparable.
+const TOKENS_APART: f64 = 0.02;
 
 /// A rule's finding.
 pub(super) struct Finding {
@@ -40,14 +43,17 @@ pub(super) fn invalid(rule: &'static str, text: String) -> Option<Finding> {
 }
 
 /// The first rule that holds.
-pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
+pub(super) fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
     fingerprint_changed(view)
         .or_else(|| not_interleaved(view))
         .or_else(|| launch_failed(view))
         .or_else(|| voids::find(view))
+        .or_else(|| machine::find(rules, view))
         .or_else(|| missing_value(view))
         .or_else(|| impossible_value(view))
         .or_else(|| too_few_samples(view))
+        .or_else(|| client::find(view))
+        .or_else(|| token_parity(view))
         .or_else(|| constant_latency(view))
         .or_else(|| vacuous(view))
         .or_else(|| not_steady(view))
@@ -123,6 +129,40 @@ fn describe_exit(launch: &Launch) -> String {
     let (arm, position) = (launch.arm.name(), launch.position);
     let colon = if detail.is_empty() { "" } else { ": " };
     format!("launch {position} ({arm}) {what}{colon}{detail}")
+}
+
+/// Arms that answer with different numbers of tokens did different work.
+fn token_parity(view: &View<'_, '_>) -> Option<Finding> {
+    if !view.case.treatment.is_timed() || !view.is_regression() {
+        return None;
+    }
+    let mean = |arm| {
+        let part = &view.case.check.part;
+        let workload = &view.case.workload.id;
+        let samples = view.kept(arm).flat_map(|r| &r.launch.samples);
+        let mine = samples.filter(|s| {
+            s.workload == *workload && s.phase == Phase::Measured && is_in_part(part, s)
+        });
+        let tokens = mine
+            .filter(|s| s.void.is_none())
+            .map(|s| s.tokens.completion);
+        let tokens: Vec<f64> = tokens.flatten().map(f64::from).collect();
+        stats::mean(&tokens)
+    };
+    let (base, head) = mean(Arm::Base).zip(mean(Arm::Head))?;
+    let apart = (head - base).abs() / base.max(head).max(1.0);
+    if apart <= TOKENS_APART {
+        return None;
+    }
+    invalid(
+        "token-parity",
+        format!(
+            "head answers with {} tokens a request, base with {}: they did not do the same work; force the \
+             length, or see why one stops",
+            number(head),
+            number(base)
+        ),
+    )
 }
 
 fn read<'s, 'a>(view: &View<'s, 'a>) -> impl Iterator<Item = &'s Reading<'a>> {

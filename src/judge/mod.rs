@@ -15,9 +15,12 @@
 //! record.
 
 mod assessment;
+mod client;
+mod early;
 mod exact;
 mod invalid;
 mod limit;
+mod machine;
 mod session;
 mod settle;
 mod share;
@@ -58,6 +61,13 @@ pub fn judge(plan: &Plan, record: &RunRecord) -> RunVerdict {
         }
     }
     at(&rules, &as_it_stands, &cases, &mut trails)
+}
+
+/// Blocks so far that hold a clean launch of every arm on a machine that did not throttle: those that
+/// count towards a look.
+pub fn sound_blocks(record: &RunRecord) -> u32 {
+    let (_, scope) = Session::new(record).scopes(&[]);
+    scope.sound
 }
 
 /// Check id → the arm's values, one a sound launch, in the metric's unit: what a baseline store keeps.
@@ -146,12 +156,14 @@ fn unknown_workload(check: &Check) -> Assessment {
 }
 
 fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
-    if let Some(found) = invalid::find(view) {
+    if let Some(found) = invalid::find(rules, view) {
         return Assessment::settled(Figures::of(view), found.verdict, found.rule, found.text);
     }
-    match view.case.treatment {
+    let mut assessment = match view.case.treatment {
         Treatment::Timed(scale) => timed::assess(rules, view, scale, trail),
         Treatment::Exact => exact::assess(rules, view, trail),
         Treatment::Share => share::assess(rules, view),
-    }
+    };
+    assessment.figures.notes.extend(early::remarks(view));
+    assessment
 }

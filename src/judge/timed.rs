@@ -8,7 +8,7 @@ use super::treatment::Scale;
 use super::view::{View, values};
 use super::words::{self, label};
 use crate::plan::Rule;
-use crate::record::{Arm, Comparison, Verdict};
+use crate::record::{Arm, Comparison, Direction, Verdict};
 use crate::stats::{self, Degenerate, Estimate};
 
 /// Fewer launches an arm than this carry no t-test.
@@ -75,12 +75,27 @@ fn regression(
     };
     let (m, c) = (margin.ln_1p(), ceiling.ln_1p());
     describe_change(rules, view, scale, &sides, &e, m, &mut figures);
-    trail.look(rules, view, e.p_greater(m), e.p_less(c));
-    trail.foretell(rules, view, &e, (m, c), sides.head.len());
+    let direction = view.case.check.metric.direction();
+    let loss = loss(&e, direction);
+    trail.look(rules, view, loss.p_greater(m), loss.p_less(c));
+    trail.foretell(rules, view, &loss, (m, c), sides.head.len());
     trail.write(&mut figures);
-    figures.notes.extend(trail.too_noisy().map(str::to_owned));
-    figures.notes.extend(improvement(&figures, margin));
+    figures
+        .notes
+        .extend(improvement(&figures, margin, direction));
     tested(view, trail, figures, (margin, ceiling))
+}
+
+/// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the
+/// base's has lost as much as a time that rises by the margin.
+fn loss(change: &Estimate, direction: Direction) -> Estimate {
+    match direction {
+        Direction::LowerIsBetter => *change,
+        Direction::HigherIsBetter => Estimate {
+            est: -change.est,
+            ..*change
+        },
+    }
 }
 
 fn sides(rules: &Rules<'_>, view: &View<'_, '_>, scale: Scale) -> Result<Sides, String> {
@@ -161,9 +176,13 @@ fn describe_change(
 }
 
 /// A gain beyond the margin is as much of a surprise as a loss.
-fn improvement(figures: &Figures, margin: f64) -> Option<String> {
+fn improvement(figures: &Figures, margin: f64, direction: Direction) -> Option<String> {
     let (change, (low, high)) = figures.change.zip(figures.interval)?;
-    (high < -margin).then(|| {
+    let is_better = match direction {
+        Direction::LowerIsBetter => high < -margin,
+        Direction::HigherIsBetter => low > margin,
+    };
+    is_better.then(|| {
         let percents = words::signed_percents(change, (low, high));
         format!("better than the margin explains: {percents}: check that the work is still done")
     })

@@ -61,7 +61,9 @@ pub(super) fn treatment(metric: Metric) -> Treatment {
 /// mismatch, no excess). `regression`: whether the check compares arms.
 pub(super) fn zero_is_vacuous(metric: Metric, regression: bool) -> Option<&'static str> {
     match metric {
-        Metric::KvBytes => Some("an engine that holds a conversation holds some bytes of it"),
+        Metric::KvBytes | Metric::KvUsage => {
+            Some("an engine that holds a conversation holds some bytes of it")
+        }
         Metric::PrefilledTokens => Some("an answer needs at least one computed prompt token"),
         Metric::Accuracy if regression => Some("where no case is right, none can be lost"),
         _ => None,

@@ -28,7 +28,8 @@ impl<'a> Case<'a> {
         workload: &'a Workload,
         record: &'a RunRecord,
     ) -> Self {
-        let same_engine = |l: &&Launch| l.engine_args == gate.engine_args;
+        let same_engine =
+            |l: &&Launch| l.engine_args == gate.engine_args && l.page_cache == gate.page_cache;
         let mut launches: Vec<&Launch> = record.launches.iter().filter(same_engine).collect();
         launches.sort_by_key(|l| l.position);
         let mut ranks: BTreeMap<Arm, u32> = BTreeMap::new();

@@ -2,12 +2,16 @@
 
 use super::invalid::{Finding, invalid};
 use super::view::View;
-use crate::record::{Arm, Launch, Phase, Sample, Verdict};
+use crate::metrics::is_in_part;
+use crate::record::{Arm, Launch, Metric, Phase, Sample, Verdict};
 use std::collections::BTreeMap;
 
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
 /// arms was asked wrongly; and any other rule says that the measurement cannot be trusted.
 pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
+    if counts_voids(view.case.check.metric) {
+        return None;
+    }
     let blamed = |arm| voids(view, arm, true);
     let (base, head) = (blamed(Arm::Base), blamed(Arm::Head));
     if !head.is_empty() && base.is_empty() {
@@ -46,6 +50,14 @@ pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
     )
 }
 
+/// Whether the metric is itself about answers that failed: it judges them by its own rule.
+fn counts_voids(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::FailedCells | Metric::FailedRequests | Metric::Goodput
+    )
+}
+
 /// Void samples of the check's workload. A warm-up request counts where the engine is to blame: it was
 /// asked and did not answer; its numbers would not have been used otherwise.
 fn voids<'s>(view: &View<'s, '_>, arm: Arm, blames_engine: bool) -> Vec<(&'s Launch, &'s Sample)> {
@@ -56,7 +68,7 @@ fn voids<'s>(view: &View<'s, '_>, arm: Arm, blames_engine: bool) -> Vec<(&'s Lau
             .launch
             .samples
             .iter()
-            .filter(|s| s.workload == *workload);
+            .filter(|s| s.workload == *workload && is_in_part(&view.case.check.part, s));
         let void = mine.filter(|s| {
             let counts = blames_engine || s.phase == Phase::Measured;
             counts

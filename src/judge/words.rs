@@ -5,8 +5,13 @@ use crate::record::{Metric, Statistic, Unit};
 /// `TPOT`, `TTFT p95`, `golden mismatches`.
 pub(super) fn label(metric: Metric, statistic: Statistic) -> String {
     let name = match metric {
-        Metric::Ttft | Metric::Tpot | Metric::Icl | Metric::E2e => metric.name().to_uppercase(),
+        Metric::Ttft | Metric::Tpot | Metric::Icl | Metric::Itl | Metric::E2e => {
+            metric.name().to_uppercase()
+        }
         Metric::KvBytes => "KV bytes".to_owned(),
+        Metric::KvGrowth => "KV growth".to_owned(),
+        Metric::RssGrowth => "RSS growth".to_owned(),
+        Metric::WallTtft => "TTFT from wall start".to_owned(),
         _ => metric.name().replace('_', " "),
     };
     match statistic {
@@ -20,9 +25,7 @@ pub(super) fn value(metric: Metric, v: f64) -> String {
     match metric.unit() {
         Unit::Fraction => percent(v),
         unit => match (number(v).as_str(), symbol(unit).strip_suffix('s')) {
-            ("1", Some(one))
-                if unit != Unit::Milliseconds && unit != Unit::MillisecondsPerToken =>
-            {
+            ("1", Some(one)) if matches!(unit, Unit::Tokens | Unit::Cases | Unit::Bytes) => {
                 format!("1 {one}")
             }
             (number, _) => format!("{number} {}", symbol(unit)),
@@ -54,6 +57,9 @@ fn symbol(unit: Unit) -> &'static str {
         Unit::Fraction => "",
         Unit::Nats => "nats",
         Unit::Bytes => "bytes",
+        Unit::MicrosecondsPerToken => "µs/token",
+        Unit::TokensPerSecond => "tokens/s",
+        Unit::Ratio => "×",
     }
 }
 

@@ -9,12 +9,15 @@ mod build;
 mod environment;
 mod git;
 mod log;
+mod page_cache;
 mod process;
 mod tree;
+mod ward;
 mod workspace;
 
 pub use build::{Artifact, BuildError};
 pub use git::{GitError, Repository};
 pub use log::tail;
+pub use page_cache::{PageCacheError, prepare};
 pub use process::{Process, ProcessError, Ready, StartError, free_port};
 pub use workspace::{Lock, Workspace, WorkspaceError};

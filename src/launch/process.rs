@@ -1,6 +1,7 @@
 //! One child, an engine or a build: spawned in a group of its own with its output in a log, watched,
 //! and ended with everything below it on every way out.
 
+use super::ward::Ward;
 use super::{environment, log, tree};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -29,9 +30,14 @@ pub enum ProcessError {
     Spawn { command: String, source: io::Error },
     #[error("cannot write the log {}", path.display())]
     Log { path: PathBuf, source: io::Error },
+    #[error("cannot start the shell that ends an engine if the gate is killed")]
+    Ward(#[source] io::Error),
     #[error("no free port on 127.0.0.1")]
     Port(#[source] io::Error),
 }
+
+/// What servers write, in lower case, where their port is taken.
+const PORT_TAKEN: [&str; 3] = ["address already in use", "address in use", "eaddrinuse"];
 
 /// Why an engine never became ready.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +45,17 @@ pub enum ProcessError {
 pub struct StartError {
     pub detail: String,
     pub log_tail: String,
+    /// The process was gone.
+    pub ended: bool,
+}
+
+impl StartError {
+    /// Whether the engine ended since its port was taken: the port was free when it was drawn, so that
+    /// is a race which somebody else won, and says nothing about the engine.
+    pub fn lost_its_port(&self) -> bool {
+        let log = self.log_tail.to_ascii_lowercase();
+        self.ended && PORT_TAKEN.iter().any(|words| log.contains(words))
+    }
 }
 
 /// Moments of a start.
@@ -59,6 +76,8 @@ pub struct Process {
     log: PathBuf,
     spawned: Instant,
     ended: bool,
+    /// Ends the child's group if the gate is killed; dropped after the child's end.
+    _ward: Ward,
 }
 
 /// A port that was free a moment ago.
@@ -95,22 +114,25 @@ impl Process {
             starting.env_remove(name);
         }
         starting.envs(env.iter().map(|(name, value)| (name, value)));
-        let spawned = Instant::now();
         let spawn_error = |source| ProcessError::Spawn {
             command: command.join(" "),
             source,
         };
+        let mut ward = Ward::start(folder).map_err(ProcessError::Ward)?;
+        let spawned = Instant::now();
         let child = starting.spawn().map_err(spawn_error)?;
         let pid = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .ok_or_else(|| spawn_error(io::Error::other("it ended before it could be watched")))?;
+        ward.watch(pid).map_err(ProcessError::Ward)?;
         Ok(Self {
             child,
             pid,
             log: log.to_path_buf(),
             spawned,
             ended: false,
+            _ward: ward,
         })
     }
 
@@ -129,7 +151,8 @@ impl Process {
         let mut last_answer = format!("nothing listens on {address}");
         while self.spawned.elapsed() < within {
             if let Some(status) = self.exited() {
-                return Err(self.start_error(format!("the engine ended at its start ({status})")));
+                let detail = format!("the engine ended at its start ({status})");
+                return Err(self.start_error(detail, true));
             }
             if port_open.is_none() && TcpStream::connect(address).await.is_ok() {
                 port_open = Some(Instant::now());
@@ -152,16 +175,18 @@ impl Process {
             }
             sleep(POLL).await;
         }
-        Err(self.start_error(format!(
+        let detail = format!(
             "the engine generated no token within {} s (engine.ready_timeout): {last_answer}",
             within.as_secs_f64()
-        )))
+        );
+        Err(self.start_error(detail, false))
     }
 
-    fn start_error(&self, detail: String) -> StartError {
+    fn start_error(&self, detail: String, ended: bool) -> StartError {
         StartError {
             detail,
             log_tail: log::tail(&self.log),
+            ended,
         }
     }
 
@@ -173,6 +198,11 @@ impl Process {
     /// How the process ended, if it has.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// Root of the process tree.
+    pub fn pid(&self) -> i32 {
+        self.pid
     }
 
     pub fn log_tail(&self) -> String {
@@ -222,5 +252,27 @@ impl Drop for Process {
         if !self.ended {
             self.kill(&[]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StartError;
+
+    #[test]
+    fn a_lost_port_is_told_from_an_engine_that_dies() {
+        let lost = |log: &str, ended| {
+            let error = StartError {
+                detail: String::new(),
+                log_tail: log.into(),
+                ended,
+            };
+            error.lost_its_port()
+        };
+        assert!(lost("error: Address already in use (os error 98)", true));
+        assert!(lost("OSError: [Errno 98] EADDRINUSE", true));
+        assert!(!lost("error: out of memory", true));
+        // It lives on: it may try again, or the line is about something else.
+        assert!(!lost("metrics: address already in use", false));
     }
 }

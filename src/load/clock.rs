@@ -35,7 +35,13 @@ struct Anchor {
 impl SessionClock {
     /// Starts the session: its time zero is now.
     pub fn start() -> Self {
-        let origin = Instant::now();
+        Self::resume(Duration::ZERO)
+    }
+
+    /// Goes on with a session of which `before` has passed: time zero lies that far back.
+    pub fn resume(before: Duration) -> Self {
+        let now = Instant::now();
+        let origin = now.checked_sub(before).unwrap_or(now);
         let anchor = Arc::new(Mutex::new(measure(origin)));
         Self { origin, anchor }
     }
@@ -128,6 +134,13 @@ mod tests {
             let mapped = clock.arrival_ns(real, before, after).expect("a true stamp");
             assert!((before..=after).contains(&mapped));
         }
+    }
+
+    #[test]
+    fn a_session_that_goes_on_is_as_late_as_it_was() {
+        let before = Duration::from_secs(3_600);
+        let clock = SessionClock::resume(before);
+        assert!(clock.now_ns() >= before.as_nanos() as u64);
     }
 
     #[test]

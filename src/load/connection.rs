@@ -1,4 +1,5 @@
-//! HTTP/1.1 over a stamped connection: one request at a time, kept alive between them, never retried.
+//! HTTP/1.1 over a stamped connection: one request at a time, kept alive between them where the engine does,
+//! never retried.
 //!
 //! Main type: [`Client`], one a concurrent stream of requests. hyper's connection is driven inside the
 //! task that waits for the answer. That keeps one part of the body between the two at the most, so
@@ -8,6 +9,8 @@
 //! Refuses to know: JSON, events, workloads.
 
 use super::exchange::{Ending, Exchange};
+use super::lags::Lags;
+use super::patience::Patience;
 use super::wire::{Tap, Wire};
 use super::{Endpoint, SessionClock};
 use bytes::Bytes;
@@ -24,14 +27,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::timeout;
 
 /// Longest head of an answer, and hyper's own buffer.
 const MAX_HEAD: usize = 64 * 1024;
-
-/// An answer that trickles may last this many times the silence that is allowed: an engine that sends
-/// only keep-alive comments hangs as well.
-const WHOLE_ANSWER: u32 = 10;
 
 /// Keeps sums of moments and limits far from overflow.
 const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3_600);
@@ -51,7 +50,10 @@ pub(super) struct Ask {
 pub(super) struct Client {
     address: SocketAddr,
     silence: Duration,
+    keep_alive: bool,
     clock: SessionClock,
+    /// How late its reads are.
+    lags: Arc<Lags>,
     connection: Option<Connection>,
 }
 
@@ -60,27 +62,38 @@ struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: Driver,
     tap: Arc<Tap>,
+    /// Asked for and established; taken by the first request.
+    opened_ns: Option<(u64, u64)>,
 }
 
 /// hyper's side of the connection; `None` once it has ended.
 type Driver = Option<Pin<Box<http1::Connection<Wire, Full<Bytes>>>>>;
 
 impl Client {
-    pub(super) fn new(endpoint: &Endpoint, clock: &SessionClock) -> Self {
+    /// No connection yet. How late its reads will be is counted in `lags`.
+    pub(super) fn new(endpoint: &Endpoint, clock: &SessionClock, lags: &Arc<Lags>) -> Self {
         Self {
             address: endpoint.address,
             silence: endpoint.request_timeout.min(LONGEST_SILENCE),
+            keep_alive: endpoint.keep_alive,
             clock: clock.clone(),
+            lags: Arc::clone(lags),
             connection: None,
         }
+    }
+
+    /// Opens a connection ahead of the next request. Where that fails the request itself will say why.
+    pub(super) async fn prepare(&mut self) {
+        self.connection = match self.connection.take().filter(Connection::is_reusable) {
+            Some(connection) => Some(connection),
+            None => self.open().await.ok(),
+        };
     }
 
     /// Sends one request and stores what comes back, whatever that is.
     pub(super) async fn exchange(&mut self, ask: &Ask) -> Exchange {
         let asked_ns = self.clock.now_ns();
-        let reused = self.connection.take().filter(Connection::is_reusable);
-        let opened = reused.is_none();
-        let connection = match reused {
+        let connection = match self.connection.take().filter(Connection::is_reusable) {
             Some(connection) => Ok(connection),
             None => self.open().await,
         };
@@ -88,21 +101,22 @@ impl Client {
             Ok(connection) => connection,
             Err(ending) => return Exchange::failed(asked_ns, ending),
         };
-        let now_ns = self.clock.now_ns();
-        let mut exchange = Exchange::begin(opened.then_some((asked_ns, now_ns)), now_ns);
+        let opened_ns = connection.opened_ns.take();
+        let mut exchange = Exchange::begin(opened_ns, self.clock.now_ns());
         let mut patience = Patience::new(self.silence);
         let ended = connection
             .carry(ask, self.request(ask), &mut exchange, &mut patience)
             .await;
         match ended {
-            Ok(()) => self.connection = Some(connection),
+            Ok(()) => self.connection = Some(connection).filter(|_| self.keep_alive),
             Err(ending) => exchange.ending = ending,
         }
         exchange
     }
 
     async fn open(&self) -> Result<Connection, Ending> {
-        match timeout(self.silence, Connection::open(self.address, &self.clock)).await {
+        let opening = Connection::open(self.address, &self.clock, &self.lags);
+        match timeout(self.silence, opening).await {
             Ok(opened) => opened,
             Err(_elapsed) => Err(Ending::Silent(format!(
                 "no connection within {:?}",
@@ -123,13 +137,19 @@ impl Client {
 }
 
 impl Connection {
-    async fn open(address: SocketAddr, clock: &SessionClock) -> Result<Self, Ending> {
-        let wire = Wire::connect(address, clock)
-            .await
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::ConnectionRefused => Ending::Refused(error.to_string()),
-                _ => Ending::Cut(format!("no connection: {error}")),
-            })?;
+    async fn open(
+        address: SocketAddr,
+        clock: &SessionClock,
+        lags: &Arc<Lags>,
+    ) -> Result<Self, Ending> {
+        let asked_ns = clock.now_ns();
+        let wire =
+            Wire::connect(address, clock, lags)
+                .await
+                .map_err(|error| match error.kind() {
+                    io::ErrorKind::ConnectionRefused => Ending::Refused(error.to_string()),
+                    _ => Ending::Cut(format!("no connection: {error}")),
+                })?;
         let tap = wire.tap();
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(MAX_HEAD)
@@ -140,6 +160,7 @@ impl Connection {
             sender,
             driver: Some(Box::pin(driver)),
             tap,
+            opened_ns: Some((asked_ns, clock.now_ns())),
         })
     }
 
@@ -181,6 +202,7 @@ impl Connection {
             sender,
             driver,
             tap,
+            opened_ns: _,
         } = self;
         let sending = async {
             sender.ready().await?;
@@ -201,8 +223,14 @@ impl Connection {
         exchange: &mut Exchange,
         patience: &mut Patience,
     ) -> Result<(), Ending> {
+        let silent = self.read_ahead(patience).await.err();
         loop {
-            let frame = patience.wait(drive(&mut self.driver, body.frame())).await?;
+            let frame = drive(&mut self.driver, body.frame());
+            let frame = match &silent {
+                None => patience.wait(frame).await?,
+                // What came before the silence counts.
+                Some(ending) => at_once(frame).await.ok_or_else(|| ending.clone())?,
+            };
             let Some(frame) = frame else { return Ok(()) };
             let frame = frame.map_err(|error| ending_of(&error))?;
             let Some(part) = frame.data_ref() else {
@@ -214,6 +242,14 @@ impl Connection {
                 )));
             }
         }
+    }
+
+    /// Takes events from the socket for as long as hyper can be left alone.
+    async fn read_ahead(&self, patience: &mut Patience) -> Result<(), Ending> {
+        while self.tap.can_read_ahead() {
+            patience.wait(poll_fn(|cx| self.tap.poll_ahead(cx))).await?;
+        }
+        Ok(())
     }
 }
 
@@ -231,6 +267,18 @@ async fn drive<F: Future>(driver: &mut Driver, future: F) -> F::Output {
             *driver = None;
         }
         future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// What `future` gives without waiting, if anything.
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
     })
     .await
 }
@@ -253,61 +301,5 @@ fn ending_of(error: &hyper::Error) -> Ending {
         Ending::Garbled(detail)
     } else {
         Ending::Cut(detail)
-    }
-}
-
-/// Watches over silence. The timer is set again only when it fires, so that an event costs none.
-struct Patience {
-    silence: Duration,
-    heard: Instant,
-    end: Instant,
-    timer: Pin<Box<Sleep>>,
-}
-
-impl Patience {
-    fn new(silence: Duration) -> Self {
-        let now = Instant::now();
-        let timer = Box::pin(sleep_until(now + silence));
-        Self {
-            silence,
-            heard: now,
-            end: now + silence * WHOLE_ANSWER,
-            timer,
-        }
-    }
-
-    /// What `future` gives, unless it takes too long; its coming counts as a sign of life.
-    async fn wait<F: Future>(&mut self, future: F) -> Result<F::Output, Ending> {
-        let mut future = pin!(future);
-        let output = poll_fn(|cx| {
-            if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                return Poll::Ready(Ok(output));
-            }
-            while self.timer.as_mut().poll(cx).is_ready() {
-                let due = (self.heard + self.silence).min(self.end);
-                let now = Instant::now();
-                if due <= now {
-                    return Poll::Ready(Err(self.verdict(now)));
-                }
-                self.timer.as_mut().reset(due);
-            }
-            Poll::Pending
-        })
-        .await?;
-        self.heard = Instant::now();
-        // The timer alone would never be asked while more is always there already.
-        if self.end <= self.heard {
-            return Err(self.verdict(self.heard));
-        }
-        Ok(output)
-    }
-
-    fn verdict(&self, now: Instant) -> Ending {
-        if self.end <= now {
-            let whole = self.silence * WHOLE_ANSWER;
-            Ending::Silent(format!("no end of the answer within {whole:?}"))
-        } else {
-            Ending::Silent(format!("nothing came for {:?}", self.silence))
-        }
     }
 }

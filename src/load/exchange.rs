@@ -12,6 +12,8 @@ pub(super) const MAX_BODY: usize = 64 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
+    /// When it was to be sent, where a moment was set.
+    pub(super) due_ns: Option<u64>,
     /// Connection asked for and established, if this exchange opened one.
     pub(super) connect_ns: Option<(u64, u64)>,
     /// Just before the first write; where none was made, when the request was to begin.
@@ -53,6 +55,7 @@ impl Exchange {
     /// One that begins now and has nothing yet.
     pub(super) fn begin(connect_ns: Option<(u64, u64)>, now_ns: u64) -> Self {
         Self {
+            due_ns: None,
             connect_ns,
             send_ns: now_ns,
             headers_ns: None,

@@ -1,52 +1,71 @@
 //! The timed client: a workload's requests go out, raw samples come back.
 //!
 //! ```text
-//! plan::Workload ── workloads ──► Planned ── closed_loop / conversation ──► connection ── wire ──► engine
-//!                                                                               │
-//! record::Sample ◄── sampling ◄── rules ◄── transcript ◄── sse, answer ◄──── Exchange
+//! plan::Workload ── workloads, arrivals ──► Wave ── traffic / conversation ──► crew ── slots ──► engine
+//!                                                        │                      connection, wire
+//! record::Sample ◄── sampling ◄── rules ◄── transcript ◄─┘ ◄── sse, answer ◄──── Exchange
 //! ```
 //!
-//! While answers arrive the client only stores bytes and the kernel's receive stamps
-//! ([`SessionClock`]); events and JSON are read after the end, so that the client's work neither
-//! delays a stamp nor takes cores from the engine. One bad request never ends a workload: its sample is
-//! void by name, and only an engine that is gone or silent stops the rest ([`Stopped`]).
+//! Requests are sent and answers received on the client's own threads, which only store bytes and the
+//! kernel's receive stamps ([`SessionClock`]). Events and JSON are read by the caller's thread, after the
+//! end or every few seconds, so that the client's work neither delays a stamp nor takes cores from the
+//! engine. One bad request never ends a workload: its sample is void by name, and only an engine that is
+//! gone or silent stops the rest ([`Stopped`]).
 //!
 //! Main function: [`run`]. Refuses to know: processes, arms, metrics, verdicts, and every type of our
 //! own server and engine.
 
+mod alarm;
 mod answer;
+mod arrivals;
 mod clock;
-mod closed_loop;
 mod connection;
 mod conversation;
+mod crew;
 mod exchange;
 mod foreign;
+mod framing;
+mod health;
+mod lags;
 mod logprobs;
+mod matrix;
+mod patience;
 mod planned;
 mod probe;
+mod progress;
 mod prompts;
 mod random;
 mod request;
 mod rules;
+mod said;
 mod sampling;
+mod slots;
 mod sse;
+mod staggered;
+mod stamps;
 mod stop;
+mod tally;
+mod tokenizer;
+mod traffic;
 mod transcript;
 mod wire;
 mod workloads;
 
 pub use clock::SessionClock;
 pub use probe::{ProbeError, probe, scrape};
+pub use progress::Progress;
 pub use prompts::PromptSeed;
 pub use stop::Stopped;
+pub use tokenizer::{Tokenizer, TokenizerError};
 
-use crate::plan::{Engine, Workload, WorkloadKind};
-use crate::record::Sample;
+use crate::plan::{Engine, Plausible, Workload, WorkloadKind};
+use crate::record::{ClientHealth, Sample};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An engine that listens: where, and how it is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Plain HTTP.
     pub address: SocketAddr,
@@ -58,17 +77,31 @@ pub struct Endpoint {
     pub prompt_ids: Option<(u32, u32)>,
     /// Ask for token ids in streams (vLLM's extension).
     pub return_token_ids: bool,
+    /// It can be made to generate so many tokens, no fewer.
+    pub forces_length: bool,
+    /// It sends usage at a stream's end when asked to.
+    pub stream_usage: bool,
+    /// It leaves connections open; else each request has one of its own.
+    pub keep_alive: bool,
+    pub plausible: Plausible,
+    /// The served model's: texts then have an exact length, and outputs are counted here too.
+    pub tokenizer: Option<Arc<Tokenizer>>,
 }
 
 impl Endpoint {
-    /// The configured engine, listening at `address`.
-    pub fn new(address: SocketAddr, engine: &Engine) -> Self {
+    /// The configured engine, listening at `address`, with its tokenizer where it names one.
+    pub fn new(address: SocketAddr, engine: &Engine, tokenizer: Option<Arc<Tokenizer>>) -> Self {
         Self {
             address,
             model: engine.model.clone(),
             request_timeout: engine.request_timeout,
             prompt_ids: engine.prompt_ids,
             return_token_ids: engine.return_token_ids,
+            forces_length: engine.forces_length,
+            stream_usage: engine.stream_usage,
+            keep_alive: engine.keep_alive,
+            plausible: engine.plausible,
+            tokenizer,
         }
     }
 }
@@ -80,31 +113,34 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// Why not all requests were sent, if so.
     pub stopped: Option<Stopped>,
+    /// How well the client itself did.
+    pub client: ClientHealth,
 }
 
-/// Told (requests done, requests in all) after each.
-pub type Progress<'a> = &'a dyn Fn(u32, u32);
-
-/// Runs one workload of one launch against `endpoint`. Needs a tokio runtime with time and I/O, of one
-/// thread or of several. Dropping the future ends every request.
+/// Runs one workload of one launch against `endpoint`. Needs a tokio runtime with time, of one thread or of
+/// several. Dropping the future ends every request and thread, and hands over what was answered.
 pub async fn run(
     endpoint: &Endpoint,
     workload: &Workload,
     seed: PromptSeed,
     clock: &SessionClock,
-    progress: Progress<'_>,
+    progress: &dyn Progress,
 ) -> Outcome {
     let id = &workload.id;
-    let (requests, concurrency) = match &workload.kind {
+    let waves = match &workload.kind {
         WorkloadKind::Session(session) => {
             return conversation::run(endpoint, id, session, seed, clock, progress).await;
         }
-        WorkloadKind::Steady(steady) => (
-            workloads::steady(endpoint, id, steady, seed),
-            steady.concurrency,
-        ),
-        WorkloadKind::Goldens(goldens) => (workloads::goldens(endpoint, goldens), 1),
-        WorkloadKind::Tasks(tasks) => (workloads::tasks(endpoint, tasks), 1),
+        WorkloadKind::Steady(steady) => vec![workloads::steady(endpoint, id, steady, seed)],
+        WorkloadKind::Mixed(mixed) => vec![workloads::mixed(endpoint, id, mixed, seed)],
+        WorkloadKind::Trace(trace) => vec![workloads::trace(endpoint, id, trace, seed)],
+        WorkloadKind::FirstRequest(first) => {
+            vec![workloads::first_request(endpoint, id, first, seed)]
+        }
+        WorkloadKind::Matrix(matrix) => matrix::waves(endpoint, id, matrix, seed),
+        WorkloadKind::Staggered(users) => staggered::waves(endpoint, id, users, seed),
+        WorkloadKind::Goldens(goldens) => vec![workloads::goldens(endpoint, goldens)],
+        WorkloadKind::Tasks(tasks) => vec![workloads::tasks(endpoint, tasks)],
     };
-    closed_loop::run(endpoint, id, requests, concurrency, clock, progress).await
+    traffic::run(endpoint, id, waves, clock, progress).await
 }

@@ -4,9 +4,10 @@
 
 use super::connection::Ask;
 use super::exchange::MAX_BODY;
-use crate::record::Phase;
+use crate::record::{Phase, Setting};
 use bytes::Bytes;
 use hyper::Method;
+use std::time::Duration;
 
 /// The route of completions.
 pub(super) const COMPLETIONS: &str = "/v1/completions";
@@ -20,6 +21,34 @@ pub(super) struct Planned {
     pub(super) ask: Ask,
 }
 
+/// Requests that are sent together; the next wave begins when every one was answered.
+#[derive(Clone, Debug)]
+pub(super) struct Wave {
+    /// In the order of sending.
+    pub(super) requests: Vec<Planned>,
+    pub(super) pace: Pace,
+}
+
+impl Wave {
+    /// Requests that will be sent.
+    pub(super) fn len(&self) -> u32 {
+        let sent = match &self.pace {
+            Pace::Slots(_) => self.requests.len(),
+            Pace::At(moments) => self.requests.len().min(moments.len()),
+        };
+        u32::try_from(sent).unwrap_or(u32::MAX)
+    }
+}
+
+/// When a wave's requests are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// So many in flight; each slot sends its next as soon as its last was answered.
+    Slots(u32),
+    /// Each at its moment from the wave's start, rising; requests beyond the last moment are not sent.
+    At(Vec<Duration>),
+}
+
 /// Identity of the sample that it becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Label {
@@ -27,6 +56,20 @@ pub(super) struct Label {
     pub(super) phase: Phase,
     pub(super) case: Option<String>,
     pub(super) turn: Option<u32>,
+    pub(super) setting: Option<Setting>,
+}
+
+impl Label {
+    /// One that belongs to no case, turn or setting.
+    pub(super) fn of(index: u32, phase: Phase) -> Self {
+        Self {
+            index,
+            phase,
+            case: None,
+            turn: None,
+            setting: None,
+        }
+    }
 }
 
 /// What must be true of a sound answer.
@@ -37,6 +80,8 @@ pub(super) struct Expect {
     pub(super) forced: Option<u32>,
     /// Exactly so many prompt tokens, where ids were sent.
     pub(super) prompt: Option<u32>,
+    /// Tokens that the prompt's text was to have and those that it has, where no text fits.
+    pub(super) unfit: Option<(u32, u32)>,
     /// The prompt is echoed with its log-probabilities; nothing need be generated.
     pub(super) echoed: bool,
     pub(super) logprobs: bool,

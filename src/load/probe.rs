@@ -13,6 +13,7 @@ use super::transcript::Transcript;
 use super::{Endpoint, SessionClock};
 use bytes::Bytes;
 use hyper::Method;
+use std::sync::Arc;
 
 /// Longest answer to a question.
 const MAX_ANSWER: usize = 4 << 20;
@@ -39,7 +40,7 @@ pub enum ProbeError {
 
 /// Asks for one token, by completions or, where a server has no such route, by chat.
 pub async fn probe(endpoint: &Endpoint) -> Result<(), ProbeError> {
-    let mut client = Client::new(endpoint, &SessionClock::start());
+    let mut client = Client::new(endpoint, &SessionClock::start(), &Arc::default());
     let exchange = client.exchange(&completion(endpoint)).await;
     let missing = exchange
         .status
@@ -68,7 +69,7 @@ pub async fn scrape(endpoint: &Endpoint, path: &str) -> Result<String, ProbeErro
         body: Bytes::new(),
         limit: MAX_ANSWER,
     };
-    let exchange = Client::new(endpoint, &SessionClock::start())
+    let exchange = Client::new(endpoint, &SessionClock::start(), &Arc::default())
         .exchange(&ask)
         .await;
     accept(&exchange)?;

@@ -13,6 +13,12 @@
 //! Refuses to know: requests, tokenizers, arms.
 
 use super::random::SplitMix64;
+use crate::plan::Shape;
+
+/// Keys of what is drawn beside prompts, beyond every request's index.
+const ARRIVALS: u64 = 1 << 40;
+const SHAPES: u64 = 1 << 41;
+const ORDER: u64 = 1 << 42;
 
 /// Where a launch's prompts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +45,44 @@ impl PromptSeed {
             .collect()
     }
 
+    /// Uniform numbers in [0, 1) for the arrivals of a workload, the same in both arms of a block.
+    pub(super) fn gaps(self, workload: &str) -> impl Iterator<Item = f64> {
+        let mut random = self.stream(workload, ARRIVALS);
+        // The 53 bits that a double holds.
+        std::iter::repeat_with(move || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    /// Shapes drawn by weight, without end.
+    pub(super) fn shapes(self, workload: &str, shapes: &[Shape]) -> impl Iterator<Item = Shape> {
+        let mut random = self.stream(workload, SHAPES);
+        let total = shapes.iter().map(|shape| u64::from(shape.weight)).sum();
+        std::iter::repeat_with(move || {
+            let mut drawn = random.below(total);
+            let mut rest = shapes.iter();
+            loop {
+                let shape = rest.next().expect("weights add up to the total");
+                match drawn.checked_sub(u64::from(shape.weight)) {
+                    Some(left) => drawn = left,
+                    None => return *shape,
+                }
+            }
+        })
+    }
+
+    /// The order of a matrix's cells in one pass.
+    pub(super) fn order(self, workload: &str, pass: u32) -> SplitMix64 {
+        self.stream(workload, ORDER + u64::from(pass))
+    }
+
+    fn stream(self, workload: &str, purpose: u64) -> SplitMix64 {
+        SplitMix64::keyed(&[
+            self.session,
+            u64::from(self.block),
+            fingerprint(workload),
+            purpose,
+        ])
+    }
+
     /// `count` words with single spaces between, for request or turn `index` of a workload.
     pub(super) fn words(self, workload: &str, index: u32, count: u32) -> String {
         let mut random =
@@ -58,7 +102,7 @@ fn fingerprint(text: &str) -> u64 {
 }
 
 /// Short common words, so that most tokenizers give each one or two tokens.
-const WORDS: [&str; 128] = [
+pub(super) const WORDS: [&str; 128] = [
     "apple", "arm", "back", "ball", "bank", "base", "bear", "bed", "bell", "bird", "blue", "boat",
     "body", "bone", "book", "box", "boy", "bread", "bus", "cake", "call", "camp", "car", "card",
     "cat", "chair", "city", "class", "clock", "cloud", "coat", "cold", "cook", "corn", "cow",

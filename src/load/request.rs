@@ -99,6 +99,16 @@ pub(super) struct Mode {
     return_token_ids: bool,
 }
 
+/// What a stream is asked for beside its text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extras {
+    /// Usage, at the end.
+    pub(super) usage: bool,
+    /// Token ids: where the engine can send them, they give every token an event, also one that has no
+    /// text of its own (part of a character, a special token).
+    pub(super) token_ids: bool,
+}
+
 #[derive(Clone, Copy, Debug, Serialize)]
 struct StreamOptions {
     include_usage: bool,
@@ -112,16 +122,14 @@ impl Mode {
         return_token_ids: false,
     };
 
-    /// Token ids, where the engine can send them, give every token an event, also one that has no text
-    /// of its own (part of a character, a special token).
-    pub(super) fn streamed(return_token_ids: bool) -> Self {
+    pub(super) fn streamed(extras: Extras) -> Self {
         Self {
             temperature: 0.0,
             stream: true,
-            stream_options: Some(StreamOptions {
+            stream_options: extras.usage.then_some(StreamOptions {
                 include_usage: true,
             }),
-            return_token_ids,
+            return_token_ids: extras.token_ids,
         }
     }
 }
@@ -134,7 +142,7 @@ pub(super) fn json(request: &impl Serialize) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chat, Completion, Length, Message, Mode, Prompt, json};
+    use super::{Chat, Completion, Extras, Length, Message, Mode, Prompt, json};
 
     fn text(bytes: &[u8]) -> &str {
         std::str::from_utf8(bytes).unwrap()
@@ -146,7 +154,10 @@ mod tests {
             model: "m",
             prompt: Prompt::Ids(&[3, 4]),
             length: Length::exactly(64),
-            mode: Mode::streamed(false),
+            mode: Mode::streamed(Extras {
+                usage: true,
+                token_ids: false,
+            }),
             logprobs: None,
             echo: false,
         });

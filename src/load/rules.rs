@@ -2,43 +2,43 @@
 //!
 //! Refuses to know: bytes, clocks; it sees what was expected and what was read.
 
+mod contradictions;
+mod counts;
+
+use super::Endpoint;
 use super::exchange::{Ending, Exchange};
 use super::foreign::error_text;
-use super::planned::Expect;
+use super::planned::{Expect, Label};
 use super::transcript::Transcript;
-use crate::record::{Stamps, Void, VoidRule};
+use crate::record::{Stamps, TokenCounts, Void, VoidRule};
 
 /// Finish reasons of an answer that its engine gave up.
 const GIVEN_UP: [&str; 3] = ["abort", "content_filter", "error"];
 
 /// Why this must not enter any metric; `None` for a sound sample.
-pub(super) fn void(
-    expect: &Expect,
-    exchange: &Exchange,
-    transcript: &Transcript,
-    stamps: &Stamps,
-) -> Option<Void> {
-    let seen = Seen {
-        expect,
-        exchange,
-        transcript,
-        stamps,
-    };
+pub(super) fn void(seen: &Seen<'_>) -> Option<Void> {
     seen.status()
         .or_else(|| seen.transport())
         .or_else(|| seen.malformed())
         .or_else(|| seen.cut_stream())
         .or_else(|| seen.no_output())
+        .or_else(|| seen.degenerate())
         .or_else(|| seen.finish_reason())
         .or_else(|| seen.token_counts())
         .or_else(|| seen.negative_phase())
+        .or_else(|| seen.cache_state())
+        .or_else(|| seen.implausible())
 }
 
-struct Seen<'a> {
-    expect: &'a Expect,
-    exchange: &'a Exchange,
-    transcript: &'a Transcript,
-    stamps: &'a Stamps,
+/// All that is known of one request and its answer.
+pub(super) struct Seen<'a> {
+    pub(super) endpoint: &'a Endpoint,
+    pub(super) label: &'a Label,
+    pub(super) expect: &'a Expect,
+    pub(super) exchange: &'a Exchange,
+    pub(super) transcript: &'a Transcript,
+    pub(super) stamps: &'a Stamps,
+    pub(super) tokens: &'a TokenCounts,
 }
 
 fn because(rule: VoidRule, detail: impl Into<String>) -> Option<Void> {
@@ -124,7 +124,7 @@ impl Seen<'_> {
             transcript.events_ns.is_empty()
         } else {
             // An end-of-sequence token alone is output without text: only its count shows it.
-            let counted = transcript.completion_tokens.or(self.by_logprobs());
+            let counted = transcript.completion_tokens.or(self.tokens.by_logprobs);
             !self.expect.echoed && counted.map_or(transcript.content.is_empty(), |n| n == 0)
         };
         let counted = transcript
@@ -151,82 +151,10 @@ impl Seen<'_> {
         }
     }
 
-    fn token_counts(&self) -> Option<Void> {
-        let detail = self.prompt_count().or_else(|| {
-            if self.expect.echoed {
-                self.echo_count()
-            } else {
-                self.output_count()
-            }
-        })?;
-        because(VoidRule::TokenCounts, detail)
-    }
-
-    fn prompt_count(&self) -> Option<String> {
-        let (sent, counted) = (self.expect.prompt?, self.transcript.prompt_tokens?);
-        (sent != counted).then(|| format!("{sent} prompt tokens were sent, usage says {counted}"))
-    }
-
-    fn echo_count(&self) -> Option<String> {
-        let (sent, scored) = (self.expect.prompt?, self.by_logprobs()?);
-        let generated = self.transcript.completion_tokens.unwrap_or(0);
-        (scored != sent + generated).then(|| {
-            format!("{sent} tokens were sent and {generated} generated, {scored} came back scored")
-        })
-    }
-
-    fn output_count(&self) -> Option<String> {
-        let transcript = self.transcript;
-        let by_logprobs = self.by_logprobs();
-        let needed = self.expect.streamed || self.expect.forced.is_some();
-        let Some(usage) = transcript.completion_tokens else {
-            let known = by_logprobs.filter(|_| !self.expect.streamed);
-            let wrong = known
-                .zip(self.expect.forced)
-                .is_some_and(|(known, forced)| known != forced);
-            let unknown = needed && known.is_none();
-            return (wrong || unknown)
-                .then(|| "no usage came, so the output was not counted".into());
-        };
-        let events = transcript.events_ns.len();
-        let forced = self.expect.forced.filter(|forced| *forced != usage);
-        let scored = by_logprobs.filter(|scored| !self.scored_agrees(*scored, usage));
-        let ids = transcript.token_ids.filter(|ids| *ids != usage);
-        if let Some(forced) = forced {
-            Some(format!(
-                "{forced} tokens were asked for, usage says {usage}"
-            ))
-        } else if events > usage as usize {
-            Some(format!(
-                "{events} events carried output, usage says {usage} tokens"
-            ))
-        } else if let Some(scored) = scored {
-            Some(format!(
-                "{scored} tokens came with log-probabilities, usage says {usage}"
-            ))
-        } else if let Some(ids) = ids {
-            Some(format!("{ids} token ids came, usage says {usage}"))
-        } else {
-            transcript
-                .usage_fell
-                .then(|| "usage went down within the stream".to_owned())
-        }
-    }
-
-    /// Some engines count the end-of-sequence token and do not score it.
-    fn scored_agrees(&self, scored: u32, usage: u32) -> bool {
-        let stopped = self.transcript.finish_reason.as_deref() == Some("stop");
-        scored == usage || (stopped && scored.checked_add(1) == Some(usage))
-    }
-
-    fn by_logprobs(&self) -> Option<u32> {
-        let logprobs = self.transcript.logprobs.as_ref()?;
-        u32::try_from(logprobs.len()).ok()
-    }
-
     fn negative_phase(&self) -> Option<Void> {
         let Stamps {
             connect_ns,
+            intended_ns,
             send_ns,
             headers_ns,
             first_byte_ns,
@@ -245,7 +173,9 @@ impl Seen<'_> {
             .chain(done_ns)
             .copied()
             .collect();
-        let back = moments.windows(2).find(|pair| pair[1] < pair[0])?;
+        let sending = [[*intended_ns, *send_ns]];
+        let pairs = moments.windows(2).map(|pair| [pair[0], pair[1]]);
+        let back = pairs.chain(sending).find(|pair| pair[1] < pair[0])?;
         let detail = format!("a stamp of {} ns follows one of {} ns", back[1], back[0]);
         because(VoidRule::NegativePhase, detail)
     }

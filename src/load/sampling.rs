@@ -2,9 +2,11 @@
 //!
 //! Refuses to know: how it was sent.
 
+use super::Endpoint;
 use super::exchange::Exchange;
-use super::planned::{Expect, Label};
-use super::rules;
+use super::planned::Expect;
+use super::rules::{self, Seen};
+use super::slots::Finished;
 use super::transcript::Transcript;
 use crate::record::{Sample, Stamps, TokenCounts};
 
@@ -16,10 +18,24 @@ pub(super) struct Reading {
 }
 
 /// Reads what came back for one request of `workload`.
-pub(super) fn read(workload: &str, label: Label, expect: &Expect, exchange: &Exchange) -> Reading {
-    let mut transcript = Transcript::read(exchange, expect.streamed);
-    let stamps = stamps(exchange, &transcript);
-    let void = rules::void(expect, exchange, &transcript, &stamps);
+pub(super) fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading {
+    let Finished {
+        label,
+        expect,
+        exchange,
+    } = finished;
+    let mut transcript = Transcript::read(&exchange, expect.streamed);
+    let stamps = stamps(&exchange, &transcript);
+    let tokens = counts(&expect, &transcript, endpoint);
+    let void = rules::void(&Seen {
+        endpoint,
+        label: &label,
+        expect: &expect,
+        exchange: &exchange,
+        transcript: &transcript,
+        stamps: &stamps,
+        tokens: &tokens,
+    });
     let reply = std::mem::take(&mut transcript.content);
     let sample = Sample {
         workload: workload.to_owned(),
@@ -28,7 +44,8 @@ pub(super) fn read(workload: &str, label: Label, expect: &Expect, exchange: &Exc
         case: label.case,
         turn: label.turn,
         streamed: expect.streamed,
-        tokens: counts(expect, &transcript),
+        setting: label.setting,
+        tokens,
         stamps,
         finish_reason: transcript.finish_reason,
         timings: transcript.timings,
@@ -44,7 +61,7 @@ fn stamps(exchange: &Exchange, transcript: &Transcript) -> Stamps {
     let reads = &exchange.reads;
     Stamps {
         // A closed loop wants to send when it sends.
-        intended_ns: exchange.send_ns,
+        intended_ns: exchange.due_ns.unwrap_or(exchange.send_ns),
         connect_ns: exchange.connect_ns,
         send_ns: exchange.send_ns,
         headers_ns: exchange.headers_ns,
@@ -56,20 +73,35 @@ fn stamps(exchange: &Exchange, transcript: &Transcript) -> Stamps {
     }
 }
 
-fn counts(expect: &Expect, transcript: &Transcript) -> TokenCounts {
+fn counts(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> TokenCounts {
     let length = |items: usize| u32::try_from(items).unwrap_or(u32::MAX);
+    let by_logprobs = transcript
+        .logprobs
+        .as_ref()
+        .map(|logprobs| length(logprobs.len()));
+    let by_tokenizer = by_tokenizer(expect, transcript, endpoint);
+    let own = transcript.token_ids.or(by_logprobs).or(by_tokenizer);
     TokenCounts {
         requested: expect.forced,
         prompt: transcript.prompt_tokens,
         cached: transcript.cached_tokens,
-        completion: transcript.completion_tokens,
+        completion: transcript
+            .completion_tokens
+            .or(own.filter(|_| expect.streamed && !endpoint.stream_usage)),
         events: length(transcript.events_ns.len()),
-        by_logprobs: transcript
-            .logprobs
-            .as_ref()
-            .map(|logprobs| length(logprobs.len())),
+        by_logprobs,
         at_first_event: transcript.at_first_event,
+        per_event: transcript.per_event.clone(),
+        by_tokenizer,
     }
+}
+
+/// The generated text's tokens by the client's own count. An echoed prompt is not generated.
+fn by_tokenizer(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> Option<u32> {
+    let tokenizer = endpoint.tokenizer.as_ref().filter(|_| !expect.echoed)?;
+    let texts = [&transcript.reasoning, &transcript.content];
+    let counted = texts.map(|text| tokenizer.count(text)).iter().sum();
+    (counted > 0).then_some(counted)
 }
 
 #[cfg(test)]

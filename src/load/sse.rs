@@ -41,12 +41,14 @@ pub(super) struct Decoder {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Decoder {
-    /// Takes the next bytes and hands on the events that they complete.
+    /// Takes the next bytes and hands on the events that they complete. True: they end with the end of one;
+    /// false: something stands behind it, a comment or a later event's beginning.
     pub(super) fn push(
         &mut self,
         mut bytes: &[u8],
         mut emit: impl FnMut(Event),
-    ) -> Result<(), SseError> {
+    ) -> Result<bool, SseError> {
+        let mut ends_with_event = false;
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
                 bytes = &bytes[1..];
@@ -54,14 +56,17 @@ impl Decoder {
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
             self.extend_line(&bytes[..end.unwrap_or(bytes.len())])?;
+            // Further blank lines belong to the event before them.
+            ends_with_event &= end == Some(0);
             let Some(end) = end else { break };
             self.after_cr = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
             if let Some(event) = self.end_line()? {
                 emit(event);
+                ends_with_event = true;
             }
         }
-        Ok(())
+        Ok(ends_with_event)
     }
 
     /// Data of an event that the stream's end cut off, the unfinished line included. The standard
@@ -207,12 +212,12 @@ mod tests {
     fn lines_and_events_are_bounded() {
         let long = vec![b'x'; MAX_LINE];
         let mut decoder = Decoder::default();
-        assert_eq!(decoder.push(&long, |_| {}), Ok(()));
+        assert_eq!(decoder.push(&long, |_| {}), Ok(false));
         assert_eq!(decoder.push(b"x", |_| {}), Err(SseError::LineTooLong));
 
         let half = format!("data: {}\n", "x".repeat(MAX_LINE / 2 + 1));
         let mut decoder = Decoder::default();
-        assert_eq!(decoder.push(half.as_bytes(), |_| {}), Ok(()));
+        assert_eq!(decoder.push(half.as_bytes(), |_| {}), Ok(false));
         assert_eq!(
             decoder.push(half.as_bytes(), |_| {}),
             Err(SseError::EventTooLong)

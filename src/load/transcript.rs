@@ -9,6 +9,7 @@ use super::answer::{Answer, AnswerError, Choice, Usage};
 use super::exchange::{Ending, Exchange};
 use super::foreign::brief;
 use super::sse::{Decoder, Event};
+use super::tally::Tally;
 use super::wire::Arrival;
 use crate::record::{ServerTimings, TokenLogprob};
 use sha2::{Digest, Sha256};
@@ -28,6 +29,7 @@ pub(super) struct Transcript {
     pub(super) is_unfinished: bool,
     /// The answer's text, reasoning left out.
     pub(super) content: String,
+    pub(super) reasoning: String,
     /// Hex SHA-256 of everything generated, reasoning included, in the order of arrival.
     pub(super) sha256: String,
     pub(super) finish_reason: Option<String>,
@@ -40,6 +42,8 @@ pub(super) struct Transcript {
     pub(super) usage_fell: bool,
     /// Token ids named, if every event with output named its own.
     pub(super) token_ids: Option<u32>,
+    /// Tokens of each event with output, where the stream tells; empty otherwise.
+    pub(super) per_event: Vec<u32>,
     pub(super) logprobs: Option<Vec<TokenLogprob>>,
     pub(super) timings: Option<ServerTimings>,
     /// The server's message, where it sent an error in the place of an answer.
@@ -60,6 +64,8 @@ impl Transcript {
             reader.transcript.malformed = read.err();
         }
         let mut transcript = reader.transcript;
+        transcript.per_event = reader.tally.per_event(transcript.completion_tokens);
+        transcript.token_ids = reader.tally.ids();
         transcript.sha256 = hex(&reader.generated.finalize());
         transcript
     }
@@ -70,8 +76,7 @@ struct Reader {
     transcript: Transcript,
     generated: Sha256,
     events: u32,
-    /// Some event with output did not name its token ids.
-    ids_missing: bool,
+    tally: Tally,
 }
 
 impl Reader {
@@ -80,12 +85,12 @@ impl Reader {
         let mut found = Vec::new();
         for (part, arrival) in exchange.parts() {
             let pushed = decoder.push(part, |event| found.push(event));
-            let last = found.len().saturating_sub(1);
+            // The read's stamp is that of its last bytes: it is exact for an event that ends with them.
+            let inexact = found.len() - usize::from(pushed == Ok(true));
             for (i, event) in found.drain(..).enumerate() {
                 let before = self.transcript.events_ns.len();
                 self.event(&event, arrival)?;
-                // The read's stamp is that of its last bytes: it is exact for its last event alone.
-                if i < last {
+                if i < inexact {
                     let outputs = self.transcript.events_ns.len() - before;
                     self.transcript.ambiguous_events += count(outputs);
                 }
@@ -180,12 +185,16 @@ impl Reader {
             self.usage(usage);
         }
         if let Some(mut choice) = answer.choice() {
+            let logprobs = choice.take_logprobs();
+            if let Ok(Some(logprobs)) = &logprobs {
+                self.tally.scored(logprobs.len());
+            }
             if let Some(arrival) = arrival
                 && choice.has_output()
             {
                 self.output(&choice, arrival, answer.usage);
             }
-            self.text(&mut choice)?;
+            self.text(choice, logprobs?);
         }
         Ok(())
     }
@@ -209,26 +218,22 @@ impl Reader {
             transcript.at_first_event = usage.and_then(|usage| usage.completion_tokens);
         }
         transcript.events_ns.push(arrival.at_ns);
-        let ids = choice.token_ids().filter(|ids| *ids > 0);
-        self.ids_missing |= ids.is_none();
-        transcript.token_ids = match (self.ids_missing, ids) {
-            (false, Some(ids)) => Some(transcript.token_ids.unwrap_or(0) + count(ids)),
-            _ => None,
-        };
+        let usage = usage.and_then(|usage| usage.completion_tokens);
+        self.tally.event(choice.token_ids(), usage);
     }
 
-    fn text(&mut self, choice: &mut Choice) -> Result<(), AnswerError> {
+    fn text(&mut self, choice: Choice, logprobs: Option<Vec<TokenLogprob>>) {
         self.generated.update(choice.reasoning());
         self.generated.update(choice.content());
         let transcript = &mut self.transcript;
+        transcript.reasoning.push_str(choice.reasoning());
         transcript.content.push_str(choice.content());
-        if let Some(reason) = choice.finish_reason.take() {
-            transcript.finish_reason = Some(reason);
-        }
-        if let Some(logprobs) = choice.take_logprobs()? {
+        if let Some(logprobs) = logprobs {
             transcript.logprobs.get_or_insert_default().extend(logprobs);
         }
-        Ok(())
+        if let Some(reason) = choice.finish_reason {
+            transcript.finish_reason = Some(reason);
+        }
     }
 }
 

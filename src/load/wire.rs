@@ -5,11 +5,19 @@
 //! which this process was scheduled does not enter. Where several segments wait, one read takes them
 //! together and the stamp is the last one's.
 //!
-//! Refuses to know: HTTP.
+//! An event of a stream can be read ahead of hyper ([`Tap::poll_ahead`]): after ten idle milliseconds
+//! the processor's caches are cold, and hyper's code would cost more than the read itself. Hyper reads
+//! the same bytes later, read by read, so that stamps stay with what they belong to.
+//!
+//! Refuses to know: HTTP, but for how long hyper may be left alone ([`Framing`]).
 
 use super::SessionClock;
+use super::framing::Framing;
+use super::lags::Lags;
+use super::stamps;
 use hyper::rt::ReadBufCursor;
 use nix::sys::socket::{MsgFlags, Shutdown, recv, recvmsg, shutdown};
+use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -22,6 +30,9 @@ use tokio::net::TcpStream;
 
 /// Bytes taken by one read at the most.
 const READ_SIZE: usize = 16 * 1024;
+
+/// Bytes that are read ahead of hyper at the most, for one answer.
+const MOST_AHEAD: usize = 1 << 20;
 
 /// One read that brought bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +50,10 @@ pub(super) struct Arrival {
 pub(super) struct Tap {
     stream: TcpStream,
     clock: SessionClock,
+    /// The kernel's stamp to the end of the read that took it.
+    lags: Arc<Lags>,
     state: Mutex<State>,
+    reader: Mutex<Reader>,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +61,30 @@ struct State {
     /// The next write begins a request.
     armed: bool,
     sent_ns: Option<u64>,
+    /// Nothing of the request waits to be written.
+    flushed: bool,
+    /// The latest read from the socket.
+    newest: Arrival,
+    /// The latest read that hyper has.
     last: Arrival,
+    framing: Framing,
+    ahead: Ahead,
+}
+
+/// What was read and hyper has not yet.
+#[derive(Debug, Default)]
+struct Ahead {
+    reads: VecDeque<(Vec<u8>, Arrival)>,
+    bytes: usize,
+    /// How reading failed after those.
+    failed: Option<io::Error>,
+}
+
+/// Where a read's bytes and stamp are put.
+#[derive(Debug)]
+struct Reader {
+    buffer: Box<[u8]>,
+    control: Vec<u8>,
 }
 
 impl Tap {
@@ -56,6 +93,9 @@ impl Tap {
         let mut state = self.state();
         state.armed = true;
         state.sent_ns = None;
+        state.flushed = false;
+        state.framing = Framing::default();
+        state.ahead = Ahead::default();
     }
 
     /// Just before the first byte of the armed request was handed to the kernel.
@@ -63,7 +103,7 @@ impl Tap {
         self.state().sent_ns
     }
 
-    /// The latest read that brought bytes.
+    /// The latest read that brought bytes, of those that hyper has.
     pub(super) fn last(&self) -> Arrival {
         self.state().last
     }
@@ -77,7 +117,58 @@ impl Tap {
     pub(super) fn is_quiet(&self) -> bool {
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         let peeked = recv(self.stream.as_raw_fd(), &mut [0_u8; 1], flags);
-        peeked == Err(nix::errno::Errno::EAGAIN)
+        peeked == Err(nix::errno::Errno::EAGAIN) && self.state().ahead.reads.is_empty()
+    }
+
+    /// Whether hyper can be left alone: it has nothing to write, and the body's end is yet to come.
+    pub(super) fn can_read_ahead(&self) -> bool {
+        let state = self.state();
+        let Ahead { bytes, failed, .. } = &state.ahead;
+        state.flushed && state.framing.is_open() && *bytes < MOST_AHEAD && failed.is_none()
+    }
+
+    /// One read that hyper is to see later. Its failure, and the connection's end, are kept for hyper too.
+    pub(super) fn poll_ahead(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut reader = self.reader();
+        let read = loop {
+            let ready = ready!(self.stream.poll_read_ready(cx));
+            match ready.and_then(|()| self.try_read(&mut reader, READ_SIZE)) {
+                Err(error) if must_wait(&error) => {}
+                read => break read,
+            }
+        };
+        let mut state = self.state();
+        match read {
+            Ok(0) => state.framing = Framing::Unknown,
+            Ok(count) => {
+                let newest = state.newest;
+                let bytes = reader.buffer[..count].to_vec();
+                state.ahead.bytes += count;
+                state.ahead.reads.push_back((bytes, newest));
+            }
+            Err(error) => state.ahead.failed = Some(error),
+        }
+        Poll::Ready(())
+    }
+
+    /// The oldest read ahead, if there is one, or the failure that followed.
+    fn take_ahead(&self, into: &mut ReadBufCursor<'_>) -> Option<io::Result<()>> {
+        let mut state = self.state();
+        let Some((bytes, arrival)) = state.ahead.reads.pop_front() else {
+            return state.ahead.failed.take().map(Err);
+        };
+        state.last = arrival;
+        let count = bytes.len().min(into.remaining());
+        into.put_slice(&bytes[..count]);
+        if count < bytes.len() {
+            let rest = (bytes[count..].to_vec(), arrival);
+            state.ahead.reads.push_front(rest);
+        }
+        Some(Ok(()))
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Reader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,6 +177,7 @@ impl Tap {
 
     fn stamp_write(&self) {
         let mut state = self.state();
+        state.flushed = false;
         if std::mem::take(&mut state.armed) {
             state.sent_ns = Some(self.clock.now_ns());
         }
@@ -93,61 +185,30 @@ impl Tap {
 
     /// Notes a read of some bytes that ended just now. Arrivals on one connection never go backwards,
     /// and none precedes the request that it answers.
-    fn note_read(&self, real: Option<Duration>) {
+    fn note_read(&self, bytes: &[u8], real: Option<Duration>) {
         let now_ns = self.clock.now_ns();
         let mut state = self.state();
-        let earliest_ns = state.last.at_ns.max(state.sent_ns.unwrap_or(0));
+        let earliest_ns = state.newest.at_ns.max(state.sent_ns.unwrap_or(0));
         let stamp = real.and_then(|real| self.clock.arrival_ns(real, earliest_ns, now_ns));
-        state.last = Arrival {
+        if let Some(stamp) = stamp {
+            self.lags.note(now_ns.saturating_sub(stamp));
+        }
+        state.newest = Arrival {
             at_ns: stamp.unwrap_or(now_ns),
             kernel: stamp.is_some(),
-            read: state.last.read + 1,
+            read: state.newest.read + 1,
         };
-    }
-}
-
-/// The connection as hyper sees it.
-#[derive(Debug)]
-pub(super) struct Wire {
-    tap: Arc<Tap>,
-    buffer: Box<[u8]>,
-    control: Vec<u8>,
-}
-
-impl Wire {
-    /// Connects without Nagle's delay and asks for stamps; a kernel that has none is no error.
-    pub(super) async fn connect(address: SocketAddr, clock: &SessionClock) -> io::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        stamps::ask(&stream);
-        let tap = Tap {
-            stream,
-            clock: clock.clone(),
-            state: Mutex::default(),
-        };
-        Ok(Self {
-            tap: Arc::new(tap),
-            buffer: vec![0; READ_SIZE].into_boxed_slice(),
-            control: stamps::control_buffer(),
-        })
-    }
-
-    pub(super) fn tap(&self) -> Arc<Tap> {
-        Arc::clone(&self.tap)
+        state.framing.push(bytes);
     }
 
     /// One read. A short one emptied the socket: it is told to tokio as readiness used up, which saves
     /// the read that would find nothing; what comes meanwhile sets readiness anew.
-    fn try_read(&mut self, room: usize) -> io::Result<usize> {
-        let Self {
-            tap,
-            buffer,
-            control,
-        } = self;
+    fn try_read(&self, reader: &mut Reader, room: usize) -> io::Result<usize> {
+        let Reader { buffer, control } = reader;
         let room = room.min(buffer.len());
-        let fd = tap.stream.as_raw_fd();
+        let fd = self.stream.as_raw_fd();
         let mut read = None;
-        let ready = tap.stream.try_io(Interest::READABLE, || {
+        let ready = self.stream.try_io(Interest::READABLE, || {
             let mut parts = [IoSliceMut::new(&mut buffer[..room])];
             let control = Some(control.as_mut_slice());
             let message = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?;
@@ -162,26 +223,68 @@ impl Wire {
             return ready.map(|()| 0);
         };
         if count > 0 {
-            tap.note_read(real);
+            self.note_read(&buffer[..count], real);
         }
         Ok(count)
     }
 }
 
+/// The connection as hyper sees it.
+#[derive(Debug)]
+pub(super) struct Wire {
+    tap: Arc<Tap>,
+}
+
+impl Wire {
+    /// Connects without Nagle's delay and asks for stamps; a kernel that has none is no error. How late
+    /// this process reads what was stamped is counted in `lags`.
+    pub(super) async fn connect(
+        address: SocketAddr,
+        clock: &SessionClock,
+        lags: &Arc<Lags>,
+    ) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        stamps::ask(&stream);
+        let tap = Tap {
+            stream,
+            clock: clock.clone(),
+            lags: Arc::clone(lags),
+            state: Mutex::default(),
+            reader: Mutex::new(Reader {
+                buffer: vec![0; READ_SIZE].into_boxed_slice(),
+                control: stamps::control_buffer(),
+            }),
+        };
+        Ok(Self { tap: Arc::new(tap) })
+    }
+
+    pub(super) fn tap(&self) -> Arc<Tap> {
+        Arc::clone(&self.tap)
+    }
+}
+
 impl hyper::rt::Read for Wire {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         mut into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         if into.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
+        let tap = &self.tap;
+        if let Some(taken) = tap.take_ahead(&mut into) {
+            return Poll::Ready(taken);
+        }
+        let mut reader = tap.reader();
         loop {
-            ready!(self.tap.stream.poll_read_ready(cx))?;
-            match self.try_read(into.remaining()) {
+            ready!(tap.stream.poll_read_ready(cx))?;
+            match tap.try_read(&mut reader, into.remaining()) {
                 Ok(count) => {
-                    into.put_slice(&self.buffer[..count]);
+                    into.put_slice(&reader.buffer[..count]);
+                    let mut state = tap.state();
+                    state.last = state.newest;
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if must_wait(&error) => {}
@@ -208,6 +311,10 @@ impl hyper::rt::Write for Wire {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.tap.state();
+        // Before the request's first byte there is nothing of it to flush.
+        state.flushed = !state.armed;
+        drop(state);
         Poll::Ready(Ok(()))
     }
 
@@ -222,52 +329,4 @@ fn must_wait(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
     )
-}
-
-/// Receive stamps as Linux gives them.
-#[cfg(target_os = "linux")]
-mod stamps {
-    use nix::sys::socket::setsockopt;
-    use nix::sys::socket::{ControlMessageOwned, RecvMsg, TimestampingFlag, Timestamps, sockopt};
-    use std::time::Duration;
-    use tokio::net::TcpStream;
-
-    pub(super) fn ask(stream: &TcpStream) {
-        let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
-            | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE;
-        // A kernel or sandbox without them: each sample then says that its stamps are not the kernel's.
-        let _refused = setsockopt(stream, sockopt::Timestamping, &flags);
-    }
-
-    pub(super) fn control_buffer() -> Vec<u8> {
-        nix::cmsg_space!(Timestamps)
-    }
-
-    /// Real time, since the epoch, at which the last segment of the message arrived.
-    pub(super) fn of(message: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
-        message.cmsgs().ok()?.find_map(|control| match control {
-            ControlMessageOwned::ScmTimestampsns(stamps) => {
-                Some(Duration::from(stamps.system)).filter(|real| !real.is_zero())
-            }
-            _ => None,
-        })
-    }
-}
-
-/// Other systems: every arrival is the time right after the read.
-#[cfg(not(target_os = "linux"))]
-mod stamps {
-    use nix::sys::socket::RecvMsg;
-    use std::time::Duration;
-    use tokio::net::TcpStream;
-
-    pub(super) fn ask(_: &TcpStream) {}
-
-    pub(super) fn control_buffer() -> Vec<u8> {
-        Vec::new()
-    }
-
-    pub(super) fn of(_: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
-        None
-    }
 }

@@ -1,70 +1,148 @@
-//! Each kind of workload as requests. Conversations, whose requests depend on the replies, have only
-//! their turns' shape here; `conversation` holds them.
+//! Each kind of workload as waves of requests. The matrix and staggered users have files of their own;
+//! conversations, whose requests depend on the replies, have only their turns' shape here.
 //!
 //! Refuses to know: sockets, time.
 
 use super::connection::Ask;
-use super::planned::{CHAT, COMPLETIONS, Expect, Label, Planned};
-use super::request::{Chat, Completion, Length, Message, Mode, Prompt, json};
-use super::{Endpoint, PromptSeed};
-use crate::plan::{GoldenCase, Goldens, Session, Steady, TaskCase, Tasks};
+use super::planned::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
+use super::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, json};
+use super::said::Said;
+use super::{Endpoint, PromptSeed, arrivals};
+use crate::plan::{
+    FirstRequest, GoldenCase, Goldens, Mixed, Session, Shape, Steady, TaskCase, Tasks, Trace,
+};
 use crate::record::Phase;
 
 /// All requests of a steady workload, warm-up first.
-pub(super) fn steady(
-    endpoint: &Endpoint,
-    id: &str,
-    steady: &Steady,
-    seed: PromptSeed,
-) -> Vec<Planned> {
+pub(super) fn steady(endpoint: &Endpoint, id: &str, steady: &Steady, seed: PromptSeed) -> Wave {
     let total = steady.warmup.saturating_add(steady.requests);
-    (0..total)
-        .map(|index| steady_request(endpoint, id, steady, seed, index))
-        .collect()
+    let requests = (0..total).map(|index| {
+        let shape = Shape {
+            prompt_tokens: steady.prompt_tokens,
+            output_tokens: steady.output_tokens,
+            weight: 1,
+            streamed: true,
+        };
+        let label = Label::of(index, phase(index, steady.warmup));
+        completion(endpoint, id, seed, shape, label)
+    });
+    Wave {
+        requests: requests.collect(),
+        pace: arrivals::pace(&steady.arrivals, id, seed, total, None),
+    }
 }
 
-fn steady_request(
+/// A soak's requests: shapes are drawn by weight from the session's seed.
+pub(super) fn mixed(endpoint: &Endpoint, id: &str, mixed: &Mixed, seed: PromptSeed) -> Wave {
+    let total = mixed.warmup.saturating_add(mixed.requests);
+    let pace = arrivals::pace(&mixed.arrivals, id, seed, total, mixed.duration);
+    let shapes = seed.shapes(id, &mixed.shapes);
+    let requests = (0..total).zip(shapes).map(|(index, shape)| {
+        let label = Label::of(index, phase(index, mixed.warmup));
+        completion(endpoint, id, seed, shape, label)
+    });
+    Wave {
+        requests: requests.collect(),
+        pace,
+    }
+}
+
+/// Recorded lengths at their recorded moments.
+pub(super) fn trace(endpoint: &Endpoint, id: &str, trace: &Trace, seed: PromptSeed) -> Wave {
+    let requests = (0..).zip(&trace.entries).map(|(index, entry)| {
+        let shape = Shape {
+            prompt_tokens: entry.prompt_tokens,
+            output_tokens: entry.output_tokens,
+            weight: 1,
+            streamed: true,
+        };
+        let label = Label::of(index, phase(index, trace.warmup));
+        completion(endpoint, id, seed, shape, label)
+    });
+    Wave {
+        requests: requests.collect(),
+        pace: Pace::At(trace.entries.iter().map(|entry| entry.at).collect()),
+    }
+}
+
+/// The one request of a cold start.
+pub(super) fn first_request(
     endpoint: &Endpoint,
     id: &str,
-    steady: &Steady,
+    first: &FirstRequest,
     seed: PromptSeed,
-    index: u32,
-) -> Planned {
-    let (ids, text);
-    let prompt = match endpoint.prompt_ids {
-        Some(range) => {
-            ids = seed.ids(id, index, steady.prompt_tokens, range);
-            Prompt::Ids(&ids)
-        }
-        // About one token a word; usage says how many they were.
-        None => {
-            text = seed.words(id, index, steady.prompt_tokens);
-            Prompt::Text(&text)
-        }
+) -> Wave {
+    let shape = Shape {
+        prompt_tokens: first.prompt_tokens,
+        output_tokens: first.output_tokens,
+        weight: 1,
+        streamed: true,
     };
+    let label = Label::of(0, Phase::Measured);
+    Wave {
+        requests: vec![completion(endpoint, id, seed, shape, label)],
+        pace: Pace::Slots(1),
+    }
+}
+
+/// An independent request of its label's index: streamed or whole, of forced length where the engine can.
+pub(super) fn completion(
+    endpoint: &Endpoint,
+    id: &str,
+    seed: PromptSeed,
+    shape: Shape,
+    label: Label,
+) -> Planned {
+    let prompt = Said::new(endpoint, id, seed, label.index, shape.prompt_tokens);
+    prompted(endpoint, prompt, shape, label)
+}
+
+/// A completion of this prompt.
+pub(super) fn prompted(endpoint: &Endpoint, said: Said, shape: Shape, label: Label) -> Planned {
+    let (prompt, counted, unfit) = match &said {
+        Said::Ids(ids) => (Prompt::Ids(ids), Some(length(ids.len())), None),
+        Said::Text { text, unfit } => (Prompt::Text(text), None, *unfit),
+    };
+    let (asked, forced) = output(endpoint, shape.output_tokens);
     let request = Completion {
         model: &endpoint.model,
         prompt,
-        length: Length::exactly(steady.output_tokens),
-        mode: Mode::streamed(endpoint.return_token_ids),
+        length: asked,
+        mode: if shape.streamed {
+            stream(endpoint)
+        } else {
+            Mode::WHOLE
+        },
         logprobs: None,
         echo: false,
     };
     Planned {
-        label: Label {
-            index,
-            phase: phase(index, steady.warmup),
-            case: None,
-            turn: None,
-        },
         expect: Expect {
-            streamed: true,
-            forced: Some(steady.output_tokens),
-            prompt: endpoint.prompt_ids.map(|_| steady.prompt_tokens),
+            streamed: shape.streamed,
+            forced,
+            prompt: counted,
+            unfit,
             ..Expect::default()
         },
         ask: Ask::post(COMPLETIONS, json(&request)),
+        label,
     }
+}
+
+/// How an output length is asked for, and whether an answer of any other is void.
+fn output(endpoint: &Endpoint, tokens: u32) -> (Length, Option<u32>) {
+    if endpoint.forces_length {
+        (Length::exactly(tokens), Some(tokens))
+    } else {
+        (Length::at_most(tokens), None)
+    }
+}
+
+fn stream(endpoint: &Endpoint) -> Mode {
+    Mode::streamed(Extras {
+        usage: endpoint.stream_usage,
+        token_ids: endpoint.return_token_ids,
+    })
 }
 
 /// One turn of a conversation: the whole history, the new message last.
@@ -74,11 +152,12 @@ pub(super) fn turn(
     turn: u32,
     history: &[Message],
 ) -> Planned {
+    let (length, forced) = output(endpoint, session.reply_tokens);
     let request = Chat {
         model: &endpoint.model,
         messages: history,
-        length: Length::exactly(session.reply_tokens),
-        mode: Mode::streamed(endpoint.return_token_ids),
+        length,
+        mode: stream(endpoint),
     };
     let phase = phase(turn, session.warmup_turns);
     Planned {
@@ -87,17 +166,18 @@ pub(super) fn turn(
             phase,
             case: None,
             turn: Some(turn),
+            setting: None,
         },
         expect: Expect {
             streamed: true,
-            forced: Some(session.reply_tokens),
+            forced,
             ..Expect::default()
         },
         ask: Ask::post(CHAT, json(&request)),
     }
 }
 
-fn phase(index: u32, warmup: u32) -> Phase {
+pub(super) fn phase(index: u32, warmup: u32) -> Phase {
     if index < warmup {
         Phase::Warmup
     } else {
@@ -107,19 +187,19 @@ fn phase(index: u32, warmup: u32) -> Phase {
 
 /// Two requests a case: greedy generation under the case's id, then the reference's own tokens scored
 /// under `<id>#forced`.
-pub(super) fn goldens(endpoint: &Endpoint, goldens: &Goldens) -> Vec<Planned> {
+pub(super) fn goldens(endpoint: &Endpoint, goldens: &Goldens) -> Wave {
     let pairs = goldens.cases.iter().flat_map(|case| {
         [
             greedy(endpoint, case, goldens.top_k),
             scored(endpoint, case, goldens.top_k),
         ]
     });
-    numbered(pairs)
+    in_turn(pairs)
 }
 
 fn greedy(endpoint: &Endpoint, case: &GoldenCase, top_k: u32) -> Planned {
     let tokens = length(case.tokens.len());
-    let forced = case.ignore_eos.then_some(tokens);
+    let forced = (case.ignore_eos && endpoint.forces_length).then_some(tokens);
     let request = Completion {
         model: &endpoint.model,
         prompt: Prompt::Ids(&case.prompt_ids),
@@ -166,8 +246,8 @@ fn scored(endpoint: &Endpoint, case: &GoldenCase, top_k: u32) -> Planned {
 }
 
 /// One request a problem.
-pub(super) fn tasks(endpoint: &Endpoint, tasks: &Tasks) -> Vec<Planned> {
-    numbered(tasks.cases.iter().map(|case| task(endpoint, case)))
+pub(super) fn tasks(endpoint: &Endpoint, tasks: &Tasks) -> Wave {
+    in_turn(tasks.cases.iter().map(|case| task(endpoint, case)))
 }
 
 fn task(endpoint: &Endpoint, case: &TaskCase) -> Planned {
@@ -197,19 +277,21 @@ fn task(endpoint: &Endpoint, case: &TaskCase) -> Planned {
 
 fn case_label(id: &str) -> Label {
     Label {
-        index: 0,
-        phase: Phase::Measured,
         case: Some(id.to_owned()),
-        turn: None,
+        ..Label::of(0, Phase::Measured)
     }
 }
 
-fn numbered(requests: impl Iterator<Item = Planned>) -> Vec<Planned> {
+/// Numbered, one at a time.
+fn in_turn(requests: impl Iterator<Item = Planned>) -> Wave {
     let numbered = requests.zip(0..).map(|(mut planned, index)| {
         planned.label.index = index;
         planned
     });
-    numbered.collect()
+    Wave {
+        requests: numbered.collect(),
+        pace: Pace::Slots(1),
+    }
 }
 
 fn length(items: usize) -> u32 {

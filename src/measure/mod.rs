@@ -1,12 +1,17 @@
 //! The protocol of a session: blocks of launches in random order, each launch's workloads in random
 //! order, and what was seen beside them.
 //!
-//! Refuses to know: how an engine is started (it is handed a [`Host`]), and what the numbers mean.
+//! Refuses to know: how an engine is started (it is handed a [`Host`]), where what was measured is kept
+//! (it is handed a [`Follower`]), and what the numbers mean.
 
 mod block;
+mod cooldown;
+mod host;
+mod launching;
 mod machine;
 mod order;
 mod stages;
 
-pub use block::{Host, Progress, Protocol, Started};
+pub use block::Protocol;
+pub use host::{Configuration, Follower, Host, Progress, Started};
 pub use machine::machine;

@@ -1,22 +1,16 @@
 //! The engine's own start-up stages, read from its Prometheus metrics.
 
 use crate::record::Stage;
+use crate::telemetry::samples;
 
 /// Gauges `NAME{stage="…"} seconds` of the exposition text, in its order.
 pub(super) fn parse(exposition: &str, metric: &str) -> Vec<Stage> {
-    exposition
-        .lines()
-        .filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{'))
-        .filter_map(|rest| {
-            let (labels, value) = rest.rsplit_once('}')?;
-            let name = labels
-                .split(',')
-                .find_map(|label| label.trim().strip_prefix("stage=\""))?
-                .trim_end_matches('"');
-            let seconds: f64 = value.trim().parse().ok()?;
-            seconds.is_finite().then(|| Stage {
-                name: name.to_owned(),
-                ms: seconds * 1e3,
+    samples(exposition)
+        .filter(|sample| sample.name == metric && sample.value.is_finite())
+        .filter_map(|sample| {
+            Some(Stage {
+                name: sample.label("stage")?,
+                ms: sample.value * 1e3,
             })
         })
         .collect()

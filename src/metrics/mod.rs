@@ -6,16 +6,25 @@
 //!
 //! Refuses to know: what is good or bad, how launches are compared, how anything is shown.
 
+mod contradiction;
+mod gauge;
 mod golden;
+mod matrix;
 mod request;
+mod run;
 mod session;
+mod staggered;
+mod startup;
 mod tasks;
+mod throughput;
 mod undefined;
 
+pub use contradiction::contradiction;
+pub use run::{Goodput, RunNumbers, run_numbers};
 pub use undefined::{Undefined, Why};
 
-use crate::plan::{Check, Workload, WorkloadKind};
-use crate::record::{Launch, Metric, Phase, Sample, Statistic};
+use crate::plan::{Check, Part, Workload, WorkloadKind};
+use crate::record::{Launch, Metric, Phase, Sample, Setting, Statistic};
 use crate::stats;
 use std::collections::BTreeMap;
 
@@ -55,47 +64,111 @@ pub fn measure(
     workload: &Workload,
     launch: &Launch,
 ) -> Result<LaunchMeasure, Undefined> {
-    let at = Place { launch, workload };
+    let at = Place {
+        launch,
+        workload,
+        part: &check.part,
+    };
+    let statistic = check.statistic;
     match (check.metric, &workload.kind) {
-        (Metric::Ready, _) => ready(&at),
-        (Metric::KvBytes, _) => Err(at.undefined(Why::NoTelemetry, None)),
+        (Metric::Ready, _) => startup::ready(&at),
+        (Metric::PortOpen, _) => startup::port_open(&at),
+        (Metric::Stage, _) => startup::stage(&at),
+        (Metric::FirstToken, _) => startup::first_token(&at),
+        (Metric::FirstResponse, _) => startup::first_response(&at),
+        (Metric::KvBytes, _) => gauge::kv_bytes(&at, statistic),
+        (Metric::KvUsage, _) => gauge::kv_usage(&at, statistic),
+        (Metric::KvGrowth, _) => gauge::kv_growth(&at),
+        (Metric::RssGrowth, _) => gauge::rss_growth(&at),
         (Metric::PrefillExcess, WorkloadKind::Session(_)) => session::prefill_excess(&at),
         (Metric::PrefillDrift, WorkloadKind::Session(_)) => session::prefill_drift(&at),
         (Metric::GoldenMismatches, WorkloadKind::Goldens(g)) => golden::mismatches(&at, g),
         (Metric::LogprobError, WorkloadKind::Goldens(g)) => golden::logprob_error(&at, g),
         (Metric::LogprobRegret, WorkloadKind::Goldens(g)) => golden::logprob_regret(&at, g),
         (Metric::Accuracy, WorkloadKind::Tasks(t)) => tasks::accuracy(&at, t),
-        (Metric::Ttft, _) => per_request(&at, check.statistic, request::ttft_ms),
-        (Metric::Tpot, _) => per_request(&at, check.statistic, request::tpot_ms),
-        (Metric::E2e, _) => per_request(&at, check.statistic, request::e2e_ms),
-        (Metric::Icl, _) => per_gap(&at, check.statistic),
-        (Metric::PrefilledTokens, _) => per_request(&at, check.statistic, |s| {
-            request::prefilled(s).map(f64::from)
-        }),
+        (Metric::Ttft, _) => per_request(&at, statistic, request::ttft_ms),
+        (Metric::Tpot, _) => per_request(&at, statistic, request::tpot_ms),
+        (Metric::E2e, _) => per_request(&at, statistic, request::e2e_ms),
+        (Metric::BurstFactor, _) => per_request(&at, statistic, request::burst_factor),
+        (Metric::PrefillRate, _) => per_request(&at, statistic, request::prefill_rate),
+        (Metric::DecodeRate, _) => per_request(&at, statistic, request::decode_rate),
+        (Metric::TransportOverhead, _) => per_request(&at, statistic, request::transport_overhead),
+        (Metric::PrefilledTokens, _) => {
+            per_request(&at, statistic, |s| request::prefilled(s).map(f64::from))
+        }
+        (Metric::Icl, _) => per_gap(&at, statistic, request::icl_ms),
+        (Metric::Itl, _) => per_gap(&at, statistic, request::itl_ms),
+        (Metric::Throughput, _) => throughput::whole(&at),
+        (Metric::ThroughputFull, _) => throughput::full(&at),
+        (Metric::Goodput, _) => throughput::goodput(&at),
+        (Metric::FailedRequests, _) => throughput::failed_requests(&at),
+        (Metric::ThroughputStep, WorkloadKind::Matrix(m)) => matrix::throughput_step(&at, m),
+        (Metric::StreamParity, WorkloadKind::Matrix(_)) => matrix::stream_parity(&at),
+        (Metric::StreamMismatches, WorkloadKind::Matrix(_)) => matrix::stream_mismatches(&at),
+        (Metric::TpotBase, WorkloadKind::Matrix(_)) => matrix::tpot_base(&at),
+        (Metric::TpotSlope, WorkloadKind::Matrix(_)) => matrix::tpot_slope(&at),
+        (Metric::FailedCells, WorkloadKind::Matrix(m)) => matrix::failed_cells(&at, m),
+        (Metric::WallTtft, WorkloadKind::Staggered(_)) => staggered::wall_ttft(&at, statistic),
+        (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => staggered::benefit(&at),
         (
             Metric::PrefillExcess
             | Metric::PrefillDrift
             | Metric::GoldenMismatches
             | Metric::LogprobError
             | Metric::LogprobRegret
-            | Metric::Accuracy,
+            | Metric::Accuracy
+            | Metric::ThroughputStep
+            | Metric::StreamParity
+            | Metric::StreamMismatches
+            | Metric::TpotBase
+            | Metric::TpotSlope
+            | Metric::FailedCells
+            | Metric::WallTtft
+            | Metric::InterleavingBenefit,
             _,
         ) => Err(at.undefined(Why::WrongWorkload(check.metric), None)),
     }
+}
+
+/// Whether a sample of the check's workload belongs to the part of it that the check reads. Samples
+/// outside any cell (a matrix's warm-up) belong to every part.
+pub fn is_in_part(part: &Part, sample: &Sample) -> bool {
+    let streamed = part.streamed.is_none_or(|s| s == sample.streamed);
+    let Some(Setting::Cell {
+        batch,
+        cache,
+        context,
+        ..
+    }) = sample.setting
+    else {
+        return streamed;
+    };
+    streamed
+        && part.batch.is_none_or(|b| b == batch)
+        && part.cache.is_none_or(|c| c == cache)
+        && part.context.is_none_or(|c| c == context)
 }
 
 /// Where a number is looked for.
 struct Place<'a> {
     launch: &'a Launch,
     workload: &'a Workload,
+    part: &'a Part,
 }
 
 impl<'a> Place<'a> {
-    /// Every sound sample of the workload, warm-up included, in order of sending.
-    fn sound(&self) -> Vec<&'a Sample> {
-        let mine = |s: &&Sample| s.workload == self.workload.id && s.void.is_none();
+    /// Every sample of the workload's part, void ones and warm-up included, in order of sending.
+    fn all(&self) -> Vec<&'a Sample> {
+        let mine = |s: &&Sample| s.workload == self.workload.id && is_in_part(self.part, s);
         let mut samples: Vec<&Sample> = self.launch.samples.iter().filter(mine).collect();
         samples.sort_by_key(|s| s.index);
+        samples
+    }
+
+    /// The sound ones.
+    fn sound(&self) -> Vec<&'a Sample> {
+        let mut samples = self.all();
+        samples.retain(|s| s.void.is_none());
         samples
     }
 
@@ -145,12 +218,16 @@ fn per_request(
     reduced(at, statistic, series, samples.len())
 }
 
-/// Every gap between output events of every request.
-fn per_gap(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+/// Every gap of every request.
+fn per_gap(
+    at: &Place<'_>,
+    statistic: Statistic,
+    gaps: impl Fn(&Sample) -> Result<Vec<f64>, Why>,
+) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
     let mut series = Vec::new();
     for sample in &samples {
-        let gaps = request::icl_ms(sample).map_err(|why| at.undefined(why, Some(sample)))?;
+        let gaps = gaps(sample).map_err(|why| at.undefined(why, Some(sample)))?;
         series.extend(gaps);
     }
     reduced(at, statistic, series, samples.len())
@@ -187,18 +264,6 @@ fn reduce(statistic: Statistic, series: &[f64]) -> Result<f64, Why> {
         Statistic::Single => return Err(Why::NotSingle { n: series.len() }),
     };
     value.ok_or(Why::NoSamples)
-}
-
-/// Process spawn to the first generated token.
-fn ready(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let startup = &at.launch.startup;
-    let ready = startup
-        .ready_ns
-        .ok_or_else(|| at.undefined(Why::NotReady, None))?;
-    Ok(LaunchMeasure::single(
-        request::ms_between(startup.spawn_ns, ready),
-        1,
-    ))
 }
 
 fn count(n: usize) -> u32 {
@@ -287,12 +352,6 @@ mod tests {
             Why::NoSamples
         );
         let workload = steady("tpot/decode");
-        let kv = measure(
-            &check(Metric::KvBytes, Statistic::Max),
-            &workload,
-            &launch(0, vec![]),
-        );
-        assert_eq!(kv.unwrap_err().why, Why::NoTelemetry);
         let drift = measure(
             &check(Metric::PrefillDrift, Statistic::Single),
             &workload,
@@ -302,19 +361,5 @@ mod tests {
             drift.unwrap_err().why,
             Why::WrongWorkload(Metric::PrefillDrift)
         );
-    }
-
-    #[test]
-    fn ready_is_from_spawn_to_the_first_token() {
-        let mut l = launch(0, vec![]);
-        l.startup.spawn_ns = 1_000_000;
-        let c = check(Metric::Ready, Statistic::Single);
-        assert_eq!(
-            measure(&c, &steady("w"), &l).unwrap_err().why,
-            Why::NotReady
-        );
-        l.startup.ready_ns = Some(251_500_000);
-        let m = measure(&c, &steady("w"), &l).unwrap();
-        assert_eq!((m.value, m.samples), (250.5, 1));
     }
 }

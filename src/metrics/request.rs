@@ -43,10 +43,85 @@ pub(super) fn icl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
     Ok(pairs.map(|pair| ms_between(pair[0], pair[1])).collect())
 }
 
-/// E2E: last output event − send. A late end of the stream is not decoding and stays out.
+/// E2E: last output − send. A late end of the stream is not decoding and stays out.
 pub(super) fn e2e_ms(sample: &Sample) -> Result<f64, Why> {
-    let (_, last) = first_and_last(sample)?;
-    Ok(ms_between(sample.stamps.send_ns, last))
+    Ok(ms_between(sample.stamps.send_ns, last_ns(sample)?))
+}
+
+/// When the last output arrived: the last output event of a stream, the end of an answer that came whole.
+pub(super) fn last_ns(sample: &Sample) -> Result<u64, Why> {
+    if sample.streamed {
+        first_and_last(sample).map(|(_, last)| last)
+    } else {
+        sample.stamps.done_ns.ok_or(Why::NoEnd)
+    }
+}
+
+/// ITL: every gap shared out equally over the tokens of its later event. Undefined where it is not known
+/// how many tokens each event carries.
+pub(super) fn itl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
+    let gaps = icl_ms(sample)?;
+    let per_event = &sample.tokens.per_event;
+    let n = sample.tokens.completion.ok_or(Why::NoUsage)?;
+    if per_event.is_empty() && n == sample.tokens.events {
+        return Ok(gaps);
+    }
+    if per_event.len() != gaps.len() + 1 {
+        return Err(Why::TokensPerEvent);
+    }
+    // An event that brought no token of its own belongs to the next one's gap.
+    let mut shared = Vec::new();
+    let mut open = 0.0;
+    for (gap, &tokens) in gaps.iter().zip(&per_event[1..]) {
+        open += gap;
+        if tokens > 0 {
+            let each = std::mem::take(&mut open) / f64::from(tokens);
+            shared.extend(std::iter::repeat_n(each, tokens as usize));
+        }
+    }
+    Ok(shared)
+}
+
+/// Output tokens per output event.
+pub(super) fn burst_factor(sample: &Sample) -> Result<f64, Why> {
+    if !sample.streamed {
+        return Err(Why::NotStreamed);
+    }
+    first_and_last(sample)?;
+    let n = sample.tokens.completion.ok_or(Why::NoUsage)?;
+    Ok(f64::from(n) / sample.stamps.events_ns.len() as f64)
+}
+
+/// Computed prompt tokens a second until the first token.
+pub(super) fn prefill_rate(sample: &Sample) -> Result<f64, Why> {
+    let prefilled = f64::from(prefilled(sample)?);
+    let ttft = ttft_ms(sample)?;
+    if ttft > 0.0 {
+        Ok(prefilled / ttft * 1e3)
+    } else {
+        Err(Why::NoPositiveTime("its first token"))
+    }
+}
+
+/// Output tokens a second after the first: 1 / TPOT.
+pub(super) fn decode_rate(sample: &Sample) -> Result<f64, Why> {
+    let tpot = tpot_ms(sample)?;
+    if tpot > 0.0 {
+        Ok(1e3 / tpot)
+    } else {
+        Err(Why::NoPositiveTime("its tokens"))
+    }
+}
+
+/// The client's E2E over the server's own time (prompt and prediction) for the same request.
+pub(super) fn transport_overhead(sample: &Sample) -> Result<f64, Why> {
+    let timings = sample.timings.as_ref().ok_or(Why::NoTimings)?;
+    let server = timings.prompt_ms + timings.predicted_ms;
+    if server > 0.0 {
+        Ok(e2e_ms(sample)? / server)
+    } else {
+        Err(Why::NoPositiveTime("the server's own account"))
+    }
 }
 
 /// Prompt tokens that the engine computed: prompt − cached.
@@ -71,6 +146,7 @@ fn first_and_last(sample: &Sample) -> Result<(u64, u64), Why> {
 mod tests {
     use super::super::testing::streamed;
     use super::*;
+    use crate::record::ServerTimings;
 
     #[test]
     fn the_worked_example_of_the_docs() {
@@ -135,9 +211,58 @@ mod tests {
         assert_eq!(ttft_ms(&s), Err(Why::NotStreamed));
         assert_eq!(tpot_ms(&s), Err(Why::NotStreamed));
         assert_eq!(icl_ms(&s), Err(Why::NotStreamed));
+        assert_eq!(e2e_ms(&s), Err(Why::NoEnd));
+        s.stamps.done_ns = Some(75_000_000);
+        assert_eq!(e2e_ms(&s), Ok(75.0));
+        s.streamed = true;
         assert_eq!(e2e_ms(&s), Ok(60.0));
         s.stamps.events_ns.clear();
         assert_eq!(e2e_ms(&s), Err(Why::NoEvents));
+    }
+
+    #[test]
+    fn a_gap_is_shared_by_the_tokens_that_it_brought() {
+        // Events at 50, 60, 80 and 110 ms with 1, 1, 2 and 3 tokens.
+        let mut s = streamed("w", 0, 50.0, 10.0, 2);
+        s.stamps.events_ns = vec![50_000_000, 60_000_000, 80_000_000, 110_000_000];
+        s.tokens.completion = Some(7);
+        s.tokens.events = 4;
+        assert_eq!(itl_ms(&s), Err(Why::TokensPerEvent));
+        s.tokens.per_event = vec![1, 1, 2, 3];
+        assert_eq!(itl_ms(&s), Ok(vec![10.0, 10.0, 10.0, 10.0, 10.0, 10.0]));
+        assert_eq!(burst_factor(&s), Ok(1.75));
+        // An event without a token of its own leaves its gap to the next.
+        s.tokens.per_event = vec![1, 0, 3, 3];
+        assert_eq!(itl_ms(&s), Ok(vec![10.0; 6]));
+        // As many tokens as events: one each.
+        s.tokens.per_event = vec![];
+        s.tokens.completion = Some(4);
+        assert_eq!(itl_ms(&s), Ok(vec![10.0, 20.0, 30.0]));
+    }
+
+    #[test]
+    fn rates_and_the_server_s_share() {
+        let mut s = streamed("w", 0, 50.0, 10.0, 6);
+        s.tokens.prompt = Some(110);
+        s.tokens.cached = Some(10);
+        assert_eq!(prefill_rate(&s), Ok(2_000.0));
+        assert_eq!(decode_rate(&s), Ok(100.0));
+        assert_eq!(transport_overhead(&s), Err(Why::NoTimings));
+        let mut timings = ServerTimings {
+            prompt_n: 100,
+            prompt_ms: 40.0,
+            predicted_n: 6,
+            predicted_ms: 40.0,
+        };
+        s.timings = Some(timings.clone());
+        // Last event at 100 ms against 80 ms.
+        assert_eq!(transport_overhead(&s), Ok(1.25));
+        (timings.prompt_ms, timings.predicted_ms) = (0.0, 0.0);
+        s.timings = Some(timings);
+        assert!(matches!(
+            transport_overhead(&s),
+            Err(Why::NoPositiveTime(_))
+        ));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Small launches and samples for this folder's tests.
 
-use crate::plan::{Check, Rule, Session, Steady, Workload, WorkloadKind};
+use crate::plan::{Arrivals, Check, Part, Rule, Session, Steady, Workload, WorkloadKind};
 use crate::record::{
     Arm, Exit, Launch, Metric, Phase, Sample, Stamps, Startup, Statistic, TokenCounts,
 };
@@ -9,6 +9,7 @@ pub(super) fn check(metric: Metric, statistic: Statistic) -> Check {
     Check {
         id: "gate/check".into(),
         workload: "gate/workload".into(),
+        part: Part::default(),
         metric,
         statistic,
         rule: Rule::Ceiling { limit: 1.0 },
@@ -33,7 +34,7 @@ pub(super) fn steady(id: &str) -> Workload {
             warmup: 0,
             prompt_tokens: 8,
             output_tokens: 5,
-            concurrency: 1,
+            arrivals: Arrivals::Closed { concurrency: 1 },
         }),
     )
 }
@@ -46,6 +47,8 @@ pub(super) fn session(id: &str) -> Workload {
             warmup_turns: 0,
             message_words: 4,
             reply_tokens: 4,
+            spacing: None,
+            duration: None,
         }),
     )
 }
@@ -56,12 +59,16 @@ pub(super) fn launch(position: u32, samples: Vec<Sample>) -> Launch {
         block: 0,
         arm: Arm::Head,
         engine_args: vec![],
+        page_cache: None,
         fingerprint: "machine".into(),
         startup: Startup::default(),
         exit: Exit::Stopped,
         throttle_bits: None,
         log: String::new(),
         samples,
+        clients: vec![],
+        telemetry: None,
+        rest: None,
     }
 }
 
@@ -81,6 +88,7 @@ pub(super) fn streamed(
         case: None,
         turn: None,
         streamed: true,
+        setting: None,
         stamps: Stamps {
             events_ns: (0..tokens).map(at).collect(),
             ..Stamps::default()

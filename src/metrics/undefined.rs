@@ -33,8 +33,46 @@ pub enum Why {
     NoSamples,
     #[error("the engine never generated a token")]
     NotReady,
-    #[error("no telemetry is recorded for this metric")]
+    #[error("the launch has no telemetry")]
     NoTelemetry,
+    #[error(
+        "the engine's {0} was never read: name its gauge in `engine.metrics` of gates/gate.toml"
+    )]
+    NoGauge(&'static str),
+    #[error("the process's memory was never read")]
+    NoMemory,
+    #[error("{n} readings where {need} are needed: lengthen the workload, or read more often")]
+    TooFewReadings { n: usize, need: usize },
+    #[error("the gauge is 0 in all of {n} readings: it measures nothing")]
+    AlwaysZero { n: usize },
+    #[error("the engine names no start-up stage `{0}`")]
+    NoStage(String),
+    #[error("the port never took a connection")]
+    NoPort,
+    #[error("the stream does not tell how many tokens each event carries")]
+    TokensPerEvent,
+    #[error("the answer has no timings of the server's own")]
+    NoTimings,
+    #[error("the answer has no positive time for {0}")]
+    NoPositiveTime(&'static str),
+    #[error("the requests take no time")]
+    NoSpan,
+    #[error("an open loop asks for no number of streams in flight")]
+    OpenLoop,
+    #[error("{0} streams were never in flight together")]
+    NeverFull(u32),
+    #[error("the sample does not say its cell")]
+    NoCell,
+    #[error("cell {0} has no sound answer")]
+    CellMissing(String),
+    #[error("{n} contexts where two are needed for a line")]
+    TooFewContexts { n: usize },
+    #[error("one batch alone is no ladder")]
+    NoLadder,
+    #[error("no cell was asked both streamed and whole")]
+    NoPair,
+    #[error("the sample does not say its mode and user")]
+    NoMode,
     #[error("{0} cannot be read from this kind of workload")]
     WrongWorkload(Metric),
     #[error("a 99th percentile of {n} values is no percentile, 100 are needed")]
@@ -45,6 +83,8 @@ pub enum Why {
     NotStreamed,
     #[error("the answer has no output event")]
     NoEvents,
+    #[error("the answer has no end")]
+    NoEnd,
     #[error("the answer has no usage count")]
     NoUsage,
     #[error("{n} output tokens, {at_first} of them in the first event: nothing is left to time")]

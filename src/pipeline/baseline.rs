@@ -1,7 +1,7 @@
 //! Main's stored sessions: recording one, and finding those that stand for the base arm.
 
 use super::host::Arms;
-use super::{Error, Event, Options, Outcome, Project, build_arms, new_record, session};
+use super::{Error, Event, Options, Outcome, Place, Project, build_arms, new_record, session};
 use crate::baseline::{Entry, Key, Store, StoreError};
 use crate::judge;
 use crate::plan::{Gate, Plan};
@@ -102,7 +102,8 @@ pub async fn record_baseline(
     cancel: impl Future<Output = ()>,
 ) -> Result<(Outcome, Vec<PathBuf>), Error> {
     let mut cancel = std::pin::pin!(cancel);
-    let project = Project::open(options)?;
+    let place = Place::New(options.out.as_deref());
+    let project = Project::open(&options.start, &options.selection, place)?;
     let mut arms = tokio::select! {
         arms = build_arms(options, &project, on_event) => arms?,
         () = &mut cancel => return Err(Error::Interrupted),

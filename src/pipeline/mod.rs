@@ -1,20 +1,35 @@
 //! The one place that names every stage in order: plan → launch → measure → judge → report.
 //!
-//! [`check`] is what `gate check` does; [`judge_directory`] recomputes its verdict from `run.json` alone;
-//! [`record_baseline`] measures main for later comparisons. Whoever calls shows the [`Event`]s.
+//! [`check`] is what `gate check` does, [`resume()`] what it does with `--resume`; [`judge_directory`]
+//! recomputes its verdict from `run.json` alone; [`record_baseline`] measures main for later comparisons;
+//! [`load()`] measures a server that already runs.
+//! Whoever calls shows the [`Event`]s.
 
 mod baseline;
+mod checkpoint;
+mod compare;
+mod engines;
 mod host;
+mod import;
+mod load;
 mod results;
+mod resume;
 mod session;
 
 pub use baseline::record_baseline;
+pub use compare::{Source, compare_files};
+pub use engines::{Contest, compare_engines};
+pub use import::{import_figures, import_session};
+pub use load::{LoadOptions, Traffic, load};
 pub use results::{ResultsError, judge_directory};
+pub use resume::{ResumeError, resume};
 
 use crate::baseline::StoreError;
 use crate::launch::{
-    Artifact, BuildError, GitError, Lock, ProcessError, Repository, Workspace, WorkspaceError,
+    Artifact, BuildError, GitError, Lock, PageCacheError, ProcessError, Repository, Workspace,
+    WorkspaceError,
 };
+use crate::load::TokenizerError;
 use crate::measure::{self, Progress};
 use crate::plan::{self, Plan, PlanError, Selection};
 use crate::record::{Comparison, Ending, Input, RUN_FORMAT, RunRecord, RunVerdict};
@@ -60,11 +75,23 @@ pub enum Event {
         what: String,
         seconds: f64,
     },
+    /// A session goes on: what is kept of it.
+    Resumed {
+        launches: u32,
+        elapsed: Duration,
+        /// A launch was cut off; it is measured again.
+        is_cut_off: bool,
+    },
     /// Measuring begins: at most so many blocks, in at most so much time.
     Measuring {
         comparison: Comparison,
         blocks: u32,
         budget: Duration,
+    },
+    /// An engine of a comparison is launched; rounds count from 0.
+    Engine {
+        name: String,
+        round: u32,
     },
     Progress(Progress),
     /// A block is done; this is how things stand.
@@ -91,9 +118,17 @@ pub enum Error {
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error(transparent)]
+    PageCache(#[from] PageCacheError),
+    #[error(transparent)]
     Results(#[from] ResultsError),
     #[error(transparent)]
+    Resume(#[from] ResumeError),
+    #[error(transparent)]
     Baseline(#[from] StoreError),
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    #[error("nothing answers at {url}: {cause}; is the server up, and is this its port?")]
+    Unanswered { url: String, cause: String },
     #[error("{0}")]
     Usage(String),
     #[error("interrupted before anything was measured")]
@@ -120,7 +155,8 @@ pub async fn check(
     cancel: impl Future<Output = ()>,
 ) -> Result<Outcome, Error> {
     let mut cancel = std::pin::pin!(cancel);
-    let project = Project::open(options)?;
+    let place = Place::New(options.out.as_deref());
+    let project = Project::open(&options.start, &options.selection, place)?;
     let arms = tokio::select! {
         arms = build_arms(options, &project, on_event) => arms?,
         () = &mut cancel => return Err(Error::Interrupted),
@@ -142,13 +178,24 @@ struct Project {
     _lock: Lock,
 }
 
+/// Where results go.
+enum Place<'a> {
+    /// A directory to make: this one, or one that is named by time and profile.
+    New(Option<&'a Path>),
+    /// The directory of a session that goes on.
+    Old(&'a Path),
+}
+
 impl Project {
-    fn open(options: &Options) -> Result<Self, Error> {
-        let root = plan::find_root(&options.start)?;
-        let (plan, inputs) = plan::from_directory(&root, &options.selection)?;
+    fn open(start: &Path, selection: &Selection, place: Place<'_>) -> Result<Self, Error> {
+        let root = plan::find_root(start)?;
+        let (plan, inputs) = plan::from_directory(&root, selection)?;
         let workspace = Workspace::open(&root)?;
         let lock = workspace.lock()?;
-        let results = Results::create(options.out.as_deref(), &workspace, &plan.design.profile)?;
+        let results = match place {
+            Place::New(out) => Results::create(out, &workspace, &plan.design.profile)?,
+            Place::Old(directory) => Results::reopen(directory)?,
+        };
         Ok(Self {
             root,
             plan,

@@ -1,11 +1,16 @@
-//! The result directory: `run.json`, `verdict.json`, `report.md`, `logs/`.
+//! The result directory: `run.json`, `verdict.json`, `report.md`, `logs/`; while a session runs also
+//! `launches/` (`checkpoint.rs`).
 
+use super::checkpoint;
+use crate::import;
 use crate::judge;
 use crate::launch::Workspace;
 use crate::plan::{self, PlanError, Selection};
-use crate::record::{RUN_FORMAT, RunRecord, RunVerdict};
+use crate::record::{Ending, Launch, RUN_FORMAT, RunRecord, RunVerdict};
 use crate::report;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::cell::Cell;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +27,9 @@ const MAX_RECORD_BYTES: u64 = 1 << 30;
 pub enum ResultsError {
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("{} holds a run.json already; name another result directory", .0.display())]
+    #[error(
+        "{} holds a run.json already; name another result directory, or go on with --resume", .0.display()
+    )]
     NotEmpty(PathBuf),
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
@@ -33,15 +40,21 @@ pub enum ResultsError {
         path: PathBuf,
         source: serde_json::Error,
     },
-    #[error("{} has the format `{format}`, this gate reads `infergate-run/1`", path.display())]
-    Format { path: PathBuf, format: String },
+    #[error("{} has the format `{format}`, this gate reads `{expected}`", path.display())]
+    Format {
+        path: PathBuf,
+        format: String,
+        expected: &'static str,
+    },
     #[error("the record's own gates cannot be read")]
     Plan(#[from] PlanError),
 }
 
-/// One run's directory.
+/// One run's directory. One in which nothing was measured is removed again.
 pub(super) struct Results {
     directory: PathBuf,
+    /// It was not there before, and nothing stands in it that anybody could want.
+    is_ours_and_empty: Cell<bool>,
 }
 
 impl Results {
@@ -64,34 +77,104 @@ impl Results {
             path: directory.clone(),
             source,
         };
+        let is_new = !directory.exists();
         fs::create_dir_all(&directory).map_err(failed)?;
         let directory = directory.canonicalize().map_err(failed)?;
         if directory.join(RUN).exists() {
             return Err(ResultsError::NotEmpty(directory));
         }
         fs::create_dir_all(directory.join("logs")).map_err(failed)?;
-        Ok(Self { directory })
+        Ok(Self {
+            directory,
+            is_ours_and_empty: Cell::new(is_new),
+        })
+    }
+
+    /// The directory of a session that is to go on.
+    pub(super) fn reopen(directory: &Path) -> Result<Self, ResultsError> {
+        let failed = |source| ResultsError::Read {
+            path: directory.to_path_buf(),
+            source,
+        };
+        Ok(Self {
+            directory: directory.canonicalize().map_err(failed)?,
+            is_ours_and_empty: Cell::new(false),
+        })
+    }
+
+    /// The directory of an imported session: made if it is not there, completed if an earlier import began it.
+    pub(super) fn open_import(directory: &Path) -> Result<(Self, Option<RunRecord>), ResultsError> {
+        let failed = |source| ResultsError::Write {
+            path: directory.to_path_buf(),
+            source,
+        };
+        fs::create_dir_all(directory).map_err(failed)?;
+        let directory = directory.canonicalize().map_err(failed)?;
+        let run = directory.join(RUN);
+        let earlier = if run.exists() {
+            Some(read_record(&directory)?)
+        } else {
+            None
+        };
+        // A session that was measured is not overwritten by one that was imported.
+        if earlier
+            .as_ref()
+            .is_some_and(|record| !import::is_import(record))
+        {
+            return Err(ResultsError::NotEmpty(directory));
+        }
+        let results = Self {
+            directory,
+            is_ours_and_empty: Cell::new(false),
+        };
+        Ok((results, earlier))
     }
 
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Writes the record as it stands, replacing the last one whole.
-    pub(super) fn checkpoint(&self, record: &RunRecord) -> Result<(), ResultsError> {
-        replace(&self.directory, RUN, |file| {
-            serde_json::to_writer(file, record).map_err(io::Error::from)
-        })
+    /// Writes the record as a session begins with it. A verdict of an earlier, interrupted one no longer
+    /// belongs to it.
+    pub(super) fn begin(&self, record: &RunRecord) -> Result<(), ResultsError> {
+        self.is_ours_and_empty.set(false);
+        self.write(record)?;
+        for name in [VERDICT, REPORT] {
+            let path = self.directory.join(name);
+            if path.exists() {
+                fs::remove_file(&path).map_err(|source| ResultsError::Write { path, source })?;
+            }
+        }
+        checkpoint::clear(&self.directory, true)
     }
 
-    /// Writes the final record, its verdict and the report.
+    /// Writes the final record, its verdict and the report. What there is of a launch that a signal cut
+    /// off is kept: the session can be continued.
     pub(super) fn finish(
         &self,
         record: &RunRecord,
         verdict: &RunVerdict,
     ) -> Result<(), ResultsError> {
-        self.checkpoint(record)?;
+        self.write(record)?;
+        checkpoint::clear(&self.directory, record.ending == Ending::Interrupted)?;
         write_verdict(&self.directory, record, verdict)
+    }
+
+    /// Replaces the record whole.
+    fn write(&self, record: &RunRecord) -> Result<(), ResultsError> {
+        replace(&self.directory, RUN, |file| {
+            serde_json::to_writer(file, record).map_err(io::Error::from)
+        })
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        if self.is_ours_and_empty.get() {
+            // Whatever somebody put there since keeps its folder.
+            let _ = fs::remove_dir(self.directory.join("logs"));
+            let _ = fs::remove_dir(&self.directory);
+        }
     }
 }
 
@@ -109,7 +192,7 @@ fn write_verdict(
 }
 
 /// Writes beside the place and renames, so that a reader sees the old file or the new one.
-fn replace(
+pub(super) fn replace(
     directory: &Path,
     name: &str,
     write: impl FnOnce(&mut BufWriter<&fs::File>) -> io::Result<()>,
@@ -131,24 +214,67 @@ fn replace(
 }
 
 /// Recomputes the verdict of a result directory from its `run.json` alone, and writes `verdict.json` and
-/// `report.md` anew.
+/// `report.md` anew. Of an unfinished session `launches/` is read too.
 pub fn judge_directory(directory: &Path) -> Result<(RunRecord, RunVerdict), ResultsError> {
-    let record = read_record(&directory.join(RUN))?;
-    let selection = Selection {
-        profile: record.profile.clone(),
-        gates: record.gates.clone(),
-    };
-    let plan = plan::from_inputs(&record.inputs, &selection)?;
+    let record = read_record(directory)?;
+    let plan = plan::from_inputs(&record.inputs, &selection(&record))?;
     let verdict = judge::judge(&plan, &record);
     write_verdict(directory, &record, &verdict)?;
     Ok((record, verdict))
 }
 
-fn read_record(path: &Path) -> Result<RunRecord, ResultsError> {
+/// The part of its inputs that a record was measured by.
+pub(super) fn selection(record: &RunRecord) -> Selection {
+    Selection {
+        profile: record.profile.clone(),
+        gates: record.gates.clone(),
+    }
+}
+
+/// The record of a result directory. Launches of an unfinished session stand in files of their own.
+pub(super) fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
+    let mut record: RunRecord = read_json(&directory.join(RUN), RUN_FORMAT)?;
+    if record.ending == Ending::Unfinished {
+        for saved in checkpoint::whole(directory)? {
+            let is_it = |l: &Launch| l.position == saved.launch.position;
+            if !record.launches.iter().any(is_it) {
+                record.elapsed_s = record.elapsed_s.max(saved.elapsed_s);
+                record.launches.push(saved.launch);
+            }
+        }
+        record.launches.sort_by_key(|launch| launch.position);
+    }
+    Ok(record)
+}
+
+/// A file that names its format.
+pub(super) fn read_json<T: DeserializeOwned>(
+    path: &Path,
+    expected: &'static str,
+) -> Result<T, ResultsError> {
     #[derive(Deserialize)]
     struct Version {
         format: String,
     }
+    let text = read_text(path)?;
+    let path = path.to_path_buf();
+    let not_json = |source| ResultsError::Json {
+        path: path.clone(),
+        source,
+    };
+    let version: Version = serde_json::from_str(&text).map_err(not_json)?;
+    if version.format != expected {
+        return Err(ResultsError::Format {
+            path,
+            format: version.format,
+            expected,
+        });
+    }
+    serde_json::from_str(&text).map_err(not_json)
+}
+
+/// Text of a result that may come from somebody else.
+pub(super) fn read_text(path: &Path) -> Result<String, ResultsError> {
     let path = path.to_path_buf();
     let unreadable = |source| ResultsError::Read {
         path: path.clone(),
@@ -158,17 +284,5 @@ fn read_record(path: &Path) -> Result<RunRecord, ResultsError> {
     if size > MAX_RECORD_BYTES {
         return Err(ResultsError::TooLarge { path, size });
     }
-    let text = fs::read_to_string(&path).map_err(unreadable)?;
-    let not_json = |source| ResultsError::Json {
-        path: path.clone(),
-        source,
-    };
-    let version: Version = serde_json::from_str(&text).map_err(not_json)?;
-    if version.format != RUN_FORMAT {
-        return Err(ResultsError::Format {
-            path,
-            format: version.format,
-        });
-    }
-    serde_json::from_str(&text).map_err(not_json)
+    fs::read_to_string(&path).map_err(unreadable)
 }

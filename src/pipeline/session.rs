@@ -1,19 +1,25 @@
 //! The sequential loop: measure a block, consult the judge, go on only while something is undecided.
 
+use super::checkpoint::{Checkpoints, Elapsed};
 use super::host::{ArmHost, Arms};
 use super::{Error, Event, Outcome, Project};
-use crate::measure::Protocol;
+use crate::measure::{Follower, Progress, Protocol};
 use crate::plan::Plan;
-use crate::record::{Comparison, Decision, Ending, Launch, RunRecord, RunVerdict};
+use crate::record::{Comparison, Decision, Ending, Launch, RunRecord, RunVerdict, Sample};
 use crate::{judge, load};
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Blocks of a recording of main, which has no base to be judged against.
 const ALONE_BLOCKS: u32 = 4;
 
-/// Measures until every check is decided, the last look or the budget is reached, or `cancel` completes;
+/// Blocks that are measured at the most, in caps: what a throttling machine spoils is repeated, but not
+/// for ever.
+const MOST_CAPS: u32 = 2;
+
+/// Goes on from the launches that the record holds. Measures until every check is decided, the last look or the budget is reached, or `cancel` completes;
 /// then writes the record, the verdict and the report.
 pub(super) async fn run<C: Future<Output = ()>>(
     project: &Project,
@@ -25,7 +31,7 @@ pub(super) async fn run<C: Future<Output = ()>>(
     on_event(Event::Measuring {
         comparison: record.comparison,
         blocks: cap(&project.plan, record.comparison),
-        budget: project.plan.design.budget,
+        budget: left(&project.plan, &record),
     });
     let session = Session { project, on_event };
     let verdict = session.measure(arms, &mut record, cancel).await?;
@@ -36,7 +42,16 @@ pub(super) async fn run<C: Future<Output = ()>>(
     })
 }
 
-/// The most blocks that a session takes.
+/// What the launches so far have left of the time for measuring.
+fn left(plan: &Plan, record: &RunRecord) -> Duration {
+    plan.design.budget.saturating_sub(spent(record))
+}
+
+fn spent(record: &RunRecord) -> Duration {
+    Duration::try_from_secs_f64(record.elapsed_s).unwrap_or_default()
+}
+
+/// The most sound blocks that a session takes.
 fn cap(plan: &Plan, comparison: Comparison) -> u32 {
     match comparison {
         Comparison::Alone => ALONE_BLOCKS,
@@ -54,7 +69,7 @@ impl Session<'_> {
         &self,
         arms: &Arms,
         record: &mut RunRecord,
-        mut cancel: Pin<&mut C>,
+        cancel: Pin<&mut C>,
     ) -> Result<RunVerdict, Error> {
         let Project {
             plan,
@@ -62,72 +77,74 @@ impl Session<'_> {
             results,
             ..
         } = self.project;
-        let clock = load::SessionClock::start();
+        let clock = load::SessionClock::resume(spent(record));
+        let tokenizer = plan.engine.tokenizer.as_ref();
+        let tokenizer = tokenizer.map(|path| load::Tokenizer::open(&root.join(path)));
         let mut host = ArmHost {
             engine: &plan.engine,
-            builds: &arms.builds,
+            arms,
             root,
             out: results.directory(),
             clock: &clock,
+            tokenizer: tokenizer.transpose()?.map(Arc::new),
             running: None,
         };
-        let begun = Instant::now();
         let protocol = Protocol {
             plan,
             seed: record.seed,
             arms: record.comparison.arms(),
             clock: &clock,
         };
-        let deadline = tokio::time::Instant::now() + plan.design.budget;
-        let mut block = 0;
-        record.ending = loop {
-            let mut launches = std::mem::take(&mut record.launches);
-            let ended = tokio::select! {
-                done = self.block(&protocol, block, &mut host, &mut launches, record, begun) => Ok(done),
-                () = cancel.as_mut() => Err(Ending::Interrupted),
-                () = tokio::time::sleep_until(deadline) => Err(Ending::Budget),
-            };
-            record.launches = launches;
-            match ended {
-                Ok(done) => done?,
-                Err(ending) => break ending,
-            }
-            block += 1;
-            if let Some(ending) = self.look(record, block, begun) {
-                break ending;
-            }
+        let elapsed = Elapsed::after(spent(record));
+        results.begin(record)?;
+        let every = plan.design.checkpoint_every;
+        let keeper = Keeper {
+            checkpoints: Checkpoints::open(results.directory(), every, elapsed)?,
+            on_event: self.on_event,
         };
-        // A block that was cut short leaves its engine behind.
+        let ended = self
+            .blocks(&protocol, &mut host, record, &keeper, elapsed, cancel)
+            .await;
+        // A block that was cut short leaves its engine behind, and a launch that was not whole.
         if let Some(process) = host.running.take() {
             process.stop().await;
         }
-        record.elapsed_s = begun.elapsed().as_secs_f64();
+        keeper.checkpoints.abandon()?;
+        record.ending = ended?;
+        record.elapsed_s = elapsed.so_far().as_secs_f64();
         let verdict = judge::judge(plan, record);
         results.finish(record, &verdict)?;
         Ok(verdict)
     }
 
-    async fn block(
+    /// Block after block, the last one's missing launches first, until there is a reason to end.
+    async fn blocks<C: Future<Output = ()>>(
         &self,
         protocol: &Protocol<'_>,
-        block: u32,
         host: &mut ArmHost<'_>,
-        launches: &mut Vec<Launch>,
-        record: &RunRecord,
-        begun: Instant,
-    ) -> Result<(), Error> {
-        let mut checkpoint = record.clone();
-        let save = |launches: &[Launch]| -> Result<(), Error> {
-            checkpoint.launches = launches.to_vec();
-            checkpoint.elapsed_s = begun.elapsed().as_secs_f64();
-            Ok(self.project.results.checkpoint(&checkpoint)?)
-        };
-        let progress = |progress| (self.on_event)(Event::Progress(progress));
-        protocol.block(block, host, launches, &progress, save).await
+        record: &mut RunRecord,
+        keeper: &Keeper<'_>,
+        elapsed: Elapsed,
+        mut cancel: Pin<&mut C>,
+    ) -> Result<Ending, Error> {
+        let deadline = tokio::time::Instant::now() + left(&self.project.plan, record);
+        let mut block = record.launches.last().map_or(0, |launch| launch.block);
+        loop {
+            let launches = &mut record.launches;
+            tokio::select! {
+                done = protocol.block(block, host, launches, keeper) => done?,
+                () = cancel.as_mut() => return Ok(Ending::Interrupted),
+                () = tokio::time::sleep_until(deadline) => return Ok(Ending::Budget),
+            }
+            block += 1;
+            if let Some(ending) = self.look(record, block, elapsed) {
+                return Ok(ending);
+            }
+        }
     }
 
-    /// Why the session ends after `block` blocks; `None`: it goes on.
-    fn look(&self, record: &RunRecord, blocks: u32, begun: Instant) -> Option<Ending> {
+    /// Why the session ends after `blocks` blocks; `None`: it goes on.
+    fn look(&self, record: &RunRecord, blocks: u32, elapsed: Elapsed) -> Option<Ending> {
         if let Some(launch) = record
             .launches
             .iter()
@@ -140,16 +157,43 @@ impl Session<'_> {
         let decision = verdict.decision;
         (self.on_event)(Event::Looked { blocks, verdict });
         let cap = cap(&self.project.plan, record.comparison);
+        let is_capped = judge::sound_blocks(record) >= cap || blocks >= MOST_CAPS * cap;
         match decision {
             Decision::Stop if record.comparison != Comparison::Alone => {
                 return Some(Ending::Decided);
             }
-            _ if blocks >= cap => return Some(Ending::LastLook),
+            _ if is_capped => return Some(Ending::LastLook),
             _ => {}
         }
         // The next block would take as long as the last ones did.
-        let spent = begun.elapsed();
+        let spent = elapsed.so_far();
         let next = spent / blocks.max(1);
         (spent + next > self.project.plan.design.budget).then_some(Ending::Budget)
+    }
+}
+
+/// Shows what happens, and keeps what was measured.
+struct Keeper<'a> {
+    checkpoints: Checkpoints,
+    on_event: &'a dyn Fn(Event),
+}
+
+impl Follower for Keeper<'_> {
+    type Error = Error;
+
+    fn progress(&self, progress: Progress) {
+        (self.on_event)(Event::Progress(progress));
+    }
+
+    fn begun(&self, launch: &Launch) {
+        self.checkpoints.begin(launch);
+    }
+
+    fn samples(&self, samples: &[Sample]) {
+        self.checkpoints.samples(samples);
+    }
+
+    fn finished(&self, launch: &Launch) -> Result<(), Error> {
+        Ok(self.checkpoints.finish(launch)?)
     }
 }

@@ -5,8 +5,10 @@
 //!
 //! Refuses to know: how a number is measured or judged, and the command line.
 
+mod check;
 mod data;
 mod diagnostic;
+mod engines;
 mod files;
 mod gate;
 mod model;
@@ -14,10 +16,16 @@ mod project;
 mod quantity;
 mod read;
 mod section;
+mod trace;
+mod workload;
 
 pub use diagnostic::Diagnostic;
+pub use engines::contenders;
 pub use model::{
-    BaselineConfig, Build, Check, Design, Engine, Gate, GoldenCase, GoldenToken, Goldens, Plan,
-    Rule, Session, Steady, TaskCase, Tasks, Workload, WorkloadKind,
+    Arrivals, BaselineConfig, Build, Check, Contender, Cooldown, Design, Engine, EngineMetrics,
+    FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Part, Plan, Plausible,
+    Rule, Session, Shape, Slo, Staggered, Steady, TaskCase, Tasks, Telemetry, Trace, TraceEntry,
+    Workload, WorkloadKind,
 };
 pub use read::{PlanError, Selection, baseline_directory, find_root, from_directory, from_inputs};
+pub use trace::entries as trace_entries;

@@ -1,7 +1,7 @@
 //! The validated plan: what will be launched, sent and checked. Built by `plan::read`, never by hand
 //! outside tests; every limit in it is positive and finite, every name resolves.
 
-use crate::record::{Metric, Statistic};
+use crate::record::{CacheState, Metric, PageCache, Statistic};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub engine: Engine,
+    pub telemetry: Telemetry,
     pub design: Design,
     pub baseline: BaselineConfig,
     pub gates: Vec<Gate>,
@@ -32,8 +33,65 @@ pub struct Engine {
     pub prompt_ids: Option<(u32, u32)>,
     /// The engine understands `return_token_ids`: then every token of a stream has its event.
     pub return_token_ids: bool,
+    /// The engine can be told to go on to a set length (`ignore_eos`, `min_tokens`).
+    pub forces_length: bool,
+    /// The engine sends usage at a stream's end when asked to (`stream_options.include_usage`).
+    pub stream_usage: bool,
+    /// The engine leaves a connection open after an answer. Where it closes it without saying so first, the
+    /// next request would be lost.
+    pub keep_alive: bool,
+    /// A `tokenizer.json` of the served model, relative to the project's root: text prompts then have an
+    /// exact length, and outputs are counted by the client too.
+    pub tokenizer: Option<PathBuf>,
+    /// Files that the engine reads at its start, for gates about the page cache: paths relative to the
+    /// project's root; `{artifact}` is the built file.
+    pub files: Vec<String>,
     /// Gauge of the engine's `/metrics` with a label `stage` and the seconds that each start-up stage took.
     pub startup_metric: Option<String>,
+    /// Names of the engine's own metrics.
+    pub metrics: EngineMetrics,
+    pub plausible: Plausible,
+}
+
+/// Names in the engine's Prometheus exposition, without labels; what has several label sets is summed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineMetrics {
+    pub kv_bytes: Option<String>,
+    pub kv_usage: Option<String>,
+    pub running: Option<String>,
+    pub waiting: Option<String>,
+    pub preemptions: Option<String>,
+    pub prefix_hits: Option<String>,
+    pub prefix_queries: Option<String>,
+}
+
+impl EngineMetrics {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What no engine on this machine can undercut; `None`: nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Plausible {
+    /// Least time per output token, ms: for example bytes of weights / memory bandwidth.
+    pub tpot_floor_ms: Option<f64>,
+    /// Least time per computed prompt token, µs.
+    pub prefill_floor_us: Option<f64>,
+}
+
+/// An engine that is compared with others, and what a reader of the comparison must know of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contender {
+    /// The name in the table, and of its folder of results.
+    pub name: String,
+    /// Never built by us.
+    pub engine: Engine,
+    /// How its weights are quantised; `None`: they are not.
+    pub quantised: Option<String>,
+    /// The precision that it computes in; `None`: not said.
+    pub precision: Option<String>,
+    pub tags: Vec<String>,
 }
 
 /// How an artifact comes from sources.
@@ -50,6 +108,8 @@ pub struct Build {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
     pub profile: String,
+    /// Gates that run where none is named; empty: all.
+    pub gates: Vec<String>,
     /// Numbers of sound blocks after which the judge looks, rising; the last is the cap.
     pub looks: Vec<u32>,
     /// False-alarm budget of the whole run (Holm over checks).
@@ -58,6 +118,45 @@ pub struct Design {
     pub beta: f64,
     /// Wall time for measuring; at its end the session stops as it stands.
     pub budget: Duration,
+    /// How long a launch may run until what it has so far is saved too.
+    pub checkpoint_every: Duration,
+    /// `None`: no launch waits for the machine to cool.
+    pub cooldown: Option<Cooldown>,
+}
+
+/// Waiting for the machine to be as it is under sustained load, before each launch is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cooldown {
+    /// The most that all launches of a session wait together.
+    pub budget: Duration,
+    /// Load before the reference is taken: a fresh machine is faster than it can stay.
+    pub burst: Duration,
+    /// A probe this much slower than the arm's reference means: still hot.
+    pub within: f64,
+    /// Time between two probes.
+    pub pause: Duration,
+}
+
+/// What is read beside the launches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Telemetry {
+    /// Time between readings.
+    pub every: Duration,
+    /// `host:port/path` of a Prometheus exporter of GPU values (NVIDIA's DCGM exporter), for machines where
+    /// NVML cannot be asked.
+    pub gpu_exporter: Option<String>,
+    /// Processors' worth of other processes' work above which a launch is disturbed; `None`: told only.
+    pub others_cpu: Option<f64>,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            every: Duration::from_millis(250),
+            gpu_exporter: None,
+            others_cpu: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +178,8 @@ pub struct Gate {
     pub hash: String,
     /// Extra arguments to the engine; gates with equal ones share launches.
     pub engine_args: Vec<String>,
+    /// State of the page cache that the engine's files must have at its start; part of the same.
+    pub page_cache: Option<PageCache>,
     pub workloads: Vec<Workload>,
     pub checks: Vec<Check>,
 }
@@ -96,21 +197,115 @@ pub struct Workload {
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkloadKind {
     Steady(Steady),
+    Mixed(Mixed),
+    Trace(Trace),
+    FirstRequest(FirstRequest),
+    Matrix(Matrix),
+    Staggered(Staggered),
     Session(Session),
     Goldens(Goldens),
     Tasks(Tasks),
 }
 
+/// When requests that do not depend on each other are sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// So many in flight; each slot sends its next as soon as its last was answered.
+    Closed { concurrency: u32 },
+    /// An open loop: exponential gaps with this mean rate, requests a second.
+    Poisson { rate: f64 },
+    /// An open loop: equal gaps.
+    Constant { rate: f64 },
+    /// An open loop: so many at once, again and again.
+    Burst { size: u32, every: Duration },
+    /// An open loop: these moments from the start, rising.
+    Recorded { at: Vec<Duration> },
+}
+
 /// Independent requests of one shape with forced output length, unique prompts, streamed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Steady {
     pub requests: u32,
     /// Further requests sent first and kept out of every metric.
     pub warmup: u32,
     pub prompt_tokens: u32,
     pub output_tokens: u32,
-    /// Requests in flight.
-    pub concurrency: u32,
+    pub arrivals: Arrivals,
+}
+
+/// Independent requests of several shapes, drawn by weight: a soak.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixed {
+    pub requests: u32,
+    pub warmup: u32,
+    /// At least one.
+    pub shapes: Vec<Shape>,
+    pub arrivals: Arrivals,
+    /// The last moment, from the start, at which a request is sent.
+    pub duration: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+    /// Share of requests, relative to the other shapes'.
+    pub weight: u32,
+    /// Streamed, or answered whole.
+    pub streamed: bool,
+}
+
+/// Recorded traffic, replayed: lengths and moments of real requests, with prompts of our own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// In the order of their moments.
+    pub entries: Vec<TraceEntry>,
+    /// First entries that no metric counts.
+    pub warmup: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TraceEntry {
+    /// From the trace's start, the configured speed-up applied.
+    pub at: Duration,
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+}
+
+/// One request, the first that the engine gets after it became ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstRequest {
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+}
+
+/// Every combination of batch, cache, streaming and context, several times over, in a random order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    pub batches: Vec<u32>,
+    pub caches: Vec<CacheState>,
+    pub streamed: Vec<bool>,
+    /// Prompt tokens.
+    pub contexts: Vec<u32>,
+    pub output_tokens: u32,
+    /// Repetitions of each cell.
+    pub passes: u32,
+    /// Requests that each of the batch's slots sends in a row within one pass.
+    pub rounds: u32,
+    /// Requests sent before the first cell.
+    pub warmup: u32,
+}
+
+/// Users that arrive one after another, measured alone in turn and together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staggered {
+    pub users: u32,
+    /// Time between two arrivals.
+    pub offset: Duration,
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+    pub passes: u32,
+    pub warmup: u32,
 }
 
 /// One conversation over the chat route; each turn sends the whole history.
@@ -121,6 +316,10 @@ pub struct Session {
     pub warmup_turns: u32,
     pub message_words: u32,
     pub reply_tokens: u32,
+    /// Time from one turn's intended moment to the next; `None`: as soon as the last was answered.
+    pub spacing: Option<Duration>,
+    /// The last moment, from the start, at which a turn begins.
+    pub duration: Option<Duration>,
 }
 
 /// Greedy and teacher-forced comparison with a reference implementation's output.
@@ -180,6 +379,8 @@ pub struct Check {
     pub id: String,
     /// The [`Workload::id`] whose samples it reads.
     pub workload: String,
+    /// Which of them.
+    pub part: Part,
     pub metric: Metric,
     pub statistic: Statistic,
     pub rule: Rule,
@@ -187,6 +388,27 @@ pub struct Check {
     pub min_samples: u32,
     /// Line of the rule in the gate's file, for annotations.
     pub line: u32,
+}
+
+/// A part of a workload's samples; `None` in all: the whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    pub batch: Option<u32>,
+    pub context: Option<u32>,
+    pub cache: Option<CacheState>,
+    pub streamed: Option<bool>,
+    /// Of [`Metric::Stage`]: the stage's name.
+    pub stage: Option<String>,
+    /// Of [`Metric::Goodput`]: bounds in milliseconds that a good request keeps, at least one.
+    pub slo: Option<Slo>,
+}
+
+/// Bounds that a request must keep, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Slo {
+    pub ttft_ms: Option<f64>,
+    pub tpot_ms: Option<f64>,
+    pub e2e_ms: Option<f64>,
 }
 
 /// Limits are in the metric's unit; margins are fractions.

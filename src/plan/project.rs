@@ -1,15 +1,21 @@
 //! `gates/gate.toml`: the engine under test, profiles, error budgets and the baseline store.
 
 use super::diagnostic::{Diagnostic, suggestion};
-use super::model::{BaselineConfig, Build, Design, Engine};
+use super::model::{
+    BaselineConfig, Build, Cooldown, Design, Engine, EngineMetrics, Plausible, Telemetry,
+};
 use super::quantity::Dimension;
 use super::section::{Field, Section, Source};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// How long a launch may run until what it has so far is saved, where the profile says nothing.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
+
 /// What `gate.toml` says, for one profile.
 pub(super) struct Project {
     pub(super) engine: Engine,
+    pub(super) telemetry: Telemetry,
     pub(super) design: Design,
     pub(super) baseline: BaselineConfig,
 }
@@ -19,11 +25,13 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
     // Nothing in this file but the profiles themselves differs by profile.
     let root = Section::root(source, &table, "");
     let engine = read_engine(root.required("engine")?.section()?)?;
+    let telemetry = read_telemetry(&root)?;
     let design = read_design(&root, profile)?;
     let baseline = read_baseline(&root)?;
     root.finish()?;
     Ok(Project {
         engine,
+        telemetry,
         design,
         baseline,
     })
@@ -35,7 +43,7 @@ pub(super) fn baseline(source: Source<'_>) -> Result<BaselineConfig, Diagnostic>
     read_baseline(&Section::root(source, &table, ""))
 }
 
-fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
+pub(super) fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
     let build = engine
         .optional("build")
         .map(|field| read_build(field.section()?))
@@ -48,8 +56,8 @@ fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
         serve,
         env: read_env(&engine)?,
         model: engine.required("model")?.text()?.to_owned(),
-        ready_timeout: duration(&engine.required("ready_timeout")?)?,
-        request_timeout: duration(&engine.required("request_timeout")?)?,
+        ready_timeout: engine.required("ready_timeout")?.duration()?,
+        request_timeout: engine.required("request_timeout")?.duration()?,
         startup_metric: engine
             .optional("startup_metric")
             .map(|f| f.text().map(str::to_owned))
@@ -61,9 +69,90 @@ fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
             .optional("prompt_ids")
             .map(|f| read_ids(&f))
             .transpose()?,
+        forces_length: engine
+            .optional("forces_length")
+            .map_or(Ok(true), |f| f.flag())?,
+        stream_usage: engine
+            .optional("stream_usage")
+            .map_or(Ok(true), |f| f.flag())?,
+        keep_alive: engine
+            .optional("keep_alive")
+            .map_or(Ok(true), |f| f.flag())?,
+        tokenizer: engine
+            .optional("tokenizer")
+            .map(|f| f.text().map(PathBuf::from))
+            .transpose()?,
+        files: engine
+            .optional("files")
+            .map_or(Ok(Vec::new()), |f| f.texts())?,
+        metrics: engine
+            .optional("metrics")
+            .map_or(Ok(EngineMetrics::default()), |f| read_metrics(f.section()?))?,
+        plausible: engine
+            .optional("plausible")
+            .map_or(Ok(Plausible::default()), |f| read_plausible(f.section()?))?,
     };
     engine.finish()?;
     Ok(read)
+}
+
+fn read_metrics(section: Section<'_, '_>) -> Result<EngineMetrics, Diagnostic> {
+    let name = |key| {
+        section
+            .optional(key)
+            .map(|f| f.text().map(str::to_owned))
+            .transpose()
+    };
+    let metrics = EngineMetrics {
+        kv_bytes: name("kv_bytes")?,
+        kv_usage: name("kv_usage")?,
+        running: name("running")?,
+        waiting: name("waiting")?,
+        preemptions: name("preemptions")?,
+        prefix_hits: name("prefix_hits")?,
+        prefix_queries: name("prefix_queries")?,
+    };
+    section.finish()?;
+    Ok(metrics)
+}
+
+fn read_plausible(section: Section<'_, '_>) -> Result<Plausible, Diagnostic> {
+    let plausible = Plausible {
+        tpot_floor_ms: section
+            .optional("tpot_floor")
+            .map(|f| f.quantity(Dimension::Time))
+            .transpose()?,
+        prefill_floor_us: section
+            .optional("prefill_floor")
+            .map(|f| f.quantity(Dimension::TimePerToken))
+            .transpose()?,
+    };
+    section.finish()?;
+    Ok(plausible)
+}
+
+fn read_telemetry(root: &Section<'_, '_>) -> Result<Telemetry, Diagnostic> {
+    let mut telemetry = Telemetry::default();
+    let Some(field) = root.optional("telemetry") else {
+        return Ok(telemetry);
+    };
+    let section = field.section()?;
+    if let Some(field) = section.optional("every") {
+        telemetry.every = field.duration()?;
+        if !(Duration::from_millis(20)..=Duration::from_secs(3_600)).contains(&telemetry.every) {
+            return Err(field.wrong("`telemetry.every` must lie between 20 ms and 1 h"));
+        }
+    }
+    telemetry.gpu_exporter = section
+        .optional("gpu_exporter")
+        .map(|f| f.text().map(str::to_owned))
+        .transpose()?;
+    telemetry.others_cpu = section
+        .optional("others_cpu")
+        .map(|f| f.quantity(Dimension::Cores))
+        .transpose()?;
+    section.finish()?;
+    Ok(telemetry)
 }
 
 fn check_command(field: &Field<'_, '_>, serve: &[String], built: bool) -> Result<(), Diagnostic> {
@@ -96,7 +185,7 @@ fn read_build(build: Section<'_, '_>) -> Result<Build, Diagnostic> {
         command,
         env: read_env(&build)?,
         artifact,
-        timeout: duration(&build.required("timeout")?)?,
+        timeout: build.required("timeout")?.duration()?,
     };
     build.finish()?;
     Ok(read)
@@ -135,26 +224,23 @@ fn read_design(root: &Section<'_, '_>, profile: &str) -> Result<Design, Diagnost
     let mut chosen = None;
     for (name, field) in &profiles {
         // Each profile is checked, also those that this run does not use.
-        let (looks, budget) = read_profile(field)?;
+        let read = read_profile(name, (alpha, beta), field)?;
         if *name == profile {
-            chosen = Some((looks, budget));
+            chosen = Some(read);
         }
     }
-    let Some((looks, budget)) = chosen else {
+    chosen.ok_or_else(|| {
         let mut refusal = profiles_field.wrong(format!("there is no profile `{profile}`"));
         refusal.help = Some(suggestion(profile, profiles.iter().map(|(name, _)| *name)));
-        return Err(refusal);
-    };
-    Ok(Design {
-        profile: profile.to_owned(),
-        looks,
-        alpha,
-        beta,
-        budget,
+        refusal
     })
 }
 
-fn read_profile(field: &Field<'_, '_>) -> Result<(Vec<u32>, Duration), Diagnostic> {
+fn read_profile(
+    name: &str,
+    (alpha, beta): (f64, f64),
+    field: &Field<'_, '_>,
+) -> Result<Design, Diagnostic> {
     let section = field.section()?;
     let looks_field = section.required("looks")?;
     let looks = looks_field
@@ -167,9 +253,38 @@ fn read_profile(field: &Field<'_, '_>) -> Result<(Vec<u32>, Duration), Diagnosti
             looks_field.wrong("`looks` must be rising numbers of blocks, such as [4, 6, 8]")
         );
     }
-    let budget = duration(&section.required("budget")?)?;
+    let design = Design {
+        profile: name.to_owned(),
+        gates: section
+            .optional("gates")
+            .map(|f| f.texts())
+            .transpose()?
+            .unwrap_or_default(),
+        looks,
+        alpha,
+        beta,
+        budget: section.required("budget")?.duration()?,
+        checkpoint_every: section
+            .optional("checkpoint_every")
+            .map_or(Ok(CHECKPOINT_EVERY), |f| f.duration())?,
+        cooldown: section
+            .optional("cooldown")
+            .map(|f| read_cooldown(f.section()?))
+            .transpose()?,
+    };
     section.finish()?;
-    Ok((looks, budget))
+    Ok(design)
+}
+
+fn read_cooldown(section: Section<'_, '_>) -> Result<Cooldown, Diagnostic> {
+    let cooldown = Cooldown {
+        budget: section.required("budget")?.duration()?,
+        burst: section.required("burst")?.duration()?,
+        within: section.required("within")?.quantity(Dimension::Fraction)?,
+        pause: section.required("pause")?.duration()?,
+    };
+    section.finish()?;
+    Ok(cooldown)
 }
 
 fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
@@ -192,14 +307,6 @@ fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
         directory,
         max_age_days,
     })
-}
-
-fn duration(field: &Field<'_, '_>) -> Result<Duration, Diagnostic> {
-    let ms = field.quantity(Dimension::Time)?;
-    if ms <= 0.0 {
-        return Err(field.wrong(format!("`{}` must be longer than nothing", field.name)));
-    }
-    Ok(Duration::from_secs_f64(ms / 1e3))
 }
 
 /// A probability strictly between 0 and 50 %.

@@ -13,6 +13,14 @@ pub(super) enum Dimension {
     Cases,
     Nats,
     Bytes,
+    /// Microseconds per token.
+    TimePerToken,
+    /// Tokens per second.
+    Rate,
+    /// A pure number, written with `×`.
+    Ratio,
+    /// Processors' worth of work.
+    Cores,
 }
 
 impl Dimension {
@@ -25,6 +33,9 @@ impl Dimension {
             Unit::Fraction => Self::Fraction,
             Unit::Nats => Self::Nats,
             Unit::Bytes => Self::Bytes,
+            Unit::MicrosecondsPerToken => Self::TimePerToken,
+            Unit::TokensPerSecond => Self::Rate,
+            Unit::Ratio => Self::Ratio,
         }
     }
 
@@ -36,6 +47,10 @@ impl Dimension {
             Self::Cases => "a number of cases",
             Self::Nats => "nats",
             Self::Bytes => "a number of bytes",
+            Self::TimePerToken => "a time per token",
+            Self::Rate => "a rate",
+            Self::Ratio => "a ratio",
+            Self::Cores => "a number of cores",
         }
     }
 
@@ -47,6 +62,10 @@ impl Dimension {
             Self::Cases => "\"0 cases\"",
             Self::Nats => "\"0.01 nats\"",
             Self::Bytes => "\"64 MiB\"",
+            Self::TimePerToken => "\"0.5 µs/token\"",
+            Self::Rate => "\"4 requests/s\" or \"9000 tokens/s\"",
+            Self::Ratio => "\"1.05 ×\"",
+            Self::Cores => "\"0.5 cores\"",
         }
     }
 
@@ -74,6 +93,20 @@ impl Dimension {
                 ("MiB", 1_048_576.0),
                 ("GiB", 1_073_741_824.0),
             ],
+            Self::TimePerToken => &[
+                ("ns/token", 1e-3),
+                ("us/token", 1.0),
+                ("µs/token", 1.0),
+                ("ms/token", 1e3),
+            ],
+            Self::Rate => &[
+                ("tokens/s", 1.0),
+                ("requests/s", 1.0),
+                ("request/s", 1.0),
+                ("requests/min", 1.0 / 60.0),
+            ],
+            Self::Ratio => &[("×", 1.0), ("x", 1.0)],
+            Self::Cores => &[("cores", 1.0), ("core", 1.0)],
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From files to a [`Plan`]: which files there are, where they come from, and every refusal at once.
 
 use super::diagnostic::{Diagnostic, suggestion};
+use super::engines::ENGINES_FILE;
 use super::files::{Disk, Files};
 use super::model::Plan;
 use super::section::Source;
@@ -91,7 +92,8 @@ pub fn from_inputs(inputs: &[Input], selection: &Selection) -> Result<Plan, Plan
 /// `tpot` for `gates/tpot.toml`; `None` for other files.
 fn gate_name(path: &str) -> Option<String> {
     let name = path.strip_prefix("gates/")?.strip_suffix(".toml")?;
-    (!name.contains('/') && path != PROJECT_FILE).then(|| name.to_owned())
+    let is_gate = !name.contains('/') && path != PROJECT_FILE && path != ENGINES_FILE;
+    is_gate.then(|| name.to_owned())
 }
 
 fn gate_names(root: &Path) -> Result<Vec<String>, PlanError> {
@@ -115,7 +117,6 @@ fn assemble(
     names: &[String],
     selection: &Selection,
 ) -> Result<Plan, PlanError> {
-    let chosen = choose(names, &selection.gates)?;
     let text = read(files, PROJECT_FILE)?;
     let source = Source {
         file: PROJECT_FILE,
@@ -123,6 +124,12 @@ fn assemble(
     };
     let project = project::read(source, &selection.profile)
         .map_err(|refusal| PlanError::Refused(vec![refusal]))?;
+    let wanted = if selection.gates.is_empty() {
+        &project.design.gates
+    } else {
+        &selection.gates
+    };
+    let chosen = choose(names, wanted)?;
     let mut gates = Vec::new();
     let mut refusals = Vec::new();
     for name in chosen {
@@ -142,6 +149,7 @@ fn assemble(
     }
     Ok(Plan {
         engine: project.engine,
+        telemetry: project.telemetry,
         design: project.design,
         baseline: project.baseline,
         gates,

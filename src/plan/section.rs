@@ -7,6 +7,7 @@ use super::diagnostic::{Diagnostic, is_near, line_of, suggestion};
 use super::quantity::{self, Dimension};
 use std::cell::RefCell;
 use std::ops::Range;
+use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -135,6 +136,15 @@ impl<'a, 'd> Field<'a, 'd> {
             refusal.help = Some(format!("write {}", dimension.example()));
             refusal
         })
+    }
+
+    /// A time longer than nothing; may differ by profile.
+    pub(super) fn duration(&self) -> Result<Duration, Diagnostic> {
+        let ms = self.quantity(Dimension::Time)?;
+        if ms <= 0.0 {
+            return Err(self.wrong(format!("`{}` must be longer than nothing", self.name)));
+        }
+        Ok(Duration::from_secs_f64(ms / 1e3))
     }
 
     /// A list; may differ by profile.

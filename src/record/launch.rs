@@ -1,6 +1,6 @@
 //! One start of an engine process, from spawn to exit: the unit of replication.
 
-use super::{Arm, Sample};
+use super::{Arm, ClientHealth, Rest, Sample, Telemetry};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,9 @@ pub struct Launch {
     /// The gates' own arguments to the engine (`engine_args`); gates with equal ones share launches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engine_args: Vec<String>,
+    /// What the gates asked of the engine's files before the start; gates with equal ones share launches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCache>,
     /// The machine's fingerprint when the launch began.
     pub fingerprint: String,
     pub startup: Startup,
@@ -23,6 +26,35 @@ pub struct Launch {
     /// Log of the engine, relative to the result directory.
     pub log: String,
     pub samples: Vec<Sample>,
+    /// The load client's own health, one a workload that ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientHealth>,
+    /// What was read beside the launch, off the measuring threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
+    /// How long the machine was left to cool before the launch was measured, and how that was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<Rest>,
+}
+
+/// Whether the engine's files are in the page cache when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PageCache {
+    /// Evicted before the start.
+    Cold,
+    /// Read before the start.
+    Warm,
+}
+
+impl PageCache {
+    /// The name in gate files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+        }
+    }
 }
 
 /// Times of the start, in nanoseconds from the session's start.
@@ -35,6 +67,10 @@ pub struct Startup {
     /// A token was generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,
+    /// Share of the pages of the engine's files that were in memory just before the spawn, where a gate
+    /// asked for a state of the page cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_share: Option<f64>,
     /// The engine's own stages, where its metrics name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,

@@ -6,14 +6,23 @@
 //!
 //! Refuses to know: files, clocks, HTTP, how a number is judged or shown.
 
+mod client;
 mod launch;
 mod metric;
+mod rest;
 mod run;
 mod sample;
+mod telemetry;
 mod verdict;
 
-pub use launch::{Exit, Launch, Stage, Startup};
+pub use client::{ClientHealth, Spread};
+pub use launch::{Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
+pub use rest::Rest;
 pub use run::{Arm, Build, Comparison, Ending, Input, Machine, RUN_FORMAT, RunRecord, StoredBase};
-pub use sample::{Phase, Sample, ServerTimings, Stamps, TokenCounts, TokenLogprob, Void, VoidRule};
+pub use sample::{
+    CacheState, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts, TokenLogprob, Void,
+    VoidRule,
+};
+pub use telemetry::{EngineReading, GpuReading, Reading, Telemetry};
 pub use verdict::{CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict};

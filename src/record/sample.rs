@@ -17,6 +17,9 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<u32>,
     pub streamed: bool,
+    /// Under which circumstances it was sent, where a workload has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<Setting>,
     pub stamps: Stamps,
     pub tokens: TokenCounts,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,6 +38,60 @@ pub struct Sample {
     /// Why this sample must not enter any metric; `None` for a sound one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<Void>,
+}
+
+/// The circumstances of a request, where a workload compares several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Setting {
+    /// One cell of a matrix; whether it streams stands in [`Sample::streamed`].
+    Cell {
+        /// Requests in flight at once.
+        batch: u32,
+        cache: CacheState,
+        /// Prompt tokens.
+        context: u32,
+        /// Which repetition of the cell, from 0.
+        pass: u32,
+    },
+    /// One user of several that come one after another, each when the last was answered.
+    Sequential {
+        user: u32,
+        pass: u32,
+        /// The wall clock's start of this mode: the first user's intended moment.
+        origin_ns: u64,
+    },
+    /// The same users, each at its own arrival.
+    Together {
+        user: u32,
+        pass: u32,
+        origin_ns: u64,
+    },
+}
+
+/// What the engine's prefix cache has seen of a prompt before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheState {
+    /// Nothing.
+    Cold,
+    /// Its first half.
+    Warm,
+    /// All of it.
+    Hot,
+}
+
+impl CacheState {
+    pub const ALL: [Self; 3] = [Self::Cold, Self::Warm, Self::Hot];
+
+    /// The name in gate files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+            Self::Hot => "hot",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +142,8 @@ pub struct TokenCounts {
     /// `usage.prompt_tokens_details.cached_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<u32>,
-    /// `usage.completion_tokens`.
+    /// `usage.completion_tokens`; in the streams of an engine that is configured to send none
+    /// (`stream_usage = false`), the client's count by token ids, log-probabilities or tokenizer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion: Option<u32>,
     /// Events that carried output.
@@ -96,6 +154,13 @@ pub struct TokenCounts {
     /// Cumulative usage at the first output event, where the server streams usage with each event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_first_event: Option<u32>,
+    /// Tokens of each output event in order, where the stream tells (token ids, log-probabilities or
+    /// cumulative usage); their sum is all of the output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_event: Vec<u32>,
+    /// Output tokens by the client's own tokenizer, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_tokenizer: Option<u32>,
 }
 
 /// The server's own account of a request, in the form of llama.cpp's server.
@@ -146,6 +211,12 @@ pub enum VoidRule {
     FinishReason,
     /// A phase of negative length, or stamps out of order.
     NegativePhase,
+    /// Faster than the bounds that the configuration sets: tokens that were not computed, or not counted.
+    Implausible,
+    /// Cached tokens where the prompt was to be new, or none where it was to be cached.
+    CacheState,
+    /// Blank text, or one token over and over, where the same prompt gave a text before.
+    Degenerate,
 }
 
 impl VoidRule {
@@ -154,7 +225,12 @@ impl VoidRule {
     pub fn blames_engine(self) -> bool {
         matches!(
             self,
-            Self::Status | Self::CutStream | Self::Timeout | Self::NoOutput | Self::Malformed
+            Self::Status
+                | Self::CutStream
+                | Self::Timeout
+                | Self::NoOutput
+                | Self::Malformed
+                | Self::Degenerate
         )
     }
 
@@ -169,6 +245,9 @@ impl VoidRule {
             Self::TokenCounts => "token-counts",
             Self::FinishReason => "finish-reason",
             Self::NegativePhase => "negative-phase",
+            Self::Implausible => "implausible",
+            Self::CacheState => "cache-state",
+            Self::Degenerate => "degenerate",
         }
     }
 }

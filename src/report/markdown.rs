@@ -21,7 +21,8 @@ pub fn markdown(record: &RunRecord, verdict: &RunVerdict) -> String {
         launches => record.launches.len(),
         blocks => verdict.blocks,
         seconds => format!("{:.0}", record.elapsed_s),
-        ending => escape(&super::ending(record)),
+        ending => escape(&super::ending(record, verdict)),
+        cooling => super::cooling(record),
         machine => escape(&record.machine.fingerprint),
         seed => record.seed,
         created => escape(&record.created),
@@ -68,7 +69,7 @@ fn code_line(line: &str) -> String {
 }
 
 /// Text that Markdown shows as it is, in one line, also within a table's cell.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -2,16 +2,20 @@
 //!
 //! Refuses to know: how a verdict came about, files, and colours beyond ANSI styles in a string.
 
+mod comparison;
 mod json_v1;
+mod load;
 mod markdown;
 mod numbers;
 mod terminal;
 
+pub use comparison::{comparison_json, comparison_markdown, comparison_text};
 pub use json_v1::verdict_json;
+pub use load::{GoodShare, LoadReport, Requests, load_json, load_table};
 pub use markdown::markdown;
 pub use terminal::terminal;
 
-use crate::record::{Arm, Build, Comparison, Ending, Exit, Launch, RunRecord};
+use crate::record::{Arm, Build, Comparison, Ending, Exit, Launch, RunRecord, RunVerdict, Verdict};
 
 /// `1a2b3c4d5e6f`, with a mark where the tree had changes.
 fn commit_name(build: &Build) -> String {
@@ -50,6 +54,20 @@ fn arms(record: &RunRecord) -> Vec<String> {
     }
 }
 
+/// How long the session waited for the machine to cool, where it was to.
+fn cooling(record: &RunRecord) -> Option<String> {
+    let rests = || record.launches.iter().filter_map(|l| l.rest.as_ref());
+    let waited_s = rests().map(|rest| rest.waited_ms).sum::<f64>() / 1e3;
+    let left_s = rests().next_back()?.budget_left_ms / 1e3;
+    let minutes = (waited_s + left_s) / 60.0;
+    let budget = if minutes < 1.0 {
+        format!("{:.0} s", waited_s + left_s)
+    } else {
+        format!("{minutes:.0} min")
+    };
+    Some(format!("waited {waited_s:.0} s of {budget} for cooling"))
+}
+
 /// Engines that did not end as they should: what happened, and the end of their logs.
 fn failed_logs(record: &RunRecord) -> Vec<(String, &str)> {
     record.launches.iter().filter_map(failed_log).collect()
@@ -67,9 +85,14 @@ fn failed_log(launch: &Launch) -> Option<(String, &str)> {
 }
 
 /// Why the session stopped, as the end of a sentence.
-fn ending(record: &RunRecord) -> String {
+fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
     match &record.ending {
-        Ending::Decided => "every check was decided".into(),
+        Ending::Decided => match verdict.verdict {
+            Verdict::Pass => "every check was decided".into(),
+            Verdict::Fail => "it ended with the first failure".into(),
+            Verdict::Invalid => "it ended where a check became invalid".into(),
+            Verdict::Inconclusive => "the last look was reached".into(),
+        },
         Ending::LastLook => "the last look was reached".into(),
         Ending::Budget => "the time budget was spent".into(),
         Ending::Interrupted => "it was interrupted".into(),

@@ -15,6 +15,9 @@ pub(super) fn value(x: f64, unit: Unit) -> String {
         Unit::Fraction => format!("{} %", digits(x * 100.0)),
         Unit::Nats => format!("{} nats", digits(x)),
         Unit::Bytes => bytes(x),
+        Unit::MicrosecondsPerToken => format!("{} µs", digits(x)),
+        Unit::TokensPerSecond => format!("{} tok/s", digits(x)),
+        Unit::Ratio => format!("{} ×", digits(x)),
     }
 }
 
@@ -49,7 +52,7 @@ fn bytes(x: f64) -> String {
 }
 
 /// About [`DIGITS`] significant digits; whole numbers as they are; very small ones with an exponent.
-fn digits(x: f64) -> String {
+pub(super) fn digits(x: f64) -> String {
     if !x.is_finite() {
         return x.to_string();
     }

@@ -3,13 +3,13 @@
 use super::numbers;
 use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 use anstyle::{AnsiColor, Style};
-use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle};
+use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
 use std::fmt::Write;
 
-const WIDTH: u16 = 80;
+pub(super) const WIDTH: u16 = 80;
 
 /// One line under the header, nothing else.
-const STYLE: TableStyle =
+pub(super) const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// The whole report; with ANSI styles, which the caller strips where they are not wanted. Without colour
@@ -19,7 +19,11 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
     for line in super::arms(record) {
         let _ = writeln!(out, "{line}");
     }
-    let _ = writeln!(out, "{}\n", session(record, verdict));
+    let _ = writeln!(out, "{}", session(record, verdict));
+    if let Some(line) = super::cooling(record) {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = writeln!(out);
     let _ = writeln!(out, "{}\n", table(verdict));
     for checks in by_reason(verdict) {
         reason(&mut out, &checks);
@@ -49,19 +53,29 @@ fn session(record: &RunRecord, verdict: &RunVerdict) -> String {
         record.launches.len(),
         verdict.blocks,
         record.elapsed_s,
-        super::ending(record)
+        super::ending(record, verdict)
     )
 }
 
 fn table(verdict: &RunVerdict) -> String {
+    let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    let header = ["verdict", "check", "base", "head", "change [interval]"];
+    columns(
+        header.map(str::to_owned).to_vec(),
+        checks.map(row).collect(),
+    )
+}
+
+/// Rows under their header, in 80 columns; what is too wide breaks within its cell.
+pub(super) fn columns(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table
         .load_style(STYLE)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(WIDTH)
-        .set_header(["verdict", "check", "base", "head", "change [interval]"]);
-    for check in verdict.gates.iter().flat_map(|gate| &gate.checks) {
-        table.add_row(row(check));
+        .set_header(header);
+    for row in rows {
+        table.add_row(row);
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
@@ -73,15 +87,15 @@ fn table(verdict: &RunVerdict) -> String {
     table.trim_fmt()
 }
 
-fn row(check: &CheckVerdict) -> Row {
+fn row(check: &CheckVerdict) -> Vec<String> {
     let unit = check.metric.unit();
-    Row::from([
+    vec![
         check.verdict.name().to_owned(),
         check.id.clone(),
         numbers::optional(check.base, unit),
         numbers::optional(check.head, unit),
         numbers::change(check),
-    ])
+    ]
 }
 
 /// Checks with the worst first, within one verdict in plan order; those with one reason together.
@@ -145,7 +159,7 @@ fn style(verdict: Verdict) -> Style {
 
 /// Breaks at spaces so that no line has more than `width` characters, except where a word has; keeps the
 /// text's own line breaks.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     // Text of an engine or of somebody's record must not steer the terminal.
     let text: String = text

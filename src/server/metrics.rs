@@ -140,6 +140,11 @@ fn write_load(text: &mut Exposition, stats: &Stats) {
             bytes(kv.pages_cached),
         ),
         (
+            "infergate_kv_bytes_live",
+            "Bytes of keys and values that are kept, held by requests or for reuse.",
+            bytes(kv.pages_used) + bytes(kv.pages_cached),
+        ),
+        (
             "infergate_kv_bytes_total",
             "Bytes of keys and values that there is room for.",
             bytes(kv.pages_total),

@@ -8,6 +8,7 @@
 
 mod estimate;
 mod holm;
+mod least_absolute;
 mod mcnemar;
 mod moments;
 mod quantile;
@@ -17,6 +18,7 @@ mod wilson;
 
 pub use estimate::{Degenerate, Estimate, one_sample, prediction, welch};
 pub use holm::holm;
+pub use least_absolute::least_absolute_line;
 pub use mcnemar::mcnemar_p_worse;
 pub use moments::{mean, variance};
 pub use quantile::{Quantile, head_tail_medians, median, quantile};

@@ -29,10 +29,10 @@ fn start(project: &Project) -> Child {
         .unwrap()
 }
 
-/// Waits until the record holds a launch: the session is then in its second one or later.
+/// Waits until a launch is kept: the session is then in its second one or later.
 fn await_first_launch(project: &Project) {
     let begun = Instant::now();
-    while !project.path("result/run.json").exists() {
+    while !project.path("result/launches/000.json").exists() {
         assert!(begun.elapsed() < DEADLINE, "no launch was recorded");
         std::thread::yield_now();
     }

@@ -72,6 +72,15 @@ pub(crate) struct Project {
 }
 
 impl Project {
+    /// Nothing but an empty folder for gates.
+    pub(crate) fn empty() -> Self {
+        let project = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        fs::create_dir(project.path("gates")).unwrap();
+        project
+    }
+
     /// The engine is this very binary, started without a build: no repository needed.
     pub(crate) fn without_build() -> Self {
         let project = Self {

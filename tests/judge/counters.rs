@@ -10,6 +10,8 @@ fn counter_plan(metric: Metric, rule: Rule) -> Plan {
             warmup_turns: 0,
             message_words: 3,
             reply_tokens: 2,
+            spacing: None,
+            duration: None,
         }),
         _ => steady(),
     };

@@ -93,6 +93,8 @@ fn a_drift_is_held_against_its_limit() {
         warmup_turns: 0,
         message_words: 3,
         reply_tokens: 2,
+        spacing: None,
+        duration: None,
     });
     let drift_plan = plan(vec![workload(None, kind)], vec![c]);
     let session = |growth: f64| {

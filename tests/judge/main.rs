@@ -9,6 +9,8 @@ mod invalid;
 mod latency;
 mod limits;
 mod stored;
+mod streams;
+mod surroundings;
 
 use fixture::{record, tpot_blocks};
 use infergate::judge::{judge, launch_values};

@@ -4,7 +4,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers included")]
 
+mod capabilities;
+mod command;
+mod endings;
 mod faults;
+#[expect(dead_code, reason = "each test program uses its part of this")]
+#[path = "../serve/http.rs"]
+mod http;
+mod pace;
+#[expect(dead_code, reason = "each test program uses its part of this")]
+#[path = "../serve/process.rs"]
+mod process;
 mod questions;
 mod server;
 #[cfg(target_os = "linux")]
@@ -13,7 +23,7 @@ mod streams;
 mod workloads;
 
 use infergate::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
-use infergate::plan::{Steady, Workload, WorkloadKind};
+use infergate::plan::{Arrivals, Plausible, Steady, Workload, WorkloadKind};
 use infergate::record::{Sample, VoidRule};
 use serde_json::{Value, json};
 use server::{Server, Step};
@@ -34,6 +44,11 @@ fn endpoint(address: SocketAddr) -> Endpoint {
         request_timeout: Duration::from_secs(60),
         prompt_ids: Some((100, 200)),
         return_token_ids: false,
+        forces_length: true,
+        stream_usage: true,
+        keep_alive: true,
+        plausible: Plausible::default(),
+        tokenizer: None,
     }
 }
 
@@ -51,7 +66,7 @@ fn steady(requests: u32, warmup: u32, concurrency: u32) -> Workload {
         warmup,
         prompt_tokens: 8,
         output_tokens: TOKENS as u32,
-        concurrency,
+        arrivals: Arrivals::Closed { concurrency },
     }))
 }
 

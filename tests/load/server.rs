@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, watch};
 
 /// What happens on the connection after a request was read.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(crate) enum Step {
     Pause(u64),
     /// Go on when so many connections have come to this point.
     Meet(Arc<Barrier>),
-    /// Say nothing more, and keep the connection.
+    /// Say nothing more, and keep the connection as long as the client does.
     Hang,
     Close,
 }
@@ -33,6 +33,8 @@ pub(crate) struct Received {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     received: Arc<Mutex<Vec<Received>>>,
+    /// Connections that are open now.
+    open: watch::Receiver<usize>,
 }
 
 impl Server {
@@ -44,18 +46,32 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
         let (log, script) = (Arc::clone(&received), Arc::new(script));
+        let (counter, open) = watch::channel(0);
         tokio::spawn(async move {
             for connection in 0.. {
                 let (stream, _) = listener.accept().await.unwrap();
                 stream.set_nodelay(true).unwrap();
                 let (log, script) = (Arc::clone(&log), Arc::clone(&script));
+                let counter = counter.clone();
+                counter.send_modify(|open| *open += 1);
                 tokio::spawn(async move {
                     // A client that goes away ends its connection.
                     let _gone = serve(stream, connection, &log, &*script).await;
+                    counter.send_modify(|open| *open -= 1);
                 });
             }
         });
-        Self { address, received }
+        Self {
+            address,
+            received,
+            open,
+        }
+    }
+
+    /// Completes when no connection is open.
+    pub(crate) async fn all_ended(&self) {
+        let mut open = self.open.clone();
+        open.wait_for(|open| *open == 0).await.unwrap();
     }
 
     /// Requests so far.
@@ -85,7 +101,8 @@ async fn serve(
                 Step::Meet(barrier) => {
                     barrier.wait().await;
                 }
-                Step::Hang => std::future::pending().await,
+                // Until the client goes away.
+                Step::Hang => read_more(&mut stream, &mut buffer).await?,
                 Step::Close => return Ok(()),
             }
         }

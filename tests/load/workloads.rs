@@ -133,6 +133,8 @@ async fn a_conversation_sends_the_real_replies() {
         warmup_turns: 1,
         message_words: 6,
         reply_tokens: 2,
+        spacing: None,
+        duration: None,
     }));
     let outcome = run_on(&endpoint(server.address), &session).await;
 

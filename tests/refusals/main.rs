@@ -263,7 +263,8 @@ fn builds_that_fail() {
 fn an_engine_that_cannot_be_started() {
     let project = Project::without_build();
     let binary = env!("CARGO_BIN_EXE_gate");
-    project.edit("gates/gate.toml", binary, "/no/such/engine");
+    let serve = |binary| format!("serve = [\"{binary}\"");
+    project.edit("gates/gate.toml", &serve(binary), &serve("/no/such/engine"));
     project
         .run(&["check"])
         .expect(5)

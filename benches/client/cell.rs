@@ -1,0 +1,147 @@
+//! One number of streams: the load client runs, and what it reports stands beside the server's record.
+//!
+//! Main type: [`Cell`]. Refuses to know: how results look, what bars there are.
+
+use crate::Outcome;
+use crate::errors::{Numbers, Seen};
+use crate::fixture;
+use crate::truth::{self, TOKENS, Truth, clock};
+use infergate::load::{self, Endpoint, PromptSeed, SessionClock};
+use infergate::metrics::measure;
+use infergate::plan::{Arrivals, Plausible, Rule, Steady, Workload, WorkloadKind};
+use infergate::record::{Arm, Metric, Phase, Sample, Statistic};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What one number of streams brought.
+pub(crate) struct Cell {
+    /// As the client's metrics have it, and as it was.
+    pub(crate) seen: Seen,
+    /// CPU s per 10⁶ tokens of this whole process, from the first request's making to the last sample.
+    pub(crate) cpu_s: f64,
+    /// Share of output events that shared a read with a later one.
+    pub(crate) ambiguous: f64,
+    /// The most requests that the server had at once.
+    pub(crate) reached: u32,
+}
+
+/// Runs `streams` at once until `tokens` were measured, three answers a stream at the least. Each
+/// stream's first answer is warm-up.
+pub(crate) fn run(server: SocketAddr, streams: u32, tokens: u32) -> Outcome<Cell> {
+    truth::reset(server)?;
+    let requests = tokens.div_ceil(TOKENS).max(3 * streams);
+    let workload = fixture::workload(
+        None,
+        WorkloadKind::Steady(Steady {
+            requests,
+            warmup: streams,
+            prompt_tokens: 32,
+            output_tokens: TOKENS,
+            arrivals: Arrivals::Closed {
+                concurrency: streams,
+            },
+        }),
+    );
+    let cpu = clock::cpu_ns();
+    let samples = client(server, &workload)?;
+    let cpu_s = (clock::cpu_ns() - cpu) as f64 / 1e9;
+    let truths = truth::fetch(server)?;
+    let reached = most_at_once(&truths);
+    let truths = measured(&samples, truths)?;
+    let events: usize = samples.iter().map(|s| s.stamps.events_ns.len()).sum();
+    let ambiguous: u32 = samples.iter().map(|s| s.stamps.ambiguous_events).sum();
+    Ok(Cell {
+        cpu_s: cpu_s / events as f64 * 1e6,
+        ambiguous: f64::from(ambiguous) / events as f64,
+        reached,
+        seen: Seen {
+            reported: reported(&workload, samples)?,
+            truly: Numbers::of(&truths),
+        },
+    })
+}
+
+/// As `gate check` runs it: one thread.
+fn client(server: SocketAddr, workload: &Workload) -> Outcome<Vec<Sample>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let endpoint = Endpoint {
+        address: server,
+        model: "none".into(),
+        request_timeout: Duration::from_secs(60),
+        prompt_ids: Some((100, 30_000)),
+        return_token_ids: false,
+        forces_length: true,
+        stream_usage: true,
+        keep_alive: true,
+        plausible: Plausible::default(),
+        tokenizer: None,
+    };
+    let seed = PromptSeed {
+        session: 1,
+        block: 0,
+    };
+    let clock = SessionClock::start();
+    let outcome = runtime.block_on(load::run(&endpoint, workload, seed, &clock, &|_, _| {}));
+    if let Some(stopped) = outcome.stopped {
+        return Err(stopped.into());
+    }
+    if let Some(void) = outcome.samples.iter().find_map(|s| s.void.as_ref()) {
+        return Err(format!("a void sample: {}", void.detail).into());
+    }
+    Ok(outcome.samples)
+}
+
+/// The records of the measured samples, in their order: those with the same text.
+fn measured(samples: &[Sample], truths: Vec<Truth>) -> Outcome<Vec<Truth>> {
+    let sha256 = |text: &str| {
+        let digest = Sha256::digest(text);
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let named = truths.into_iter().map(|truth| (sha256(&truth.text), truth));
+    let mut named: HashMap<String, Truth> = named.collect();
+    samples
+        .iter()
+        .filter(|sample| sample.phase == Phase::Measured)
+        .map(|sample| {
+            let truth = named.remove(&sample.text_sha256);
+            truth.ok_or_else(|| "a sample whose text no answer had".into())
+        })
+        .collect()
+}
+
+fn most_at_once(truths: &[Truth]) -> u32 {
+    let mut moments: Vec<(u64, i32)> = truths
+        .iter()
+        .flat_map(|truth| {
+            let last = truth.writes.last().map_or(truth.read_ns, |w| w.until_ns);
+            [(truth.arrived_ns, 1), (last, -1)]
+        })
+        .collect();
+    moments.sort_unstable();
+    let mut now = 0;
+    let running = moments.iter().map(|(_, change)| {
+        now += change;
+        now
+    });
+    running.max().unwrap_or(0).unsigned_abs()
+}
+
+/// By the gate's own metrics.
+fn reported(workload: &Workload, samples: Vec<Sample>) -> Outcome<Numbers> {
+    let launch = fixture::launch(0, 0, Arm::Head, samples);
+    let values = |metric| -> Outcome<Vec<f64>> {
+        let rule = Rule::Ceiling { limit: 1.0 };
+        let check = fixture::check("any", metric, Statistic::Median, rule);
+        let measured = measure(&check, workload, &launch);
+        Ok(measured.map_err(|why| format!("{why:?}"))?.series)
+    };
+    Ok(Numbers {
+        ttft_ms: values(Metric::Ttft)?,
+        tpot_ms: values(Metric::Tpot)?,
+        itl_ms: values(Metric::Icl)?,
+    })
+}

@@ -1,0 +1,124 @@
+//! What any client must pay: a thread that only waits for a token and reads it, stamp included.
+//!
+//! Main function: [`measure`]. Refuses to know: HTTP beyond a request's bytes.
+
+use crate::Outcome;
+use crate::truth::clock::thread_cpu_ns;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{MsgFlags, TimestampingFlag, Timestamps, recvmsg, setsockopt, sockopt};
+use std::io::{self, IoSliceMut, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use tokio::io::Interest;
+
+/// Tokens that are waited for.
+const TOKENS: usize = 500;
+
+/// CPU s per 10⁶ tokens at one stream.
+pub(crate) struct Floor {
+    /// A blocking `recvmsg` a token.
+    pub(crate) blocking: f64,
+    /// An `epoll_wait` and a `recvmsg` a token.
+    pub(crate) polled: f64,
+    /// The same two by a tokio task of a runtime of one thread.
+    pub(crate) task: f64,
+}
+
+pub(crate) fn measure(server: SocketAddr) -> Outcome<Floor> {
+    Ok(Floor {
+        blocking: blocking(asked(server)?)?,
+        polled: polled(asked(server)?)?,
+        task: task(asked(server)?)?,
+    })
+}
+
+/// A connection over which the tokens are to come.
+fn asked(server: SocketAddr) -> Outcome<TcpStream> {
+    let mut stream = TcpStream::connect(server)?;
+    let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE;
+    setsockopt(&stream, sockopt::Timestamping, &flags)?;
+    let body = format!(r#"{{"model":"none","prompt":"a","stream":true,"max_tokens":{TOKENS}}}"#);
+    let length = body.len();
+    write!(
+        stream,
+        "POST /v1/completions HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{body}"
+    )?;
+    Ok(stream)
+}
+
+fn blocking(stream: TcpStream) -> Outcome<f64> {
+    let mut reader = Reader::new();
+    let start = thread_cpu_ns();
+    while reader.read(stream.as_raw_fd())? {}
+    Ok(reader.per_million(start))
+}
+
+fn polled(stream: TcpStream) -> Outcome<f64> {
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    let edges = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+    epoll.add(&stream, EpollEvent::new(edges, 0))?;
+    let mut events = [EpollEvent::empty()];
+    let mut reader = Reader::new();
+    let start = thread_cpu_ns();
+    loop {
+        epoll.wait(&mut events, EpollTimeout::NONE)?;
+        if !reader.read(stream.as_raw_fd())? {
+            return Ok(reader.per_million(start));
+        }
+    }
+}
+
+fn task(stream: TcpStream) -> Outcome<f64> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    stream.set_nonblocking(true)?;
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::from_std(stream)?;
+        let mut reader = Reader::new();
+        let start = thread_cpu_ns();
+        loop {
+            stream.readable().await?;
+            if !reader.read(stream.as_raw_fd())? {
+                return Ok(reader.per_million(start));
+            }
+            // Emptied: tokio is to wait for more.
+            let emptied = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+            let _told = stream.try_io(Interest::READABLE, emptied);
+        }
+    })
+}
+
+struct Reader {
+    buffer: Vec<u8>,
+    control: Vec<u8>,
+    reads: u32,
+}
+
+impl Reader {
+    fn new() -> Self {
+        Self {
+            buffer: vec![0; 16 * 1024],
+            control: nix::cmsg_space!(Timestamps),
+            reads: 0,
+        }
+    }
+
+    /// One read; whether more is to come.
+    fn read(&mut self, fd: RawFd) -> Outcome<bool> {
+        let mut parts = [IoSliceMut::new(&mut self.buffer)];
+        let control = Some(self.control.as_mut_slice());
+        let count = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?.bytes;
+        if count == 0 {
+            return Err("the server closed the connection".into());
+        }
+        self.reads += 1;
+        Ok(!self.buffer[..count].ends_with(b"\r\n0\r\n\r\n"))
+    }
+
+    /// CPU time of this thread since `start_ns`, in s per 10⁶ reads.
+    fn per_million(&self, start_ns: u64) -> f64 {
+        (thread_cpu_ns() - start_ns) as f64 / 1e9 / f64::from(self.reads) * 1e6
+    }
+}

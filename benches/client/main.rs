@@ -1,0 +1,80 @@
+//! The load client's own error and cost, against a server that keeps the truth.
+//!
+//! `cargo bench --bench client` starts the server of `tests/truth/` as a process of its own and runs the
+//! client with 1 to 1,000 streams. `-- --quick` measures a tenth of the tokens, `-- --streams N` one
+//! number of streams, `-- --busy N` has so many busy loops beside it, `-- --tools DIR` runs aiperf and
+//! guidellm from that folder (by default: where they are in the path) against the same server and puts
+//! what they report in the same table.
+//!
+//! A server's write on the loopback device is stamped by the receiver's kernel before it returns, so what
+//! is true of the server is true of the wire.
+
+#![expect(clippy::print_stdout, reason = "a benchmark's table is its output")]
+#![cfg(target_os = "linux")]
+
+mod cell;
+mod child;
+mod errors;
+#[path = "../../tests/fixture/mod.rs"]
+mod fixture;
+mod floor;
+mod table;
+mod tools;
+#[path = "../../tests/truth/mod.rs"]
+mod truth;
+
+use child::Child;
+use std::error::Error;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const STREAMS: [u32; 5] = [1, 16, 64, 256, 1000];
+/// Measured in each cell at the least.
+const TOKENS: u32 = 20_000;
+
+fn main() -> Outcome<()> {
+    if child::play()? {
+        return Ok(());
+    }
+    // `cargo test --benches` runs benches too; there is nothing to say there.
+    if !has_flag("--bench") {
+        return Ok(());
+    }
+    let busy = option("--busy").map_or(Ok(0), |text| text.parse())?;
+    let streams = match option("--streams") {
+        Some(text) => vec![text.parse()?],
+        None if busy > 0 => vec![64],
+        None => STREAMS.to_vec(),
+    };
+    let tokens = if has_flag("--quick") {
+        TOKENS / 10
+    } else {
+        TOKENS
+    };
+    let (_server, address) = Child::server()?;
+    let _loops = (0..busy)
+        .map(|_| Child::busy())
+        .collect::<Outcome<Vec<_>>>()?;
+    table::floor(&floor::measure(address)?);
+    table::head();
+    for &streams in &streams {
+        table::cell(streams, busy, &cell::run(address, streams, tokens)?);
+    }
+    for tool in tools::found(option("--tools").as_deref()) {
+        for &streams in &streams {
+            let run = tool.run(address, streams, tokens)?;
+            table::tool(tool.name(), streams, &run.errors, run.cpu_s, run.reached);
+        }
+    }
+    Ok(())
+}
+
+fn has_flag(flag: &str) -> bool {
+    std::env::args().any(|argument| argument == flag)
+}
+
+fn option(name: &str) -> Option<String> {
+    std::env::args()
+        .skip_while(|argument| argument != name)
+        .nth(1)
+}

@@ -1,0 +1,116 @@
+//! The results as text of 80 columns, the bars above them, a mark where one is broken.
+//!
+//! Main functions: [`head`], [`cell`], [`tool`]. Refuses to know: how anything was measured.
+
+use crate::cell::Cell;
+use crate::errors::Errors;
+use crate::floor::Floor;
+
+/// CPU s per 10⁶ tokens, up to 256 streams.
+const CPU_BAR: f64 = 16.0;
+
+/// Up to 256 streams, in µs; at a thousand and beside busy loops some are others, and some are none.
+const BARS: Errors = Errors {
+    ttft_mean: Some(50.0),
+    ttft_p99: Some(250.0),
+    tpot_mean: Some(1.0),
+    tpot_p99: Some(2.0),
+    itl_p99: Some(50.0),
+};
+
+fn bars(streams: u32, busy: usize) -> (Errors, Option<f64>) {
+    if busy > 0 {
+        let beside = Errors {
+            ttft_mean: Some(100.0),
+            tpot_p99: Some(5.0),
+            ..Errors::default()
+        };
+        return (beside, None);
+    }
+    if streams <= 256 {
+        return (BARS, Some(CPU_BAR));
+    }
+    let many = Errors {
+        ttft_mean: None,
+        ttft_p99: Some(1000.0),
+        ..BARS
+    };
+    (many, None)
+}
+
+pub(crate) fn head() {
+    println!("reported - true in µs; `!`: beyond its bar");
+    let titles = ["TTFT", "TTFT", "TPOT", "TPOT", "ITL", "CPU s", "shared", ""];
+    row("streams", &titles.map(str::to_owned));
+    let titles = [
+        "mean",
+        "p99",
+        "mean",
+        "p99",
+        "p99",
+        "/10⁶tok",
+        "reads",
+        "reached",
+    ];
+    row("", &titles.map(str::to_owned));
+    let bar = |bar: Option<f64>| bar.map_or(String::new(), |bar| format!("≤ {bar}"));
+    let mut fields: Vec<String> = BARS.array().map(bar).to_vec();
+    fields.push(bar(Some(CPU_BAR)));
+    row("bars to 256", &fields);
+}
+
+/// Two lines: figure minus figure, and what 99 of 100 single values are off by at the most.
+pub(crate) fn cell(streams: u32, busy: usize, cell: &Cell) {
+    let (bars, cpu_bar) = bars(streams, busy);
+    let mut fields = errors(&cell.seen.overall(), &bars);
+    fields.push(marked(Some(cell.cpu_s), cpu_bar, 1));
+    fields.push(format!("{:.2} %", cell.ambiguous * 100.0));
+    fields.push(cell.reached.to_string());
+    let name = match busy {
+        0 => streams.to_string(),
+        busy => format!("{streams}, {busy} busy"),
+    };
+    row(&name, &fields);
+    row("  one by one", &errors(&cell.seen.single(), &bars));
+}
+
+/// A tool's own figures.
+pub(crate) fn tool(name: &str, streams: u32, reported: &Errors, cpu_s: f64, reached: u32) {
+    let mut fields = errors(reported, &Errors::default());
+    fields.push(format!("{cpu_s:.0}"));
+    fields.push(String::new());
+    fields.push(reached.to_string());
+    row(&format!("{name} {streams}"), &fields);
+}
+
+pub(crate) fn floor(floor: &Floor) {
+    let Floor {
+        blocking,
+        polled,
+        task,
+    } = floor;
+    println!(
+        "floor at one stream, CPU s per 10⁶ tokens: recvmsg {blocking:.1}, epoll_wait and recvmsg\n\
+         {polled:.1}, the same two by a tokio task {task:.1}"
+    );
+}
+
+fn errors(errors: &Errors, bars: &Errors) -> Vec<String> {
+    let pairs = errors.array().into_iter().zip(bars.array());
+    pairs.map(|(value, bar)| marked(value, bar, 2)).collect()
+}
+
+fn marked(value: Option<f64>, bar: Option<f64>, digits: usize) -> String {
+    let Some(value) = value else {
+        return "-".into();
+    };
+    let broken = bar.is_some_and(|bar| value.abs() > bar);
+    let mark = if broken { "!" } else { "" };
+    let digits = if value.abs() < 1000.0 { digits } else { 0 };
+    format!("{value:.digits$}{mark}")
+}
+
+fn row(name: &str, fields: &[String]) {
+    let fields: String = fields.iter().map(|field| format!("{field:>8}")).collect();
+    println!("{name:<16}{fields}");
+}

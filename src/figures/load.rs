@@ -1,0 +1,129 @@
+//! The JSON of `gate load`, which `gate import` writes too: read leniently, so that a later version's further
+//! fields do not matter.
+
+use super::{Column, Distribution, Origin, Row};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What one load run brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// Name and version of the program that measured.
+    #[serde(default)]
+    pub tool: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub ttft_ms: Distribution,
+    pub tpot_ms: Distribution,
+    pub itl_ms: Distribution,
+    pub icl_ms: Distribution,
+    pub e2e_ms: Distribution,
+    #[serde(default)]
+    pub throughput: Throughput,
+    pub requests: Requests,
+    /// Tokens of a sound request; left out by a result that does not say them.
+    #[serde(default)]
+    pub prompt_tokens: Distribution,
+    #[serde(default)]
+    pub output_tokens: Distribution,
+    /// False: interrupted, so the figures are of what was done until then.
+    #[serde(default = "yes")]
+    pub complete: bool,
+    /// In which ways the client was not good enough for these figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_beyond_limit: Vec<String>,
+    /// Why not everything was sent, where the server itself was the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+    /// How the server's own timings contradict its streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_contradicts: Option<String>,
+    /// Present in a result of another tool alone: its name, and what it lacks with the consequence of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported_from: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// Output tokens a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Over the whole run.
+    #[serde(default)]
+    pub output_tokens_per_s: Option<f64>,
+    /// Over the time in which as many streams as asked for were in flight.
+    #[serde(default)]
+    pub output_tokens_per_s_full: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    pub sent: u64,
+    pub ok: u64,
+    /// Void ones by the name of the rule.
+    #[serde(default)]
+    pub void: BTreeMap<String, u64>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for LoadResult {
+    fn default() -> Self {
+        Self {
+            tool: String::new(),
+            date: None,
+            model: None,
+            ttft_ms: Distribution::default(),
+            tpot_ms: Distribution::default(),
+            itl_ms: Distribution::default(),
+            icl_ms: Distribution::default(),
+            e2e_ms: Distribution::default(),
+            throughput: Throughput::default(),
+            requests: Requests::default(),
+            prompt_tokens: Distribution::default(),
+            output_tokens: Distribution::default(),
+            complete: true,
+            client_beyond_limit: Vec::new(),
+            stopped: None,
+            server_contradicts: None,
+            imported_from: None,
+            missing: Vec::new(),
+        }
+    }
+}
+
+impl LoadResult {
+    /// The column of this result.
+    pub fn column(&self, name: String) -> Column {
+        let origin = match &self.imported_from {
+            Some(tool) => Origin::Imported { tool: tool.clone() },
+            None => Origin::Load,
+        };
+        let mut column = Column::new(name, origin);
+        column.sent = self.requests.sent;
+        column.void = self.requests.sent.saturating_sub(self.requests.ok);
+        column.prompt_tokens = self.prompt_tokens.mean;
+        column.output_tokens = self.output_tokens.mean;
+        if !self.complete {
+            let why = self.stopped.as_deref().unwrap_or("interrupted");
+            let text = format!("{why}: of the requests that were done until then");
+            column.remarks.push(text);
+        }
+        let late = self.client_beyond_limit.iter();
+        let late = late.map(|how| format!("its client was not good enough: {how}"));
+        column.remarks.extend(late);
+        column.remarks.extend(self.server_contradicts.clone());
+        column.remarks.extend(self.missing.iter().cloned());
+        column.put(Row::TtftMedian, self.ttft_ms.p50);
+        column.put(Row::TtftP99, self.ttft_ms.p99);
+        column.put(Row::TpotMedian, self.tpot_ms.p50);
+        column.put(Row::ItlP99, self.itl_ms.p99);
+        column.put(Row::E2eMedian, self.e2e_ms.p50);
+        column.put(Row::Throughput, self.throughput.output_tokens_per_s);
+        column
+    }
+}

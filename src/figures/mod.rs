@@ -1,0 +1,22 @@
+//! Results side by side: whatever a result came from, its figures in one form, and the table that compares them.
+//!
+//! Main types: [`Column`], one result; [`Table`], several of them against the first. A ratio says nothing
+//! where the two sides did different work, so the table knows which rows depend on the answers' length, and
+//! makes those invalid where the lengths differ.
+//!
+//! Refuses to know: files, how a figure was measured, how a table is shown, and verdicts about a change: a
+//! comparison has no error budget.
+
+mod column;
+mod distribution;
+mod launches;
+mod load;
+mod row;
+mod table;
+
+pub use column::{Column, Origin};
+pub use distribution::Distribution;
+pub use launches::cold;
+pub use load::{LoadResult, Requests, Throughput};
+pub use row::{Part, Row};
+pub use table::{Cell, Line, Table, compare};

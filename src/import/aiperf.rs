@@ -1,0 +1,149 @@
+//! AIPerf's `profile_export_aiperf.json` (distributions in short) and `profile_export.jsonl` (single requests).
+//!
+//! Its definitions: TTFT as ours; "inter token latency" = (request latency − TTFT) / (n − 1), our TPOT, with n by
+//! AIPerf's own tokenizer unless it was told to trust usage; "request latency" from send to the last response
+//! with content, our E2E; "inter chunk latency" our ICL.
+
+use super::{ImportError, Imported, Request, Tool, count, number};
+use crate::figures::{Distribution, LoadResult, Requests, Throughput};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
+    let lines: Vec<&Value> = documents
+        .iter()
+        .filter(|line| line.get("metadata").is_some() && line.get("metrics").is_some())
+        .collect();
+    let mut missing = vec![
+        "no launches: it cannot be judged against main by itself; compared only, or give one file a launch \
+         with --as base and --as head"
+            .to_owned(),
+        "no server's start: nothing is known of cold times".to_owned(),
+        "tokens are counted by AIPerf's tokenizer, unless --use-server-token-count was given".to_owned(),
+    ];
+    if !lines.is_empty() {
+        let text = |pointer: &str| lines[0].pointer(pointer).and_then(Value::as_str);
+        return Ok(Imported {
+            tool: Tool::Aiperf,
+            version: None,
+            model: text("/metadata/model_name").map(str::to_owned),
+            requests: lines
+                .iter()
+                .filter(|l| is_measured(l))
+                .map(|l| single(l))
+                .collect(),
+            summary: LoadResult::default(),
+            missing,
+        });
+    }
+    let file = documents
+        .first()
+        .filter(|file| file.get("request_latency").is_some() || file.get("request_count").is_some())
+        .ok_or_else(|| ImportError::Wrong {
+            tool: Tool::Aiperf,
+            what: "neither `request_latency` nor `request_count` is there".to_owned(),
+        })?;
+    missing.push(
+        "no single requests: quantiles are AIPerf's own, and it cannot be judged; profile_export.jsonl holds them"
+            .to_owned(),
+    );
+    Ok(Imported {
+        tool: Tool::Aiperf,
+        version: file
+            .get("aiperf_version")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        model: file
+            .pointer("/input_config/endpoint/model_names/0")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        requests: Vec::new(),
+        summary: summary(file),
+        missing,
+    })
+}
+
+fn summary(file: &Value) -> LoadResult {
+    let ok = count(file, "/request_count/avg").unwrap_or(0);
+    let failed = count(file, "/error_request_count/avg").unwrap_or(0);
+    let of = |name: &str| {
+        let at = |key: &str| number(file, &format!("/{name}/{key}"));
+        Distribution {
+            mean: at("avg"),
+            p50: at("p50"),
+            p90: at("p90"),
+            p99: at("p99"),
+            min: at("min"),
+            max: at("max"),
+            n: count(file, &format!("/{name}/count")).unwrap_or(if at("avg").is_some() {
+                ok
+            } else {
+                0
+            }),
+        }
+    };
+    LoadResult {
+        ttft_ms: of("time_to_first_token"),
+        tpot_ms: of("inter_token_latency"),
+        icl_ms: Distribution {
+            n: 0,
+            ..of("inter_chunk_latency")
+        },
+        e2e_ms: of("request_latency"),
+        throughput: Throughput {
+            output_tokens_per_s: number(file, "/output_token_throughput/avg"),
+            output_tokens_per_s_full: None,
+        },
+        prompt_tokens: of("input_sequence_length"),
+        output_tokens: of("output_sequence_length"),
+        requests: Requests {
+            sent: ok + failed,
+            ok,
+            void: BTreeMap::from_iter((failed > 0).then(|| ("status".to_owned(), failed))),
+        },
+        ..LoadResult::default()
+    }
+}
+
+/// Warm-up never enters.
+fn is_measured(line: &Value) -> bool {
+    line.pointer("/metadata/benchmark_phase")
+        .and_then(Value::as_str)
+        .is_none_or(|phase| phase == "profiling")
+}
+
+fn single(line: &Value) -> Request {
+    let metric = |name: &str| {
+        let value = number(line, &format!("/metrics/{name}/value"))?;
+        let unit = line.pointer(&format!("/metrics/{name}/unit"));
+        Some(match unit.and_then(Value::as_str) {
+            Some("ns") => value / 1e6,
+            Some("us") => value / 1e3,
+            Some("s" | "sec") => value * 1e3,
+            _ => value,
+        })
+    };
+    let tokens = |name: &str| {
+        count(line, &format!("/metrics/{name}/value")).and_then(|n| u32::try_from(n).ok())
+    };
+    let gaps = line
+        .pointer("/metrics/inter_chunk_latency/value")
+        .and_then(Value::as_array);
+    let error = line.get("error").filter(|error| !error.is_null());
+    Request {
+        start_s: number(line, "/metadata/request_start_ns").map(|ns| ns / 1e9),
+        ttft_ms: metric("time_to_first_token"),
+        last_ms: metric("request_latency"),
+        gaps_ms: gaps
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_f64)
+            .collect(),
+        prompt: tokens("input_sequence_length"),
+        output: tokens("output_sequence_length"),
+        failed: error.map(|error| {
+            let message = error.get("message").and_then(Value::as_str);
+            message.map_or_else(|| error.to_string(), str::to_owned)
+        }),
+    }
+}

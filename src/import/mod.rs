@@ -1,0 +1,119 @@
+//! Results of other tools: `vllm bench serve`, guidellm and AIPerf, mapped to our figures by what each number
+//! is, never by its name.
+//!
+//! Main function: [`parse`]. The names mislead: guidellm's "TPOT" contains the time to the first token and its
+//! "ITL" is everybody else's TPOT; vLLM's "ITL" is the time between chunks; AIPerf's "inter token latency" is a
+//! mean over an answer, so TPOT. What a file does not hold is said with its consequence ([`Imported::missing`]).
+//!
+//! Refuses to know: files, verdicts, and how a result is shown.
+
+mod aiperf;
+mod guidellm;
+mod record;
+mod request;
+mod vllm;
+
+pub use record::{Batch, is_import, record};
+pub use request::{Imported, Request};
+
+use serde_json::Value;
+
+/// A tool whose results can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Vllm,
+    Guidellm,
+    Aiperf,
+}
+
+impl Tool {
+    /// The tool's own name.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm bench serve",
+            Self::Guidellm => "guidellm",
+            Self::Aiperf => "AIPerf",
+        }
+    }
+}
+
+/// Why a text is no result that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("it is neither JSON nor JSON lines: {0}; give the file as the tool saved it")]
+    Json(#[from] serde_json::Error),
+    #[error(
+        "it is the result of no tool that is known: `vllm bench serve --save-result`, guidellm's \
+         benchmarks.json and AIPerf's profile_export*.json(l) are; name the tool with --from to hear what is \
+         missing"
+    )]
+    Unknown,
+    #[error("it is no result of {}: {what}; give the file as the tool saved it, or name another with --from", .tool.title())]
+    Wrong { tool: Tool, what: String },
+    #[error("it holds {count} benchmarks: choose one with --benchmark 0 to {}", .count - 1)]
+    Several { count: usize },
+}
+
+/// Reads a tool's result. `tool`: `None` detects it. `benchmark` chooses one of a guidellm file that holds
+/// several.
+pub fn parse(
+    text: &str,
+    tool: Option<Tool>,
+    benchmark: Option<usize>,
+) -> Result<Imported, ImportError> {
+    let documents = documents(text)?;
+    let tool = match tool {
+        Some(tool) => tool,
+        None => documents
+            .first()
+            .and_then(detect)
+            .ok_or(ImportError::Unknown)?,
+    };
+    let first = documents.first().ok_or(ImportError::Unknown)?;
+    match tool {
+        Tool::Vllm => vllm::read(first),
+        Tool::Guidellm => guidellm::read(first, benchmark),
+        Tool::Aiperf => aiperf::read(&documents),
+    }
+}
+
+/// One JSON document, or one a line.
+fn documents(text: &str) -> Result<Vec<Value>, ImportError> {
+    match serde_json::from_str(text) {
+        Ok(document) => Ok(vec![document]),
+        Err(whole) => text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(serde_json::from_str)
+            .collect::<Result<Vec<Value>, _>>()
+            .map_err(|_| ImportError::Json(whole)),
+    }
+}
+
+fn detect(document: &Value) -> Option<Tool> {
+    let has = |key: &str| document.get(key).is_some();
+    if has("benchmarks") {
+        Some(Tool::Guidellm)
+    } else if has("completed") && has("total_output_tokens") {
+        Some(Tool::Vllm)
+    } else if has("metadata") && has("metrics")
+        || document.pointer("/time_to_first_token/unit").is_some()
+        || document.pointer("/request_latency/unit").is_some()
+    {
+        Some(Tool::Aiperf)
+    } else {
+        None
+    }
+}
+
+/// The number at a JSON pointer.
+fn number(value: &Value, pointer: &str) -> Option<f64> {
+    value.pointer(pointer).and_then(Value::as_f64)
+}
+
+/// The count at a JSON pointer; some tools write counts as floats.
+fn count(value: &Value, pointer: &str) -> Option<u64> {
+    number(value, pointer)
+        .filter(|n| *n >= 0.0)
+        .map(|n| n.round() as u64)
+}

@@ -1,0 +1,228 @@
+//! The client's own threads. A connection is opened, used and closed by one of them and never moves.
+//!
+//! Each thread runs a runtime of its own, so that a segment's arrival wakes the very thread that reads it.
+//! How many there are, and why, stands in docs/decisions/0010-threads-of-the-client.md.
+//!
+//! Main type: [`Crew`]. Dropping it ends its threads and with them every request. Refuses to know: what is
+//! sent, what came back.
+
+use super::lags::Lags;
+use super::slots::{self, Bench, Due, Finished, Queue, Shift};
+use super::{Endpoint, SessionClock, alarm};
+use nix::time::{ClockId, clock_gettime};
+use std::any::Any;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Streams that one thread takes before a further one is started.
+const STREAMS_PER_THREAD: u32 = 256;
+
+/// Time between two looks of a thread at its own lateness. A look costs more than reading a token: every
+/// 10 ms they trebled the CPU time of a token at one stream.
+const TICK: Duration = Duration::from_millis(200);
+
+/// File descriptors that the process needs beside one a stream.
+const OTHER_FILES: u64 = 256;
+
+/// Threads that send and receive.
+#[derive(Debug)]
+pub(super) struct Crew {
+    lanes: Vec<Lane>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    shifts: mpsc::UnboundedSender<Shift>,
+    /// Its drop ends the thread.
+    stop: oneshot::Sender<()>,
+    /// Gives the thread's CPU time.
+    thread: JoinHandle<Duration>,
+    gauges: Gauges,
+}
+
+/// How late a thread is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gauges {
+    /// Its reads, after the kernel's stamp.
+    pub(super) reads: Arc<Lags>,
+    /// Its timers, after their moment.
+    pub(super) ticks: Arc<Lags>,
+}
+
+/// What a dismissed crew leaves.
+#[derive(Debug, Default)]
+pub(super) struct Service {
+    pub(super) gauges: Gauges,
+    /// Of all threads together.
+    pub(super) cpu: Duration,
+    pub(super) threads: u32,
+}
+
+type Panic = Box<dyn Any + Send>;
+
+impl Crew {
+    /// Threads for so many streams in flight.
+    pub(super) fn start(endpoint: &Endpoint, clock: &SessionClock, streams: u32) -> Self {
+        allow_files(u64::from(streams));
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let lanes = threads(streams, u32::try_from(cores).unwrap_or(u32::MAX));
+        Self {
+            lanes: (0..lanes).map(|_| Lane::start(endpoint, clock)).collect(),
+        }
+    }
+
+    /// Sends a wave with so many slots at the most; the answers come as they end, and the channel closes
+    /// after the last.
+    pub(super) fn send(&self, wave: Vec<Due>, slots: u32) -> mpsc::UnboundedReceiver<Finished> {
+        let (report, reports) = mpsc::unbounded_channel();
+        let queue = Queue::new(wave);
+        let lanes = u32::try_from(self.lanes.len()).unwrap_or(1);
+        for (lane, number) in self.lanes.iter().zip(0..) {
+            let limit = slots / lanes + u32::from(number < slots % lanes);
+            // A thread that is gone has panicked, which shows when it is joined.
+            let _gone = lane.shifts.send(Shift {
+                queue: queue.clone(),
+                limit,
+                report: report.clone(),
+            });
+        }
+        reports
+    }
+
+    /// Ends all threads, whatever they are doing.
+    ///
+    /// # Errors
+    /// The panic of a thread.
+    pub(super) fn dismiss(&mut self) -> Result<Service, Panic> {
+        let lanes = std::mem::take(&mut self.lanes);
+        let mut service = Service::default();
+        // All are told before the first is waited for.
+        let told = lanes.into_iter().map(|lane| {
+            drop((lane.shifts, lane.stop));
+            (lane.thread, lane.gauges)
+        });
+        for (thread, gauges) in told.collect::<Vec<_>>() {
+            service.cpu += thread.join()?;
+            service.threads += 1;
+            service.gauges.reads.absorb(&gauges.reads);
+            service.gauges.ticks.absorb(&gauges.ticks);
+        }
+        Ok(service)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // Who drops it in the middle no longer asks how it went.
+        let _unasked = self.dismiss();
+    }
+}
+
+/// How many threads carry so many streams.
+fn threads(streams: u32, cores: u32) -> u32 {
+    streams.div_ceil(STREAMS_PER_THREAD).clamp(1, cores.max(1))
+}
+
+impl Lane {
+    fn start(endpoint: &Endpoint, clock: &SessionClock) -> Self {
+        let (shifts, next) = mpsc::unbounded_channel();
+        let (stop, stopped) = oneshot::channel();
+        let gauges = Gauges::default();
+        let bench = Bench {
+            endpoint: endpoint.clone(),
+            clock: clock.clone(),
+            reads: Arc::clone(&gauges.reads),
+            idle: Vec::new(),
+        };
+        let ticks = Arc::clone(&gauges.ticks);
+        let thread = thread::Builder::new()
+            .name("load".to_owned())
+            .spawn(move || work(bench, next, stopped, &ticks))
+            .expect("the system starts a thread");
+        Self {
+            shifts,
+            stop,
+            thread,
+            gauges,
+        }
+    }
+}
+
+/// The thread's whole life.
+fn work(
+    mut bench: Bench,
+    mut shifts: mpsc::UnboundedReceiver<Shift>,
+    stopped: oneshot::Receiver<()>,
+    ticks: &Lags,
+) -> Duration {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the system gives a runtime its poller");
+    let clock = bench.clock.clone();
+    runtime.block_on(async {
+        let serve = async {
+            while let Some(shift) = shifts.recv().await {
+                slots::run(shift, &mut bench).await;
+            }
+        };
+        tokio::select! {
+            () = serve => {}
+            _ = stopped => {}
+            () = tick(&clock, ticks) => {}
+        }
+    });
+    // Ends every request that is still under way.
+    drop(runtime);
+    cpu_of_this_thread()
+}
+
+/// Notes, without end, how late this thread comes to a moment that it waits for.
+async fn tick(clock: &SessionClock, ticks: &Lags) {
+    loop {
+        let due_ns = clock.now_ns() + TICK.as_nanos() as u64;
+        alarm::until(clock, due_ns).await;
+        ticks.note(clock.now_ns().saturating_sub(due_ns));
+    }
+}
+
+/// CPU time that the calling thread has taken so far; zero where the system does not say.
+pub(super) fn cpu_of_this_thread() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Raises this process's limit of open files where so many streams need it, as far as it may. What was
+/// started before keeps its own limit; where the system's is too low, the requests say so.
+fn allow_files(streams: u64) {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let needed = 2 * streams + OTHER_FILES;
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < needed
+    {
+        let _refused = setrlimit(Resource::RLIMIT_NOFILE, needed.min(hard), hard);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::threads;
+
+    #[test]
+    fn one_thread_for_every_256_streams_up_to_the_cores() {
+        for (streams, cores, expect) in [
+            (0, 2, 1),
+            (1, 2, 1),
+            (256, 2, 1),
+            (257, 2, 2),
+            (1_000, 2, 2),
+            (1_000, 64, 4),
+            (512, 1, 1),
+            (5, 0, 1),
+        ] {
+            assert_eq!(threads(streams, cores), expect, "{streams} {cores}");
+        }
+    }
+}

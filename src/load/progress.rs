@@ -1,0 +1,32 @@
+//! What a running workload tells whoever waits for it.
+//!
+//! Main type: [`Progress`]. Refuses to know: what is done with it.
+
+use crate::record::Sample;
+
+/// Told as a workload runs, on the thread that drives [`run`](super::run), never on those that measure.
+/// A closure over (done, of) is one that has no use for samples before the end.
+pub trait Progress {
+    /// `done` of `of` requests were answered or failed; `of` counts all of the workload's.
+    fn request_done(&self, done: u32, of: u32);
+
+    /// Samples of requests that are done, each handed over once, in the order in which answers came. The
+    /// [`Outcome`](super::Outcome) holds them all again, in the order of sending. Answers are read every
+    /// few seconds while others are still in flight, and where the future of `run` is dropped, what had
+    /// been answered by then is handed over before the drop is done.
+    fn samples(&self, samples: &[Sample]) {
+        let _unused = samples;
+    }
+
+    /// The future of `run` was dropped: all samples so far, in the order of sending, since there will be no
+    /// [`Outcome`](super::Outcome). Whoever wants them at the end alone need not keep copies meanwhile.
+    fn cut_short(&self, samples: Vec<Sample>) {
+        let _unused = samples;
+    }
+}
+
+impl<F: Fn(u32, u32)> Progress for F {
+    fn request_done(&self, done: u32, of: u32) {
+        self(done, of);
+    }
+}

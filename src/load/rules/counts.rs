@@ -1,0 +1,124 @@
+//! Token counts that disagree: usage against events, ids, log-probabilities, what was asked for, and the
+//! client's own tokenizer.
+
+use super::{Seen, because};
+use crate::record::{Void, VoidRule};
+
+/// By how much usage may exceed what the client's tokenizer finds in the text: decoding and encoding again
+/// changes a text's length a little, and special tokens have no text.
+const TOLERANCE: f64 = 1.5;
+const TOLERANCE_TOKENS: f64 = 8.0;
+
+impl Seen<'_> {
+    pub(super) fn token_counts(&self) -> Option<Void> {
+        let detail = self.prompt_count().or_else(|| {
+            if self.expect.echoed {
+                self.echo_count()
+            } else {
+                self.output_count().or_else(|| self.text_count())
+            }
+        })?;
+        because(VoidRule::TokenCounts, detail)
+    }
+
+    fn prompt_count(&self) -> Option<String> {
+        if let Some((wanted, has)) = self.expect.unfit {
+            return Some(format!(
+                "a text of {wanted} tokens was asked for and the nearest has {has}: choose another length, or \
+                 prompts of token ids (prompt_ids)"
+            ));
+        }
+        let (sent, counted) = (self.expect.prompt?, self.transcript.prompt_tokens?);
+        (sent != counted).then(|| format!("{sent} prompt tokens were sent, usage says {counted}"))
+    }
+
+    fn echo_count(&self) -> Option<String> {
+        let (sent, scored) = (self.expect.prompt?, self.tokens.by_logprobs?);
+        let generated = self.transcript.completion_tokens.unwrap_or(0);
+        (scored != sent + generated).then(|| {
+            format!("{sent} tokens were sent and {generated} generated, {scored} came back scored")
+        })
+    }
+
+    fn output_count(&self) -> Option<String> {
+        match self.transcript.completion_tokens {
+            Some(usage) => self.against_usage(usage),
+            None if self.expect.streamed && !self.endpoint.stream_usage => self.without_usage(),
+            None => self.unexpectedly_without_usage(),
+        }
+    }
+
+    fn against_usage(&self, usage: u32) -> Option<String> {
+        let transcript = self.transcript;
+        let events = transcript.events_ns.len();
+        let forced = self.expect.forced.filter(|forced| *forced != usage);
+        let by_logprobs = self.tokens.by_logprobs;
+        let scored = by_logprobs.filter(|scored| !self.scored_agrees(*scored, usage));
+        let ids = transcript.token_ids.filter(|ids| *ids != usage);
+        if let Some(forced) = forced {
+            Some(format!(
+                "{forced} tokens were asked for, usage says {usage}"
+            ))
+        } else if events > usage as usize {
+            Some(format!(
+                "{events} events carried output, usage says {usage} tokens"
+            ))
+        } else if let Some(scored) = scored {
+            Some(format!(
+                "{scored} tokens came with log-probabilities, usage says {usage}"
+            ))
+        } else if let Some(ids) = ids {
+            Some(format!("{ids} token ids came, usage says {usage}"))
+        } else {
+            transcript
+                .usage_fell
+                .then(|| "usage went down within the stream".to_owned())
+        }
+    }
+
+    /// The engine is known to send none; something else must count.
+    fn without_usage(&self) -> Option<String> {
+        let Some(counted) = self.tokens.completion else {
+            return Some(
+                "nothing counts the output: the engine sends no usage (stream_usage = false), token ids or \
+                 log-probabilities; set return_token_ids = true if it can send ids, or name its tokenizer"
+                    .to_owned(),
+            );
+        };
+        let exact = self.transcript.token_ids.or(self.tokens.by_logprobs);
+        let forced = self.expect.forced?;
+        (exact.is_some() && counted != forced)
+            .then(|| format!("{forced} tokens were asked for, {counted} came"))
+    }
+
+    fn unexpectedly_without_usage(&self) -> Option<String> {
+        let needed = self.expect.streamed || self.expect.forced.is_some();
+        let known = self.tokens.by_logprobs.filter(|_| !self.expect.streamed);
+        let wrong = known
+            .zip(self.expect.forced)
+            .is_some_and(|(known, forced)| known != forced);
+        let unknown = needed && known.is_none();
+        (wrong || unknown).then(|| {
+            "no usage came, so the output was not counted; where an engine never sends it in streams, say so \
+             by stream_usage = false"
+                .to_owned()
+        })
+    }
+
+    /// Usage against the text itself. Token ids are the better witness: they also count what has no text.
+    fn text_count(&self) -> Option<String> {
+        let usage = self.transcript.completion_tokens?;
+        let own = self.tokens.by_tokenizer?;
+        let bound = TOLERANCE * f64::from(own) + TOLERANCE_TOKENS;
+        let excess = self.transcript.token_ids.is_none() && f64::from(usage) > bound;
+        excess.then(|| {
+            format!("usage says {usage} tokens, the text has {own} by the client's own tokenizer")
+        })
+    }
+
+    /// Some engines count the end-of-sequence token and do not score it.
+    fn scored_agrees(&self, scored: u32, usage: u32) -> bool {
+        let stopped = self.transcript.finish_reason.as_deref() == Some("stop");
+        scored == usage || (stopped && scored.checked_add(1) == Some(usage))
+    }
+}

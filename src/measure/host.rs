@@ -1,0 +1,90 @@
+//! What the protocol is handed: who starts engines, and who follows what happens.
+
+use crate::load;
+use crate::record::{Arm, Exit, Launch, PageCache, Sample, Startup};
+use std::time::Duration;
+
+/// How a gate wants its engine started; gates with equal ones share launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// Further arguments to the engine.
+    pub args: Vec<String>,
+    /// State of the page cache that the engine's files must have.
+    pub page_cache: Option<PageCache>,
+}
+
+impl Configuration {
+    /// Whether the launch was one of this configuration.
+    pub(super) fn is_of(&self, launch: &Launch) -> bool {
+        launch.engine_args == self.args && launch.page_cache == self.page_cache
+    }
+}
+
+/// Starts and stops engines; the pipeline gives one that knows builds and processes.
+pub trait Host {
+    /// Starts an engine of `arm` in a configuration and waits until it is ready. An engine that never is
+    /// gives an [`Exit`]; an `Err` is a failure of our own (no port, no disk).
+    fn start(
+        &mut self,
+        arm: Arm,
+        configuration: &Configuration,
+        log: &str,
+    ) -> impl Future<Output = Result<Result<Started, Exit>, Self::Error>>;
+
+    /// Stops the engine; says how it ended if that was before it was asked to.
+    fn stop(&mut self) -> impl Future<Output = Result<Option<Exit>, Self::Error>>;
+
+    /// The end of the running engine's log.
+    fn log_tail(&self) -> String;
+
+    type Error;
+}
+
+/// A ready engine.
+#[derive(Clone, Debug)]
+pub struct Started {
+    pub endpoint: load::Endpoint,
+    pub startup: Startup,
+    /// Root of its process tree; `None` where it is no child of ours.
+    pub pid: Option<i32>,
+}
+
+/// What the session does at the moment, for whoever shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Starting {
+        arm: Arm,
+        position: u32,
+    },
+    /// The engine is warmed up or probed, or the machine left to cool, before the launch is measured.
+    Resting {
+        arm: Arm,
+        position: u32,
+        /// Waited for this launch so far, and left for all that follow.
+        waited: Duration,
+        left: Duration,
+    },
+    Running {
+        arm: Arm,
+        position: u32,
+        workload: String,
+        done: u32,
+        of: u32,
+    },
+}
+
+/// Follows a session: shows it, and keeps what was measured.
+pub trait Follower {
+    fn progress(&self, progress: Progress);
+
+    /// The engine of this launch is ready; its samples follow.
+    fn begun(&self, launch: &Launch);
+
+    /// Samples of the launch that runs, each once, in the order in which answers came.
+    fn samples(&self, samples: &[Sample]);
+
+    /// The launch is over, and whole.
+    fn finished(&self, launch: &Launch) -> Result<(), Self::Error>;
+
+    type Error;
+}

@@ -1,0 +1,244 @@
+//! One launch: start, watch, rest, run every workload that is due, stop.
+
+use super::cooldown::{self, Resting};
+use super::host::{Configuration, Follower, Host, Progress, Started};
+use super::{Protocol, machine, order, stages};
+use crate::load::{self, PromptSeed};
+use crate::plan::{Workload, WorkloadKind};
+use crate::record::{Arm, Exit, Launch, Sample, Stage, Startup, Telemetry};
+use crate::telemetry::{Sources, Watch};
+
+/// What one launch is measured with.
+pub(super) struct Launching<'a, E> {
+    pub(super) protocol: &'a Protocol<'a>,
+    pub(super) configuration: &'a Configuration,
+    /// The launches before it.
+    pub(super) done: &'a [Launch],
+    pub(super) follower: &'a dyn Follower<Error = E>,
+}
+
+impl<E> Launching<'_, E> {
+    pub(super) async fn run<H: Host<Error = E>>(
+        &self,
+        block: u32,
+        arm: Arm,
+        host: &mut H,
+    ) -> Result<Launch, E> {
+        let mut launch = self.begin(block, arm);
+        self.follower.progress(Progress::Starting {
+            arm,
+            position: launch.position,
+        });
+        let mut started = match host.start(arm, self.configuration, &launch.log).await? {
+            Ok(started) => started,
+            Err(exit) => {
+                launch.exit = exit;
+                return Ok(launch);
+            }
+        };
+        let watch = Watch::start(self.sources(&started), self.protocol.clock);
+        started.startup.stages = self.stages(&started.endpoint).await;
+        launch.startup = started.startup.clone();
+        self.follower.begun(&launch);
+        let hung = self.workloads(&mut launch, &started).await;
+        // The log's end is read while the engine that wrote it still stands there.
+        let hung = hung.map(|detail| Exit::Hung {
+            detail,
+            log_tail: host.log_tail(),
+        });
+        let telemetry = watch.stop().await;
+        launch.throttle_bits = throttle_bits(&telemetry);
+        launch.telemetry = Some(telemetry);
+        // A process that is gone explains a silence better than the silence does.
+        launch.exit = host.stop().await?.or(hung).unwrap_or(Exit::Stopped);
+        Ok(launch)
+    }
+
+    fn begin(&self, block: u32, arm: Arm) -> Launch {
+        let position = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
+        Launch {
+            position,
+            block,
+            arm,
+            engine_args: self.configuration.args.clone(),
+            page_cache: self.configuration.page_cache,
+            fingerprint: machine().fingerprint,
+            startup: Startup::default(),
+            exit: Exit::Stopped,
+            throttle_bits: None,
+            log: format!("logs/engine-{position:03}-{}.log", arm.name()),
+            samples: Vec::new(),
+            clients: Vec::new(),
+            telemetry: None,
+            rest: None,
+        }
+    }
+
+    fn sources(&self, started: &Started) -> Sources {
+        Sources {
+            plan: self.protocol.plan.telemetry.clone(),
+            engine: self.protocol.plan.engine.metrics.clone(),
+            endpoint: started.endpoint.clone(),
+            pid: started.pid,
+        }
+    }
+
+    /// Runs every workload that is due; gives the reason if the engine stopped answering. A first request
+    /// is one only before all others, those of a rest included.
+    async fn workloads(&self, launch: &mut Launch, started: &Started) -> Option<String> {
+        let what = format!("launch {}", launch.position);
+        let due = order::shuffled(self.protocol.seed, &what, &self.due(launch.arm), |w| &w.id);
+        let is_first = |w: &Workload| matches!(w.kind, WorkloadKind::FirstRequest(_));
+        let (first, others): (Vec<_>, Vec<_>) = due.into_iter().partition(is_first);
+        for workload in &first {
+            if let Some(stopped) = self.workload(launch, started, workload).await {
+                return Some(stopped);
+            }
+        }
+        if !others.is_empty() {
+            self.rest(launch, started).await;
+        }
+        for workload in &others {
+            if let Some(stopped) = self.workload(launch, started, workload).await {
+                return Some(stopped);
+            }
+        }
+        None
+    }
+
+    async fn workload(
+        &self,
+        launch: &mut Launch,
+        started: &Started,
+        workload: &Workload,
+    ) -> Option<String> {
+        let told = Told {
+            follower: self.follower,
+            arm: launch.arm,
+            position: launch.position,
+            workload: &workload.id,
+        };
+        let (seed, clock) = (self.prompts(launch), self.protocol.clock);
+        let outcome = load::run(&started.endpoint, workload, seed, clock, &told).await;
+        launch.samples.extend(outcome.samples);
+        launch.clients.push(outcome.client);
+        outcome.stopped.map(|stopped| stopped.to_string())
+    }
+
+    async fn rest(&self, launch: &mut Launch, started: &Started) {
+        let Some(rule) = &self.protocol.plan.design.cooldown else {
+            return;
+        };
+        let resting = Resting {
+            rule,
+            started,
+            seed: self.prompts(launch),
+            clock: self.protocol.clock,
+            reference_ms: cooldown::reference_ms(self.done, launch),
+            left: cooldown::left(rule, self.done),
+        };
+        let tell = |waited, left| {
+            let progress = cooldown::progress(launch, waited, left);
+            self.follower.progress(progress);
+        };
+        launch.rest = resting.rest(&tell).await;
+    }
+
+    fn prompts(&self, launch: &Launch) -> PromptSeed {
+        PromptSeed {
+            session: self.protocol.seed,
+            block: launch.block,
+        }
+    }
+
+    /// Workloads of this configuration that this launch of the arm still has to run.
+    fn due(&self, arm: Arm) -> Vec<Workload> {
+        let ran = |workload: &Workload| {
+            let has =
+                |l: &&Launch| l.arm == arm && l.samples.iter().any(|s| s.workload == workload.id);
+            self.done.iter().filter(has).count()
+        };
+        let due = |w: &&Workload| w.launches.is_none_or(|limit| ran(w) < limit as usize);
+        let gates = self.protocol.plan.gates.iter().filter(|gate| {
+            gate.engine_args == self.configuration.args
+                && gate.page_cache == self.configuration.page_cache
+        });
+        gates
+            .flat_map(|gate| &gate.workloads)
+            .filter(due)
+            .cloned()
+            .collect()
+    }
+
+    async fn stages(&self, endpoint: &load::Endpoint) -> Vec<Stage> {
+        let Some(metric) = &self.protocol.plan.engine.startup_metric else {
+            return Vec::new();
+        };
+        // An engine without metrics is no failure: the stages are then missing in the record.
+        match load::scrape(endpoint, "/metrics").await {
+            Ok(exposition) => stages::parse(&exposition, metric),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// Hands a running workload's progress on, with its launch's name.
+struct Told<'a, E> {
+    follower: &'a dyn Follower<Error = E>,
+    arm: Arm,
+    position: u32,
+    workload: &'a str,
+}
+
+impl<E> load::Progress for Told<'_, E> {
+    fn request_done(&self, done: u32, of: u32) {
+        self.follower.progress(Progress::Running {
+            arm: self.arm,
+            position: self.position,
+            workload: self.workload.to_owned(),
+            done,
+            of,
+        });
+    }
+
+    fn samples(&self, samples: &[Sample]) {
+        self.follower.samples(samples);
+    }
+}
+
+/// Every reason that any reading of any GPU saw.
+fn throttle_bits(telemetry: &Telemetry) -> Option<u32> {
+    let readings = telemetry.readings.iter().flat_map(|reading| &reading.gpus);
+    readings
+        .filter_map(|gpu| gpu.throttle_bits)
+        .reduce(|all, bits| all | bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{GpuReading, Reading};
+
+    #[test]
+    fn reasons_are_gathered_over_readings_and_gpus() {
+        let gpu = |throttle_bits| GpuReading {
+            throttle_bits,
+            ..GpuReading::default()
+        };
+        let of = |gpus: Vec<Vec<GpuReading>>| {
+            let readings = gpus.into_iter().map(|gpus| Reading {
+                gpus,
+                ..Reading::default()
+            });
+            throttle_bits(&Telemetry {
+                readings: readings.collect(),
+                ..Telemetry::default()
+            })
+        };
+        assert_eq!(of(vec![vec![]]), None);
+        assert_eq!(of(vec![vec![gpu(None)]]), None);
+        assert_eq!(of(vec![vec![gpu(Some(0))], vec![gpu(None)]]), Some(0));
+        let seen = vec![vec![gpu(Some(4)), gpu(Some(8))], vec![gpu(Some(0x40))]];
+        assert_eq!(of(seen), Some(0x4c));
+    }
+}

@@ -1,0 +1,206 @@
+//! Numbers of what was read beside the requests: the engine's KV gauges, its process's memory.
+//!
+//! A reading belongs to a workload where its moment lies between the first request's sending and the
+//! last answer's end.
+
+use super::{LaunchMeasure, Place, Undefined, Why, reduce};
+use crate::record::{Reading, Statistic};
+use crate::stats;
+
+/// Fewest readings over which growth is told.
+const GROWTH_READINGS: usize = 8;
+/// Growth is told over the medians of at most so many spans of equal time, which a robust slope over all
+/// pairs can bear.
+const SPANS: usize = 60;
+
+pub(super) fn kv_bytes(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+    let series = engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes)?;
+    of_gauge(at, statistic, &series)
+}
+
+pub(super) fn kv_usage(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+    let series = engine_gauge(at, "KV usage", |r| r.engine.kv_usage)?;
+    of_gauge(at, statistic, &series)
+}
+
+/// By how much the KV cache in use grew: exp(slope of its logarithm × span) − 1, in bytes or, where the
+/// engine tells a share only, in that. Readings of 0, of an engine that rests, stay out; a gauge that
+/// always reads 0 is dead, and its growth undefined.
+pub(super) fn kv_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let series = engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes)
+        .or_else(|_| engine_gauge(at, "KV bytes", |r| r.engine.kv_usage))?;
+    growth(at, &series)
+}
+
+/// The same of the engine's resident memory.
+pub(super) fn rss_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let series = gauge(at, |r| r.rss_bytes.map(|bytes| bytes as f64))?;
+    if series.is_empty() {
+        return Err(at.undefined(Why::NoMemory, None));
+    }
+    growth(at, &series)
+}
+
+/// A gauge over time: seconds from the first reading, value.
+type Series = Vec<(f64, f64)>;
+
+fn engine_gauge(
+    at: &Place<'_>,
+    name: &'static str,
+    value: impl Fn(&Reading) -> Option<f64>,
+) -> Result<Series, Undefined> {
+    let series = gauge(at, value)?;
+    if series.is_empty() {
+        return Err(at.undefined(Why::NoGauge(name), None));
+    }
+    Ok(series)
+}
+
+fn gauge(at: &Place<'_>, value: impl Fn(&Reading) -> Option<f64>) -> Result<Series, Undefined> {
+    let telemetry = at.launch.telemetry.as_ref();
+    let telemetry = telemetry.ok_or_else(|| at.undefined(Why::NoTelemetry, None))?;
+    let samples = at.measured()?;
+    let begin = samples.iter().map(|s| s.stamps.send_ns).min();
+    let end = samples.iter().filter_map(|s| s.stamps.done_ns).max();
+    let (begin, end) = (begin.unwrap_or(0), end.unwrap_or(u64::MAX));
+    let within = telemetry
+        .readings
+        .iter()
+        .filter(|r| (begin..=end).contains(&r.at_ns));
+    let seconds = |r: &Reading| (r.at_ns - begin) as f64 / 1e9;
+    Ok(within
+        .filter_map(|r| Some((seconds(r), value(r)?)))
+        .collect())
+}
+
+fn of_gauge(
+    at: &Place<'_>,
+    statistic: Statistic,
+    series: &[(f64, f64)],
+) -> Result<LaunchMeasure, Undefined> {
+    let values: Vec<f64> = series.iter().map(|(_, v)| *v).collect();
+    let value = reduce(statistic, &values).map_err(|why| at.undefined(why, None))?;
+    let mut measure = LaunchMeasure::single(value, values.len());
+    let quantile = |p| stats::quantile(&values, p).map(|q| q.value);
+    if let (Some(least), Some(median), Some(most)) = (quantile(0.0), quantile(0.5), quantile(1.0)) {
+        measure.remarks.push(format!(
+            "from {least} to {most}, median {median}, over {} readings",
+            values.len()
+        ));
+    }
+    Ok(measure)
+}
+
+fn growth(at: &Place<'_>, series: &[(f64, f64)]) -> Result<LaunchMeasure, Undefined> {
+    let n = series.len();
+    if n < GROWTH_READINGS {
+        let need = GROWTH_READINGS;
+        return Err(at.undefined(Why::TooFewReadings { n, need }, None));
+    }
+    if series.iter().all(|(_, v)| *v <= 0.0) {
+        return Err(at.undefined(Why::AlwaysZero { n }, None));
+    }
+    let (times, values): (Vec<f64>, Vec<f64>) =
+        series.iter().copied().filter(|(_, v)| *v > 0.0).unzip();
+    let (spans, medians) = medians_over_time(&times, &values);
+    let logs: Vec<f64> = medians.iter().map(|v| v.ln()).collect();
+    let slope = stats::theil_sen_slope(&spans, &logs).unwrap_or(0.0);
+    let length = spans.last().unwrap_or(&0.0) - spans.first().unwrap_or(&0.0);
+    let mut measure = LaunchMeasure::single((slope * length).exp_m1(), n);
+    if let Some((head, tail)) = stats::head_tail_medians(&medians) {
+        measure.remarks.push(format!(
+            "{head:.0} in the first fifth, {tail:.0} in the last"
+        ));
+    }
+    Ok(measure)
+}
+
+/// Medians of the values within spans of equal time, with the spans' middles.
+fn medians_over_time(times: &[f64], values: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let (Some(first), Some(last)) = (times.first(), times.last()) else {
+        return (Vec::new(), Vec::new());
+    };
+    let width = (last - first) / SPANS as f64;
+    if values.len() <= SPANS || width <= 0.0 {
+        return (times.to_vec(), values.to_vec());
+    }
+    let span = |t: f64| (((t - first) / width) as usize).min(SPANS - 1);
+    let mut spans: Vec<Vec<f64>> = vec![Vec::new(); SPANS];
+    for (t, v) in times.iter().zip(values) {
+        spans[span(*t)].push(*v);
+    }
+    let middle = |i: usize| first + (i as f64 + 0.5) * width;
+    let medians = spans.iter().enumerate();
+    medians
+        .filter_map(|(i, values)| Some((middle(i), stats::median(values)?)))
+        .unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, launch, steady, streamed};
+    use super::super::{LaunchMeasure, Undefined, Why, measure};
+    use crate::record::{EngineReading, Metric, Reading, Statistic, Telemetry};
+
+    /// One request from 0 to 1 s, and readings every 10 ms of which the gauge is given.
+    fn of(
+        metric: Metric,
+        statistic: Statistic,
+        gauge: impl Fn(u64) -> Option<f64>,
+    ) -> Result<LaunchMeasure, Undefined> {
+        let mut sample = streamed("w", 0, 10.0, 10.0, 90);
+        sample.stamps.done_ns = Some(1_000_000_000);
+        let mut l = launch(0, vec![sample]);
+        let readings = (0..150).map(|i| Reading {
+            at_ns: i * 10_000_000,
+            engine: EngineReading {
+                kv_bytes: gauge(i),
+                ..EngineReading::default()
+            },
+            rss_bytes: gauge(i).map(|v| v as u64),
+            ..Reading::default()
+        });
+        l.telemetry = Some(Telemetry {
+            every_ms: 10,
+            readings: readings.collect(),
+            missing: vec![],
+        });
+        measure(&check(metric, statistic), &steady("w"), &l)
+    }
+
+    #[test]
+    fn the_gauge_counts_within_the_workload_alone() {
+        let m = of(Metric::KvBytes, Statistic::Max, |i| Some(i as f64)).unwrap();
+        assert_eq!((m.value, m.samples), (100.0, 101));
+        assert_eq!(
+            of(Metric::KvBytes, Statistic::Max, |_| None)
+                .unwrap_err()
+                .why,
+            Why::NoGauge("KV bytes")
+        );
+        let bare = launch(0, vec![streamed("w", 0, 10.0, 10.0, 9)]);
+        let c = check(Metric::KvBytes, Statistic::Max);
+        let undefined = measure(&c, &steady("w"), &bare).unwrap_err();
+        assert_eq!(undefined.why, Why::NoTelemetry);
+    }
+
+    #[test]
+    fn growth_is_over_the_whole_workload() {
+        // ×2 over 1 s, with a wild reading and two of an engine at rest.
+        let doubling = |i: u64| match i {
+            30 => Some(1e12),
+            40 | 41 => Some(0.0),
+            _ => Some(1e6 * (2.0_f64).powf(i as f64 / 100.0)),
+        };
+        let growth = of(Metric::KvGrowth, Statistic::Single, doubling).unwrap();
+        assert!((growth.value - 1.0).abs() < 0.05, "{}", growth.value);
+        let rss = of(Metric::RssGrowth, Statistic::Single, |_| Some(5e6)).unwrap();
+        assert!(rss.value.abs() < 1e-12);
+        let dead = of(Metric::KvGrowth, Statistic::Single, |_| Some(0.0));
+        assert_eq!(dead.unwrap_err().why, Why::AlwaysZero { n: 101 });
+        let few = of(Metric::KvGrowth, Statistic::Single, |i| {
+            (i < 5).then_some(1.0)
+        });
+        assert_eq!(few.unwrap_err().why, Why::TooFewReadings { n: 5, need: 8 });
+    }
+}

@@ -1,0 +1,506 @@
+//! Numbers across the cells of a matrix: which failed, how streamed and whole answers compare, the line of
+//! TPOT over context, the ladder of throughput over batches.
+
+use super::{LaunchMeasure, Place, Undefined, Why, request, throughput};
+use crate::plan::Matrix;
+use crate::record::{CacheState, Phase, Sample, Setting};
+use crate::stats;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Of the greatest throughput: where the ladder has reached so much of it, it saturates.
+const SATURATED: f64 = 0.95;
+
+/// A cell, all passes together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    streamed: bool,
+    cache: CacheState,
+    context: u32,
+    batch: u32,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = if self.streamed { "streamed" } else { "whole" };
+        let Self {
+            cache,
+            context,
+            batch,
+            ..
+        } = self;
+        write!(
+            f,
+            "batch {batch}, {}, context {context}, {mode}",
+            cache.name()
+        )
+    }
+}
+
+/// Samples of the measured phase by cell.
+fn by_cell<'a>(
+    at: &Place<'_>,
+    samples: Vec<&'a Sample>,
+) -> Result<BTreeMap<Cell, Vec<&'a Sample>>, Undefined> {
+    let mut cells: BTreeMap<Cell, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        let Some(Setting::Cell {
+            batch,
+            cache,
+            context,
+            ..
+        }) = sample.setting
+        else {
+            return Err(at.undefined(Why::NoCell, Some(sample)));
+        };
+        let cell = Cell {
+            streamed: sample.streamed,
+            cache,
+            context,
+            batch,
+        };
+        cells.entry(cell).or_default().push(sample);
+    }
+    Ok(cells)
+}
+
+/// Cells that FAIL: an answer failed, was empty or degenerate. A cell whose answers are otherwise void, or
+/// differ from the answer that the same prompt got alone, gets a WARN in the remarks; the others are OK.
+/// Every cell of the plan must be there.
+pub(super) fn failed_cells(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeasure, Undefined> {
+    let alone = answers_alone(at);
+    let mut measured = at.all();
+    measured.retain(|s| s.phase == Phase::Measured);
+    let n = measured.len();
+    let cells = by_cell(at, measured)?;
+    if let Some(missing) = planned(at, matrix).find(|cell| !cells.contains_key(cell)) {
+        return Err(at.undefined(Why::CellMissing(missing.to_string()), None));
+    }
+    let (mut failed, mut warned, mut remarks) = (0_u32, 0_u32, Vec::new());
+    for (cell, samples) in &cells {
+        match outcome(samples, &alone) {
+            Outcome::Ok => {}
+            Outcome::Warn(why) => {
+                warned += 1;
+                remarks.push(format!("WARN {cell}: {why}"));
+            }
+            Outcome::Fail(why) => {
+                failed += 1;
+                remarks.push(format!("FAIL {cell}: {why}"));
+            }
+        }
+    }
+    let ok = cells.len() as u32 - failed - warned;
+    remarks.sort();
+    remarks.insert(0, format!("{ok} cells OK, {warned} WARN, {failed} FAIL"));
+    let mut measure = LaunchMeasure::single(f64::from(failed), n);
+    measure.remarks = remarks;
+    Ok(measure)
+}
+
+enum Outcome {
+    Ok,
+    Warn(String),
+    Fail(String),
+}
+
+fn outcome(samples: &[&Sample], alone: &BTreeMap<&str, BTreeSet<&str>>) -> Outcome {
+    let n = samples.len();
+    let voids = |blamed: bool| {
+        let voids = samples.iter().filter_map(|s| s.void.as_ref());
+        voids.filter(move |v| v.rule.blames_engine() == blamed)
+    };
+    if let Some(first) = voids(true).next() {
+        let (k, rule) = (voids(true).count(), first.rule.name());
+        return Outcome::Fail(format!("{k} of {n} answers, {rule}: {}", first.detail));
+    }
+    if let Some(first) = voids(false).next() {
+        let (k, rule) = (voids(false).count(), first.rule.name());
+        return Outcome::Warn(format!("{k} of {n} answers, {rule}: {}", first.detail));
+    }
+    let differs = |s: &&&Sample| {
+        let known = s.case.as_deref().and_then(|case| alone.get(case));
+        known.is_some_and(|texts| !texts.contains(s.text_sha256.as_str()))
+    };
+    match samples.iter().filter(differs).count() {
+        0 => Outcome::Ok,
+        k => Outcome::Warn(format!(
+            "{k} of {n} answers differ from what the same prompt got alone"
+        )),
+    }
+}
+
+/// What each repeated prompt was answered when it was sent alone, before its cell.
+fn answers_alone<'a>(at: &Place<'a>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut answers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for sample in at.sound() {
+        if let (Phase::Warmup, Some(case)) = (sample.phase, &sample.case) {
+            answers.entry(case).or_default().insert(&sample.text_sha256);
+        }
+    }
+    answers
+}
+
+/// The plan's cells that belong to the check's part.
+fn planned(at: &Place<'_>, matrix: &Matrix) -> impl Iterator<Item = Cell> {
+    let part = at.part.clone();
+    let matrix = matrix.clone();
+    let mut cells = Vec::new();
+    for &streamed in &matrix.streamed {
+        for &cache in &matrix.caches {
+            for &context in &matrix.contexts {
+                cells.extend(matrix.batches.iter().map(|&batch| Cell {
+                    streamed,
+                    cache,
+                    context,
+                    batch,
+                }));
+            }
+        }
+    }
+    cells.into_iter().filter(move |cell| {
+        part.streamed.is_none_or(|s| s == cell.streamed)
+            && part.cache.is_none_or(|c| c == cell.cache)
+            && part.context.is_none_or(|c| c == cell.context)
+            && part.batch.is_none_or(|b| b == cell.batch)
+    })
+}
+
+/// exp of the greatest |ln(median E2E whole / median E2E streamed)| over the cells that were asked both
+/// ways: 1 says that streaming makes no difference, whichever of the two is slower.
+pub(super) fn stream_parity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let samples = at.measured()?;
+    let n = samples.len();
+    let mut medians = BTreeMap::new();
+    for (cell, samples) in by_cell(at, samples)? {
+        let times = values(at, &samples, request::e2e_ms)?;
+        let median = stats::median(&times).ok_or_else(|| at.undefined(Why::NoSamples, None))?;
+        medians.insert(cell, median);
+    }
+    let mut worst: Option<(f64, Cell, f64)> = None;
+    for (cell, streamed) in medians.iter().filter(|(cell, _)| cell.streamed) {
+        let twin = Cell {
+            streamed: false,
+            ..*cell
+        };
+        let Some(whole) = medians.get(&twin) else {
+            continue;
+        };
+        let ratio = whole / streamed;
+        let parity = ratio.ln().abs().exp();
+        if worst.is_none_or(|(most, ..)| parity > most) {
+            worst = Some((parity, *cell, ratio));
+        }
+    }
+    let (value, cell, ratio) = worst.ok_or_else(|| at.undefined(Why::NoPair, None))?;
+    let mut measure = LaunchMeasure::single(value, n);
+    let Cell {
+        cache,
+        context,
+        batch,
+        ..
+    } = cell;
+    measure.remarks.push(format!(
+        "most at batch {batch}, {}, context {context}: a whole answer takes {ratio:.3} times the streamed one's time",
+        cache.name()
+    ));
+    Ok(measure)
+}
+
+/// Prompts whose streamed answers and whole answers have no text in common.
+pub(super) fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let samples = at.measured()?;
+    let n = samples.len();
+    let mut answers: BTreeMap<&str, [BTreeSet<&str>; 2]> = BTreeMap::new();
+    for sample in samples {
+        if let Some(case) = &sample.case {
+            let texts = answers.entry(case).or_default();
+            texts[usize::from(sample.streamed)].insert(&sample.text_sha256);
+        }
+    }
+    answers.retain(|_, [whole, streamed]| !whole.is_empty() && !streamed.is_empty());
+    if answers.is_empty() {
+        return Err(at.undefined(Why::NoPair, None));
+    }
+    let differ = answers.iter().filter(|(_, [a, b])| a.is_disjoint(b));
+    let names: Vec<&str> = differ.map(|(case, _)| *case).collect();
+    let mut measure = LaunchMeasure::single(names.len() as f64, n);
+    if let Some(first) = names.first() {
+        measure.remarks.push(format!(
+            "{} of {} prompts, the first: {first}",
+            names.len(),
+            answers.len()
+        ));
+    }
+    Ok(measure)
+}
+
+/// TPOT at context 0 in ms, by the line through the cells' medians with the least absolute deviations.
+pub(super) fn tpot_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let line = tpot_line(at)?;
+    Ok(line.measure(line.base))
+}
+
+/// What a token of context adds to TPOT, in µs, by the same line.
+pub(super) fn tpot_slope(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let line = tpot_line(at)?;
+    Ok(line.measure(line.slope * 1e3))
+}
+
+struct Line {
+    base: f64,
+    /// ms per token of context.
+    slope: f64,
+    samples: usize,
+    points: Vec<(f64, f64)>,
+}
+
+impl Line {
+    fn measure(&self, value: f64) -> LaunchMeasure {
+        let mut measure = LaunchMeasure::single(value, self.samples);
+        let points = self
+            .points
+            .iter()
+            .map(|(context, tpot)| format!("{tpot:.4} ms at {context:.0}"));
+        measure.remarks.push(format!(
+            "TPOT = {:.4} ms + {:.4} µs × context; {}",
+            self.base,
+            self.slope * 1e3,
+            points.collect::<Vec<_>>().join(", ")
+        ));
+        measure
+    }
+}
+
+/// A cell's context is that of its middle token: the prompt and half of the answer.
+fn tpot_line(at: &Place<'_>) -> Result<Line, Undefined> {
+    let mut samples = at.measured()?;
+    samples.retain(|s| s.streamed);
+    let n = samples.len();
+    let mut points = Vec::new();
+    for (cell, samples) in by_cell(at, samples)? {
+        let tpots = values(at, &samples, request::tpot_ms)?;
+        let median = stats::median(&tpots).ok_or_else(|| at.undefined(Why::NoSamples, None))?;
+        let answered = samples.first().and_then(|s| s.tokens.completion);
+        let context = f64::from(cell.context) + f64::from(answered.unwrap_or(0)) / 2.0;
+        points.push((context, median));
+    }
+    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let (base, slope) = stats::least_absolute_line(&x, &y)
+        .ok_or_else(|| at.undefined(Why::TooFewContexts { n: x.len() }, None))?;
+    Ok(Line {
+        base,
+        slope,
+        samples: n,
+        points,
+    })
+}
+
+/// Least over the ladder's steps of throughput at a batch / throughput at the batch below, for each
+/// combination of the other axes. Below 1 a larger batch brings less.
+pub(super) fn throughput_step(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeasure, Undefined> {
+    if matrix.batches.len() < 2 || at.part.batch.is_some() {
+        return Err(at.undefined(Why::NoLadder, None));
+    }
+    let samples = at.measured()?;
+    let n = samples.len();
+    let mut ladders: BTreeMap<(bool, CacheState, u32), Vec<(u32, f64)>> = BTreeMap::new();
+    for (cell, samples) in by_cell(at, samples)? {
+        let rate = throughput::of_runs(&samples).map_err(|(why, s)| at.undefined(why, s))?;
+        let ladder = (cell.streamed, cell.cache, cell.context);
+        ladders.entry(ladder).or_default().push((cell.batch, rate));
+    }
+    let mut worst = f64::INFINITY;
+    let mut remarks = Vec::new();
+    for ladder in ladders.values_mut() {
+        ladder.sort_unstable_by_key(|(batch, _)| *batch);
+        let steps = ladder.windows(2).map(|pair| pair[1].1 / pair[0].1);
+        worst = steps.fold(worst, f64::min);
+        remarks.extend(saturation(ladder));
+    }
+    if !worst.is_finite() {
+        return Err(at.undefined(Why::NoLadder, None));
+    }
+    let mut measure = LaunchMeasure::single(worst, n);
+    measure.remarks = remarks;
+    Ok(measure)
+}
+
+fn saturation(ladder: &[(u32, f64)]) -> Option<String> {
+    let most = ladder.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let (batch, _) = ladder.iter().find(|(_, rate)| *rate >= SATURATED * most)?;
+    let shown = ladder
+        .iter()
+        .map(|(batch, rate)| format!("{rate:.0} at {batch}"));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    Some(format!("tokens/s: {shown}; saturates at {batch} in flight"))
+}
+
+fn values(
+    at: &Place<'_>,
+    samples: &[&Sample],
+    value: fn(&Sample) -> Result<f64, Why>,
+) -> Result<Vec<f64>, Undefined> {
+    let values = samples.iter();
+    values
+        .map(|s| value(s).map_err(|why| at.undefined(why, Some(s))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, launch, steady, streamed};
+    use super::super::{LaunchMeasure, Undefined, Why, measure};
+    use crate::plan::{Check, Matrix, Workload, WorkloadKind};
+    use crate::record::{CacheState, Metric, Phase, Sample, Setting, Statistic, Void, VoidRule};
+
+    fn matrix() -> Matrix {
+        Matrix {
+            batches: vec![1, 2],
+            caches: vec![CacheState::Hot],
+            streamed: vec![true, false],
+            contexts: vec![100],
+            output_tokens: 5,
+            passes: 1,
+            rounds: 1,
+            warmup: 0,
+        }
+    }
+
+    fn workload(matrix: Matrix) -> Workload {
+        Workload {
+            kind: WorkloadKind::Matrix(matrix),
+            ..steady("w")
+        }
+    }
+
+    fn of(
+        metric: Metric,
+        matrix: Matrix,
+        samples: Vec<Sample>,
+    ) -> Result<LaunchMeasure, Undefined> {
+        let check: Check = check(metric, Statistic::Single);
+        measure(&check, &workload(matrix), &launch(0, samples))
+    }
+
+    /// A hot answer of five tokens, the last `end_ms` after the sending.
+    fn hot(index: u32, batch: u32, streams: bool, end_ms: f64) -> Sample {
+        let mut s = streamed("w", index, end_ms - 4.0, 1.0, 5);
+        s.streamed = streams;
+        s.stamps.done_ns = s.stamps.events_ns.last().copied();
+        s.setting = Some(Setting::Cell {
+            batch,
+            cache: CacheState::Hot,
+            context: 100,
+            pass: 0,
+        });
+        s.case = Some(format!("100-{}", index % 2));
+        s.text_sha256 = s.case.clone().unwrap();
+        s
+    }
+
+    /// Priming of both prompts, then each cell.
+    fn all() -> Vec<Sample> {
+        let mut samples: Vec<Sample> = (0..8)
+            .map(|i| hot(i, if i < 4 { 1 } else { 2 }, i % 4 < 2, 50.0))
+            .collect();
+        for sample in &mut samples[..2] {
+            sample.phase = Phase::Warmup;
+        }
+        samples.push(hot(8, 1, true, 50.0));
+        samples
+    }
+
+    #[test]
+    fn an_empty_answer_fails_its_cell_by_name() {
+        let sound = of(Metric::FailedCells, matrix(), all()).unwrap();
+        assert_eq!(sound.remarks, ["4 cells OK, 0 WARN, 0 FAIL"]);
+        let mut samples = all();
+        samples[4].void = Some(Void {
+            rule: VoidRule::Degenerate,
+            detail: "5 tokens, all of them white space".into(),
+        });
+        samples[6].text_sha256 = "another".into();
+        let m = of(Metric::FailedCells, matrix(), samples).unwrap();
+        assert!((m.value - 1.0).abs() < 1e-12);
+        assert_eq!(
+            m.remarks,
+            [
+                "2 cells OK, 1 WARN, 1 FAIL",
+                "FAIL batch 2, hot, context 100, streamed: 1 of 2 answers, degenerate: 5 tokens, all of them white space",
+                "WARN batch 2, hot, context 100, whole: 1 of 2 answers differ from what the same prompt got alone",
+            ]
+        );
+        let mut missing = all();
+        missing.truncate(6);
+        let undefined = of(Metric::FailedCells, matrix(), missing).unwrap_err();
+        assert!(matches!(undefined.why, Why::CellMissing(_)), "{undefined}");
+    }
+
+    #[test]
+    fn streamed_and_whole_are_compared_cell_by_cell() {
+        let mut samples = all();
+        let m = of(Metric::StreamParity, matrix(), samples.clone()).unwrap();
+        assert!((m.value - 1.0).abs() < 1e-12);
+        let mismatches = of(Metric::StreamMismatches, matrix(), samples.clone()).unwrap();
+        assert!(mismatches.value.abs() < 1e-12);
+        // Whole answers of batch 2 take 20 % longer, and one prompt gets another text there.
+        for s in samples.iter_mut().filter(|s| !s.streamed) {
+            s.text_sha256 = s.text_sha256.replace("100-1", "else");
+            if matches!(s.setting, Some(Setting::Cell { batch: 2, .. })) {
+                s.stamps.done_ns = Some(60_000_000);
+            }
+        }
+        let m = of(Metric::StreamParity, matrix(), samples.clone()).unwrap();
+        assert!((m.value - 1.2).abs() < 1e-9, "{}", m.value);
+        let mismatches = of(Metric::StreamMismatches, matrix(), samples).unwrap();
+        assert!((mismatches.value - 1.0).abs() < 1e-12);
+        let alone = all().into_iter().filter(|s| s.streamed).collect();
+        let undefined = of(Metric::StreamParity, matrix(), alone).unwrap_err();
+        assert_eq!(undefined.why, Why::NoPair);
+    }
+
+    #[test]
+    fn tpot_is_a_base_and_a_slope() {
+        let mut m = matrix();
+        m.contexts = vec![98, 998, 3_998];
+        // 8 ms + 2 µs a token of context, of the middle token: 100, 1000, 4000.
+        let samples = (0..).zip(&m.contexts).map(|(index, &context)| {
+            let tpot = 8.0 + 0.002 * f64::from(context + 2);
+            let mut s = streamed("w", index, 50.0, tpot, 4);
+            s.setting = Some(Setting::Cell {
+                batch: 1,
+                cache: CacheState::Cold,
+                context,
+                pass: 0,
+            });
+            s
+        });
+        let samples: Vec<Sample> = samples.collect();
+        let base = of(Metric::TpotBase, m.clone(), samples.clone()).unwrap();
+        let slope = of(Metric::TpotSlope, m.clone(), samples.clone()).unwrap();
+        assert!((base.value - 8.0).abs() < 1e-6, "{}", base.value);
+        assert!((slope.value - 2.0).abs() < 1e-6, "{}", slope.value);
+        let one = of(Metric::TpotBase, m, samples[..1].to_vec()).unwrap_err();
+        assert_eq!(one.why, Why::TooFewContexts { n: 1 });
+    }
+
+    #[test]
+    fn a_ladder_says_its_worst_step_and_where_it_saturates() {
+        let mut m = matrix();
+        m.batches = vec![1, 2, 4];
+        // 100, 200 and 180 tokens/s: five tokens a request in 50, 50 and 111 ms.
+        let mut samples = Vec::new();
+        for (batch, ms) in [(1, 50.0), (2, 50.0), (4, 1e3 * 20.0 / 180.0)] {
+            for _ in 0..batch {
+                samples.push(hot(samples.len() as u32, batch, true, ms));
+            }
+        }
+        let step = of(Metric::ThroughputStep, m, samples).unwrap();
+        assert!((step.value - 0.9).abs() < 1e-6, "{}", step.value);
+        assert_eq!(
+            step.remarks,
+            ["tokens/s: 100 at 1, 200 at 2, 180 at 4; saturates at 2 in flight"]
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! `gate compare`: results of any origin, or engines launched for it, become columns of one table.
+
+use super::results::{self, ResultsError};
+use super::{Error, import};
+use crate::figures::{self, Column, LoadResult, Origin, Row, Table};
+use crate::metrics;
+use crate::plan::{self, Check, Part, Plan, Rule, Workload, WorkloadKind};
+use crate::record::{Arm, Launch, Metric, Phase, RUN_FORMAT, RunRecord, Sample, Statistic};
+use crate::stats;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// One result to compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// A result directory, or a file: `run.json`, the JSON of `gate load`, or another tool's.
+    pub path: PathBuf,
+    /// What stands above its column; `None`: named after the path.
+    pub name: Option<String>,
+    /// Remarks of whoever compares: quantised, another machine, …
+    pub tags: Vec<String>,
+}
+
+/// Reads every result and compares them with the first. `workload` chooses one of a session that has several.
+pub fn compare_files(sources: &[Source], workload: Option<&str>) -> Result<Table, Error> {
+    let mut columns = Vec::new();
+    for source in sources {
+        let mut column = read(source, workload)?;
+        column.remarks.extend(source.tags.iter().cloned());
+        columns.push(column);
+    }
+    Ok(figures::compare(&columns))
+}
+
+fn read(source: &Source, workload: Option<&str>) -> Result<Column, Error> {
+    let name = source.name.clone().unwrap_or_else(|| named(&source.path));
+    if source.path.is_dir() {
+        return of_record(name, &results::read_record(&source.path)?, workload);
+    }
+    let path = &source.path;
+    let text = results::read_text(path)?;
+    let not_json = |source| ResultsError::Json {
+        path: path.clone(),
+        source,
+    };
+    // What is no JSON document may still be lines of them.
+    let json: Value = serde_json::from_str(&text).unwrap_or_default();
+    let is_run = json.get("launches").is_some() && json.get("format").is_some();
+    if is_run {
+        return of_record(name, &results::read_json(path, RUN_FORMAT)?, workload);
+    }
+    if json.get("ttft_ms").is_some() && json.get("requests").is_some() {
+        let load: LoadResult = serde_json::from_value(json).map_err(not_json)?;
+        return Ok(load.column(name));
+    }
+    Ok(import::parse(path, &text, None)?.load_result().column(name))
+}
+
+/// The file's name without its ending; a result directory's, for its `run.json`.
+fn named(path: &Path) -> String {
+    let stem = |path: &Path| path.file_stem().map(|s| s.to_string_lossy().into_owned());
+    let own = stem(path);
+    let own = match own.as_deref() {
+        Some("run") => path.parent().and_then(stem).filter(|name| !name.is_empty()),
+        _ => own,
+    };
+    own.unwrap_or_else(|| path.display().to_string())
+}
+
+/// Head's launches of a session as a column.
+pub(super) fn of_record(
+    name: String,
+    record: &RunRecord,
+    workload: Option<&str>,
+) -> Result<Column, Error> {
+    let selection = results::selection(record);
+    let plan = plan::from_inputs(&record.inputs, &selection).map_err(ResultsError::from)?;
+    let launches: Vec<&Launch> = record
+        .launches
+        .iter()
+        .filter(|launch| launch.arm == Arm::Head)
+        .collect();
+    let workload = choose(&name, &plan, workload)?;
+    let count = u32::try_from(launches.len()).unwrap_or(u32::MAX);
+    let mut column = Column::new(name, Origin::Launches(count));
+    column.machine = Some(record.machine.fingerprint.clone());
+    figures::cold(&mut column, &launches);
+    warm(&mut column, &launches, workload);
+    remark_failures(&mut column, &launches);
+    Ok(column)
+}
+
+/// The workload whose requests make the warm half: the one asked for, or the only one of its kind.
+fn choose<'a>(name: &str, plan: &'a Plan, asked: Option<&str>) -> Result<&'a Workload, Error> {
+    let independent = |workload: &&Workload| {
+        matches!(
+            workload.kind,
+            WorkloadKind::Steady(_) | WorkloadKind::Mixed(_) | WorkloadKind::Trace(_)
+        )
+    };
+    let all: Vec<&Workload> = plan.gates.iter().flat_map(|gate| &gate.workloads).collect();
+    let fitting: Vec<&Workload> = match asked {
+        Some(asked) => all.iter().copied().filter(|w| w.id == asked).collect(),
+        None => all.iter().copied().filter(independent).collect(),
+    };
+    match fitting.as_slice() {
+        [one] => Ok(one),
+        [] | [_, _, ..] => {
+            let ids: BTreeSet<&str> = all.iter().map(|workload| workload.id.as_str()).collect();
+            let ids: Vec<&str> = ids.into_iter().collect();
+            Err(Error::Usage(format!(
+                "{name}: name the workload to compare with --workload; the session has {}",
+                ids.join(", ")
+            )))
+        }
+    }
+}
+
+/// Fills the warm rows: the median over launches of each launch's own value.
+fn warm(column: &mut Column, launches: &[&Launch], workload: &Workload) {
+    let over = |metric, statistic| {
+        let check = reading(workload, metric, statistic);
+        let values: Vec<f64> = launches
+            .iter()
+            .filter(|launch| launch.exit.is_clean())
+            .filter_map(|launch| metrics::measure(&check, workload, launch).ok())
+            .map(|measure| measure.value)
+            .collect();
+        stats::median(&values)
+    };
+    column.put(Row::TtftMedian, over(Metric::Ttft, Statistic::Median));
+    column.put(Row::TtftP99, over(Metric::Ttft, Statistic::P99));
+    column.put(Row::TpotMedian, over(Metric::Tpot, Statistic::Median));
+    column.put(Row::ItlP99, over(Metric::Itl, Statistic::P99));
+    column.put(Row::E2eMedian, over(Metric::E2e, Statistic::Median));
+    column.put(Row::Throughput, over(Metric::Throughput, Statistic::Single));
+    let samples: Vec<&Sample> = launches
+        .iter()
+        .flat_map(|launch| &launch.samples)
+        .filter(|s| s.workload == workload.id && s.phase == Phase::Measured)
+        .collect();
+    let sound = || samples.iter().filter(|sample| sample.void.is_none());
+    column.sent = samples.len() as u64;
+    column.void = (samples.len() - sound().count()) as u64;
+    let mean = |values: Vec<u32>| {
+        let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+        stats::mean(&values)
+    };
+    column.prompt_tokens = mean(sound().filter_map(|s| s.tokens.prompt).collect());
+    column.output_tokens = mean(sound().filter_map(|s| s.tokens.completion).collect());
+}
+
+/// A check that only reads: its rule is never asked.
+fn reading(workload: &Workload, metric: Metric, statistic: Statistic) -> Check {
+    Check {
+        id: String::new(),
+        workload: workload.id.clone(),
+        part: Part::default(),
+        metric,
+        statistic,
+        rule: Rule::Ceiling {
+            limit: f64::INFINITY,
+        },
+        min_samples: 1,
+        line: 0,
+    }
+}
+
+fn remark_failures(column: &mut Column, launches: &[&Launch]) {
+    let failed = launches.iter().filter(|l| !l.exit.is_clean()).count();
+    if failed > 0 {
+        let text = format!("{failed} of {} launches failed", launches.len());
+        column.remarks.push(text);
+    }
+}

@@ -1,0 +1,212 @@
+//! `gate compare --engines`: engines are launched in turn by the protocol of every session, and compared.
+//!
+//! In each round every engine is launched once, in an order that rotates, so that none is always the first on
+//! a cold machine; the gates' workloads are sent to each. An engine's launches are a session of their own
+//! (`NAME/run.json` in the result directory), in which it stands alone.
+
+use super::compare::of_record;
+use super::host::{ArmHost, Arms};
+use super::results::Results;
+use super::{Error, Event, draw_seed, now, tool};
+use crate::figures::{self, Table};
+use crate::launch::{Lock, Workspace};
+use crate::load::{self, SessionClock};
+use crate::measure::{self, Follower, Progress, Protocol};
+use crate::plan::{self, Contender, Plan, Selection};
+use crate::record::{Arm, Build, Comparison, Ending, Input, Launch, RUN_FORMAT, RunRecord, Sample};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Which engines to compare, and how.
+#[derive(Clone, Debug)]
+pub struct Contest {
+    /// Where the search for the project begins.
+    pub start: PathBuf,
+    pub selection: Selection,
+    /// Names in gates/engines.toml; the first is the measure of the others.
+    pub engines: Vec<String>,
+    /// Launches of each.
+    pub rounds: u32,
+    /// The workload of the warm half, where the gates have several.
+    pub workload: Option<String>,
+    /// The result directory; `None`: a new one under `.gate/runs`.
+    pub out: Option<PathBuf>,
+    pub seed: Option<u64>,
+}
+
+/// One engine with its session.
+struct Lane {
+    contender: Contender,
+    plan: Plan,
+    results: Results,
+    record: RunRecord,
+}
+
+/// Measures every engine and compares them; gives the table and the result directory. `cancel` ends it early:
+/// nothing is compared then, the launches that were finished are kept.
+pub async fn compare_engines(
+    contest: &Contest,
+    on_event: &dyn Fn(Event),
+    cancel: impl Future<Output = ()>,
+) -> Result<(Table, PathBuf), Error> {
+    let (root, mut lanes, directory, _lock) = open(contest)?;
+    tokio::select! {
+        measured = measure(contest, &root, &mut lanes, on_event) => measured?,
+        () = cancel => return Err(Error::Interrupted),
+    }
+    let columns = lanes
+        .iter()
+        .map(|lane| {
+            let name = lane.contender.name.clone();
+            let mut column = of_record(name, &lane.record, contest.workload.as_deref())?;
+            column.quantised.clone_from(&lane.contender.quantised);
+            column.precision.clone_from(&lane.contender.precision);
+            column.remarks.extend(lane.contender.tags.iter().cloned());
+            Ok(column)
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    Ok((figures::compare(&columns), directory))
+}
+
+fn open(contest: &Contest) -> Result<(PathBuf, Vec<Lane>, PathBuf, Lock), Error> {
+    let root = plan::find_root(&contest.start)?;
+    let (plan, mut inputs) = plan::from_directory(&root, &contest.selection)?;
+    let (contenders, files) = plan::contenders(&root, &contest.engines)?;
+    inputs.extend(files);
+    let workspace = Workspace::open(&root)?;
+    let lock = workspace.lock()?;
+    let whole = Results::create(contest.out.as_deref(), &workspace, "compare")?;
+    let directory = whole.directory().to_path_buf();
+    let seed = contest.seed.unwrap_or_else(draw_seed);
+    let lanes = contenders
+        .into_iter()
+        .map(|contender| {
+            let mut plan = plan.clone();
+            plan.engine = contender.engine.clone();
+            let own = directory.join(&contender.name);
+            Ok(Lane {
+                results: Results::create(Some(&own), &workspace, "compare")?,
+                record: record(&plan, &contender, inputs.clone(), seed),
+                plan,
+                contender,
+            })
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    Ok((root, lanes, directory, lock))
+}
+
+fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> RunRecord {
+    RunRecord {
+        format: RUN_FORMAT.into(),
+        tool: tool(),
+        created: now(),
+        profile: plan.design.profile.clone(),
+        seed,
+        comparison: Comparison::Alone,
+        machine: measure::machine(),
+        builds: vec![Build {
+            arm: Arm::Head,
+            commit: None,
+            dirty: false,
+            artifact_sha256: None,
+            command: contender.engine.serve.clone(),
+            build_s: 0.0,
+        }],
+        gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
+        inputs,
+        stored: Vec::new(),
+        launches: Vec::new(),
+        ending: Ending::Unfinished,
+        elapsed_s: 0.0,
+    }
+}
+
+async fn measure(
+    contest: &Contest,
+    root: &Path,
+    lanes: &mut [Lane],
+    on_event: &dyn Fn(Event),
+) -> Result<(), Error> {
+    let clock = SessionClock::start();
+    let count = lanes.len();
+    for round in 0..contest.rounds {
+        for turn in 0..count {
+            let lane = &mut lanes[(turn + round as usize) % count];
+            on_event(Event::Engine {
+                name: lane.contender.name.clone(),
+                round,
+            });
+            launch(lane, root, round, &clock, on_event).await?;
+        }
+    }
+    for lane in lanes {
+        lane.record.ending = Ending::LastLook;
+        lane.results.begin(&lane.record)?;
+    }
+    Ok(())
+}
+
+/// One launch of one engine, kept at once.
+async fn launch(
+    lane: &mut Lane,
+    root: &Path,
+    round: u32,
+    clock: &SessionClock,
+    on_event: &dyn Fn(Event),
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    let arms = Arms {
+        comparison: Comparison::Alone,
+        builds: lane.record.builds.clone(),
+        artifacts: Vec::new(),
+    };
+    let engine = &lane.plan.engine;
+    let tokenizer = engine.tokenizer.as_ref();
+    let tokenizer = tokenizer.map(|path| load::Tokenizer::open(&root.join(path)));
+    let mut host = ArmHost {
+        engine,
+        arms: &arms,
+        root,
+        out: lane.results.directory(),
+        clock,
+        tokenizer: tokenizer.transpose()?.map(Arc::new),
+        running: None,
+    };
+    let protocol = Protocol {
+        plan: &lane.plan,
+        seed: lane.record.seed,
+        arms: &[Arm::Head],
+        clock,
+    };
+    let mut launches = std::mem::take(&mut lane.record.launches);
+    let done = protocol
+        .block(round, &mut host, &mut launches, &Onlooker { on_event })
+        .await;
+    lane.record.launches = launches;
+    lane.record.elapsed_s += begun.elapsed().as_secs_f64();
+    done?;
+    Ok(lane.results.begin(&lane.record)?)
+}
+
+/// Shows progress; a launch is kept when it is over.
+struct Onlooker<'a> {
+    on_event: &'a dyn Fn(Event),
+}
+
+impl Follower for Onlooker<'_> {
+    type Error = Error;
+
+    fn progress(&self, progress: Progress) {
+        (self.on_event)(Event::Progress(progress));
+    }
+
+    fn begun(&self, _: &Launch) {}
+
+    fn samples(&self, _: &[Sample]) {}
+
+    fn finished(&self, _: &Launch) -> Result<(), Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! `gate import`: another tool's result is read, and becomes `gate load`'s JSON or a session that can be judged.
+
+use super::results::{self, Results};
+use super::{Error, now, tool};
+use crate::figures::LoadResult;
+use crate::import::{self, Batch, Imported, Tool};
+use crate::record::{Arm, RunRecord, RunVerdict};
+use std::path::{Path, PathBuf};
+
+/// Reads one result as figures. What it lacks stands in [`LoadResult::missing`].
+pub fn import_figures(
+    path: &Path,
+    tool: Option<Tool>,
+    benchmark: Option<usize>,
+) -> Result<LoadResult, Error> {
+    let text = results::read_text(path)?;
+    Ok(read(path, &text, tool, benchmark)?.load_result())
+}
+
+/// Reads one file a launch as an arm of the session in `directory`, which is begun or completed, and judges
+/// it as it stands.
+pub fn import_session(
+    paths: &[PathBuf],
+    tool: Option<Tool>,
+    arm: Arm,
+    directory: &Path,
+) -> Result<(RunRecord, RunVerdict), Error> {
+    let mut launches = Vec::new();
+    for path in paths {
+        let imported = read(path, &results::read_text(path)?, tool, None)?;
+        if !imported.is_judgeable() {
+            return Err(Error::Usage(format!(
+                "{} cannot be judged, only compared: {}",
+                path.display(),
+                imported.missing.join("; ")
+            )));
+        }
+        launches.push(imported);
+    }
+    let (results, earlier) = Results::open_import(directory)?;
+    let batch = Batch { arm, launches };
+    let record = import::record(earlier, &batch, self::tool(), now());
+    results.begin(&record)?;
+    Ok(results::judge_directory(results.directory())?)
+}
+
+pub(super) fn parse(path: &Path, text: &str, tool: Option<Tool>) -> Result<Imported, Error> {
+    read(path, text, tool, None)
+}
+
+fn read(
+    path: &Path,
+    text: &str,
+    tool: Option<Tool>,
+    benchmark: Option<usize>,
+) -> Result<Imported, Error> {
+    import::parse(text, tool, benchmark)
+        .map_err(|error| Error::Usage(format!("{}: {error}", path.display())))
+}

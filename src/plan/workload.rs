@@ -1,0 +1,325 @@
+//! `[workload.NAME]`: every kind of traffic with its numbers.
+
+use super::diagnostic::Diagnostic;
+use super::files::Files;
+use super::model::{
+    Arrivals, FirstRequest, Goldens, Matrix, Mixed, Session, Shape, Staggered, Steady, Tasks,
+    Trace, Workload, WorkloadKind,
+};
+use super::quantity::Dimension;
+use super::section::{Field, Section};
+use super::{data, trace};
+use crate::record::CacheState;
+
+/// Reads `[workload.NAME]`; what its data files hold is appended to `defined_by`.
+pub(super) fn read(
+    id: String,
+    field: &Field<'_, '_>,
+    files: &mut dyn Files,
+    defined_by: &mut Vec<String>,
+) -> Result<Workload, Diagnostic> {
+    type Reader =
+        fn(&Section<'_, '_>, &mut dyn Files, &mut Vec<String>) -> Result<WorkloadKind, Diagnostic>;
+    let readers: [(&str, Reader); 9] = [
+        ("steady", read_steady),
+        ("mixed", read_mixed),
+        ("trace", read_trace),
+        ("first-request", read_first_request),
+        ("matrix", read_matrix),
+        ("staggered", read_staggered),
+        ("session", read_session),
+        ("goldens", read_goldens),
+        ("tasks", read_tasks),
+    ];
+    let section = field.section()?;
+    let reader = section.required("kind")?.choice(&readers)?;
+    let launches = section
+        .optional("launches")
+        .map(|f| f.count(1..1000))
+        .transpose()?;
+    let kind = reader(&section, files, defined_by)?;
+    section.finish()?;
+    Ok(Workload { id, launches, kind })
+}
+
+fn read_steady(
+    section: &Section<'_, '_>,
+    _: &mut dyn Files,
+    _: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    Ok(WorkloadKind::Steady(Steady {
+        requests: requests(section)?,
+        warmup: warmup(section)?,
+        prompt_tokens: tokens(section, "prompt_tokens")?,
+        output_tokens: tokens(section, "output_tokens")?,
+        arrivals: arrivals(section)?,
+    }))
+}
+
+fn read_mixed(
+    section: &Section<'_, '_>,
+    _: &mut dyn Files,
+    _: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let shapes_field = section.required("shapes")?;
+    let shapes = shapes_field
+        .list()?
+        .iter()
+        .map(|field| read_shape(field.section()?))
+        .collect::<Result<Vec<_>, _>>()?;
+    if shapes.is_empty() {
+        return Err(shapes_field.wrong("a mixed workload needs a shape"));
+    }
+    Ok(WorkloadKind::Mixed(Mixed {
+        requests: requests(section)?,
+        warmup: warmup(section)?,
+        shapes,
+        arrivals: arrivals(section)?,
+        duration: section
+            .optional("duration")
+            .map(|f| f.duration())
+            .transpose()?,
+    }))
+}
+
+fn read_shape(section: Section<'_, '_>) -> Result<Shape, Diagnostic> {
+    let shape = Shape {
+        prompt_tokens: tokens(&section, "prompt_tokens")?,
+        output_tokens: tokens(&section, "output_tokens")?,
+        weight: section
+            .optional("weight")
+            .map_or(Ok(1), |f| f.count(1..10_001))?,
+        streamed: section
+            .optional("streamed")
+            .map_or(Ok(true), |f| f.flag())?,
+    };
+    section.finish()?;
+    Ok(shape)
+}
+
+fn read_trace(
+    section: &Section<'_, '_>,
+    files: &mut dyn Files,
+    defined_by: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let entries_field = section.required("file")?;
+    let mut entries = read_data(&entries_field, files, defined_by, trace::entries)?;
+    let speed = section
+        .optional("speed")
+        .map_or(Ok(1.0), |f| f.quantity(Dimension::Ratio))?;
+    if speed <= 0.0 {
+        return Err(section.wrong("`speed` must be more than nothing"));
+    }
+    if let Some(field) = section.optional("requests") {
+        entries.truncate(field.count(1..1_000_001)? as usize);
+    }
+    for entry in &mut entries {
+        entry.at = entry.at.div_f64(speed);
+    }
+    let warmup = warmup(section)?;
+    if warmup as usize >= entries.len() {
+        return Err(entries_field.wrong("nothing is left of the trace after its warm-up"));
+    }
+    Ok(WorkloadKind::Trace(Trace { entries, warmup }))
+}
+
+fn read_first_request(
+    section: &Section<'_, '_>,
+    _: &mut dyn Files,
+    _: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    Ok(WorkloadKind::FirstRequest(FirstRequest {
+        prompt_tokens: tokens(section, "prompt_tokens")?,
+        output_tokens: tokens(section, "output_tokens")?,
+    }))
+}
+
+fn read_matrix(
+    section: &Section<'_, '_>,
+    _: &mut dyn Files,
+    _: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let streaming = section
+        .optional("streamed")
+        .map_or(Ok(vec![true]), |f| axis(&f, |item| item.flag()))?;
+    let caches = section
+        .optional("caches")
+        .map_or(Ok(vec![CacheState::Cold]), |f| {
+            axis(&f, |item| {
+                item.choice(&CacheState::ALL.map(|cache| (cache.name(), cache)))
+            })
+        })?;
+    let contexts_field = section.required("contexts")?;
+    let contexts = axis(&contexts_field, |item| item.count(1..1_000_001))?;
+    if caches.contains(&CacheState::Warm) && contexts.iter().any(|context| *context < 2) {
+        return Err(contexts_field.wrong("half a prompt of one token is none: `warm` needs two"));
+    }
+    Ok(WorkloadKind::Matrix(Matrix {
+        batches: axis(&section.required("batches")?, |item| item.count(1..4097))?,
+        caches,
+        streamed: streaming,
+        contexts,
+        output_tokens: tokens(section, "output_tokens")?,
+        passes: section.required("passes")?.count(1..10_001)?,
+        rounds: section
+            .optional("rounds")
+            .map_or(Ok(1), |f| f.count(1..10_001))?,
+        warmup: warmup(section)?,
+    }))
+}
+
+/// An axis of the matrix: at least one value, none twice.
+fn axis<'a, 'd, T: PartialEq>(
+    field: &Field<'a, 'd>,
+    read: impl Fn(&Field<'a, 'd>) -> Result<T, Diagnostic>,
+) -> Result<Vec<T>, Diagnostic> {
+    let mut values = Vec::new();
+    for item in field.list()? {
+        let value = read(&item)?;
+        if values.contains(&value) {
+            return Err(item.wrong(format!("`{}` holds a value twice", field.name)));
+        }
+        values.push(value);
+    }
+    if values.is_empty() {
+        return Err(field.wrong(format!("`{}` is empty", field.name)));
+    }
+    Ok(values)
+}
+
+fn read_staggered(
+    section: &Section<'_, '_>,
+    _: &mut dyn Files,
+    _: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    Ok(WorkloadKind::Staggered(Staggered {
+        users: section.required("users")?.count(2..1025)?,
+        offset: section.required("offset")?.duration()?,
+        prompt_tokens: tokens(section, "prompt_tokens")?,
+        output_tokens: tokens(section, "output_tokens")?,
+        passes: section.required("passes")?.count(1..10_001)?,
+        warmup: warmup(section)?,
+    }))
+}
+
+fn requests(section: &Section<'_, '_>) -> Result<u32, Diagnostic> {
+    section.required("requests")?.count(1..1_000_001)
+}
+
+fn warmup(section: &Section<'_, '_>) -> Result<u32, Diagnostic> {
+    section.required("warmup")?.count(0..100_001)
+}
+
+fn tokens(section: &Section<'_, '_>, key: &'static str) -> Result<u32, Diagnostic> {
+    section.required(key)?.count(1..1_000_001)
+}
+
+/// `concurrency = N` (a closed loop) or `arrivals = "poisson"` and its like with a `rate`.
+fn arrivals(section: &Section<'_, '_>) -> Result<Arrivals, Diagnostic> {
+    #[derive(Clone, Copy)]
+    enum Name {
+        Poisson,
+        Constant,
+        Burst,
+    }
+    if let Some(field) = section.optional("concurrency") {
+        let concurrency = field.count(1..4097)?;
+        return Ok(Arrivals::Closed { concurrency });
+    }
+    let Some(field) = section.optional("arrivals") else {
+        return Err(section.wrong(
+            "say `concurrency = N`, or `arrivals = \"poisson\"` (`constant`, `burst`) with its rate",
+        ));
+    };
+    let name = field.choice(&[
+        ("poisson", Name::Poisson),
+        ("constant", Name::Constant),
+        ("burst", Name::Burst),
+    ])?;
+    let rate = || {
+        let field = section.required("rate")?;
+        let rate = field.quantity(Dimension::Rate)?;
+        if rate > 0.0 {
+            Ok(rate)
+        } else {
+            Err(field.wrong("`rate` must be more than nothing"))
+        }
+    };
+    Ok(match name {
+        Name::Poisson => Arrivals::Poisson { rate: rate()? },
+        Name::Constant => Arrivals::Constant { rate: rate()? },
+        Name::Burst => Arrivals::Burst {
+            size: section.required("burst")?.count(1..4097)?,
+            every: section.required("every")?.duration()?,
+        },
+    })
+}
+
+fn read_session(
+    section: &Section<'_, '_>,
+    _: &mut dyn Files,
+    _: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let turns_field = section.required("turns")?;
+    let session = Session {
+        turns: turns_field.count(1..100_001)?,
+        warmup_turns: section.required("warmup_turns")?.count(0..10_001)?,
+        message_words: section.required("message_words")?.count(1..10_001)?,
+        reply_tokens: section.required("reply_tokens")?.count(1..10_001)?,
+        spacing: section
+            .optional("spacing")
+            .map(|f| f.duration())
+            .transpose()?,
+        duration: section
+            .optional("duration")
+            .map(|f| f.duration())
+            .transpose()?,
+    };
+    if session.turns < session.warmup_turns + 3 {
+        return Err(turns_field.wrong("a session needs at least 3 turns after its warm-up"));
+    }
+    Ok(WorkloadKind::Session(session))
+}
+
+fn read_goldens(
+    section: &Section<'_, '_>,
+    files: &mut dyn Files,
+    defined_by: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let data = read_data(&section.required("file")?, files, defined_by, data::goldens)?;
+    Ok(WorkloadKind::Goldens(Goldens {
+        cases: data.cases,
+        texts: data.texts,
+        near_tie_nats: section.required("near_tie")?.quantity(Dimension::Nats)?,
+        top_k: section.required("top_k")?.count(1..21)?,
+    }))
+}
+
+fn read_tasks(
+    section: &Section<'_, '_>,
+    files: &mut dyn Files,
+    defined_by: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let cases = read_data(&section.required("file")?, files, defined_by, data::tasks)?;
+    Ok(WorkloadKind::Tasks(Tasks { cases }))
+}
+
+/// Reads a data file that stands beside the gates, as `parse` understands it.
+fn read_data<T>(
+    field: &Field<'_, '_>,
+    files: &mut dyn Files,
+    defined_by: &mut Vec<String>,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<T, Diagnostic> {
+    let name = field.text()?;
+    if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+        return Err(field.wrong(format!("`{name}` leaves the folder `gates/`")));
+    }
+    let path = format!("gates/{name}");
+    let text = files
+        .read(&path)
+        .map_err(|error| field.wrong(format!("cannot read `{path}`: {error}")))?;
+    let data = parse(&text).map_err(|reason| field.wrong(format!("`{path}`: {reason}")))?;
+    defined_by.push(text);
+    Ok(data)
+}

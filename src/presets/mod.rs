@@ -1,0 +1,145 @@
+//! Starting points for `gates/`: for each engine, how it is started, what it can do, and the gates that fit.
+//!
+//! Main type: [`Preset`]. Plain text files of this folder, with the model's name filled in; the facts about
+//! the engines stand in them, beside what the gate does where a capability is missing.
+//!
+//! Refuses to know: how a gate file is read, where it is written.
+
+/// One engine's starting point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// A model's name that makes an example, where the user gave none.
+    pub example: &'static str,
+    engine: &'static str,
+    gates: &'static [(&'static str, &'static str)],
+}
+
+/// A file to write: its path from the project's root, and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub path: String,
+    pub text: String,
+}
+
+const SESSION: &str = include_str!("session.toml");
+const LATENCY: (&str, &str) = ("latency", include_str!("gates/latency.toml"));
+const COLD_START: (&str, &str) = ("cold-start", include_str!("gates/cold-start.toml"));
+const WHOLE: (&str, &str) = ("whole", include_str!("gates/whole.toml"));
+
+/// Every engine that has one.
+pub const ALL: [Preset; 7] = [
+    Preset {
+        name: "vllm",
+        example: "Qwen/Qwen3-0.6B",
+        engine: include_str!("vllm.toml"),
+        gates: &[LATENCY, COLD_START],
+    },
+    Preset {
+        name: "sglang",
+        example: "Qwen/Qwen3-0.6B",
+        engine: include_str!("sglang.toml"),
+        gates: &[LATENCY, COLD_START],
+    },
+    Preset {
+        name: "llama.cpp",
+        example: "model.gguf",
+        engine: include_str!("llama.cpp.toml"),
+        gates: &[LATENCY, COLD_START],
+    },
+    Preset {
+        name: "llama-cpp-python",
+        example: "model.gguf",
+        engine: include_str!("llama-cpp-python.toml"),
+        gates: &[WHOLE],
+    },
+    Preset {
+        name: "ollama",
+        example: "qwen3:0.6b",
+        engine: include_str!("ollama.toml"),
+        gates: &[LATENCY, COLD_START],
+    },
+    Preset {
+        name: "transformers",
+        example: "Qwen/Qwen3-0.6B",
+        engine: include_str!("transformers.toml"),
+        gates: &[LATENCY, COLD_START],
+    },
+    Preset {
+        name: "infergate",
+        example: "tiny-qwen3",
+        engine: include_str!("infergate.toml"),
+        gates: &[LATENCY, COLD_START],
+    },
+];
+
+impl Preset {
+    /// The preset of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        ALL.into_iter().find(|preset| preset.name == name)
+    }
+
+    /// The files of `gates/`, with `model` in every place where its name belongs.
+    pub fn files(self, model: &str) -> Vec<Written> {
+        let project = Written {
+            path: "gates/gate.toml".to_owned(),
+            text: filled(self.engine, model) + SESSION,
+        };
+        let gates = self.gates.iter().map(|(name, text)| Written {
+            path: format!("gates/{name}.toml"),
+            text: (*text).to_owned(),
+        });
+        std::iter::once(project).chain(gates).collect()
+    }
+}
+
+/// Fills the model's name in. It stands within TOML strings alone, never in comments.
+fn filled(template: &str, model: &str) -> String {
+    template.replace("{{model}}", &escaped(model))
+}
+
+/// As it stands within a basic string of TOML.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_stands_wherever_its_name_belongs() {
+        for preset in ALL {
+            let files = preset.files("some/model");
+            assert_eq!(files[0].path, "gates/gate.toml");
+            assert!(files.len() > 1, "{} has no gate", preset.name);
+            assert!(files[0].text.contains("model = \"some/model\""));
+            for file in &files {
+                assert!(!file.text.contains("{{"), "{}: {}", preset.name, file.path);
+            }
+            assert_eq!(Preset::named(preset.name), Some(preset));
+        }
+        assert_eq!(Preset::named("unknown"), None);
+    }
+
+    #[test]
+    fn no_name_of_a_model_breaks_the_file() {
+        assert_eq!(escaped("a\"b\\c\nd"), "a\\\"b\\\\c\\u000Ad");
+        let text = filled("model = \"{{model}}\"\n", "x\"\ny");
+        assert_eq!(text, "model = \"x\\\"\\u000Ay\"\n");
+        for preset in ALL {
+            let mut comments = preset.engine.lines().filter(|line| line.starts_with('#'));
+            // A comment has no escapes, so a name could end it.
+            assert!(!comments.any(|line| line.contains("{{")), "{}", preset.name);
+        }
+    }
+}

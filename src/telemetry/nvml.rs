@@ -1,0 +1,146 @@
+//! GPUs by NVML, whose library is looked for at run time.
+//!
+//! Refuses to change anything: it only asks.
+
+use super::missing::Missing;
+use super::process::{self, Tree};
+use crate::record::GpuReading;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+
+pub(super) struct Gpus {
+    library: Nvml,
+    count: u32,
+}
+
+impl Gpus {
+    /// Loads the library; the error is the sentence for `missing`.
+    pub(super) fn open() -> Result<Self, String> {
+        let failed = |error: NvmlError| {
+            format!(
+                "NVML cannot be asked: {error}; GPU values need NVIDIA's driver or telemetry.gpu_exporter"
+            )
+        };
+        let library = Nvml::init().map_err(failed)?;
+        let count = library.device_count().map_err(failed)?;
+        Ok(Self { library, count })
+    }
+
+    /// Every GPU as it is now. `tree` holds the engine's processes.
+    pub(super) fn read(&self, tree: Option<&Tree>, missing: &mut Missing) -> Vec<GpuReading> {
+        (0..self.count)
+            .filter_map(|index| {
+                let device = kept(index, "state", self.library.device_by_index(index), missing)?;
+                Some(read(index, &device, tree, missing))
+            })
+            .collect()
+    }
+}
+
+fn read(index: u32, device: &Device<'_>, tree: Option<&Tree>, missing: &mut Missing) -> GpuReading {
+    let bits = device
+        .current_throttle_reasons()
+        .map(|reasons| reasons.bits());
+    let memory = device.memory_info().map(|memory| memory.used);
+    let power_mw = kept(index, "power", device.power_usage(), missing);
+    GpuReading {
+        index,
+        sm_clock_mhz: kept(index, "SM clock", device.clock_info(Clock::SM), missing),
+        memory_clock_mhz: kept(
+            index,
+            "memory clock",
+            device.clock_info(Clock::Memory),
+            missing,
+        ),
+        temperature_c: kept(
+            index,
+            "temperature",
+            device.temperature(TemperatureSensor::Gpu),
+            missing,
+        ),
+        power_w: power_mw.map(|milliwatts| f64::from(milliwatts) / 1e3),
+        // Known reasons fit in the lower half.
+        throttle_bits: kept(index, "throttle reasons", bits, missing).map(|bits| bits as u32),
+        memory_used_bytes: kept(index, "memory", memory, missing),
+        other_processes: other_processes(index, device, tree, missing),
+    }
+}
+
+/// The value, or a note that the GPU does not give it.
+fn kept<T>(
+    index: u32,
+    what: &str,
+    value: Result<T, NvmlError>,
+    missing: &mut Missing,
+) -> Option<T> {
+    value
+        .inspect_err(|error| {
+            missing.note(&format!("gpu {index} {what}"), || {
+                format!("GPU {index} does not tell its {what}: {error}")
+            });
+        })
+        .ok()
+}
+
+fn other_processes(
+    index: u32,
+    device: &Device<'_>,
+    tree: Option<&Tree>,
+    missing: &mut Missing,
+) -> Option<u32> {
+    let listed = kept(
+        index,
+        "processes",
+        device.running_compute_processes(),
+        missing,
+    )?;
+    let pids: Vec<i32> = listed.iter().map(|one| one.pid.cast_signed()).collect();
+    let others = others(&pids, tree?, process::exists);
+    if others.is_none() {
+        missing.note(&format!("gpu {index} others"), || {
+            format!(
+                "GPU {index} numbers its processes as another namespace does: others than the engine's cannot be told"
+            )
+        });
+    }
+    others
+}
+
+/// How many of the listed processes are not the engine's; `None` where that cannot be told: in a container
+/// the driver may use the host's numbers, and then the engine itself looks like a stranger.
+fn others(listed: &[i32], tree: &Tree, exists: impl Fn(i32) -> bool) -> Option<u32> {
+    let strangers: Vec<i32> = listed
+        .iter()
+        .copied()
+        .filter(|pid| !tree.pids.contains(pid))
+        .collect();
+    let seen = strangers.len() < listed.len();
+    (seen || strangers.iter().all(|pid| exists(*pid)))
+        .then(|| u32::try_from(strangers.len()).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_are_counted_where_numbers_mean_the_same() {
+        let tree = Tree {
+            pids: [10, 11].into(),
+            ..Tree::default()
+        };
+        let visible = |pid| pid < 100;
+        for (listed, expect) in [
+            (&[][..], Some(0)),
+            (&[10], Some(0)),
+            (&[10, 11, 12], Some(1)),
+            (&[12], Some(1)),
+            // Another container's process, told as such since the engine's own is known by its number.
+            (&[10, 4000], Some(1)),
+            (&[4000], None),
+        ] {
+            assert_eq!(others(listed, &tree, visible), expect, "{listed:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `gate import`: by definition and not by name, what is missing is said, and enough of it is judged.
+
+use crate::common::{Ended, gate, repository};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+fn import(arguments: &[&str]) -> Ended {
+    let all: Vec<&str> = ["import"].iter().chain(arguments).copied().collect();
+    Ended::of(&gate(&all).output().unwrap())
+}
+
+fn sample(name: &str) -> String {
+    let path = repository().join("tests/data/import").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+fn near(value: &Value, expect: f64) -> bool {
+    value
+        .as_f64()
+        .is_some_and(|value| (value - expect).abs() < 1e-3)
+}
+
+/// All files tell of one server: first token after 50 ms, 10 ms a token, 5 tokens for prompts of 16.
+#[test]
+fn every_tool_says_the_same_of_the_same_server() {
+    // (file, E2E, void requests, what must be said to be missing)
+    let table = [
+        ("vllm.json", None, 1, "--save-detailed"),
+        ("vllm-detailed.json", Some(90.0), 1, "no launches"),
+        ("guidellm.json", Some(90.0), 1, "no times of single chunks"),
+        ("aiperf.json", Some(90.0), 1, "profile_export.jsonl"),
+        ("aiperf.jsonl", Some(90.0), 1, "AIPerf's tokenizer"),
+    ];
+    for (file, e2e, void, missing) in table {
+        let ended = import(&[&sample(file)]).expect(0).says(&[missing]);
+        let got = ended.json();
+        assert!(near(&got["ttft_ms"]["p50"], 50.0), "{file}: {got}");
+        assert!(near(&got["tpot_ms"]["p50"], 10.0), "{file}: {got}");
+        match e2e {
+            Some(e2e) => assert!(near(&got["e2e_ms"]["p50"], e2e), "{file}: {got}"),
+            None => assert!(got["e2e_ms"]["p50"].is_null(), "{file}: {got}"),
+        }
+        assert!(near(&got["output_tokens"]["mean"], 5.0), "{file}: {got}");
+        assert!(near(&got["prompt_tokens"]["mean"], 16.0), "{file}: {got}");
+        let requests = &got["requests"];
+        let lost = requests["sent"].as_u64().unwrap() - requests["ok"].as_u64().unwrap();
+        assert_eq!((requests["ok"].as_u64(), lost), (Some(3), void), "{file}");
+    }
+}
+
+/// vLLM's "ITL" is between chunks; where a chunk held two tokens it is no time between tokens.
+#[test]
+fn times_between_chunks_are_not_called_times_between_tokens() {
+    let got = import(&[&sample("vllm-detailed.json")]).expect(0).json();
+    assert!(near(&got["icl_ms"]["max"], 20.0), "{got}");
+    assert_eq!(got["itl_ms"]["n"], 0, "{got}");
+    let got = import(&[&sample("aiperf.jsonl")]).expect(0).json();
+    assert_eq!(got["itl_ms"]["n"], 12, "{got}");
+}
+
+/// A goodbye that is late is no decoding: with single requests E2E ends at the last token.
+#[test]
+fn a_sweep_needs_a_choice_and_its_own_quantiles_are_taken() {
+    import(&[&sample("guidellm-sweep.json")])
+        .expect(2)
+        .says(&["2 benchmarks", "--benchmark 0 to 1"]);
+    let ended = import(&[&sample("guidellm-sweep.json"), "--benchmark", "1"]).expect(0);
+    let got = ended.says(&["end of the answer"]).json();
+    assert!(near(&got["e2e_ms"]["p50"], 95.0), "{got}");
+    import(&[&sample("guidellm-sweep.json"), "--benchmark", "2"]).expect(2);
+}
+
+#[test]
+fn the_wrong_tool_is_told() {
+    import(&[&sample("vllm.json"), "--from", "guidellm"])
+        .expect(2)
+        .says(&["no result of guidellm", "`benchmarks`"]);
+    import(&["nowhere.json"]).expect(2).says(&["nowhere.json"]);
+}
+
+/// One launch by `vllm bench serve --save-detailed`, with a TPOT around `tpot_ms` and a TTFT around `ttft_ms`.
+fn launch(folder: &Path, name: &str, tpot_ms: f64, ttft_ms: f64) -> PathBuf {
+    const TOKENS: u32 = 9;
+    let requests = 0..40_u32;
+    let wobble = |i: u32| 1.0 + (f64::from((i * 7) % 15) - 7.0) * 1e-3;
+    let gap = |i: u32| tpot_ms * wobble(i) / 1e3;
+    let itls: Vec<Vec<f64>> = requests
+        .clone()
+        .map(|i| vec![gap(i); TOKENS as usize - 1])
+        .collect();
+    let ttfts: Vec<f64> = requests
+        .clone()
+        .map(|i| ttft_ms / 1e3 * wobble(i))
+        .collect();
+    let starts: Vec<f64> = requests.clone().map(|i| 7.0 + f64::from(i)).collect();
+    let file = json!({
+        "model_id": "m", "completed": 40, "failed": 0, "duration": 40.0,
+        "total_input_tokens": 640, "total_output_tokens": 360,
+        "input_lens": vec![16; 40], "output_lens": vec![TOKENS; 40],
+        "ttfts": ttfts, "itls": itls, "start_times": starts, "errors": vec![""; 40],
+    });
+    let path = folder.join(name);
+    std::fs::write(&path, file.to_string()).unwrap();
+    path
+}
+
+/// Files of four launches an arm, and the verdict on them.
+fn judged(head_tpot_ms: f64) -> Ended {
+    let folder = tempfile::tempdir().unwrap();
+    let noise = [0.998, 1.003, 1.001, 0.999];
+    let files = |arm: &str, tpot: f64| -> Vec<String> {
+        let files = noise.iter().enumerate();
+        files
+            .map(|(i, noise)| {
+                launch(
+                    folder.path(),
+                    &format!("{arm}{i}.json"),
+                    tpot * noise,
+                    50.0 * noise,
+                )
+            })
+            .map(|path| path.to_str().unwrap().to_owned())
+            .collect()
+    };
+    let out = folder.path().join("session");
+    let add = |arm: &str, files: &[String]| {
+        let common = ["--as", arm, "--out", out.to_str().unwrap()];
+        let files = files.iter().map(String::as_str);
+        let all: Vec<&str> = common.into_iter().chain(files).collect();
+        import(&all)
+    };
+    add("base", &files("base", 10.0)).expect(0);
+    let first = add("head", &files("head", head_tpot_ms));
+    // The record judges alone, to the same verdict.
+    let again = Ended::of(&gate(&["judge", out.to_str().unwrap()]).output().unwrap());
+    assert_eq!((first.code, &first.stdout), (again.code, &again.stdout));
+    again
+}
+
+#[test]
+fn a_slower_head_fails_by_imported_launches() {
+    let ended = judged(12.0).expect(1);
+    assert!(ended.stdout.contains("imported/tpot"), "{}", ended.stdout);
+}
+
+#[test]
+fn an_equal_head_passes_by_imported_launches() {
+    judged(10.0).expect(0);
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("session");
+    let out = out.to_str().unwrap();
+    import(&[&sample("vllm.json"), "--as", "head", "--out", out])
+        .expect(2)
+        .says(&["cannot be judged, only compared", "--save-detailed"]);
+    // A session that was measured stays what it is.
+    std::fs::create_dir(folder.path().join("run")).unwrap();
+    let run = folder.path().join("run/run.json");
+    std::fs::copy(repository().join("tests/data/run-v1.json"), &run).unwrap();
+    let before = std::fs::read(&run).unwrap();
+    let run = folder.path().join("run");
+    import(&[
+        &sample("vllm-detailed.json"),
+        "--as",
+        "head",
+        "--out",
+        run.to_str().unwrap(),
+    ])
+    .expect(2);
+    assert_eq!(before, std::fs::read(run.join("run.json")).unwrap());
+}

@@ -1,0 +1,199 @@
+//! One answer: what it says, when each of its tokens is due, and what the engine tells of it.
+//!
+//! Main type: [`Answer`]. Refuses to know: sockets.
+
+use super::Engine;
+use super::http::{Ask, Connection};
+use serde_json::{Value, json};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Prompts with which incident 16 happened.
+const SPACED: std::ops::RangeInclusive<usize> = 1024..=2048;
+
+struct Answer<'a> {
+    engine: &'a Engine,
+    ask: &'a Ask,
+    begun: Instant,
+    cached: usize,
+    words: Vec<String>,
+    reason: &'static str,
+    first: Duration,
+}
+
+impl Engine {
+    /// Answers when it is this request's turn.
+    pub(super) fn answer(&self, ask: &Ask, connection: &mut Connection) -> io::Result<()> {
+        let _flight = self.enter();
+        let _turn = self
+            .knobs
+            .is_on("serial")
+            .then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
+        let answer = Answer::to(self, ask);
+        if ask.stream {
+            answer.stream(connection)?;
+        } else {
+            answer.write_whole(connection)?;
+        }
+        let tokens = ask.prompt.iter().cloned();
+        let words = answer.words.iter().map(|word| word.trim().to_owned());
+        self.remember(tokens.chain(words).collect());
+        Ok(())
+    }
+
+    fn others_in_flight(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) > 1
+    }
+}
+
+impl<'a> Answer<'a> {
+    fn to(engine: &'a Engine, ask: &'a Ask) -> Self {
+        let knobs = &engine.knobs;
+        let known = engine.cached(&ask.prompt);
+        let cached = if knobs.is_on("cache") { known } else { 0 };
+        let stop_at = Some(knobs.count("stop_at")).filter(|at| *at > 0);
+        let count = stop_at.map_or(ask.tokens, |at| at.min(ask.tokens));
+        let mut answer = Self {
+            engine,
+            ask,
+            begun: Instant::now(),
+            cached,
+            words: words(&ask.prompt, count),
+            reason: if count < ask.tokens { "stop" } else { "length" },
+            first: knobs.ms("ttft") + knobs.us_each("prefill", ask.prompt.len() - cached),
+        };
+        let number = engine.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        if knobs.is_on("stall_each") && number.is_multiple_of(knobs.count("stall_each")) {
+            answer.first += knobs.ms("stall");
+        }
+        let is_spaced =
+            SPACED.contains(&ask.prompt.len()) && cached > 0 && engine.others_in_flight();
+        if knobs.is_on("space") && is_spaced {
+            (answer.words, answer.reason) = (vec![" ".to_owned()], "stop");
+            answer.first = Duration::ZERO;
+        }
+        answer
+    }
+
+    fn stream(&self, connection: &mut Connection) -> io::Result<()> {
+        let knobs = &self.engine.knobs;
+        let hold = knobs.ms("hold");
+        connection.begin_stream()?;
+        let burst = knobs.count("burst");
+        wait_until(self.begun + self.first + hold);
+        let (first, mut sent) = (Instant::now(), 0);
+        for words in self.words.chunks(burst) {
+            let fresh = (sent..sent + words.len()).filter(|token| *token > 0);
+            thread::sleep(fresh.map(|token| self.gap(token)).sum());
+            sent += words.len();
+            let mut event = self.event(&words.concat(), None);
+            if burst > 1 && self.tells_usage() {
+                event["usage"] = self.usage(sent);
+            }
+            connection.event(&event.to_string())?;
+        }
+        let mut last = self.event("", Some(self.reason));
+        self.add_timings(&mut last, first - hold, first.elapsed());
+        connection.event(&last.to_string())?;
+        if self.tells_usage() {
+            let usage = json!({"choices": [], "usage": self.usage(sent)});
+            connection.event(&usage.to_string())?;
+        }
+        connection.end_stream()
+    }
+
+    fn write_whole(&self, connection: &mut Connection) -> io::Result<()> {
+        let knobs = &self.engine.knobs;
+        let gaps = (1..self.words.len()).map(|sent| self.gap(sent));
+        let decoding = gaps.sum();
+        let due = (self.first + decoding).mul_f64(knobs.get("whole"));
+        wait_until(self.begun + due + knobs.ms("hold"));
+        let text = self.words.concat();
+        let choice = if self.ask.chat {
+            json!({"message": {"content": text}, "finish_reason": self.reason})
+        } else {
+            json!({"text": text, "finish_reason": self.reason})
+        };
+        let mut body = json!({"choices": [choice], "usage": self.usage(self.words.len())});
+        self.add_timings(&mut body, self.begun + self.first, decoding);
+        connection.page(200, &body.to_string())
+    }
+
+    /// From the token before to token number `sent`, counted from 0.
+    fn gap(&self, sent: usize) -> Duration {
+        let knobs = &self.engine.knobs;
+        let context = self.ask.prompt.len() + sent;
+        let mut gap = knobs.ms("tpot") + knobs.us_each("attend", context);
+        if self.ask.prompt.len() == knobs.count("cliff") {
+            gap = gap.mul_f64(knobs.get("slower"));
+        }
+        let in_flight = self.engine.in_flight.load(Ordering::SeqCst);
+        if knobs.is_on("crowd") && in_flight >= knobs.count("crowd") {
+            gap = gap.mul_f64(knobs.get("crowded"));
+        }
+        gap
+    }
+
+    fn event(&self, text: &str, reason: Option<&str>) -> Value {
+        let choice = if self.ask.chat {
+            json!({"delta": {"content": text}, "finish_reason": reason})
+        } else {
+            json!({"text": text, "finish_reason": reason})
+        };
+        json!({"choices": [choice]})
+    }
+
+    fn tells_usage(&self) -> bool {
+        self.ask.usage && self.engine.knobs.is_on("usage")
+    }
+
+    fn usage(&self, sent: usize) -> Value {
+        let knobs = &self.engine.knobs;
+        let prompt = self.ask.prompt.len();
+        let cached = if knobs.is_on("claim_cached") {
+            prompt - 1
+        } else {
+            self.cached
+        };
+        json!({
+            "prompt_tokens": prompt,
+            "completion_tokens": sent * knobs.count("usage"),
+            "prompt_tokens_details": {"cached_tokens": cached},
+        })
+    }
+
+    /// What it says of its own times, in llama.cpp's form: when it had the first token, and how long the
+    /// others took. The network's share is not the engine's.
+    fn add_timings(&self, to: &mut Value, first: Instant, predicted: Duration) {
+        let prompt = first - self.begun;
+        let (prompt, predicted) = match self.engine.knobs.count("timings") {
+            0 => return,
+            1 => (prompt, predicted),
+            _ => (predicted, prompt),
+        };
+        to["timings"] = json!({
+            "prompt_n": self.ask.prompt.len() - self.cached,
+            "prompt_ms": prompt.as_secs_f64() * 1e3,
+            "predicted_n": self.words.len(),
+            "predicted_ms": predicted.as_secs_f64() * 1e3,
+        });
+    }
+}
+
+/// The same prompt is answered in the same words.
+fn words(prompt: &[String], count: usize) -> Vec<String> {
+    let word = |place: usize| {
+        let mut hasher = DefaultHasher::new();
+        (prompt, place).hash(&mut hasher);
+        format!(" w{:04x}", hasher.finish() & 0xffff)
+    };
+    (0..count).map(word).collect()
+}
+
+fn wait_until(moment: Instant) {
+    thread::sleep(moment.saturating_duration_since(Instant::now()));
+}

@@ -1,0 +1,112 @@
+//! One connection of the engine: requests in, answers out, as much of HTTP as the gate uses.
+//!
+//! Main type: [`Connection`]. Refuses to know: what is answered, and when.
+
+use serde_json::Value;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+#[derive(Debug)]
+pub(super) enum Call {
+    Complete(Ask),
+    Metrics,
+    /// Every other path: all is well.
+    Health,
+}
+
+/// A completion that is asked for.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) chat: bool,
+    pub(super) stream: bool,
+    pub(super) usage: bool,
+    pub(super) tokens: usize,
+    /// A token an id, or a word.
+    pub(super) prompt: Vec<String>,
+}
+
+pub(super) struct Connection {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let writer = stream.try_clone()?;
+        let reader = BufReader::new(stream);
+        Ok(Self { reader, writer })
+    }
+
+    /// The next request; `None` where the client has gone.
+    pub(super) fn read(&mut self) -> io::Result<Option<Call>> {
+        let mut first = String::new();
+        if self.reader.read_line(&mut first)? == 0 {
+            return Ok(None);
+        }
+        let mut length = 0;
+        for line in self.reader.by_ref().lines() {
+            let line = line?.to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().map_err(io::Error::other)?;
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.reader.read_exact(&mut body)?;
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        Ok(Some(match path {
+            "/v1/completions" => Call::Complete(ask(false, &body)?),
+            "/v1/chat/completions" => Call::Complete(ask(true, &body)?),
+            "/metrics" => Call::Metrics,
+            _ => Call::Health,
+        }))
+    }
+
+    pub(super) fn page(&mut self, status: u16, body: &str) -> io::Result<()> {
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n\r\n");
+        self.writer.write_all((head + body).as_bytes())
+    }
+
+    pub(super) fn begin_stream(&mut self) -> io::Result<()> {
+        let head = "HTTP/1.1 200 x\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        self.writer.write_all(head.as_bytes())
+    }
+
+    pub(super) fn event(&mut self, data: &str) -> io::Result<()> {
+        let event = format!("data: {data}\n\n");
+        let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+        self.writer.write_all(chunk.as_bytes())
+    }
+
+    pub(super) fn end_stream(&mut self) -> io::Result<()> {
+        self.event("[DONE]")?;
+        self.writer.write_all(b"0\r\n\r\n")
+    }
+}
+
+fn ask(chat: bool, body: &[u8]) -> io::Result<Ask> {
+    let json: Value = serde_json::from_slice(body)?;
+    let mut prompt = Vec::new();
+    tokens(&json[if chat { "messages" } else { "prompt" }], &mut prompt);
+    Ok(Ask {
+        chat,
+        stream: json["stream"] == true,
+        usage: json["stream_options"]["include_usage"] == true,
+        tokens: json["max_tokens"].as_u64().unwrap_or(16) as usize,
+        prompt,
+    })
+}
+
+fn tokens(prompt: &Value, into: &mut Vec<String>) {
+    match prompt {
+        Value::Number(id) => into.push(id.to_string()),
+        Value::String(text) => into.extend(text.split_whitespace().map(str::to_owned)),
+        Value::Array(parts) => parts.iter().for_each(|part| tokens(part, into)),
+        Value::Object(message) => tokens(&message["content"], into),
+        Value::Null | Value::Bool(_) => {}
+    }
+}

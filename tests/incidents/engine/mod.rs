@@ -1,0 +1,265 @@
+//! The engine that incidents happen to: this test program once more, as a process that `gate` starts; or
+//! threads of a test, where nothing starts it.
+//!
+//! It speaks as much of OpenAI's API as the gate asks for, keeps a prefix cache, counts and times itself,
+//! and misbehaves as its arguments say: `KNOB=NUMBER`, see [`KNOBS`]. Where its machine is busy it is slower than
+//! they say, and never faster: a token is never made sooner after the one before.
+//!
+//! Main type: [`Engine`]. Refuses to know: the gate, and what is expected of it.
+
+mod answer;
+mod http;
+
+use http::{Call, Connection};
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Name, value where nothing is said, meaning.
+const KNOBS: [(&str, f64, &str); 25] = [
+    ("port", 0.0, "where it listens; 0: anywhere"),
+    (
+        "boot",
+        0.0,
+        "ms that uploading the weights takes at the start",
+    ),
+    ("dead", 0.0, "1: its health is fine and its worker is dead"),
+    ("ttft", 2.0, "ms to the first token of a cached prompt"),
+    (
+        "prefill",
+        0.0,
+        "µs for each prompt token that is not cached",
+    ),
+    ("tpot", 2.0, "ms from one token to the next"),
+    (
+        "attend",
+        0.0,
+        "µs of each token's time for each token of context",
+    ),
+    (
+        "cache",
+        1.0,
+        "0: every prompt is computed whole, whatever came before",
+    ),
+    (
+        "claim_cached",
+        0.0,
+        "1: says of every prompt that it was cached",
+    ),
+    ("serial", 0.0, "1: requests are served one after another"),
+    ("crowd", 0.0, "with so many requests in flight …"),
+    (
+        "crowded",
+        1.0,
+        "… a token takes so many times as long; 0: never",
+    ),
+    ("cliff", 0.0, "at a prompt of so many tokens …"),
+    (
+        "slower",
+        1.0,
+        "… a token takes so many times as long; 0: never",
+    ),
+    (
+        "whole",
+        1.0,
+        "an answer that is not streamed takes so many times as long",
+    ),
+    (
+        "hold",
+        0.0,
+        "ms for which the network holds everything back",
+    ),
+    ("stall_each", 0.0, "each so-and-so-manieth request …"),
+    ("stall", 0.0, "… waits for so many ms more; 0: none"),
+    (
+        "stop_at",
+        0.0,
+        "ends by itself after so many tokens; 0: goes on as asked",
+    ),
+    ("burst", 1.0, "tokens an event"),
+    (
+        "usage",
+        1.0,
+        "output tokens that usage counts for one; 0: sends no usage",
+    ),
+    (
+        "timings",
+        0.0,
+        "1: tells its own times; 2: has them the wrong way round",
+    ),
+    (
+        "space",
+        0.0,
+        "1: answers with one space where prompts of 1,024 to 2,048 tokens are cached and \
+      another request is in flight",
+    ),
+    ("kv", 1024.0, "bytes of KV cache a token, as its gauge says"),
+    (
+        "throttle",
+        0.0,
+        "why the GPU throttles, as the DCGM exporter says it; 0: no exporter",
+    ),
+];
+
+/// What its arguments made of it.
+#[derive(Debug)]
+struct Knobs(HashMap<&'static str, f64>);
+
+impl Knobs {
+    /// Panics at a knob that is not there, or that is no number.
+    fn read<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut knobs: HashMap<_, _> = KNOBS.iter().map(|knob| (knob.0, knob.1)).collect();
+        for argument in arguments {
+            let (name, value) = argument.split_once('=').expect("KNOB=NUMBER");
+            let value = value.parse().expect("a number");
+            *knobs
+                .get_mut(name)
+                .unwrap_or_else(|| panic!("no knob is called {name}")) = value;
+        }
+        Self(knobs)
+    }
+
+    fn get(&self, name: &str) -> f64 {
+        self.0[name]
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.get(name) > 0.0
+    }
+
+    fn count(&self, name: &str) -> usize {
+        self.get(name) as usize
+    }
+
+    /// A knob in ms.
+    fn ms(&self, name: &str) -> Duration {
+        Duration::from_secs_f64(self.get(name) / 1e3)
+    }
+
+    /// A knob in µs for each of so many.
+    fn us_each(&self, name: &str, n: usize) -> Duration {
+        Duration::from_secs_f64(self.get(name) * n as f64 / 1e6)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    knobs: Knobs,
+    /// What uploading the weights really took.
+    upload: Duration,
+    in_flight: AtomicUsize,
+    asked: AtomicUsize,
+    /// Every prompt with its answer, as tokens.
+    known: Mutex<Vec<Vec<String>>>,
+    /// Whose turn it is, where requests are served one after another.
+    turn: Mutex<()>,
+}
+
+/// Plays the engine until the process ends, if the arguments hold a port: `gate` started this program.
+pub(crate) fn play() {
+    let arguments: Vec<String> = std::env::args().filter(|word| word.contains('=')).collect();
+    if arguments.iter().any(|word| word.starts_with("port=")) {
+        let (engine, listener) = Engine::boot(arguments.iter().map(String::as_str));
+        engine.serve(&listener);
+    }
+}
+
+impl Engine {
+    /// Serves on threads of this process, which end with it.
+    pub(crate) fn start(arguments: &[&str]) -> SocketAddr {
+        let (engine, listener) = Self::boot(arguments.iter().copied());
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || engine.serve(&listener));
+        address
+    }
+
+    fn boot<'a>(arguments: impl IntoIterator<Item = &'a str>) -> (Arc<Self>, TcpListener) {
+        let knobs = Knobs::read(arguments);
+        let begun = Instant::now();
+        thread::sleep(knobs.ms("boot"));
+        let port = knobs.get("port") as u16;
+        let engine = Self {
+            knobs,
+            upload: begun.elapsed(),
+            in_flight: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
+            known: Mutex::default(),
+            turn: Mutex::default(),
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
+        (Arc::new(engine), listener)
+    }
+
+    fn serve(self: Arc<Self>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            let engine = Arc::clone(&self);
+            let stream = stream.unwrap();
+            // A client that goes away ends its thread.
+            thread::spawn(move || engine.talk(stream));
+        }
+    }
+
+    fn talk(&self, stream: TcpStream) -> std::io::Result<()> {
+        let mut connection = Connection::new(stream)?;
+        while let Some(call) = connection.read()? {
+            match call {
+                Call::Complete(_) if self.knobs.is_on("dead") => {
+                    connection.page(500, r#"{"error":{"message":"the worker is dead"}}"#)?;
+                }
+                Call::Complete(ask) => self.answer(&ask, &mut connection)?,
+                Call::Metrics => connection.page(200, &self.metrics())?,
+                Call::Health => connection.page(200, "{}")?,
+            }
+        }
+        Ok(())
+    }
+
+    fn metrics(&self) -> String {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = known.iter().map(Vec::len).sum::<usize>();
+        let (upload, kv) = (
+            self.upload.as_secs_f64(),
+            tokens as f64 * self.knobs.get("kv"),
+        );
+        let gpu = match self.knobs.count("throttle") {
+            0 => String::new(),
+            bits => format!("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{{gpu=\"0\"}} {bits}\n"),
+        };
+        format!("startup_seconds{{stage=\"upload\"}} {upload}\nkv_bytes_live {kv}\n{gpu}")
+    }
+
+    /// How many tokens of this prompt's beginning are known, its last one never.
+    fn cached(&self, prompt: &[String]) -> usize {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let common = |other: &Vec<String>| {
+            let pairs = other.iter().zip(prompt);
+            pairs.take_while(|(a, b)| a == b).count()
+        };
+        let longest = known.iter().map(common).max().unwrap_or(0);
+        longest.min(prompt.len().saturating_sub(1))
+    }
+
+    fn remember(&self, tokens: Vec<String>) {
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(tokens);
+    }
+
+    /// Counts one request in for as long as the guard lives.
+    fn enter(&self) -> Flight<'_> {
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        Flight(&self.in_flight)
+    }
+}
+
+struct Flight<'a>(&'a AtomicUsize);
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}

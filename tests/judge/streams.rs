@@ -1,0 +1,72 @@
+//! What the streams say beside their times: events that shared a read, and answers that ended by themselves.
+
+use super::fixture::*;
+use super::*;
+
+fn rule_of(plan: &Plan, session: &RunRecord) -> &'static str {
+    first(&judge(plan, session)).reason.rule
+}
+
+/// Streams of two tokens, `gap` ns apart, `shared` of their events ambiguous.
+fn streams(gap: u64, shared: u32) -> RunRecord {
+    interleaved(blocks(4, |arm, block| {
+        let wobble = (1e4 * noise(arm, block)) as i64;
+        let mut samples: Vec<Sample> = (0..30).map(sample).collect();
+        for sample in &mut samples {
+            let first = (5_000_000 + wobble + i64::from(sample.index % 7) * 1_000) as u64;
+            sample.stamps.events_ns = vec![first, first + gap];
+            sample.stamps.ambiguous_events = shared;
+            sample.stamps.kernel_stamps = true;
+        }
+        samples
+    }))
+}
+
+#[test]
+fn a_first_token_is_ambiguous_with_the_second_alone() {
+    let mut ttft = tpot_plan();
+    ttft.gates[0].checks[0].metric = Metric::Ttft;
+    // The last token shared its read with the stream's end: nothing is wrong with the first.
+    assert_eq!(rule_of(&ttft, &streams(1_000_000, 1)), "regression");
+    assert_eq!(rule_of(&ttft, &streams(0, 1)), "ambiguous-events");
+}
+
+#[test]
+fn one_shared_event_a_stream_is_its_end() {
+    let mut icl = tpot_plan();
+    icl.gates[0].checks[0].metric = Metric::Icl;
+    let vary = |mut session: RunRecord| {
+        for launch in &mut session.launches {
+            let shift = u64::from(launch.position * launch.position % 5) * 1_000;
+            for sample in &mut launch.samples {
+                sample.stamps.events_ns[1] += shift + u64::from(sample.index % 5) * 100;
+            }
+        }
+        session
+    };
+    assert_eq!(rule_of(&icl, &vary(streams(1_000_000, 1))), "regression");
+    assert_eq!(
+        rule_of(&icl, &vary(streams(1_000_000, 2))),
+        "ambiguous-events"
+    );
+}
+
+#[test]
+fn answers_that_end_by_themselves_are_told() {
+    let early = |arm: Arm| {
+        spoiled(|l| {
+            for sample in l.samples.iter_mut().filter(|s| l.arm == arm && s.index < 3) {
+                sample.finish_reason = Some("stop".into());
+            }
+        })
+    };
+    for arm in Arm::BOTH {
+        let got = judge(&tpot_plan(), &early(arm));
+        assert_eq!(got.verdict, Verdict::Pass);
+        let told = format!(
+            "12 of 120 answers of {} ended by themselves, after 2 tokens on average",
+            arm.name()
+        );
+        assert_eq!(first(&got).notes, [told]);
+    }
+}

@@ -1,0 +1,27 @@
+//! A port that somebody else took between its draw and the engine's bind.
+
+use super::common::Project;
+use super::{alone, interrupt, launches, shorten};
+
+#[test]
+fn a_lost_port_is_no_failure_of_the_engine() {
+    let _alone = alone();
+    let project = Project::without_build();
+    shorten(&project);
+    // Loses its port once, as a server would say it.
+    let engine = format!(
+        "if [ ! -e lost ]; then echo \"$3\" > lost; echo 'error: Address already in use (os error 98)' >&2; \
+         exit 1; fi\n[ -e won ] || echo \"$3\" > won\nexec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_gate")
+    );
+    project.write("engine.sh", &engine);
+    let binary = format!("{:?}, \"serve\"", env!("CARGO_BIN_EXE_gate"));
+    project.edit(
+        "gates/gate.toml",
+        &binary,
+        "\"sh\", \"engine.sh\", \"serve\"",
+    );
+    let record = interrupt(&project, 0);
+    assert_eq!(launches(&record)[0]["exit"]["how"], "stopped");
+    assert_ne!(project.read("lost"), project.read("won"), "another port");
+}
