@@ -3,6 +3,7 @@
 //! Main type: [`Cell`]. Refuses to know: how results look, what bars there are.
 
 use crate::Outcome;
+use crate::command::PROMPT_TOKENS;
 use crate::errors::{Numbers, Seen};
 use crate::fixture;
 use crate::truth::{self, TOKENS, Truth, clock};
@@ -27,17 +28,21 @@ pub(crate) struct Cell {
     pub(crate) reached: u32,
 }
 
+/// Requests that bring `tokens`, three a stream at the least.
+pub(crate) fn requests(streams: u32, tokens: u32) -> u32 {
+    tokens.div_ceil(TOKENS).max(3 * streams)
+}
+
 /// Runs `streams` at once until `tokens` were measured, three answers a stream at the least. Each
 /// stream's first answer is warm-up.
 pub(crate) fn run(server: SocketAddr, streams: u32, tokens: u32) -> Outcome<Cell> {
     truth::reset(server)?;
-    let requests = tokens.div_ceil(TOKENS).max(3 * streams);
     let workload = fixture::workload(
         None,
         WorkloadKind::Steady(Steady {
-            requests,
+            requests: requests(streams, tokens),
             warmup: streams,
-            prompt_tokens: 32,
+            prompt_tokens: PROMPT_TOKENS,
             output_tokens: TOKENS,
             arrivals: Arrivals::Closed {
                 concurrency: streams,
@@ -113,7 +118,8 @@ fn measured(samples: &[Sample], truths: Vec<Truth>) -> Outcome<Vec<Truth>> {
         .collect()
 }
 
-fn most_at_once(truths: &[Truth]) -> u32 {
+/// Requests that the server had at once.
+pub(crate) fn most_at_once(truths: &[Truth]) -> u32 {
     let mut moments: Vec<(u64, i32)> = truths
         .iter()
         .flat_map(|truth| {

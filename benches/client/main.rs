@@ -2,9 +2,10 @@
 //!
 //! `cargo bench --bench client` starts the server of `tests/truth/` as a process of its own and runs the
 //! client with 1 to 1,000 streams. `-- --quick` measures a tenth of the tokens, `-- --streams N` one
-//! number of streams, `-- --busy N` has so many busy loops beside it, `-- --tools DIR` runs aiperf and
-//! guidellm from that folder (by default: where they are in the path) against the same server and puts
-//! what they report in the same table.
+//! number of streams, `-- --busy N` has so many busy loops beside it, `-- --tools DIR` runs aiperf,
+//! guidellm and `vllm bench serve` from that folder (by default: where they are in the path;
+//! `requirements.txt` here says how to get them) against the same server and puts what they report in the
+//! same table.
 //!
 //! A server's write on the loopback device is stamped by the receiver's kernel before it returns, so what
 //! is true of the server is true of the wire.
@@ -14,10 +15,12 @@
 
 mod cell;
 mod child;
+mod command;
 mod errors;
 #[path = "../../tests/fixture/mod.rs"]
 mod fixture;
 mod floor;
+mod process;
 mod table;
 mod tools;
 #[path = "../../tests/truth/mod.rs"]
@@ -60,10 +63,12 @@ fn main() -> Outcome<()> {
     for &streams in &streams {
         table::cell(streams, busy, &cell::run(address, streams, tokens)?);
     }
-    for tool in tools::found(option("--tools").as_deref()) {
+    let (programs, missing) = tools::found(option("--tools").as_deref())?;
+    table::missing(&missing);
+    for program in programs {
         for &streams in &streams {
-            let run = tool.run(address, streams, tokens)?;
-            table::tool(tool.name(), streams, &run.errors, run.cpu_s, run.reached);
+            let run = program.run(address, streams, tokens);
+            table::tool(program.name(), streams, &run);
         }
     }
     Ok(())

@@ -2,9 +2,11 @@
 //!
 //! Main functions: [`head`], [`cell`], [`tool`]. Refuses to know: how anything was measured.
 
+use crate::Outcome;
 use crate::cell::Cell;
 use crate::errors::Errors;
 use crate::floor::Floor;
+use crate::tools::Run;
 
 /// CPU s per 10⁶ tokens, up to 256 streams.
 const CPU_BAR: f64 = 16.0;
@@ -74,13 +76,26 @@ pub(crate) fn cell(streams: u32, busy: usize, cell: &Cell) {
     row("  one by one", &errors(&cell.seen.single(), &bars));
 }
 
-/// A tool's own figures.
-pub(crate) fn tool(name: &str, streams: u32, reported: &Errors, cpu_s: f64, reached: u32) {
-    let mut fields = errors(reported, &Errors::default());
-    fields.push(format!("{cpu_s:.0}"));
+/// A tool's own figures, or why there are none.
+pub(crate) fn tool(name: &str, streams: u32, run: &Outcome<Run>) {
+    let name = format!("{name} {streams}");
+    let run = match run {
+        Ok(run) => run,
+        Err(why) => return println!("{name:<16}  failed: {why}"),
+    };
+    let mut fields = errors(&run.errors, &Errors::default());
+    fields.push(format!("{:.0}", run.cpu_s));
     fields.push(String::new());
-    fields.push(reached.to_string());
-    row(&format!("{name} {streams}"), &fields);
+    fields.push(run.reached.to_string());
+    row(&name, &fields);
+    println!("  its start: {:.1} CPU s, not in its row", run.start_cpu_s);
+}
+
+/// Tools that have no rows.
+pub(crate) fn missing(names: &[&str]) {
+    if !names.is_empty() {
+        println!("not found, so not measured: {}", names.join(", "));
+    }
 }
 
 pub(crate) fn floor(floor: &Floor) {

@@ -4,7 +4,7 @@
 //! AIPerf's own tokenizer unless it was told to trust usage; "request latency" from send to the last response
 //! with content, our E2E; "inter chunk latency" our ICL.
 
-use super::{ImportError, Imported, Request, Tool, count, number};
+use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number};
 use crate::figures::{Distribution, LoadResult, Requests, Throughput};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -15,11 +15,10 @@ pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
         .filter(|line| line.get("metadata").is_some() && line.get("metrics").is_some())
         .collect();
     let mut missing = vec![
-        "no launches: it cannot be judged against main by itself; compared only, or give one file a launch \
-         with --as base and --as head"
+        NO_LAUNCHES.to_owned(),
+        NO_START.to_owned(),
+        "tokens are counted by AIPerf's tokenizer, unless --use-server-token-count was given"
             .to_owned(),
-        "no server's start: nothing is known of cold times".to_owned(),
-        "tokens are counted by AIPerf's tokenizer, unless --use-server-token-count was given".to_owned(),
     ];
     if !lines.is_empty() {
         let text = |pointer: &str| lines[0].pointer(pointer).and_then(Value::as_str);

@@ -4,7 +4,7 @@
 //! output token" = (last token − send) / n, which contains TTFT and is nobody's TPOT: it is not read. "Request
 //! latency" runs to the end of the answer, in seconds.
 
-use super::{ImportError, Imported, Request, Tool, count, number};
+use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number};
 use crate::figures::{Distribution, LoadResult, Requests, Throughput};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -29,10 +29,8 @@ pub(super) fn read(file: &Value, chosen: Option<usize>) -> Result<Imported, Impo
         .ok_or_else(|| wrong("the benchmark has no `metrics`"))?;
     let requests = requests(benchmark);
     let mut missing = vec![
-        "no launches: it cannot be judged against main by itself; compared only, or give one file a launch \
-         with --as base and --as head"
-            .to_owned(),
-        "no server's start: nothing is known of cold times".to_owned(),
+        NO_LAUNCHES.to_owned(),
+        NO_START.to_owned(),
         "no times of single chunks: ICL and ITL are unknown (its \"ITL\" is TPOT)".to_owned(),
     ];
     if requests.is_empty() {
@@ -44,6 +42,8 @@ pub(super) fn read(file: &Value, chosen: Option<usize>) -> Result<Imported, Impo
         version: text("/metadata/guidellm_version").map(str::to_owned),
         model: text("/args/model")
             .or_else(|| text("/args/backend_kwargs/model"))
+            // Since 0.8.
+            .or_else(|| text("/config/spec/backend/model"))
             .map(str::to_owned),
         summary: summary(metrics),
         requests,

@@ -13,10 +13,15 @@ mod record;
 mod request;
 mod vllm;
 
-pub use record::{Batch, is_import, record};
+pub use record::{Batch, record};
 pub use request::{Imported, Request};
 
 use serde_json::Value;
+
+/// What every file lacks; the first no longer where files are the launches of an arm.
+const NO_LAUNCHES: &str = "no launches: it cannot be judged against main by itself; compared only, or give one file \
+                           a launch with --as base and --as head";
+const NO_START: &str = "no server's start: nothing is known of cold times";
 
 /// A tool whose results can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,15 @@
 //! Imported requests as a session's record: one file a launch, so that the judge can treat them as our own.
 
-use super::{Imported, Request};
+use super::{Imported, NO_LAUNCHES, Request};
 use crate::record::{
     Arm, Build, Comparison, Ending, Exit, Input, Launch, Machine, Phase, RUN_FORMAT, RunRecord,
-    Sample, Stamps, Startup, TokenCounts, Void, VoidRule,
+    Sample, Stamps, Startup, Telemetry, TokenCounts, UNKNOWN_MACHINE, Void, VoidRule,
 };
 
 /// The gate, the profile and the workload of an imported session.
 const GATE: &str = "imported";
 const PROFILE: &str = "imported";
 const WORKLOAD: &str = "imported/bench";
-
-/// What is said where a fact of the session is not known.
-const UNKNOWN: &str = "unknown: imported";
 
 const PROJECT: &str = r#"# Made by `gate import`: no engine is started from this.
 [engine]
@@ -62,11 +59,6 @@ pub fn record(earlier: Option<RunRecord>, batch: &Batch, tool: String, now: Stri
     record
 }
 
-/// Whether [`record`] made it.
-pub fn is_import(record: &RunRecord) -> bool {
-    record.profile == PROFILE && record.machine.fingerprint == UNKNOWN
-}
-
 fn empty(tool: String, now: String) -> RunRecord {
     RunRecord {
         format: RUN_FORMAT.to_owned(),
@@ -76,11 +68,11 @@ fn empty(tool: String, now: String) -> RunRecord {
         seed: 0,
         comparison: Comparison::Interleaved,
         machine: Machine {
-            fingerprint: UNKNOWN.to_owned(),
-            cpu: UNKNOWN.to_owned(),
+            fingerprint: UNKNOWN_MACHINE.to_owned(),
+            cpu: UNKNOWN_MACHINE.to_owned(),
             cores: 0,
             memory_bytes: 0,
-            kernel: UNKNOWN.to_owned(),
+            kernel: UNKNOWN_MACHINE.to_owned(),
             gpus: Vec::new(),
         },
         builds: Vec::new(),
@@ -115,6 +107,7 @@ fn build(batch: &Batch) -> Build {
         ]
         .map(str::to_owned)
         .to_vec(),
+        files: Vec::new(),
         build_s: 0.0,
     }
 }
@@ -138,15 +131,24 @@ fn launch(arm: Arm, block: u32, import: &Imported) -> Launch {
         arm,
         engine_args: Vec::new(),
         page_cache: None,
-        fingerprint: UNKNOWN.to_owned(),
+        fingerprint: UNKNOWN_MACHINE.to_owned(),
         startup: Startup::default(),
         exit: Exit::Stopped,
         throttle_bits: None,
         log: String::new(),
         samples,
         clients: Vec::new(),
-        telemetry: None,
+        telemetry: Some(lacking(import)),
         rest: None,
+    }
+}
+
+/// Nothing was read beside it; what the tool's file lacks is said where such things are said.
+fn lacking(import: &Imported) -> Telemetry {
+    let missing = import.missing.iter().filter(|what| *what != NO_LAUNCHES);
+    Telemetry {
+        missing: missing.cloned().collect(),
+        ..Telemetry::default()
     }
 }
 
@@ -155,16 +157,17 @@ fn launch(arm: Arm, block: u32, import: &Imported) -> Launch {
 fn sample(request: &Request, index: u32, begin: f64) -> Sample {
     let start_ns = request.start_s.map_or(0, |start| ns((start - begin) * 1e3));
     let mut at = request.ttft_ms.unwrap_or(0.0);
-    let mut events_ns = vec![start_ns + ns(at)];
+    let moment = |at: f64| start_ns.saturating_add(ns(at));
+    let mut events_ns = vec![moment(at)];
     if request.gaps_ms.is_empty() {
         let last = request
             .last_ms
             .filter(|_| request.output.is_some_and(|n| n > 1));
-        events_ns.extend(last.map(|last| start_ns + ns(last)));
+        events_ns.extend(last.map(moment));
     }
     for gap in &request.gaps_ms {
         at += gap;
-        events_ns.push(start_ns + ns(at));
+        events_ns.push(moment(at));
     }
     let void = request.failed.as_ref().map(|detail| Void {
         rule: VoidRule::Status,
@@ -203,6 +206,7 @@ fn sample(request: &Request, index: u32, begin: f64) -> Sample {
     }
 }
 
+/// The nearest nanosecond; a tool's file may say any number, and what does not fit becomes the greatest.
 fn ns(ms: f64) -> u64 {
     (ms.max(0.0) * 1e6).round() as u64
 }
@@ -255,4 +259,32 @@ ceiling = "5 %"
         text,
     })
     .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_beyond_all_clocks_stay_in_order() {
+        let request = |start_s, last_ms, gaps_ms: &[f64]| Request {
+            start_s: Some(start_s),
+            ttft_ms: Some(5.0),
+            last_ms: Some(last_ms),
+            gaps_ms: gaps_ms.to_vec(),
+            output: Some(2),
+            ..Request::default()
+        };
+        for (request, expect) in [
+            (request(1.0, 7.0, &[]), [1_005_000_000, 1_007_000_000]),
+            (request(1.0, 7.0, &[2.0]), [1_005_000_000, 1_007_000_000]),
+            (request(1e300, 7.0, &[2.0]), [u64::MAX; 2]),
+            (request(1.0, 1e300, &[]), [1_005_000_000, u64::MAX]),
+            (request(1.0, 7.0, &[1e300]), [1_005_000_000, u64::MAX]),
+        ] {
+            let sample = sample(&request, 0, 0.0);
+            assert_eq!(sample.stamps.events_ns, expect, "{request:?}");
+            assert!(sample.stamps.send_ns <= expect[0], "{request:?}");
+        }
+    }
 }

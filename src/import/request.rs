@@ -51,13 +51,15 @@ impl Request {
 }
 
 impl Imported {
-    /// Whether requests hold enough to be judged as samples: a first and a last token's time and a count.
+    /// Whether requests hold enough to be judged as samples: a first and a last token's time and a count. Of a
+    /// single token the first is the last.
     pub fn is_judgeable(&self) -> bool {
-        !self.requests.is_empty()
-            && self
-                .requests
-                .iter()
-                .all(|r| r.failed.is_some() || r.tpot_ms().is_some() || r.output == Some(1))
+        let is_whole = |r: &Request| match r.output {
+            Some(1) => r.ttft_ms.is_some(),
+            _ => r.tpot_ms().is_some(),
+        };
+        let mut requests = self.requests.iter();
+        !self.requests.is_empty() && requests.all(|r| r.failed.is_some() || is_whole(r))
     }
 
     /// The JSON of `gate load`, with what the file holds.
@@ -126,4 +128,49 @@ fn throughput(sound: &[&Request]) -> Option<f64> {
         end = end.max(start + request.last_ms? / 1e3);
     }
     (end > begin).then(|| tokens / (end - begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_judged_by_its_first_and_last_token() {
+        let request = |output, ttft_ms, last_ms| Request {
+            output,
+            ttft_ms,
+            last_ms,
+            ..Request::default()
+        };
+        let failed = Request {
+            failed: Some("503".to_owned()),
+            ..Request::default()
+        };
+        let check = |requests: &[Request], expect: bool| {
+            let imported = Imported {
+                tool: Tool::Aiperf,
+                version: None,
+                model: None,
+                requests: requests.to_vec(),
+                summary: LoadResult::default(),
+                missing: Vec::new(),
+            };
+            assert_eq!(imported.is_judgeable(), expect, "{requests:?}");
+        };
+        let whole = request(Some(5), Some(50.0), Some(90.0));
+        check(&[], false);
+        check(std::slice::from_ref(&whole), true);
+        check(&[whole.clone(), failed.clone()], true);
+        for (request, expect) in [
+            (request(None, Some(50.0), Some(90.0)), false),
+            (request(Some(0), Some(50.0), Some(90.0)), false),
+            (request(Some(5), None, Some(90.0)), false),
+            (request(Some(5), Some(50.0), None), false),
+            (request(Some(1), Some(50.0), None), true),
+            // Its first token would have come at once.
+            (request(Some(1), None, Some(90.0)), false),
+        ] {
+            check(&[whole.clone(), failed.clone(), request], expect);
+        }
+    }
 }

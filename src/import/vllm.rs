@@ -3,7 +3,7 @@
 //! Its definitions: TTFT from the client's send to the first chunk; TPOT = (last − first token) / (n − 1), as ours;
 //! "ITL" the times between chunks, our ICL; E2EL from send to the last chunk. Lists are in seconds.
 
-use super::{ImportError, Imported, Request, Tool, count, number};
+use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number};
 use crate::figures::{Distribution, LoadResult, Requests, Throughput};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -15,12 +15,7 @@ pub(super) fn read(file: &Value) -> Result<Imported, ImportError> {
     };
     let completed = count(file, "/completed").ok_or_else(|| wrong("`completed` is not there"))?;
     let requests = requests(file)?;
-    let mut missing = vec![
-        "no launches: it cannot be judged against main by itself; compared only, or give one file a launch \
-         with --as base and --as head"
-            .to_owned(),
-        "no server's start: nothing is known of cold times".to_owned(),
-    ];
+    let mut missing = vec![NO_LAUNCHES.to_owned(), NO_START.to_owned()];
     if requests.is_empty() {
         missing.push(
             "no single requests (--save-detailed was not given): quantiles are vLLM's own, and it cannot be \

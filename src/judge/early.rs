@@ -5,9 +5,8 @@
 
 use super::view::View;
 use super::words::number;
-use crate::metrics::is_in_part;
 use crate::plan::WorkloadKind;
-use crate::record::{Arm, Phase};
+use crate::record::Arm;
 use crate::stats;
 
 /// One remark for each arm that ended answers by itself. Goldens and tasks are meant to end.
@@ -21,16 +20,8 @@ pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
 }
 
 fn remark(view: &View<'_, '_>, arm: Arm) -> Option<String> {
-    let (check, workload) = (view.case.check, &view.case.workload.id);
-    let samples = view.kept(arm).flat_map(|r| &r.launch.samples);
-    let sound = samples.filter(|s| {
-        s.workload == *workload
-            && s.phase == Phase::Measured
-            && s.void.is_none()
-            && is_in_part(&check.part, s)
-    });
     let (mut all, mut tokens) = (0_usize, Vec::new());
-    for sample in sound {
+    for sample in view.kept(arm).flat_map(|r| view.samples(r.launch)) {
         all += 1;
         if sample.finish_reason.as_deref() == Some("stop") {
             tokens.push(f64::from(sample.tokens.completion.unwrap_or(0)));

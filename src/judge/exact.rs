@@ -9,7 +9,7 @@ use super::treatment::Scale;
 use super::view::{View, values};
 use super::words::{self, label};
 use crate::plan::Rule;
-use crate::record::{Arm, Comparison, Verdict};
+use crate::record::{Arm, Comparison, Direction, Verdict};
 
 pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
     match view.case.check.rule {
@@ -47,8 +47,12 @@ fn regression(
         }
         _ => {
             let metric = view.case.check.metric;
+            let limit = match metric.direction() {
+                Direction::LowerIsBetter => "ceiling",
+                Direction::HigherIsBetter => "floor",
+            };
             let text = format!(
-                "{metric} differs between launches of one build and touches zero: there is no scale to compare on; give it a ceiling instead"
+                "{metric} differs between launches of one build and touches zero: there is no scale to compare on; give it a {limit} instead"
             );
             Assessment::never(figures, "counter-varies", text)
         }
@@ -73,20 +77,25 @@ fn compare(
     figures.interval = change.map(|c| (c, c));
     let name = label(check.metric, check.statistic);
     let values = words::change(check.metric, base, head);
+    let by = change.map_or("up from nothing".to_owned(), words::signed_percent);
     let (how, behind) = ("the same in all of", figures.behind());
     // The product and not the quotient, so that exactly the margin is within it.
-    if head > base * (1.0 + margin) {
-        let by = change.map_or("up from nothing".to_owned(), words::signed_percent);
+    let beyond = |from: f64, to: f64| to > from * (1.0 + margin);
+    let (is_worse, is_better) = match check.metric.direction() {
+        Direction::LowerIsBetter => (beyond(base, head), change.is_some_and(|c| c < -margin)),
+        // What falls to 1 / (1 + margin) has lost as much as what rises by the margin, as for times.
+        Direction::HigherIsBetter => (beyond(head, base), change.is_none_or(|c| c > margin)),
+    };
+    if is_worse {
         let limit = words::percent(margin);
         let text = format!("{name} {values}: {by}, beyond the margin of {limit} ({how} {behind})");
         return Assessment::settled(figures, Verdict::Fail, "regression", text);
     }
-    if change.is_some_and(|c| c < -margin) {
+    if is_better {
         figures
             .notes
             .push("better than the margin explains: check that the work is still done".to_owned());
     }
-    let by = change.map_or(String::new(), words::signed_percent);
     let text = format!(
         "{name} {values}: {by}, within the margin of {} ({how} {behind})",
         words::percent(margin)

@@ -133,7 +133,7 @@ fn describe_exit(launch: &Launch) -> String {
 
 /// Arms that answer with different numbers of tokens did different work.
 fn token_parity(view: &View<'_, '_>) -> Option<Finding> {
-    if !view.case.treatment.is_timed() || !view.is_regression() {
+    if !view.case.is_by_clock() || !view.is_regression() {
         return None;
     }
     let mean = |arm| {
@@ -304,7 +304,7 @@ fn drift_p(drifts: &[f64]) -> f64 {
 }
 
 fn throttled(view: &View<'_, '_>) -> Option<Finding> {
-    if !view.case.treatment.is_timed() {
+    if !view.case.is_by_clock() {
         return None;
     }
     let launches = &view.scope.launches;

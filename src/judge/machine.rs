@@ -13,7 +13,7 @@ const STRAY_PAGES: f64 = 0.05;
 
 /// The first rule that holds.
 pub(super) fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
-    if !view.case.treatment.is_timed() {
+    if !view.case.is_by_clock() {
         return None;
     }
     let launches = || view.arms().iter().flat_map(|&arm| view.kept(arm));
@@ -51,16 +51,22 @@ fn page_cache(reading: &Reading<'_>) -> Option<Finding> {
     invalid("page-cache", text)
 }
 
-fn gpu_shared(reading: &Reading<'_>) -> Option<Finding> {
-    let launch = reading.launch;
+/// Of the engine's GPUs the one with the most other processes, and how many; `None` where it had its GPUs for
+/// itself, or nobody looked.
+pub fn shared_gpu(launch: &Launch) -> Option<(u32, u32)> {
     let telemetry = launch.telemetry.as_ref()?;
+    let own = telemetry.engine_gpus();
     let gpus = telemetry.readings.iter().flat_map(|r| &r.gpus);
+    let gpus = gpus.filter(|gpu| own.contains(&gpu.index));
     let most = gpus.max_by_key(|gpu| gpu.other_processes)?;
     let others = most.other_processes.filter(|others| *others > 0)?;
-    let (index, noun) = (
-        most.index,
-        if others == 1 { "process" } else { "processes" },
-    );
+    Some((most.index, others))
+}
+
+fn gpu_shared(reading: &Reading<'_>) -> Option<Finding> {
+    let launch = reading.launch;
+    let (index, others) = shared_gpu(launch)?;
+    let noun = if others == 1 { "process" } else { "processes" };
     let text = format!(
         "{}: {others} other {noun} on GPU {index}: what they took would count as the engine's",
         at(launch)

@@ -18,9 +18,12 @@ mod assessment;
 mod client;
 mod early;
 mod exact;
+mod first_event;
 mod invalid;
+mod late;
 mod limit;
 mod machine;
+mod repeated;
 mod session;
 mod settle;
 mod share;
@@ -31,6 +34,9 @@ mod treatment;
 mod view;
 mod voids;
 mod words;
+
+pub use machine::shared_gpu;
+pub use session::is_throttled;
 
 use crate::plan::{Check, Design, Gate, Plan};
 use crate::record::{Arm, Decision, RunRecord, RunVerdict, Verdict};
@@ -165,5 +171,7 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessme
         Treatment::Share => share::assess(rules, view),
     };
     assessment.figures.notes.extend(early::remarks(view));
+    assessment.figures.notes.extend(first_event::remarks(view));
+    assessment.figures.notes.extend(repeated::remarks(view));
     assessment
 }

@@ -33,7 +33,8 @@ pub(super) struct Scope<'a> {
     pub(super) sound: u32,
 }
 
-pub(super) fn is_throttled(launch: &Launch) -> bool {
+/// Whether a GPU of the engine throttled while the launch was measured.
+pub fn is_throttled(launch: &Launch) -> bool {
     launch
         .throttle_bits
         .is_some_and(|bits| bits & THROTTLE_BITS != 0)

@@ -66,6 +66,9 @@ pub(super) fn zero_is_vacuous(metric: Metric, regression: bool) -> Option<&'stat
         }
         Metric::PrefilledTokens => Some("an answer needs at least one computed prompt token"),
         Metric::Accuracy if regression => Some("where no case is right, none can be lost"),
+        Metric::Goodput if regression => {
+            Some("where no request is within the SLO, none can be lost")
+        }
         _ => None,
     }
 }

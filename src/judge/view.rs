@@ -2,9 +2,9 @@
 
 use super::session::Scope;
 use super::treatment::{Treatment, treatment};
-use crate::metrics::{self, LaunchMeasure, Undefined};
+use crate::metrics::{self, LaunchMeasure, Undefined, is_in_part};
 use crate::plan::{Check, Gate, Rule, Workload};
-use crate::record::{Arm, Comparison, Launch, RunRecord};
+use crate::record::{Arm, Comparison, Launch, Metric, Phase, RunRecord, Sample};
 use std::collections::BTreeMap;
 
 /// A check with the value that every clean launch gives it.
@@ -48,6 +48,13 @@ impl<'a> Case<'a> {
             treatment: treatment(check.metric),
             readings,
         }
+    }
+}
+
+impl Case<'_> {
+    /// Whether a clock has a say in the value, so that what disturbs clocks disturbs it.
+    pub(super) fn is_by_clock(&self) -> bool {
+        self.treatment.is_timed() || self.check.metric == Metric::Goodput
     }
 }
 
@@ -97,12 +104,12 @@ impl<'s, 'a> View<'s, 'a> {
             .filter(move |r| r.launch.arm == arm)
     }
 
-    /// Those that count: clean ones, and for a timed metric outside dropped blocks.
+    /// Those that count: clean ones, and for a metric by the clock outside dropped blocks.
     pub(super) fn kept(&self, arm: Arm) -> impl Iterator<Item = &'s Reading<'a>> {
-        let timed = self.case.treatment.is_timed();
+        let by_clock = self.case.is_by_clock();
         let throttled = &self.scope.throttled;
         self.ran(arm).filter(move |r| {
-            r.launch.exit.is_clean() && !(timed && throttled.contains(&r.launch.block))
+            r.launch.exit.is_clean() && !(by_clock && throttled.contains(&r.launch.block))
         })
     }
 
@@ -111,6 +118,18 @@ impl<'s, 'a> View<'s, 'a> {
         let blocks = &self.scope.looked_at;
         self.kept(arm)
             .filter(move |r| blocks.contains(&r.launch.block))
+    }
+
+    /// The requests that a launch's value may stand on: measured and sound ones of the check's part.
+    pub(super) fn samples(&self, launch: &'a Launch) -> Vec<&'a Sample> {
+        let (workload, part) = (&self.case.workload.id, &self.case.check.part);
+        let mine = launch.samples.iter().filter(|s| {
+            s.workload == *workload
+                && s.phase == Phase::Measured
+                && s.void.is_none()
+                && is_in_part(part, s)
+        });
+        mine.collect()
     }
 
     /// Whether the workload will run no more: its launches are used up, or the last look was reached.

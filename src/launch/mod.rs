@@ -8,6 +8,7 @@
 mod build;
 mod environment;
 mod git;
+mod identity;
 mod log;
 mod page_cache;
 mod process;
@@ -17,6 +18,7 @@ mod workspace;
 
 pub use build::{Artifact, BuildError};
 pub use git::{GitError, Repository};
+pub use identity::{identify, program};
 pub use log::tail;
 pub use page_cache::{PageCacheError, prepare};
 pub use process::{Process, ProcessError, Ready, StartError, free_port};

@@ -46,7 +46,7 @@ pub fn prepare(state: PageCache, files: &[PathBuf]) -> Result<Option<f64>, PageC
 }
 
 /// The file, or every file below the folder.
-fn collect(path: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
+pub(super) fn collect(path: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
     if !fs::metadata(path)?.is_dir() {
         into.push(path.to_path_buf());
         return Ok(());

@@ -8,6 +8,7 @@
 
 use super::lags::Lags;
 use super::slots::{self, Bench, Due, Finished, Queue, Shift};
+use super::steal::HostTime;
 use super::{Endpoint, SessionClock, alarm};
 use nix::time::{ClockId, clock_gettime};
 use std::any::Any;
@@ -31,6 +32,7 @@ const OTHER_FILES: u64 = 256;
 #[derive(Debug)]
 pub(super) struct Crew {
     lanes: Vec<Lane>,
+    host_at_start: Option<HostTime>,
 }
 
 #[derive(Debug)]
@@ -59,6 +61,8 @@ pub(super) struct Service {
     /// Of all threads together.
     pub(super) cpu: Duration,
     pub(super) threads: u32,
+    /// What the host took of the machine's CPU time meanwhile.
+    pub(super) steal_share: Option<f64>,
 }
 
 type Panic = Box<dyn Any + Send>;
@@ -71,6 +75,7 @@ impl Crew {
         let lanes = threads(streams, u32::try_from(cores).unwrap_or(u32::MAX));
         Self {
             lanes: (0..lanes).map(|_| Lane::start(endpoint, clock)).collect(),
+            host_at_start: HostTime::now(),
         }
     }
 
@@ -110,6 +115,8 @@ impl Crew {
             service.gauges.reads.absorb(&gauges.reads);
             service.gauges.ticks.absorb(&gauges.ticks);
         }
+        let host = HostTime::now().zip(self.host_at_start);
+        service.steal_share = host.and_then(|(now, before)| now.share_since(before));
         Ok(service)
     }
 }

@@ -35,11 +35,9 @@ pub(super) fn of(
     let by_kernel = answered
         .clone()
         .filter(|sample| sample.stamps.kernel_stamps);
+    // Both end with the last output: a late goodbye is no stream that was asked for and not had.
     let due = |stamps: &Stamps| (stamps.intended_ns, end_ns(stamps));
-    let in_flight = |stamps: &Stamps| {
-        let last = stamps.events_ns.last().copied();
-        (stamps.send_ns, last.unwrap_or_else(|| end_ns(stamps)))
-    };
+    let in_flight = |stamps: &Stamps| (stamps.send_ns, end_ns(stamps));
     ClientHealth {
         workload: workload.to_owned(),
         send_lag_ms: sent.spread(),
@@ -52,18 +50,15 @@ pub(super) fn of(
         cpu_s: service.cpu.as_secs_f64(),
         threads: service.threads,
         wall_s: wall.as_secs_f64(),
-        steal_share: None,
+        steal_share: service.steal_share,
     }
 }
 
-/// The last that was heard of a request.
+/// The last output event; without one, the last that was heard of the request.
 fn end_ns(stamps: &Stamps) -> u64 {
-    let heard = [
-        stamps.done_ns,
-        stamps.events_ns.last().copied(),
-        stamps.headers_ns,
-    ];
-    heard.into_iter().flatten().max().unwrap_or(stamps.send_ns)
+    let heard = || [stamps.done_ns, stamps.headers_ns].into_iter().flatten();
+    let last = stamps.events_ns.last().copied();
+    last.or_else(|| heard().max()).unwrap_or(stamps.send_ns)
 }
 
 /// The greatest number of half-open spans that overlap, by a sweep over their ends.
@@ -158,7 +153,10 @@ mod tests {
             "g/w",
             &samples,
             1,
-            &Service::default(),
+            &Service {
+                steal_share: Some(0.125),
+                ..Service::default()
+            },
             Duration::from_secs(2),
         );
         assert_eq!(health.send_lag_ms.n, 2);
@@ -168,5 +166,35 @@ mod tests {
         // All three were due at 0, but only two were ever in flight at once.
         assert_eq!((health.streams_asked, health.streams_reached), (3, 2));
         assert!((health.wall_s - 2.0).abs() < 1e-12);
+        assert_eq!(health.steal_share, Some(0.125));
+    }
+
+    #[test]
+    fn a_late_goodbye_asks_for_no_stream() {
+        // One request each 10 ms, each answered in 5 ms; the goodbyes come 200 ms later.
+        let mut samples: Vec<Sample> = (0..40)
+            .map(|i| {
+                sample(
+                    i * 10_000_000,
+                    i * 10_000_000,
+                    &[i * 10_000_000 + 5_000_000],
+                )
+            })
+            .collect();
+        for sample in &mut samples {
+            let last = sample.stamps.events_ns[0];
+            sample.stamps.done_ns = Some(last + 200_000_000);
+        }
+        let reached = |samples: &[Sample]| {
+            let (service, wall) = (Service::default(), Duration::from_secs(1));
+            let health = of("g/w", samples, 0, &service, wall);
+            (health.streams_asked, health.streams_reached)
+        };
+        assert_eq!(reached(&samples), (1, 1));
+        // Of an answer without output the goodbye is all that is known.
+        for sample in &mut samples {
+            sample.stamps.events_ns.clear();
+        }
+        assert_eq!(reached(&samples), (21, 21));
     }
 }

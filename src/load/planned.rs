@@ -34,7 +34,7 @@ impl Wave {
     pub(super) fn len(&self) -> u32 {
         let sent = match &self.pace {
             Pace::Slots(_) => self.requests.len(),
-            Pace::At(moments) => self.requests.len().min(moments.len()),
+            Pace::At(moments) | Pace::InTurn(moments) => self.requests.len().min(moments.len()),
         };
         u32::try_from(sent).unwrap_or(u32::MAX)
     }
@@ -47,6 +47,9 @@ pub(super) enum Pace {
     Slots(u32),
     /// Each at its moment from the wave's start, rising; requests beyond the last moment are not sent.
     At(Vec<Duration>),
+    /// Each at its moment or after the one before was answered, whichever comes later: users who arrive by
+    /// themselves and are served one after another.
+    InTurn(Vec<Duration>),
 }
 
 /// Identity of the sample that it becomes.
@@ -78,6 +81,8 @@ pub(super) struct Expect {
     pub(super) streamed: bool,
     /// Exactly so many output tokens.
     pub(super) forced: Option<u32>,
+    /// At most so many, where no length is forced.
+    pub(super) most: Option<u32>,
     /// Exactly so many prompt tokens, where ids were sent.
     pub(super) prompt: Option<u32>,
     /// Tokens that the prompt's text was to have and those that it has, where no text fits.

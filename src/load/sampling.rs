@@ -5,6 +5,7 @@
 use super::Endpoint;
 use super::exchange::Exchange;
 use super::planned::Expect;
+use super::repeats::repeats;
 use super::rules::{self, Seen};
 use super::slots::Finished;
 use super::transcript::Transcript;
@@ -93,6 +94,8 @@ fn counts(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> Toke
         at_first_event: transcript.at_first_event,
         per_event: transcript.per_event.clone(),
         by_tokenizer,
+        repeats: !expect.echoed
+            && repeats(&[&*transcript.reasoning, &*transcript.content].concat()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Staggered users as waves: in each pass the same prompts' lengths one after another, then together.
 //!
-//! Both modes count from one origin, the first user's arrival. One after another, each user waits for the
-//! one before; together, each is sent at its own arrival whatever the others do.
+//! Both modes count from one origin, the first user's arrival, and users arrive alike in both. One after another,
+//! each is sent at its arrival or when the one before was answered, whichever comes later; together, each is sent
+//! at its own arrival whatever the others do.
 //!
 //! Refuses to know: sockets, time.
 
@@ -10,6 +11,7 @@ use super::workloads::completion;
 use super::{Endpoint, PromptSeed};
 use crate::plan::{Shape, Staggered};
 use crate::record::{Phase, Setting};
+use std::time::Duration;
 
 /// All waves of the workload `id`, warm-up first.
 pub(super) fn waves(
@@ -50,17 +52,18 @@ pub(super) fn waves(
             origin_ns: 0,
         });
         let arrivals = (0..staggered.users).map(|user| staggered.offset * user);
+        let arrivals: Vec<Duration> = arrivals.collect();
         waves.push(Wave {
             requests: sequential
                 .map(|setting| request(Phase::Measured, Some(setting)))
                 .collect(),
-            pace: Pace::Slots(1),
+            pace: Pace::InTurn(arrivals.clone()),
         });
         waves.push(Wave {
             requests: together
                 .map(|setting| request(Phase::Measured, Some(setting)))
                 .collect(),
-            pace: Pace::At(arrivals.collect()),
+            pace: Pace::At(arrivals),
         });
     }
     waves.retain(|wave| !wave.requests.is_empty());

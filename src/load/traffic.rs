@@ -53,6 +53,7 @@ fn streams(wave: &Wave) -> u32 {
     let most = match &wave.pace {
         Pace::Slots(slots) => *slots,
         Pace::At(_) => MOST_IN_FLIGHT,
+        Pace::InTurn(_) => 1,
     };
     most.clamp(1, wave.len().max(1))
 }
@@ -131,6 +132,7 @@ impl<'a> Driver<'a> {
             }
             // So much later, so that the first connection is there in time.
             Pace::At(moments) => (now_ns + nanos(AHEAD), Some(moments)),
+            Pace::InTurn(moments) => return self.in_turn(wave.requests, moments).await,
         };
         let mut moments = moments.map(Vec::into_iter);
         let due = wave.requests.into_iter().map_while(|mut planned| {
@@ -146,6 +148,22 @@ impl<'a> Driver<'a> {
         });
         let due = due.collect();
         self.send(due, slots).await;
+    }
+
+    /// Sends each at its moment, or where the one before was not answered by then, at once.
+    async fn in_turn(&mut self, requests: Vec<Planned>, moments: Vec<Duration>) {
+        self.slots = self.slots.max(1);
+        let origin_ns = self.clock.now_ns() + nanos(AHEAD);
+        for (mut planned, moment) in requests.into_iter().zip(moments) {
+            let setting = planned.label.setting;
+            planned.label.setting = setting.map(|setting| counted_from(setting, origin_ns));
+            let arrives_ns = origin_ns.saturating_add(nanos(moment));
+            let at_ns = Some(arrives_ns).filter(|at| *at > self.clock.now_ns());
+            self.send(vec![Due { planned, at_ns }], 1).await;
+            if self.has_stopped() {
+                return;
+            }
+        }
     }
 
     /// Sends one request, at a moment if one is given, and gives the text of its answer, empty where there

@@ -103,7 +103,7 @@ pub(super) fn prompted(endpoint: &Endpoint, said: Said, shape: Shape, label: Lab
         Said::Ids(ids) => (Prompt::Ids(ids), Some(length(ids.len())), None),
         Said::Text { text, unfit } => (Prompt::Text(text), None, *unfit),
     };
-    let (asked, forced) = output(endpoint, shape.output_tokens);
+    let (asked, expect) = output(endpoint, shape.output_tokens);
     let request = Completion {
         model: &endpoint.model,
         prompt,
@@ -119,23 +119,31 @@ pub(super) fn prompted(endpoint: &Endpoint, said: Said, shape: Shape, label: Lab
     Planned {
         expect: Expect {
             streamed: shape.streamed,
-            forced,
             prompt: counted,
             unfit,
-            ..Expect::default()
+            ..expect
         },
         ask: Ask::post(COMPLETIONS, json(&request)),
         label,
     }
 }
 
-/// How an output length is asked for, and whether an answer of any other is void.
-fn output(endpoint: &Endpoint, tokens: u32) -> (Length, Option<u32>) {
-    if endpoint.forces_length {
-        (Length::exactly(tokens), Some(tokens))
+/// How an output length is asked for, and what is expected of it: exactly that, or no more.
+fn output(endpoint: &Endpoint, tokens: u32) -> (Length, Expect) {
+    let (mut forced, mut most) = (None, None);
+    let length = if endpoint.forces_length {
+        forced = Some(tokens);
+        Length::exactly(tokens)
     } else {
-        (Length::at_most(tokens), None)
-    }
+        most = Some(tokens);
+        Length::at_most(tokens)
+    };
+    let expect = Expect {
+        forced,
+        most,
+        ..Expect::default()
+    };
+    (length, expect)
 }
 
 fn stream(endpoint: &Endpoint) -> Mode {
@@ -152,7 +160,7 @@ pub(super) fn turn(
     turn: u32,
     history: &[Message],
 ) -> Planned {
-    let (length, forced) = output(endpoint, session.reply_tokens);
+    let (length, expect) = output(endpoint, session.reply_tokens);
     let request = Chat {
         model: &endpoint.model,
         messages: history,
@@ -170,8 +178,7 @@ pub(super) fn turn(
         },
         expect: Expect {
             streamed: true,
-            forced,
-            ..Expect::default()
+            ..expect
         },
         ask: Ask::post(CHAT, json(&request)),
     }
@@ -212,6 +219,7 @@ fn greedy(endpoint: &Endpoint, case: &GoldenCase, top_k: u32) -> Planned {
         label: case_label(&case.id),
         expect: Expect {
             forced,
+            most: Some(tokens),
             prompt: Some(length(case.prompt_ids.len())),
             logprobs: true,
             keep_text: true,
@@ -268,6 +276,7 @@ fn task(endpoint: &Endpoint, case: &TaskCase) -> Planned {
     Planned {
         label: case_label(&case.id),
         expect: Expect {
+            most: Some(case.max_tokens),
             keep_text: true,
             ..Expect::default()
         },

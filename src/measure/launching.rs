@@ -7,6 +7,7 @@ use crate::load::{self, PromptSeed};
 use crate::plan::{Workload, WorkloadKind};
 use crate::record::{Arm, Exit, Launch, Sample, Stage, Startup, Telemetry};
 use crate::telemetry::{Sources, Watch};
+use std::ops::Range;
 
 /// What one launch is measured with.
 pub(super) struct Launching<'a, E> {
@@ -40,14 +41,14 @@ impl<E> Launching<'_, E> {
         started.startup.stages = self.stages(&started.endpoint).await;
         launch.startup = started.startup.clone();
         self.follower.begun(&launch);
-        let hung = self.workloads(&mut launch, &started).await;
+        let Worked { hung, rested_ns } = self.workloads(&mut launch, &started).await;
         // The log's end is read while the engine that wrote it still stands there.
         let hung = hung.map(|detail| Exit::Hung {
             detail,
             log_tail: host.log_tail(),
         });
         let telemetry = watch.stop().await;
-        launch.throttle_bits = throttle_bits(&telemetry);
+        launch.throttle_bits = throttle_bits(&telemetry, &rested_ns);
         launch.telemetry = Some(telemetry);
         // A process that is gone explains a silence better than the silence does.
         launch.exit = host.stop().await?.or(hung).unwrap_or(Exit::Stopped);
@@ -83,22 +84,37 @@ impl<E> Launching<'_, E> {
         }
     }
 
-    /// Runs every workload that is due; gives the reason if the engine stopped answering. A first request
-    /// is one only before all others, those of a rest included.
-    async fn workloads(&self, launch: &mut Launch, started: &Started) -> Option<String> {
+    /// Runs every workload that is due. A first request is one only before all others, those of a rest
+    /// included.
+    async fn workloads(&self, launch: &mut Launch, started: &Started) -> Worked {
         let what = format!("launch {}", launch.position);
         let due = order::shuffled(self.protocol.seed, &what, &self.due(launch.arm), |w| &w.id);
         let is_first = |w: &Workload| matches!(w.kind, WorkloadKind::FirstRequest(_));
         let (first, others): (Vec<_>, Vec<_>) = due.into_iter().partition(is_first);
-        for workload in &first {
-            if let Some(stopped) = self.workload(launch, started, workload).await {
-                return Some(stopped);
+        let mut worked = Worked {
+            hung: self.each(launch, started, &first).await,
+            rested_ns: 0..0,
+        };
+        if worked.hung.is_none() && !others.is_empty() {
+            let begin_ns = self.protocol.clock.now_ns();
+            if self.rest(launch, started).await {
+                // What came before is measured only if a first request was among it.
+                let begin_ns = if first.is_empty() { 0 } else { begin_ns };
+                worked.rested_ns = begin_ns..self.protocol.clock.now_ns();
             }
+            worked.hung = self.each(launch, started, &others).await;
         }
-        if !others.is_empty() {
-            self.rest(launch, started).await;
-        }
-        for workload in &others {
+        worked
+    }
+
+    /// One after another; gives the reason if the engine stopped answering.
+    async fn each(
+        &self,
+        launch: &mut Launch,
+        started: &Started,
+        workloads: &[Workload],
+    ) -> Option<String> {
+        for workload in workloads {
             if let Some(stopped) = self.workload(launch, started, workload).await {
                 return Some(stopped);
             }
@@ -125,9 +141,10 @@ impl<E> Launching<'_, E> {
         outcome.stopped.map(|stopped| stopped.to_string())
     }
 
-    async fn rest(&self, launch: &mut Launch, started: &Started) {
+    /// Whether the launch was to rest at all.
+    async fn rest(&self, launch: &mut Launch, started: &Started) -> bool {
         let Some(rule) = &self.protocol.plan.design.cooldown else {
-            return;
+            return false;
         };
         let resting = Resting {
             rule,
@@ -142,6 +159,7 @@ impl<E> Launching<'_, E> {
             self.follower.progress(progress);
         };
         launch.rest = resting.rest(&tell).await;
+        true
     }
 
     fn prompts(&self, launch: &Launch) -> PromptSeed {
@@ -182,6 +200,14 @@ impl<E> Launching<'_, E> {
     }
 }
 
+/// What came of a launch's workloads.
+struct Worked {
+    /// Why the engine stopped answering, if it did.
+    hung: Option<String>,
+    /// When nothing was measured: the burst, the wait to cool and its probes. Empty without a rest.
+    rested_ns: Range<u64>,
+}
+
 /// Hands a running workload's progress on, with its launch's name.
 struct Told<'a, E> {
     follower: &'a dyn Follower<Error = E>,
@@ -206,10 +232,15 @@ impl<E> load::Progress for Told<'_, E> {
     }
 }
 
-/// Every reason that any reading of any GPU saw.
-fn throttle_bits(telemetry: &Telemetry) -> Option<u32> {
-    let readings = telemetry.readings.iter().flat_map(|reading| &reading.gpus);
+/// Every reason that any reading of the engine's GPUs saw, but for those of the rest: heat that was made by its
+/// burst or waited out touched nothing that was measured.
+fn throttle_bits(telemetry: &Telemetry, rested_ns: &Range<u64>) -> Option<u32> {
+    let own = telemetry.engine_gpus();
+    let readings = telemetry.readings.iter();
     readings
+        .filter(|reading| !rested_ns.contains(&reading.at_ns))
+        .flat_map(|reading| &reading.gpus)
+        .filter(|gpu| own.contains(&gpu.index))
         .filter_map(|gpu| gpu.throttle_bits)
         .reduce(|all, bits| all | bits)
 }
@@ -225,20 +256,40 @@ mod tests {
             throttle_bits,
             ..GpuReading::default()
         };
-        let of = |gpus: Vec<Vec<GpuReading>>| {
-            let readings = gpus.into_iter().map(|gpus| Reading {
+        let of = |gpus: Vec<Vec<GpuReading>>, rested_ns: Range<u64>| {
+            let readings = gpus.into_iter().zip(0..).map(|(gpus, at_ns)| Reading {
+                at_ns,
                 gpus,
                 ..Reading::default()
             });
-            throttle_bits(&Telemetry {
+            let telemetry = Telemetry {
                 readings: readings.collect(),
                 ..Telemetry::default()
-            })
+            };
+            throttle_bits(&telemetry, &rested_ns)
         };
-        assert_eq!(of(vec![vec![]]), None);
-        assert_eq!(of(vec![vec![gpu(None)]]), None);
-        assert_eq!(of(vec![vec![gpu(Some(0))], vec![gpu(None)]]), Some(0));
-        let seen = vec![vec![gpu(Some(4)), gpu(Some(8))], vec![gpu(Some(0x40))]];
-        assert_eq!(of(seen), Some(0x4c));
+        assert_eq!(of(vec![vec![]], 0..0), None);
+        assert_eq!(of(vec![vec![gpu(None)]], 0..0), None);
+        assert_eq!(of(vec![vec![gpu(Some(0))], vec![gpu(None)]], 0..0), Some(0));
+        let seen = vec![
+            vec![gpu(Some(4)), gpu(Some(8))],
+            vec![gpu(Some(0x20))],
+            vec![gpu(Some(0x40))],
+        ];
+        for (rested_ns, expect) in [
+            (0..0, Some(0x6c)),
+            (1..2, Some(0x4c)),
+            (0..2, Some(0x40)),
+            (0..3, None),
+        ] {
+            assert_eq!(of(seen.clone(), rested_ns.clone()), expect, "{rested_ns:?}");
+        }
+        let placed = |index, engine_processes, bits| GpuReading {
+            index,
+            engine_processes: Some(engine_processes),
+            ..gpu(Some(bits))
+        };
+        let node = vec![placed(0, 1, 0x20), placed(1, 0, 0x40)];
+        assert_eq!(of(vec![node], 0..0), Some(0x20), "a neighbour's heat");
     }
 }

@@ -21,6 +21,7 @@ mod undefined;
 
 pub use contradiction::contradiction;
 pub use run::{Goodput, RunNumbers, run_numbers};
+pub use throughput::is_good;
 pub use undefined::{Undefined, Why};
 
 use crate::plan::{Check, Part, Workload, WorkloadKind};
@@ -93,6 +94,7 @@ pub fn measure(
         (Metric::PrefillRate, _) => per_request(&at, statistic, request::prefill_rate),
         (Metric::DecodeRate, _) => per_request(&at, statistic, request::decode_rate),
         (Metric::TransportOverhead, _) => per_request(&at, statistic, request::transport_overhead),
+        (Metric::TtftOverhead, _) => per_request(&at, statistic, request::ttft_overhead),
         (Metric::PrefilledTokens, _) => {
             per_request(&at, statistic, |s| request::prefilled(s).map(f64::from))
         }

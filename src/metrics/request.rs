@@ -18,15 +18,15 @@ pub(super) fn ttft_ms(sample: &Sample) -> Result<f64, Why> {
     Ok(ms_between(sample.stamps.intended_ns, first))
 }
 
-/// TPOT: (last − first output event) / (n − n_first), n by usage, n_first by cumulative usage at the
-/// first event where there is one, else 1. Undefined where nothing follows the first event.
+/// TPOT: (last − first output event) / (n − n_first), n by usage, n_first by what the stream tells of its
+/// first event, else 1. Undefined where nothing follows the first event.
 pub(super) fn tpot_ms(sample: &Sample) -> Result<f64, Why> {
     if !sample.streamed {
         return Err(Why::NotStreamed);
     }
     let (first, last) = first_and_last(sample)?;
     let n = sample.tokens.completion.ok_or(Why::NoUsage)?;
-    let at_first = sample.tokens.at_first_event.unwrap_or(1);
+    let at_first = sample.tokens.of_first_event().unwrap_or(1);
     match n.checked_sub(at_first) {
         Some(rest) if n >= 2 && rest > 0 => Ok(ms_between(first, last) / f64::from(rest)),
         _ => Err(Why::TooFewTokens { n, at_first }),
@@ -124,6 +124,12 @@ pub(super) fn transport_overhead(sample: &Sample) -> Result<f64, Why> {
     }
 }
 
+/// What the client's TTFT holds beside the server's own prefill: queues, and the way between the two.
+pub(super) fn ttft_overhead(sample: &Sample) -> Result<f64, Why> {
+    let timings = sample.timings.as_ref().ok_or(Why::NoTimings)?;
+    Ok(ttft_ms(sample)? - timings.prompt_ms)
+}
+
 /// Prompt tokens that the engine computed: prompt − cached.
 pub(super) fn prefilled(sample: &Sample) -> Result<u32, Why> {
     let prompt = sample.tokens.prompt.ok_or(Why::NoPromptCount)?;
@@ -159,6 +165,8 @@ mod tests {
         assert_eq!(tpot_ms(&s), Ok(10.0));
         assert_eq!(icl_ms(&s), Ok(vec![10.0, 20.0, 30.0]));
         assert_eq!(e2e_ms(&s), Ok(110.0));
+        s.tokens.per_event = vec![3, 1, 1, 2];
+        assert_eq!(tpot_ms(&s), Ok(15.0));
         s.tokens.at_first_event = Some(4);
         assert_eq!(tpot_ms(&s), Ok(20.0));
     }
@@ -257,6 +265,7 @@ mod tests {
         s.timings = Some(timings.clone());
         // Last event at 100 ms against 80 ms.
         assert_eq!(transport_overhead(&s), Ok(1.25));
+        assert_eq!(ttft_overhead(&s), Ok(10.0));
         (timings.prompt_ms, timings.predicted_ms) = (0.0, 0.0);
         s.timings = Some(timings);
         assert!(matches!(

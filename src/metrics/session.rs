@@ -5,6 +5,9 @@ use crate::record::{Phase, Sample};
 use crate::stats;
 use std::collections::BTreeMap;
 
+/// Ten minutes.
+const BUCKET_NS: u64 = 600_000_000_000;
+
 /// One measured turn.
 struct Turn<'a> {
     number: u32,
@@ -54,7 +57,26 @@ pub(super) fn prefill_drift(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> 
             "TTFT per new token: {head:.4} ms in the first turns, {tail:.4} ms in the last"
         ));
     }
+    measure.remarks.extend(by_bucket(&turns, &costs));
     Ok(measure)
+}
+
+/// Medians of every ten minutes of a session that takes longer than one such span: a step, a sawtooth and a
+/// slope look alike in their ends.
+fn by_bucket(turns: &[Turn<'_>], costs: &[f64]) -> Option<String> {
+    let sent = |turn: &Turn<'_>| turn.sample.stamps.send_ns;
+    let begin = sent(turns.first()?);
+    let mut buckets: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (turn, cost) in turns.iter().zip(costs) {
+        let bucket = sent(turn).saturating_sub(begin) / BUCKET_NS;
+        buckets.entry(bucket).or_default().push(*cost);
+    }
+    let medians = buckets.values().filter_map(|costs| stats::median(costs));
+    let medians: Vec<String> = medians.map(|ms| format!("{ms:.4}")).collect();
+    (medians.len() > 1).then(|| {
+        let all = medians.join(", ");
+        format!("TTFT per new token, every 10 minutes in turn: {all} ms")
+    })
 }
 
 /// TTFT in ms per token that the turn added.
@@ -132,6 +154,32 @@ mod tests {
     fn of(metric: Metric, samples: Vec<Sample>) -> Result<LaunchMeasure, Undefined> {
         let c = check(metric, Statistic::Single);
         measure(&c, &session("drift/chat"), &launch(0, samples))
+    }
+
+    #[test]
+    fn a_long_session_is_told_by_ten_minutes() {
+        let minutes = |each: u64| {
+            let mut samples = turns(&[
+                (10, None, 10.0),
+                (20, None, 20.0),
+                (30, None, 40.0),
+                (40, None, 80.0),
+            ]);
+            for (sample, turn) in samples.iter_mut().zip(0..) {
+                let later = turn * each * 60_000_000_000;
+                sample.stamps.send_ns += later;
+                sample.stamps.intended_ns += later;
+                sample
+                    .stamps
+                    .events_ns
+                    .iter_mut()
+                    .for_each(|at| *at += later);
+            }
+            of(Metric::PrefillDrift, samples).unwrap().remarks
+        };
+        let expected = "TTFT per new token, every 10 minutes in turn: 1.5000, 6.0000 ms";
+        assert!(minutes(5).iter().any(|r| r == expected), "{:?}", minutes(5));
+        assert!(!minutes(3).iter().any(|r| r.contains("10 minutes")));
     }
 
     #[test]

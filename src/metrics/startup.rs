@@ -32,7 +32,11 @@ pub(super) fn stage(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let stage = stages
         .iter()
         .find(|stage| stage.name == wanted)
-        .ok_or_else(|| at.undefined(Why::NoStage(wanted.to_owned()), None))?;
+        .ok_or_else(|| {
+            let wanted = wanted.to_owned();
+            let named = stages.iter().map(|stage| stage.name.clone()).collect();
+            at.undefined(Why::NoStage { wanted, named }, None)
+        })?;
     Ok(LaunchMeasure::single(stage.ms, 1))
 }
 
@@ -71,7 +75,10 @@ mod tests {
         };
         assert_eq!(value(Metric::Ready, &l), Err(Why::NotReady));
         assert_eq!(value(Metric::PortOpen, &l), Err(Why::NoPort));
-        let missing = Err(Why::NoStage("weights".into()));
+        let missing = Err(Why::NoStage {
+            wanted: "weights".into(),
+            named: vec![],
+        });
         assert_eq!(value(Metric::Stage, &l), missing);
         l.startup.spawn_ns = 1_000_000;
         l.startup.port_open_ns = Some(11_000_000);

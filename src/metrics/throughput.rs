@@ -96,7 +96,10 @@ pub(super) fn goodput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 
 /// Whether a request was answered within every bound; `None` where it is no measurement of the engine,
 /// and so no word on it.
-pub(super) fn is_good(sample: &Sample, slo: Slo) -> Result<Option<bool>, Why> {
+///
+/// # Errors
+/// A number that a bound is about is undefined.
+pub fn is_good(sample: &Sample, slo: Slo) -> Result<Option<bool>, Why> {
     if let Some(void) = &sample.void {
         return Ok(void.rule.blames_engine().then_some(false));
     }

@@ -45,8 +45,11 @@ pub enum Why {
     TooFewReadings { n: usize, need: usize },
     #[error("the gauge is 0 in all of {n} readings: it measures nothing")]
     AlwaysZero { n: usize },
-    #[error("the engine names no start-up stage `{0}`")]
-    NoStage(String),
+    #[error(
+        "the engine names no start-up stage `{wanted}`; it names {}",
+        list(named)
+    )]
+    NoStage { wanted: String, named: Vec<String> },
     #[error("the port never took a connection")]
     NoPort,
     #[error("the stream does not tell how many tokens each event carries")]
@@ -117,4 +120,12 @@ pub enum Why {
     NoLogprob { place: usize },
     #[error("the text was not kept")]
     NoText,
+}
+
+/// `a, b, c`, or that there is none and which key brings them.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none (engine.startup_metric)".into(),
+        names => names.join(", "),
+    }
 }

@@ -1,11 +1,12 @@
 //! What a session leaves on disk while it runs: `launches/NNN.json` for each finished launch, and for the
 //! running one `launches/NNN.partial.json` from time to time.
 //!
-//! Main type: [`Checkpoints`]. What is written grows with what was measured, not with its square: no file
-//! holds another launch than its own. The running launch is written by a thread of its own, which owns
-//! the samples so far; the measuring thread only hands them over.
+//! Main type: [`Checkpoints`]. No file holds another launch than its own, so what is written does not grow with
+//! the square of the launches. The running one is written whole each time: with the square of its own length
+//! over the time between two writings. A thread of its own does that, which owns the samples so far; the
+//! measuring thread only hands them over.
 
-use super::results::{ResultsError, read_json, replace};
+use super::results::{ResultsError, read_json, replace, sync};
 use crate::record::{Launch, Sample};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -79,7 +80,8 @@ impl Checkpoints {
         elapsed: Elapsed,
     ) -> Result<Self, ResultsError> {
         let folder = directory.join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|source| ResultsError::Write {
+        let made = fs::create_dir_all(&folder).and_then(|()| sync(directory));
+        made.map_err(|source| ResultsError::Write {
             path: folder.clone(),
             source,
         })?;
@@ -112,18 +114,19 @@ impl Checkpoints {
         }
     }
 
-    /// Writes a whole launch and drops what was partial.
+    /// Writes a whole launch and drops what was partial. A writer that failed is told of after that: what was
+    /// finished is not lost with what was not.
     pub(super) fn finish(&self, launch: &Launch) -> Result<(), ResultsError> {
-        if let Some(running) = self.running.take() {
-            let _ = running.news.send(News::Over);
-            running.join()?;
-        }
         save(
             &self.folder,
             &name(launch.position, WHOLE),
             self.elapsed,
             launch,
         )?;
+        if let Some(running) = self.running.take() {
+            let _ = running.news.send(News::Over);
+            running.join()?;
+        }
         remove(&self.folder.join(name(launch.position, PARTIAL)))
     }
 
@@ -355,6 +358,32 @@ mod tests {
             std::thread::yield_now();
         }
         checkpoints.abandon().unwrap();
+    }
+
+    #[test]
+    fn a_writer_that_failed_takes_no_finished_launch_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        let checkpoints = open(directory, Duration::from_millis(1));
+        // Nothing can be renamed to where a folder stands.
+        fs::create_dir(directory.join(FOLDER).join("000.partial.json")).unwrap();
+        checkpoints.begin(&launch(0));
+        let has_failed = || {
+            let running = checkpoints.running.borrow();
+            running.as_ref().unwrap().writer.is_finished()
+        };
+        for index in 0.. {
+            if has_failed() {
+                break;
+            }
+            checkpoints.samples(&[sample(index)]);
+            std::thread::yield_now();
+        }
+        let error = checkpoints.finish(&launch(0)).unwrap_err().to_string();
+        assert!(error.contains("000.partial.json"), "{error}");
+        let whole = whole(directory).unwrap();
+        let launches: Vec<&Launch> = whole.iter().map(|saved| &saved.launch).collect();
+        assert_eq!(launches, [&launch(0)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `gate compare`: results of any origin, or engines launched for it, become columns of one table.
 
 use super::results::{self, ResultsError};
-use super::{Error, import};
+use super::{Error, caveats, import};
 use crate::figures::{self, Column, LoadResult, Origin, Row, Table};
 use crate::metrics;
 use crate::plan::{self, Check, Part, Plan, Rule, Workload, WorkloadKind};
@@ -84,10 +84,11 @@ pub(super) fn of_record(
     let workload = choose(&name, &plan, workload)?;
     let count = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     let mut column = Column::new(name, Origin::Launches(count));
-    column.machine = Some(record.machine.fingerprint.clone());
+    // Two machines that nobody named are not one.
+    column.machine = (!record.is_imported()).then(|| record.machine.fingerprint.clone());
     figures::cold(&mut column, &launches);
     warm(&mut column, &launches, workload);
-    remark_failures(&mut column, &launches);
+    column.remarks.extend(caveats::of_record(record, workload));
     Ok(column)
 }
 
@@ -164,13 +165,5 @@ fn reading(workload: &Workload, metric: Metric, statistic: Statistic) -> Check {
         },
         min_samples: 1,
         line: 0,
-    }
-}
-
-fn remark_failures(column: &mut Column, launches: &[&Launch]) {
-    let failed = launches.iter().filter(|l| !l.exit.is_clean()).count();
-    if failed > 0 {
-        let text = format!("{failed} of {} launches failed", launches.len());
-        column.remarks.push(text);
     }
 }

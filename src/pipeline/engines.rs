@@ -112,6 +112,7 @@ fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> 
             dirty: false,
             artifact_sha256: None,
             command: contender.engine.serve.clone(),
+            files: Vec::new(),
             build_s: 0.0,
         }],
         gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),

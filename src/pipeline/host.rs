@@ -6,6 +6,7 @@ use crate::load;
 use crate::measure::{Configuration, Host, Started};
 use crate::plan::{Engine, Plan};
 use crate::record::{Arm, Build, Comparison, Exit, PageCache, Startup};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ impl Arms {
             dirty,
             artifact_sha256: Some(head.sha256.clone()),
             command: command(&plan.engine, Some(&head.path), &options.head_args),
+            files: Vec::new(),
             build_s: head.build_s,
         };
         let mut artifacts = vec![(Arm::Head, head.path)];
@@ -48,6 +50,7 @@ impl Arms {
             dirty: false,
             artifact_sha256: Some(base.sha256),
             command: command(&plan.engine, Some(&base.path), &options.base_args),
+            files: Vec::new(),
             build_s: base.build_s,
         };
         artifacts.push((Arm::Base, base.path));
@@ -62,6 +65,7 @@ impl Arms {
             dirty: false,
             artifact_sha256: None,
             command: command(&plan.engine, None, args),
+            files: Vec::new(),
             build_s: 0.0,
         };
         let head = build(Arm::Head, &options.head_args);
@@ -89,18 +93,78 @@ impl Arms {
             artifacts,
         }
     }
+
+    fn artifact(&self, arm: Arm) -> Option<&Path> {
+        let built = self.artifacts.iter().find(|(of, _)| *of == arm);
+        built.map(|(_, path)| path.as_path())
+    }
+
+    /// Tells of each arm what else it is made of. A file that cannot be read is left out.
+    pub(super) async fn identify(&mut self, engine: &Engine, root: &Path) {
+        let arms = self.builds.iter();
+        let wanted: Vec<Vec<(String, PathBuf)>> = arms
+            .map(|build| made_of(engine, root, build, self.artifact(build.arm)))
+            .collect();
+        // Reading takes a while, in which a signal must still be heard.
+        let identified = tokio::task::spawn_blocking(move || {
+            let mut known = BTreeMap::new();
+            let mut identify = |(name, path): (String, PathBuf)| {
+                let known = known.entry(path);
+                let known = known.or_insert_with_key(|path| launch::identify(&name, path));
+                known.clone()
+            };
+            let arms = wanted.into_iter();
+            arms.map(|files| files.into_iter().filter_map(&mut identify).collect())
+                .collect::<Vec<_>>()
+        });
+        match identified.await {
+            Ok(files) => {
+                for (build, files) in self.builds.iter_mut().zip(files) {
+                    build.files = files;
+                }
+            }
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+}
+
+/// Name and path of everything that an arm's engine is made of, but for the artifact, which has a digest of its
+/// own.
+fn made_of(
+    engine: &Engine,
+    root: &Path,
+    build: &Build,
+    artifact: Option<&Path>,
+) -> Vec<(String, PathBuf)> {
+    let word = build.command.first();
+    let program = word.and_then(|word| {
+        let path = launch::program(word, root, &engine.env)?;
+        Some((word.clone(), path))
+    });
+    let files = engine.files.iter();
+    let files = files.map(|name| (name.clone(), root.join(filled(name, artifact))));
+    let tokenizer = engine.tokenizer.iter();
+    let tokenizer = tokenizer.map(|path| (path.display().to_string(), root.join(path)));
+    let mut all: Vec<(String, PathBuf)> =
+        program.into_iter().chain(files).chain(tokenizer).collect();
+    all.retain(|(_, path)| artifact != Some(path));
+    all
+}
+
+/// A word of the configuration with the artifact filled in.
+fn filled(word: &str, artifact: Option<&Path>) -> String {
+    match artifact {
+        Some(path) => word.replace("{artifact}", &path.to_string_lossy()),
+        None => word.to_owned(),
+    }
 }
 
 /// The engine's command line with the artifact filled in and the port left open.
 fn command(engine: &Engine, artifact: Option<&Path>, args: &[String]) -> Vec<String> {
-    let fill = |word: &String| match artifact {
-        Some(path) => word.replace("{artifact}", &path.to_string_lossy()),
-        None => word.clone(),
-    };
     engine
         .serve
         .iter()
-        .map(fill)
+        .map(|word| filled(word, artifact))
         .chain(args.iter().cloned())
         .collect()
 }
@@ -144,13 +208,11 @@ impl ArmHost<'_> {
     }
 
     fn files(&self, arm: Arm) -> Vec<PathBuf> {
-        let built = self.arms.artifacts.iter().find(|(of, _)| *of == arm);
-        let fill = |name: &String| match built {
-            Some((_, path)) => name.replace("{artifact}", &path.to_string_lossy()),
-            None => name.clone(),
-        };
-        let files = self.engine.files.iter().map(fill);
-        files.map(|name| self.root.join(name)).collect()
+        let artifact = self.arms.artifact(arm);
+        let files = self.engine.files.iter();
+        files
+            .map(|name| self.root.join(filled(name, artifact)))
+            .collect()
     }
 
     /// One try at one port.
@@ -243,5 +305,48 @@ impl Host for ArmHost<'_> {
             .as_ref()
             .map(Process::log_tail)
             .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{self, Selection};
+
+    #[test]
+    fn an_engine_is_made_of_its_program_its_files_and_the_tokenizer() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let selection = Selection {
+            profile: "quick".into(),
+            gates: Vec::new(),
+        };
+        let (plan, _) = plan::from_directory(root, &selection).unwrap();
+        let mut engine = plan.engine;
+        engine.serve = vec!["{artifact}".into()];
+        engine.files = vec!["{artifact}".into(), "gates/models".into()];
+        engine.tokenizer = Some("tokenizer.json".into());
+        let check = |program: &str, artifact: Option<&str>, expect: &[&str]| {
+            let artifact = artifact.map(Path::new);
+            let build = Build {
+                arm: Arm::Head,
+                commit: None,
+                dirty: false,
+                artifact_sha256: None,
+                command: vec![filled(program, artifact)],
+                files: Vec::new(),
+                build_s: 0.0,
+            };
+            let files = made_of(&engine, root, &build, artifact);
+            let expect = expect.iter().map(|name| root.join(name));
+            let paths: Vec<PathBuf> = files.into_iter().map(|(_, path)| path).collect();
+            assert_eq!(paths, expect.collect::<Vec<_>>());
+        };
+        let artifact = root.join("Cargo.toml");
+        let artifact = artifact.to_str();
+        check("{artifact}", artifact, &["gates/models", "tokenizer.json"]);
+        let with_program = ["./Cargo.lock", "gates/models", "tokenizer.json"];
+        check("./Cargo.lock", artifact, &with_program);
+        let unbuilt = ["Cargo.lock", "{artifact}", "gates/models", "tokenizer.json"];
+        check("./Cargo.lock", None, &unbuilt);
     }
 }

@@ -30,7 +30,8 @@ pub fn import_session(
         let imported = read(path, &results::read_text(path)?, tool, None)?;
         if !imported.is_judgeable() {
             return Err(Error::Usage(format!(
-                "{} cannot be judged, only compared: {}",
+                "{} cannot be judged, only compared: that needs of each request when its first and its last \
+                 token came, and how many came; {}",
                 path.display(),
                 imported.missing.join("; ")
             )));

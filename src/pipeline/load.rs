@@ -15,7 +15,7 @@ use crate::plan::{self, Arrivals, Plausible, Slo, Steady, Trace, Workload, Workl
 use crate::record::{ClientHealth, Phase, Sample, TokenCounts};
 use crate::report::{GoodShare, LoadReport, Requests};
 use address::address;
-use limits::beyond_limit;
+pub(super) use limits::beyond_limit;
 use parameters::parameters;
 use serde_json::{Map, Value};
 use std::cell::RefCell;

@@ -6,6 +6,7 @@
 //! Whoever calls shows the [`Event`]s.
 
 mod baseline;
+mod caveats;
 mod checkpoint;
 mod compare;
 mod engines;
@@ -213,12 +214,24 @@ async fn build_arms(
     project: &Project,
     on_event: &dyn Fn(Event),
 ) -> Result<Arms, Error> {
+    let Project { plan, root, .. } = project;
+    let mut arms = match &plan.engine.build {
+        None => Arms::without_build(plan, options),
+        Some(build) => arms_from_sources(options, project, build, on_event).await?,
+    };
+    arms.identify(&plan.engine, root).await;
+    Ok(arms)
+}
+
+async fn arms_from_sources(
+    options: &Options,
+    project: &Project,
+    build: &plan::Build,
+    on_event: &dyn Fn(Event),
+) -> Result<Arms, Error> {
     let Project {
         plan, workspace, ..
     } = project;
-    let Some(build) = &plan.engine.build else {
-        return Ok(Arms::without_build(plan, options));
-    };
     let commits = commits(options, &project.root)?;
     let told = |what: String, artifact: &Artifact| {
         let seconds = artifact.build_s;

@@ -2,7 +2,6 @@
 //! `launches/` (`checkpoint.rs`).
 
 use super::checkpoint;
-use crate::import;
 use crate::judge;
 use crate::launch::Workspace;
 use crate::plan::{self, PlanError, Selection};
@@ -117,10 +116,7 @@ impl Results {
             None
         };
         // A session that was measured is not overwritten by one that was imported.
-        if earlier
-            .as_ref()
-            .is_some_and(|record| !import::is_import(record))
-        {
+        if earlier.as_ref().is_some_and(|record| !record.is_imported()) {
             return Err(ResultsError::NotEmpty(directory));
         }
         let results = Self {
@@ -191,7 +187,8 @@ fn write_verdict(
     })
 }
 
-/// Writes beside the place and renames, so that a reader sees the old file or the new one.
+/// Writes beside the place and renames, so that a reader sees the old file or the new one, after the machine
+/// went down too.
 pub(super) fn replace(
     directory: &Path,
     name: &str,
@@ -208,9 +205,14 @@ pub(super) fn replace(
         drop(buffered);
         partial.as_file().sync_all()?;
         partial.persist(&path)?;
-        Ok(())
+        sync(directory)
     })();
     result.map_err(|source| ResultsError::Write { path, source })
+}
+
+/// Brings a directory's entries to the disk: a file that was synced is not found again without its name.
+pub(super) fn sync(directory: &Path) -> io::Result<()> {
+    fs::File::open(directory)?.sync_all()
 }
 
 /// Recomputes the verdict of a result directory from its `run.json` alone, and writes `verdict.json` and

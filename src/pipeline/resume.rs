@@ -10,7 +10,7 @@ use super::{
     commits, new_record, session,
 };
 use crate::plan::{self, Plan};
-use crate::record::{Arm, Build, Comparison, Ending, Input, RunRecord};
+use crate::record::{Arm, Build, Comparison, Ending, EngineFile, Input, RunRecord};
 use similar::TextDiff;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -206,17 +206,39 @@ fn builds(record: &RunRecord, now: &[Build]) -> Vec<String> {
         let artifact = |build: Option<&Build>| shown(build.and_then(|b| b.artifact_sha256.clone()));
         let command = |build: Option<&Build>| shown(build.map(|b| b.command.join(" ")));
         let name = arm.name();
-        [
-            change(
-                &format!("{name}'s artifact (SHA-256)"),
-                &artifact(then),
-                &artifact(now),
-            ),
-            change(&format!("{name}'s command"), &command(then), &command(now)),
-        ]
+        let [old, new] = [then, now].map(|build| build.map_or(&[][..], |b| &b.files));
+        let mut changes = engine_files(name, old, new);
+        changes.extend(change(
+            &format!("{name}'s artifact (SHA-256)"),
+            &artifact(then),
+            &artifact(now),
+        ));
+        changes.extend(change(
+            &format!("{name}'s command"),
+            &command(then),
+            &command(now),
+        ));
+        changes
     })
-    .flatten()
     .collect()
+}
+
+/// What the engine is made of beside its artifact.
+fn engine_files(arm: &str, then: &[EngineFile], now: &[EngineFile]) -> Vec<String> {
+    let of = |files: &[EngineFile], name: &str| {
+        let found = files.iter().find(|file| file.name == name);
+        shown(found.map(|file| format!("{} bytes, {}", file.bytes, file.sha256)))
+    };
+    let mut names: Vec<&str> = then.iter().chain(now).map(|f| f.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let what = format!("{arm}'s {name} (size, SHA-256)");
+            change(&what, &of(then, name), &of(now, name))
+        })
+        .collect()
 }
 
 fn shown(value: Option<String>) -> String {
@@ -256,6 +278,26 @@ mod tests {
             &old[1..],
             &[],
             &["--- b (then)\n+++ b (now)\n@@ -1 +0,0 @@\n-x"],
+        );
+    }
+
+    #[test]
+    fn other_files_of_an_engine_are_named() {
+        let file = |name: &str, sha256: &str| EngineFile {
+            name: name.into(),
+            bytes: 8,
+            sha256: sha256.into(),
+        };
+        let old = [file("model", "a1"), file("tokenizer.json", "b1")];
+        assert_eq!(engine_files("head", &old, &old), [""; 0]);
+        let new = [file("tokenizer.json", "b2"), file("vllm", "c1")];
+        assert_eq!(
+            engine_files("head", &old, &new),
+            [
+                "head's model (size, SHA-256): 8 bytes, a1 → none",
+                "head's tokenizer.json (size, SHA-256): 8 bytes, b1 → 8 bytes, b2",
+                "head's vllm (size, SHA-256): none → 8 bytes, c1",
+            ]
         );
     }
 

@@ -93,6 +93,7 @@ fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::DecodeRate
         | Metric::PrefilledTokens
         | Metric::TransportOverhead
+        | Metric::TtftOverhead
         | Metric::Goodput
         | Metric::FailedRequests => timed,
         Metric::Throughput | Metric::ThroughputFull => independent,
@@ -126,6 +127,7 @@ fn is_single(metric: Metric) -> bool {
             | Metric::DecodeRate
             | Metric::PrefilledTokens
             | Metric::TransportOverhead
+            | Metric::TtftOverhead
             | Metric::WallTtft
             | Metric::KvBytes
             | Metric::KvUsage

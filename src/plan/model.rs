@@ -43,8 +43,8 @@ pub struct Engine {
     /// A `tokenizer.json` of the served model, relative to the project's root: text prompts then have an
     /// exact length, and outputs are counted by the client too.
     pub tokenizer: Option<PathBuf>,
-    /// Files that the engine reads at its start, for gates about the page cache: paths relative to the
-    /// project's root; `{artifact}` is the built file.
+    /// Files that the engine reads at its start, for gates about the page cache and to tell one engine from
+    /// another: paths relative to the project's root; `{artifact}` is the built file.
     pub files: Vec<String>,
     /// Gauge of the engine's `/metrics` with a label `stage` and the seconds that each start-up stage took.
     pub startup_metric: Option<String>,

@@ -70,15 +70,19 @@ fn read_mixed(
     if shapes.is_empty() {
         return Err(shapes_field.wrong("a mixed workload needs a shape"));
     }
+    let arrivals = arrivals(section)?;
+    let duration_field = section.optional("duration");
+    if let (Some(field), Arrivals::Closed { .. }) = (&duration_field, &arrivals) {
+        return Err(field.wrong(
+            "a closed loop ends with its last request; remove this line, or give `arrivals` and `rate`",
+        ));
+    }
     Ok(WorkloadKind::Mixed(Mixed {
         requests: requests(section)?,
         warmup: warmup(section)?,
         shapes,
-        arrivals: arrivals(section)?,
-        duration: section
-            .optional("duration")
-            .map(|f| f.duration())
-            .transpose()?,
+        arrivals,
+        duration: duration_field.map(|f| f.duration()).transpose()?,
     }))
 }
 

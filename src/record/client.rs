@@ -19,7 +19,7 @@ pub struct ClientHealth {
     /// Share of samples whose arrivals all carry the kernel's stamp.
     pub kernel_share: f64,
     /// Streams that the workload wanted in flight at once: the concurrency of a closed loop; in an open
-    /// loop the most that were due and not done.
+    /// loop the most that were due and whose last output had not come.
     pub streams_asked: u32,
     /// The most that really were in flight, from send to last event, by a sweep over all moments.
     pub streams_reached: u32,

@@ -20,7 +20,8 @@ pub struct Launch {
     pub fingerprint: String,
     pub startup: Startup,
     pub exit: Exit,
-    /// NVML throttle reasons seen during the launch, or-ed; `None` where there is no NVML.
+    /// NVML throttle reasons seen during the launch, those of its rest left out, or-ed; `None` where there is
+    /// no NVML.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle_bits: Option<u32>,
     /// Log of the engine, relative to the result directory.

@@ -52,6 +52,8 @@ pub enum Metric {
     Goodput,
     /// Client's E2E over the server's own time for the same request.
     TransportOverhead,
+    /// Client's TTFT less the server's own prefill time of the same request.
+    TtftOverhead,
     /// Whole answer's time over the streamed one's, of the cell where they differ most.
     StreamParity,
     /// Cells whose streamed and whole answers to one prompt differ.
@@ -83,7 +85,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Ttft,
         Self::Tpot,
         Self::Icl,
@@ -107,6 +109,7 @@ impl Metric {
         Self::KvUsage,
         Self::Goodput,
         Self::TransportOverhead,
+        Self::TtftOverhead,
         Self::StreamParity,
         Self::StreamMismatches,
         Self::WallTtft,
@@ -149,6 +152,7 @@ impl Metric {
             Self::KvUsage => "kv_usage",
             Self::Goodput => "goodput",
             Self::TransportOverhead => "transport_overhead",
+            Self::TtftOverhead => "ttft_overhead",
             Self::StreamParity => "stream_parity",
             Self::StreamMismatches => "stream_mismatches",
             Self::WallTtft => "wall_ttft",
@@ -174,6 +178,7 @@ impl Metric {
             | Self::Ready
             | Self::Itl
             | Self::WallTtft
+            | Self::TtftOverhead
             | Self::PortOpen
             | Self::FirstToken
             | Self::FirstResponse
@@ -218,6 +223,7 @@ impl Metric {
             | Self::Throughput
             | Self::ThroughputFull
             | Self::TransportOverhead
+            | Self::TtftOverhead
             | Self::StreamParity
             | Self::ThroughputStep
             | Self::WallTtft

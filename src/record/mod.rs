@@ -19,7 +19,10 @@ pub use client::{ClientHealth, Spread};
 pub use launch::{Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use rest::Rest;
-pub use run::{Arm, Build, Comparison, Ending, Input, Machine, RUN_FORMAT, RunRecord, StoredBase};
+pub use run::{
+    Arm, Build, Comparison, Ending, EngineFile, Input, Machine, RUN_FORMAT, RunRecord, StoredBase,
+    UNKNOWN_MACHINE,
+};
 pub use sample::{
     CacheState, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts, TokenLogprob, Void,
     VoidRule,

@@ -39,6 +39,17 @@ pub struct RunRecord {
     pub elapsed_s: f64,
 }
 
+/// What stands for the fingerprint of the machine, and all else that nobody recorded, in a session made of another
+/// tool's results.
+pub const UNKNOWN_MACHINE: &str = "unknown: imported";
+
+impl RunRecord {
+    /// Whether another tool measured it.
+    pub fn is_imported(&self) -> bool {
+        self.machine.fingerprint == UNKNOWN_MACHINE
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
@@ -110,8 +121,23 @@ pub struct Build {
     pub artifact_sha256: Option<String>,
     /// The command line that starts the engine, port left open as `{port}`.
     pub command: Vec<String>,
+    /// What else the engine is made of: its program where that is not the artifact, `engine.files` and the
+    /// tokenizer, as they were when the session began or went on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<EngineFile>,
     /// Seconds that the build took; 0 where an earlier one was reused.
     pub build_s: f64,
+}
+
+/// A file of the engine, or a folder with everything in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineFile {
+    /// As the configuration names it.
+    pub name: String,
+    pub bytes: u64,
+    /// Hex SHA-256 over the names and contents; a file beyond 64 MiB counts by its size, the time of its last
+    /// change, and its first and last MiB.
+    pub sha256: String,
 }
 
 impl Build {

@@ -161,6 +161,17 @@ pub struct TokenCounts {
     /// Output tokens by the client's own tokenizer, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_tokenizer: Option<u32>,
+    /// The output's text is one piece, short enough for a token, 16 times or more and nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeats: bool,
+}
+
+impl TokenCounts {
+    /// Tokens of the first output event, where the stream tells: by cumulative usage, else as
+    /// [`Self::per_event`].
+    pub fn of_first_event(&self) -> Option<u32> {
+        self.at_first_event.or(self.per_event.first().copied())
+    }
 }
 
 /// The server's own account of a request, in the form of llama.cpp's server.
@@ -215,7 +226,7 @@ pub enum VoidRule {
     Implausible,
     /// Cached tokens where the prompt was to be new, or none where it was to be cached.
     CacheState,
-    /// Blank text, or one token over and over, where the same prompt gave a text before.
+    /// Blank text where the same prompt gave a text before, or where the engine stopped before its length.
     Degenerate,
 }
 

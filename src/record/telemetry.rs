@@ -1,6 +1,7 @@
 //! What was read beside a launch: the machine's state and the engine's own gauges, over time.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// One launch's readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -12,6 +13,20 @@ pub struct Telemetry {
     /// Sources that could not be read, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+}
+
+impl Telemetry {
+    /// Indices of the engine's GPUs: those on which any reading saw a process of its tree; all that were read
+    /// where none did, since then nobody knows which are its own.
+    pub fn engine_gpus(&self) -> BTreeSet<u32> {
+        let all = || self.readings.iter().flat_map(|reading| &reading.gpus);
+        let own = all().filter(|gpu| gpu.engine_processes.is_some_and(|count| count > 0));
+        let own: BTreeSet<u32> = own.map(|gpu| gpu.index).collect();
+        if own.is_empty() {
+            return all().map(|gpu| gpu.index).collect();
+        }
+        own
+    }
 }
 
 /// Everything that was known at one moment. A source without a value leaves its field out: never 0.
@@ -57,7 +72,10 @@ pub struct GpuReading {
     pub throttle_bits: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_used_bytes: Option<u64>,
-    /// Compute processes on the GPU that are not of the engine's tree.
+    /// Compute processes on the GPU that are of the engine's tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_processes: Option<u32>,
+    /// Compute processes on the GPU that are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_processes: Option<u32>,
 }
@@ -82,4 +100,37 @@ pub struct EngineReading {
     pub prefix_hits: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix_queries: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engines_gpus_are_those_that_list_it() {
+        let gpu = |index, engine_processes| GpuReading {
+            index,
+            engine_processes,
+            ..GpuReading::default()
+        };
+        let check = |readings: &[&[GpuReading]], expect: &[u32]| {
+            let readings = readings.iter().map(|gpus| Reading {
+                gpus: gpus.to_vec(),
+                ..Reading::default()
+            });
+            let telemetry = Telemetry {
+                readings: readings.collect(),
+                ..Telemetry::default()
+            };
+            let found: Vec<u32> = telemetry.engine_gpus().into_iter().collect();
+            assert_eq!(found, expect);
+        };
+        check(&[&[]], &[]);
+        check(&[&[gpu(0, None), gpu(1, None)]], &[0, 1]);
+        check(&[&[gpu(0, Some(0)), gpu(1, Some(0))]], &[0, 1]);
+        check(&[&[gpu(0, Some(0)), gpu(1, Some(2))]], &[1]);
+        // Workers come one after another, and a reading may fail.
+        let later = [gpu(0, Some(1)), gpu(1, None), gpu(2, Some(0))];
+        check(&[&[gpu(1, Some(1)), gpu(2, Some(0))], &later], &[0, 1]);
+    }
 }

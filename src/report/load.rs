@@ -12,6 +12,10 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// Share of events from which single gaps say more of the client than of the server; the judge's bound for a
+/// middle (`ambiguous-events`).
+const AMBIGUOUS: f64 = 0.1;
+
 /// Column of the values under the table.
 const LABEL: usize = 14;
 
@@ -221,6 +225,11 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     }
     if let Some(health) = &report.client {
         lines.push(("client", client(health)));
+        if health.ambiguous_share > AMBIGUOUS {
+            let text = "many events were read together with a later one, so the ITL and ICL of single tokens \
+                        are not known: a gap is too long and the next too short by as much";
+            lines.push(("note", text.into()));
+        }
     }
     lines.extend(report.invalid().map(|text| ("INVALID", text.clone())));
     lines
@@ -233,9 +242,15 @@ fn client(health: &ClientHealth) -> String {
     } else {
         "threads"
     };
+    let steal = health.steal_share.map_or_else(String::new, |share| {
+        format!(
+            "; {} % of the machine taken by its host",
+            digits(share * 100.0)
+        )
+    });
     format!(
         "p99 of lateness in ms: sends {}, reads {}, timers {}; kernel stamps on {} %, ambiguous events {} %; \
-         {} of {} streams at once; {} s of CPU on {} {threads} in {} s",
+         {} of {} streams at once; {} s of CPU on {} {threads} in {} s{steal}",
         late(health.send_lag_ms),
         late(health.read_lag_ms),
         late(health.loop_delay_ms),

@@ -68,6 +68,29 @@ fn cooling(record: &RunRecord) -> Option<String> {
     Some(format!("waited {waited_s:.0} s of {budget} for cooling"))
 }
 
+/// What nobody knows of a session that another tool measured; empty for our own.
+fn unknown(record: &RunRecord) -> Vec<String> {
+    if !record.is_imported() {
+        return Vec::new();
+    }
+    let mut lines = vec![
+        "imported: how late the tool's own client was, the machine's state, and whether the arms were launched \
+         in turn are not known, and count as the engine's"
+            .to_owned(),
+    ];
+    let launches = record.launches.iter();
+    for what in launches
+        .filter_map(|l| l.telemetry.as_ref())
+        .flat_map(|t| &t.missing)
+    {
+        let line = format!("missing: {what}");
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
 /// Engines that did not end as they should: what happened, and the end of their logs.
 fn failed_logs(record: &RunRecord) -> Vec<(String, &str)> {
     record.launches.iter().filter_map(failed_log).collect()
@@ -82,6 +105,17 @@ fn failed_log(launch: &Launch) -> Option<(String, &str)> {
     };
     let (position, arm) = (launch.position, launch.arm.name());
     Some((format!("launch {position} ({arm}): {detail}"), log_tail))
+}
+
+/// `8 launches in 4 blocks`.
+fn extent(record: &RunRecord, verdict: &RunVerdict) -> String {
+    let (launches, blocks) = (record.launches.len(), verdict.blocks);
+    let plural = |is_one: bool, ending: &'static str| if is_one { "" } else { ending };
+    format!(
+        "{launches} launch{} in {blocks} block{}",
+        plural(launches == 1, "es"),
+        plural(blocks == 1, "s")
+    )
 }
 
 /// Why the session stopped, as the end of a sentence.

@@ -23,6 +23,11 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
     if let Some(line) = super::cooling(record) {
         let _ = writeln!(out, "{line}");
     }
+    for line in super::unknown(record) {
+        for line in wrap(&line, usize::from(WIDTH)) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
     let _ = writeln!(out);
     let _ = writeln!(out, "{}\n", table(verdict));
     for checks in by_reason(verdict) {
@@ -48,10 +53,9 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
 
 fn session(record: &RunRecord, verdict: &RunVerdict) -> String {
     format!(
-        "profile {}, {} launches in {} blocks, {:.0} s; {}",
+        "profile {}, {}, {:.0} s; {}",
         record.profile,
-        record.launches.len(),
-        verdict.blocks,
+        super::extent(record, verdict),
         record.elapsed_s,
         super::ending(record, verdict)
     )

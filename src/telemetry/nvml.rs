@@ -43,6 +43,7 @@ fn read(index: u32, device: &Device<'_>, tree: Option<&Tree>, missing: &mut Miss
         .current_throttle_reasons()
         .map(|reasons| reasons.bits());
     let memory = device.memory_info().map(|memory| memory.used);
+    let processes = processes(index, device, tree, missing);
     let power_mw = kept(index, "power", device.power_usage(), missing);
     GpuReading {
         index,
@@ -63,7 +64,8 @@ fn read(index: u32, device: &Device<'_>, tree: Option<&Tree>, missing: &mut Miss
         // Known reasons fit in the lower half.
         throttle_bits: kept(index, "throttle reasons", bits, missing).map(|bits| bits as u32),
         memory_used_bytes: kept(index, "memory", memory, missing),
-        other_processes: other_processes(index, device, tree, missing),
+        engine_processes: processes.map(|processes| processes.engine),
+        other_processes: processes.map(|processes| processes.others),
     }
 }
 
@@ -83,12 +85,19 @@ fn kept<T>(
         .ok()
 }
 
-fn other_processes(
+/// How many compute processes a GPU lists.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Processes {
+    engine: u32,
+    others: u32,
+}
+
+fn processes(
     index: u32,
     device: &Device<'_>,
     tree: Option<&Tree>,
     missing: &mut Missing,
-) -> Option<u32> {
+) -> Option<Processes> {
     let listed = kept(
         index,
         "processes",
@@ -96,28 +105,27 @@ fn other_processes(
         missing,
     )?;
     let pids: Vec<i32> = listed.iter().map(|one| one.pid.cast_signed()).collect();
-    let others = others(&pids, tree?, process::exists);
-    if others.is_none() {
+    let counted = counted(&pids, tree?, process::exists);
+    if counted.is_none() {
         missing.note(&format!("gpu {index} others"), || {
             format!(
                 "GPU {index} numbers its processes as another namespace does: others than the engine's cannot be told"
             )
         });
     }
-    others
+    counted
 }
 
-/// How many of the listed processes are not the engine's; `None` where that cannot be told: in a container
-/// the driver may use the host's numbers, and then the engine itself looks like a stranger.
-fn others(listed: &[i32], tree: &Tree, exists: impl Fn(i32) -> bool) -> Option<u32> {
-    let strangers: Vec<i32> = listed
-        .iter()
-        .copied()
-        .filter(|pid| !tree.pids.contains(pid))
-        .collect();
-    let seen = strangers.len() < listed.len();
-    (seen || strangers.iter().all(|pid| exists(*pid)))
-        .then(|| u32::try_from(strangers.len()).unwrap_or(u32::MAX))
+/// How many of the listed processes are the engine's and how many are not; `None` where that cannot be told: in
+/// a container the driver may use the host's numbers, and then the engine itself looks like a stranger.
+fn counted(listed: &[i32], tree: &Tree, exists: impl Fn(i32) -> bool) -> Option<Processes> {
+    let (own, strangers): (Vec<i32>, Vec<i32>) =
+        listed.iter().partition(|pid| tree.pids.contains(pid));
+    let count = |pids: &[i32]| u32::try_from(pids.len()).unwrap_or(u32::MAX);
+    (!own.is_empty() || strangers.iter().all(|pid| exists(*pid))).then(|| Processes {
+        engine: count(&own),
+        others: count(&strangers),
+    })
 }
 
 #[cfg(test)]
@@ -132,15 +140,16 @@ mod tests {
         };
         let visible = |pid| pid < 100;
         for (listed, expect) in [
-            (&[][..], Some(0)),
-            (&[10], Some(0)),
-            (&[10, 11, 12], Some(1)),
-            (&[12], Some(1)),
+            (&[][..], Some((0, 0))),
+            (&[10], Some((1, 0))),
+            (&[10, 11, 12], Some((2, 1))),
+            (&[12], Some((0, 1))),
             // Another container's process, told as such since the engine's own is known by its number.
-            (&[10, 4000], Some(1)),
+            (&[10, 4000], Some((1, 1))),
             (&[4000], None),
         ] {
-            assert_eq!(others(listed, &tree, visible), expect, "{listed:?}");
+            let expect = expect.map(|(engine, others)| Processes { engine, others });
+            assert_eq!(counted(listed, &tree, visible), expect, "{listed:?}");
         }
     }
 }

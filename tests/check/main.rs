@@ -12,6 +12,7 @@ mod common;
 mod baseline;
 mod broken_engines;
 mod commits;
+mod every_gate;
 mod faults;
 mod interrupted;
 mod null;

@@ -148,6 +148,21 @@ fn an_equal_head_passes_by_imported_launches() {
     judged(10.0).expect(0);
 }
 
+/// A client that was 130 ms late would look the same.
+#[test]
+fn a_verdict_on_imported_launches_says_what_nobody_knows() {
+    let ended = judged(10.0);
+    for part in ["imported: how late", "missing: no server's start"] {
+        assert_eq!(ended.stdout.matches(part).count(), 1, "{}", ended.stdout);
+    }
+    assert!(!ended.stdout.contains("no launches"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.lines().all(|line| line.chars().count() <= 80),
+        "{}",
+        ended.stdout
+    );
+}
+
 #[test]
 fn what_cannot_be_judged_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();

@@ -199,11 +199,20 @@ fn incident_22_the_network_holds_answers_back() {
         head: &["hold=100"],
         gate: &matrix(
             "batches = [1]\ncontexts = [8]\noutput_tokens = 8\npasses = 5",
-            &["name = \"overhead\"\nmetric = \"transport_overhead\"\nrule = \"ceiling\"\nlimit = \"2 ×\""],
+            &[
+                "name = \"overhead\"\nmetric = \"transport_overhead\"\nrule = \"ceiling\"\nlimit = \"2 ×\"",
+                "name = \"first-token\"\nmetric = \"ttft_overhead\"\nrule = \"ceiling\"\nlimit = \"60 ms\"",
+            ],
         ),
         ..Story::default()
     }
     .check();
     told.says("overhead", "fail", "ceiling", &["above the ceiling of 2"]);
+    told.says(
+        "first-token",
+        "fail",
+        "ceiling",
+        &["above the ceiling of 60 ms"],
+    );
     told.ends_with(1);
 }

@@ -144,3 +144,96 @@ fn a_counter_that_varies_is_tested_or_refused() {
     );
     assert_eq!(refused.decision, Decision::Stop);
 }
+
+/// Four blocks of 20 requests, so many of each arm within their 10 ms.
+fn within_slo(base: u32, head: u32) -> RunRecord {
+    interleaved(blocks(4, |arm, _| {
+        let good = if arm == Arm::Head { head } else { base };
+        let ms = |i: u32| if i < good { 5 } else { 50 };
+        (0..20).map(|i| timed(i, ms(i) * 1_000_000)).collect()
+    }))
+}
+
+fn goodput_plan(rule: Rule) -> Plan {
+    let mut plan = counter_plan(Metric::Goodput, rule);
+    let check = &mut plan.gates[0].checks[0];
+    check.statistic = Statistic::Single;
+    check.part.slo = Some(Slo {
+        e2e_ms: Some(10.0),
+        ..Slo::default()
+    });
+    plan
+}
+
+#[test]
+fn a_share_of_good_requests_is_the_better_the_higher() {
+    let check = |base: u32, head: u32, verdict: Verdict, rule: &str, part: &str| {
+        let got = judge(&goodput_plan(REGRESSION), &within_slo(base, head));
+        let check = first(&got);
+        let told = [vec![check.reason.text.clone()], check.notes.clone()].concat();
+        let told = told.join("; ");
+        assert_eq!(
+            (check.verdict, check.reason.rule),
+            (verdict, rule),
+            "{told}"
+        );
+        assert!(told.contains(part), "{told}");
+    };
+    check(
+        20,
+        20,
+        Verdict::Pass,
+        "regression",
+        "+0 %, within the margin",
+    );
+    check(
+        20,
+        19,
+        Verdict::Fail,
+        "regression",
+        "-5 %, beyond the margin",
+    );
+    check(
+        20,
+        0,
+        Verdict::Fail,
+        "regression",
+        "-100 %, beyond the margin",
+    );
+    check(
+        19,
+        20,
+        Verdict::Pass,
+        "regression",
+        "better than the margin explains",
+    );
+    check(
+        0,
+        20,
+        Verdict::Pass,
+        "regression",
+        "up from nothing, within",
+    );
+    check(
+        0,
+        0,
+        Verdict::Invalid,
+        "vacuous",
+        "within the SLO, none can be lost",
+    );
+}
+
+#[test]
+fn exactly_the_margin_is_within_it_downwards_too() {
+    let check = |margin: f64, verdict: Verdict| {
+        let rule = Rule::Regression {
+            margin,
+            ceiling: 0.5,
+        };
+        // 20 good requests against 16: 16 × 1.25 = 20.
+        let got = judge(&goodput_plan(rule), &within_slo(20, 16));
+        assert_eq!(first(&got).verdict, verdict, "{margin}");
+    };
+    check(0.25, Verdict::Pass);
+    check(0.24, Verdict::Fail);
+}

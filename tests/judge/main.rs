@@ -15,7 +15,7 @@ mod surroundings;
 use fixture::{record, tpot_blocks};
 use infergate::judge::{judge, launch_values};
 use infergate::plan::{
-    GoldenCase, GoldenToken, Goldens, Plan, Rule, Session, TaskCase, Tasks, WorkloadKind,
+    GoldenCase, GoldenToken, Goldens, Plan, Rule, Session, Slo, TaskCase, Tasks, WorkloadKind,
 };
 use infergate::record::{
     Arm, CheckVerdict, Comparison, Decision, Ending, Exit, Launch, Metric, RunRecord, RunVerdict,

@@ -52,6 +52,46 @@ fn one_shared_event_a_stream_is_its_end() {
 }
 
 #[test]
+fn a_first_event_of_unknown_tokens_is_told() {
+    let check = |metric: Metric, change: fn(&mut Sample), expect: &[&str]| {
+        let mut plan = tpot_plan();
+        plan.gates[0].checks[0].metric = metric;
+        plan.gates[0].checks[0].rule = Rule::Ceiling { limit: 1e3 };
+        let session = spoiled(|l| {
+            if l.arm == Arm::Head {
+                l.samples.iter_mut().for_each(change);
+            }
+        });
+        assert_eq!(first(&judge(&plan, &session)).notes, expect);
+    };
+    // Three tokens in two events.
+    let three = |sample: &mut Sample| sample.tokens.completion = Some(3);
+    let told = "answers of head have 1.5 tokens an event, and nothing tells how many the first one had: TPOT \
+                takes 1 (return_token_ids = true, if the engine can)";
+    check(Metric::Tpot, three, &[told]);
+    check(Metric::Tpot, |_| (), &[]);
+    check(Metric::E2e, three, &[]);
+    let by_ids = |sample: &mut Sample| {
+        sample.tokens.completion = Some(3);
+        sample.tokens.per_event = vec![2, 1];
+    };
+    check(Metric::Tpot, by_ids, &[]);
+}
+
+#[test]
+fn answers_of_one_token_over_and_over_are_told() {
+    let repeated = spoiled(|l| {
+        for sample in l.samples.iter_mut().take(5) {
+            sample.tokens.repeats = l.arm == Arm::Head;
+        }
+    });
+    let got = judge(&tpot_plan(), &repeated);
+    assert_eq!(got.verdict, Verdict::Pass);
+    let told = "20 of 120 answers of head are one token over and over: see whether they should be";
+    assert_eq!(first(&got).notes, [told]);
+}
+
+#[test]
 fn answers_that_end_by_themselves_are_told() {
     let early = |arm: Arm| {
         spoiled(|l| {

@@ -82,6 +82,93 @@ fn a_client_that_reads_late_without_the_kernels_stamps() {
 }
 
 #[test]
+fn a_late_client_is_held_against_rates_too() {
+    // Streams of 20 ms and a margin of 1 %, whatever is made of them.
+    let check = |metric: Metric, statistic: Statistic| {
+        for (ms, expect) in [(0.15, None), (0.3, Some(("client-late", "late by 0.3 ms")))] {
+            expect_rule(&plan_on(metric, statistic), expect, |launch| {
+                launch.clients = vec![late_by(ms)];
+            });
+        }
+    };
+    check(Metric::DecodeRate, Statistic::Median);
+    check(Metric::Throughput, Statistic::Single);
+    check(Metric::E2e, Statistic::Median);
+}
+
+/// Four blocks of 20 requests within their 10 ms; in head two come 0.1 ms too late, and every request left
+/// so late.
+fn narrowly_missed(sent_late_ns: u64) -> RunRecord {
+    interleaved(blocks(4, |arm, _| {
+        let missed = |i: u32| arm == Arm::Head && i < 2;
+        let late = |i: u32| if missed(i) { 10_100_000 } else { 5_000_000 };
+        let mut samples: Vec<Sample> = (0..20).map(|i| timed(i, late(i))).collect();
+        for sample in &mut samples {
+            sample.stamps.events_ns.remove(0);
+            sample.stamps.send_ns = sent_late_ns;
+            sample.stamps.kernel_stamps = true;
+        }
+        samples
+    }))
+}
+
+/// Goodput by a bound of 10 ms on TTFT.
+fn goodput(rule: Rule) -> Plan {
+    let mut plan = plan_on(Metric::Goodput, Statistic::Single);
+    let check = &mut plan.gates[0].checks[0];
+    (check.rule, check.min_samples) = (rule, 20);
+    check.part.slo = Some(Slo {
+        ttft_ms: Some(10.0),
+        ..Slo::default()
+    });
+    plan
+}
+
+#[test]
+fn requests_that_missed_their_bounds_by_the_clients_delay() {
+    let check = |rule: Rule, late_ns: u64, verdict: Verdict, name: &str| {
+        let got = judge(&goodput(rule), &narrowly_missed(late_ns));
+        let check = first(&got);
+        let found = (check.verdict, check.reason.rule);
+        assert_eq!(found, (verdict, name), "{}", check.reason.text);
+    };
+    check(REGRESSION, 50_000, Verdict::Fail, "regression");
+    check(REGRESSION, 150_000, Verdict::Invalid, "client-late");
+    let floor = |limit| Rule::Floor { limit };
+    check(floor(0.95), 50_000, Verdict::Fail, "floor");
+    check(floor(0.95), 150_000, Verdict::Invalid, "client-late");
+    // A late client makes no request good.
+    check(floor(0.9), 150_000, Verdict::Pass, "floor");
+}
+
+#[test]
+fn what_disturbs_clocks_disturbs_goodput() {
+    let plan = goodput(Rule::Floor { limit: 0.5 });
+    let rule = |spoil: &dyn Fn(&mut Launch)| {
+        let mut session = narrowly_missed(0);
+        session.launches.iter_mut().for_each(spoil);
+        first(&judge(&plan, &session)).reason.rule
+    };
+    assert_eq!(rule(&|_| ()), "floor");
+    let shared = rule(&|launch| {
+        let gpu = GpuReading {
+            other_processes: Some(1),
+            ..GpuReading::default()
+        };
+        launch.telemetry = Some(telemetry(vec![Reading {
+            gpus: vec![gpu],
+            ..Reading::default()
+        }]));
+    });
+    assert_eq!(shared, "gpu-shared");
+    // Hardware thermal slowdown, in every block.
+    assert_eq!(
+        rule(&|launch| launch.throttle_bits = Some(0x40)),
+        "throttled"
+    );
+}
+
+#[test]
 fn a_client_that_sends_late() {
     let plan = plan_on(Metric::Ttft, Statistic::Median);
     // A TTFT of about 20 ms from the intended moment, whatever the client did: 0.2 ms can be borne.
@@ -204,6 +291,22 @@ fn another_tenant_on_the_gpu() {
     check(Some(0), None);
     check(Some(1), Some(("gpu-shared", "1 other process on GPU 1")));
     check(Some(3), Some(("gpu-shared", "3 other processes on GPU 1")));
+}
+
+#[test]
+fn a_tenant_on_a_gpu_that_the_engine_does_not_use() {
+    expect_rule(&tpot_plan(), None, |launch| {
+        let gpu = |index, engine, others| GpuReading {
+            index,
+            engine_processes: Some(engine),
+            other_processes: Some(others),
+            ..GpuReading::default()
+        };
+        launch.telemetry = Some(telemetry(vec![Reading {
+            gpus: vec![gpu(0, 1, 0), gpu(1, 0, 1)],
+            ..Reading::default()
+        }]));
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Engines that lack what is usual, and clients that know the model's tokenizer: what goes over the wire.
 
 use super::server::{Server, stream};
-use super::{done, endpoint, last, plain, run_on, steady, text, usage};
+use super::{TOKENS, done, endpoint, goodbye, last, plain, run_on, steady, text, usage};
 use infergate::load::{Endpoint, Tokenizer};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -71,7 +71,9 @@ async fn where_connections_are_closed_each_request_has_its_own() {
 
 #[tokio::test]
 async fn text_prompts_have_exactly_the_length_that_was_asked_for() {
-    let server = Server::start(|_, _| stream(&plain())).await;
+    // A letter is a token of this tokenizer, as usage says.
+    let letters = [vec![text("a"); TOKENS], goodbye()].concat();
+    let server = Server::start(move |_, _| stream(&letters)).await;
     let exact = Endpoint {
         prompt_ids: None,
         tokenizer: Some(tokenizer()),

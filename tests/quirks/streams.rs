@@ -70,6 +70,15 @@ async fn four_tokens_in_an_event_that_counts_them() {
 }
 
 #[tokio::test]
+async fn four_tokens_in_an_event_that_names_their_ids() {
+    let seen = check_true(Quirk::FourIds, 4).await;
+    for sample in &seen.outcome.samples {
+        assert_eq!(sample.tokens.at_first_event, None);
+        assert_eq!(sample.tokens.per_event, [4; TOKENS as usize / 4]);
+    }
+}
+
+#[tokio::test]
 async fn no_usage_at_all() {
     check_void(Quirk::NoUsage, VoidRule::TokenCounts).await;
 }

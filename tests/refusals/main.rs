@@ -49,6 +49,18 @@ fn an_unknown_key_is_shown_with_its_caret_and_the_right_name() {
 }
 
 #[test]
+fn a_duration_that_would_end_nothing() {
+    let project = Project::without_build();
+    project.edit(
+        "gates/soak.toml",
+        "arrivals = \"poisson\"\nrate = { quick = \"30 requests/s\", full = \"10 requests/s\" }",
+        "concurrency = 4",
+    );
+    let ended = project.run(&["check", "--gate", "soak"]).expect(2);
+    ended.says(&["a closed loop ends with its last request", "duration"]);
+}
+
+#[test]
 fn impossible_units_and_numbers() {
     refuses(
         TPOT,

@@ -9,6 +9,9 @@ fn an_interrupted_session_goes_on_only_as_it_was() {
     let _alone = alone();
     let project = Project::without_build();
     shorten(&project);
+    project.write("weights", "7");
+    let files = format!("files = [{:?}]", env!("CARGO_BIN_EXE_gate"));
+    project.edit("gates/gate.toml", &files, "files = [\"weights\"]");
     let record = interrupt(&project, 2);
     assert_eq!(record["ending"]["why"], "interrupted");
     assert!(launches(&record).len() >= 3);
@@ -38,6 +41,13 @@ fn an_interrupted_session_goes_on_only_as_it_was() {
         .expect(2)
         .says(&["tool: infergate 0.0.0-"]);
     project.write("result/run.json", &right);
+
+    project.write("weights", "8");
+    project
+        .run(&["check", "--resume", "result"])
+        .expect(2)
+        .says(&["head's weights (size, SHA-256): 1 bytes, "]);
+    project.write("weights", "7");
 
     let ended = project.run(&["check", "--resume", "result"]);
     assert!(ended.stderr.contains("are kept"), "{ended:?}");

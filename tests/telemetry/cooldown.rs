@@ -4,6 +4,7 @@
 //! write; what is asserted are counts of probes, and sums.
 
 use super::fixture;
+use super::server::{Answer, Server};
 use infergate::load::{Endpoint, SessionClock};
 use infergate::measure::{Configuration, Follower, Host, Progress, Protocol, Started};
 use infergate::plan::{Arrivals, Cooldown, Plan, Steady, WorkloadKind};
@@ -11,6 +12,7 @@ use infergate::record::{Arm, Exit, Launch, Rest, Sample, Startup};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -173,10 +175,17 @@ fn plan(cooldown: Cooldown) -> Plan {
 }
 
 /// Three launches of head; their rests, and what was told of waiting.
-fn rests(mut oven: Oven, cooldown: Cooldown) -> (Vec<Rest>, Vec<(u32, Duration)>) {
-    let (plan, clock) = (plan(cooldown), SessionClock::start());
+fn rests(oven: Oven, cooldown: Cooldown) -> (Vec<Rest>, Vec<(u32, Duration)>) {
+    let (done, told) = launches(oven, &plan(cooldown));
+    let rests = done.into_iter().map(|launch| launch.rest.unwrap());
+    (rests.collect(), told)
+}
+
+/// Three launches of head, and what was told of waiting.
+fn launches(mut oven: Oven, plan: &Plan) -> (Vec<Launch>, Vec<(u32, Duration)>) {
+    let clock = SessionClock::start();
     let protocol = Protocol {
-        plan: &plan,
+        plan,
         seed: 1,
         arms: &[Arm::Head],
         clock: &clock,
@@ -190,11 +199,7 @@ fn rests(mut oven: Oven, cooldown: Cooldown) -> (Vec<Rest>, Vec<(u32, Duration)>
         let block = protocol.block(block, &mut oven, &mut done, &told);
         runtime.block_on(block).unwrap();
     }
-    let rests = done
-        .into_iter()
-        .map(|launch| launch.rest.unwrap())
-        .collect();
-    (rests, told.0.into_inner().unwrap())
+    (done, told.0.into_inner().unwrap())
 }
 
 fn rule(within: f64, budget_ms: u64) -> Cooldown {
@@ -257,6 +262,41 @@ fn a_hot_machine_is_waited_for_until_it_is_cool() {
         waited.map(|(position, _)| *position).collect::<Vec<_>>(),
         [1, 1]
     );
+}
+
+/// The GPU throttles through the first launch, and in the second until its last probe.
+#[test]
+fn heat_that_was_waited_out_is_not_held_against_the_launch() {
+    const THROTTLES: &str = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{gpu=\"0\"} 32\n";
+    const RUNS: &str = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{gpu=\"0\"} 0\n";
+    let is_hot = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&is_hot);
+    let exporter = Arc::new(Server::start(move |_, _| {
+        Answer::Text(match asked.load(Ordering::SeqCst) {
+            true => THROTTLES,
+            false => RUNS,
+        })
+    }));
+    let mut plan = plan(rule(0.5, 60_000));
+    plan.telemetry.every = Duration::from_millis(5);
+    plan.telemetry.gpu_exporter = Some(format!("{}/metrics", exporter.address));
+    let oven = Oven::heat(move |launch, request| {
+        if (launch, request) == (1, PROBE - 1) {
+            // A reading begins when the one before it is done.
+            exporter.await_requests(exporter.requests() + 2);
+            is_hot.store(false, Ordering::SeqCst);
+        }
+        Duration::from_millis(4)
+    });
+    let (done, _) = launches(oven, &plan);
+    let saw = |launch: &Launch| {
+        let telemetry = launch.telemetry.as_ref().unwrap();
+        let mut gpus = telemetry.readings.iter().flat_map(|r| &r.gpus);
+        gpus.any(|gpu| gpu.throttle_bits == Some(32))
+    };
+    let throttled = |launch: &Launch| launch.throttle_bits.is_some_and(|bits| bits != 0);
+    let found: Vec<_> = done.iter().map(|l| (saw(l), throttled(l))).collect();
+    assert_eq!(found, [(true, true), (true, false), (false, false)]);
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(crate) enum Quirk {
     FourTokens,
     /// Four tokens in each event, and usage so far in each.
     FourCounted,
+    /// Four tokens in each event, and their ids beside them.
+    FourIds,
     NoUsage,
     /// Half of the tokens, then `stop`.
     EarlyEnd,
@@ -41,11 +43,12 @@ pub(crate) enum Quirk {
     AfterBody,
 }
 
-const NAMES: [(Quirk, &str); 20] = [
+const NAMES: [(Quirk, &str); 21] = [
     (Quirk::None, "none"),
     (Quirk::RoleFirst, "role-first"),
     (Quirk::FourTokens, "four-tokens"),
     (Quirk::FourCounted, "four-counted"),
+    (Quirk::FourIds, "four-ids"),
     (Quirk::NoUsage, "no-usage"),
     (Quirk::EarlyEnd, "early-end"),
     (Quirk::EmptyDeltas, "empty-deltas"),

@@ -99,7 +99,7 @@ fn whole(ask: &Ask, number: u64, timing: Timing) -> Script {
     } else {
         choice["text"] = json!(text);
     }
-    let body = json!({"choices": [choice], "usage": usage(ask, ask.tokens)});
+    let body = json!({"object": object(ask), "choices": [choice], "usage": usage(ask, ask.tokens)});
     let mut script = Script::page("200 OK", "", &body.to_string());
     if ask.quirk == Quirk::AfterBody {
         script.bytes.extend_from_slice(UNASKED.as_bytes());
@@ -111,6 +111,15 @@ fn whole(ask: &Ask, number: u64, timing: Timing) -> Script {
     };
     script.text = text;
     script
+}
+
+/// What the answer calls itself; some clients read no event that does not say it.
+fn object(ask: &Ask) -> &'static str {
+    match (ask.chat, ask.stream) {
+        (false, _) => "text_completion",
+        (true, true) => "chat.completion.chunk",
+        (true, false) => "chat.completion",
+    }
 }
 
 fn usage(ask: &Ask, tokens: u32) -> Value {
@@ -154,7 +163,7 @@ impl<'a> Stream<'a> {
             _ => self.ask.tokens,
         };
         let each = match quirk {
-            Quirk::FourTokens | Quirk::FourCounted => 4,
+            Quirk::FourTokens | Quirk::FourCounted | Quirk::FourIds => 4,
             _ => 1,
         };
         for first in (0..count).step_by(each) {
@@ -188,7 +197,10 @@ impl<'a> Stream<'a> {
             _ => "content",
         };
         let usage = (self.ask.quirk == Quirk::FourCounted).then(|| usage(self.ask, end));
-        let delta = self.delta(name, &text);
+        let mut delta = self.delta(name, &text);
+        if self.ask.quirk == Quirk::FourIds {
+            delta["token_ids"] = (first..end).collect();
+        }
         self.choice(due, delta, end - first, usage);
         self.script.text.push_str(&text);
     }
@@ -213,7 +225,7 @@ impl<'a> Stream<'a> {
         self.choice(due, last, 0, None);
         if self.ask.usage && quirk != Quirk::NoUsage {
             let usage = json!({"choices": [], "usage": usage(self.ask, count)});
-            self.event(due, &usage, 0);
+            self.event(due, usage, 0);
         }
         self.chunk(due, "data: [DONE]\n\n", 0);
         if quirk == Quirk::AfterDone {
@@ -251,10 +263,11 @@ impl<'a> Stream<'a> {
         if let Some(usage) = usage {
             event["usage"] = usage;
         }
-        self.event(due, &event, tokens);
+        self.event(due, event, tokens);
     }
 
-    fn event(&mut self, due: Duration, data: &Value, tokens: u32) {
+    fn event(&mut self, due: Duration, mut data: Value, tokens: u32) {
+        data["object"] = json!(object(self.ask));
         self.chunk(due, &format!("data: {data}\n\n"), tokens);
     }
 

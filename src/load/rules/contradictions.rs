@@ -29,7 +29,7 @@ impl Seen<'_> {
         let after_first = self
             .tokens
             .completion?
-            .checked_sub(self.tokens.at_first_event.unwrap_or(1))
+            .checked_sub(self.tokens.of_first_event().unwrap_or(1))
             .filter(|tokens| *tokens > 0 && self.expect.streamed)?;
         let tpot = self.span_ms()? / f64::from(after_first);
         (tpot < floor).then(|| {

@@ -4,8 +4,8 @@
 use super::{Seen, because};
 use crate::record::{Void, VoidRule};
 
-/// By how much usage may exceed what the client's tokenizer finds in the text: decoding and encoding again
-/// changes a text's length a little, and special tokens have no text.
+/// By how much usage and what the client's tokenizer finds in the text may exceed each other: decoding and
+/// encoding again changes a text's length a little, and special tokens have no text.
 const TOLERANCE: f64 = 1.5;
 const TOLERANCE_TOKENS: f64 = 8.0;
 
@@ -35,7 +35,7 @@ impl Seen<'_> {
     fn echo_count(&self) -> Option<String> {
         let (sent, scored) = (self.expect.prompt?, self.tokens.by_logprobs?);
         let generated = self.transcript.completion_tokens.unwrap_or(0);
-        (scored != sent + generated).then(|| {
+        (!each_scored_once(sent, generated, scored)).then(|| {
             format!("{sent} tokens were sent and {generated} generated, {scored} came back scored")
         })
     }
@@ -52,12 +52,17 @@ impl Seen<'_> {
         let transcript = self.transcript;
         let events = transcript.events_ns.len();
         let forced = self.expect.forced.filter(|forced| *forced != usage);
+        let most = self.expect.most.filter(|most| *most < usage);
         let by_logprobs = self.tokens.by_logprobs;
         let scored = by_logprobs.filter(|scored| !self.scored_agrees(*scored, usage));
         let ids = transcript.token_ids.filter(|ids| *ids != usage);
         if let Some(forced) = forced {
             Some(format!(
                 "{forced} tokens were asked for, usage says {usage}"
+            ))
+        } else if let Some(most) = most {
+            Some(format!(
+                "at most {most} tokens were asked for, usage says {usage}"
             ))
         } else if events > usage as usize {
             Some(format!(
@@ -85,10 +90,17 @@ impl Seen<'_> {
                     .to_owned(),
             );
         };
-        let exact = self.transcript.token_ids.or(self.tokens.by_logprobs);
-        let forced = self.expect.forced?;
-        (exact.is_some() && counted != forced)
-            .then(|| format!("{forced} tokens were asked for, {counted} came"))
+        // The tokenizer's count is no exact one.
+        self.transcript.token_ids.or(self.tokens.by_logprobs)?;
+        match (self.expect.forced, self.expect.most) {
+            (Some(forced), _) if counted != forced => {
+                Some(format!("{forced} tokens were asked for, {counted} came"))
+            }
+            (None, Some(most)) if counted > most => Some(format!(
+                "at most {most} tokens were asked for, {counted} came"
+            )),
+            _ => None,
+        }
     }
 
     fn unexpectedly_without_usage(&self) -> Option<String> {
@@ -109,9 +121,15 @@ impl Seen<'_> {
     fn text_count(&self) -> Option<String> {
         let usage = self.transcript.completion_tokens?;
         let own = self.tokens.by_tokenizer?;
-        let bound = TOLERANCE * f64::from(own) + TOLERANCE_TOKENS;
-        let excess = self.transcript.token_ids.is_none() && f64::from(usage) > bound;
-        excess.then(|| {
+        let beyond =
+            |more: u32, less: u32| f64::from(more) > TOLERANCE * f64::from(less) + TOLERANCE_TOKENS;
+        // A character that stands for bytes that are none takes more tokens than it was made of.
+        let texts = [&self.transcript.reasoning, &self.transcript.content];
+        let is_whole = texts
+            .iter()
+            .all(|text| !text.contains(char::REPLACEMENT_CHARACTER));
+        let apart = beyond(usage, own) || (is_whole && beyond(own, usage));
+        (apart && self.transcript.token_ids.is_none()).then(|| {
             format!("usage says {usage} tokens, the text has {own} by the client's own tokenizer")
         })
     }
@@ -120,5 +138,30 @@ impl Seen<'_> {
     fn scored_agrees(&self, scored: u32, usage: u32) -> bool {
         let stopped = self.transcript.finish_reason.as_deref() == Some("stop");
         scored == usage || (stopped && scored.checked_add(1) == Some(usage))
+    }
+}
+
+/// An echoed prompt and what follows it have one score a token. A server may say any number of either.
+fn each_scored_once(sent: u32, generated: u32, scored: u32) -> bool {
+    u64::from(scored) == u64::from(sent) + u64::from(generated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::each_scored_once;
+
+    #[test]
+    fn an_echo_is_counted_beyond_all_counts() {
+        for (sent, generated, scored, expect) in [
+            (16, 0, 16, true),
+            (16, 1, 17, true),
+            (16, 1, 16, false),
+            // Not 15 again.
+            (16, u32::MAX, 15, false),
+            (1, u32::MAX, u32::MAX, false),
+        ] {
+            let found = each_scored_once(sent, generated, scored);
+            assert_eq!(found, expect, "{sent} {generated} {scored}");
+        }
     }
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 const FORCED_4: Expect = Expect {
     streamed: true,
     forced: Some(4),
+    most: None,
     prompt: None,
     unfit: None,
     echoed: false,

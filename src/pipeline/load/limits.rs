@@ -19,7 +19,7 @@ const REACHED_SHARE: f64 = 0.9;
 const KERNEL_SHARE: f64 = 0.999;
 
 /// In which ways the client itself could have moved the numbers.
-pub(super) fn beyond_limit(
+pub(in crate::pipeline) fn beyond_limit(
     health: &ClientHealth,
     streams: Option<u32>,
     numbers: &RunNumbers,

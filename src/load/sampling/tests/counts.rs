@@ -61,6 +61,55 @@ fn usage_beyond_what_the_text_can_hold_is_void() {
 }
 
 #[test]
+fn usage_below_what_the_text_holds_is_void() {
+    let check = |text: &str, usage: u32, void: Option<VoidRule>| {
+        let free = Expect {
+            forced: None,
+            ..FORCED_4
+        };
+        let event = format!("data: {{\"choices\":[{{\"text\":\"{text}\"}}]}}\n\n");
+        let told =
+            format!("data: {{\"choices\":[],\"usage\":{{\"completion_tokens\":{usage}}}}}\n\n");
+        let stream = [&event, LENGTH, &told, DONE].concat();
+        let sample = read_at(&with_tokenizer(), &free, &stream);
+        assert_eq!(rule(&sample), void, "{:?}", sample.void);
+        assert!(sample.tokens.by_tokenizer > Some(1), "{:?}", sample.tokens);
+    };
+    // Digits are a token each here.
+    let digits = "0123456789".repeat(2);
+    check(&digits, 20, None);
+    check(&digits, 8, None);
+    check(&digits, 7, Some(VoidRule::TokenCounts));
+    // Bytes that are no character: nobody can tell of how many tokens.
+    check(&"\u{fffd}".repeat(20), 7, None);
+}
+
+#[test]
+fn more_tokens_than_were_asked_for_are_void() {
+    let four = Expect {
+        forced: None,
+        most: Some(4),
+        ..FORCED_4
+    };
+    let check = |endpoint: &Endpoint, stream: &str, void: Option<VoidRule>| {
+        let sample = read_at(endpoint, &four, stream);
+        assert_eq!(rule(&sample), void, "{:?}", sample.void);
+    };
+    let wrong = Some(VoidRule::TokenCounts);
+    check(&endpoint(), &[A, A, STOP, USAGE_2, DONE].concat(), None);
+    check(&endpoint(), &[A, A, LENGTH, USAGE_4, DONE].concat(), None);
+    check(&endpoint(), &[A, A, LENGTH, USAGE_14, DONE].concat(), wrong);
+    let silent = Endpoint {
+        stream_usage: false,
+        ..endpoint()
+    };
+    for (last, void) in [("4", None), ("4,5", wrong)] {
+        let stream = [&ids("a", "1,2,3"), &ids("b", last), LENGTH, DONE].concat();
+        check(&silent, &stream, void);
+    }
+}
+
+#[test]
 fn without_usage_something_else_must_count() {
     let silent = |endpoint: Endpoint| Endpoint {
         stream_usage: false,
@@ -84,6 +133,31 @@ fn without_usage_something_else_must_count() {
     let lie = [A, A, A, A, LENGTH, USAGE_14, DONE].concat();
     let sample = read_at(&silent(endpoint()), &FORCED_4, &lie);
     assert_eq!(rule(&sample), Some(VoidRule::TokenCounts));
+}
+
+#[test]
+fn one_token_over_and_over_is_noted_and_sound() {
+    let check = |texts: &str, echoed: bool, expect: bool| {
+        let long = Expect {
+            forced: None,
+            echoed,
+            ..WHOLE
+        };
+        let answer = format!(
+            "{{\"choices\":[{{\"text\":\"{texts}\"}}],\"usage\":{{\"completion_tokens\":20}}}}"
+        );
+        let sample = read_at(&endpoint(), &long, &answer);
+        assert_eq!(
+            (sample.tokens.repeats, rule(&sample)),
+            (expect, None),
+            "{texts}"
+        );
+    };
+    check(&"!".repeat(20), false, true);
+    check(&"ab".repeat(20), false, true);
+    check("a text of twenty tokens or so", false, false);
+    // What was echoed is the prompt.
+    check(&"!".repeat(20), true, false);
 }
 
 #[test]
