@@ -172,6 +172,6 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessme
     };
     assessment.figures.notes.extend(early::remarks(view));
     assessment.figures.notes.extend(first_event::remarks(view));
-    assessment.figures.notes.extend(repeated::remarks(view));
+    assessment.figures.notes.extend(repeated::remark(view));
     assessment
 }

@@ -6,21 +6,24 @@
 use super::view::View;
 use crate::record::Arm;
 
-/// One remark for each arm with such answers.
-pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
-    let arms = view.arms().iter();
-    arms.filter_map(|&arm| remark(view, arm)).collect()
+/// Share of head's answers, beyond base's share where base was measured, from which it is told: a small model
+/// repeats itself now and then, in both arms alike.
+const REMARKABLE: f64 = 0.05;
+
+/// The remark on head, if there is one.
+pub(super) fn remark(view: &View<'_, '_>) -> Option<String> {
+    let (repeated, all) = count(view, Arm::Head);
+    let share = |(repeated, all): (usize, usize)| repeated as f64 / all.max(1) as f64;
+    let beyond = share((repeated, all)) - share(count(view, Arm::Base));
+    (beyond > REMARKABLE).then(|| {
+        format!("{repeated} of {all} answers of head are one token over and over: see whether they should be")
+    })
 }
 
-fn remark(view: &View<'_, '_>, arm: Arm) -> Option<String> {
+/// Such answers of an arm, and all.
+fn count(view: &View<'_, '_>, arm: Arm) -> (usize, usize) {
     let samples = view.kept(arm).flat_map(|r| view.samples(r.launch));
-    let (mut all, mut repeated) = (0_usize, 0_usize);
-    for sample in samples {
-        all += 1;
-        repeated += usize::from(sample.tokens.repeats);
-    }
-    let name = arm.name();
-    (repeated > 0).then(|| {
-        format!("{repeated} of {all} answers of {name} are one token over and over: see whether they should be")
+    samples.fold((0, 0), |(repeated, all), sample| {
+        (repeated + usize::from(sample.tokens.repeats), all + 1)
     })
 }

@@ -80,15 +80,23 @@ fn a_first_event_of_unknown_tokens_is_told() {
 
 #[test]
 fn answers_of_one_token_over_and_over_are_told() {
-    let repeated = spoiled(|l| {
-        for sample in l.samples.iter_mut().take(5) {
-            sample.tokens.repeats = l.arm == Arm::Head;
-        }
-    });
-    let got = judge(&tpot_plan(), &repeated);
-    assert_eq!(got.verdict, Verdict::Pass);
+    let notes = |base: usize, head: usize| {
+        let repeated = spoiled(|l| {
+            let count = if l.arm == Arm::Head { head } else { base };
+            for sample in l.samples.iter_mut().take(count) {
+                sample.tokens.repeats = true;
+            }
+        });
+        let got = judge(&tpot_plan(), &repeated);
+        assert_eq!(got.verdict, Verdict::Pass);
+        first(&got).notes.clone()
+    };
     let told = "20 of 120 answers of head are one token over and over: see whether they should be";
-    assert_eq!(first(&got).notes, [told]);
+    assert_eq!(notes(0, 5), [told]);
+    // One in thirty, and what base does too, is the model's own manner.
+    assert_eq!(notes(0, 1), [""; 0]);
+    assert_eq!(notes(5, 5), [""; 0]);
+    assert_eq!(notes(5, 0), [""; 0]);
 }
 
 #[test]
