@@ -168,7 +168,8 @@ impl Progress {
         if undecided == 0 {
             self.line(&format!("block {blocks}: every check is decided"));
         } else {
-            self.line(&format!("block {blocks}: {undecided} checks undecided"));
+            let checks = if undecided == 1 { "check" } else { "checks" };
+            self.line(&format!("block {blocks}: {undecided} {checks} undecided"));
         }
     }
 
