@@ -23,6 +23,8 @@ pub mod measure;
 pub mod telemetry;
 
 pub mod baseline;
+pub mod calibration;
+pub mod history;
 pub mod judge;
 pub mod metrics;
 pub mod stats;
@@ -31,11 +33,14 @@ pub mod figures;
 pub mod import;
 pub mod presets;
 pub mod report;
+pub mod selftest;
 
 pub mod record;
 
 pub mod engine;
 pub mod server;
+
+pub mod proxy;
 
 mod digest;
 mod splitmix;

@@ -9,12 +9,11 @@ use crate::fixture;
 use crate::truth::{self, TOKENS, Truth, clock};
 use infergate::load::{self, Endpoint, PromptSeed, SessionClock};
 use infergate::metrics::measure;
-use infergate::plan::{Arrivals, Plausible, Rule, Steady, Workload, WorkloadKind};
+use infergate::plan::{Arrivals, Rule, Steady, Workload, WorkloadKind};
 use infergate::record::{Arm, Metric, Phase, Sample, Statistic};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// What one number of streams brought.
 pub(crate) struct Cell {
@@ -74,16 +73,8 @@ fn client(server: SocketAddr, workload: &Workload) -> Outcome<Vec<Sample>> {
         .enable_all()
         .build()?;
     let endpoint = Endpoint {
-        address: server,
-        model: "none".into(),
-        request_timeout: Duration::from_secs(60),
         prompt_ids: Some((100, 30_000)),
-        return_token_ids: false,
-        forces_length: true,
-        stream_usage: true,
-        keep_alive: true,
-        plausible: Plausible::default(),
-        tokenizer: None,
+        ..Endpoint::usual(server, "none")
     };
     let seed = PromptSeed {
         session: 1,

@@ -1,9 +1,10 @@
 //! One gate in one session of main, and what makes two of them comparable.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What must be equal for two sessions to be comparable.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// Of the machine: hardware, driver, kernel.
     pub fingerprint: String,
@@ -24,6 +25,21 @@ pub struct Entry {
     /// RFC 3339, UTC.
     pub created: String,
     pub commit: Option<String>,
+    /// `None` in records of format 1, which did not say.
+    pub profile: Option<String>,
     /// Check id → one value a launch, in the metric's unit.
+    pub values: BTreeMap<String, Vec<f64>>,
+    /// The frozen release that was launched in turn with main, where there was one.
+    pub anchor: Option<Anchor>,
+}
+
+/// A frozen release beside main: what both share, the machine's mood above all, cancels in their ratio.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Anchor {
+    /// The git ref as it was named.
+    pub name: String,
+    /// Full id of its commit.
+    pub commit: String,
+    /// Check id → one value a launch of the release, in the metric's unit.
     pub values: BTreeMap<String, Vec<f64>>,
 }

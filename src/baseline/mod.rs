@@ -7,6 +7,6 @@ mod entry;
 mod format;
 mod store;
 
-pub use entry::{Entry, Key};
+pub use entry::{Anchor, Entry, Key};
 pub use format::FormatError;
 pub use store::{Store, StoreError};

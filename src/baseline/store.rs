@@ -123,6 +123,7 @@ fn read_folder(folder: &Path) -> Result<Vec<(PathBuf, Entry)>, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entry::Anchor;
     use super::*;
     use std::collections::BTreeMap;
 
@@ -138,8 +139,29 @@ mod tests {
             session: session.into(),
             created: format!("2026-11-21T03:00:0{}Z", session.len() % 10),
             commit: Some("c0ffee".into()),
+            profile: Some("full".into()),
             values: BTreeMap::from([("tpot/regression".into(), vec![0.251, 0.1 + 0.2])]),
+            anchor: Some(Anchor {
+                name: "v0.3.0".into(),
+                commit: "0123abcd".into(),
+                values: BTreeMap::from([("tpot/regression".into(), vec![0.25])]),
+            }),
         }
+    }
+
+    #[test]
+    fn what_an_older_gate_wrote_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path());
+        let path = store.add(&entry("s1")).unwrap();
+        let old = r#"{"format":"infergate-baseline/1","session":"s1","created":"2026-11-21T03:00:02Z",
+            "commit":"c0ffee","fingerprint":"cpu|2|linux","model":"tiny","gate":"tpot","gate_hash":"abc",
+            "engine":["{artifact}","serve"],"values":{"tpot/regression":[0.251]}}"#;
+        fs::write(&path, old).unwrap();
+        let read = store.find(&entry("s1").key).unwrap();
+        assert_eq!(read.len(), 1);
+        assert_eq!((&read[0].profile, &read[0].anchor), (&None, &None));
+        assert_eq!(read[0].values["tpot/regression"], [0.251]);
     }
 
     #[test]
@@ -194,6 +216,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut bad = entry("s1");
         bad.values.insert("x/y".into(), vec![f64::NAN]);
+        assert!(Store::open(folder.path()).add(&bad).is_err());
+        let mut bad = entry("s1");
+        let anchor = bad.anchor.as_mut().unwrap();
+        anchor.values.insert("x/y".into(), vec![f64::INFINITY]);
         assert!(Store::open(folder.path()).add(&bad).is_err());
     }
 }

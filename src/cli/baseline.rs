@@ -4,10 +4,11 @@ use super::check::{SessionArgs, block_on, interrupted, print};
 use super::progress::Progress;
 use super::{Exit, output};
 use crate::baseline::{Entry, Store};
-use crate::pipeline::{self, Base, Error};
+use crate::pipeline::{self, Base, Error, Recorded};
 use crate::plan;
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
+use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,10 @@ struct RecordArgs {
     /// The ref that is main [default: origin/main, else main]
     #[arg(long, value_name = "REF")]
     base: Option<String>,
+    /// A frozen release that main is launched in turn with, so that `gate history` can tell main from the
+    /// machine [default: baseline.anchor of gates/gate.toml, else none]
+    #[arg(long, value_name = "REF")]
+    anchor: Option<String>,
 }
 
 #[derive(Args)]
@@ -52,16 +57,28 @@ pub(super) fn run(args: BaselineArgs) -> anyhow::Result<Exit> {
 }
 
 fn record(args: RecordArgs) -> anyhow::Result<Exit> {
-    let RecordArgs { session, base } = args;
+    let RecordArgs {
+        session,
+        base,
+        anchor,
+    } = args;
     let format = session.format;
     let mut options = session.options()?;
     options.base = base.map_or(Base::Main, Base::Ref);
     let progress = Progress::new();
-    let (outcome, paths) = block_on(async {
+    let recorded = block_on(async {
         let show = |event| progress.show(&event);
-        pipeline::record_baseline(&options, &show, interrupted()).await
+        pipeline::record_baseline(&options, anchor.as_deref(), &show, interrupted()).await
     })??;
     progress.finish();
+    let Recorded {
+        outcome,
+        paths,
+        remarks,
+    } = recorded;
+    for remark in &remarks {
+        output::note(remark);
+    }
     for path in &paths {
         output::note(&format!("stored: {}", path.display()));
     }
@@ -95,14 +112,16 @@ fn list() -> anyhow::Result<Exit> {
     let mut table = Table::new();
     table
         .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_header(["session", "gate", "commit", "launches"]);
+        .set_header(["session", "gate", "commit", "launches", "anchor"]);
     for (_, entry) in &entries {
         let launches = entry.values.values().map(Vec::len).max().unwrap_or(0);
+        let anchor = entry.anchor.as_ref().map(|anchor| anchor.name.clone());
         table.add_row([
             entry.session.clone(),
             entry.key.gate.clone(),
             short(entry.commit.as_deref()),
             launches.to_string(),
+            anchor.unwrap_or_else(|| "–".into()),
         ]);
     }
     output::print(&format!("{table}\n"))?;
@@ -135,7 +154,22 @@ fn describe(text: &mut String, path: &Path, entry: &Entry) {
     let _ = writeln!(text, "  machine   {}", entry.key.fingerprint);
     let _ = writeln!(text, "  model     {}", entry.key.model);
     let _ = writeln!(text, "  engine    {}", entry.key.engine.join(" "));
-    for (check, values) in &entry.values {
+    if let Some(profile) = &entry.profile {
+        let _ = writeln!(text, "  profile   {profile}");
+    }
+    list_values(text, &entry.values);
+    if let Some(anchor) = &entry.anchor {
+        let _ = writeln!(
+            text,
+            "  beside its anchor {} ({})",
+            anchor.name, anchor.commit
+        );
+        list_values(text, &anchor.values);
+    }
+}
+
+fn list_values(text: &mut String, values: &BTreeMap<String, Vec<f64>>) {
+    for (check, values) in values {
         let values: Vec<String> = values.iter().map(|v| format!("{v:.6}")).collect();
         let _ = writeln!(text, "  {check}  {}", values.join("  "));
     }

@@ -3,9 +3,11 @@
 use super::Exit;
 use super::{output, serve};
 use crate::baseline::StoreError;
+use crate::calibration::CertificateError;
 use crate::launch::{GitError, WorkspaceError};
 use crate::pipeline::{Error, ResultsError};
 use crate::plan::PlanError;
+use crate::proxy::EngineError;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 use std::io;
@@ -53,8 +55,10 @@ fn exit(error: &anyhow::Error) -> Exit {
             | Error::Process(_)
             | Error::PageCache(_)
             | Error::Baseline(_)
+            | Error::Certificate(_)
             | Error::Unanswered { .. },
         ) => Exit::Infrastructure,
+        None if matches!(error.downcast_ref(), Some(EngineError::NoPort)) => Exit::Usage,
         None => serve::exit(error),
     }
 }
@@ -96,6 +100,9 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
         }
         Error::Baseline(StoreError::Format { .. }) => {
             Some("move the file away, or read the store with the gate that wrote it")
+        }
+        Error::Certificate(CertificateError::Json { .. } | CertificateError::Format { .. }) => {
+            Some("remove the file and run `gate calibrate`, or use the gate that wrote it")
         }
         _ => None,
     }

@@ -1,16 +1,22 @@
 //! `--fault SPEC`: faults to plant in the engine, for tests of the gate itself.
 
-use crate::engine::{DecodeDelay, Faults};
+use crate::engine::{Delay, Faults};
 use std::str::FromStr;
 use std::time::Duration;
 
-const FORMS: &str = "decode-delay=20us (or ms, s), decode-delay=10%, wrong-token=50, prefill-leak, \
-                     die-at-start, hang-after=100";
+const FORMS: &str = "decode-delay=20us (or ms, s), decode-delay=10%, prefill-delay=2us (of each prompt \
+                     token), prefill-delay=10%, wrong-token=50, prefill-leak, kv-leak=2 (pages of each \
+                     request), empty-beside=1 (other requests), slow-start=200ms, die-at-start, \
+                     hang-after=100";
 
 /// One fault as it stands on the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FaultArg {
-    DecodeDelay(DecodeDelay),
+    DecodeDelay(Delay),
+    PrefillDelay(Delay),
+    KvLeak(u32),
+    EmptyBeside(u32),
+    SlowStart(Duration),
     WrongToken(u32),
     PrefillLeak,
     DieAtStart,
@@ -33,13 +39,19 @@ impl FromStr for FaultArg {
         };
         let fault = match (name, value) {
             ("decode-delay", Some(value)) => delay(value).map(Self::DecodeDelay),
+            ("prefill-delay", Some(value)) => delay(value).map(Self::PrefillDelay),
+            ("slow-start", Some(value)) => time(value).map(Self::SlowStart),
+            ("kv-leak", Some(value)) => positive(value).map(Self::KvLeak),
+            ("empty-beside", Some(value)) => positive(value).map(Self::EmptyBeside),
             ("wrong-token", Some(value)) => positive(value).map(Self::WrongToken),
             ("hang-after", Some(value)) => positive(value).map(Self::HangAfter),
             ("prefill-leak", None) => Ok(Self::PrefillLeak),
             ("die-at-start", None) => Ok(Self::DieAtStart),
-            ("decode-delay" | "wrong-token" | "hang-after", None) => {
-                Err(format!("{name} needs a value"))
-            }
+            (
+                "decode-delay" | "prefill-delay" | "slow-start" | "kv-leak" | "empty-beside"
+                | "wrong-token" | "hang-after",
+                None,
+            ) => Err(format!("{name} needs a value")),
             ("prefill-leak" | "die-at-start", Some(_)) => Err(format!("{name} takes no value")),
             _ => Err(format!("there is no fault {name}")),
         };
@@ -53,6 +65,10 @@ pub(super) fn combine(faults: Vec<FaultArg>) -> Faults {
     for fault in faults {
         match fault {
             FaultArg::DecodeDelay(delay) => all.decode_delay = Some(delay),
+            FaultArg::PrefillDelay(delay) => all.prefill_delay = Some(delay),
+            FaultArg::KvLeak(pages) => all.kv_leak = Some(pages),
+            FaultArg::EmptyBeside(others) => all.empty_beside = Some(others),
+            FaultArg::SlowStart(longer) => all.slow_start = Some(longer),
             FaultArg::WrongToken(every) => all.wrong_token = Some(every),
             FaultArg::PrefillLeak => all.prefill_leak = true,
             FaultArg::DieAtStart => all.die_at_start = true,
@@ -69,7 +85,14 @@ fn positive(value: &str) -> Result<u32, String> {
     }
 }
 
-fn delay(value: &str) -> Result<DecodeDelay, String> {
+fn time(value: &str) -> Result<Duration, String> {
+    match delay(value)? {
+        Delay::Absolute(time) => Ok(time),
+        Delay::Share(_) => Err(format!("{value} is a share where a time is needed")),
+    }
+}
+
+fn delay(value: &str) -> Result<Delay, String> {
     let digits =
         value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '%');
     let number = digits
@@ -78,7 +101,7 @@ fn delay(value: &str) -> Result<DecodeDelay, String> {
         .filter(|number| number.is_finite() && *number >= 0.0);
     let number = number.ok_or_else(|| format!("{value} is not a delay"))?;
     let seconds = match &value[digits.len()..] {
-        "%" => return Ok(DecodeDelay::Share(number / 100.0)),
+        "%" => return Ok(Delay::Share(number / 100.0)),
         "us" => number / 1e6,
         "ms" => number / 1e3,
         "s" => number,
@@ -86,7 +109,7 @@ fn delay(value: &str) -> Result<DecodeDelay, String> {
     };
     let duration =
         Duration::try_from_secs_f64(seconds).map_err(|_| format!("{value} is too long"))?;
-    Ok(DecodeDelay::Absolute(duration))
+    Ok(Delay::Absolute(duration))
 }
 
 #[cfg(test)]
@@ -97,13 +120,16 @@ mod tests {
     fn every_form_is_read() {
         let check = |spec: &str, expect: FaultArg| assert_eq!(spec.parse(), Ok(expect), "{spec}");
         let absolute =
-            |micros| FaultArg::DecodeDelay(DecodeDelay::Absolute(Duration::from_micros(micros)));
+            |micros| FaultArg::DecodeDelay(Delay::Absolute(Duration::from_micros(micros)));
         check("decode-delay=20us", absolute(20));
         check("decode-delay=1.5ms", absolute(1500));
-        check(
-            "decode-delay=10%",
-            FaultArg::DecodeDelay(DecodeDelay::Share(0.1)),
-        );
+        check("decode-delay=10%", FaultArg::DecodeDelay(Delay::Share(0.1)));
+        let prefill = Delay::Absolute(Duration::from_micros(2));
+        check("prefill-delay=2us", FaultArg::PrefillDelay(prefill));
+        check("kv-leak=2", FaultArg::KvLeak(2));
+        check("empty-beside=1", FaultArg::EmptyBeside(1));
+        let longer = Duration::from_millis(200);
+        check("slow-start=200ms", FaultArg::SlowStart(longer));
         check("wrong-token=50", FaultArg::WrongToken(50));
         check("prefill-leak", FaultArg::PrefillLeak);
         check("die-at-start", FaultArg::DieAtStart);
@@ -121,6 +147,10 @@ mod tests {
             "decode-delay=-1ms",
             "decode-delay=1e300s",
             "decode-delay=20parsec",
+            "prefill-delay",
+            "slow-start=10%",
+            "kv-leak=0",
+            "empty-beside",
             "wrong-token=0",
             "wrong-token=x",
             "prefill-leak=1",

@@ -1,17 +1,26 @@
 //! The command line: clap types, one file a subcommand, exit codes, and the one place that prints errors.
 
 mod baseline;
+mod bisect;
+mod calibrate;
 mod check;
 mod compare;
 mod error;
 mod exit;
+mod explain;
 mod fault;
+mod history;
 mod import;
 mod init;
 mod judge;
 mod load;
 mod output;
+mod percent;
+mod power;
 mod progress;
+mod proxy;
+mod replay;
+mod selftest;
 mod serve;
 mod size;
 
@@ -39,16 +48,32 @@ enum Command {
     Check(check::CheckArgs),
     /// Recompute the verdict of a result directory from its run.json alone
     Judge(judge::JudgeArgs),
+    /// Find the commit of a regression between two commits
+    Bisect(bisect::BisectArgs),
+    /// Take a failed check of a result directory apart
+    Explain(explain::ExplainArgs),
+    /// Judge every case of a replay set, one JSON line each on standard output
+    Replay(replay::ReplayArgs),
     /// Put results beside one another, or launch engines and compare them
     Compare(compare::CompareArgs),
     /// Read the result of another tool
     Import(import::ImportArgs),
     /// Record, list and show main's stored sessions
     Baseline(baseline::BaselineArgs),
+    /// Measure what this machine can resolve, by sessions of one build against itself
+    Calibrate(calibrate::CalibrateArgs),
+    /// Say how many launches and minutes an effect needs on this machine
+    Power(power::PowerArgs),
+    /// Tell how main moved, from its stored sessions: steps, trend and creep
+    History(history::HistoryArgs),
     /// Measure a server that already runs, with one workload
     Load(Box<load::LoadArgs>),
     /// Serve a model over the OpenAI HTTP API
     Serve(serve::ServeArgs),
+    /// Plant faults in a real engine, and see that the gates catch them
+    Selftest(selftest::SelftestArgs),
+    /// Stand between a client and an engine, and plant faults in what passes
+    Proxy(proxy::ProxyArgs),
 }
 
 /// How a verdict is printed on standard output.
@@ -70,11 +95,19 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(args),
         Command::Judge(args) => judge::run(&args),
+        Command::Bisect(args) => bisect::run(args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(args),
         Command::Import(args) => import::run(&args),
         Command::Baseline(args) => baseline::run(args),
+        Command::Calibrate(args) => calibrate::run(args),
+        Command::Power(args) => power::run(args),
+        Command::History(args) => history::run(args),
         Command::Load(args) => load::run(*args),
         Command::Serve(args) => serve::run(args),
+        Command::Selftest(args) => selftest::run(args),
+        Command::Proxy(args) => proxy::run(args),
     };
     match result {
         Ok(exit) => exit.into(),

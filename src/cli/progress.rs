@@ -4,6 +4,7 @@ use super::output;
 use crate::measure;
 use crate::pipeline::Event;
 use crate::record::{Arm, Comparison, RunVerdict, Verdict};
+use crate::selftest::Row;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, stderr};
@@ -60,9 +61,20 @@ impl Progress {
                 blocks,
                 budget,
             } => self.measuring(*comparison, *blocks, *budget),
+            Event::Session { number, of } => self.line(&format!("session {number} of {of}")),
+            Event::SessionDone {
+                number,
+                of,
+                verdict,
+            } => self.line(&format!("session {number} of {of}: {}", verdict.name())),
             Event::Engine { name, round } => {
                 self.line(&format!("round {}: launching {name}", round + 1));
             }
+            Event::Step { line } => self.line(line),
+            Event::Planting { what, number, of } => {
+                self.wait(&format!("{number} of {of}: {what}"));
+            }
+            Event::Planted(row) => self.line(&planted(row)),
             Event::Progress(progress) => self.progress(progress),
             Event::Looked { blocks, verdict } => self.looked(*blocks, verdict),
         }
@@ -97,10 +109,7 @@ impl Progress {
     }
 
     fn measuring(&self, comparison: Comparison, blocks: u32, budget: Duration) {
-        let arms = match comparison {
-            Comparison::Interleaved | Comparison::SameBuild => 2,
-            Comparison::Stored | Comparison::Alone => 1,
-        };
+        let arms = comparison.arms().len() as u64;
         self.begun.set(Instant::now());
         self.budget.set(Some(budget));
         self.line(&format!(
@@ -108,7 +117,7 @@ impl Progress {
         ));
         self.bar.disable_steady_tick();
         self.bar.set_style(style("[{bar:24}] {msg}"));
-        self.bar.set_length(u64::from(blocks * arms));
+        self.bar.set_length(u64::from(blocks) * arms);
         self.bar.set_position(0);
     }
 
@@ -180,6 +189,18 @@ impl Progress {
         }
         self.bar.suspend(|| output::note(text));
     }
+}
+
+fn planted(row: &Row) -> String {
+    let (result, fault, launches) = (row.outcome.name(), row.fault, row.launches);
+    let wrong = match row.wrong.len() {
+        0 => String::new(),
+        n => format!(", {n} red that should not be"),
+    };
+    format!(
+        "{fault}: {result}{wrong}; {launches} launches, {:.0} s",
+        row.elapsed_s
+    )
 }
 
 fn resting(arm: Arm, waited: Duration, left: Duration) -> String {

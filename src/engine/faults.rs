@@ -9,12 +9,20 @@ use std::time::{Duration, Instant};
 /// What goes wrong on purpose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Every decode step takes longer.
-    pub decode_delay: Option<DecodeDelay>,
+    /// Every step that decodes takes longer, by a time each.
+    pub decode_delay: Option<Delay>,
+    /// Every step that prefills takes longer, by a time for each prompt token that it computes.
+    pub prefill_delay: Option<Delay>,
     /// Every n-th generated token of the process is replaced by another valid id.
     pub wrong_token: Option<u32>,
     /// The prefix cache is not read: the history is prefilled again, and honestly reported as not cached.
     pub prefill_leak: bool,
+    /// So many pages of the KV cache are lost with every request that ends.
+    pub kv_leak: Option<u32>,
+    /// A request that finds so many others running is answered with nothing.
+    pub empty_beside: Option<u32>,
+    /// Start-up takes longer.
+    pub slow_start: Option<Duration>,
     /// Start-up fails after the configuration was read.
     pub die_at_start: bool,
     /// The engine stops answering for good after this many generated tokens in all.
@@ -22,9 +30,9 @@ pub struct Faults {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum DecodeDelay {
+pub enum Delay {
     Absolute(Duration),
-    /// Of the step's own time: 0.1 makes decoding 10 % slower.
+    /// Of the step's own time: 0.1 makes it 10 % longer.
     Share(f64),
 }
 
@@ -71,14 +79,32 @@ impl Planted {
         }
     }
 
-    /// Lengthens a decode step that began at `start`.
-    pub(crate) fn delay(&self, start: Instant) {
+    /// Pages that the request which ends now never gives back.
+    pub(crate) fn lost_pages(&self) -> u32 {
+        self.faults.kv_leak.unwrap_or(0)
+    }
+
+    /// Whether a request that finds `others` running gets no token.
+    pub(crate) fn empties(&self, others: usize) -> bool {
+        let from = self.faults.empty_beside;
+        from.is_some_and(|from| others >= from as usize)
+    }
+
+    /// Lengthens a step that began at `start`; it decoded, or computed so many tokens of prompts, or both.
+    pub(crate) fn delay(&self, start: Instant, decodes: bool, prefilled: usize) {
+        let faults = &self.faults;
+        let decode = faults.decode_delay.filter(|_| decodes).map(|it| (it, 1));
+        let prefill = faults.prefill_delay.filter(|_| prefilled > 0);
+        let prefill = prefill.map(|it| (it, prefilled));
+        if decode.is_none() && prefill.is_none() {
+            return;
+        }
         let own = start.elapsed();
-        let extra = match self.faults.decode_delay {
-            None => return,
-            Some(DecodeDelay::Absolute(delay)) => delay,
-            Some(DecodeDelay::Share(share)) => own.mul_f64(share.max(0.0)),
+        let extra = |(delay, times): (Delay, usize)| match delay {
+            Delay::Absolute(delay) => delay.mul_f64(times as f64),
+            Delay::Share(share) => own.mul_f64(share.max(0.0)),
         };
+        let extra: Duration = decode.into_iter().chain(prefill).map(extra).sum();
         wait_until(start + own + extra);
     }
 }
@@ -113,17 +139,34 @@ mod tests {
 
     #[test]
     fn a_delay_is_at_least_what_was_asked() {
-        for delay in [
-            DecodeDelay::Absolute(Duration::from_millis(2)),
-            DecodeDelay::Share(20_000.0),
-        ] {
-            let planted = Planted::new(Faults {
-                decode_delay: Some(delay),
-                ..Faults::default()
-            });
+        let check = |faults: Faults, decodes: bool, prefilled: usize| {
             let start = Instant::now() - Duration::from_nanos(100);
-            planted.delay(start);
+            Planted::new(faults).delay(start, decodes, prefilled);
             assert!(start.elapsed() >= Duration::from_millis(2));
-        }
+        };
+        let decode = |delay| Faults {
+            decode_delay: Some(delay),
+            ..Faults::default()
+        };
+        check(decode(Delay::Absolute(Duration::from_millis(2))), true, 0);
+        check(decode(Delay::Share(20_000.0)), true, 3);
+        let prefill = |delay| Faults {
+            prefill_delay: Some(delay),
+            ..Faults::default()
+        };
+        let each = Duration::from_micros(20);
+        check(prefill(Delay::Absolute(each)), false, 100);
+        check(prefill(Delay::Share(20_000.0)), true, 1);
+    }
+
+    #[test]
+    fn a_request_is_empty_only_beside_enough_others() {
+        let planted = Planted::new(Faults {
+            empty_beside: Some(2),
+            ..Faults::default()
+        });
+        assert!(!planted.empties(1));
+        assert!(planted.empties(2));
+        assert!(!Planted::new(Faults::default()).empties(100));
     }
 }

@@ -193,6 +193,9 @@ impl Engine {
         if options.faults.die_at_start {
             return Err(StartError::PlantedDeath);
         }
+        if let Some(longer) = options.faults.slow_start {
+            std::thread::sleep(longer);
+        }
         let (tokenizer, chat) = timed("tokenizer", &mut report, || {
             Tokenizer::load(&files, config.vocab)
                 .map(|tokenizer| (tokenizer, ChatTemplate::load(&files)))

@@ -28,7 +28,7 @@ mod weights;
 
 pub use chat::{ChatTemplate, Message, TemplateError};
 pub use config::ConfigError;
-pub use faults::{DecodeDelay, Faults};
+pub use faults::{Delay, Faults};
 pub use files::{FileError, ModelSource};
 pub use handle::{
     DEFAULT_KV_BYTES, Engine, Health, MAX_LOGPROBS, ModelInfo, Options, StartError, SubmitError,

@@ -4,10 +4,13 @@
 //! AIPerf's own tokenizer unless it was told to trust usage; "request latency" from send to the last response
 //! with content, our E2E; "inter chunk latency" our ICL.
 
-use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number};
-use crate::figures::{Distribution, LoadResult, Requests, Throughput};
+use super::request::counted;
+use super::{
+    ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number, text, tokens,
+};
+use crate::figures::{Distribution, LoadResult, Throughput};
+use crate::record::VoidRule;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
     let lines: Vec<&Value> = documents
@@ -21,11 +24,10 @@ pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
             .to_owned(),
     ];
     if !lines.is_empty() {
-        let text = |pointer: &str| lines[0].pointer(pointer).and_then(Value::as_str);
         return Ok(Imported {
             tool: Tool::Aiperf,
             version: None,
-            model: text("/metadata/model_name").map(str::to_owned),
+            model: text(lines[0], "/metadata/model_name").map(str::to_owned),
             requests: lines
                 .iter()
                 .filter(|l| is_measured(l))
@@ -38,9 +40,8 @@ pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
     let file = documents
         .first()
         .filter(|file| file.get("request_latency").is_some() || file.get("request_count").is_some())
-        .ok_or_else(|| ImportError::Wrong {
-            tool: Tool::Aiperf,
-            what: "neither `request_latency` nor `request_count` is there".to_owned(),
+        .ok_or_else(|| {
+            Tool::Aiperf.wrong("neither `request_latency` nor `request_count` is there")
         })?;
     missing.push(
         "no single requests: quantiles are AIPerf's own, and it cannot be judged; profile_export.jsonl holds them"
@@ -48,14 +49,8 @@ pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
     );
     Ok(Imported {
         tool: Tool::Aiperf,
-        version: file
-            .get("aiperf_version")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
-        model: file
-            .pointer("/input_config/endpoint/model_names/0")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        version: text(file, "/aiperf_version").map(str::to_owned),
+        model: text(file, "/input_config/endpoint/model_names/0").map(str::to_owned),
         requests: Vec::new(),
         summary: summary(file),
         missing,
@@ -95,35 +90,25 @@ fn summary(file: &Value) -> LoadResult {
         },
         prompt_tokens: of("input_sequence_length"),
         output_tokens: of("output_sequence_length"),
-        requests: Requests {
-            sent: ok + failed,
-            ok,
-            void: BTreeMap::from_iter((failed > 0).then(|| ("status".to_owned(), failed))),
-        },
+        requests: counted(ok, &[(VoidRule::Status, failed)]),
         ..LoadResult::default()
     }
 }
 
 /// Warm-up never enters.
 fn is_measured(line: &Value) -> bool {
-    line.pointer("/metadata/benchmark_phase")
-        .and_then(Value::as_str)
-        .is_none_or(|phase| phase == "profiling")
+    text(line, "/metadata/benchmark_phase").is_none_or(|phase| phase == "profiling")
 }
 
 fn single(line: &Value) -> Request {
     let metric = |name: &str| {
         let value = number(line, &format!("/metrics/{name}/value"))?;
-        let unit = line.pointer(&format!("/metrics/{name}/unit"));
-        Some(match unit.and_then(Value::as_str) {
+        Some(match text(line, &format!("/metrics/{name}/unit")) {
             Some("ns") => value / 1e6,
             Some("us") => value / 1e3,
             Some("s" | "sec") => value * 1e3,
             _ => value,
         })
-    };
-    let tokens = |name: &str| {
-        count(line, &format!("/metrics/{name}/value")).and_then(|n| u32::try_from(n).ok())
     };
     let gaps = line
         .pointer("/metrics/inter_chunk_latency/value")
@@ -138,11 +123,9 @@ fn single(line: &Value) -> Request {
             .flatten()
             .filter_map(Value::as_f64)
             .collect(),
-        prompt: tokens("input_sequence_length"),
-        output: tokens("output_sequence_length"),
-        failed: error.map(|error| {
-            let message = error.get("message").and_then(Value::as_str);
-            message.map_or_else(|| error.to_string(), str::to_owned)
-        }),
+        prompt: tokens(line, "/metrics/input_sequence_length/value"),
+        output: tokens(line, "/metrics/output_sequence_length/value"),
+        failed: error
+            .map(|error| text(error, "/message").map_or_else(|| error.to_string(), str::to_owned)),
     }
 }

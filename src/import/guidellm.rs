@@ -4,21 +4,20 @@
 //! output token" = (last token − send) / n, which contains TTFT and is nobody's TPOT: it is not read. "Request
 //! latency" runs to the end of the answer, in seconds.
 
-use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number};
-use crate::figures::{Distribution, LoadResult, Requests, Throughput};
+use super::request::counted;
+use super::{
+    ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number, text, tokens,
+};
+use crate::figures::{Distribution, LoadResult, Throughput};
+use crate::record::VoidRule;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 pub(super) fn read(file: &Value, chosen: Option<usize>) -> Result<Imported, ImportError> {
-    let wrong = |what: &str| ImportError::Wrong {
-        tool: Tool::Guidellm,
-        what: what.to_owned(),
-    };
     let benchmarks = file
         .get("benchmarks")
         .and_then(Value::as_array)
         .filter(|list| !list.is_empty())
-        .ok_or_else(|| wrong("`benchmarks` is not there or empty"))?;
+        .ok_or_else(|| Tool::Guidellm.wrong("`benchmarks` is not there or empty"))?;
     let benchmark = match (chosen, benchmarks.as_slice()) {
         (None, [one]) => one,
         (Some(index), list) if index < list.len() => &list[index],
@@ -26,7 +25,7 @@ pub(super) fn read(file: &Value, chosen: Option<usize>) -> Result<Imported, Impo
     };
     let metrics = benchmark
         .get("metrics")
-        .ok_or_else(|| wrong("the benchmark has no `metrics`"))?;
+        .ok_or_else(|| Tool::Guidellm.wrong("the benchmark has no `metrics`"))?;
     let requests = requests(benchmark);
     let mut missing = vec![
         NO_LAUNCHES.to_owned(),
@@ -36,14 +35,13 @@ pub(super) fn read(file: &Value, chosen: Option<usize>) -> Result<Imported, Impo
     if requests.is_empty() {
         missing.push("no single requests: quantiles are guidellm's own, and E2E runs to the end of the answer; it cannot be judged".to_owned());
     }
-    let text = |pointer: &str| file.pointer(pointer).and_then(Value::as_str);
     Ok(Imported {
         tool: Tool::Guidellm,
-        version: text("/metadata/guidellm_version").map(str::to_owned),
-        model: text("/args/model")
-            .or_else(|| text("/args/backend_kwargs/model"))
+        version: text(file, "/metadata/guidellm_version").map(str::to_owned),
+        model: text(file, "/args/model")
+            .or_else(|| text(file, "/args/backend_kwargs/model"))
             // Since 0.8.
-            .or_else(|| text("/config/spec/backend/model"))
+            .or_else(|| text(file, "/config/spec/backend/model"))
             .map(str::to_owned),
         summary: summary(metrics),
         requests,
@@ -68,10 +66,6 @@ fn summary(metrics: &Value) -> LoadResult {
     };
     let total = |kind: &str| count(metrics, &format!("/request_totals/{kind}")).unwrap_or(0);
     let (ok, failed, cut) = (total("successful"), total("errored"), total("incomplete"));
-    let void = [("status", failed), ("cut-stream", cut)]
-        .into_iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(name, n)| (name.to_owned(), n));
     LoadResult {
         ttft_ms: of("time_to_first_token_ms", 1.0),
         tpot_ms: of("inter_token_latency_ms", 1.0),
@@ -82,11 +76,10 @@ fn summary(metrics: &Value) -> LoadResult {
         },
         prompt_tokens: of("prompt_token_count", 1.0),
         output_tokens: of("output_token_count", 1.0),
-        requests: Requests {
-            sent: ok + failed + cut,
+        requests: counted(
             ok,
-            void: BTreeMap::from_iter(void),
-        },
+            &[(VoidRule::Status, failed), (VoidRule::CutStream, cut)],
+        ),
         ..LoadResult::default()
     }
 }
@@ -98,13 +91,7 @@ fn requests(benchmark: &Value) -> Vec<Request> {
         list.and_then(Value::as_array).into_iter().flatten()
     };
     let failed = list("errored").map(|request| Request {
-        failed: Some(
-            request
-                .pointer("/info/error")
-                .and_then(Value::as_str)
-                .unwrap_or("errored")
-                .to_owned(),
-        ),
+        failed: Some(text(request, "/info/error").unwrap_or("errored").to_owned()),
         ..single(request)
     });
     list("successful").map(single).chain(failed).collect()
@@ -112,7 +99,6 @@ fn requests(benchmark: &Value) -> Vec<Request> {
 
 fn single(request: &Value) -> Request {
     let timing = |name: &str| number(request, &format!("/info/timings/{name}"));
-    let tokens = |name: &str| count(request, name).and_then(|n| u32::try_from(n).ok());
     let start_s = timing("request_start");
     let since = |moment: Option<f64>| Some((moment? - start_s?) * 1e3);
     Request {
@@ -120,8 +106,8 @@ fn single(request: &Value) -> Request {
         ttft_ms: since(timing("first_token_iteration")),
         last_ms: since(timing("last_token_iteration")),
         gaps_ms: Vec::new(),
-        prompt: tokens("/prompt_tokens"),
-        output: tokens("/output_tokens"),
+        prompt: tokens(request, "/prompt_tokens"),
+        output: tokens(request, "/output_tokens"),
         failed: None,
     }
 }

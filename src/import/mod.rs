@@ -5,15 +5,19 @@
 //! "ITL" is everybody else's TPOT; vLLM's "ITL" is the time between chunks; AIPerf's "inter token latency" is a
 //! mean over an answer, so TPOT. What a file does not hold is said with its consequence ([`Imported::missing`]).
 //!
+//! A replay set ([`manifest`], [`case`]) is a whole session already.
+//!
 //! Refuses to know: files, verdicts, and how a result is shown.
 
 mod aiperf;
 mod guidellm;
 mod record;
+mod replay;
 mod request;
 mod vllm;
 
 pub use record::{Batch, record};
+pub use replay::{CaseFiles, Manifest, ReplayError, case, manifest};
 pub use request::{Imported, Request};
 
 use serde_json::Value;
@@ -38,6 +42,14 @@ impl Tool {
             Self::Vllm => "vllm bench serve",
             Self::Guidellm => "guidellm",
             Self::Aiperf => "AIPerf",
+        }
+    }
+
+    /// Why a file is no result of this tool.
+    fn wrong(self, what: impl Into<String>) -> ImportError {
+        ImportError::Wrong {
+            tool: self,
+            what: what.into(),
         }
     }
 }
@@ -111,6 +123,11 @@ fn detect(document: &Value) -> Option<Tool> {
     }
 }
 
+/// The text at a JSON pointer.
+fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
 /// The number at a JSON pointer.
 fn number(value: &Value, pointer: &str) -> Option<f64> {
     value.pointer(pointer).and_then(Value::as_f64)
@@ -121,4 +138,9 @@ fn count(value: &Value, pointer: &str) -> Option<u64> {
     number(value, pointer)
         .filter(|n| *n >= 0.0)
         .map(|n| n.round() as u64)
+}
+
+/// The count of tokens at a JSON pointer.
+fn tokens(value: &Value, pointer: &str) -> Option<u32> {
+    count(value, pointer).and_then(|n| u32::try_from(n).ok())
 }

@@ -59,7 +59,8 @@ pub fn record(earlier: Option<RunRecord>, batch: &Batch, tool: String, now: Stri
     record
 }
 
-fn empty(tool: String, now: String) -> RunRecord {
+/// A session of nothing yet, of a machine that nobody knows.
+pub(super) fn empty(tool: String, now: String) -> RunRecord {
     RunRecord {
         format: RUN_FORMAT.to_owned(),
         tool,
@@ -79,6 +80,7 @@ fn empty(tool: String, now: String) -> RunRecord {
         gates: vec![GATE.to_owned()],
         inputs: Vec::new(),
         stored: Vec::new(),
+        calibration: Vec::new(),
         launches: Vec::new(),
         ending: Ending::LastLook,
         elapsed_s: 0.0,
@@ -86,27 +88,18 @@ fn empty(tool: String, now: String) -> RunRecord {
 }
 
 fn build(batch: &Batch) -> Build {
-    let tool = batch
-        .launches
-        .first()
-        .map_or("", |import| import.tool.title());
-    let model = batch
-        .launches
-        .first()
-        .and_then(|import| import.model.clone());
+    let first = batch.launches.first();
+    let tool = first.map_or("", |import| import.tool.title());
+    let model = first.and_then(|import| import.model.as_deref());
     Build {
         arm: batch.arm,
         commit: None,
         dirty: false,
         artifact_sha256: None,
         // Not started by us: what is known of it stands in the place of a command.
-        command: [
-            "imported from",
-            tool,
-            model.as_deref().unwrap_or("an unnamed model"),
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+        command: ["imported from", tool, model.unwrap_or("an unnamed model")]
+            .map(str::to_owned)
+            .to_vec(),
         files: Vec::new(),
         build_s: 0.0,
     }

@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::figures::{Distribution, LoadResult, Requests, Throughput};
-use std::collections::BTreeMap;
+use crate::record::VoidRule;
 
 /// A tool's result.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,22 +98,23 @@ impl Imported {
         } else {
             Distribution::default()
         };
-        result.requests = self.counted(sound.len());
+        let failed = self.requests.len() - sound.len();
+        result.requests = counted(sound.len() as u64, &[(VoidRule::Status, failed as u64)]);
         result.throughput = Throughput {
             output_tokens_per_s: throughput(&sound).or(result.throughput.output_tokens_per_s),
             output_tokens_per_s_full: None,
         };
         result
     }
+}
 
-    fn counted(&self, ok: usize) -> Requests {
-        let failed = self.requests.len() - ok;
-        let void = (failed > 0).then(|| ("status".to_owned(), failed as u64));
-        Requests {
-            sent: self.requests.len() as u64,
-            ok: ok as u64,
-            void: BTreeMap::from_iter(void),
-        }
+/// So many sound requests, and those that are void, by the rule that they broke.
+pub(super) fn counted(ok: u64, void: &[(VoidRule, u64)]) -> Requests {
+    let some = void.iter().filter(|(_, n)| *n > 0);
+    Requests {
+        sent: ok + void.iter().map(|(_, n)| n).sum::<u64>(),
+        ok,
+        void: some.map(|(rule, n)| (rule.name().to_owned(), *n)).collect(),
     }
 }
 

@@ -3,17 +3,15 @@
 //! Its definitions: TTFT from the client's send to the first chunk; TPOT = (last − first token) / (n − 1), as ours;
 //! "ITL" the times between chunks, our ICL; E2EL from send to the last chunk. Lists are in seconds.
 
-use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number};
-use crate::figures::{Distribution, LoadResult, Requests, Throughput};
+use super::request::counted;
+use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number, text};
+use crate::figures::{Distribution, LoadResult, Throughput};
+use crate::record::VoidRule;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 pub(super) fn read(file: &Value) -> Result<Imported, ImportError> {
-    let wrong = |what: &str| ImportError::Wrong {
-        tool: Tool::Vllm,
-        what: what.to_owned(),
-    };
-    let completed = count(file, "/completed").ok_or_else(|| wrong("`completed` is not there"))?;
+    let completed =
+        count(file, "/completed").ok_or_else(|| Tool::Vllm.wrong("`completed` is not there"))?;
     let requests = requests(file)?;
     let mut missing = vec![NO_LAUNCHES.to_owned(), NO_START.to_owned()];
     if requests.is_empty() {
@@ -22,17 +20,14 @@ pub(super) fn read(file: &Value) -> Result<Imported, ImportError> {
              judged"
                 .to_owned(),
         );
-    }
-    if requests.is_empty() && number(file, "/median_e2el_ms").is_none() {
-        missing.push("no e2el in --percentile-metrics: E2E is unknown".to_owned());
+        if number(file, "/median_e2el_ms").is_none() {
+            missing.push("no e2el in --percentile-metrics: E2E is unknown".to_owned());
+        }
     }
     Ok(Imported {
         tool: Tool::Vllm,
         version: None,
-        model: file
-            .get("model_id")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        model: text(file, "/model_id").map(str::to_owned),
         summary: summary(file, completed),
         requests,
         missing,
@@ -65,7 +60,7 @@ fn summary(file: &Value, completed: u64) -> LoadResult {
         ..Distribution::default()
     };
     LoadResult {
-        date: file.get("date").and_then(Value::as_str).map(str::to_owned),
+        date: text(file, "/date").map(str::to_owned),
         ttft_ms: distribution("ttft"),
         tpot_ms: distribution("tpot"),
         // Between chunks; how many tokens a chunk held is not told.
@@ -80,11 +75,7 @@ fn summary(file: &Value, completed: u64) -> LoadResult {
         },
         prompt_tokens: mean("/total_input_tokens"),
         output_tokens: mean("/total_output_tokens"),
-        requests: Requests {
-            sent: completed + failed,
-            ok: completed,
-            void: BTreeMap::from_iter((failed > 0).then(|| ("status".to_owned(), failed))),
-        },
+        requests: counted(completed, &[(VoidRule::Status, failed)]),
         ..LoadResult::default()
     }
 }
@@ -98,15 +89,12 @@ fn requests(file: &Value) -> Result<Vec<Request>, ImportError> {
         return Ok(Vec::new());
     };
     if ttfts.len() != itls.len() || ttfts.len() != outputs.len() {
-        return Err(ImportError::Wrong {
-            tool: Tool::Vllm,
-            what: format!(
-                "its lists differ in length ({} ttfts, {} itls, {} output_lens)",
-                ttfts.len(),
-                itls.len(),
-                outputs.len()
-            ),
-        });
+        return Err(Tool::Vllm.wrong(format!(
+            "its lists differ in length ({} ttfts, {} itls, {} output_lens)",
+            ttfts.len(),
+            itls.len(),
+            outputs.len()
+        )));
     }
     let at = |key: &str, index: usize| list(key).and_then(|list| list.get(index));
     let tokens = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());

@@ -90,7 +90,7 @@ impl Assessment {
 impl Figures {
     /// Figures that hold the number of launches that count, and nothing else yet.
     pub(super) fn of(view: &View<'_, '_>) -> Self {
-        let n = |arm| u32::try_from(view.kept(arm).count()).unwrap_or(u32::MAX);
+        let n = |arm| u32::try_from(view.of(arm).kept.len()).unwrap_or(u32::MAX);
         Self {
             launches: (n(Arm::Base), n(Arm::Head)),
             ..Self::default()

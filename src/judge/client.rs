@@ -5,13 +5,14 @@
 //! streams that were asked for and never in flight. Last, the server's own times: two clocks of the same
 //! requests that contradict each other.
 
+use super::Rules;
 use super::invalid::{Finding, invalid};
-use super::late;
-use super::view::{Reading, View};
+use super::sight::Sight;
+use super::view::is_by_clock;
 use super::words::percent;
 use crate::metrics::contradiction;
 use crate::plan::Rule;
-use crate::record::{ClientHealth, Launch, Metric, Sample, Statistic};
+use crate::record::{ClientHealth, Metric, Sample, Statistic};
 
 /// Share of ambiguous events that a tail can bear, and that a middle can.
 const AMBIGUOUS_TAIL: f64 = 0.01;
@@ -19,40 +20,28 @@ const AMBIGUOUS_MIDDLE: f64 = 0.1;
 /// Share of the streams asked for that must have been in flight.
 const STREAMS: f64 = 0.9;
 
-/// The first rule that holds.
-pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
-    if !view.case.is_by_clock() {
-        return None;
-    }
-    let launches = || view.arms().iter().flat_map(|&arm| view.kept(arm));
-    launches()
-        .find_map(|reading| late::find(view, reading))
-        .or_else(|| launches().find_map(|reading| ambiguous(view, reading)))
-        .or_else(|| launches().find_map(|reading| streams_not_reached(view, reading)))
-        .or_else(|| launches().find_map(|reading| server_timings(view, reading)))
-}
-
 pub(super) fn is_tail(statistic: Statistic) -> bool {
     matches!(statistic, Statistic::P95 | Statistic::P99 | Statistic::Max)
 }
 
-pub(super) fn health<'s>(view: &View<'_, '_>, launch: &'s Launch) -> Option<&'s ClientHealth> {
-    let workload = &view.case.workload.id;
-    launch.clients.iter().find(|c| c.workload == *workload)
+pub(super) fn health<'a>(sight: &Sight<'_, 'a>) -> Option<&'a ClientHealth> {
+    let workload = &sight.workload.id;
+    let clients = &sight.launch.clients;
+    clients.iter().find(|c| c.workload == *workload)
 }
 
-fn ambiguous(view: &View<'_, '_>, reading: &Reading<'_>) -> Option<Finding> {
-    let check = view.case.check;
+/// Too many events have an upper bound of their time alone.
+pub(super) fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let check = sight.check;
     if !matches!(check.metric, Metric::Icl | Metric::Itl | Metric::Ttft) {
         return None;
     }
-    if check.metric == Metric::Ttft && is_within_ceiling(check.rule, reading) {
+    if check.metric == Metric::Ttft && is_within_ceiling(sight) {
         return None;
     }
-    let samples = view.samples(reading.launch);
     let (ambiguous, events) = match check.metric {
-        Metric::Ttft => (first_shared(&samples), samples.len()),
-        _ => shared(&samples),
+        Metric::Ttft => (first_shared(sight.sound()), sight.sound().len()),
+        _ => shared(sight.sound()),
     };
     let share = ambiguous as f64 / events.max(1) as f64;
     let bearable = if is_tail(check.statistic) {
@@ -63,7 +52,7 @@ fn ambiguous(view: &View<'_, '_>, reading: &Reading<'_>) -> Option<Finding> {
     if share <= bearable {
         return None;
     }
-    let launch = reading.launch;
+    let launch = sight.launch;
     let text = format!(
         "launch {} ({}): {} of the events arrived together with a later one, so that only an upper bound of \
          their time is known; {} can be borne",
@@ -76,9 +65,9 @@ fn ambiguous(view: &View<'_, '_>, reading: &Reading<'_>) -> Option<Finding> {
 }
 
 /// A TTFT that is an upper bound, and not above its limit: the true one is not either.
-fn is_within_ceiling(rule: Rule, reading: &Reading<'_>) -> bool {
-    let value = reading.measure.as_ref().map(|measure| measure.value);
-    matches!((rule, value), (Rule::Ceiling { limit }, Ok(value)) if value <= limit)
+fn is_within_ceiling(sight: &Sight<'_, '_>) -> bool {
+    let value = sight.measure.as_ref().map(|measure| measure.value);
+    matches!((sight.check.rule, value), (Rule::Ceiling { limit }, Ok(value)) if value <= limit)
 }
 
 /// Streams whose first event shared its read with the second.
@@ -96,9 +85,10 @@ fn shared(samples: &[&Sample]) -> (usize, usize) {
     (samples.iter().map(shared).sum(), events)
 }
 
-fn streams_not_reached(view: &View<'_, '_>, reading: &Reading<'_>) -> Option<Finding> {
-    let launch = reading.launch;
-    let health = health(view, launch)?;
+/// The load that the gate names was not on the engine.
+pub(super) fn streams_not_reached(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let launch = sight.launch;
+    let health = health(sight).filter(|_| is_by_clock(sight.check))?;
     let (asked, reached) = (health.streams_asked, health.streams_reached);
     if f64::from(reached) >= STREAMS * f64::from(asked) {
         return None;
@@ -111,9 +101,13 @@ fn streams_not_reached(view: &View<'_, '_>, reading: &Reading<'_>) -> Option<Fin
     invalid("streams-not-reached", text)
 }
 
-fn server_timings(view: &View<'_, '_>, reading: &Reading<'_>) -> Option<Finding> {
-    let launch = reading.launch;
-    let text = contradiction(view.samples(launch))?;
+/// The server's own times are not those of the streams.
+pub(super) fn server_timings(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    if !is_by_clock(sight.check) {
+        return None;
+    }
+    let launch = sight.launch;
+    let text = contradiction(sight.sound().iter().copied())?;
     let (position, arm) = (launch.position, launch.arm.name());
     invalid(
         "server-timings",

@@ -7,7 +7,6 @@ use super::view::View;
 use super::words::number;
 use crate::plan::WorkloadKind;
 use crate::record::Arm;
-use crate::stats;
 
 /// One remark for each arm that ended answers by itself. Goldens and tasks are meant to end.
 pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
@@ -20,15 +19,9 @@ pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
 }
 
 fn remark(view: &View<'_, '_>, arm: Arm) -> Option<String> {
-    let (mut all, mut tokens) = (0_usize, Vec::new());
-    for sample in view.kept(arm).flat_map(|r| view.samples(r.launch)) {
-        all += 1;
-        if sample.finish_reason.as_deref() == Some("stop") {
-            tokens.push(f64::from(sample.tokens.completion.unwrap_or(0)));
-        }
-    }
-    let mean = number(stats::mean(&tokens)?);
-    let (ended, arm) = (tokens.len(), arm.name());
+    let tally = &view.of(arm).tally;
+    let mean = number(tally.mean_ended_tokens()?);
+    let (ended, all, arm) = (tally.ended, tally.all, arm.name());
     Some(format!(
         "{ended} of {all} answers of {arm} ended by themselves, after {mean} tokens on average"
     ))

@@ -2,18 +2,19 @@
 
 use super::Rules;
 use super::assessment::{Assessment, Figures};
+use super::evidence::Values;
 use super::limit::Side;
 use super::timed;
 use super::trail::Trail;
 use super::treatment::Scale;
-use super::view::{View, values};
+use super::view::View;
 use super::words::{self, label};
 use crate::plan::Rule;
 use crate::record::{Arm, Comparison, Direction, Verdict};
 
 pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
     match view.case.check.rule {
-        Rule::Regression { .. } if view.comparison == Comparison::Alone => timed::no_base(view),
+        Rule::Regression { .. } if view.comparison.is_recording() => timed::no_base(view),
         Rule::Regression { margin, .. } => regression(rules, view, trail, margin),
         Rule::Ceiling { limit } => absolute(view, Side::Ceiling, limit),
         Rule::Floor { limit } => absolute(view, Side::Floor, limit),
@@ -28,35 +29,39 @@ fn regression(
     trail: &mut Trail,
     margin: f64,
 ) -> Assessment {
-    let base = match view.comparison {
-        Comparison::Stored => match rules.stored(&view.case.check.id) {
-            Ok(sessions) => sessions.concat(),
-            Err(text) => return Assessment::never(Figures::of(view), "no-stored-base", text),
-        },
-        _ => values(view.kept(Arm::Base)),
+    let base = match (view.comparison, &view.case.stored) {
+        (Comparison::Stored, Ok(stored)) => &stored.values,
+        (Comparison::Stored, Err(text)) => {
+            return Assessment::never(Figures::of(view), "no-stored-base", text.clone());
+        }
+        _ => &view.of(Arm::Base).values,
     };
-    let head = values(view.kept(Arm::Head));
-    let figures = Figures::of(view).with_launches(base.len(), head.len());
-    if base.is_empty() || head.is_empty() || !view.is_complete() {
+    let head = &view.of(Arm::Head).values;
+    let figures = Figures::of(view).with_launches(base.n, head.n);
+    if base.n == 0 || head.n == 0 || !view.is_complete() {
         return incomplete(view, figures);
     }
-    match (constant(&base), constant(&head)) {
+    match (base.constant(), head.constant()) {
         (Some(base), Some(head)) => compare(view, figures, base, head, margin),
-        _ if base.iter().chain(&head).all(|&v| v > 0.0) => {
+        _ if base.are_positive() && head.are_positive() => {
             timed::assess(rules, view, Scale::Log, trail)
         }
         _ => {
-            let metric = view.case.check.metric;
-            let limit = match metric.direction() {
-                Direction::LowerIsBetter => "ceiling",
-                Direction::HigherIsBetter => "floor",
-            };
-            let text = format!(
-                "{metric} differs between launches of one build and touches zero: there is no scale to compare on; give it a {limit} instead"
-            );
+            let text = view.scope.say(|| varies(view));
             Assessment::never(figures, "counter-varies", text)
         }
     }
+}
+
+fn varies(view: &View<'_, '_>) -> String {
+    let metric = view.case.check.metric;
+    let limit = match metric.direction() {
+        Direction::LowerIsBetter => "ceiling",
+        Direction::HigherIsBetter => "floor",
+    };
+    format!(
+        "{metric} differs between launches of one build and touches zero: there is no scale to compare on; give it a {limit} instead"
+    )
 }
 
 fn compare(
@@ -75,10 +80,6 @@ fn compare(
     };
     figures.change = change;
     figures.interval = change.map(|c| (c, c));
-    let name = label(check.metric, check.statistic);
-    let values = words::change(check.metric, base, head);
-    let by = change.map_or("up from nothing".to_owned(), words::signed_percent);
-    let (how, behind) = ("the same in all of", figures.behind());
     // The product and not the quotient, so that exactly the margin is within it.
     let beyond = |from: f64, to: f64| to > from * (1.0 + margin);
     let (is_worse, is_better) = match check.metric.direction() {
@@ -86,33 +87,35 @@ fn compare(
         // What falls to 1 / (1 + margin) has lost as much as what rises by the margin, as for times.
         Direction::HigherIsBetter => (beyond(head, base), change.is_none_or(|c| c > margin)),
     };
+    let text = |how: &str| {
+        let name = label(check.metric, check.statistic);
+        let values = words::change(check.metric, base, head);
+        let by = change.map_or("up from nothing".to_owned(), words::signed_percent);
+        let (limit, behind) = (words::percent(margin), figures.behind());
+        format!("{name} {values}: {by}, {how} the margin of {limit} (the same in all of {behind})")
+    };
     if is_worse {
-        let limit = words::percent(margin);
-        let text = format!("{name} {values}: {by}, beyond the margin of {limit} ({how} {behind})");
+        let text = view.scope.say(|| text("beyond"));
         return Assessment::settled(figures, Verdict::Fail, "regression", text);
     }
+    let text = view.scope.say(|| text("within"));
     if is_better {
         figures
             .notes
             .push("better than the margin explains: check that the work is still done".to_owned());
     }
-    let text = format!(
-        "{name} {values}: {by}, within the margin of {} ({how} {behind})",
-        words::percent(margin)
-    );
     Assessment::settled(figures, Verdict::Pass, "regression", text)
 }
 
 /// The worst launch of head against the limit: one launch that breaks it is enough.
 fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
-    let check = view.case.check;
-    let (base, head) = (values(view.kept(Arm::Base)), values(view.kept(Arm::Head)));
-    let worst = |values: &[f64]| match side {
-        Side::Ceiling => values.iter().copied().max_by(f64::total_cmp),
-        Side::Floor => values.iter().copied().min_by(f64::total_cmp),
+    let worst = |values: &Values| match side {
+        Side::Ceiling => values.greatest.map(|(_, value)| value),
+        Side::Floor => values.least.map(|(_, value)| value),
     };
-    let mut figures = Figures::of(view).with_launches(base.len(), head.len());
-    (figures.base, figures.head) = (worst(&base), worst(&head));
+    let (base, head) = (&view.of(Arm::Base).values, &view.of(Arm::Head).values);
+    let mut figures = Figures::of(view).with_launches(base.n, head.n);
+    (figures.base, figures.head) = (worst(base), worst(head));
     let Some(value) = figures.head else {
         return incomplete(view, figures);
     };
@@ -120,32 +123,58 @@ fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
         Side::Ceiling => value > limit,
         Side::Floor => value < limit,
     };
-    let (rule, broken, _) = side.words();
-    let against = figures.base.map_or(String::new(), |b| {
-        format!(" (base {})", words::value(check.metric, b))
-    });
-    let subject = format!(
-        "{} {}{against}",
-        label(check.metric, check.statistic),
-        words::value(check.metric, value)
-    );
-    let limit = words::value(check.metric, limit);
+    let (rule, ..) = side.words();
     if is_broken {
-        let remarks = remarks(view, value);
-        let text = format!("{subject}, {broken} the {rule} of {limit}{remarks}");
+        let text = view
+            .scope
+            .say(|| broken(view, &figures, side, (value, limit)));
         return Assessment::settled(figures, Verdict::Fail, rule, text);
     }
     if !view.is_complete() {
         return incomplete(view, figures);
     }
-    let behind = words::count(head.len(), "launch");
-    let text = format!("{subject}, not {broken} the {rule} of {limit} ({behind})");
+    let text = view
+        .scope
+        .say(|| kept(view, &figures, side, (value, limit)));
     Assessment::settled(figures, Verdict::Pass, rule, text)
+}
+
+fn broken(
+    view: &View<'_, '_>,
+    figures: &Figures,
+    side: Side,
+    (value, limit): (f64, f64),
+) -> String {
+    let (rule, broken, _) = side.words();
+    let (subject, remarks) = (subject(view, figures, value), remarks(view, value));
+    let limit = words::value(view.case.check.metric, limit);
+    format!("{subject}, {broken} the {rule} of {limit}{remarks}")
+}
+
+fn kept(view: &View<'_, '_>, figures: &Figures, side: Side, (value, limit): (f64, f64)) -> String {
+    let (rule, broken, _) = side.words();
+    let subject = subject(view, figures, value);
+    let limit = words::value(view.case.check.metric, limit);
+    let behind = words::count(view.of(Arm::Head).values.n, "launch");
+    format!("{subject}, not {broken} the {rule} of {limit} ({behind})")
+}
+
+fn subject(view: &View<'_, '_>, figures: &Figures, value: f64) -> String {
+    let check = view.case.check;
+    let against = figures.base.map_or(String::new(), |b| {
+        format!(" (base {})", words::value(check.metric, b))
+    });
+    format!(
+        "{} {}{against}",
+        label(check.metric, check.statistic),
+        words::value(check.metric, value)
+    )
 }
 
 /// What the launch with the value that decided says beside it.
 fn remarks(view: &View<'_, '_>, value: f64) -> String {
-    let mut measured = view.kept(Arm::Head).filter_map(|r| r.measure.as_ref().ok());
+    let kept = view.of(Arm::Head).kept.iter();
+    let mut measured = kept.filter_map(|r| r.measure.as_ref().ok());
     let worst = measured.find(|m| m.value.to_bits() == value.to_bits());
     match worst {
         Some(m) if !m.remarks.is_empty() => format!(": {}", m.remarks.join("; ")),
@@ -154,17 +183,9 @@ fn remarks(view: &View<'_, '_>, value: f64) -> String {
 }
 
 fn incomplete(view: &View<'_, '_>, figures: Figures) -> Assessment {
-    let text = format!("{} so far", figures.behind());
+    let text = view.scope.say(|| format!("{} so far", figures.behind()));
     if view.is_exhausted() {
         return Assessment::never(figures, "too-few-launches", text);
     }
     Assessment::waiting(figures, text, view.wants())
-}
-
-fn constant(values: &[f64]) -> Option<f64> {
-    let first = *values.first()?;
-    values
-        .iter()
-        .all(|v| v.to_bits() == first.to_bits())
-        .then_some(first)
 }

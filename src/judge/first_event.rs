@@ -3,13 +3,12 @@
 //!
 //! Refuses to know: how TPOT is computed.
 
+use super::tally::{USUAL_TOKENS_AN_EVENT, untold};
 use super::view::View;
 use super::words::number;
-use crate::record::{Arm, Metric, Sample};
+use crate::metrics::Requests;
+use crate::record::{Arm, Metric};
 use crate::stats;
-
-/// A token without text of its own comes with the next one: so many more tokens than events are usual.
-const USUAL: f64 = 1.1;
 
 /// One remark for each arm whose answers have more tokens an event than that, in the middle.
 pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
@@ -27,20 +26,19 @@ pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
 }
 
 fn remark(view: &View<'_, '_>, arm: Arm) -> Option<String> {
-    let samples = view.kept(arm).flat_map(|r| view.samples(r.launch));
-    let factors: Vec<f64> = samples.filter_map(untold).collect();
-    let factor = stats::median(&factors).filter(|factor| *factor > USUAL)?;
+    let evidence = view.of(arm);
+    if !evidence.tally.may_burst_untold() {
+        return None;
+    }
+    let (check, workload) = (view.case.check, view.case.workload);
+    let launches = evidence.kept.iter().map(|r| r.launch);
+    let sound = launches.flat_map(|launch| Requests::of(check, workload, launch).measured);
+    let factors: Vec<f64> = sound.filter_map(untold).collect();
+    let factor = stats::median(&factors).filter(|factor| *factor > USUAL_TOKENS_AN_EVENT)?;
     Some(format!(
         "answers of {} have {} tokens an event, and nothing tells how many the first one had: TPOT takes 1 \
          (return_token_ids = true, if the engine can)",
         arm.name(),
         number(factor)
     ))
-}
-
-/// Tokens an event of a stream that does not tell those of its first.
-fn untold(sample: &Sample) -> Option<f64> {
-    let (tokens, events) = (sample.tokens.completion?, sample.stamps.events_ns.len());
-    let asks = sample.streamed && events > 0 && sample.tokens.of_first_event().is_none();
-    asks.then(|| f64::from(tokens) / events as f64)
 }

@@ -1,16 +1,19 @@
 //! The rules by which a check is no measurement, or shows an engine that does not answer: in the order
 //! in which they are tried, most basic first. The table with reasons stands in `docs/verdict.md`.
+//!
+//! Main function: [`find`]. What a rule says of one launch by itself is asked once a launch
+//! ([`OF_A_LAUNCH`]), the rest after every block from what the launches have left behind.
 
-use super::session::is_throttled;
+use super::sight::Sight;
 use super::treatment::zero_is_vacuous;
-use super::view::{Reading, View, values};
-use super::voids;
+use super::view::{Case, View};
 use super::words::{count, number};
-use super::{Rules, client, machine};
-use crate::metrics::{LaunchMeasure, is_in_part};
+use super::{Rules, client, late, machine, voids};
+use crate::metrics::LaunchMeasure;
 use crate::plan::WorkloadKind;
-use crate::record::{Arm, Comparison, Exit, Launch, MetricKind, Phase, Verdict};
+use crate::record::{Arm, Exit, Launch, MetricKind, RunRecord, Verdict};
 use crate::stats;
+use std::ops::Range;
 
 /// More launches of one arm in a row than this, and the machine's drift is taken for a change.
 const LONGEST_RUN: usize = 2;
@@ -28,6 +31,7 @@ const HEAD_THROTTLES: usize = 3;
 const TOKENS_APART: f64 = 0.02;
 
 /// A rule's finding.
+#[derive(Clone)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
     pub(super) rule: &'static str,
@@ -42,32 +46,57 @@ pub(super) fn invalid(rule: &'static str, text: String) -> Option<Finding> {
     })
 }
 
+/// A rule that one launch keeps or breaks by itself.
+type LaunchRule = fn(&Rules<'_>, &Sight<'_, '_>) -> Option<Finding>;
+
+/// Those rules, in the order in which they are tried.
+pub(super) const OF_A_LAUNCH: [LaunchRule; 11] = [
+    machine::page_cache,
+    machine::gpu_shared,
+    machine::busy,
+    missing_value,
+    impossible_value,
+    too_few_samples,
+    late::client_late,
+    client::ambiguous,
+    client::streams_not_reached,
+    client::server_timings,
+    constant_latency,
+];
+
+/// So many of them come before the parity of tokens.
+const BEFORE_PARITY: usize = OF_A_LAUNCH.len() - 1;
+
 /// The first rule that holds.
 pub(super) fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
-    fingerprint_changed(view)
+    rules
+        .changed
+        .clone()
         .or_else(|| not_interleaved(view))
         .or_else(|| launch_failed(view))
         .or_else(|| voids::find(view))
-        .or_else(|| machine::find(rules, view))
-        .or_else(|| missing_value(view))
-        .or_else(|| impossible_value(view))
-        .or_else(|| too_few_samples(view))
-        .or_else(|| client::find(view))
+        .or_else(|| of_a_launch(view, 0..BEFORE_PARITY))
         .or_else(|| token_parity(view))
-        .or_else(|| constant_latency(view))
+        .or_else(|| of_a_launch(view, BEFORE_PARITY..OF_A_LAUNCH.len()))
         .or_else(|| vacuous(view))
         .or_else(|| not_steady(view))
         .or_else(|| throttled(view))
 }
 
+/// What these rules found first in the launches that the check reads.
+fn of_a_launch(view: &View<'_, '_>, mut rules: Range<usize>) -> Option<Finding> {
+    rules.find_map(|rule| {
+        let mut arms = view.arms().iter();
+        arms.find_map(|&arm| view.of(arm).broken(rule))
+    })
+}
+
 /// Over the whole record and not only up to the look: a machine that changed during a session was not
 /// the machine that the session says it was.
-fn fingerprint_changed(view: &View<'_, '_>) -> Option<Finding> {
-    let launches = &view.record.launches;
-    let first = launches.first()?;
-    let other = launches
-        .iter()
-        .find(|l| l.fingerprint != first.fingerprint)?;
+pub(super) fn fingerprint_changed(record: &RunRecord) -> Option<Finding> {
+    let first = record.launches.first()?;
+    let mut launches = record.launches.iter();
+    let other = launches.find(|l| l.fingerprint != first.fingerprint)?;
     invalid(
         "fingerprint-changed",
         format!(
@@ -78,42 +107,42 @@ fn fingerprint_changed(view: &View<'_, '_>) -> Option<Finding> {
 }
 
 fn not_interleaved(view: &View<'_, '_>) -> Option<Finding> {
-    if !matches!(
-        view.comparison,
-        Comparison::Interleaved | Comparison::SameBuild
-    ) {
+    let longest = view.scope.longest;
+    let arm = longest.arm?;
+    if view.comparison.arms().len() < 2 || longest.launches <= LONGEST_RUN {
         return None;
     }
-    let runs = view.scope.launches.chunk_by(|a, b| a.arm == b.arm);
-    let longest = runs.max_by_key(|run| run.len())?;
-    if longest.len() <= LONGEST_RUN {
-        return None;
-    }
-    let (arm, from) = (longest[0].arm.name(), longest[0].position);
-    invalid(
-        "not-interleaved",
+    let text = view.scope.say(|| {
         format!(
-            "{} launches of {arm} in a row from launch {from}: a drift of the machine would count as a change",
-            longest.len()
-        ),
-    )
+            "{} launches of {} in a row from launch {}: a drift of the machine would count as a change",
+            longest.launches,
+            arm.name(),
+            longest.from
+        )
+    });
+    invalid("not-interleaved", text)
 }
 
 fn launch_failed(view: &View<'_, '_>) -> Option<Finding> {
-    let failed = |arm| view.ran(arm).map(|r| r.launch).find(|l| !l.exit.is_clean());
-    match (failed(Arm::Base), failed(Arm::Head)) {
+    match (view.of(Arm::Base).failed, view.of(Arm::Head).failed) {
         (None, Some(head)) => Some(Finding {
             verdict: Verdict::Fail,
             rule: "reliability",
-            text: format!("{}, and no launch of base did", describe_exit(head)),
+            text: view
+                .scope
+                .say(|| format!("{}, and no launch of base did", describe_exit(head))),
         }),
         (Some(base), Some(head)) => {
-            let (base, head) = (describe_exit(base), describe_exit(head));
-            invalid("launch-failed", format!("both arms failed: {base}; {head}"))
+            let text = view.scope.say(|| {
+                let (base, head) = (describe_exit(base), describe_exit(head));
+                format!("both arms failed: {base}; {head}")
+            });
+            invalid("launch-failed", text)
         }
         (Some(base), None) if view.arms().contains(&Arm::Base) => invalid(
             "launch-failed",
-            format!("{}: nothing to compare with", describe_exit(base)),
+            view.scope
+                .say(|| format!("{}: nothing to compare with", describe_exit(base))),
         ),
         _ => None,
     }
@@ -136,158 +165,147 @@ fn token_parity(view: &View<'_, '_>) -> Option<Finding> {
     if !view.case.is_by_clock() || !view.is_regression() {
         return None;
     }
-    let mean = |arm| {
-        let part = &view.case.check.part;
-        let workload = &view.case.workload.id;
-        let samples = view.kept(arm).flat_map(|r| &r.launch.samples);
-        let mine = samples.filter(|s| {
-            s.workload == *workload && s.phase == Phase::Measured && is_in_part(part, s)
-        });
-        let tokens = mine
-            .filter(|s| s.void.is_none())
-            .map(|s| s.tokens.completion);
-        let tokens: Vec<f64> = tokens.flatten().map(f64::from).collect();
-        stats::mean(&tokens)
-    };
+    let mean = |arm| view.of(arm).tally.mean_tokens();
     let (base, head) = mean(Arm::Base).zip(mean(Arm::Head))?;
     let apart = (head - base).abs() / base.max(head).max(1.0);
     if apart <= TOKENS_APART {
         return None;
     }
-    invalid(
-        "token-parity",
+    let text = view.scope.say(|| {
         format!(
             "head answers with {} tokens a request, base with {}: they did not do the same work; force the \
              length, or see why one stops",
             number(head),
             number(base)
-        ),
-    )
+        )
+    });
+    invalid("token-parity", text)
 }
 
-fn read<'s, 'a>(view: &View<'s, 'a>) -> impl Iterator<Item = &'s Reading<'a>> {
-    view.arms().iter().flat_map(|&arm| view.kept(arm))
-}
-
-fn measured<'s, 'a: 's>(
-    view: &View<'s, 'a>,
-) -> impl Iterator<Item = (&'s Launch, &'s LaunchMeasure)> {
-    read(view).filter_map(|r| r.measure.as_ref().ok().map(|m| (r.launch, m)))
-}
-
-fn missing_value(view: &View<'_, '_>) -> Option<Finding> {
-    let undefined = read(view).find_map(|r| r.measure.as_ref().err())?;
+fn missing_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let undefined = sight.measure.as_ref().err()?;
     invalid("missing-value", undefined.to_string())
 }
 
-fn impossible_value(view: &View<'_, '_>) -> Option<Finding> {
-    let metric = view.case.check.metric;
-    for (launch, measure) in measured(view) {
-        let mut all = measure.series.iter().chain([&measure.value]);
-        if let Some(v) = all.clone().find(|v| !v.is_finite()) {
-            let at = launch.position;
-            return invalid(
-                "not-finite",
-                format!("launch {at}: {metric} of {v} is no number"),
-            );
-        }
-        let wrong = match metric.kind() {
-            MetricKind::Latency => all.find(|&&v| v <= 0.0),
-            MetricKind::Counter | MetricKind::Share => all.find(|&&v| v < 0.0),
-            MetricKind::Score => None,
-        };
-        if let Some(v) = wrong {
-            let at = launch.position;
-            return invalid(
-                "not-positive",
-                format!("launch {at}: {metric} of {v} cannot be"),
-            );
-        }
+fn impossible_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let metric = sight.check.metric;
+    let measure = sight.measure.as_ref().ok()?;
+    let mut all = measure.series.iter().chain([&measure.value]);
+    let at = sight.launch.position;
+    if let Some(v) = all.clone().find(|v| !v.is_finite()) {
+        return invalid(
+            "not-finite",
+            format!("launch {at}: {metric} of {v} is no number"),
+        );
     }
-    None
+    let wrong = match metric.kind() {
+        MetricKind::Latency => all.find(|&&v| v <= 0.0),
+        MetricKind::Counter | MetricKind::Share => all.find(|&&v| v < 0.0),
+        MetricKind::Score => None,
+    };
+    let v = wrong?;
+    invalid(
+        "not-positive",
+        format!("launch {at}: {metric} of {v} cannot be"),
+    )
 }
 
-fn too_few_samples(view: &View<'_, '_>) -> Option<Finding> {
-    let need = view.case.check.min_samples;
-    let (launch, measure) = measured(view).find(|(_, m)| m.samples < need)?;
-    let (at, arm, got) = (launch.position, launch.arm.name(), measure.samples);
-    let workload = &view.case.workload.id;
+fn too_few_samples(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let need = sight.check.min_samples;
+    let got = sight.measure.as_ref().ok()?.samples;
+    if got >= need {
+        return None;
+    }
+    let (at, arm) = (sight.launch.position, sight.launch.arm.name());
+    let workload = &sight.workload.id;
     invalid(
         "too-few-samples",
         format!("launch {at} ({arm}): {got} sound requests of {workload} where {need} are needed"),
     )
 }
 
-fn constant_latency(view: &View<'_, '_>) -> Option<Finding> {
-    if view.case.check.metric.kind() != MetricKind::Latency {
+fn constant_latency(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let metric = sight.check.metric;
+    let measure = sight.measure.as_ref().ok()?;
+    if metric.kind() != MetricKind::Latency || !is_stuck(measure) {
         return None;
     }
-    let stuck = |m: &LaunchMeasure| {
-        let mut bits: Vec<u64> = m.series.iter().map(|v| v.to_bits()).collect();
-        bits.sort_unstable();
-        bits.dedup();
-        m.series.len() >= DISTINCT && bits.len() < DISTINCT
-    };
-    let (launch, measure) = measured(view).find(|(_, m)| stuck(m))?;
-    let (at, n, metric) = (
-        launch.position,
-        measure.series.len(),
-        view.case.check.metric,
-    );
+    let (at, n) = (sight.launch.position, measure.series.len());
     invalid(
         "constant-latency",
         format!("launch {at}: {n} values of {metric} take fewer than {DISTINCT} different values"),
     )
 }
 
+fn is_stuck(measure: &LaunchMeasure) -> bool {
+    let mut seen: Vec<u64> = Vec::with_capacity(DISTINCT);
+    for bits in measure.series.iter().map(|v| v.to_bits()) {
+        if !seen.contains(&bits) {
+            seen.push(bits);
+        }
+        if seen.len() == DISTINCT {
+            return false;
+        }
+    }
+    measure.series.len() >= DISTINCT
+}
+
 fn vacuous(view: &View<'_, '_>) -> Option<Finding> {
     let check = view.case.check;
     let why = zero_is_vacuous(check.metric, view.is_regression())?;
-    let all: Vec<f64> = Arm::BOTH
-        .iter()
-        .flat_map(|&arm| values(view.kept(arm)))
-        .collect();
-    if all.is_empty() || all.iter().any(|v| v.abs() > 0.0) {
+    // A limit is head's alone: that base's gauge lives bounds nothing in head.
+    let seen = || view.arms().iter().map(|&arm| &view.of(arm).values);
+    let n = seen().map(|values| values.n).sum();
+    if n == 0 || !seen().all(|values| values.are_zero()) {
         return None;
     }
-    let n = count(all.len(), "launch");
-    invalid(
-        "vacuous",
-        format!("{} is 0 in all of {n}: {why}", check.metric),
-    )
+    let text = view.scope.say(|| {
+        let n = count(n, "launch");
+        format!("{} is 0 in all of {n}: {why}", check.metric)
+    });
+    invalid("vacuous", text)
+}
+
+/// A mean drift within launches, and where it was seen.
+#[derive(Clone, Copy)]
+pub(super) struct Unsteady {
+    arms: &'static str,
+    drift: f64,
 }
 
 /// Mean over launches of ln(median of the last third / median of the first third), per arm and pooled.
 /// Only for requests of one shape: a conversation's turns are meant to differ.
-fn not_steady(view: &View<'_, '_>) -> Option<Finding> {
-    let timed = view.case.check.metric.kind() == MetricKind::Latency;
-    if !timed || !matches!(view.case.workload.kind, WorkloadKind::Steady(_)) {
+pub(super) fn unsteady(case: &Case<'_>) -> Option<Unsteady> {
+    let timed = case.check.metric.kind() == MetricKind::Latency;
+    if !timed || !matches!(case.workload.kind, WorkloadKind::Steady(_)) {
         return None;
     }
-    let drifts = |arm: Arm| -> Vec<f64> {
-        let measured = view.looked_at(arm).filter_map(|r| r.measure.as_ref().ok());
-        measured
-            .filter_map(|m| within_launch_drift(&m.series))
-            .collect()
-    };
+    let drifts = |arm| -> Vec<f64> { case.of(arm).looked_at().filter_map(|r| r.drift).collect() };
     let (base, head) = (drifts(Arm::Base), drifts(Arm::Head));
     let pooled: Vec<f64> = base.iter().chain(&head).copied().collect();
     let groups = [("base", &base), ("head", &head), ("both arms", &pooled)];
-    let (name, drift) = groups.into_iter().find_map(|(name, group)| {
-        let mean = stats::mean(group)?;
-        (mean.abs() > STEADY_DRIFT && drift_p(group) < STEADY_P).then_some((name, mean))
-    })?;
-    let metric = view.case.check.metric;
-    invalid(
-        "not-steady",
-        format!(
-            "{metric} moves by {:+.1} % within a launch ({name}, last third against first): the warm-up is too short",
-            drift.exp_m1() * 100.0
-        ),
-    )
+    groups.into_iter().find_map(|(arms, group)| {
+        let drift = stats::mean(group)?;
+        let is_clear = drift.abs() > STEADY_DRIFT && drift_p(group) < STEADY_P;
+        is_clear.then_some(Unsteady { arms, drift })
+    })
 }
 
-fn within_launch_drift(series: &[f64]) -> Option<f64> {
+fn not_steady(view: &View<'_, '_>) -> Option<Finding> {
+    let Unsteady { arms, drift } = view.case.unsteady?;
+    let text = view.scope.say(|| {
+        format!(
+            "{} moves by {:+.1} % within a launch ({arms}, last third against first): the warm-up is too short",
+            view.case.check.metric,
+            drift.exp_m1() * 100.0
+        )
+    });
+    invalid("not-steady", text)
+}
+
+/// ln(median of the last third / median of the first); `None` for fewer than three values and where it is
+/// no number.
+pub(super) fn within_launch_drift(series: &[f64]) -> Option<f64> {
     let third = series.len() / 3;
     let first = stats::median(series.get(..third)?)?;
     let last = stats::median(&series[series.len() - third..])?;
@@ -307,35 +325,26 @@ fn throttled(view: &View<'_, '_>) -> Option<Finding> {
     if !view.case.is_by_clock() {
         return None;
     }
-    let launches = &view.scope.launches;
-    let n = |arm| {
-        launches
-            .iter()
-            .filter(|l| l.arm == arm && is_throttled(l))
-            .count()
-    };
+    let scope = view.scope;
+    let n = |arm| *scope.throttled.of(arm);
     let (base, head) = (n(Arm::Base), n(Arm::Head));
     let interleaved = view.comparison.arms().len() == 2;
     if interleaved && head >= base + HEAD_THROTTLES {
-        return invalid(
-            "head-throttles",
+        let text = scope.say(|| {
             format!(
                 "head throttles: {head} of its launches against {base} of base: it may draw more power"
-            ),
-        );
+            )
+        });
+        return invalid("head-throttles", text);
     }
-    let mut blocks: Vec<u32> = launches.iter().map(|l| l.block).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
-    let dropped = view.scope.throttled.len();
-    if dropped < DROPPED_BLOCKS || 2 * dropped <= blocks.len() {
+    let (dropped, blocks) = (scope.dropped, scope.blocks);
+    if dropped < DROPPED_BLOCKS || 2 * dropped <= blocks {
         return None;
     }
-    invalid(
-        "throttled",
+    let text = scope.say(|| {
         format!(
-            "the GPU throttled in {dropped} of {} blocks: it needs cooling, or the room does",
-            blocks.len()
-        ),
-    )
+            "the GPU throttled in {dropped} of {blocks} blocks: it needs cooling, or the room does"
+        )
+    });
+    invalid("throttled", text)
 }

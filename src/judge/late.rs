@@ -4,31 +4,41 @@
 //! read late, where the kernel stamps none. A delay is held against the time that the metric is made of; for
 //! goodput the requests are counted that missed their bounds by no more than the client's own delay.
 //!
-//! Main function: [`find`]. Refuses to know: why the client was late.
+//! Main function: [`client_late`]. Refuses to know: why the client was late.
 
+use super::Rules;
 use super::client::{health, is_tail};
 use super::invalid::{Finding, invalid};
-use super::view::{Reading, View};
+use super::sight::Sight;
+use super::view::is_by_clock;
 use super::words::{number, percent};
 use crate::metrics::is_good;
 use crate::plan::{Rule, Slo};
-use crate::record::{Launch, Metric, Sample};
+use crate::record::{Metric, Sample};
 use crate::stats;
 
 /// The client of one launch was too late for the check.
-pub(super) fn find(view: &View<'_, '_>, reading: &Reading<'_>) -> Option<Finding> {
-    let check = view.case.check;
-    let (launch, value) = (reading.launch, reading.measure.as_ref().ok()?.value);
-    let samples = view.samples(launch);
+pub(super) fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let (check, samples) = (sight.check, sight.sound());
+    if !is_by_clock(check) {
+        return None;
+    }
+    let (launch, value) = (sight.launch, sight.measure.as_ref().ok()?.value);
     let tail = is_tail(check.statistic);
-    let sent = sent_late(&samples, tail).filter(|_| counts_from_intention(check.metric));
-    let read = read_late(view, launch, &samples, tail).unwrap_or(0.0);
-    let delay = sent.unwrap_or(0.0) + read;
+    let sent = if counts_from_intention(check.metric) {
+        sent_late(samples, tail).unwrap_or(0.0)
+    } else {
+        0.0
+    };
+    let read = read_late(sight, tail).unwrap_or(0.0);
+    let delay = sent + read;
     let moved = if check.metric == Metric::Goodput {
         let slo = check.part.slo.unwrap_or_default();
-        missed_by(&samples, slo, read) / value
+        missed_by(samples, slo, read) / value
+    } else if delay > 0.0 {
+        delay / time(check.metric, value, samples)?
     } else {
-        delay / time(check.metric, value, &samples)?
+        return None;
     };
     let bearable = match check.rule {
         Rule::Regression { margin, .. } => margin,
@@ -106,11 +116,11 @@ fn sent_late(samples: &[&Sample], tail: bool) -> Option<f64> {
 }
 
 /// How late events may have been read where the kernel stamped none, ms.
-fn read_late(view: &View<'_, '_>, launch: &Launch, samples: &[&Sample], tail: bool) -> Option<f64> {
-    if samples.iter().all(|s| s.stamps.kernel_stamps) {
+fn read_late(sight: &Sight<'_, '_>, tail: bool) -> Option<f64> {
+    if sight.sound().iter().all(|s| s.stamps.kernel_stamps) {
         return None;
     }
-    let delay = health(view, launch)?.loop_delay_ms;
+    let delay = health(sight)?.loop_delay_ms;
     Some(if tail { delay.p99 } else { delay.p50 })
 }
 

@@ -36,28 +36,35 @@ pub(super) fn assess(
     limit: f64,
 ) -> Assessment {
     let on_scale = |arm| -> Vec<f64> {
-        values(view.looked_at(arm))
-            .into_iter()
-            .map(|v| scale.forward(v))
-            .collect()
+        let values = values(view.of(arm).looked_at()).into_iter();
+        values.map(|v| scale.forward(v)).collect()
     };
-    let (base, head) = (on_scale(Arm::Base), on_scale(Arm::Head));
-    let mut figures = Figures::of(view).with_launches(base.len(), head.len());
-    let middle = |values: &[f64]| stats::mean(values).map(|y| scale.back(y));
-    (figures.base, figures.head) = (middle(&base), middle(&head));
-    if let Some(assessment) = too_few(view, head.len()) {
+    if let Some(assessment) = too_few(view, view.of(Arm::Head).looked()) {
         return assessment;
     }
-    let e = match stats::one_sample(&head) {
+    let estimate = trail.estimate(view.scope, || stats::one_sample(&on_scale(Arm::Head)));
+    let mut figures = Figures::of(view);
+    if view.scope.is_told {
+        let (base, head) = (on_scale(Arm::Base), on_scale(Arm::Head));
+        figures = figures.with_launches(base.len(), head.len());
+        let middle = |values: &[f64]| stats::mean(values).map(|y| scale.back(y));
+        (figures.base, figures.head) = (middle(&base), middle(&head));
+    }
+    let e = match estimate {
         Ok(e) => e,
         Err(degenerate) => return no_t(figures, degenerate),
     };
-    let (low, high) = e.interval(1.0 - INTERVAL_ALPHA / rules.looks());
-    figures.interval = Some((scale.back(low), scale.back(high)));
-    let at = scale.forward(limit);
-    match side {
-        Side::Ceiling => trail.look(rules, view, e.p_greater(at), e.p_less(at)),
-        Side::Floor => trail.look(rules, view, e.p_less(at), e.p_greater(at)),
+    if view.scope.is_told {
+        let level = rules.looks().level(INTERVAL_ALPHA / 2.0, view.scope.looked);
+        let (low, high) = e.interval(1.0 - 2.0 * level);
+        figures.interval = Some((scale.back(low), scale.back(high)));
+    }
+    if view.scope.is_look {
+        let at = scale.forward(limit);
+        match side {
+            Side::Ceiling => trail.look(rules, view.scope, e.p_greater(at), e.p_less(at)),
+            Side::Floor => trail.look(rules, view.scope, e.p_less(at), e.p_greater(at)),
+        }
     }
     trail.write(&mut figures);
     let tested = absolute_words(view, &figures, side, limit);
@@ -68,10 +75,24 @@ pub(super) fn assess(
 }
 
 fn absolute_words(view: &View<'_, '_>, figures: &Figures, side: Side, limit: f64) -> Tested {
-    let check = view.case.check;
+    let metric = view.case.check.metric;
     let (rule, broken, kept) = side.words();
+    let say = |sentence: &dyn Fn() -> String| view.scope.say(sentence);
+    Tested {
+        rule,
+        subject: say(&|| subject(view, figures)),
+        beyond: say(&|| format!("{broken} the {rule} of {}", words::value(metric, limit))),
+        within: say(&|| format!("{kept} the {rule} of {}", words::value(metric, limit))),
+        behind: say(&|| words::count(figures.launches.1 as usize, "launch")),
+        advice: None,
+        wants: (!view.is_exhausted()).then(|| view.wants()),
+    }
+}
+
+fn subject(view: &View<'_, '_>, figures: &Figures) -> String {
+    let check = view.case.check;
     let (low, high) = figures.interval.unwrap_or((f64::NAN, f64::NAN));
-    let subject = format!(
+    format!(
         "{} {} [{}, {}]{}",
         label(check.metric, check.statistic),
         words::value(check.metric, figures.head.unwrap_or(f64::NAN)),
@@ -81,15 +102,5 @@ fn absolute_words(view: &View<'_, '_>, figures: &Figures, side: Side, limit: f64
             " (base {})",
             words::value(check.metric, b)
         ))
-    );
-    let limit = words::value(check.metric, limit);
-    Tested {
-        rule,
-        subject,
-        beyond: format!("{broken} the {rule} of {limit}"),
-        within: format!("{kept} the {rule} of {limit}"),
-        behind: words::count(figures.launches.1 as usize, "launch"),
-        advice: None,
-        wants: (!view.is_exhausted()).then(|| view.wants()),
-    }
+    )
 }

@@ -1,31 +1,22 @@
 //! Rules on what the machine did beside the engine: other tenants, other work, the page cache.
 //!
-//! They read what telemetry recorded; where nothing was recorded there is nothing to say.
+//! They read what telemetry recorded; where nothing was recorded there is nothing to say. Only what a clock
+//! has a say in is disturbed by them.
 
 use super::Rules;
 use super::invalid::{Finding, invalid};
-use super::view::{Reading, View};
+use super::sight::Sight;
+use super::view::is_by_clock;
 use super::words::number;
 use crate::record::{Launch, PageCache, Reading as Telemetered};
 
 /// A cold start may find so much of the engine's files in memory; a warm one may miss so much.
 const STRAY_PAGES: f64 = 0.05;
 
-/// The first rule that holds.
-pub(super) fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
-    if !view.case.is_by_clock() {
-        return None;
-    }
-    let launches = || view.arms().iter().flat_map(|&arm| view.kept(arm));
-    launches()
-        .find_map(page_cache)
-        .or_else(|| launches().find_map(gpu_shared))
-        .or_else(|| launches().find_map(|reading| busy(rules, reading)))
-}
-
-fn page_cache(reading: &Reading<'_>) -> Option<Finding> {
-    let launch = reading.launch;
-    let wanted = launch.page_cache?;
+/// The page cache was not as the gate asked.
+pub(super) fn page_cache(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let launch = sight.launch;
+    let wanted = launch.page_cache.filter(|_| is_by_clock(sight.check))?;
     let Some(share) = launch.startup.resident_share else {
         let text = format!(
             "{}: the page cache was to be {}, and its state was never read: name the engine's files in \
@@ -63,9 +54,10 @@ pub fn shared_gpu(launch: &Launch) -> Option<(u32, u32)> {
     Some((most.index, others))
 }
 
-fn gpu_shared(reading: &Reading<'_>) -> Option<Finding> {
-    let launch = reading.launch;
-    let (index, others) = shared_gpu(launch)?;
+/// Another process was on one of the engine's GPUs.
+pub(super) fn gpu_shared(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let launch = sight.launch;
+    let (index, others) = shared_gpu(launch).filter(|_| is_by_clock(sight.check))?;
     let noun = if others == 1 { "process" } else { "processes" };
     let text = format!(
         "{}: {others} other {noun} on GPU {index}: what they took would count as the engine's",
@@ -75,9 +67,13 @@ fn gpu_shared(reading: &Reading<'_>) -> Option<Finding> {
 }
 
 /// Other processes' work beside the launch, where the configuration bounds it.
-fn busy(rules: &Rules<'_>, reading: &Reading<'_>) -> Option<Finding> {
-    let limit = rules.plan.telemetry.others_cpu?;
-    let launch = reading.launch;
+pub(super) fn busy(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let limit = rules
+        .plan
+        .telemetry
+        .others_cpu
+        .filter(|_| is_by_clock(sight.check))?;
+    let launch = sight.launch;
     let cores = others_cores(launch)?;
     if cores <= limit {
         return None;

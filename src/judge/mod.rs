@@ -1,12 +1,12 @@
 //! The verdict: a pure function of the plan and of everything that was measured.
 //!
-//! [`judge`] replays the session block by block. After each block it reads the session up to there, finds
-//! for every check whether its measurement is sound (`invalid`), then what its numbers say (`timed` by t
-//! and at looks alone, `exact`, `share`), corrects the p-values of all checks together (`settle`), and
-//! stops at the first block after which the run is decided. So a verdict can always be computed again from the record alone,
-//! and launches that were added after a decision never change it. One rule reads the whole record from
-//! the start: a session in which the machine changed is trusted nowhere. `docs/verdict.md` holds the formulas,
-//! the rules and their reasons.
+//! [`judge`] replays the session block by block. Each block is taken in once (`evidence`); after it, what was
+//! taken in so far says for every check whether its measurement is sound (`invalid`), then what its numbers
+//! mean (`timed` by t and at looks alone, `exact`, `share`); the p-values of all checks are corrected together
+//! (`settle`), and the first block after which the run is decided is the last. So a verdict can always be
+//! computed again from the record alone, and launches that were added after a decision never change it. One
+//! rule reads the whole record from the start: a session in which the machine changed is trusted nowhere.
+//! `docs/verdict.md` holds the formulas, the rules and their reasons.
 //!
 //! While a session runs, call it after every block, best after every launch: an engine that fails or
 //! answers wrongly is known before the first look.
@@ -16,81 +16,136 @@
 
 mod assessment;
 mod client;
+mod contrast;
 mod early;
+mod evidence;
 mod exact;
 mod first_event;
 mod invalid;
 mod late;
 mod limit;
+mod looks;
 mod machine;
+mod moved;
 mod repeated;
 mod session;
 mod settle;
 mod share;
+mod sight;
 mod stored;
+mod tally;
 mod timed;
 mod trail;
 mod treatment;
 mod view;
 mod voids;
+mod waived;
 mod words;
 
+pub use contrast::{Contrast, Unsound, contrast};
 pub use machine::shared_gpu;
 pub use session::is_throttled;
+pub use treatment::on_test_scale;
 
+use crate::metrics::{self, LaunchMeasure, Undefined};
 use crate::plan::{Check, Design, Gate, Plan};
-use crate::record::{Arm, Decision, RunRecord, RunVerdict, Verdict};
+use crate::record::{Arm, Decision, Launch, RunRecord, RunVerdict, Verdict};
 use assessment::{Assessment, Figures};
-use session::{Scope, Session};
+use invalid::Finding;
+use looks::Looks;
+use session::{PerArm, Scope, Session};
+use sight::Shelf;
 use std::collections::BTreeMap;
 use trail::Trail;
 use treatment::Treatment;
 use view::{Case, View, values};
 
-/// Judges what a session has measured so far.
+/// Judges what a session has measured so far, in a time that grows with the number of launches, not with
+/// its square.
 ///
 /// Every check's workload must be one of its gate's, as `plan` guarantees; a check whose workload is
 /// not there is invalid.
 pub fn judge(plan: &Plan, record: &RunRecord) -> RunVerdict {
-    let rules = Rules {
-        plan,
-        record,
-        design: &plan.design,
-    };
-    let cases = cases(plan, record);
-    let mut trails = vec![Trail::default(); cases.len()];
-    let (after_blocks, as_it_stands) = Session::new(record).scopes(&plan.design.looks);
-    for scope in &after_blocks {
-        let verdict = at(&rules, scope, &cases, &mut trails);
-        if verdict.decision == Decision::Stop {
-            return verdict;
+    let rules = Rules::new(plan, record);
+    let mut checks = Checked::all(&rules);
+    let mut scope = Scope::new(&plan.design.looks);
+    for block in Session::new(record).blocks() {
+        scope.take(&block);
+        let cases = checks
+            .iter_mut()
+            .filter_map(|checked| checked.case.as_mut());
+        let mut shelf = Shelf::default();
+        cases.for_each(|case| case.take(&rules, &block, &mut shelf, &scope));
+        if at(&rules, &scope, &mut checks).decision == Decision::Stop {
+            return told(&rules, scope, &mut checks);
         }
     }
-    at(&rules, &as_it_stands, &cases, &mut trails)
+    scope.is_look = false;
+    scope.is_end = true;
+    told(&rules, scope, &mut checks)
+}
+
+/// The verdict of this scope with its sentences.
+fn told<'a>(rules: &Rules<'a>, mut scope: Scope<'a>, checks: &mut [Checked<'a>]) -> RunVerdict {
+    scope.is_told = true;
+    at(rules, &scope, checks)
 }
 
 /// Blocks so far that hold a clean launch of every arm on a machine that did not throttle: those that
 /// count towards a look.
 pub fn sound_blocks(record: &RunRecord) -> u32 {
-    let (_, scope) = Session::new(record).scopes(&[]);
-    scope.sound
+    let session = Session::new(record);
+    let sound = session.blocks().filter(|block| block.is_sound).count();
+    u32::try_from(sound).unwrap_or(u32::MAX)
 }
 
 /// Check id → the arm's values, one a sound launch, in the metric's unit: what a baseline store keeps.
 /// A check that has no value in some launch is left out whole.
 pub fn launch_values(plan: &Plan, record: &RunRecord, arm: Arm) -> BTreeMap<String, Vec<f64>> {
-    let (_, scope) = Session::new(record).scopes(&[]);
+    let rules = Rules::new(plan, record);
     let mut found = BTreeMap::new();
-    for (_, check, case) in cases(plan, record) {
-        let Some(case) = case else { continue };
-        let view = View::new(&case, &scope, record);
-        let n = view.kept(arm).count();
-        let values = values(view.kept(arm));
-        if n > 0 && values.len() == n {
-            found.insert(check.id.clone(), values);
+    for case in Checked::all(&rules).into_iter().filter_map(|c| c.case) {
+        let (case, _) = whole(&rules, case, &[]);
+        let kept = &case.of(arm).kept;
+        let values = values(kept.iter());
+        if !kept.is_empty() && values.len() == kept.len() {
+            found.insert(case.check.id.clone(), values);
         }
     }
     found
+}
+
+/// Every launch that was to run the workload of the check with this id, in order of execution, with the check's
+/// value in it. Empty where the plan has no such check.
+pub fn launch_measures<'a>(
+    plan: &'a Plan,
+    record: &'a RunRecord,
+    id: &str,
+) -> Vec<(&'a Launch, Result<LaunchMeasure, Undefined>)> {
+    let rules = Rules::new(plan, record);
+    let Some(case) = Checked::case(&rules, id) else {
+        return Vec::new();
+    };
+    let mut ran = PerArm::<u32>::default();
+    let session = Session::new(record);
+    let runs = session.launches().filter(|launch| {
+        let ran = ran.of_mut(launch.arm);
+        let runs = case.is_run_by(launch, *ran);
+        *ran += u32::from(runs);
+        runs
+    });
+    runs.map(|launch| (launch, metrics::measure(case.check, case.workload, launch)))
+        .collect()
+}
+
+/// The check after the whole session.
+fn whole<'a>(rules: &Rules<'a>, mut case: Case<'a>, looks: &'a [u32]) -> (Case<'a>, Scope<'a>) {
+    let mut scope = Scope::new(looks);
+    for block in Session::new(rules.record).blocks() {
+        scope.take(&block);
+        case.take(rules, &block, &mut Shelf::default(), &scope);
+    }
+    (case, scope)
 }
 
 /// What every part of the judge may ask.
@@ -98,56 +153,69 @@ struct Rules<'a> {
     plan: &'a Plan,
     record: &'a RunRecord,
     design: &'a Design,
+    /// The machine was another one within the session.
+    changed: Option<Finding>,
 }
 
-impl Rules<'_> {
-    /// L: the number of looks that share the error budgets.
-    fn looks(&self) -> f64 {
-        self.design.looks.len().max(1) as f64
+impl<'a> Rules<'a> {
+    fn new(plan: &'a Plan, record: &'a RunRecord) -> Self {
+        Self {
+            plan,
+            record,
+            design: &plan.design,
+            changed: invalid::fingerprint_changed(record),
+        }
     }
 
-    /// Launch values of main's usable stored sessions, or what is missing.
-    fn stored(&self, check: &str) -> Result<Vec<Vec<f64>>, String> {
-        stored::sessions(self.record, check, self.plan.baseline.max_age_days)
+    fn looks(&self) -> Looks<'a> {
+        Looks::of(self.design)
     }
 }
 
-/// Every check of the plan; without a case where its workload is not in the plan.
-type Checks<'a> = Vec<(&'a Gate, &'a Check, Option<Case<'a>>)>;
-
-fn cases<'a>(plan: &'a Plan, record: &'a RunRecord) -> Checks<'a> {
-    let checks = plan
-        .gates
-        .iter()
-        .flat_map(|g| g.checks.iter().map(move |c| (g, c)));
-    checks
-        .map(|(gate, check)| {
-            let workload = gate.workloads.iter().find(|w| w.id == check.workload);
-            (
-                gate,
-                check,
-                workload.map(|w| Case::new(gate, check, w, record)),
-            )
-        })
-        .collect()
+/// A check of the plan with what it has seen; without a case where its workload is not in the plan.
+struct Checked<'a> {
+    gate: &'a Gate,
+    check: &'a Check,
+    case: Option<Case<'a>>,
+    trail: Trail,
 }
 
-fn at<'a>(
-    rules: &Rules<'a>,
-    scope: &Scope<'a>,
-    cases: &Checks<'a>,
-    trails: &mut [Trail],
-) -> RunVerdict {
-    let judged = cases
-        .iter()
-        .zip(trails)
-        .map(|((gate, check, case), trail)| {
-            let assessment = match case {
-                Some(case) => assess(rules, &View::new(case, scope, rules.record), trail),
-                None => unknown_workload(check),
-            };
-            (*gate, *check, assessment)
-        });
+impl<'a> Checked<'a> {
+    fn all(rules: &Rules<'a>) -> Vec<Self> {
+        let gates = rules.plan.gates.iter();
+        let checks = gates.flat_map(|gate| gate.checks.iter().map(move |check| (gate, check)));
+        checks
+            .map(|(gate, check)| {
+                let workload = gate.workloads.iter().find(|w| w.id == check.workload);
+                Self {
+                    gate,
+                    check,
+                    case: workload.map(|workload| Case::new(rules, gate, check, workload)),
+                    trail: Trail::default(),
+                }
+            })
+            .collect()
+    }
+
+    /// The case of the check with this id, which has seen nothing yet.
+    fn case(rules: &Rules<'a>, id: &str) -> Option<Case<'a>> {
+        let all = Self::all(rules).into_iter();
+        all.filter(|checked| checked.check.id == id)
+            .find_map(|checked| checked.case)
+    }
+}
+
+fn at<'a>(rules: &Rules<'a>, scope: &Scope<'a>, checks: &mut [Checked<'a>]) -> RunVerdict {
+    let judged = checks.iter_mut().map(|checked| {
+        let assessment = match &checked.case {
+            Some(case) => {
+                let view = View::new(case, scope, rules.record);
+                assess(rules, &view, &mut checked.trail)
+            }
+            None => unknown_workload(checked.check),
+        };
+        (checked.gate, checked.check, assessment)
+    });
     settle::settle(rules, scope, judged.collect())
 }
 
@@ -170,8 +238,12 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessme
         Treatment::Exact => exact::assess(rules, view, trail),
         Treatment::Share => share::assess(rules, view),
     };
-    assessment.figures.notes.extend(early::remarks(view));
-    assessment.figures.notes.extend(first_event::remarks(view));
-    assessment.figures.notes.extend(repeated::remark(view));
+    if view.scope.is_told {
+        let notes = &mut assessment.figures.notes;
+        notes.extend(early::remarks(view));
+        notes.extend(first_event::remarks(view));
+        notes.extend(repeated::remark(view));
+        notes.extend(moved::remark(view));
+    }
     assessment
 }

@@ -12,18 +12,14 @@ const REMARKABLE: f64 = 0.05;
 
 /// The remark on head, if there is one.
 pub(super) fn remark(view: &View<'_, '_>) -> Option<String> {
-    let (repeated, all) = count(view, Arm::Head);
-    let share = |(repeated, all): (usize, usize)| repeated as f64 / all.max(1) as f64;
-    let beyond = share((repeated, all)) - share(count(view, Arm::Base));
+    let share = |arm| {
+        let tally = &view.of(arm).tally;
+        tally.repeated as f64 / tally.all.max(1) as f64
+    };
+    let beyond = share(Arm::Head) - share(Arm::Base);
     (beyond > REMARKABLE).then(|| {
+        let tally = &view.of(Arm::Head).tally;
+        let (repeated, all) = (tally.repeated, tally.all);
         format!("{repeated} of {all} answers of head are one token over and over: see whether they should be")
-    })
-}
-
-/// Such answers of an arm, and all.
-fn count(view: &View<'_, '_>, arm: Arm) -> (usize, usize) {
-    let samples = view.kept(arm).flat_map(|r| view.samples(r.launch));
-    samples.fold((0, 0), |(repeated, all), sample| {
-        (repeated + usize::from(sample.tokens.repeats), all + 1)
     })
 }

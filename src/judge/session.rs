@@ -1,37 +1,13 @@
 //! The session's launches as blocks, and the looks at which they are judged.
+//!
+//! Main type: [`Scope`], what is known of the session as a whole up to the end of a block. It takes in one
+//! block after the other, so that a session's blocks are read once however often it is judged.
 
 use crate::record::{Arm, Launch, RunRecord};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// NVML reasons that void a block: hardware slowdown, software thermal, hardware thermal, power brake.
 /// Not 0x4, the software power cap, which is a GPU's normal state under load.
 const THROTTLE_BITS: u32 = 0x8 | 0x20 | 0x40 | 0x80;
-
-/// Launches in order of execution.
-pub(super) struct Session<'a> {
-    launches: Vec<&'a Launch>,
-    arms: &'static [Arm],
-}
-
-/// What the judge may see: the session up to the end of a block, or as it stands.
-pub(super) struct Scope<'a> {
-    /// Every launch so far, in order of execution.
-    pub(super) launches: Vec<&'a Launch>,
-    /// Blocks that were dropped since the machine throttled.
-    pub(super) throttled: BTreeSet<u32>,
-    /// The sound blocks that the latest look reads.
-    pub(super) looked_at: BTreeSet<u32>,
-    /// Number of the latest look's blocks; 0 before the first.
-    pub(super) looked: u32,
-    /// The last block of this scope brought that look.
-    pub(super) is_look: bool,
-    /// Nothing more was measured.
-    pub(super) is_end: bool,
-    /// The next look, if there is one.
-    pub(super) next: Option<u32>,
-    /// All sound blocks so far.
-    pub(super) sound: u32,
-}
 
 /// Whether a GPU of the engine throttled while the launch was measured.
 pub fn is_throttled(launch: &Launch) -> bool {
@@ -40,74 +16,174 @@ pub fn is_throttled(launch: &Launch) -> bool {
         .is_some_and(|bits| bits & THROTTLE_BITS != 0)
 }
 
+/// One of each for base and head.
+#[derive(Debug, Default)]
+pub(super) struct PerArm<T> {
+    base: T,
+    head: T,
+}
+
+impl<T> PerArm<T> {
+    pub(super) fn of(&self, arm: Arm) -> &T {
+        match arm {
+            Arm::Base => &self.base,
+            Arm::Head => &self.head,
+        }
+    }
+
+    pub(super) fn of_mut(&mut self, arm: Arm) -> &mut T {
+        match arm {
+            Arm::Base => &mut self.base,
+            Arm::Head => &mut self.head,
+        }
+    }
+}
+
+/// Launches in order of execution, block by block.
+pub(super) struct Session<'a> {
+    launches: Vec<&'a Launch>,
+    arms: &'static [Arm],
+}
+
 impl<'a> Session<'a> {
     pub(super) fn new(record: &'a RunRecord) -> Self {
         let mut launches: Vec<&Launch> = record.launches.iter().collect();
-        launches.sort_by_key(|l| l.position);
+        launches.sort_by_key(|l| (l.block, l.position));
         Self {
             launches,
             arms: record.comparison.arms(),
         }
     }
 
-    /// The session after each of its blocks, and as it stands.
-    pub(super) fn scopes(&self, looks: &[u32]) -> (Vec<Scope<'a>>, Scope<'a>) {
-        let mut blocks: Vec<u32> = self.launches.iter().map(|l| l.block).collect();
-        blocks.dedup();
-        let after_blocks = blocks
-            .into_iter()
-            .map(|block| {
-                let so_far = self.launches.iter().copied().filter(|l| l.block <= block);
-                let mut scope = self.scope(so_far.collect(), looks);
-                let is_new = scope.looked_at.last() == Some(&block);
-                scope.is_look = is_new && scope.sound == scope.looked;
-                scope
-            })
-            .collect();
-        let mut end = self.scope(self.launches.clone(), looks);
-        end.is_end = true;
-        (after_blocks, end)
+    pub(super) fn launches(&self) -> impl Iterator<Item = &'a Launch> {
+        self.launches.iter().copied()
     }
 
-    fn scope(&self, launches: Vec<&'a Launch>, looks: &[u32]) -> Scope<'a> {
-        let blocks = self.sound_blocks(&launches);
-        let sound = u32::try_from(blocks.len()).unwrap_or(u32::MAX);
-        let looked = looks
-            .iter()
-            .copied()
-            .filter(|&look| look <= sound)
-            .max()
-            .unwrap_or(0);
-        let throttled = launches.iter().filter(|l| is_throttled(l));
-        Scope {
-            throttled: throttled.map(|l| l.block).collect(),
-            looked_at: blocks.into_iter().take(looked as usize).collect(),
-            looked,
-            is_look: false,
-            is_end: false,
-            next: looks.iter().copied().find(|&look| look > looked),
-            sound,
-            launches,
-        }
+    pub(super) fn blocks(&self) -> impl Iterator<Item = Block<'_, 'a>> {
+        let blocks = self.launches.chunk_by(|a, b| a.block == b.block);
+        blocks.map(|launches| Block::new(launches, self.arms))
     }
+}
 
-    /// Blocks that hold one clean, unthrottled launch of every arm, in order.
-    fn sound_blocks(&self, launches: &[&Launch]) -> Vec<u32> {
-        let mut blocks: BTreeMap<u32, Vec<&Launch>> = BTreeMap::new();
-        for launch in launches {
-            blocks.entry(launch.block).or_default().push(launch);
-        }
-        let is_sound = |launches: &[&Launch]| {
-            let clean = launches
-                .iter()
-                .all(|l| l.exit.is_clean() && !is_throttled(l));
-            clean
-                && self
-                    .arms
-                    .iter()
-                    .all(|&arm| launches.iter().any(|l| l.arm == arm))
+/// The launches of one block.
+pub(super) struct Block<'s, 'a> {
+    pub(super) launches: &'s [&'a Launch],
+    /// The machine throttled in one of them.
+    pub(super) is_throttled: bool,
+    /// It holds clean, unthrottled launches of every arm and no others.
+    pub(super) is_sound: bool,
+}
+
+impl<'s, 'a> Block<'s, 'a> {
+    fn new(launches: &'s [&'a Launch], arms: &[Arm]) -> Self {
+        let is_throttled = launches.iter().any(|l| is_throttled(l));
+        let is_clean = launches.iter().all(|l| l.exit.is_clean());
+        let is_whole = || {
+            arms.iter()
+                .all(|&arm| launches.iter().any(|l| l.arm == arm))
         };
-        blocks.retain(|_, launches| is_sound(launches));
-        blocks.into_keys().collect()
+        Self {
+            launches,
+            is_throttled,
+            is_sound: is_clean && !is_throttled && is_whole(),
+        }
+    }
+}
+
+/// What the judge knows of the whole session: up to the end of a block, or as it stands.
+pub(super) struct Scope<'a> {
+    looks: &'a [u32],
+    pub(super) blocks: usize,
+    pub(super) launches: u32,
+    /// Blocks that were dropped since the machine throttled.
+    pub(super) dropped: usize,
+    /// Launches in which it did.
+    pub(super) throttled: PerArm<usize>,
+    /// The longest run of launches of one arm; of several the last.
+    pub(super) longest: Run,
+    run: Run,
+    /// All sound blocks so far.
+    pub(super) sound: u32,
+    /// Number of the latest look's blocks; 0 before the first.
+    pub(super) looked: u32,
+    /// The last block of this scope brought that look.
+    pub(super) is_look: bool,
+    /// The next look, if there is one.
+    pub(super) next: Option<u32>,
+    /// Nothing more was measured.
+    pub(super) is_end: bool,
+    /// The verdict will be read: sentences are made. Otherwise it is only asked whether to go on.
+    pub(super) is_told: bool,
+}
+
+/// Launches of one arm in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    pub(super) arm: Option<Arm>,
+    pub(super) launches: usize,
+    /// Position of the first.
+    pub(super) from: u32,
+}
+
+impl<'a> Scope<'a> {
+    /// Before the first block.
+    pub(super) fn new(looks: &'a [u32]) -> Self {
+        Self {
+            looks,
+            blocks: 0,
+            launches: 0,
+            dropped: 0,
+            throttled: PerArm::default(),
+            longest: Run::default(),
+            run: Run::default(),
+            sound: 0,
+            looked: 0,
+            is_look: false,
+            next: looks.iter().copied().find(|&look| look > 0),
+            is_end: false,
+            is_told: false,
+        }
+    }
+
+    pub(super) fn take(&mut self, block: &Block<'_, '_>) {
+        self.blocks += 1;
+        self.dropped += usize::from(block.is_throttled);
+        for launch in block.launches {
+            self.launches += 1;
+            *self.throttled.of_mut(launch.arm) += usize::from(is_throttled(launch));
+            self.extend_run(launch);
+        }
+        self.sound += u32::from(block.is_sound);
+        // Sound blocks come one at a time, so none of the looks is passed over.
+        self.is_look = block.is_sound && self.next == Some(self.sound);
+        if self.is_look {
+            self.looked = self.sound;
+            let looked = self.looked;
+            self.next = self.looks.iter().copied().find(|&look| look > looked);
+        }
+    }
+
+    fn extend_run(&mut self, launch: &Launch) {
+        if self.run.arm == Some(launch.arm) {
+            self.run.launches += 1;
+        } else {
+            self.run = Run {
+                arm: Some(launch.arm),
+                launches: 1,
+                from: launch.position,
+            };
+        }
+        if self.run.launches >= self.longest.launches {
+            self.longest = self.run;
+        }
+    }
+
+    /// A sentence of the verdict, where it will be read.
+    pub(super) fn say(&self, sentence: impl FnOnce() -> String) -> String {
+        if self.is_told {
+            sentence()
+        } else {
+            String::new()
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::Rules;
 use super::assessment::{Assessment, Finding, Tested};
 use super::session::Scope;
-use super::words;
+use super::{waived, words};
 use crate::plan::{Check, Gate};
 use crate::record::{CheckVerdict, Decision, Ending, GateVerdict, Reason, RunVerdict, Verdict};
 use crate::stats;
@@ -25,7 +25,7 @@ pub(super) fn settle(
     let family = corrected.len();
     let mut by_gate: Vec<(&Gate, Vec<Ruled>)> = Vec::new();
     for ((gate, check, assessment), holm) in assessed.into_iter().zip(corrected) {
-        let ruled = rule(rules, check, assessment, Corrected { holm, family });
+        let ruled = rule(rules, scope, check, assessment, Corrected { holm, family });
         match by_gate.last_mut() {
             Some((last, checks)) if last.name == gate.name => checks.push(ruled),
             _ => by_gate.push((gate, vec![ruled])),
@@ -35,9 +35,10 @@ pub(super) fn settle(
     let decision = decide(rules, scope, &all);
     let failed = all
         .iter()
-        .find(|r| r.verdict.verdict == Verdict::Fail)
+        .find(|r| counted(&r.verdict) == Verdict::Fail)
         .map(|r| r.verdict.id.clone());
-    for ruled in by_gate.iter_mut().flat_map(|(_, checks)| checks) {
+    let open = by_gate.iter_mut().flat_map(|(_, checks)| checks);
+    for ruled in open.filter(|_| scope.is_told) {
         if ruled.wants.is_some() {
             explain_open(rules, scope, failed.as_deref(), &mut ruled.verdict);
         }
@@ -46,7 +47,7 @@ pub(super) fn settle(
         .into_iter()
         .map(|(gate, checks)| gate_verdict(gate, checks))
         .collect();
-    run_verdict(gates, scope.sound, decision)
+    run_verdict(rules, gates, scope, decision)
 }
 
 /// What a check brings to Holm's family: an exact failure is certain, what has no test cannot fail.
@@ -66,7 +67,13 @@ struct Corrected {
     family: usize,
 }
 
-fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Corrected) -> Ruled {
+fn rule(
+    rules: &Rules<'_>,
+    scope: &Scope<'_>,
+    check: &Check,
+    assessment: Assessment,
+    corrected: Corrected,
+) -> Ruled {
     let Assessment { figures, finding } = assessment;
     let (verdict, reason, wants) = match finding {
         Finding::Settled { verdict, reason } => (verdict, reason, None),
@@ -75,7 +82,7 @@ fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Cor
         Finding::Tested(tested) => {
             let p_fail = figures.p_fail.unwrap_or(1.0);
             let p_pass = figures.p_pass.unwrap_or(1.0);
-            weigh(rules, &tested, p_fail, p_pass, corrected)
+            weigh(rules, scope, &tested, (p_fail, p_pass), corrected)
         }
     };
     let verdict = CheckVerdict {
@@ -93,16 +100,23 @@ fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Cor
         launches: figures.launches,
         smallest_effect: figures.smallest_effect,
         notes: figures.notes,
+        waiver: None,
     };
-    Ruled { verdict, wants }
+    let mut ruled = Ruled { verdict, wants };
+    waived::mark(rules, &mut ruled.verdict);
+    if ruled.verdict.waiver.is_some() {
+        // Nothing is measured for its sake.
+        ruled.wants = None;
+    }
+    ruled
 }
 
 /// Fail by Holm over the run's checks, else pass by the check's own p, else inconclusive.
 fn weigh(
     rules: &Rules<'_>,
+    scope: &Scope<'_>,
     tested: &Tested,
-    p_fail: f64,
-    p_pass: f64,
+    (p_fail, p_pass): (f64, f64),
     corrected: Corrected,
 ) -> (Verdict, Reason, Option<u32>) {
     let Tested {
@@ -113,14 +127,14 @@ fn weigh(
         ..
     } = tested;
     if corrected.holm <= rules.design.alpha {
-        let over = match corrected.family {
-            1 => String::new(),
-            n => format!(", {} over {n} checks", words::p(corrected.holm)),
-        };
-        let text = format!(
-            "{subject}, {beyond} (p = {}{over}; {behind})",
-            words::p(p_fail)
-        );
+        let text = scope.say(|| {
+            let over = match corrected.family {
+                1 => String::new(),
+                n => format!(", {} over {n} checks", words::p(corrected.holm)),
+            };
+            let p = words::p(p_fail);
+            format!("{subject}, {beyond} (p = {p}{over}; {behind})")
+        });
         return (
             Verdict::Fail,
             Reason {
@@ -131,7 +145,10 @@ fn weigh(
         );
     }
     if p_pass <= rules.design.beta {
-        let text = format!("{subject}, {within} (p = {}; {behind})", words::p(p_pass));
+        let text = scope.say(|| {
+            let p = words::p(p_pass);
+            format!("{subject}, {within} (p = {p}; {behind})")
+        });
         return (
             Verdict::Pass,
             Reason {
@@ -141,14 +158,14 @@ fn weigh(
             None,
         );
     }
-    let advice = tested
-        .advice
-        .as_ref()
-        .map_or(String::new(), |a| format!("; {a}"));
-    let (fail, pass) = (words::p(p_fail.min(1.0)), words::p(p_pass.min(1.0)));
-    let text = format!(
-        "{subject}: not shown to be {beyond} (p = {fail}) nor {within} (p = {pass}) by {behind}{advice}"
-    );
+    let text = scope.say(|| {
+        let advice = tested.advice.as_ref();
+        let advice = advice.map_or(String::new(), |a| format!("; {a}"));
+        let (fail, pass) = (words::p(p_fail.min(1.0)), words::p(p_pass.min(1.0)));
+        format!(
+            "{subject}: not shown to be {beyond} (p = {fail}) nor {within} (p = {pass}) by {behind}{advice}"
+        )
+    });
     let name = if tested.wants.is_some() {
         "undecided"
     } else {
@@ -164,7 +181,7 @@ fn weigh(
 /// A failure ends the run: no later look can take it back (p-values are the least over the looks, and
 /// Holm's correction only shrinks), so further launches would buy detail about other checks alone.
 fn decide(rules: &Rules<'_>, scope: &Scope<'_>, all: &[&Ruled]) -> Decision {
-    let failed = all.iter().any(|r| r.verdict.verdict == Verdict::Fail);
+    let failed = all.iter().any(|r| counted(&r.verdict) == Verdict::Fail);
     let engine_failed = scope.is_end && matches!(rules.record.ending, Ending::EngineFailed { .. });
     let wants = all.iter().filter_map(|r| r.wants).min();
     match wants {
@@ -209,8 +226,17 @@ fn gate_verdict(gate: &Gate, checks: Vec<Ruled>) -> GateVerdict {
     GateVerdict {
         gate: gate.name.clone(),
         title: gate.title.clone(),
-        verdict: gravest(checks.iter().map(|c| c.verdict)),
+        verdict: gravest(checks.iter().map(counted)),
         checks,
+    }
+}
+
+/// As what a check counts: a waived one stands in nobody's way.
+fn counted(check: &CheckVerdict) -> Verdict {
+    if check.is_waived() {
+        Verdict::Pass
+    } else {
+        check.verdict
     }
 }
 
@@ -230,16 +256,37 @@ fn gravity(verdict: Verdict) -> u8 {
     }
 }
 
-fn run_verdict(gates: Vec<GateVerdict>, blocks: u32, decision: Decision) -> RunVerdict {
-    let verdict = gravest(gates.iter().map(|g| g.verdict));
-    let summary = summary(verdict, &gates);
+fn run_verdict(
+    rules: &Rules<'_>,
+    gates: Vec<GateVerdict>,
+    scope: &Scope<'_>,
+    decision: Decision,
+) -> RunVerdict {
+    let mut verdict = gravest(gates.iter().map(|g| g.verdict));
+    let mut checks = gates.iter().flat_map(|g| &g.checks);
+    if checks.all(CheckVerdict::is_waived) {
+        verdict = Verdict::Inconclusive;
+    }
     RunVerdict {
         verdict,
-        summary,
+        summary: scope.say(|| summary(verdict, &gates)),
         gates,
-        blocks,
+        blocks: scope.sound,
+        launches: scope.launches,
+        saved_s: saved_s(rules, scope),
         decision,
     }
+}
+
+/// What the blocks up to the last look would have taken more, at the pace of those that ran.
+fn saved_s(rules: &Rules<'_>, scope: &Scope<'_>) -> f64 {
+    let Rules { record, design, .. } = rules;
+    if record.ending != Ending::Decided || record.comparison.is_recording() {
+        return 0.0;
+    }
+    let cap = design.looks.last().copied().unwrap_or(0);
+    let all_s = record.elapsed_s * f64::from(cap) / scope.blocks.max(1) as f64;
+    (all_s.min(design.budget.as_secs_f64()) - record.elapsed_s).max(0.0)
 }
 
 /// What decided the run, by its first check with the run's verdict.
@@ -247,9 +294,11 @@ fn summary(verdict: Verdict, gates: &[GateVerdict]) -> String {
     let checks = gates
         .iter()
         .flat_map(|g| g.checks.iter().map(move |c| (g, c)));
-    let decisive: Vec<_> = checks.filter(|(_, c)| c.verdict == verdict).collect();
+    let decisive: Vec<_> = checks
+        .filter(|(_, c)| c.verdict == verdict && !c.is_waived())
+        .collect();
     let Some((gate, check)) = decisive.first() else {
-        return "nothing was judged".to_owned();
+        return "nothing was judged that is not waived".to_owned();
     };
     if verdict == Verdict::Pass {
         return passed(gates, &decisive);
@@ -265,10 +314,20 @@ fn summary(verdict: Verdict, gates: &[GateVerdict]) -> String {
 }
 
 fn passed(gates: &[GateVerdict], checks: &[(&GateVerdict, &CheckVerdict)]) -> String {
+    let all = gates.iter().flat_map(|g| &g.checks);
+    let waived: Vec<&str> = all
+        .filter(|c| c.is_waived())
+        .map(|c| c.id.as_str())
+        .collect();
+    let waived = match waived.as_slice() {
+        [] => String::new(),
+        ids => format!(", waived: {}", ids.join(", ")),
+    };
     let n = format!(
-        "{} of {} hold",
+        "{} of {} {}{waived}",
         words::count(checks.len(), "check"),
-        words::count(gates.len(), "gate")
+        words::count(gates.len(), "gate"),
+        if checks.len() == 1 { "holds" } else { "hold" }
     );
     let effects = checks
         .iter()

@@ -5,7 +5,7 @@ use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested};
 use super::limit::Side;
 use super::timed;
-use super::view::{Reading, View};
+use super::view::View;
 use super::words::{self, label};
 use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
@@ -22,7 +22,9 @@ pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>) -> Assessment {
     (figures.base, figures.head) = (base.map(|m| m.value), head.map(|m| m.value));
     let no_pairs = "stored sessions keep no single cases, and shares are compared case by case: use --base REF";
     match (view.case.check.rule, view.comparison) {
-        (Rule::Regression { .. }, Comparison::Alone) => return timed::no_base(view),
+        (Rule::Regression { .. }, Comparison::Alone | Comparison::Anchored) => {
+            return timed::no_base(view);
+        }
         (Rule::Regression { .. }, Comparison::Stored) => {
             return Assessment::never(figures, "no-paired-cases", no_pairs.to_owned());
         }
@@ -30,7 +32,7 @@ pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>) -> Assessment {
     }
     match (view.case.check.rule, head, base) {
         _ if !view.is_complete() => {
-            let text = format!("{} so far", figures.behind());
+            let text = view.scope.say(|| format!("{} so far", figures.behind()));
             Assessment::waiting(figures, text, view.wants())
         }
         (Rule::Regression { margin, ceiling }, Some(head), Some(base)) => {
@@ -53,13 +55,9 @@ pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>) -> Assessment {
 /// The launch that stands for an arm. Where launches disagree, the one least kind to the head is taken:
 /// head's worst, base's best.
 fn chosen<'s>(view: &View<'s, '_>, arm: Arm, figures: &mut Figures) -> Option<&'s LaunchMeasure> {
-    let readings: Vec<&'s Reading<'_>> = view.kept(arm).collect();
-    let measures: Vec<&'s LaunchMeasure> = readings
-        .into_iter()
-        .filter_map(|r| r.measure.as_ref().ok())
-        .collect();
-    let first = *measures.first()?;
-    if measures.iter().any(|m| m.successes != first.successes) {
+    let evidence = view.of(arm);
+    let values = &evidence.values;
+    if evidence.differs {
         let note = format!(
             "launches of {} answer differently; the one least kind to head is taken",
             arm.name()
@@ -67,14 +65,13 @@ fn chosen<'s>(view: &View<'s, '_>, arm: Arm, figures: &mut Figures) -> Option<&'
         figures.notes.push(note);
     }
     let higher = view.case.check.metric.direction() == Direction::HigherIsBetter;
-    let by_value = |a: &&&LaunchMeasure, b: &&&LaunchMeasure| a.value.total_cmp(&b.value);
     let want_greatest = (arm == Arm::Base) == higher;
     let found = if want_greatest {
-        measures.iter().max_by(by_value)
+        values.greatest
     } else {
-        measures.iter().min_by(by_value)
+        values.least
     };
-    found.copied()
+    evidence.measure(found?.0)
 }
 
 /// McNemar's exact test for a loss beyond the margin; a pass needs the lost share shown to be below the
@@ -108,17 +105,17 @@ fn regression(
     figures.p_fail = Some(p_fail);
     figures.p_pass = Some(stats::share_p_below(lost, n, ceiling));
     let check = view.case.check;
-    let values = words::change(check.metric, base.value, head.value);
-    let subject = format!(
-        "{} {values}: {lost} of {n} cases lost, {gained} gained",
-        label(check.metric, check.statistic)
-    );
+    let say = |sentence: &dyn Fn() -> String| view.scope.say(sentence);
     let tested = Tested {
         rule: "regression",
-        subject,
-        beyond: format!("beyond the margin of {}", words::percent(margin)),
-        within: format!("below the ceiling of {}", words::percent(ceiling)),
-        behind: words::count(pairs.len(), "case"),
+        subject: say(&|| {
+            let values = words::change(check.metric, base.value, head.value);
+            let name = label(check.metric, check.statistic);
+            format!("{name} {values}: {lost} of {n} cases lost, {gained} gained")
+        }),
+        beyond: say(&|| format!("beyond the margin of {}", words::percent(margin))),
+        within: say(&|| format!("below the ceiling of {}", words::percent(ceiling))),
+        behind: say(&|| words::count(pairs.len(), "case")),
         advice: cases_needed(rules, 1.0 - ceiling, n),
         wants: None,
     };
@@ -145,13 +142,16 @@ fn absolute(
     figures.interval = stats::wilson(right, n, SHOWN);
     let (rule, broken, kept) = side.words();
     let (low, high) = figures.interval.unwrap_or((0.0, 1.0));
-    let subject = format!(
-        "{} {} [{}, {}], {right} of {n} cases",
-        label(check.metric, check.statistic),
-        words::value(check.metric, head.value),
-        words::bare(check.metric, low),
-        words::bare(check.metric, high),
-    );
+    let say = |sentence: &dyn Fn() -> String| view.scope.say(sentence);
+    let subject = say(&|| {
+        format!(
+            "{} {} [{}, {}], {right} of {n} cases",
+            label(check.metric, check.statistic),
+            words::value(check.metric, head.value),
+            words::bare(check.metric, low),
+            words::bare(check.metric, high),
+        )
+    });
     let stated = words::value(check.metric, limit);
     if !(limit > 0.0 && limit < 1.0) {
         let is_broken = match side {
@@ -163,7 +163,7 @@ fn absolute(
         } else {
             (Verdict::Pass, "not beyond")
         };
-        let text = format!("{subject}, {word} the {rule} of {stated}{}", quoted(head));
+        let text = say(&|| format!("{subject}, {word} the {rule} of {stated}{}", quoted(head)));
         return Assessment::settled(figures, verdict, rule, text);
     }
     let (below, above) = (
@@ -178,9 +178,9 @@ fn absolute(
     let tested = Tested {
         rule,
         subject,
-        beyond: format!("{broken} the {rule} of {stated}{}", quoted(head)),
-        within: format!("{kept} the {rule} of {stated}"),
-        behind: words::count(head.successes.len(), "case"),
+        beyond: say(&|| format!("{broken} the {rule} of {stated}{}", quoted(head))),
+        within: say(&|| format!("{kept} the {rule} of {stated}")),
+        behind: say(&|| words::count(head.successes.len(), "case")),
         advice: cases_needed(rules, provable, n),
         wants: None,
     };

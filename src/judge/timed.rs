@@ -24,6 +24,18 @@ struct Sides {
     sessions: Option<Vec<f64>>,
 }
 
+impl Sides {
+    fn estimate(&self) -> Result<Estimate, Degenerate> {
+        match &self.sessions {
+            None => stats::welch(&self.head, &self.base),
+            Some(means) => {
+                let head = stats::mean(&self.head).unwrap_or(f64::NAN);
+                stats::prediction(head, means)
+            }
+        }
+    }
+}
+
 /// Judges a check by t on `scale`.
 pub(super) fn assess(
     rules: &Rules<'_>,
@@ -32,7 +44,7 @@ pub(super) fn assess(
     trail: &mut Trail,
 ) -> Assessment {
     match view.case.check.rule {
-        Rule::Regression { .. } if view.comparison == Comparison::Alone => no_base(view),
+        Rule::Regression { .. } if view.comparison.is_recording() => no_base(view),
         Rule::Regression { margin, ceiling } => {
             regression(rules, view, scale, trail, (margin, ceiling))
         }
@@ -43,7 +55,13 @@ pub(super) fn assess(
 
 /// A regression check of a session that has no base.
 pub(super) fn no_base(view: &View<'_, '_>) -> Assessment {
-    let text = "head was measured alone: there is nothing to compare it with".to_owned();
+    let text = match view.comparison {
+        Comparison::Anchored => {
+            "recorded beside its anchor, not judged against it: `gate history` reads main's course"
+        }
+        _ => "head was measured alone: there is nothing to compare it with",
+    };
+    let text = text.to_owned();
     Assessment::never(Figures::of(view), "no-base", text)
 }
 
@@ -54,36 +72,42 @@ fn regression(
     trail: &mut Trail,
     (margin, ceiling): (f64, f64),
 ) -> Assessment {
-    let sides = match sides(rules, view, scale) {
-        Ok(sides) => sides,
-        Err(text) => return Assessment::never(Figures::of(view), "no-stored-base", text),
+    let (base, head) = match launches(view) {
+        Ok(launches) => launches,
+        Err(text) => return Assessment::never(Figures::of(view), "no-stored-base", text.clone()),
     };
-    let mut figures = Figures::of(view).with_launches(sides.base.len(), sides.head.len());
-    if let Some(assessment) = too_few(view, sides.head.len().min(sides.base.len())) {
+    let mut figures = Figures::of(view).with_launches(base, head);
+    if let Some(assessment) = too_few(view, head.min(base)) {
         return assessment;
     }
-    let estimate = match &sides.sessions {
-        None => stats::welch(&sides.head, &sides.base),
-        Some(means) => {
-            let head = stats::mean(&sides.head).unwrap_or(f64::NAN);
-            stats::prediction(head, means)
-        }
-    };
+    let estimate = trail.estimate(view.scope, || sides(view, scale).estimate());
     let e = match estimate {
         Ok(e) => e,
         Err(degenerate) => return no_t(figures, degenerate),
     };
     let (m, c) = (margin.ln_1p(), ceiling.ln_1p());
-    describe_change(rules, view, scale, &sides, &e, m, &mut figures);
     let direction = view.case.check.metric.direction();
-    let loss = loss(&e, direction);
-    trail.look(rules, view, loss.p_greater(m), loss.p_less(c));
-    trail.foretell(rules, view, &loss, (m, c), sides.head.len());
+    if view.scope.is_look {
+        let loss = loss(&e, direction);
+        trail.look(rules, view.scope, loss.p_greater(m), loss.p_less(c));
+        trail.foretell(rules, view, &loss, (m, c), head);
+    }
     trail.write(&mut figures);
-    figures
-        .notes
-        .extend(improvement(&figures, margin, direction));
+    if view.scope.is_told {
+        describe_change(rules, view, scale, &e, m, &mut figures);
+        let gain = improvement(&figures, margin, direction);
+        figures.notes.extend(gain);
+    }
     tested(view, trail, figures, (margin, ceiling))
+}
+
+/// Launches of base and head that the latest look reads; of base all stored ones, where those stand for it.
+fn launches<'s>(view: &View<'s, '_>) -> Result<(usize, usize), &'s String> {
+    let base = match view.comparison {
+        Comparison::Stored => view.case.stored.as_ref()?.values.n,
+        _ => view.of(Arm::Base).looked(),
+    };
+    Ok((base, view.of(Arm::Head).looked()))
 }
 
 /// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the
@@ -98,28 +122,28 @@ fn loss(change: &Estimate, direction: Direction) -> Estimate {
     }
 }
 
-fn sides(rules: &Rules<'_>, view: &View<'_, '_>, scale: Scale) -> Result<Sides, String> {
-    let on_scale = |values: Vec<f64>| values.into_iter().map(|v| scale.forward(v)).collect();
-    let head = on_scale(values(view.looked_at(Arm::Head)));
-    if view.comparison != Comparison::Stored {
-        let base = on_scale(values(view.looked_at(Arm::Base)));
-        return Ok(Sides {
-            base,
+fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
+    let on_scale =
+        |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.forward(*v)).collect() };
+    let looked_at = |arm| on_scale(&values(view.of(arm).looked_at()));
+    let (head, stored) = (looked_at(Arm::Head), view.case.stored.as_ref().ok());
+    match stored.filter(|_| view.comparison == Comparison::Stored) {
+        None => Sides {
+            base: looked_at(Arm::Base),
             head,
             sessions: None,
-        });
+        },
+        Some(stored) => {
+            let sessions = stored.sessions.iter().map(|values| on_scale(values));
+            let sessions: Vec<Vec<f64>> = sessions.collect();
+            let means = sessions.iter().filter_map(|values| stats::mean(values));
+            Sides {
+                head,
+                sessions: Some(means.collect()),
+                base: sessions.concat(),
+            }
+        }
     }
-    let stored = rules.stored(&view.case.check.id)?;
-    let base: Vec<Vec<f64>> = stored.into_iter().map(on_scale).collect();
-    let means = base
-        .iter()
-        .filter_map(|session| stats::mean(session))
-        .collect();
-    Ok(Sides {
-        base: base.concat(),
-        head,
-        sessions: Some(means),
-    })
 }
 
 pub(super) fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
@@ -127,13 +151,18 @@ pub(super) fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
         return None;
     }
     let figures = Figures::of(view);
-    let behind = figures.behind();
     if view.is_exhausted() {
-        let text = format!("{behind} are all that there will be: a t-test needs {LAUNCHES} an arm");
+        let text = view.scope.say(|| {
+            let behind = figures.behind();
+            format!("{behind} are all that there will be: a t-test needs {LAUNCHES} an arm")
+        });
         return Some(Assessment::never(figures, "too-few-launches", text));
     }
     let wants = view.wants();
-    let text = format!("{behind} so far: the next look comes at {wants} blocks");
+    let text = view.scope.say(|| {
+        let behind = figures.behind();
+        format!("{behind} so far: the next look comes at {wants} blocks")
+    });
     Some(Assessment::waiting(figures, text, wants))
 }
 
@@ -147,21 +176,22 @@ fn describe_change(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
     scale: Scale,
-    sides: &Sides,
     e: &Estimate,
     margin: f64,
     figures: &mut Figures,
 ) {
+    let sides = sides(view, scale);
     let middle = match &sides.sessions {
         Some(means) => stats::mean(means),
         None => stats::mean(&sides.base),
     };
     figures.base = middle.map(|y| scale.back(y));
     figures.head = stats::mean(&sides.head).map(|y| scale.back(y));
-    let (low, high) = e.interval(1.0 - INTERVAL_ALPHA / rules.looks());
+    let level = rules.looks().level(INTERVAL_ALPHA / 2.0, view.scope.looked);
+    let (low, high) = e.interval(1.0 - 2.0 * level);
     figures.change = Some(e.est.exp_m1());
     figures.interval = Some((low.exp_m1(), high.exp_m1()));
-    figures.smallest_effect = smallest_effect(rules, e.se, e.df, margin);
+    figures.smallest_effect = smallest_effect(rules, view.scope.looked, (e.se, e.df), margin);
     if sides.sessions.is_some() {
         let n = sides.sessions.as_ref().map_or(0, Vec::len);
         figures.notes.push(format!(
@@ -194,9 +224,26 @@ fn tested(
     figures: Figures,
     (margin, ceiling): (f64, f64),
 ) -> Assessment {
+    let say = |sentence: &dyn Fn() -> String| view.scope.say(sentence);
+    let tested = Tested {
+        rule: "regression",
+        subject: say(&|| subject(view, &figures)),
+        beyond: say(&|| format!("beyond the margin of {}", words::percent(margin))),
+        within: say(&|| format!("below the ceiling of {}", words::percent(ceiling))),
+        behind: say(&|| figures.behind()),
+        advice: trail.too_noisy().map(str::to_owned),
+        wants: (!view.is_exhausted()).then(|| view.wants()),
+    };
+    Assessment {
+        figures,
+        finding: Finding::Tested(tested),
+    }
+}
+
+fn subject(view: &View<'_, '_>, figures: &Figures) -> String {
     let check = view.case.check;
     let label = label(check.metric, check.statistic);
-    let subject = match (figures.base, figures.head, figures.change, figures.interval) {
+    match (figures.base, figures.head, figures.change, figures.interval) {
         (Some(base), Some(head), Some(change), Some(interval)) => {
             let values = words::change(check.metric, base, head);
             format!(
@@ -205,18 +252,5 @@ fn tested(
             )
         }
         _ => label,
-    };
-    let tested = Tested {
-        rule: "regression",
-        subject,
-        beyond: format!("beyond the margin of {}", words::percent(margin)),
-        within: format!("below the ceiling of {}", words::percent(ceiling)),
-        behind: figures.behind(),
-        advice: trail.too_noisy().map(str::to_owned),
-        wants: (!view.is_exhausted()).then(|| view.wants()),
-    };
-    Assessment {
-        figures,
-        finding: Finding::Tested(tested),
     }
 }

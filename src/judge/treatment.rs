@@ -44,6 +44,15 @@ impl Scale {
     }
 }
 
+/// The value on the scale on which launches are compared by t (a logarithm); `None` for a metric that is not
+/// compared so.
+pub fn on_test_scale(metric: Metric, value: f64) -> Option<f64> {
+    match treatment(metric) {
+        Treatment::Timed(scale) => Some(scale.forward(value)),
+        Treatment::Exact | Treatment::Share => None,
+    }
+}
+
 pub(super) fn treatment(metric: Metric) -> Treatment {
     match metric.kind() {
         MetricKind::Latency => Treatment::Timed(Scale::Log),

@@ -1,85 +1,123 @@
-//! What one check reads: its launches, measured once, and those of them that a scope lets in.
+//! What one check reads: its launches, taken in block by block, and what the session looks like from there.
 
-use super::session::Scope;
+use super::Rules;
+use super::evidence::{Evidence, Reading, Values};
+use super::invalid;
+use super::session::{Block, PerArm, Scope};
+use super::sight::{Shelf, Sight};
+use super::stored;
 use super::treatment::{Treatment, treatment};
-use crate::metrics::{self, LaunchMeasure, Undefined, is_in_part};
 use crate::plan::{Check, Gate, Rule, Workload};
-use crate::record::{Arm, Comparison, Launch, Metric, Phase, RunRecord, Sample};
-use std::collections::BTreeMap;
+use crate::record::{Arm, Comparison, Launch, Metric, RunRecord};
 
-/// A check with the value that every clean launch gives it.
+/// A check with all that its launches have shown so far.
 pub(super) struct Case<'a> {
+    pub(super) gate: &'a Gate,
     pub(super) check: &'a Check,
     pub(super) workload: &'a Workload,
     pub(super) treatment: Treatment,
-    /// The launches that run the workload, by position.
-    readings: BTreeMap<u32, Reading<'a>>,
+    /// Main's usable stored sessions, or what is missing.
+    pub(super) stored: Result<Stored, String>,
+    evidence: PerArm<Evidence<'a>>,
+    /// Where the latest look saw that launches are no steady state.
+    pub(super) unsteady: Option<invalid::Unsteady>,
 }
 
-pub(super) struct Reading<'a> {
-    pub(super) launch: &'a Launch,
-    pub(super) measure: Result<LaunchMeasure, Undefined>,
+/// Main's launch values, one list a session, and all of them folded.
+pub(super) struct Stored {
+    pub(super) sessions: Vec<Vec<f64>>,
+    pub(super) values: Values,
 }
 
 impl<'a> Case<'a> {
     pub(super) fn new(
+        rules: &Rules<'a>,
         gate: &'a Gate,
         check: &'a Check,
         workload: &'a Workload,
-        record: &'a RunRecord,
     ) -> Self {
-        let same_engine =
-            |l: &&Launch| l.engine_args == gate.engine_args && l.page_cache == gate.page_cache;
-        let mut launches: Vec<&Launch> = record.launches.iter().filter(same_engine).collect();
-        launches.sort_by_key(|l| l.position);
-        let mut ranks: BTreeMap<Arm, u32> = BTreeMap::new();
-        let mut readings = BTreeMap::new();
-        for launch in launches {
-            let rank = ranks.entry(launch.arm).or_default();
-            *rank += 1;
-            if workload.launches.is_none_or(|limit| *rank <= limit) {
-                let measure = metrics::measure(check, workload, launch);
-                readings.insert(launch.position, Reading { launch, measure });
-            }
-        }
+        let max_age_days = rules.plan.baseline.max_age_days;
+        let stored = stored::sessions(rules.record, &check.id, max_age_days);
         Self {
+            gate,
             check,
             workload,
             treatment: treatment(check.metric),
-            readings,
+            stored: stored.map(|sessions| Stored {
+                values: sessions.iter().flatten().copied().collect(),
+                sessions,
+            }),
+            evidence: PerArm::default(),
+            unsteady: None,
         }
     }
-}
 
-impl Case<'_> {
+    /// Takes in the block that the scope has just taken in, whose answers are on the shelf.
+    pub(super) fn take(
+        &mut self,
+        rules: &Rules<'a>,
+        block: &Block<'_, 'a>,
+        shelf: &mut Shelf<'a>,
+        scope: &Scope<'_>,
+    ) {
+        let is_dropped = block.is_throttled && self.is_by_clock();
+        for &launch in block.launches {
+            if !self.is_run_by(launch, self.evidence.of(launch.arm).ran) {
+                continue;
+            }
+            let (check, workload) = (self.check, self.workload);
+            let evidence = self.evidence.of_mut(launch.arm);
+            evidence.ran += 1;
+            if !launch.exit.is_clean() {
+                evidence.failed.get_or_insert(launch);
+            } else if !is_dropped {
+                let sight = Sight::new(check, shelf.answers(check, workload, launch));
+                evidence.keep(rules, sight, block.is_sound);
+            }
+        }
+        if scope.is_look {
+            Arm::BOTH
+                .iter()
+                .for_each(|&arm| self.evidence.of_mut(arm).look());
+            self.unsteady = invalid::unsteady(self);
+        }
+    }
+
+    /// Whether a launch, of whose arm so many ran before, runs the workload: its engine was started as the
+    /// gate asks, and the workload's own number of launches is not used up.
+    pub(super) fn is_run_by(&self, launch: &Launch, ran: u32) -> bool {
+        let is_alike = launch.engine_args == self.gate.engine_args
+            && launch.page_cache == self.gate.page_cache;
+        is_alike && self.workload.launches.is_none_or(|limit| ran < limit)
+    }
+
     /// Whether a clock has a say in the value, so that what disturbs clocks disturbs it.
     pub(super) fn is_by_clock(&self) -> bool {
-        self.treatment.is_timed() || self.check.metric == Metric::Goodput
+        is_by_clock(self.check)
+    }
+
+    pub(super) fn of(&self, arm: Arm) -> &Evidence<'a> {
+        self.evidence.of(arm)
     }
 }
 
-/// A check's launches within a scope.
+pub(super) fn is_by_clock(check: &Check) -> bool {
+    treatment(check.metric).is_timed() || check.metric == Metric::Goodput
+}
+
+/// A check within a scope.
 pub(super) struct View<'s, 'a> {
     pub(super) case: &'s Case<'a>,
     pub(super) scope: &'s Scope<'a>,
-    pub(super) record: &'a RunRecord,
     pub(super) comparison: Comparison,
-    ran: Vec<&'s Reading<'a>>,
 }
 
 impl<'s, 'a> View<'s, 'a> {
-    pub(super) fn new(case: &'s Case<'a>, scope: &'s Scope<'a>, record: &'a RunRecord) -> Self {
-        let in_scope = scope.launches.iter();
-        let ran = in_scope
-            .filter_map(|l| case.readings.get(&l.position))
-            .collect();
-        let comparison = record.comparison;
+    pub(super) fn new(case: &'s Case<'a>, scope: &'s Scope<'a>, record: &RunRecord) -> Self {
         Self {
             case,
             scope,
-            record,
-            comparison,
-            ran,
+            comparison: record.comparison,
         }
     }
 
@@ -96,48 +134,15 @@ impl<'s, 'a> View<'s, 'a> {
         }
     }
 
-    /// Every launch of an arm that was to run the workload.
-    pub(super) fn ran(&self, arm: Arm) -> impl Iterator<Item = &'s Reading<'a>> {
-        self.ran
-            .iter()
-            .copied()
-            .filter(move |r| r.launch.arm == arm)
-    }
-
-    /// Those that count: clean ones, and for a metric by the clock outside dropped blocks.
-    pub(super) fn kept(&self, arm: Arm) -> impl Iterator<Item = &'s Reading<'a>> {
-        let by_clock = self.case.is_by_clock();
-        let throttled = &self.scope.throttled;
-        self.ran(arm).filter(move |r| {
-            r.launch.exit.is_clean() && !(by_clock && throttled.contains(&r.launch.block))
-        })
-    }
-
-    /// Those that the latest look reads, for a timed metric.
-    pub(super) fn looked_at(&self, arm: Arm) -> impl Iterator<Item = &'s Reading<'a>> {
-        let blocks = &self.scope.looked_at;
-        self.kept(arm)
-            .filter(move |r| blocks.contains(&r.launch.block))
-    }
-
-    /// The requests that a launch's value may stand on: measured and sound ones of the check's part.
-    pub(super) fn samples(&self, launch: &'a Launch) -> Vec<&'a Sample> {
-        let (workload, part) = (&self.case.workload.id, &self.case.check.part);
-        let mine = launch.samples.iter().filter(|s| {
-            s.workload == *workload
-                && s.phase == Phase::Measured
-                && s.void.is_none()
-                && is_in_part(part, s)
-        });
-        mine.collect()
+    pub(super) fn of(&self, arm: Arm) -> &'s Evidence<'a> {
+        self.case.of(arm)
     }
 
     /// Whether the workload will run no more: its launches are used up, or the last look was reached.
     pub(super) fn is_exhausted(&self) -> bool {
         let used_up = self.case.workload.launches.is_some_and(|limit| {
             let arms = self.comparison.arms();
-            arms.iter()
-                .all(|&arm| self.ran(arm).count() >= limit as usize)
+            arms.iter().all(|&arm| self.of(arm).ran >= limit)
         });
         used_up || self.scope.next.is_none()
     }

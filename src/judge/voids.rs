@@ -2,8 +2,7 @@
 
 use super::invalid::{Finding, invalid};
 use super::view::View;
-use crate::metrics::is_in_part;
-use crate::record::{Arm, Launch, Metric, Phase, Sample, Verdict};
+use crate::record::{Arm, Launch, Metric, Sample, Verdict};
 use std::collections::BTreeMap;
 
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
@@ -12,42 +11,44 @@ pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
     if counts_voids(view.case.check.metric) {
         return None;
     }
-    let blamed = |arm| voids(view, arm, true);
-    let (base, head) = (blamed(Arm::Base), blamed(Arm::Head));
+    let (base, head) = (
+        &view.of(Arm::Base).unanswered,
+        &view.of(Arm::Head).unanswered,
+    );
     if !head.is_empty() && base.is_empty() {
         return Some(Finding {
             verdict: Verdict::Fail,
             rule: "reliability",
-            text: format!(
-                "head failed to answer: {}, and base answered all",
-                describe_voids(&head)
-            ),
+            text: view.scope.say(|| {
+                format!(
+                    "head failed to answer: {}, and base answered all",
+                    describe_voids(head)
+                )
+            }),
         });
     }
     let reads_base = view.arms().contains(&Arm::Base);
     if !base.is_empty() && (reads_base || !head.is_empty()) {
-        let arms = if head.is_empty() { "base" } else { "both arms" };
-        let all: Vec<_> = base.into_iter().chain(head).collect();
-        return invalid(
-            "void-samples",
-            format!("{arms} failed to answer: {}", describe_voids(&all)),
-        );
+        let text = view.scope.say(|| {
+            let arms = if head.is_empty() { "base" } else { "both arms" };
+            let all: Vec<_> = base.iter().chain(head).copied().collect();
+            format!("{arms} failed to answer: {}", describe_voids(&all))
+        });
+        return invalid("void-samples", text);
     }
-    let untrusted: Vec<_> = view
-        .arms()
-        .iter()
-        .flat_map(|&arm| voids(view, arm, false))
-        .collect();
-    if untrusted.is_empty() {
+    let arms = view.arms();
+    if arms.iter().all(|&arm| view.of(arm).untrusted.is_empty()) {
         return None;
     }
-    invalid(
-        "void-samples",
+    let text = view.scope.say(|| {
+        let untrusted = arms.iter().flat_map(|&arm| &view.of(arm).untrusted);
+        let untrusted: Vec<_> = untrusted.copied().collect();
         format!(
             "requests that measured nothing: {}",
             describe_voids(&untrusted)
-        ),
-    )
+        )
+    });
+    invalid("void-samples", text)
 }
 
 /// Whether the metric is itself about answers that failed: it judges them by its own rule.
@@ -56,29 +57,6 @@ fn counts_voids(metric: Metric) -> bool {
         metric,
         Metric::FailedCells | Metric::FailedRequests | Metric::Goodput
     )
-}
-
-/// Void samples of the check's workload. A warm-up request counts where the engine is to blame: it was
-/// asked and did not answer; its numbers would not have been used otherwise.
-fn voids<'s>(view: &View<'s, '_>, arm: Arm, blames_engine: bool) -> Vec<(&'s Launch, &'s Sample)> {
-    let workload = &view.case.workload.id;
-    let mut found = Vec::new();
-    for reading in view.kept(arm) {
-        let mine = reading
-            .launch
-            .samples
-            .iter()
-            .filter(|s| s.workload == *workload && is_in_part(&view.case.check.part, s));
-        let void = mine.filter(|s| {
-            let counts = blames_engine || s.phase == Phase::Measured;
-            counts
-                && s.void
-                    .as_ref()
-                    .is_some_and(|v| v.rule.blames_engine() == blames_engine)
-        });
-        found.extend(void.map(|s| (reading.launch, s)));
-    }
-    found
 }
 
 /// `3 × cut-stream, 1 × status; first: request 7 of tpot/decode in launch 2 (the detail)`.

@@ -1,5 +1,6 @@
 //! The few facts of a repository that a comparison needs, asked of the `git` command.
 
+use crate::record::Commit;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,10 +17,26 @@ pub enum GitError {
     NoCommit,
     #[error("neither origin/main nor main exists; name a base with --base REF")]
     NoMain,
-    #[error("`{0}` names no commit; try `git fetch`, or another --base")]
+    #[error("`{0}` names no commit; try `git fetch --tags`, or another ref")]
     UnknownRef(String),
     #[error("head and `{0}` have no common commit; a shallow clone needs `git fetch --unshallow`")]
     Unrelated(String),
+    #[error("{good} and {bad} are one commit, so there is nothing between them to search")]
+    SameCommit { good: String, bad: String },
+    #[error(
+        "`{good}` is no ancestor of `{bad}`, so no line of commits leads from one to the other; GOOD comes first, \
+         then BAD"
+    )]
+    NotAncestor { good: String, bad: String },
+    #[error(
+        "`{good}` lies beside the line of first parents that leads to `{bad}`; name a commit of that line, such \
+         as {instead}"
+    )]
+    BesideTheLine {
+        good: String,
+        bad: String,
+        instead: String,
+    },
     #[error("git {command} failed: {message}")]
     Failed { command: String, message: String },
 }
@@ -60,18 +77,64 @@ impl Repository {
     /// The commit that stands for main: the merge-base of head with `base`, or with origin/main or main.
     pub fn base_commit(&self, base: Option<&str>) -> Result<String, GitError> {
         let (name, commit) = match base {
-            Some(name) => {
-                let commit = self.resolve(name)?;
-                (
-                    name,
-                    commit.ok_or_else(|| GitError::UnknownRef(name.to_owned()))?,
-                )
-            }
+            Some(name) => (name, self.commit(name)?),
             None => self.main()?,
         };
         let head = self.head()?;
         self.git(&["merge-base", &head, &commit])
             .map_err(|_| GitError::Unrelated(name.to_owned()))
+    }
+
+    /// The commit that a name stands for.
+    pub fn commit(&self, name: &str) -> Result<String, GitError> {
+        let commit = self.resolve(name)?;
+        commit.ok_or_else(|| GitError::UnknownRef(name.to_owned()))
+    }
+
+    /// `good` and the line of first parents from it to `bad`, oldest first. A merge stands for all that it
+    /// brought: its branch's own commits were never main, and need not build.
+    pub fn first_parents(&self, good: &str, bad: &str) -> Result<Vec<Commit>, GitError> {
+        let ids = (self.commit(good)?, self.commit(bad)?);
+        let (good, bad) = (good.to_owned(), bad.to_owned());
+        if ids.0 == ids.1 {
+            return Err(GitError::SameCommit { good, bad });
+        }
+        let is_ancestor = self.git(&["merge-base", "--is-ancestor", &ids.0, &ids.1]);
+        if let Err(GitError::Failed { .. }) = is_ancestor {
+            return Err(GitError::NotAncestor { good, bad });
+        }
+        is_ancestor?;
+        let mut commits = self.log(&["--no-walk", &ids.0])?;
+        let range = format!("{}..{}", ids.0, ids.1);
+        let line = self.log(&["--first-parent", "--reverse", &range])?;
+        let parent = line.first().map(|first| format!("{}^1", first.id));
+        let parent = self.commit(parent.as_deref().unwrap_or(&bad))?;
+        if parent != ids.0 {
+            let instead = short(&parent).to_owned();
+            return Err(GitError::BesideTheLine { good, bad, instead });
+        }
+        commits.extend(line);
+        Ok(commits)
+    }
+
+    fn log(&self, which: &[&str]) -> Result<Vec<Commit>, GitError> {
+        // A name that holds the separator can spoil nothing but its subject.
+        let mut args = vec!["log", "--format=%H%x1f%P%x1f%aI%x1f%an%x1f%s"];
+        args.extend(which);
+        let text = self.git(&args)?;
+        let commits = text.lines().filter_map(|line| {
+            let mut fields = line.splitn(5, '\u{1f}');
+            let mut field = || fields.next().map(str::to_owned);
+            let (id, parents) = (field()?, field()?);
+            Some(Commit {
+                id,
+                is_merge: parents.contains(' '),
+                date: field()?,
+                author: field()?,
+                subject: field()?,
+            })
+        });
+        Ok(commits.collect())
     }
 
     fn main(&self) -> Result<(&'static str, String), GitError> {
@@ -140,4 +203,9 @@ impl Repository {
             message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         })
     }
+}
+
+/// As many digits as people read.
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
 }

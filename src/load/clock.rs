@@ -50,6 +50,11 @@ impl SessionClock {
         since(self.origin)
     }
 
+    /// Time spent measuring, that of the sessions which are continued counted in.
+    pub fn elapsed(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
     /// `moment` on this clock; 0 for one before the session.
     pub fn ns(&self, moment: Instant) -> u64 {
         let nanos = moment.saturating_duration_since(self.origin).as_nanos();

@@ -9,7 +9,7 @@
 //! Refuses to know: JSON, events, workloads.
 
 use super::exchange::{Ending, Exchange};
-use super::lags::Lags;
+use super::gauges::Gauges;
 use super::patience::Patience;
 use super::wire::{Tap, Wire};
 use super::{Endpoint, SessionClock};
@@ -52,8 +52,8 @@ pub(super) struct Client {
     silence: Duration,
     keep_alive: bool,
     clock: SessionClock,
-    /// How late its reads are.
-    lags: Arc<Lags>,
+    /// Of the thread that it lives on.
+    gauges: Arc<Gauges>,
     connection: Option<Connection>,
 }
 
@@ -70,34 +70,27 @@ struct Connection {
 type Driver = Option<Pin<Box<http1::Connection<Wire, Full<Bytes>>>>>;
 
 impl Client {
-    /// No connection yet. How late its reads will be is counted in `lags`.
-    pub(super) fn new(endpoint: &Endpoint, clock: &SessionClock, lags: &Arc<Lags>) -> Self {
+    /// No connection yet. `gauges`: of the thread that will poll it.
+    pub(super) fn new(endpoint: &Endpoint, clock: &SessionClock, gauges: &Arc<Gauges>) -> Self {
         Self {
             address: endpoint.address,
             silence: endpoint.request_timeout.min(LONGEST_SILENCE),
             keep_alive: endpoint.keep_alive,
             clock: clock.clone(),
-            lags: Arc::clone(lags),
+            gauges: Arc::clone(gauges),
             connection: None,
         }
     }
 
     /// Opens a connection ahead of the next request. Where that fails the request itself will say why.
     pub(super) async fn prepare(&mut self) {
-        self.connection = match self.connection.take().filter(Connection::is_reusable) {
-            Some(connection) => Some(connection),
-            None => self.open().await.ok(),
-        };
+        self.connection = self.connected().await.ok();
     }
 
     /// Sends one request and stores what comes back, whatever that is.
     pub(super) async fn exchange(&mut self, ask: &Ask) -> Exchange {
         let asked_ns = self.clock.now_ns();
-        let connection = match self.connection.take().filter(Connection::is_reusable) {
-            Some(connection) => Ok(connection),
-            None => self.open().await,
-        };
-        let mut connection = match connection {
+        let mut connection = match self.connected().await {
             Ok(connection) => connection,
             Err(ending) => return Exchange::failed(asked_ns, ending),
         };
@@ -114,8 +107,16 @@ impl Client {
         exchange
     }
 
+    /// Takes the connection that is there, where it can carry another request; else opens one.
+    async fn connected(&mut self) -> Result<Connection, Ending> {
+        match self.connection.take().filter(Connection::is_reusable) {
+            Some(connection) => Ok(connection),
+            None => self.open().await,
+        }
+    }
+
     async fn open(&self) -> Result<Connection, Ending> {
-        let opening = Connection::open(self.address, &self.clock, &self.lags);
+        let opening = Connection::open(self.address, &self.clock, &self.gauges);
         match timeout(self.silence, opening).await {
             Ok(opened) => opened,
             Err(_elapsed) => Err(Ending::Silent(format!(
@@ -140,16 +141,15 @@ impl Connection {
     async fn open(
         address: SocketAddr,
         clock: &SessionClock,
-        lags: &Arc<Lags>,
+        gauges: &Arc<Gauges>,
     ) -> Result<Self, Ending> {
         let asked_ns = clock.now_ns();
-        let wire =
-            Wire::connect(address, clock, lags)
-                .await
-                .map_err(|error| match error.kind() {
-                    io::ErrorKind::ConnectionRefused => Ending::Refused(error.to_string()),
-                    _ => Ending::Cut(format!("no connection: {error}")),
-                })?;
+        let wire = Wire::connect(address, clock, gauges)
+            .await
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::ConnectionRefused => Ending::Refused(error.to_string()),
+                _ => Ending::Cut(format!("no connection: {error}")),
+            })?;
         let tap = wire.tap();
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(MAX_HEAD)

@@ -6,7 +6,7 @@
 //! Main type: [`Crew`]. Dropping it ends its threads and with them every request. Refuses to know: what is
 //! sent, what came back.
 
-use super::lags::Lags;
+use super::gauges::Gauges;
 use super::slots::{self, Bench, Due, Finished, Queue, Shift};
 use super::steal::HostTime;
 use super::{Endpoint, SessionClock, alarm};
@@ -42,16 +42,7 @@ struct Lane {
     stop: oneshot::Sender<()>,
     /// Gives the thread's CPU time.
     thread: JoinHandle<Duration>,
-    gauges: Gauges,
-}
-
-/// How late a thread is.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Gauges {
-    /// Its reads, after the kernel's stamp.
-    pub(super) reads: Arc<Lags>,
-    /// Its timers, after their moment.
-    pub(super) ticks: Arc<Lags>,
+    gauges: Arc<Gauges>,
 }
 
 /// What a dismissed crew leaves.
@@ -112,8 +103,7 @@ impl Crew {
         for (thread, gauges) in told.collect::<Vec<_>>() {
             service.cpu += thread.join()?;
             service.threads += 1;
-            service.gauges.reads.absorb(&gauges.reads);
-            service.gauges.ticks.absorb(&gauges.ticks);
+            service.gauges.absorb(&gauges);
         }
         let host = HostTime::now().zip(self.host_at_start);
         service.steal_share = host.and_then(|(now, before)| now.share_since(before));
@@ -137,17 +127,16 @@ impl Lane {
     fn start(endpoint: &Endpoint, clock: &SessionClock) -> Self {
         let (shifts, next) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
-        let gauges = Gauges::default();
+        let gauges = Arc::new(Gauges::default());
         let bench = Bench {
             endpoint: endpoint.clone(),
             clock: clock.clone(),
-            reads: Arc::clone(&gauges.reads),
+            gauges: Arc::clone(&gauges),
             idle: Vec::new(),
         };
-        let ticks = Arc::clone(&gauges.ticks);
         let thread = thread::Builder::new()
             .name("load".to_owned())
-            .spawn(move || work(bench, next, stopped, &ticks))
+            .spawn(move || work(bench, next, stopped))
             .expect("the system starts a thread");
         Self {
             shifts,
@@ -163,13 +152,12 @@ fn work(
     mut bench: Bench,
     mut shifts: mpsc::UnboundedReceiver<Shift>,
     stopped: oneshot::Receiver<()>,
-    ticks: &Lags,
 ) -> Duration {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("the system gives a runtime its poller");
-    let clock = bench.clock.clone();
+    let (clock, gauges) = (bench.clock.clone(), Arc::clone(&bench.gauges));
     runtime.block_on(async {
         let serve = async {
             while let Some(shift) = shifts.recv().await {
@@ -179,7 +167,7 @@ fn work(
         tokio::select! {
             () = serve => {}
             _ = stopped => {}
-            () = tick(&clock, ticks) => {}
+            () = tick(&clock, &gauges) => {}
         }
     });
     // Ends every request that is still under way.
@@ -188,11 +176,12 @@ fn work(
 }
 
 /// Notes, without end, how late this thread comes to a moment that it waits for.
-async fn tick(clock: &SessionClock, ticks: &Lags) {
+async fn tick(clock: &SessionClock, gauges: &Gauges) {
     loop {
         let due_ns = clock.now_ns() + TICK.as_nanos() as u64;
+        gauges.look_at(due_ns);
         alarm::until(clock, due_ns).await;
-        ticks.note(clock.now_ns().saturating_sub(due_ns));
+        gauges.ticks.note(clock.now_ns().saturating_sub(due_ns));
     }
 }
 

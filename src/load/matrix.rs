@@ -10,12 +10,11 @@
 //!
 //! Refuses to know: sockets, what the answers say.
 
-use super::planned::{Label, Pace, Planned, Wave};
-use super::random::SplitMix64;
+use super::planned::{Label, Pace, Wave};
 use super::said::Said;
 use super::workloads::prompted;
 use super::{Endpoint, PromptSeed};
-use crate::plan::{Matrix, Shape};
+use crate::plan::Matrix;
 use crate::record::{CacheState, Phase, Setting};
 
 /// Hot prompts are numbered from here: far from any request's own index.
@@ -67,7 +66,7 @@ fn cells(matrix: &Matrix) -> Vec<Cell> {
 
 /// Fisher and Yates, from the session's seed.
 fn shuffled(mut cells: Vec<Cell>, seed: PromptSeed, id: &str, pass: u32) -> Vec<Cell> {
-    let mut random: SplitMix64 = seed.order(id, pass);
+    let mut random = seed.order(id, pass);
     for last in (1..cells.len()).rev() {
         cells.swap(last, random.below(last as u64 + 1) as usize);
     }
@@ -89,7 +88,7 @@ impl Writer<'_> {
         let requests = (0..self.matrix.warmup).map(|_| {
             let label = Label::of(self.take(), Phase::Warmup);
             let said = self.said(label.index, context);
-            self.request(said, label, self.matrix.output_tokens, true)
+            prompted(self.endpoint, said, label, self.matrix.output_tokens, true)
         });
         let requests = requests.collect();
         Wave {
@@ -123,10 +122,10 @@ impl Writer<'_> {
             };
             if let Some((said, output)) = primer {
                 let label = label(self.take(), Phase::Warmup);
-                priming.push(self.request(said, label, output, cell.streamed));
+                priming.push(prompted(self.endpoint, said, label, output, cell.streamed));
             }
             let label = label(self.take(), Phase::Measured);
-            requests.push(self.request(said, label, output, cell.streamed));
+            requests.push(prompted(self.endpoint, said, label, output, cell.streamed));
         }
         let slots = Pace::Slots(cell.batch);
         [(priming, Pace::Slots(1)), (requests, slots)]
@@ -145,16 +144,6 @@ impl Writer<'_> {
 
     fn said(&self, number: u32, tokens: u32) -> Said {
         Said::new(self.endpoint, self.id, self.seed, number, tokens)
-    }
-
-    fn request(&self, said: Said, label: Label, output_tokens: u32, streamed: bool) -> Planned {
-        let shape = Shape {
-            prompt_tokens: 0,
-            output_tokens,
-            weight: 1,
-            streamed,
-        };
-        prompted(self.endpoint, said, shape, label)
     }
 
     fn take(&mut self) -> u32 {

@@ -25,6 +25,7 @@ mod crew;
 mod exchange;
 mod foreign;
 mod framing;
+mod gauges;
 mod health;
 mod lags;
 mod logprobs;
@@ -91,6 +92,24 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// An engine of which nothing is known but where it listens and its model's name: what the configuration
+    /// leaves out is as there (prompts are words, lengths can be forced, usage is sent, connections stay open),
+    /// and an answer may be silent for a minute.
+    pub fn usual(address: SocketAddr, model: &str) -> Self {
+        Self {
+            address,
+            model: model.to_owned(),
+            request_timeout: Duration::from_secs(60),
+            prompt_ids: None,
+            return_token_ids: false,
+            forces_length: true,
+            stream_usage: true,
+            keep_alive: true,
+            plausible: Plausible::default(),
+            tokenizer: None,
+        }
+    }
+
     /// The configured engine, listening at `address`, with its tokenizer where it names one.
     pub fn new(address: SocketAddr, engine: &Engine, tokenizer: Option<Arc<Tokenizer>>) -> Self {
         Self {

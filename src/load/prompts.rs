@@ -32,12 +32,7 @@ pub struct PromptSeed {
 impl PromptSeed {
     /// `count` ids from the half-open `range`, for request `index` of a workload.
     pub(super) fn ids(self, workload: &str, index: u32, count: u32, range: (u32, u32)) -> Vec<u32> {
-        let mut random = SplitMix64::keyed(&[
-            self.session,
-            u64::from(self.block),
-            fingerprint(workload),
-            u64::from(index),
-        ]);
+        let mut random = self.stream(workload, u64::from(index));
         let (low, high) = range;
         let width = u64::from(high.saturating_sub(low));
         (0..count)
@@ -74,12 +69,13 @@ impl PromptSeed {
         self.stream(workload, ORDER + u64::from(pass))
     }
 
-    fn stream(self, workload: &str, purpose: u64) -> SplitMix64 {
+    /// The numbers of one request, by its index, or of one purpose of a workload.
+    fn stream(self, workload: &str, key: u64) -> SplitMix64 {
         SplitMix64::keyed(&[
             self.session,
             u64::from(self.block),
             fingerprint(workload),
-            purpose,
+            key,
         ])
     }
 

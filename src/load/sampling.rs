@@ -94,16 +94,18 @@ fn counts(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> Toke
         at_first_event: transcript.at_first_event,
         per_event: transcript.per_event.clone(),
         by_tokenizer,
-        repeats: !expect.echoed
-            && repeats(&[&*transcript.reasoning, &*transcript.content].concat()),
+        repeats: !expect.echoed && repeats(&transcript.texts().concat()),
     }
 }
 
 /// The generated text's tokens by the client's own count. An echoed prompt is not generated.
 fn by_tokenizer(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> Option<u32> {
     let tokenizer = endpoint.tokenizer.as_ref().filter(|_| !expect.echoed)?;
-    let texts = [&transcript.reasoning, &transcript.content];
-    let counted = texts.map(|text| tokenizer.count(text)).iter().sum();
+    let counted = transcript
+        .texts()
+        .map(|text| tokenizer.count(text))
+        .iter()
+        .sum();
     (counted > 0).then_some(counted)
 }
 

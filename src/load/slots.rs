@@ -14,9 +14,9 @@
 use super::alarm;
 use super::connection::Client;
 use super::exchange::Exchange;
+use super::gauges::Gauges;
 use super::planned::{Expect, Label, Planned};
 use super::{Endpoint, SessionClock};
-use crate::load::lags::Lags;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -74,8 +74,7 @@ pub(super) struct Shift {
 pub(super) struct Bench {
     pub(super) endpoint: Endpoint,
     pub(super) clock: SessionClock,
-    /// How late its reads are.
-    pub(super) reads: Arc<Lags>,
+    pub(super) gauges: Arc<Gauges>,
     /// Clients that no slot uses at the moment, with their connections.
     pub(super) idle: Vec<Client>,
 }
@@ -83,6 +82,7 @@ pub(super) struct Bench {
 /// Runs one thread's part of a wave to its end.
 pub(super) async fn run(shift: Shift, bench: &mut Bench) {
     let (calls, mut called) = mpsc::unbounded_channel();
+    bench.gauges.begin_wave(shift.limit);
     let queue = shift.queue.clone();
     let shared = Arc::new(Shared {
         shift,
@@ -120,7 +120,7 @@ pub(super) async fn run(shift: Shift, bench: &mut Bench) {
 impl Bench {
     fn client(&mut self) -> Client {
         let idle = self.idle.pop();
-        idle.unwrap_or_else(|| Client::new(&self.endpoint, &self.clock, &self.reads))
+        idle.unwrap_or_else(|| Client::new(&self.endpoint, &self.clock, &self.gauges))
     }
 }
 

@@ -7,9 +7,9 @@
 //! Refuses to know: sockets, time.
 
 use super::planned::{Label, Pace, Wave};
-use super::workloads::completion;
+use super::workloads::{completion, streamed};
 use super::{Endpoint, PromptSeed};
-use crate::plan::{Shape, Staggered};
+use crate::plan::Staggered;
 use crate::record::{Phase, Setting};
 use std::time::Duration;
 
@@ -20,12 +20,7 @@ pub(super) fn waves(
     staggered: &Staggered,
     seed: PromptSeed,
 ) -> Vec<Wave> {
-    let shape = Shape {
-        prompt_tokens: staggered.prompt_tokens,
-        output_tokens: staggered.output_tokens,
-        weight: 1,
-        streamed: true,
-    };
+    let shape = streamed(staggered.prompt_tokens, staggered.output_tokens);
     let mut indices = 0..;
     let mut request = |phase, setting| {
         let index = indices.next().unwrap_or(u32::MAX);

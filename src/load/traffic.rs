@@ -7,9 +7,9 @@
 //!
 //! Main type: [`Driver`]. Refuses to know: what the requests are about.
 
-use super::crew::{Crew, Service, cpu_of_this_thread};
+use super::crew::{Crew, cpu_of_this_thread};
 use super::health;
-use super::planned::{Pace, Planned, Wave};
+use super::planned::{Label, Pace, Planned, Wave};
 use super::sampling;
 use super::slots::{AHEAD, Due, Finished};
 use super::stop::Watchman;
@@ -136,10 +136,7 @@ impl<'a> Driver<'a> {
         };
         let mut moments = moments.map(Vec::into_iter);
         let due = wave.requests.into_iter().map_while(|mut planned| {
-            planned.label.setting = planned
-                .label
-                .setting
-                .map(|setting| counted_from(setting, origin_ns));
+            count_from(origin_ns, &mut planned.label);
             let at_ns = match &mut moments {
                 None => None,
                 Some(moments) => Some(origin_ns.saturating_add(nanos(moments.next()?))),
@@ -155,8 +152,7 @@ impl<'a> Driver<'a> {
         self.slots = self.slots.max(1);
         let origin_ns = self.clock.now_ns() + nanos(AHEAD);
         for (mut planned, moment) in requests.into_iter().zip(moments) {
-            let setting = planned.label.setting;
-            planned.label.setting = setting.map(|setting| counted_from(setting, origin_ns));
+            count_from(origin_ns, &mut planned.label);
             let arrives_ns = origin_ns.saturating_add(nanos(moment));
             let at_ns = Some(arrives_ns).filter(|at| *at > self.clock.now_ns());
             self.send(vec![Due { planned, at_ns }], 1).await;
@@ -214,21 +210,19 @@ impl<'a> Driver<'a> {
 
     /// Ends the threads, and says what came and how well the client did.
     pub(super) fn finish(mut self) -> Outcome {
-        let service = match self.crew.dismiss() {
+        let mut service = match self.crew.dismiss() {
             Ok(service) => service,
             Err(panic) => std::panic::resume_unwind(panic),
         };
         self.drain();
+        service.cpu += self.reading;
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.samples.sort_by_key(|sample| sample.index);
         outcome.client = health::of(
             self.workload,
             &outcome.samples,
             self.slots,
-            &Service {
-                cpu: service.cpu + self.reading,
-                ..service
-            },
+            &service,
             self.begun.elapsed(),
         );
         outcome
@@ -273,19 +267,11 @@ impl Unread {
 }
 
 /// Staggered users count from their wave's start.
-fn counted_from(setting: Setting, origin_ns: u64) -> Setting {
-    match setting {
-        Setting::Cell { .. } => setting,
-        Setting::Sequential { user, pass, .. } => Setting::Sequential {
-            user,
-            pass,
-            origin_ns,
-        },
-        Setting::Together { user, pass, .. } => Setting::Together {
-            user,
-            pass,
-            origin_ns,
-        },
+fn count_from(moment_ns: u64, label: &mut Label) {
+    if let Some(Setting::Sequential { origin_ns, .. } | Setting::Together { origin_ns, .. }) =
+        &mut label.setting
+    {
+        *origin_ns = moment_ns;
     }
 }
 
@@ -295,15 +281,13 @@ fn nanos(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Driver, Due};
-    use crate::load::planned::Label;
+    use super::{Driver, Due, Label};
     use crate::load::workloads::completion;
     use crate::load::{Endpoint, PromptSeed, SessionClock};
-    use crate::plan::{Plausible, Shape};
+    use crate::plan::Shape;
     use crate::record::Phase;
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener};
-    use std::time::Duration;
 
     /// Answers each request of one connection with an empty object.
     fn server() -> SocketAddr {
@@ -323,16 +307,8 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_is_late_does_not_move_the_moments() {
         let endpoint = Endpoint {
-            address: server(),
-            model: "m".into(),
-            request_timeout: Duration::from_secs(60),
             prompt_ids: Some((1, 9)),
-            return_token_ids: false,
-            forces_length: true,
-            stream_usage: true,
-            keep_alive: true,
-            plausible: Plausible::default(),
-            tokenizer: None,
+            ..Endpoint::usual(server(), "m")
         };
         let clock = SessionClock::start();
         let progress = |_, _| {};

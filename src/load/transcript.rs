@@ -69,6 +69,11 @@ impl Transcript {
         transcript.sha256 = hex(&reader.generated.finalize());
         transcript
     }
+
+    /// Everything generated: reasoning, then content.
+    pub(super) fn texts(&self) -> [&str; 2] {
+        [&self.reasoning, &self.content]
+    }
 }
 
 #[derive(Debug, Default)]

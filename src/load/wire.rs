@@ -12,15 +12,16 @@
 //! Refuses to know: HTTP, but for how long hyper may be left alone ([`Framing`]).
 
 use super::SessionClock;
+use super::alarm;
 use super::framing::Framing;
-use super::lags::Lags;
+use super::gauges::Gauges;
 use super::stamps;
 use hyper::rt::ReadBufCursor;
 use nix::sys::socket::{MsgFlags, Shutdown, recv, recvmsg, shutdown};
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -50,8 +51,7 @@ pub(super) struct Arrival {
 pub(super) struct Tap {
     stream: TcpStream,
     clock: SessionClock,
-    /// The kernel's stamp to the end of the read that took it.
-    lags: Arc<Lags>,
+    gauges: Arc<Gauges>,
     state: Mutex<State>,
     reader: Mutex<Reader>,
 }
@@ -74,8 +74,13 @@ struct State {
 /// What was read and hyper has not yet.
 #[derive(Debug, Default)]
 struct Ahead {
-    reads: VecDeque<(Vec<u8>, Arrival)>,
-    bytes: usize,
+    /// All of the answer that was read ahead, in one piece: a token that finds cold caches should not pay
+    /// for memory of its own.
+    bytes: Vec<u8>,
+    /// Bytes that hyper has.
+    taken: usize,
+    /// Where each read ended that hyper has not wholly.
+    reads: VecDeque<(usize, Arrival)>,
     /// How reading failed after those.
     failed: Option<io::Error>,
 }
@@ -124,46 +129,49 @@ impl Tap {
     pub(super) fn can_read_ahead(&self) -> bool {
         let state = self.state();
         let Ahead { bytes, failed, .. } = &state.ahead;
-        state.flushed && state.framing.is_open() && *bytes < MOST_AHEAD && failed.is_none()
+        state.flushed && state.framing.is_open() && bytes.len() < MOST_AHEAD && failed.is_none()
     }
 
-    /// One read that hyper is to see later. Its failure, and the connection's end, are kept for hyper too.
+    /// One read or more that hyper is to see later. A failure, and the connection's end, are kept for hyper
+    /// too.
     pub(super) fn poll_ahead(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut reader = self.reader();
-        let read = loop {
-            let ready = ready!(self.stream.poll_read_ready(cx));
-            match ready.and_then(|()| self.try_read(&mut reader, READ_SIZE)) {
-                Err(error) if must_wait(&error) => {}
-                read => break read,
-            }
-        };
+        if !self.read_alone(&mut reader) {
+            let read = ready!(self.poll_socket(cx, &mut reader, READ_SIZE));
+            self.keep_ahead(&reader, read);
+        }
+        Poll::Ready(())
+    }
+
+    fn keep_ahead(&self, reader: &Reader, read: io::Result<usize>) {
         let mut state = self.state();
+        let newest = state.newest;
+        let ahead = &mut state.ahead;
         match read {
             Ok(0) => state.framing = Framing::Unknown,
             Ok(count) => {
-                let newest = state.newest;
-                let bytes = reader.buffer[..count].to_vec();
-                state.ahead.bytes += count;
-                state.ahead.reads.push_back((bytes, newest));
+                ahead.bytes.extend_from_slice(&reader.buffer[..count]);
+                ahead.reads.push_back((ahead.bytes.len(), newest));
             }
-            Err(error) => state.ahead.failed = Some(error),
+            Err(error) => ahead.failed = Some(error),
         }
-        Poll::Ready(())
     }
 
     /// The oldest read ahead, if there is one, or the failure that followed.
     fn take_ahead(&self, into: &mut ReadBufCursor<'_>) -> Option<io::Result<()>> {
         let mut state = self.state();
-        let Some((bytes, arrival)) = state.ahead.reads.pop_front() else {
-            return state.ahead.failed.take().map(Err);
+        let ahead = &mut state.ahead;
+        let Some(&(end, arrival)) = ahead.reads.front() else {
+            return ahead.failed.take().map(Err);
         };
-        state.last = arrival;
-        let count = bytes.len().min(into.remaining());
-        into.put_slice(&bytes[..count]);
-        if count < bytes.len() {
-            let rest = (bytes[count..].to_vec(), arrival);
-            state.ahead.reads.push_front(rest);
+        let part = &ahead.bytes[ahead.taken..end];
+        let part = &part[..part.len().min(into.remaining())];
+        into.put_slice(part);
+        ahead.taken += part.len();
+        if ahead.taken == end {
+            ahead.reads.pop_front();
         }
+        state.last = arrival;
         Some(Ok(()))
     }
 
@@ -191,7 +199,7 @@ impl Tap {
         let earliest_ns = state.newest.at_ns.max(state.sent_ns.unwrap_or(0));
         let stamp = real.and_then(|real| self.clock.arrival_ns(real, earliest_ns, now_ns));
         if let Some(stamp) = stamp {
-            self.lags.note(now_ns.saturating_sub(stamp));
+            self.gauges.reads.note(now_ns.saturating_sub(stamp));
         }
         state.newest = Arrival {
             at_ns: stamp.unwrap_or(now_ns),
@@ -201,27 +209,70 @@ impl Tap {
         state.framing.push(bytes);
     }
 
+    /// One read, once there is something to read.
+    fn poll_socket(
+        &self,
+        cx: &mut Context<'_>,
+        reader: &mut Reader,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let ready = ready!(self.stream.poll_read_ready(cx));
+            match ready.and_then(|()| self.try_read(reader, room)) {
+                Err(error) if must_wait(&error) => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+
+    /// Reads ahead past the runtime, event after event, while nothing else of this thread can be due. Whether
+    /// anything came.
+    fn read_alone(&self, reader: &mut Reader) -> bool {
+        let Some(until_ns) = self.gauges.alone_until_ns() else {
+            return false;
+        };
+        let mut came = false;
+        while !came || self.can_read_ahead() {
+            let left = Duration::from_nanos(until_ns.saturating_sub(self.clock.now_ns()));
+            if !alarm::is_readable_within(self.stream.as_fd(), left) {
+                break;
+            }
+            match self.read(reader, READ_SIZE) {
+                Err(error) if must_wait(&error) => break,
+                read => self.keep_ahead(reader, read),
+            }
+            came = true;
+        }
+        came
+    }
+
     /// One read. A short one emptied the socket: it is told to tokio as readiness used up, which saves
     /// the read that would find nothing; what comes meanwhile sets readiness anew.
     fn try_read(&self, reader: &mut Reader, room: usize) -> io::Result<usize> {
-        let Reader { buffer, control } = reader;
-        let room = room.min(buffer.len());
-        let fd = self.stream.as_raw_fd();
+        let room = room.min(reader.buffer.len());
         let mut read = None;
         let ready = self.stream.try_io(Interest::READABLE, || {
-            let mut parts = [IoSliceMut::new(&mut buffer[..room])];
-            let control = Some(control.as_mut_slice());
-            let message = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?;
-            read = Some((message.bytes, stamps::of(&message)));
-            if (1..room).contains(&message.bytes) {
+            let count = self.read(reader, room)?;
+            read = Some(count);
+            if (1..room).contains(&count) {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
                 Ok(())
             }
         });
-        let Some((count, real)) = read else {
-            return ready.map(|()| 0);
-        };
+        match read {
+            Some(count) => Ok(count),
+            None => ready.map(|()| 0),
+        }
+    }
+
+    fn read(&self, reader: &mut Reader, room: usize) -> io::Result<usize> {
+        let Reader { buffer, control } = reader;
+        let fd = self.stream.as_raw_fd();
+        let mut parts = [IoSliceMut::new(&mut buffer[..room])];
+        let control = Some(control.as_mut_slice());
+        let message = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?;
+        let (count, real) = (message.bytes, stamps::of(&message));
         if count > 0 {
             self.note_read(&buffer[..count], real);
         }
@@ -237,11 +288,11 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Connects without Nagle's delay and asks for stamps; a kernel that has none is no error. How late
-    /// this process reads what was stamped is counted in `lags`.
+    /// this process reads what was stamped is counted in `gauges`.
     pub(super) async fn connect(
         address: SocketAddr,
         clock: &SessionClock,
-        lags: &Arc<Lags>,
+        gauges: &Arc<Gauges>,
     ) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -249,7 +300,7 @@ impl Wire {
         let tap = Tap {
             stream,
             clock: clock.clone(),
-            lags: Arc::clone(lags),
+            gauges: Arc::clone(gauges),
             state: Mutex::default(),
             reader: Mutex::new(Reader {
                 buffer: vec![0; READ_SIZE].into_boxed_slice(),
@@ -278,19 +329,11 @@ impl hyper::rt::Read for Wire {
             return Poll::Ready(taken);
         }
         let mut reader = tap.reader();
-        loop {
-            ready!(tap.stream.poll_read_ready(cx))?;
-            match tap.try_read(&mut reader, into.remaining()) {
-                Ok(count) => {
-                    into.put_slice(&reader.buffer[..count]);
-                    let mut state = tap.state();
-                    state.last = state.newest;
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if must_wait(&error) => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
+        let count = ready!(tap.poll_socket(cx, &mut reader, into.remaining()))?;
+        into.put_slice(&reader.buffer[..count]);
+        let mut state = tap.state();
+        state.last = state.newest;
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -16,13 +16,8 @@ use crate::record::Phase;
 /// All requests of a steady workload, warm-up first.
 pub(super) fn steady(endpoint: &Endpoint, id: &str, steady: &Steady, seed: PromptSeed) -> Wave {
     let total = steady.warmup.saturating_add(steady.requests);
+    let shape = streamed(steady.prompt_tokens, steady.output_tokens);
     let requests = (0..total).map(|index| {
-        let shape = Shape {
-            prompt_tokens: steady.prompt_tokens,
-            output_tokens: steady.output_tokens,
-            weight: 1,
-            streamed: true,
-        };
         let label = Label::of(index, phase(index, steady.warmup));
         completion(endpoint, id, seed, shape, label)
     });
@@ -50,12 +45,7 @@ pub(super) fn mixed(endpoint: &Endpoint, id: &str, mixed: &Mixed, seed: PromptSe
 /// Recorded lengths at their recorded moments.
 pub(super) fn trace(endpoint: &Endpoint, id: &str, trace: &Trace, seed: PromptSeed) -> Wave {
     let requests = (0..).zip(&trace.entries).map(|(index, entry)| {
-        let shape = Shape {
-            prompt_tokens: entry.prompt_tokens,
-            output_tokens: entry.output_tokens,
-            weight: 1,
-            streamed: true,
-        };
+        let shape = streamed(entry.prompt_tokens, entry.output_tokens);
         let label = Label::of(index, phase(index, trace.warmup));
         completion(endpoint, id, seed, shape, label)
     });
@@ -72,16 +62,21 @@ pub(super) fn first_request(
     first: &FirstRequest,
     seed: PromptSeed,
 ) -> Wave {
-    let shape = Shape {
-        prompt_tokens: first.prompt_tokens,
-        output_tokens: first.output_tokens,
-        weight: 1,
-        streamed: true,
-    };
+    let shape = streamed(first.prompt_tokens, first.output_tokens);
     let label = Label::of(0, Phase::Measured);
     Wave {
         requests: vec![completion(endpoint, id, seed, shape, label)],
         pace: Pace::Slots(1),
+    }
+}
+
+/// The one shape of a workload that streams all its answers.
+pub(super) fn streamed(prompt_tokens: u32, output_tokens: u32) -> Shape {
+    Shape {
+        prompt_tokens,
+        output_tokens,
+        weight: 1,
+        streamed: true,
     }
 }
 
@@ -94,21 +89,32 @@ pub(super) fn completion(
     label: Label,
 ) -> Planned {
     let prompt = Said::new(endpoint, id, seed, label.index, shape.prompt_tokens);
-    prompted(endpoint, prompt, shape, label)
+    let Shape {
+        output_tokens,
+        streamed,
+        ..
+    } = shape;
+    prompted(endpoint, prompt, label, output_tokens, streamed)
 }
 
 /// A completion of this prompt.
-pub(super) fn prompted(endpoint: &Endpoint, said: Said, shape: Shape, label: Label) -> Planned {
+pub(super) fn prompted(
+    endpoint: &Endpoint,
+    said: Said,
+    label: Label,
+    output_tokens: u32,
+    streamed: bool,
+) -> Planned {
     let (prompt, counted, unfit) = match &said {
         Said::Ids(ids) => (Prompt::Ids(ids), Some(length(ids.len())), None),
         Said::Text { text, unfit } => (Prompt::Text(text), None, *unfit),
     };
-    let (asked, expect) = output(endpoint, shape.output_tokens);
+    let (asked, expect) = output(endpoint, output_tokens);
     let request = Completion {
         model: &endpoint.model,
         prompt,
         length: asked,
-        mode: if shape.streamed {
+        mode: if streamed {
             stream(endpoint)
         } else {
             Mode::WHOLE
@@ -118,7 +124,7 @@ pub(super) fn prompted(endpoint: &Endpoint, said: Said, shape: Shape, label: Lab
     };
     Planned {
         expect: Expect {
-            streamed: shape.streamed,
+            streamed,
             prompt: counted,
             unfit,
             ..expect
@@ -167,14 +173,10 @@ pub(super) fn turn(
         length,
         mode: stream(endpoint),
     };
-    let phase = phase(turn, session.warmup_turns);
     Planned {
         label: Label {
-            index: turn,
-            phase,
-            case: None,
             turn: Some(turn),
-            setting: None,
+            ..Label::of(turn, phase(turn, session.warmup_turns))
         },
         expect: Expect {
             streamed: true,
@@ -184,7 +186,7 @@ pub(super) fn turn(
     }
 }
 
-pub(super) fn phase(index: u32, warmup: u32) -> Phase {
+fn phase(index: u32, warmup: u32) -> Phase {
     if index < warmup {
         Phase::Warmup
     } else {

@@ -11,7 +11,6 @@ pub fn machine() -> Machine {
     let kernel = read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into());
     let memory_bytes = memory_bytes();
     let gpus = gpus();
-    let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let gib = memory_bytes.div_ceil(1 << 30);
     let mut parts = vec![
         cpu.clone(),
@@ -19,7 +18,7 @@ pub fn machine() -> Machine {
         format!("{gib} GiB"),
         kernel.clone(),
     ];
-    parts.extend(governor);
+    parts.extend(clocks());
     parts.extend(gpus.iter().cloned());
     Machine {
         fingerprint: parts.join(" | "),
@@ -34,6 +33,21 @@ pub fn machine() -> Machine {
 fn read(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned())
+}
+
+/// How the processors' clocks are set, where the kernel sets them: governor, limit and boost.
+fn clocks() -> Vec<String> {
+    let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    let limit = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq");
+    let limit = limit.and_then(|khz| khz.parse::<u64>().ok());
+    let boost = read("/sys/devices/system/cpu/cpufreq/boost").map(|on| on == "1");
+    let turbo = read("/sys/devices/system/cpu/intel_pstate/no_turbo").map(|off| off == "0");
+    let boost = boost.or(turbo).map(|on| match on {
+        true => "boost".to_owned(),
+        false => "no boost".to_owned(),
+    });
+    let limit = limit.map(|khz| format!("{} MHz", khz / 1_000));
+    [governor, limit, boost].into_iter().flatten().collect()
 }
 
 /// The first value of `name` in a file of `name : value` lines.

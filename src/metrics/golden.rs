@@ -4,6 +4,7 @@
 //! tokens appended to the prompt and echoed. The answer names tokens by text, the reference by id;
 //! [`Vocabulary`] joins the two.
 
+use super::differences::Difference;
 use super::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::{GoldenCase, GoldenToken, Goldens};
 use crate::record::{Sample, TokenLogprob};
@@ -15,9 +16,18 @@ const QUOTED: usize = 3;
 
 /// Number of cases whose greedy tokens leave the reference at a place that is no near-tie.
 pub(super) fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
+    let wrong = differences(at, goldens)?;
+    Ok(LaunchMeasure {
+        remarks: wrong.iter().take(QUOTED).map(describe).collect(),
+        ..LaunchMeasure::single(wrong.len() as f64, goldens.cases.len())
+    })
+}
+
+/// Those cases, with what was said.
+pub(super) fn differences(at: &Place<'_>, goldens: &Goldens) -> Result<Vec<Difference>, Undefined> {
     let samples = at.by_case()?;
     let vocabulary = Vocabulary::of(goldens);
-    let (mut wrong, mut remarks) = (0_u32, Vec::new());
+    let mut wrong = Vec::new();
     for case in &goldens.cases {
         let sample = find(at, &samples, &case.id)?;
         let generated: Vec<&str> = sample.logprobs.iter().map(|e| e.token.as_str()).collect();
@@ -35,15 +45,16 @@ pub(super) fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeas
         if pair.is_some_and(|(t, got)| vocabulary.is_near_tie(t, got, goldens.near_tie_nats)) {
             continue;
         }
-        wrong += 1;
-        if remarks.len() < QUOTED {
-            remarks.push(describe(case, &generated, place));
-        }
+        let said = generated.get(place).map(|text| (*text).to_owned());
+        let expected = case.tokens.get(place).map(|token| token.text.clone());
+        wrong.push(Difference {
+            case: case.id.clone(),
+            token: Some((place, said, expected)),
+            said: generated.concat(),
+            expected: case.text.clone(),
+        });
     }
-    Ok(LaunchMeasure {
-        remarks,
-        ..LaunchMeasure::single(f64::from(wrong), goldens.cases.len())
-    })
+    Ok(wrong)
 }
 
 /// First place where the two differ; an answer that ends early or goes on differs at its end.
@@ -55,13 +66,19 @@ fn first_divergence(case: &GoldenCase, generated: &[&str]) -> Option<usize> {
     })
 }
 
-fn describe(case: &GoldenCase, generated: &[&str], place: usize) -> String {
-    let word = |text: Option<&str>| text.map_or("the end".to_owned(), |t| format!("{t:?}"));
+fn describe(difference: &Difference) -> String {
+    let word = |text: &Option<String>| {
+        text.as_ref()
+            .map_or("the end".to_owned(), |t| format!("{t:?}"))
+    };
+    let Some((place, said, expected)) = &difference.token else {
+        return format!("case {}", difference.case);
+    };
     format!(
         "case {}, token {place}: {} for {}",
-        case.id,
-        word(generated.get(place).copied()),
-        word(case.tokens.get(place).map(|t| t.text.as_str()))
+        difference.case,
+        word(said),
+        word(expected)
     )
 }
 

@@ -6,11 +6,15 @@
 //!
 //! Refuses to know: what is good or bad, how launches are compared, how anything is shown.
 
+mod beside;
 mod contradiction;
+mod differences;
+mod facets;
 mod gauge;
 mod golden;
 mod matrix;
 mod request;
+mod requests;
 mod run;
 mod session;
 mod staggered;
@@ -19,13 +23,17 @@ mod tasks;
 mod throughput;
 mod undefined;
 
+pub use beside::beside;
 pub use contradiction::contradiction;
+pub use differences::{Difference, differences};
+pub use facets::{Facet, Work, facets};
+pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
 pub use throughput::is_good;
 pub use undefined::{Undefined, Why};
 
 use crate::plan::{Check, Part, Workload, WorkloadKind};
-use crate::record::{Launch, Metric, Phase, Sample, Setting, Statistic};
+use crate::record::{Launch, Metric, Sample, Statistic};
 use crate::stats;
 use std::collections::BTreeMap;
 
@@ -65,10 +73,20 @@ pub fn measure(
     workload: &Workload,
     launch: &Launch,
 ) -> Result<LaunchMeasure, Undefined> {
+    measure_among(&Requests::of(check, workload, launch), check)
+}
+
+/// The same, where the launch's requests have been picked out.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMeasure, Undefined> {
+    let workload = requests.workload;
     let at = Place {
-        launch,
+        launch: requests.launch,
         workload,
         part: &check.part,
+        requests,
     };
     let statistic = check.statistic;
     match (check.metric, &workload.kind) {
@@ -132,37 +150,18 @@ pub fn measure(
     }
 }
 
-/// Whether a sample of the check's workload belongs to the part of it that the check reads. Samples
-/// outside any cell (a matrix's warm-up) belong to every part.
-pub fn is_in_part(part: &Part, sample: &Sample) -> bool {
-    let streamed = part.streamed.is_none_or(|s| s == sample.streamed);
-    let Some(Setting::Cell {
-        batch,
-        cache,
-        context,
-        ..
-    }) = sample.setting
-    else {
-        return streamed;
-    };
-    streamed
-        && part.batch.is_none_or(|b| b == batch)
-        && part.cache.is_none_or(|c| c == cache)
-        && part.context.is_none_or(|c| c == context)
-}
-
 /// Where a number is looked for.
 struct Place<'a> {
     launch: &'a Launch,
     workload: &'a Workload,
     part: &'a Part,
+    requests: &'a Requests<'a>,
 }
 
 impl<'a> Place<'a> {
     /// Every sample of the workload's part, void ones and warm-up included, in order of sending.
     fn all(&self) -> Vec<&'a Sample> {
-        let mine = |s: &&Sample| s.workload == self.workload.id && is_in_part(self.part, s);
-        let mut samples: Vec<&Sample> = self.launch.samples.iter().filter(mine).collect();
+        let mut samples = self.requests.all.clone();
         samples.sort_by_key(|s| s.index);
         samples
     }
@@ -176,12 +175,10 @@ impl<'a> Place<'a> {
 
     /// The sound samples that may enter a number; at least one.
     fn measured(&self) -> Result<Vec<&'a Sample>, Undefined> {
-        let mut samples = self.sound();
-        samples.retain(|s| s.phase == Phase::Measured);
-        if samples.is_empty() {
+        if self.requests.measured.is_empty() {
             return Err(self.undefined(Why::NoSamples, None));
         }
-        Ok(samples)
+        Ok(self.requests.measured.clone())
     }
 
     /// The measured sample of every case.
@@ -279,7 +276,7 @@ mod testing;
 mod tests {
     use super::testing::{check, launch, steady, streamed};
     use super::*;
-    use crate::record::{Void, VoidRule};
+    use crate::record::{Phase, Void, VoidRule};
 
     fn tpot(statistic: Statistic, samples: Vec<Sample>) -> Result<LaunchMeasure, Undefined> {
         let workload = steady("tpot/decode");

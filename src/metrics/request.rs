@@ -5,7 +5,8 @@ use crate::record::Sample;
 
 /// `to` − `from` in milliseconds; negative where the stamps are out of order, so that it is seen.
 pub(super) fn ms_between(from: u64, to: u64) -> f64 {
-    (i128::from(to) - i128::from(from)) as f64 / 1e6
+    let apart = to.abs_diff(from) as f64 / 1e6;
+    if to < from { -apart } else { apart }
 }
 
 /// TTFT: first output event − the intended moment of sending, which in a closed loop is the moment of

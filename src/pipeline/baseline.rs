@@ -1,40 +1,51 @@
 //! Main's stored sessions: recording one, and finding those that stand for the base arm.
 
-use super::host::Arms;
-use super::{Error, Event, Options, Outcome, Place, Project, build_arms, new_record, session};
-use crate::baseline::{Entry, Key, Store, StoreError};
-use crate::judge;
+use super::{
+    Base, Error, Event, Options, Outcome, Place, Project, build_arms, commits, new_record, session,
+};
+use crate::baseline::{Anchor, Entry, Key, Store, StoreError};
+use crate::launch::Repository;
 use crate::plan::{Gate, Plan};
 use crate::record::{Arm, Build, Comparison, Ending, GateVerdict, RunRecord, StoredBase, Verdict};
+use crate::{history, judge};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 
 /// The store that the plan names, relative to the project's root.
-fn store(project: &Project) -> Store {
+pub(super) fn store(project: &Project) -> Store {
     Store::open(&project.root.join(&project.plan.baseline.directory))
 }
 
-/// The stored sessions that match this run's machine, model, gates and engine, oldest first.
+/// The stored sessions that match this run's model, gates and engine, oldest first. Those of another machine
+/// are among them: they carry no verdict, but tell that there was one.
 pub(super) fn sessions(
     project: &Project,
     record: &RunRecord,
 ) -> Result<Vec<StoredBase>, StoreError> {
-    let (plan, store) = (&project.plan, store(project));
+    let (plan, stored) = (&project.plan, store(project).list()?);
     let mut sessions: BTreeMap<String, StoredBase> = BTreeMap::new();
     for gate in &plan.gates {
-        for entry in store.find(&key(plan, gate, record))? {
+        let wanted = key(plan, gate, record);
+        for (_, entry) in &stored {
+            let is_elsewhere = Key {
+                fingerprint: wanted.fingerprint.clone(),
+                ..entry.key.clone()
+            };
+            if is_elsewhere != wanted {
+                continue;
+            }
             sessions
                 .entry(entry.session.clone())
                 .or_insert_with(|| StoredBase {
-                    id: entry.session,
-                    created: entry.created,
-                    commit: entry.commit,
-                    fingerprint: entry.key.fingerprint,
+                    id: entry.session.clone(),
+                    created: entry.created.clone(),
+                    commit: entry.commit.clone(),
+                    fingerprint: entry.key.fingerprint.clone(),
                     values: BTreeMap::new(),
                 })
                 .values
-                .extend(entry.values);
+                .extend(entry.values.clone());
         }
     }
     let mut found: Vec<StoredBase> = sessions.into_values().collect();
@@ -42,29 +53,59 @@ pub(super) fn sessions(
     Ok(found)
 }
 
-/// Stores each gate's values of a session of head alone; returns their paths.
-fn add(project: &Project, record: &RunRecord, session: &str) -> Result<Vec<PathBuf>, StoreError> {
-    let (plan, store) = (&project.plan, store(project));
-    let values = judge::launch_values(plan, record, Arm::Head);
-    let commit = Build::of(&record.builds, Arm::Head).and_then(|build| build.commit.clone());
+/// What a session measured, one entry a gate.
+fn entries(project: &Project, record: &RunRecord, anchor: Option<&str>) -> Vec<Entry> {
+    let plan = &project.plan;
+    let day = record.created.replace([':', '-'], "");
+    let session = format!("{day}-{:016x}", record.seed);
+    let [base, head] = [Arm::Base, Arm::Head].map(|arm| judge::launch_values(plan, record, arm));
+    let commit = |arm| Build::of(&record.builds, arm).and_then(|build| build.commit.clone());
+    let of = |gate: &Gate, values: &BTreeMap<String, Vec<f64>>| {
+        let checks = gate.checks.iter();
+        checks
+            .filter_map(|check| Some((check.id.clone(), values.get(&check.id)?.clone())))
+            .collect()
+    };
     let entry = |gate: &Gate| Entry {
         key: key(plan, gate, record),
-        session: session.to_owned(),
+        session: session.clone(),
         created: record.created.clone(),
-        commit: commit.clone(),
-        values: gate
-            .checks
-            .iter()
-            .filter_map(|check| Some((check.id.clone(), values.get(&check.id)?.clone())))
-            .collect(),
+        commit: commit(Arm::Head),
+        profile: Some(record.profile.clone()),
+        values: of(gate, &head),
+        anchor: anchor.zip(commit(Arm::Base)).map(|(name, commit)| Anchor {
+            name: name.to_owned(),
+            commit,
+            values: of(gate, &base),
+        }),
     };
-    plan.gates
-        .iter()
-        .map(|gate| store.add(&entry(gate)))
-        .collect()
+    plan.gates.iter().map(entry).collect()
+}
+
+/// For each gate whose newest stored session cannot be compared with this one: a new series, and why.
+fn new_series(stored: &[(PathBuf, Entry)], now: &[Entry]) -> Vec<String> {
+    let told = now.iter().filter_map(|entry| {
+        let same_gate =
+            |then: &&Entry| then.key.gate == entry.key.gate && then.profile == entry.profile;
+        let then = stored
+            .iter()
+            .rev()
+            .map(|(_, entry)| entry)
+            .find(same_gate)?;
+        let changes = history::differences(then, entry);
+        let gate = &entry.key.gate;
+        (!changes.is_empty())
+            .then(|| format!("{gate}: a new series starts: {}", changes.join(", ")))
+    });
+    told.collect()
 }
 
 fn key(plan: &Plan, gate: &Gate, record: &RunRecord) -> Key {
+    key_on(plan, gate, &record.machine.fingerprint)
+}
+
+/// What a gate's sessions on a machine are known by.
+pub(super) fn key_on(plan: &Plan, gate: &Gate, fingerprint: &str) -> Key {
     // The configuration as written: an artifact's path says nothing about what it does.
     let engine = &plan.engine;
     let setting = |(name, value): &(String, String)| format!("{name}={value}");
@@ -81,7 +122,7 @@ fn key(plan: &Plan, gate: &Gate, record: &RunRecord) -> Key {
     }
     words.push(format!("prompt ids: {:?}", engine.prompt_ids));
     Key {
-        fingerprint: record.machine.fingerprint.clone(),
+        fingerprint: fingerprint.to_owned(),
         model: engine.model.clone(),
         gate: gate.name.clone(),
         gate_hash: gate.hash.clone(),
@@ -92,56 +133,106 @@ fn key(plan: &Plan, gate: &Gate, record: &RunRecord) -> Key {
 /// Launches that a stored session must have: fewer carry no estimate of their spread.
 const MIN_LAUNCHES: usize = 4;
 
-/// Measures the working tree alone and adds it to the store as a session of main. Refuses a tree with
-/// changes and a commit that is not main's. A session that broke an absolute rule, or was cut short, is
-/// returned with no path: it is judged, but not stored. An engine that is not built here has no commit;
-/// its sessions are keyed by its command line alone.
+/// A recording of main.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub outcome: Outcome,
+    /// What was stored; empty where the session does not stand for main.
+    pub paths: Vec<PathBuf>,
+    /// Series that begin with this session, and why the ones before ended.
+    pub remarks: Vec<String>,
+}
+
+/// Measures the working tree and adds it to the store as a session of main: alone, or in turn with the frozen
+/// release `anchor`, else the one that the project names. Refuses a tree with changes and a commit that is not
+/// main's. A session that broke an absolute rule, or was cut short, is judged, but not stored. An engine
+/// that is not built here has no commit; its sessions are keyed by its command line alone.
 pub async fn record_baseline(
     options: &Options,
+    anchor: Option<&str>,
     on_event: &dyn Fn(Event),
     cancel: impl Future<Output = ()>,
-) -> Result<(Outcome, Vec<PathBuf>), Error> {
+) -> Result<Recorded, Error> {
     let mut cancel = std::pin::pin!(cancel);
     let place = Place::New(options.out.as_deref());
     let project = Project::open(&options.start, &options.selection, place)?;
+    let anchor = anchor.or(project.plan.baseline.anchor.as_deref());
+    refuse_what_is_not_main(options, &project, anchor)?;
+    let mut options = options.clone();
+    if let Some(name) = anchor {
+        options.base = Base::Anchor(name.to_owned());
+    }
     let mut arms = tokio::select! {
-        arms = build_arms(options, &project, on_event) => arms?,
+        arms = build_arms(&options, &project, on_event) => arms?,
         () = &mut cancel => return Err(Error::Interrupted),
     };
-    refuse_what_is_not_main(&arms)?;
-    arms.builds.retain(|build| build.arm == Arm::Head);
-    arms.comparison = Comparison::Alone;
-    let record = new_record(options, &project, &arms);
-    let outcome = session::run(&project, &arms, record, on_event, cancel).await?;
-    let paths = if is_worth_storing(&outcome) {
-        let day = outcome.record.created.replace([':', '-'], "");
-        let session = format!("{day}-{:016x}", outcome.record.seed);
-        add(&project, &outcome.record, &session)?
+    if anchor.is_some() {
+        arms.comparison = Comparison::Anchored;
     } else {
-        Vec::new()
-    };
-    Ok((outcome, paths))
+        arms.builds.retain(|build| build.arm == Arm::Head);
+        arms.comparison = Comparison::Alone;
+    }
+    let record = new_record(&options, &project, &arms);
+    let outcome = session::run(&project, &arms, record, on_event, cancel).await?;
+    let (mut paths, mut remarks) = (Vec::new(), Vec::new());
+    if is_worth_storing(&outcome) {
+        let store = store(&project);
+        let entries = entries(&project, &outcome.record, anchor);
+        remarks = new_series(&store.list()?, &entries);
+        for entry in &entries {
+            paths.push(store.add(entry)?);
+        }
+    }
+    Ok(Recorded {
+        outcome,
+        paths,
+        remarks,
+    })
 }
 
-/// Whole, with enough clean launches, and within every absolute rule.
+/// Whole, with enough clean launches of each arm, and within every absolute rule.
 fn is_worth_storing(outcome: &Outcome) -> bool {
-    let clean = outcome.record.launches.iter().filter(|l| l.exit.is_clean());
+    let record = &outcome.record;
+    let clean = |arm| {
+        let launches = record.launches.iter();
+        launches
+            .filter(|l| l.arm == arm && l.exit.is_clean())
+            .count()
+    };
+    let mut arms = record.comparison.arms().iter();
     let sound = |gate: &GateVerdict| !matches!(gate.verdict, Verdict::Fail | Verdict::Invalid);
-    outcome.record.ending == Ending::LastLook
-        && clean.count() >= MIN_LAUNCHES
+    record.ending == Ending::LastLook
+        && arms.all(|&arm| clean(arm) >= MIN_LAUNCHES)
         && outcome.verdict.gates.iter().all(sound)
 }
 
-/// A baseline is a claim about main: a clean tree whose commit main holds.
-fn refuse_what_is_not_main(arms: &Arms) -> Result<(), Error> {
-    let [base, head] = Arm::BOTH.map(|arm| Build::of(&arms.builds, arm));
-    if head.is_some_and(|head| head.dirty) {
-        let text = "the tree has uncommitted changes, so it is not main: commit or stash them";
-        return Err(Error::Usage(text.into()));
+/// A baseline is a claim about main: a clean tree whose commit main holds. An anchor is a commit as well.
+fn refuse_what_is_not_main(
+    options: &Options,
+    project: &Project,
+    anchor: Option<&str>,
+) -> Result<(), Error> {
+    let refused = |text: &str| Err(Error::Usage(text.into()));
+    if project.plan.engine.build.is_none() {
+        return match anchor {
+            None => Ok(()),
+            Some(_) => refused(
+                "without `engine.build` in gates/gate.toml an anchor would be the same engine as main: leave \
+                 --anchor and `baseline.anchor` out",
+            ),
+        };
     }
-    if base.map(|base| &base.commit) != head.map(|head| &head.commit) {
-        let text = "this commit is not on main: check main out, or name it with --base";
-        return Err(Error::Usage(text.into()));
+    let commits = commits(options, &project.root)?;
+    if commits.dirty {
+        return refused(
+            "the tree has uncommitted changes, so it is not main: commit or stash them",
+        );
     }
-    Ok(())
+    if commits.base.map(|(_, commit)| commit) != commits.head {
+        return refused("this commit is not on main: check main out, or name it with --base");
+    }
+    match anchor {
+        None => Ok(()),
+        Some(name) => Ok(Repository::open(&project.root)?.commit(name).map(drop)?),
+    }
 }

@@ -7,6 +7,7 @@
 //! measuring thread only hands them over.
 
 use super::results::{ResultsError, read_json, replace, sync};
+use crate::load::SessionClock;
 use crate::record::{Launch, Sample};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -33,30 +34,10 @@ pub(super) struct Saved<L> {
     pub(super) launch: L,
 }
 
-/// Time spent measuring, that of the sessions which are continued counted in.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Elapsed {
-    before: Duration,
-    begun: Instant,
-}
-
-impl Elapsed {
-    pub(super) fn after(before: Duration) -> Self {
-        Self {
-            before,
-            begun: Instant::now(),
-        }
-    }
-
-    pub(super) fn so_far(&self) -> Duration {
-        self.before + self.begun.elapsed()
-    }
-}
-
 pub(super) struct Checkpoints {
     folder: PathBuf,
     every: Duration,
-    elapsed: Elapsed,
+    clock: SessionClock,
     running: RefCell<Option<Running>>,
 }
 
@@ -77,7 +58,7 @@ impl Checkpoints {
     pub(super) fn open(
         directory: &Path,
         every: Duration,
-        elapsed: Elapsed,
+        clock: SessionClock,
     ) -> Result<Self, ResultsError> {
         let folder = directory.join(FOLDER);
         let made = fs::create_dir_all(&folder).and_then(|()| sync(directory));
@@ -88,7 +69,7 @@ impl Checkpoints {
         Ok(Self {
             folder,
             every,
-            elapsed,
+            clock,
             running: RefCell::default(),
         })
     }
@@ -99,7 +80,7 @@ impl Checkpoints {
         let partial = Partial {
             folder: self.folder.clone(),
             name: name(launch.position, PARTIAL),
-            elapsed: self.elapsed,
+            clock: self.clock.clone(),
             launch: launch.clone(),
         };
         let every = self.every;
@@ -120,7 +101,7 @@ impl Checkpoints {
         save(
             &self.folder,
             &name(launch.position, WHOLE),
-            self.elapsed,
+            &self.clock,
             launch,
         )?;
         if let Some(running) = self.running.take() {
@@ -151,7 +132,7 @@ impl Running {
 struct Partial {
     folder: PathBuf,
     name: String,
-    elapsed: Elapsed,
+    clock: SessionClock,
     launch: Launch,
 }
 
@@ -180,7 +161,7 @@ impl Partial {
     }
 
     fn save(&self) -> Result<(), ResultsError> {
-        save(&self.folder, &self.name, self.elapsed, &self.launch)
+        save(&self.folder, &self.name, &self.clock, &self.launch)
     }
 }
 
@@ -188,10 +169,15 @@ fn name(position: u32, end: &str) -> String {
     format!("{position:03}{end}")
 }
 
-fn save(folder: &Path, name: &str, elapsed: Elapsed, launch: &Launch) -> Result<(), ResultsError> {
+fn save(
+    folder: &Path,
+    name: &str,
+    clock: &SessionClock,
+    launch: &Launch,
+) -> Result<(), ResultsError> {
     let saved = Saved {
         format: FORMAT.into(),
-        elapsed_s: elapsed.so_far().as_secs_f64(),
+        elapsed_s: clock.elapsed().as_secs_f64(),
         launch,
     };
     replace(folder, name, |file| {
@@ -309,7 +295,7 @@ mod tests {
     const NEVER: Duration = Duration::from_secs(3_600);
 
     fn open(directory: &Path, every: Duration) -> Checkpoints {
-        Checkpoints::open(directory, every, Elapsed::after(NEVER)).unwrap()
+        Checkpoints::open(directory, every, SessionClock::resume(NEVER)).unwrap()
     }
 
     #[test]

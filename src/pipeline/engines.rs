@@ -118,6 +118,7 @@ fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> 
         gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
         inputs,
         stored: Vec::new(),
+        calibration: Vec::new(),
         launches: Vec::new(),
         ending: Ending::Unfinished,
         elapsed_s: 0.0,

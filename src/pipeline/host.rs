@@ -80,7 +80,8 @@ impl Arms {
         Self::of(vec![base, head], Vec::new())
     }
 
-    fn of(builds: Vec<Build>, artifacts: Vec<(Arm, PathBuf)>) -> Self {
+    /// Two arms; alike where their commands and artifacts are.
+    pub(super) fn of(builds: Vec<Build>, artifacts: Vec<(Arm, PathBuf)>) -> Self {
         let same = builds[0].command == builds[1].command
             && builds[0].artifact_sha256 == builds[1].artifact_sha256;
         Self {
@@ -91,6 +92,22 @@ impl Arms {
             },
             builds,
             artifacts,
+        }
+    }
+
+    /// Head alone as both arms: an A/A run.
+    pub(super) fn against_itself(self) -> Self {
+        let twin = |build: &Build| Build {
+            arm: Arm::Base,
+            ..build.clone()
+        };
+        let base: Vec<Build> = self.builds.iter().map(twin).collect();
+        let files = self.artifacts.iter();
+        let files: Vec<_> = files.map(|(_, path)| (Arm::Base, path.clone())).collect();
+        Self {
+            comparison: Comparison::SameBuild,
+            builds: base.into_iter().chain(self.builds).collect(),
+            artifacts: files.into_iter().chain(self.artifacts).collect(),
         }
     }
 

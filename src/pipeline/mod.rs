@@ -1,31 +1,49 @@
 //! The one place that names every stage in order: plan → launch → measure → judge → report.
 //!
 //! [`check`] is what `gate check` does, [`resume()`] what it does with `--resume`; [`judge_directory`]
-//! recomputes its verdict from `run.json` alone; [`record_baseline`] measures main for later comparisons;
-//! [`load()`] measures a server that already runs.
+//! recomputes its verdict from `run.json` alone; [`record_baseline`] measures main for later comparisons, and
+//! [`history()`] reads what it stored; [`load()`] measures a server that already runs; [`calibrate()`] measures
+//! the machine by A/A sessions, and [`power()`] says from that what an effect costs.
 //! Whoever calls shows the [`Event`]s.
 
 mod baseline;
+mod bisect;
+mod calibrate;
 mod caveats;
 mod checkpoint;
+mod citation;
 mod compare;
 mod engines;
+mod explain;
+mod history;
 mod host;
 mod import;
 mod load;
+mod past;
+mod power;
+mod replay;
 mod results;
 mod resume;
+mod selftest;
 mod session;
 
-pub use baseline::record_baseline;
+pub use baseline::{Recorded, record_baseline};
+pub use bisect::{BisectOptions, bisect, resume_bisect};
+pub use calibrate::{CalibrateOptions, Calibration, CalibrationResult, calibrate};
 pub use compare::{Source, compare_files};
 pub use engines::{Contest, compare_engines};
+pub use explain::explain_directory;
+pub use history::{HistoryOptions, Told, history};
 pub use import::{import_figures, import_session};
 pub use load::{LoadOptions, Traffic, load};
+pub use power::{PowerOptions, power};
+pub use replay::replay;
 pub use results::{ResultsError, judge_directory};
 pub use resume::{ResumeError, resume};
+pub use selftest::{Selftest, SelftestOptions, selftest};
 
 use crate::baseline::StoreError;
+use crate::calibration::CertificateError;
 use crate::launch::{
     Artifact, BuildError, GitError, Lock, PageCacheError, ProcessError, Repository, Workspace,
     WorkspaceError,
@@ -33,7 +51,8 @@ use crate::launch::{
 use crate::load::TokenizerError;
 use crate::measure::{self, Progress};
 use crate::plan::{self, Plan, PlanError, Selection};
-use crate::record::{Comparison, Ending, Input, RUN_FORMAT, RunRecord, RunVerdict};
+use crate::record::{Comparison, Ending, Input, RUN_FORMAT, RunRecord, RunVerdict, Verdict};
+use crate::selftest::Row;
 use host::Arms;
 use results::Results;
 use std::future::Future;
@@ -49,6 +68,8 @@ pub enum Base {
     Ref(String),
     /// Main's stored sessions of this machine.
     Stored,
+    /// The commit of this ref itself: a frozen release.
+    Anchor(String),
 }
 
 /// What to check and where.
@@ -89,12 +110,34 @@ pub enum Event {
         blocks: u32,
         budget: Duration,
     },
+    /// An A/A session of a calibration begins; counted from 1.
+    Session {
+        number: u32,
+        of: u32,
+    },
+    /// … and ended.
+    SessionDone {
+        number: u32,
+        of: u32,
+        verdict: Verdict,
+    },
     /// An engine of a comparison is launched; rounds count from 0.
     Engine {
         name: String,
         round: u32,
     },
     Progress(Progress),
+    /// A search over commits goes a step further: a line for whoever waits.
+    Step {
+        line: String,
+    },
+    /// `gate selftest` begins with a fault; they count from 1.
+    Planting {
+        what: &'static str,
+        number: usize,
+        of: usize,
+    },
+    Planted(Row),
     /// A block is done; this is how things stand.
     Looked {
         blocks: u32,
@@ -127,6 +170,8 @@ pub enum Error {
     #[error(transparent)]
     Baseline(#[from] StoreError),
     #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
     #[error("nothing answers at {url}: {cause}; is the server up, and is this its port?")]
     Unanswered { url: String, cause: String },
@@ -158,14 +203,20 @@ pub async fn check(
     let mut cancel = std::pin::pin!(cancel);
     let place = Place::New(options.out.as_deref());
     let project = Project::open(&options.start, &options.selection, place)?;
+    // A certificate that cannot be read is told before anything is built.
+    let certificates = citation::citations(&project)?;
     let arms = tokio::select! {
         arms = build_arms(options, &project, on_event) => arms?,
         () = &mut cancel => return Err(Error::Interrupted),
     };
     let mut record = new_record(options, &project, &arms);
-    if arms.comparison == Comparison::Stored {
-        record.stored = baseline::sessions(&project, &record)?;
-    }
+    record.calibration = certificates;
+    let stored = baseline::sessions(&project, &record);
+    record.stored = match arms.comparison {
+        Comparison::Stored => stored?,
+        // For a remark alone: a store that cannot be read is no reason against measuring.
+        _ => stored.unwrap_or_default(),
+    };
     session::run(&project, &arms, record, on_event, cancel).await
 }
 
@@ -272,13 +323,15 @@ struct Commits {
 }
 
 fn commits(options: &Options, root: &Path) -> Result<Commits, Error> {
-    let name = match &options.base {
-        Base::Main => None,
-        Base::Ref(name) => Some(name.as_str()),
-        Base::Stored => return Ok(commits_without_base(root)),
-    };
+    if options.base == Base::Stored {
+        return Ok(commits_without_base(root));
+    }
     let repository = Repository::open(root)?;
-    let base = repository.base_commit(name)?;
+    let base = match &options.base {
+        Base::Anchor(name) => repository.commit(name)?,
+        Base::Ref(name) => repository.base_commit(Some(name))?,
+        Base::Main | Base::Stored => repository.base_commit(None)?,
+    };
     Ok(Commits {
         head: Some(repository.head()?),
         dirty: repository.is_dirty()?,
@@ -312,6 +365,7 @@ fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
         gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
         inputs: project.inputs.clone(),
         stored: Vec::new(),
+        calibration: Vec::new(),
         launches: Vec::new(),
         ending: Ending::Unfinished,
         elapsed_s: 0.0,

@@ -233,6 +233,11 @@ pub(super) fn selection(record: &RunRecord) -> Selection {
     }
 }
 
+/// Whether a session's record stands in this directory.
+pub(super) fn has_run(directory: &Path) -> bool {
+    directory.join(RUN).exists()
+}
+
 /// The record of a result directory. Launches of an unfinished session stand in files of their own.
 pub(super) fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
     let mut record: RunRecord = read_json(&directory.join(RUN), RUN_FORMAT)?;

@@ -82,7 +82,7 @@ pub async fn resume(
 }
 
 fn refuse_what_cannot_go_on(record: &RunRecord, directory: &Path) -> Result<(), ResumeError> {
-    if record.comparison == Comparison::Alone {
+    if record.comparison.is_recording() {
         return Err(ResumeError::Recording(directory.to_path_buf()));
     }
     match record.ending {
@@ -120,8 +120,21 @@ fn further_args(plan: &Plan, record: &RunRecord, arm: Arm) -> Vec<String> {
     further.unwrap_or_default().to_vec()
 }
 
+/// What a session measured that these options and builds are not, one line or diff a difference.
+pub(super) fn differences(
+    options: &Options,
+    project: &Project,
+    record: &RunRecord,
+    now: &[Build],
+) -> Vec<String> {
+    let mut changes = files(&record.inputs, &project.inputs);
+    changes.extend(surroundings(options, project, record));
+    changes.extend(builds(record, now));
+    changes
+}
+
 /// Files that define the plan.
-fn files(old: &[Input], new: &[Input]) -> Vec<String> {
+pub(super) fn files(old: &[Input], new: &[Input]) -> Vec<String> {
     let of = |inputs: &[Input], path: &str| {
         let found = inputs.iter().find(|input| input.path == path);
         found.map(|input| input.text.clone()).unwrap_or_default()
@@ -199,7 +212,7 @@ fn surroundings(options: &Options, project: &Project, record: &RunRecord) -> Vec
 }
 
 /// What was built, and how it is started.
-fn builds(record: &RunRecord, now: &[Build]) -> Vec<String> {
+pub(super) fn builds(record: &RunRecord, now: &[Build]) -> Vec<String> {
     let arms = record.comparison.arms().iter();
     arms.flat_map(|&arm| {
         let [then, now] = [record.builds.as_slice(), now].map(|builds| Build::of(builds, arm));
@@ -245,7 +258,7 @@ fn shown(value: Option<String>) -> String {
     value.unwrap_or_else(|| "none".into())
 }
 
-fn change(what: &str, then: &str, now: &str) -> Option<String> {
+pub(super) fn change(what: &str, then: &str, now: &str) -> Option<String> {
     (then != now).then(|| format!("{what}: {then} → {now}"))
 }
 

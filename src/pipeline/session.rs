@@ -1,11 +1,11 @@
 //! The sequential loop: measure a block, consult the judge, go on only while something is undecided.
 
-use super::checkpoint::{Checkpoints, Elapsed};
+use super::checkpoint::Checkpoints;
 use super::host::{ArmHost, Arms};
 use super::{Error, Event, Outcome, Project};
 use crate::measure::{Follower, Progress, Protocol};
 use crate::plan::Plan;
-use crate::record::{Comparison, Decision, Ending, Launch, RunRecord, RunVerdict, Sample};
+use crate::record::{Comparison, Decision, Ending, Launch, RunRecord, RunVerdict, Sample, Verdict};
 use crate::{judge, load};
 use std::future::Future;
 use std::pin::Pin;
@@ -13,18 +13,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Blocks of a recording of main, which has no base to be judged against.
-const ALONE_BLOCKS: u32 = 4;
+const RECORDED_BLOCKS: u32 = 4;
 
 /// Blocks that are measured at the most, in caps: what a throttling machine spoils is repeated, but not
 /// for ever.
 const MOST_CAPS: u32 = 2;
 
-/// Goes on from the launches that the record holds. Measures until every check is decided, the last look or the budget is reached, or `cancel` completes;
-/// then writes the record, the verdict and the report.
+/// Measures until every check is decided. See [`run_until`].
 pub(super) async fn run<C: Future<Output = ()>>(
     project: &Project,
     arms: &Arms,
+    record: RunRecord,
+    on_event: &dyn Fn(Event),
+    cancel: Pin<&mut C>,
+) -> Result<Outcome, Error> {
+    run_until(project, arms, record, &is_judged, on_event, cancel).await
+}
+
+/// Whether what was measured is enough; asked after each block, with the verdict so far.
+pub(super) type Enough<'a> = &'a dyn Fn(&RunRecord, &RunVerdict) -> bool;
+
+/// Every check is decided. A recording of main is for later comparisons, and measured whole.
+fn is_judged(record: &RunRecord, verdict: &RunVerdict) -> bool {
+    verdict.decision == Decision::Stop && !record.comparison.is_recording()
+}
+
+/// Goes on from the launches that the record holds. Measures until it is enough, the last look or the budget is
+/// reached, or `cancel` completes; then writes the record, the verdict and the report.
+pub(super) async fn run_until<C: Future<Output = ()>>(
+    project: &Project,
+    arms: &Arms,
     mut record: RunRecord,
+    enough: Enough<'_>,
     on_event: &dyn Fn(Event),
     cancel: Pin<&mut C>,
 ) -> Result<Outcome, Error> {
@@ -33,7 +53,11 @@ pub(super) async fn run<C: Future<Output = ()>>(
         blocks: cap(&project.plan, record.comparison),
         budget: left(&project.plan, &record),
     });
-    let session = Session { project, on_event };
+    let session = Session {
+        project,
+        enough,
+        on_event,
+    };
     let verdict = session.measure(arms, &mut record, cancel).await?;
     Ok(Outcome {
         record,
@@ -54,13 +78,14 @@ fn spent(record: &RunRecord) -> Duration {
 /// The most sound blocks that a session takes.
 fn cap(plan: &Plan, comparison: Comparison) -> u32 {
     match comparison {
-        Comparison::Alone => ALONE_BLOCKS,
+        Comparison::Alone | Comparison::Anchored => RECORDED_BLOCKS,
         _ => plan.design.looks.last().copied().unwrap_or_default(),
     }
 }
 
 struct Session<'a> {
     project: &'a Project,
+    enough: Enough<'a>,
     on_event: &'a dyn Fn(Event),
 }
 
@@ -77,16 +102,17 @@ impl Session<'_> {
             results,
             ..
         } = self.project;
-        let clock = load::SessionClock::resume(spent(record));
         let tokenizer = plan.engine.tokenizer.as_ref();
         let tokenizer = tokenizer.map(|path| load::Tokenizer::open(&root.join(path)));
+        let tokenizer = tokenizer.transpose()?.map(Arc::new);
+        let clock = load::SessionClock::resume(spent(record));
         let mut host = ArmHost {
             engine: &plan.engine,
             arms,
             root,
             out: results.directory(),
             clock: &clock,
-            tokenizer: tokenizer.transpose()?.map(Arc::new),
+            tokenizer,
             running: None,
         };
         let protocol = Protocol {
@@ -95,15 +121,14 @@ impl Session<'_> {
             arms: record.comparison.arms(),
             clock: &clock,
         };
-        let elapsed = Elapsed::after(spent(record));
         results.begin(record)?;
         let every = plan.design.checkpoint_every;
         let keeper = Keeper {
-            checkpoints: Checkpoints::open(results.directory(), every, elapsed)?,
+            checkpoints: Checkpoints::open(results.directory(), every, clock.clone())?,
             on_event: self.on_event,
         };
         let ended = self
-            .blocks(&protocol, &mut host, record, &keeper, elapsed, cancel)
+            .blocks(&protocol, &mut host, record, &keeper, cancel)
             .await;
         // A block that was cut short leaves its engine behind, and a launch that was not whole.
         if let Some(process) = host.running.take() {
@@ -111,7 +136,7 @@ impl Session<'_> {
         }
         keeper.checkpoints.abandon()?;
         record.ending = ended?;
-        record.elapsed_s = elapsed.so_far().as_secs_f64();
+        record.elapsed_s = clock.elapsed().as_secs_f64();
         let verdict = judge::judge(plan, record);
         results.finish(record, &verdict)?;
         Ok(verdict)
@@ -124,9 +149,12 @@ impl Session<'_> {
         host: &mut ArmHost<'_>,
         record: &mut RunRecord,
         keeper: &Keeper<'_>,
-        elapsed: Elapsed,
         mut cancel: Pin<&mut C>,
     ) -> Result<Ending, Error> {
+        // An expired waiver fails without any measurement.
+        if judge::judge(&self.project.plan, record).verdict == Verdict::Fail {
+            return Ok(Ending::Decided);
+        }
         let deadline = tokio::time::Instant::now() + left(&self.project.plan, record);
         let mut block = record.launches.last().map_or(0, |launch| launch.block);
         loop {
@@ -137,14 +165,14 @@ impl Session<'_> {
                 () = tokio::time::sleep_until(deadline) => return Ok(Ending::Budget),
             }
             block += 1;
-            if let Some(ending) = self.look(record, block, elapsed) {
+            if let Some(ending) = self.look(record, block, protocol.clock.elapsed()) {
                 return Ok(ending);
             }
         }
     }
 
     /// Why the session ends after `blocks` blocks; `None`: it goes on.
-    fn look(&self, record: &RunRecord, blocks: u32, elapsed: Elapsed) -> Option<Ending> {
+    fn look(&self, record: &RunRecord, blocks: u32, spent: Duration) -> Option<Ending> {
         if let Some(launch) = record
             .launches
             .iter()
@@ -154,19 +182,17 @@ impl Session<'_> {
             return Some(Ending::EngineFailed { detail });
         }
         let verdict = judge::judge(&self.project.plan, record);
-        let decision = verdict.decision;
+        let is_enough = (self.enough)(record, &verdict);
         (self.on_event)(Event::Looked { blocks, verdict });
         let cap = cap(&self.project.plan, record.comparison);
         let is_capped = judge::sound_blocks(record) >= cap || blocks >= MOST_CAPS * cap;
-        match decision {
-            Decision::Stop if record.comparison != Comparison::Alone => {
-                return Some(Ending::Decided);
-            }
-            _ if is_capped => return Some(Ending::LastLook),
-            _ => {}
+        if is_enough {
+            return Some(Ending::Decided);
+        }
+        if is_capped {
+            return Some(Ending::LastLook);
         }
         // The next block would take as long as the last ones did.
-        let spent = elapsed.so_far();
         let next = spent / blocks.max(1);
         (spent + next > self.project.plan.design.budget).then_some(Ending::Budget)
     }

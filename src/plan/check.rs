@@ -1,17 +1,13 @@
-//! `[[check]]`: one rule on one metric, and whether the two fit each other and their workload.
+//! `[[check]]`: one rule on one metric, as a gate's file says it.
+//!
+//! Main function: [`read`]. Refuses to know: which metric fits which workload and rule (`fit.rs`).
 
 use super::diagnostic::{Diagnostic, suggestion};
-use super::model::{Check, Matrix, Part, Rule, Slo, Workload, WorkloadKind};
+use super::fit;
+use super::model::{Check, Part, Rule, Slo, Workload, WorkloadKind};
 use super::quantity::Dimension;
 use super::section::{Field, Section};
 use crate::record::{CacheState, Metric, Statistic};
-
-/// Floors of sample counts below which a quantile means nothing (reason: docs/metrics.md).
-const MIN_SAMPLES: u32 = 30;
-const MIN_SAMPLES_P95: u32 = 200;
-const MIN_SAMPLES_P99: u32 = 1000;
-/// Fewest readings of a gauge that tell how it behaves.
-const MIN_READINGS: u32 = 5;
 
 /// Reads one `[[check]]`.
 pub(super) fn read(
@@ -24,7 +20,7 @@ pub(super) fn read(
     let metric_field = section.required("metric")?;
     let metric = metric_field.choice(&Metric::ALL.map(|metric| (metric.name(), metric)))?;
     let workload = pick_workload(gate, &section, workloads)?;
-    if !fits(metric, &workload.kind) {
+    if !fit::fits(metric, &workload.kind) {
         return Err(metric_field.wrong(format!(
             "`{metric}` cannot be measured on the workload `{}`",
             workload.id
@@ -72,112 +68,20 @@ fn pick_workload<'w>(
     })
 }
 
-/// Which metrics a kind of workload can give.
-fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
-    use WorkloadKind as Kind;
-    let independent = matches!(
-        kind,
-        Kind::Steady(_) | Kind::Mixed(_) | Kind::Trace(_) | Kind::Matrix(_)
-    );
-    let timed = independent || matches!(kind, Kind::Session(_) | Kind::Staggered(_));
-    match metric {
-        Metric::Ready | Metric::PortOpen | Metric::Stage => true,
-        Metric::FirstToken | Metric::FirstResponse => matches!(kind, Kind::FirstRequest(_)),
-        Metric::Ttft
-        | Metric::Tpot
-        | Metric::Icl
-        | Metric::Itl
-        | Metric::E2e
-        | Metric::BurstFactor
-        | Metric::PrefillRate
-        | Metric::DecodeRate
-        | Metric::PrefilledTokens
-        | Metric::TransportOverhead
-        | Metric::TtftOverhead
-        | Metric::Goodput
-        | Metric::FailedRequests => timed,
-        Metric::Throughput | Metric::ThroughputFull => independent,
-        Metric::ThroughputStep
-        | Metric::StreamParity
-        | Metric::StreamMismatches
-        | Metric::TpotBase
-        | Metric::TpotSlope
-        | Metric::FailedCells => matches!(kind, Kind::Matrix(_)),
-        Metric::WallTtft | Metric::InterleavingBenefit => matches!(kind, Kind::Staggered(_)),
-        Metric::KvBytes | Metric::KvUsage | Metric::KvGrowth | Metric::RssGrowth => timed,
-        Metric::PrefillExcess | Metric::PrefillDrift => matches!(kind, Kind::Session(_)),
-        Metric::GoldenMismatches | Metric::LogprobError | Metric::LogprobRegret => {
-            matches!(kind, Kind::Goldens(_))
-        }
-        Metric::Accuracy => matches!(kind, Kind::Tasks(_)),
-    }
-}
-
-/// Whether the metric is one value a launch, so that no statistic can be chosen.
-fn is_single(metric: Metric) -> bool {
-    !matches!(
-        metric,
-        Metric::Ttft
-            | Metric::Tpot
-            | Metric::Icl
-            | Metric::Itl
-            | Metric::E2e
-            | Metric::BurstFactor
-            | Metric::PrefillRate
-            | Metric::DecodeRate
-            | Metric::PrefilledTokens
-            | Metric::TransportOverhead
-            | Metric::TtftOverhead
-            | Metric::WallTtft
-            | Metric::KvBytes
-            | Metric::KvUsage
-    )
-}
-
-/// Whether one value stands for the launch whatever it sent, so that no number of samples is needed.
-fn is_of_launch(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::Ready
-            | Metric::PortOpen
-            | Metric::Stage
-            | Metric::FirstToken
-            | Metric::FirstResponse
-    )
-}
-
-/// Whether it is read beside the requests and not from them.
-fn is_telemetry(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::KvBytes | Metric::KvUsage | Metric::KvGrowth | Metric::RssGrowth
-    )
-}
-
 fn read_part(
     section: &Section<'_, '_>,
     metric: Metric,
     workload: &Workload,
 ) -> Result<Part, Diagnostic> {
     let part = Part {
-        batch: section
-            .optional("batch")
-            .map(|f| f.count(1..4097))
-            .transpose()?,
-        context: section
-            .optional("context")
-            .map(|f| f.count(1..1_000_001))
-            .transpose()?,
-        cache: section
-            .optional("cache")
-            .map(|f| f.choice(&CacheState::ALL.map(|cache| (cache.name(), cache))))
-            .transpose()?,
-        streamed: section.optional("streamed").map(|f| f.flag()).transpose()?,
-        stage: section
-            .optional("stage")
-            .map(|f| f.text().map(str::to_owned))
-            .transpose()?,
-        slo: section.optional("slo").map(|f| read_slo(&f)).transpose()?,
+        batch: section.given("batch", |f| f.count(1..4097))?,
+        context: section.given("context", |f| f.count(1..1_000_001))?,
+        cache: section.given("cache", |f| {
+            f.choice(&CacheState::ALL.map(|cache| (cache.name(), cache)))
+        })?,
+        streamed: section.given("streamed", Field::flag)?,
+        stage: section.given("stage", |f| f.text().map(str::to_owned))?,
+        slo: section.given("slo", read_slo)?,
     };
     if (metric == Metric::Stage) != part.stage.is_some() {
         return Err(section.wrong("`stage = \"…\"` belongs to the metric `stage`, and it to that"));
@@ -208,12 +112,7 @@ fn read_part(
 
 fn read_slo(field: &Field<'_, '_>) -> Result<Slo, Diagnostic> {
     let section = field.section()?;
-    let bound = |key| {
-        section
-            .optional(key)
-            .map(|f| f.quantity(Dimension::Time))
-            .transpose()
-    };
+    let bound = |key| section.given(key, |f| f.quantity(Dimension::Time));
     let slo = Slo {
         ttft_ms: bound("ttft")?,
         tpot_ms: bound("tpot")?,
@@ -228,15 +127,15 @@ fn read_slo(field: &Field<'_, '_>) -> Result<Slo, Diagnostic> {
 
 fn read_statistic(section: &Section<'_, '_>, metric: Metric) -> Result<Statistic, Diagnostic> {
     let Some(field) = section.optional("statistic") else {
-        return Ok(if is_single(metric) {
+        return Ok(if metric.is_single() {
             Statistic::Single
         } else {
             Statistic::Median
         });
     };
     let statistic = field.choice(&Statistic::ALL.map(|s| (s.name(), s)))?;
-    if is_single(metric) != (statistic == Statistic::Single) {
-        return Err(field.wrong(if is_single(metric) {
+    if metric.is_single() != (statistic == Statistic::Single) {
+        return Err(field.wrong(if metric.is_single() {
             format!("`{metric}` is one value a launch: leave `statistic` out")
         } else {
             format!("`{metric}` has many values a launch: `single` is no statistic of it")
@@ -252,22 +151,7 @@ fn read_min_samples(
     statistic: Statistic,
     workload: &Workload,
 ) -> Result<u32, Diagnostic> {
-    let (floor, sent) = match &workload.kind {
-        _ if is_of_launch(metric) => (1, 1),
-        // These count readings, as many as the launch takes time for.
-        _ if is_telemetry(metric) => (MIN_READINGS, u32::MAX),
-        WorkloadKind::Steady(steady) => (floor_of(statistic), steady.requests),
-        WorkloadKind::Mixed(mixed) => (floor_of(statistic), mixed.requests),
-        WorkloadKind::Trace(trace) => (
-            floor_of(statistic),
-            count(trace.entries.len()) - trace.warmup,
-        ),
-        WorkloadKind::Matrix(matrix) => (1, cell_requests(matrix)),
-        WorkloadKind::Staggered(staggered) => (1, staggered.users * staggered.passes),
-        WorkloadKind::FirstRequest(_) => (1, 1),
-        WorkloadKind::Session(session) => (3, session.turns - session.warmup_turns),
-        WorkloadKind::Goldens(_) | WorkloadKind::Tasks(_) => (1, u32::MAX),
-    };
+    let (floor, sent) = fit::samples(metric, statistic, &workload.kind);
     let Some(field) = section.optional("min_samples") else {
         if sent < floor {
             let mut refusal = section.wrong(format!(
@@ -291,28 +175,6 @@ fn read_min_samples(
     Ok(given)
 }
 
-/// Below how many requests a statistic means nothing.
-fn floor_of(statistic: Statistic) -> u32 {
-    match statistic {
-        Statistic::P95 => MIN_SAMPLES_P95,
-        Statistic::P99 => MIN_SAMPLES_P99,
-        Statistic::Median | Statistic::Mean | Statistic::Max => MIN_SAMPLES,
-        Statistic::Single => 1,
-    }
-}
-
-/// Measured requests of the largest cell.
-fn cell_requests(matrix: &Matrix) -> u32 {
-    let batch = matrix.batches.iter().max().copied().unwrap_or(1);
-    batch
-        .saturating_mul(matrix.passes)
-        .saturating_mul(matrix.rounds)
-}
-
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
 fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnostic> {
     #[derive(Clone, Copy)]
     enum Name {
@@ -334,20 +196,9 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
     match name {
         Name::Ceiling => Ok(Rule::Ceiling { limit: limit()? }),
         Name::Floor => Ok(Rule::Floor { limit: limit()? }),
-        Name::Regression
-            if matches!(
-                metric,
-                Metric::LogprobError
-                    | Metric::LogprobRegret
-                    | Metric::Goodput
-                    | Metric::KvGrowth
-                    | Metric::RssGrowth
-            ) =>
-        {
-            Err(rule_field.wrong(format!(
-                "`{metric}` has no relative change: judge it by a ceiling or a floor"
-            )))
-        }
+        Name::Regression if !fit::has_relative_change(metric) => Err(rule_field.wrong(format!(
+            "`{metric}` has no relative change: judge it by a ceiling or a floor"
+        ))),
         Name::Regression => read_regression(section),
     }
 }

@@ -1,10 +1,10 @@
 //! `gates/engines.toml`: engines to be compared with one another, each a table like `[engine]` of gate.toml.
 
 use super::diagnostic::{Diagnostic, suggestion};
-use super::files::{Disk, Files};
+use super::files::Disk;
 use super::model::Contender;
 use super::project;
-use super::read::PlanError;
+use super::read::{PlanError, read_file};
 use super::section::{Field, Section, Source};
 use crate::record::Input;
 use std::path::Path;
@@ -18,18 +18,12 @@ pub fn contenders(
     names: &[String],
 ) -> Result<(Vec<Contender>, Vec<Input>), PlanError> {
     let mut disk = Disk::new(root);
-    let text = disk
-        .read(ENGINES_FILE)
-        .map_err(|source| PlanError::Unreadable {
-            path: ENGINES_FILE.to_owned(),
-            source,
-        })?;
+    let text = read_file(&mut disk, ENGINES_FILE)?;
     let source = Source {
         file: ENGINES_FILE,
         text: &text,
     };
-    let contenders = read(source, names).map_err(|refusal| PlanError::Refused(vec![refusal]))?;
-    Ok((contenders, disk.into_inputs()))
+    Ok((read(source, names)?, disk.into_inputs()))
 }
 
 fn read(source: Source<'_>, names: &[String]) -> Result<Vec<Contender>, Diagnostic> {
@@ -63,14 +57,9 @@ fn contender(name: &str, field: &Field<'_, '_>) -> Result<Contender, Diagnostic>
         return Err(field.wrong("an engine's name has letters, digits, `-`, `_` and `.` alone"));
     }
     let section = field.section()?;
-    let text = |key| {
-        let field = section.optional(key);
-        field.map(|f| f.text().map(str::to_owned)).transpose()
-    };
+    let text = |key| section.given(key, |f| f.text().map(str::to_owned));
     let (quantised, precision) = (text("quantised")?, text("precision")?);
-    let tags = section
-        .optional("tags")
-        .map_or(Ok(Vec::new()), |f| f.texts())?;
+    let tags = section.given("tags", Field::texts)?.unwrap_or_default();
     if let Some(build) = section.optional("build") {
         let mut refusal = build.wrong("an engine of a comparison is not built");
         refusal.help = Some("build it before, and name what was built in `serve`".into());

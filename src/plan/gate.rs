@@ -3,7 +3,7 @@
 use super::diagnostic::Diagnostic;
 use super::files::Files;
 use super::model::{Check, Gate};
-use super::section::{Section, Source};
+use super::section::{Field, Section, Source};
 use super::{check, workload};
 use crate::digest;
 use crate::record::PageCache;
@@ -19,13 +19,10 @@ pub(super) fn read(
     let root = Section::root(source, &table, profile);
     let mut defined_by = vec![source.text.to_owned(), profile.to_owned()];
     let title = root.required("title")?.text()?.to_owned();
-    let engine_args = root
-        .optional("engine_args")
-        .map_or(Ok(Vec::new()), |field| field.texts())?;
-    let page_cache = root
-        .optional("page_cache")
-        .map(|field| field.choice(&[PageCache::Cold, PageCache::Warm].map(|c| (c.name(), c))))
-        .transpose()?;
+    let engine_args = root.given("engine_args", Field::texts)?.unwrap_or_default();
+    let page_cache = root.given("page_cache", |field| {
+        field.choice(&[PageCache::Cold, PageCache::Warm].map(|c| (c.name(), c)))
+    })?;
     let workloads_field = root.required("workload")?;
     let mut workloads = Vec::new();
     for (key, field) in workloads_field.section()?.entries() {

@@ -10,6 +10,7 @@ mod data;
 mod diagnostic;
 mod engines;
 mod files;
+mod fit;
 mod gate;
 mod model;
 mod project;
@@ -17,15 +18,19 @@ mod quantity;
 mod read;
 mod section;
 mod trace;
+mod waivers;
 mod workload;
 
 pub use diagnostic::Diagnostic;
 pub use engines::contenders;
 pub use model::{
-    Arrivals, BaselineConfig, Build, Check, Contender, Cooldown, Design, Engine, EngineMetrics,
-    FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Part, Plan, Plausible,
-    Rule, Session, Shape, Slo, Staggered, Steady, TaskCase, Tasks, Telemetry, Trace, TraceEntry,
-    Workload, WorkloadKind,
+    Arrivals, BaselineConfig, Build, CalibrationConfig, Check, Contender, Cooldown, Design, Engine,
+    EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Part, Plan,
+    Plausible, Rule, Session, Shape, Slo, Spending, Staggered, Steady, TaskCase, Tasks, Telemetry,
+    Trace, TraceEntry, Waiver, Workload, WorkloadKind,
 };
-pub use read::{PlanError, Selection, baseline_directory, find_root, from_directory, from_inputs};
+pub use read::{
+    PlanError, Selection, baseline_config, baseline_directory, find_root, from_directory,
+    from_inputs,
+};
 pub use trace::entries as trace_entries;

@@ -13,7 +13,24 @@ pub struct Plan {
     pub telemetry: Telemetry,
     pub design: Design,
     pub baseline: BaselineConfig,
+    pub calibration: CalibrationConfig,
     pub gates: Vec<Gate>,
+    /// Of these gates' checks.
+    pub waivers: Vec<Waiver>,
+}
+
+/// A check that may be red for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiver {
+    /// `gate/check`.
+    pub check: String,
+    pub reason: String,
+    /// Who answers for it.
+    pub owner: String,
+    /// Where it is followed up.
+    pub issue: String,
+    /// The last day on which it holds, in UTC: `2027-01-15`.
+    pub expires: String,
 }
 
 /// How the engine under test is built, started and asked.
@@ -116,12 +133,39 @@ pub struct Design {
     pub alpha: f64,
     /// Chance that a check passes although its effect is at the ceiling.
     pub beta: f64,
+    /// How the looks share the two budgets.
+    pub spending: Spending,
     /// Wall time for measuring; at its end the session stops as it stands.
     pub budget: Duration,
     /// How long a launch may run until what it has so far is saved too.
     pub checkpoint_every: Duration,
     /// `None`: no launch waits for the machine to cool.
     pub cooldown: Option<Cooldown>,
+}
+
+/// Which part of an error budget each look has. The docs tell when which is better (docs/decisions/0016).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spending {
+    /// Equal parts, as if the looks knew nothing of one another.
+    #[default]
+    Bonferroni,
+    /// Much of it early.
+    Pocock,
+    /// Nearly all of it late.
+    ObrienFleming,
+}
+
+impl Spending {
+    pub const ALL: [Self; 3] = [Self::Bonferroni, Self::Pocock, Self::ObrienFleming];
+
+    /// The name in gate files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bonferroni => "bonferroni",
+            Self::Pocock => "pocock",
+            Self::ObrienFleming => "obrien-fleming",
+        }
+    }
 }
 
 /// Waiting for the machine to be as it is under sustained load, before each launch is measured.
@@ -165,6 +209,26 @@ pub struct BaselineConfig {
     pub directory: PathBuf,
     /// Stored sessions older than this carry no verdict.
     pub max_age_days: u32,
+    /// The frozen release that main is recorded beside: a git ref.
+    pub anchor: Option<String>,
+}
+
+/// Where certificates are kept and how long they hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalibrationConfig {
+    /// Directory of the certificates, relative to the project's root.
+    pub directory: PathBuf,
+    /// Certificates older than this are not cited.
+    pub max_age_days: u32,
+}
+
+impl Default for CalibrationConfig {
+    fn default() -> Self {
+        Self {
+            directory: ".gate/calibration".into(),
+            max_age_days: 90,
+        }
+    }
 }
 
 /// One gate: what to send and what must hold.

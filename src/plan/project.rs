@@ -2,7 +2,8 @@
 
 use super::diagnostic::{Diagnostic, suggestion};
 use super::model::{
-    BaselineConfig, Build, Cooldown, Design, Engine, EngineMetrics, Plausible, Telemetry,
+    BaselineConfig, Build, CalibrationConfig, Cooldown, Design, Engine, EngineMetrics, Plausible,
+    Spending, Telemetry,
 };
 use super::quantity::Dimension;
 use super::section::{Field, Section, Source};
@@ -18,6 +19,7 @@ pub(super) struct Project {
     pub(super) telemetry: Telemetry,
     pub(super) design: Design,
     pub(super) baseline: BaselineConfig,
+    pub(super) calibration: CalibrationConfig,
 }
 
 pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnostic> {
@@ -28,12 +30,14 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
     let telemetry = read_telemetry(&root)?;
     let design = read_design(&root, profile)?;
     let baseline = read_baseline(&root)?;
+    let calibration = read_calibration(&root)?;
     root.finish()?;
     Ok(Project {
         engine,
         telemetry,
         design,
         baseline,
+        calibration,
     })
 }
 
@@ -44,10 +48,7 @@ pub(super) fn baseline(source: Source<'_>) -> Result<BaselineConfig, Diagnostic>
 }
 
 pub(super) fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
-    let build = engine
-        .optional("build")
-        .map(|field| read_build(field.section()?))
-        .transpose()?;
+    let build = engine.given("build", |field| read_build(field.section()?))?;
     let serve_field = engine.required("serve")?;
     let serve = serve_field.texts()?;
     check_command(&serve_field, &serve, build.is_some())?;
@@ -58,51 +59,29 @@ pub(super) fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic>
         model: engine.required("model")?.text()?.to_owned(),
         ready_timeout: engine.required("ready_timeout")?.duration()?,
         request_timeout: engine.required("request_timeout")?.duration()?,
-        startup_metric: engine
-            .optional("startup_metric")
-            .map(|f| f.text().map(str::to_owned))
-            .transpose()?,
+        startup_metric: engine.given("startup_metric", |f| f.text().map(str::to_owned))?,
         return_token_ids: engine
-            .optional("return_token_ids")
-            .map_or(Ok(false), |f| f.flag())?,
-        prompt_ids: engine
-            .optional("prompt_ids")
-            .map(|f| read_ids(&f))
-            .transpose()?,
-        forces_length: engine
-            .optional("forces_length")
-            .map_or(Ok(true), |f| f.flag())?,
-        stream_usage: engine
-            .optional("stream_usage")
-            .map_or(Ok(true), |f| f.flag())?,
-        keep_alive: engine
-            .optional("keep_alive")
-            .map_or(Ok(true), |f| f.flag())?,
-        tokenizer: engine
-            .optional("tokenizer")
-            .map(|f| f.text().map(PathBuf::from))
-            .transpose()?,
-        files: engine
-            .optional("files")
-            .map_or(Ok(Vec::new()), |f| f.texts())?,
+            .given("return_token_ids", Field::flag)?
+            .unwrap_or(false),
+        prompt_ids: engine.given("prompt_ids", read_ids)?,
+        forces_length: engine.given("forces_length", Field::flag)?.unwrap_or(true),
+        stream_usage: engine.given("stream_usage", Field::flag)?.unwrap_or(true),
+        keep_alive: engine.given("keep_alive", Field::flag)?.unwrap_or(true),
+        tokenizer: engine.given("tokenizer", |f| f.text().map(PathBuf::from))?,
+        files: engine.given("files", Field::texts)?.unwrap_or_default(),
         metrics: engine
-            .optional("metrics")
-            .map_or(Ok(EngineMetrics::default()), |f| read_metrics(f.section()?))?,
+            .given("metrics", |f| read_metrics(f.section()?))?
+            .unwrap_or_default(),
         plausible: engine
-            .optional("plausible")
-            .map_or(Ok(Plausible::default()), |f| read_plausible(f.section()?))?,
+            .given("plausible", |f| read_plausible(f.section()?))?
+            .unwrap_or_default(),
     };
     engine.finish()?;
     Ok(read)
 }
 
 fn read_metrics(section: Section<'_, '_>) -> Result<EngineMetrics, Diagnostic> {
-    let name = |key| {
-        section
-            .optional(key)
-            .map(|f| f.text().map(str::to_owned))
-            .transpose()
-    };
+    let name = |key| section.given(key, |f| f.text().map(str::to_owned));
     let metrics = EngineMetrics {
         kv_bytes: name("kv_bytes")?,
         kv_usage: name("kv_usage")?,
@@ -118,14 +97,9 @@ fn read_metrics(section: Section<'_, '_>) -> Result<EngineMetrics, Diagnostic> {
 
 fn read_plausible(section: Section<'_, '_>) -> Result<Plausible, Diagnostic> {
     let plausible = Plausible {
-        tpot_floor_ms: section
-            .optional("tpot_floor")
-            .map(|f| f.quantity(Dimension::Time))
-            .transpose()?,
+        tpot_floor_ms: section.given("tpot_floor", |f| f.quantity(Dimension::Time))?,
         prefill_floor_us: section
-            .optional("prefill_floor")
-            .map(|f| f.quantity(Dimension::TimePerToken))
-            .transpose()?,
+            .given("prefill_floor", |f| f.quantity(Dimension::TimePerToken))?,
     };
     section.finish()?;
     Ok(plausible)
@@ -143,14 +117,8 @@ fn read_telemetry(root: &Section<'_, '_>) -> Result<Telemetry, Diagnostic> {
             return Err(field.wrong("`telemetry.every` must lie between 20 ms and 1 h"));
         }
     }
-    telemetry.gpu_exporter = section
-        .optional("gpu_exporter")
-        .map(|f| f.text().map(str::to_owned))
-        .transpose()?;
-    telemetry.others_cpu = section
-        .optional("others_cpu")
-        .map(|f| f.quantity(Dimension::Cores))
-        .transpose()?;
+    telemetry.gpu_exporter = section.given("gpu_exporter", |f| f.text().map(str::to_owned))?;
+    telemetry.others_cpu = section.given("others_cpu", |f| f.quantity(Dimension::Cores))?;
     section.finish()?;
     Ok(telemetry)
 }
@@ -218,13 +186,21 @@ fn read_design(root: &Section<'_, '_>, profile: &str) -> Result<Design, Diagnost
     let errors = root.required("errors")?.section()?;
     let alpha = share(&errors.required("false_alarm")?)?;
     let beta = share(&errors.required("false_pass")?)?;
+    let spending = errors.given("spending", |f| {
+        f.choice(&Spending::ALL.map(|spending| (spending.name(), spending)))
+    })?;
+    let budgets = Errors {
+        alpha,
+        beta,
+        spending: spending.unwrap_or_default(),
+    };
     errors.finish()?;
     let profiles_field = root.required("profile")?;
     let profiles = profiles_field.section()?.entries();
     let mut chosen = None;
     for (name, field) in &profiles {
         // Each profile is checked, also those that this run does not use.
-        let read = read_profile(name, (alpha, beta), field)?;
+        let read = read_profile(name, budgets, field)?;
         if *name == profile {
             chosen = Some(read);
         }
@@ -236,11 +212,15 @@ fn read_design(root: &Section<'_, '_>, profile: &str) -> Result<Design, Diagnost
     })
 }
 
-fn read_profile(
-    name: &str,
-    (alpha, beta): (f64, f64),
-    field: &Field<'_, '_>,
-) -> Result<Design, Diagnostic> {
+/// The budgets for errors, and how the looks share them.
+#[derive(Clone, Copy)]
+struct Errors {
+    alpha: f64,
+    beta: f64,
+    spending: Spending,
+}
+
+fn read_profile(name: &str, errors: Errors, field: &Field<'_, '_>) -> Result<Design, Diagnostic> {
     let section = field.section()?;
     let looks_field = section.required("looks")?;
     let looks = looks_field
@@ -255,22 +235,16 @@ fn read_profile(
     }
     let design = Design {
         profile: name.to_owned(),
-        gates: section
-            .optional("gates")
-            .map(|f| f.texts())
-            .transpose()?
-            .unwrap_or_default(),
+        gates: section.given("gates", Field::texts)?.unwrap_or_default(),
         looks,
-        alpha,
-        beta,
+        alpha: errors.alpha,
+        beta: errors.beta,
+        spending: errors.spending,
         budget: section.required("budget")?.duration()?,
         checkpoint_every: section
-            .optional("checkpoint_every")
-            .map_or(Ok(CHECKPOINT_EVERY), |f| f.duration())?,
-        cooldown: section
-            .optional("cooldown")
-            .map(|f| read_cooldown(f.section()?))
-            .transpose()?,
+            .given("checkpoint_every", Field::duration)?
+            .unwrap_or(CHECKPOINT_EVERY),
+        cooldown: section.given("cooldown", |f| read_cooldown(f.section()?))?,
     };
     section.finish()?;
     Ok(design)
@@ -288,25 +262,58 @@ fn read_cooldown(section: Section<'_, '_>) -> Result<Cooldown, Diagnostic> {
 }
 
 fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
-    const DAY_MS: f64 = 86_400e3;
     let section = root.required("baseline")?.section()?;
-    let directory = PathBuf::from(section.required("directory")?.text()?);
-    let age_field = section.required("max_age")?;
-    let days = age_field.quantity(Dimension::Time)? / DAY_MS;
+    let config = BaselineConfig {
+        directory: PathBuf::from(section.required("directory")?.text()?),
+        max_age_days: days(&section.required("max_age")?)?,
+        anchor: section.given("anchor", read_ref)?,
+    };
     section.finish()?;
+    Ok(config)
+}
+
+fn read_calibration(root: &Section<'_, '_>) -> Result<CalibrationConfig, Diagnostic> {
+    let mut config = CalibrationConfig::default();
+    let Some(field) = root.optional("calibration") else {
+        return Ok(config);
+    };
+    let section = field.section()?;
+    if let Some(field) = section.optional("directory") {
+        config.directory = PathBuf::from(field.text()?);
+    }
+    if let Some(field) = section.optional("max_age") {
+        config.max_age_days = days(&field)?;
+    }
+    section.finish()?;
+    Ok(config)
+}
+
+/// An age in whole days.
+fn days(field: &Field<'_, '_>) -> Result<u32, Diagnostic> {
+    const DAY_MS: f64 = 86_400e3;
+    let days = field.quantity(Dimension::Time)? / DAY_MS;
     if !(1.0..=3650.0).contains(&days) {
-        return Err(age_field.wrong("`baseline.max_age` must lie between 1 and 3650 days"));
+        let text = format!("`{}` must lie between 1 and 3650 days", field.name);
+        return Err(field.wrong(text));
     }
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "checked just above"
     )]
-    let max_age_days = days as u32;
-    Ok(BaselineConfig {
-        directory,
-        max_age_days,
-    })
+    let days = days as u32;
+    Ok(days)
+}
+
+/// The name of a git ref: what would be read as an option, or as nothing, is none.
+fn read_ref(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
+    let name = field.text()?;
+    if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
+        let mut refusal = field.wrong(format!("`{}` must be a git ref", field.name));
+        refusal.help = Some("name a release that stays as it is, such as \"v0.3.0\"".into());
+        return Err(refusal);
+    }
+    Ok(name.to_owned())
 }
 
 /// A probability strictly between 0 and 50 %.

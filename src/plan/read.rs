@@ -3,8 +3,9 @@
 use super::diagnostic::{Diagnostic, suggestion};
 use super::engines::ENGINES_FILE;
 use super::files::{Disk, Files};
-use super::model::Plan;
+use super::model::{BaselineConfig, Gate, Plan, Waiver};
 use super::section::Source;
+use super::waivers::{self, WAIVERS_FILE};
 use super::{gate, project};
 use crate::record::Input;
 use std::fmt::Write;
@@ -37,6 +38,12 @@ impl PlanError {
     }
 }
 
+impl From<Diagnostic> for PlanError {
+    fn from(refusal: Diagnostic) -> Self {
+        Self::Refused(vec![refusal])
+    }
+}
+
 fn render(diagnostics: &[Diagnostic], styled: bool) -> String {
     let mut out = String::new();
     for diagnostic in diagnostics {
@@ -65,34 +72,43 @@ pub fn find_root(start: &Path) -> Result<PathBuf, PlanError> {
 /// Where the baseline store of the project at `root` is. Reads that part of `gate.toml` alone: the store can
 /// be looked into while a gate is being written.
 pub fn baseline_directory(root: &Path) -> Result<PathBuf, PlanError> {
+    Ok(root.join(baseline_config(root)?.directory))
+}
+
+/// The table `baseline` of `gate.toml`, read alone as well.
+pub fn baseline_config(root: &Path) -> Result<BaselineConfig, PlanError> {
     let mut disk = Disk::new(root);
-    let text = read(&mut disk, PROJECT_FILE)?;
+    let text = read_file(&mut disk, PROJECT_FILE)?;
     let source = Source {
         file: PROJECT_FILE,
         text: &text,
     };
-    let config = project::baseline(source).map_err(|refusal| PlanError::Refused(vec![refusal]))?;
-    Ok(root.join(config.directory))
+    Ok(project::baseline(source)?)
 }
 
 /// Reads the plan from `gates/` under `root`, and the files that define it.
 pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<Input>), PlanError> {
     let names = gate_names(root)?;
     let mut disk = Disk::new(root);
-    let plan = assemble(&mut disk, &names, selection)?;
+    let mut plan = assemble(&mut disk, &names, selection)?;
+    plan.waivers = read_waivers(&mut disk, &plan.gates, Some(&names))?;
     Ok((plan, disk.into_inputs()))
 }
 
 /// Reads the same plan again from what a record kept.
 pub fn from_inputs(inputs: &[Input], selection: &Selection) -> Result<Plan, PlanError> {
     let names: Vec<String> = inputs.iter().filter_map(|i| gate_name(&i.path)).collect();
-    assemble(&mut { inputs }, &names, selection)
+    let mut plan = assemble(&mut { inputs }, &names, selection)?;
+    // The record holds the chosen gates alone: what else was waived cannot be told from a mistake.
+    plan.waivers = read_waivers(&mut { inputs }, &plan.gates, None)?;
+    Ok(plan)
 }
 
 /// `tpot` for `gates/tpot.toml`; `None` for other files.
 fn gate_name(path: &str) -> Option<String> {
     let name = path.strip_prefix("gates/")?.strip_suffix(".toml")?;
-    let is_gate = !name.contains('/') && path != PROJECT_FILE && path != ENGINES_FILE;
+    let is_other = [PROJECT_FILE, ENGINES_FILE, WAIVERS_FILE].contains(&path);
+    let is_gate = !name.contains('/') && !is_other;
     is_gate.then(|| name.to_owned())
 }
 
@@ -117,13 +133,12 @@ fn assemble(
     names: &[String],
     selection: &Selection,
 ) -> Result<Plan, PlanError> {
-    let text = read(files, PROJECT_FILE)?;
+    let text = read_file(files, PROJECT_FILE)?;
     let source = Source {
         file: PROJECT_FILE,
         text: &text,
     };
-    let project = project::read(source, &selection.profile)
-        .map_err(|refusal| PlanError::Refused(vec![refusal]))?;
+    let project = project::read(source, &selection.profile)?;
     let wanted = if selection.gates.is_empty() {
         &project.design.gates
     } else {
@@ -134,7 +149,7 @@ fn assemble(
     let mut refusals = Vec::new();
     for name in chosen {
         let path = format!("gates/{name}.toml");
-        let text = read(files, &path)?;
+        let text = read_file(files, &path)?;
         let source = Source {
             file: &path,
             text: &text,
@@ -152,11 +167,31 @@ fn assemble(
         telemetry: project.telemetry,
         design: project.design,
         baseline: project.baseline,
+        calibration: project.calibration,
         gates,
+        waivers: Vec::new(),
     })
 }
 
-fn read(files: &mut dyn Files, path: &str) -> Result<String, PlanError> {
+fn read_waivers(
+    files: &mut dyn Files,
+    gates: &[Gate],
+    all: Option<&[String]>,
+) -> Result<Vec<Waiver>, PlanError> {
+    let text = match read_file(files, WAIVERS_FILE) {
+        Err(PlanError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(Vec::new());
+        }
+        text => text?,
+    };
+    let source = Source {
+        file: WAIVERS_FILE,
+        text: &text,
+    };
+    Ok(waivers::read(source, gates, all)?)
+}
+
+pub(super) fn read_file(files: &mut dyn Files, path: &str) -> Result<String, PlanError> {
     files.read(path).map_err(|source| PlanError::Unreadable {
         path: path.to_owned(),
         source,

@@ -97,6 +97,22 @@ impl<'a, 'd> Field<'a, 'd> {
         }
     }
 
+    /// A day, as `2027-01-15`.
+    pub(super) fn date(&self) -> Result<String, Diagnostic> {
+        let wrong = || {
+            let mut refusal = self.expected("a date");
+            refusal.help = Some("write the day without quotes: 2027-01-15".into());
+            refusal
+        };
+        let DeValue::Datetime(moment) = self.value.get_ref() else {
+            return Err(wrong());
+        };
+        match (moment.date, moment.time, moment.offset) {
+            (Some(date), None, None) => Ok(date.to_string()),
+            _ => Err(wrong()),
+        }
+    }
+
     pub(super) fn flag(&self) -> Result<bool, Diagnostic> {
         match self.value.get_ref() {
             DeValue::Boolean(flag) => Ok(*flag),
@@ -245,6 +261,15 @@ impl<'a, 'd> Section<'a, 'd> {
     pub(super) fn optional(&self, key: &'static str) -> Option<Field<'a, 'd>> {
         self.asked.borrow_mut().push(key);
         self.table.get(key).map(|value| self.field(key, value))
+    }
+
+    /// The value of a key that may be left out, as `read` understands it.
+    pub(super) fn given<T>(
+        &self,
+        key: &'static str,
+        read: impl FnOnce(&Field<'a, 'd>) -> Result<T, Diagnostic>,
+    ) -> Result<Option<T>, Diagnostic> {
+        self.optional(key).map(|field| read(&field)).transpose()
     }
 
     pub(super) fn required(&self, key: &'static str) -> Result<Field<'a, 'd>, Diagnostic> {

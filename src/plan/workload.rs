@@ -33,10 +33,7 @@ pub(super) fn read(
     ];
     let section = field.section()?;
     let reader = section.required("kind")?.choice(&readers)?;
-    let launches = section
-        .optional("launches")
-        .map(|f| f.count(1..1000))
-        .transpose()?;
+    let launches = section.given("launches", |f| f.count(1..1000))?;
     let kind = reader(&section, files, defined_by)?;
     section.finish()?;
     Ok(Workload { id, launches, kind })
@@ -91,11 +88,9 @@ fn read_shape(section: Section<'_, '_>) -> Result<Shape, Diagnostic> {
         prompt_tokens: tokens(&section, "prompt_tokens")?,
         output_tokens: tokens(&section, "output_tokens")?,
         weight: section
-            .optional("weight")
-            .map_or(Ok(1), |f| f.count(1..10_001))?,
-        streamed: section
-            .optional("streamed")
-            .map_or(Ok(true), |f| f.flag())?,
+            .given("weight", |f| f.count(1..10_001))?
+            .unwrap_or(1),
+        streamed: section.given("streamed", Field::flag)?.unwrap_or(true),
     };
     section.finish()?;
     Ok(shape)
@@ -109,8 +104,8 @@ fn read_trace(
     let entries_field = section.required("file")?;
     let mut entries = read_data(&entries_field, files, defined_by, trace::entries)?;
     let speed = section
-        .optional("speed")
-        .map_or(Ok(1.0), |f| f.quantity(Dimension::Ratio))?;
+        .given("speed", |f| f.quantity(Dimension::Ratio))?
+        .unwrap_or(1.0);
     if speed <= 0.0 {
         return Err(section.wrong("`speed` must be more than nothing"));
     }
@@ -144,15 +139,15 @@ fn read_matrix(
     _: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
     let streaming = section
-        .optional("streamed")
-        .map_or(Ok(vec![true]), |f| axis(&f, |item| item.flag()))?;
+        .given("streamed", |f| axis(f, |item| item.flag()))?
+        .unwrap_or_else(|| vec![true]);
     let caches = section
-        .optional("caches")
-        .map_or(Ok(vec![CacheState::Cold]), |f| {
-            axis(&f, |item| {
+        .given("caches", |f| {
+            axis(f, |item| {
                 item.choice(&CacheState::ALL.map(|cache| (cache.name(), cache)))
             })
-        })?;
+        })?
+        .unwrap_or_else(|| vec![CacheState::Cold]);
     let contexts_field = section.required("contexts")?;
     let contexts = axis(&contexts_field, |item| item.count(1..1_000_001))?;
     if caches.contains(&CacheState::Warm) && contexts.iter().any(|context| *context < 2) {
@@ -166,8 +161,8 @@ fn read_matrix(
         output_tokens: tokens(section, "output_tokens")?,
         passes: section.required("passes")?.count(1..10_001)?,
         rounds: section
-            .optional("rounds")
-            .map_or(Ok(1), |f| f.count(1..10_001))?,
+            .given("rounds", |f| f.count(1..10_001))?
+            .unwrap_or(1),
         warmup: warmup(section)?,
     }))
 }
@@ -270,14 +265,8 @@ fn read_session(
         warmup_turns: section.required("warmup_turns")?.count(0..10_001)?,
         message_words: section.required("message_words")?.count(1..10_001)?,
         reply_tokens: section.required("reply_tokens")?.count(1..10_001)?,
-        spacing: section
-            .optional("spacing")
-            .map(|f| f.duration())
-            .transpose()?,
-        duration: section
-            .optional("duration")
-            .map(|f| f.duration())
-            .transpose()?,
+        spacing: section.given("spacing", Field::duration)?,
+        duration: section.given("duration", Field::duration)?,
     };
     if session.turns < session.warmup_turns + 3 {
         return Err(turns_field.wrong("a session needs at least 3 turns after its warm-up"));

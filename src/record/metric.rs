@@ -126,146 +126,100 @@ impl Metric {
         Self::RssGrowth,
     ];
 
+    /// All that is fixed of a metric, one a row.
+    fn facts(self) -> Facts {
+        use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
+        use MetricKind::{Counter, Latency, Score, Share};
+        use Unit::{
+            Bytes, Cases, Fraction, MicrosecondsPerToken, Milliseconds, MillisecondsPerToken, Nats,
+            Ratio, Tokens, TokensPerSecond,
+        };
+        use Values::{Many, One};
+        let row = |name, unit, kind, direction, values| Facts {
+            name,
+            unit,
+            kind,
+            direction,
+            values,
+        };
+        match self {
+            Self::Ttft => row("ttft", Milliseconds, Latency, Lower, Many),
+            Self::Tpot => row("tpot", MillisecondsPerToken, Latency, Lower, Many),
+            Self::Icl => row("icl", Milliseconds, Latency, Lower, Many),
+            Self::E2e => row("e2e", Milliseconds, Latency, Lower, Many),
+            Self::PrefilledTokens => row("prefilled_tokens", Tokens, Counter, Lower, Many),
+            Self::PrefillExcess => row("prefill_excess", Tokens, Counter, Lower, One),
+            Self::PrefillDrift => row("prefill_drift", Fraction, Score, Lower, One),
+            Self::GoldenMismatches => row("golden_mismatches", Cases, Counter, Lower, One),
+            Self::LogprobError => row("logprob_error", Nats, Score, Lower, One),
+            Self::LogprobRegret => row("logprob_regret", Nats, Score, Lower, One),
+            Self::Accuracy => row("accuracy", Fraction, Share, Higher, One),
+            Self::Ready => row("ready", Milliseconds, Latency, Lower, One),
+            Self::KvBytes => row("kv_bytes", Bytes, Counter, Lower, Many),
+            Self::Itl => row("itl", Milliseconds, Latency, Lower, Many),
+            Self::BurstFactor => row("burst_factor", Ratio, Counter, Lower, Many),
+            Self::PrefillRate => row("prefill_rate", TokensPerSecond, Latency, Higher, Many),
+            Self::DecodeRate => row("decode_rate", TokensPerSecond, Latency, Higher, Many),
+            Self::Throughput => row("throughput", TokensPerSecond, Latency, Higher, One),
+            Self::ThroughputFull => row("throughput_full", TokensPerSecond, Latency, Higher, One),
+            Self::ThroughputStep => row("throughput_step", Ratio, Latency, Higher, One),
+            Self::KvUsage => row("kv_usage", Fraction, Counter, Lower, Many),
+            Self::Goodput => row("goodput", Fraction, Score, Higher, One),
+            Self::TransportOverhead => row("transport_overhead", Ratio, Latency, Lower, Many),
+            Self::TtftOverhead => row("ttft_overhead", Milliseconds, Latency, Lower, Many),
+            Self::StreamParity => row("stream_parity", Ratio, Latency, Lower, One),
+            Self::StreamMismatches => row("stream_mismatches", Cases, Counter, Lower, One),
+            Self::WallTtft => row("wall_ttft", Milliseconds, Latency, Lower, Many),
+            Self::InterleavingBenefit => row("interleaving_benefit", Ratio, Latency, Higher, One),
+            Self::PortOpen => row("port_open", Milliseconds, Latency, Lower, One),
+            Self::FirstToken => row("first_token", Milliseconds, Latency, Lower, One),
+            Self::FirstResponse => row("first_response", Milliseconds, Latency, Lower, One),
+            Self::Stage => row("stage", Milliseconds, Latency, Lower, One),
+            Self::TpotBase => row("tpot_base", Milliseconds, Latency, Lower, One),
+            Self::TpotSlope => row("tpot_slope", MicrosecondsPerToken, Latency, Lower, One),
+            Self::FailedCells => row("failed_cells", Cases, Counter, Lower, One),
+            Self::FailedRequests => row("failed_requests", Cases, Counter, Lower, One),
+            Self::KvGrowth => row("kv_growth", Fraction, Score, Lower, One),
+            Self::RssGrowth => row("rss_growth", Fraction, Score, Lower, One),
+        }
+    }
+
     /// The name in gate files, records and reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ttft => "ttft",
-            Self::Tpot => "tpot",
-            Self::Icl => "icl",
-            Self::E2e => "e2e",
-            Self::PrefilledTokens => "prefilled_tokens",
-            Self::PrefillExcess => "prefill_excess",
-            Self::PrefillDrift => "prefill_drift",
-            Self::GoldenMismatches => "golden_mismatches",
-            Self::LogprobError => "logprob_error",
-            Self::LogprobRegret => "logprob_regret",
-            Self::Accuracy => "accuracy",
-            Self::Ready => "ready",
-            Self::KvBytes => "kv_bytes",
-            Self::Itl => "itl",
-            Self::BurstFactor => "burst_factor",
-            Self::PrefillRate => "prefill_rate",
-            Self::DecodeRate => "decode_rate",
-            Self::Throughput => "throughput",
-            Self::ThroughputFull => "throughput_full",
-            Self::ThroughputStep => "throughput_step",
-            Self::KvUsage => "kv_usage",
-            Self::Goodput => "goodput",
-            Self::TransportOverhead => "transport_overhead",
-            Self::TtftOverhead => "ttft_overhead",
-            Self::StreamParity => "stream_parity",
-            Self::StreamMismatches => "stream_mismatches",
-            Self::WallTtft => "wall_ttft",
-            Self::InterleavingBenefit => "interleaving_benefit",
-            Self::PortOpen => "port_open",
-            Self::FirstToken => "first_token",
-            Self::FirstResponse => "first_response",
-            Self::Stage => "stage",
-            Self::TpotBase => "tpot_base",
-            Self::TpotSlope => "tpot_slope",
-            Self::FailedCells => "failed_cells",
-            Self::FailedRequests => "failed_requests",
-            Self::KvGrowth => "kv_growth",
-            Self::RssGrowth => "rss_growth",
-        }
+        self.facts().name
     }
 
     pub fn unit(self) -> Unit {
-        match self {
-            Self::Ttft
-            | Self::Icl
-            | Self::E2e
-            | Self::Ready
-            | Self::Itl
-            | Self::WallTtft
-            | Self::TtftOverhead
-            | Self::PortOpen
-            | Self::FirstToken
-            | Self::FirstResponse
-            | Self::Stage
-            | Self::TpotBase => Unit::Milliseconds,
-            Self::Tpot => Unit::MillisecondsPerToken,
-            Self::PrefilledTokens | Self::PrefillExcess => Unit::Tokens,
-            Self::PrefillDrift
-            | Self::Accuracy
-            | Self::Goodput
-            | Self::KvUsage
-            | Self::KvGrowth
-            | Self::RssGrowth => Unit::Fraction,
-            Self::GoldenMismatches
-            | Self::StreamMismatches
-            | Self::FailedCells
-            | Self::FailedRequests => Unit::Cases,
-            Self::LogprobError | Self::LogprobRegret => Unit::Nats,
-            Self::KvBytes => Unit::Bytes,
-            Self::BurstFactor
-            | Self::TransportOverhead
-            | Self::StreamParity
-            | Self::ThroughputStep
-            | Self::InterleavingBenefit => Unit::Ratio,
-            Self::PrefillRate | Self::DecodeRate | Self::Throughput | Self::ThroughputFull => {
-                Unit::TokensPerSecond
-            }
-            Self::TpotSlope => Unit::MicrosecondsPerToken,
-        }
+        self.facts().unit
     }
 
     pub fn kind(self) -> MetricKind {
-        match self {
-            Self::Ttft
-            | Self::Tpot
-            | Self::Icl
-            | Self::E2e
-            | Self::Ready
-            | Self::Itl
-            | Self::PrefillRate
-            | Self::DecodeRate
-            | Self::Throughput
-            | Self::ThroughputFull
-            | Self::TransportOverhead
-            | Self::TtftOverhead
-            | Self::StreamParity
-            | Self::ThroughputStep
-            | Self::WallTtft
-            | Self::InterleavingBenefit
-            | Self::PortOpen
-            | Self::FirstToken
-            | Self::FirstResponse
-            | Self::Stage
-            | Self::TpotBase
-            | Self::TpotSlope => MetricKind::Latency,
-            Self::PrefilledTokens
-            | Self::PrefillExcess
-            | Self::GoldenMismatches
-            | Self::KvBytes
-            | Self::KvUsage
-            | Self::BurstFactor
-            | Self::StreamMismatches
-            | Self::FailedCells
-            | Self::FailedRequests => MetricKind::Counter,
-            Self::PrefillDrift
-            | Self::LogprobError
-            | Self::LogprobRegret
-            | Self::Goodput
-            | Self::KvGrowth
-            | Self::RssGrowth => MetricKind::Score,
-            Self::Accuracy => MetricKind::Share,
-        }
+        self.facts().kind
     }
 
     pub fn direction(self) -> Direction {
-        match self {
-            Self::Accuracy
-            | Self::Goodput
-            | Self::PrefillRate
-            | Self::DecodeRate
-            | Self::Throughput
-            | Self::ThroughputFull
-            | Self::ThroughputStep
-            | Self::InterleavingBenefit => Direction::HigherIsBetter,
-            _ => Direction::LowerIsBetter,
-        }
+        self.facts().direction
     }
+
+    /// Whether the metric is one value a launch, so that no statistic can be chosen.
+    pub fn is_single(self) -> bool {
+        self.facts().values == Values::One
+    }
+}
+
+struct Facts {
+    name: &'static str,
+    unit: Unit,
+    kind: MetricKind,
+    direction: Direction,
+    values: Values,
+}
+
+/// How many values a launch gives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    One,
+    Many,
 }
 
 /// How a metric is compared.

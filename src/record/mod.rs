@@ -6,7 +6,10 @@
 //!
 //! Refuses to know: files, clocks, HTTP, how a number is judged or shown.
 
+mod bisection;
+mod calibration;
 mod client;
+mod fingerprint;
 mod launch;
 mod metric;
 mod rest;
@@ -15,7 +18,12 @@ mod sample;
 mod telemetry;
 mod verdict;
 
+pub use bisection::{
+    BISECTION_FORMAT, Bisection, Change, Commit, Conclusion, Finding, Sought, Step, Trial,
+};
+pub use calibration::{Certified, Citation, Standing};
 pub use client::{ClientHealth, Spread};
+pub use fingerprint::machine_changes;
 pub use launch::{Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use rest::Rest;
@@ -28,4 +36,4 @@ pub use sample::{
     VoidRule,
 };
 pub use telemetry::{EngineReading, GpuReading, Reading, Telemetry};
-pub use verdict::{CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict};
+pub use verdict::{CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict, Waiver};

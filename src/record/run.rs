@@ -4,7 +4,7 @@
 //! `tests/data/run-v1.json`, which must keep reading to the same verdict. A change that breaks it needs
 //! a new format number (docs/decisions/0003-run-record-is-its-format.md).
 
-use super::Launch;
+use super::{Citation, Launch};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the format.
@@ -29,9 +29,12 @@ pub struct RunRecord {
     pub gates: Vec<String>,
     /// Every file that defines the plan, as it was read, so that the record judges alone.
     pub inputs: Vec<Input>,
-    /// Main's stored sessions that stand for the base arm, in a stored comparison.
+    /// Main's stored sessions of this machine: the base of a stored comparison, else for a remark alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<StoredBase>,
+    /// The machine's certificates when the session began, one a gate; empty where nobody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calibration: Vec<Citation>,
     /// In order of execution.
     pub launches: Vec<Launch>,
     pub ending: Ending,
@@ -82,15 +85,23 @@ pub enum Comparison {
     Stored,
     /// Head alone: a baseline recording.
     Alone,
+    /// A baseline recording beside a frozen release, launched in turn with head as `base`. The two are not
+    /// judged against one another: their ratio is main's history.
+    Anchored,
 }
 
 impl Comparison {
     /// The arms that are launched.
     pub fn arms(self) -> &'static [Arm] {
         match self {
-            Self::Interleaved | Self::SameBuild => &Arm::BOTH,
+            Self::Interleaved | Self::SameBuild | Self::Anchored => &Arm::BOTH,
             Self::Stored | Self::Alone => &[Arm::Head],
         }
+    }
+
+    /// Whether main is recorded, so that absolute rules alone are judged.
+    pub fn is_recording(self) -> bool {
+        matches!(self, Self::Alone | Self::Anchored)
     }
 }
 

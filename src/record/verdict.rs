@@ -57,6 +57,35 @@ pub struct CheckVerdict {
     pub smallest_effect: Option<f64>,
     /// A remark that does not change the verdict: an improvement worth a look, void samples, …
     pub notes: Vec<String>,
+    pub waiver: Option<Waiver>,
+}
+
+/// A check may be red until a day; after it, it fails whatever it shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiver {
+    pub reason: String,
+    pub owner: String,
+    pub issue: String,
+    /// The last day on which it holds: `2027-01-15`.
+    pub expires: String,
+    /// It was over when the session began.
+    pub is_expired: bool,
+}
+
+impl CheckVerdict {
+    /// Red, and not counted.
+    pub fn is_waived(&self) -> bool {
+        self.verdict != Verdict::Pass && self.waiver.as_ref().is_some_and(|w| !w.is_expired)
+    }
+
+    /// What stands in a table: its verdict, or that it is waived.
+    pub fn word(&self) -> &'static str {
+        if self.is_waived() {
+            "waived"
+        } else {
+            self.verdict.name()
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +104,10 @@ pub struct RunVerdict {
     pub gates: Vec<GateVerdict>,
     /// Blocks looked at, and whether more would be asked for.
     pub blocks: u32,
+    /// Launches up to the block that decided, those of dropped blocks among them.
+    pub launches: u32,
+    /// Seconds of measuring that stopping early spared, against all looks within the budget.
+    pub saved_s: f64,
     pub decision: Decision,
 }
 

@@ -1,8 +1,11 @@
 //! `verdict.json`, format `infergate-verdict/1`: own copies of the types, so that the format stays when
 //! the vocabulary changes. Reference: docs/formats.md.
 
-use crate::record::{CheckVerdict, Comparison, GateVerdict, RunRecord, RunVerdict};
+use crate::record::{
+    CheckVerdict, Citation, Comparison, GateVerdict, RunRecord, RunVerdict, Standing,
+};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 const FORMAT: &str = "infergate-verdict/1";
 
@@ -16,7 +19,10 @@ struct Run<'a> {
     blocks: u32,
     launches: usize,
     elapsed_s: f64,
+    saved_s: f64,
     commits: Vec<Commit<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibration: Option<Calibration<'a>>,
     gates: Vec<Gate<'a>>,
 }
 
@@ -25,6 +31,30 @@ struct Commit<'a> {
     arm: &'static str,
     commit: Option<&'a str>,
     dirty: bool,
+}
+
+/// What is known of the machine's own noise; absent in records of sessions that looked for nothing.
+#[derive(Serialize)]
+struct Calibration<'a> {
+    /// As the other reports say it.
+    cited: Vec<String>,
+    gates: Vec<Calibrated<'a>>,
+}
+
+#[derive(Serialize)]
+struct Calibrated<'a> {
+    gate: &'a str,
+    /// `valid`, `void` or `missing`.
+    standing: &'static str,
+    created: Option<&'a str>,
+    /// A/A sessions, and those of them that failed.
+    sessions: Option<u32>,
+    false_alarms: Option<u32>,
+    /// Of their rate; fractions.
+    interval: Option<(f64, f64)>,
+    /// Check id → the smallest change found after `blocks` blocks with 95 % power.
+    blocks: Option<u32>,
+    smallest_effects: Option<&'a BTreeMap<String, f64>>,
 }
 
 #[derive(Serialize)]
@@ -54,6 +84,17 @@ struct Check<'a> {
     head_launches: u32,
     smallest_effect: Option<f64>,
     notes: &'a [String],
+    waiver: Option<Waiver<'a>>,
+}
+
+/// Where one is not expired, the check's verdict does not count.
+#[derive(Serialize)]
+struct Waiver<'a> {
+    reason: &'a str,
+    owner: &'a str,
+    issue: &'a str,
+    expires: &'a str,
+    expired: bool,
 }
 
 /// The verdict as JSON, with a newline at its end. Deterministic.
@@ -67,7 +108,9 @@ pub fn verdict_json(record: &RunRecord, verdict: &RunVerdict) -> String {
         blocks: verdict.blocks,
         launches: record.launches.len(),
         elapsed_s: record.elapsed_s,
+        saved_s: verdict.saved_s,
         commits: commits(record),
+        calibration: calibration(record),
         gates: verdict.gates.iter().map(gate).collect(),
     };
     // These types hold no map and no foreign type: writing them cannot fail.
@@ -82,6 +125,7 @@ fn comparison(record: &RunRecord) -> &'static str {
         Comparison::SameBuild => "same-build",
         Comparison::Stored => "stored",
         Comparison::Alone => "alone",
+        Comparison::Anchored => "anchored",
     }
 }
 
@@ -95,6 +139,30 @@ fn commits(record: &RunRecord) -> Vec<Commit<'_>> {
             dirty: build.dirty,
         })
         .collect()
+}
+
+fn calibration(record: &RunRecord) -> Option<Calibration<'_>> {
+    let gates: Vec<_> = record.calibration.iter().map(calibrated).collect();
+    let cited = super::citation::citations(record);
+    (!gates.is_empty()).then_some(Calibration { cited, gates })
+}
+
+fn calibrated(citation: &Citation) -> Calibrated<'_> {
+    let (standing, created, certified) = match &citation.standing {
+        Standing::Valid(certified) => ("valid", Some(&certified.created), Some(certified)),
+        Standing::Void { created, .. } => ("void", Some(created), None),
+        Standing::Missing => ("missing", None, None),
+    };
+    Calibrated {
+        gate: &citation.gate,
+        standing,
+        created: created.map(String::as_str),
+        sessions: certified.map(|c| c.sessions),
+        false_alarms: certified.map(|c| c.false_alarms),
+        interval: certified.map(|c| c.interval),
+        blocks: certified.map(|c| c.blocks),
+        smallest_effects: certified.map(|c| &c.effects),
+    }
 }
 
 fn gate(gate: &GateVerdict) -> Gate<'_> {
@@ -124,5 +192,12 @@ fn check(check: &CheckVerdict) -> Check<'_> {
         head_launches: check.launches.1,
         smallest_effect: check.smallest_effect,
         notes: &check.notes,
+        waiver: check.waiver.as_ref().map(|waiver| Waiver {
+            reason: &waiver.reason,
+            owner: &waiver.owner,
+            issue: &waiver.issue,
+            expires: &waiver.expires,
+            expired: waiver.is_expired,
+        }),
     }
 }

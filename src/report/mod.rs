@@ -2,17 +2,38 @@
 //!
 //! Refuses to know: how a verdict came about, files, and colours beyond ANSI styles in a string.
 
+mod bisection;
+mod calibration;
+mod citation;
 mod comparison;
+mod explanation;
+mod history;
+mod history_json;
+mod history_words;
 mod json_v1;
 mod load;
 mod markdown;
 mod numbers;
+mod power;
+mod replay;
+mod selftest;
 mod terminal;
 
+pub use bisection::{bisection_json, bisection_line, bisection_markdown, bisection_text};
+pub use calibration::{calibration_json, calibration_text, refusals, too_many_alarms};
 pub use comparison::{comparison_json, comparison_markdown, comparison_text};
+pub use explanation::{
+    AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, FirstBad, Limit, Point, ReadingRow,
+    RequestSpread, explanation_json, explanation_markdown, explanation_text,
+};
+pub use history::{history_markdown, history_text};
+pub use history_json::history_json;
 pub use json_v1::verdict_json;
 pub use load::{GoodShare, LoadReport, Requests, load_json, load_table};
 pub use markdown::markdown;
+pub use power::{power_json, power_text};
+pub use replay::replay_line;
+pub use selftest::{selftest_json, selftest_list, selftest_text};
 pub use terminal::terminal;
 
 use crate::record::{Arm, Build, Comparison, Ending, Exit, Launch, RunRecord, RunVerdict, Verdict};
@@ -20,7 +41,7 @@ use crate::record::{Arm, Build, Comparison, Ending, Exit, Launch, RunRecord, Run
 /// `1a2b3c4d5e6f`, with a mark where the tree had changes.
 fn commit_name(build: &Build) -> String {
     let commit = match &build.commit {
-        Some(commit) => commit.chars().take(12).collect(),
+        Some(commit) => numbers::commit(commit),
         None => "no commit".to_owned(),
     };
     if build.dirty {
@@ -46,12 +67,26 @@ fn arms(record: &RunRecord) -> Vec<String> {
         Comparison::Stored => vec![
             format!(
                 "base: {} stored sessions of main on this machine",
-                record.stored.len()
+                here(record)
             ),
             format!("head {head}"),
         ],
         Comparison::Alone => vec![format!("head {head}, measured alone")],
+        Comparison::Anchored => vec![
+            format!(
+                "anchor {}",
+                of(Arm::Base).unwrap_or_else(|| "unknown".into())
+            ),
+            format!("head {head}, recorded in turn with it"),
+        ],
     }
+}
+
+/// Stored sessions that this very machine measured.
+fn here(record: &RunRecord) -> usize {
+    let fingerprint = &record.machine.fingerprint;
+    let stored = record.stored.iter();
+    stored.filter(|s| s.fingerprint == *fingerprint).count()
 }
 
 /// How long the session waited for the machine to cool, where it was to.
@@ -116,6 +151,19 @@ fn extent(record: &RunRecord, verdict: &RunVerdict) -> String {
         plural(launches == 1, "es"),
         plural(blocks == 1, "s")
     )
+}
+
+/// `stopping early saved about 45 s`, where it did.
+fn saved(verdict: &RunVerdict) -> Option<String> {
+    let seconds = verdict.saved_s;
+    if seconds < 1.0 {
+        return None;
+    }
+    Some(if seconds < 100.0 {
+        format!("stopping early saved about {seconds:.0} s")
+    } else {
+        format!("stopping early saved about {:.0} min", seconds / 60.0)
+    })
 }
 
 /// Why the session stopped, as the end of a sentence.

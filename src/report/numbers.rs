@@ -38,6 +38,32 @@ pub(super) fn change(check: &CheckVerdict) -> String {
     }
 }
 
+/// Twelve characters of a commit's id.
+pub(super) fn commit(id: &str) -> String {
+    id.chars().take(12).collect()
+}
+
+/// `1 session`, `12 sessions`.
+pub(super) fn count(n: usize, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
+}
+
+/// A p-value: one digit where it is small.
+pub(super) fn p(p: f64) -> String {
+    if p < 0.01 {
+        format!("{p:.0e}")
+    } else {
+        format!("{p:.2}")
+    }
+}
+
+/// The text at the right end of so many columns.
+pub(super) fn right(text: &str, width: usize) -> String {
+    let blank = width.saturating_sub(text.chars().count());
+    format!("{}{text}", " ".repeat(blank))
+}
+
 pub(super) fn optional(x: Option<f64>, unit: Unit) -> String {
     x.map_or_else(|| "–".into(), |x| value(x, unit))
 }

@@ -20,10 +20,16 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
         let _ = writeln!(out, "{line}");
     }
     let _ = writeln!(out, "{}", session(record, verdict));
-    if let Some(line) = super::cooling(record) {
+    for line in [super::saved(verdict), super::cooling(record)]
+        .into_iter()
+        .flatten()
+    {
         let _ = writeln!(out, "{line}");
     }
-    for line in super::unknown(record) {
+    for line in super::unknown(record)
+        .into_iter()
+        .chain(super::citation::citations(record))
+    {
         for line in wrap(&line, usize::from(WIDTH)) {
             let _ = writeln!(out, "{line}");
         }
@@ -94,7 +100,7 @@ pub(super) fn columns(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
 fn row(check: &CheckVerdict) -> Vec<String> {
     let unit = check.metric.unit();
     vec![
-        check.verdict.name().to_owned(),
+        check.word().to_owned(),
         check.id.clone(),
         numbers::optional(check.base, unit),
         numbers::optional(check.head, unit),
@@ -106,15 +112,16 @@ fn row(check: &CheckVerdict) -> Vec<String> {
 fn by_reason(verdict: &RunVerdict) -> Vec<Vec<&CheckVerdict>> {
     let mut checks: Vec<_> = verdict.gates.iter().flat_map(|gate| &gate.checks).collect();
     checks.sort_by_key(|check| match check.verdict {
+        _ if check.is_waived() => 3,
         Verdict::Fail => 0,
         Verdict::Invalid => 1,
         Verdict::Inconclusive => 2,
-        Verdict::Pass => 3,
+        Verdict::Pass => 4,
     });
     let mut groups: Vec<Vec<&CheckVerdict>> = Vec::new();
     for check in checks {
         let same = |group: &&mut Vec<&CheckVerdict>| {
-            group[0].verdict == check.verdict && group[0].reason == check.reason
+            group[0].word() == check.word() && group[0].reason == check.reason
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.push(check),
@@ -127,8 +134,12 @@ fn by_reason(verdict: &RunVerdict) -> Vec<Vec<&CheckVerdict>> {
 /// One reason, with the checks that share it. Notes belong to single checks.
 fn reason(out: &mut String, checks: &[&CheckVerdict]) {
     let check = checks[0];
-    let style = style(check.verdict);
-    let name = check.verdict.name();
+    let style = style(if check.is_waived() {
+        Verdict::Inconclusive
+    } else {
+        check.verdict
+    });
+    let name = check.word();
     let ids: Vec<&str> = checks.iter().map(|check| check.id.as_str()).collect();
     let text = format!("{}: {}", ids.join(", "), check.reason.text);
     let mut lines = wrap(&text, usize::from(WIDTH) - 14).into_iter();
@@ -151,7 +162,7 @@ fn indent(out: &mut String, lines: impl Iterator<Item = String>) {
     }
 }
 
-fn style(verdict: Verdict) -> Style {
+pub(super) fn style(verdict: Verdict) -> Style {
     let color = match verdict {
         Verdict::Pass => AnsiColor::Green,
         Verdict::Fail => AnsiColor::Red,

@@ -102,11 +102,17 @@ pub fn prediction(new_mean: f64, session_means: &[f64]) -> Result<Estimate, Dege
     )
 }
 
+pub(super) fn all_finite(values: &[f64]) -> Result<(), Degenerate> {
+    if values.iter().all(|v| v.is_finite()) {
+        Ok(())
+    } else {
+        Err(Degenerate::NotFinite)
+    }
+}
+
 /// Mean and squared standard error of the mean.
 fn mean_and_square_error(values: &[f64]) -> Result<(f64, f64), Degenerate> {
-    if values.iter().any(|v| !v.is_finite()) {
-        return Err(Degenerate::NotFinite);
-    }
+    all_finite(values)?;
     match (mean(values), variance(values)) {
         (Some(mean), Some(variance)) => Ok((mean, variance / values.len() as f64)),
         _ => Err(Degenerate::TooFew { n: values.len() }),

@@ -19,17 +19,16 @@ pub fn quantile(values: &[f64], p: f64) -> Option<Quantile> {
     if !(0.0..=1.0).contains(&p) || values.iter().any(|v| v.is_nan()) {
         return None;
     }
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let h = (sorted.len() - 1) as f64 * p;
-    let below = h.floor() as usize;
-    let above = (below + 1).min(sorted.len() - 1);
-    let (low, high, share) = (sorted[below], sorted[above], h - h.floor());
+    let h = (values.len() - 1) as f64 * p;
+    let (below, share) = (h.floor() as usize, h - h.floor());
+    // Two order statistics are needed, and no order of the rest: selecting takes a time linear in their number.
+    let mut parted = values.to_vec();
+    let (_, low, rest) = parted.select_nth_unstable_by(below, f64::total_cmp);
+    let (low, above) = (*low, rest.iter().copied().min_by(f64::total_cmp));
     // An exact order statistic is given as it is: interpolating would make NaN of an infinite neighbour.
-    let value = if share > 0.0 {
-        low + (high - low) * share
-    } else {
-        low
+    let value = match above {
+        Some(high) if share > 0.0 => low + (high - low) * share,
+        _ => low,
     };
     Some(Quantile { value, n })
 }

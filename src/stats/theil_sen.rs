@@ -11,6 +11,11 @@ pub fn theil_sen_slope(x: &[f64], y: &[f64]) -> Option<f64> {
     if x.len() != y.len() || x.iter().chain(y).any(|v| !v.is_finite()) {
         return None;
     }
+    median(&slopes(x, y))
+}
+
+/// The slopes of all pairs with different x, in no order.
+pub(super) fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let mut slopes = Vec::with_capacity(x.len() * x.len().saturating_sub(1) / 2);
     for (i, (xi, yi)) in x.iter().zip(y).enumerate() {
         for (xj, yj) in x[i + 1..].iter().zip(&y[i + 1..]) {
@@ -20,7 +25,7 @@ pub fn theil_sen_slope(x: &[f64], y: &[f64]) -> Option<f64> {
             }
         }
     }
-    median(&slopes)
+    slopes
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use super::exposition::{Sample, samples};
 use super::watch::PATIENCE;
 use crate::load::{self, Endpoint};
-use crate::plan::Plausible;
 use crate::record::GpuReading;
 use std::collections::BTreeMap;
 use tokio::net::lookup_host;
@@ -33,16 +32,8 @@ impl Exporter {
         Ok(Self {
             spec: spec.to_owned(),
             endpoint: Endpoint {
-                address,
-                model: String::new(),
                 request_timeout: PATIENCE,
-                prompt_ids: None,
-                return_token_ids: false,
-                forces_length: false,
-                stream_usage: false,
-                keep_alive: true,
-                plausible: Plausible::default(),
-                tokenizer: None,
+                ..Endpoint::usual(address, "")
             },
             path: format!("/{path}"),
         })

@@ -68,12 +68,19 @@ fn constant_counters_are_compared_exactly() {
 
 #[test]
 fn a_counter_of_zeros_is_vacuous_where_zero_cannot_be() {
-    let plan = counter_plan(Metric::PrefilledTokens, REGRESSION);
-    let got = judge(&plan, &prefilling(0, 0));
-    assert_eq!(
-        (got.verdict, first(&got).reason.rule),
-        (Verdict::Invalid, "vacuous")
-    );
+    let check = |rule: Rule, base, head, verdict: Verdict, name: &str| {
+        let got = judge(
+            &counter_plan(Metric::PrefilledTokens, rule),
+            &prefilling(base, head),
+        );
+        assert_eq!((got.verdict, first(&got).reason.rule), (verdict, name));
+    };
+    check(REGRESSION, 0, 0, Verdict::Invalid, "vacuous");
+    // What base's gauge reads says nothing of a limit on head's.
+    let limit = Rule::Ceiling { limit: 4.0 };
+    check(limit, 0, 0, Verdict::Invalid, "vacuous");
+    check(limit, 4, 0, Verdict::Invalid, "vacuous");
+    check(limit, 0, 4, Verdict::Pass, "ceiling");
 }
 
 /// Two turns of a conversation, the second with this excess.

@@ -22,7 +22,7 @@ fn no_change_passes_at_the_first_look_with_the_smallest_effect() {
     assert!(effect > 0.01 && effect < 0.03, "{effect}");
     assert_eq!(
         got.summary,
-        "1 check of 1 gate hold; the least sensitive, gate/tpot, could have found a change of 2 %"
+        "1 check of 1 gate holds; the least sensitive, gate/tpot, could have found a change of 2 %"
     );
 }
 
@@ -201,4 +201,33 @@ fn the_worked_example_of_the_docs() {
     near(check.smallest_effect, 0.027_153_177_594_485_91);
     near(check.interval.map(|i| i.0), 0.019_508_209_524_872_464);
     near(check.interval.map(|i| i.1), 0.041_043_979_450_198_39);
+}
+
+/// At the first look more of the budget is spent than an equal part, so that some changes are found there that
+/// would otherwise need another look; no other budget is spent than the plan's.
+#[test]
+fn the_looks_share_the_budget_as_the_plan_says() {
+    let verdict = |spending: Spending, change: f64| {
+        let mut plan = tpot_plan();
+        plan.design.spending = spending;
+        let got = judge(&plan, &interleaved(tpot_blocks(4, change, 0.003)));
+        (got.verdict, first(&got).p_fail.unwrap())
+    };
+    let mut found = [0; 3];
+    for change in (0..40).map(|i| 0.01 + 0.0005 * f64::from(i)) {
+        let all = Spending::ALL.map(|spending| verdict(spending, change));
+        let [(equal, p), (early, early_p), (late, late_p)] = all;
+        if p < 0.1 {
+            assert!(early_p < p && p < late_p, "{change}: {all:?}");
+            // The first look is at a quarter of the launches: p / ln(1 + (e − 1) / 4), in place of p × 5.
+            assert!(
+                (early_p / p * 5.0 * 0.357_374 - 1.0).abs() < 1e-4,
+                "{all:?}"
+            );
+        }
+        for (i, verdict) in [equal, early, late].into_iter().enumerate() {
+            found[i] += usize::from(verdict == Verdict::Fail);
+        }
+    }
+    assert!(found[2] < found[0] && found[0] < found[1], "{found:?}");
 }

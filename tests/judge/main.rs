@@ -11,11 +11,13 @@ mod limits;
 mod stored;
 mod streams;
 mod surroundings;
+mod waivers;
 
 use fixture::{record, tpot_blocks};
 use infergate::judge::{judge, launch_values};
 use infergate::plan::{
-    GoldenCase, GoldenToken, Goldens, Plan, Rule, Session, Slo, TaskCase, Tasks, WorkloadKind,
+    GoldenCase, GoldenToken, Goldens, Plan, Rule, Session, Slo, Spending, TaskCase, Tasks,
+    WorkloadKind,
 };
 use infergate::record::{
     Arm, CheckVerdict, Comparison, Decision, Ending, Exit, Launch, Metric, RunRecord, RunVerdict,

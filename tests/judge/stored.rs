@@ -43,7 +43,8 @@ fn a_stored_base_needs_eight_recent_sessions_of_this_machine() {
         Verdict::Inconclusive,
         "no-stored-base",
         "5 of the 8 stored sessions of main that a stored comparison needs (2 more of another machine, 3 older \
-         than 14 days, 1 without this check): make one with `gate baseline record` on main",
+         than 14 days, 1 without this check): make one with `gate baseline record` on main; a new series \
+         starts, since the machine has changed: machine another → machine",
     );
     assert_eq!(got.decision, Decision::Stop);
 }
@@ -88,4 +89,26 @@ fn stored_sessions_keep_no_single_cases() {
         (got.verdict, first(&got).reason.rule),
         (Verdict::Inconclusive, "no-paired-cases")
     );
+}
+
+/// Sessions of main tell when the machine moved; a verdict between arms of today needs them not.
+#[test]
+fn the_machine_that_moved_is_remarked_and_judged_all_the_same() {
+    let check = |level: f64, remark: Option<&str>| {
+        let mut record = interleaved(tpot_blocks(4, 0.0, 0.003));
+        record.stored = stored(10, 1, "machine");
+        let values = record.stored.iter_mut().flat_map(|s| s.values.values_mut());
+        values.flatten().for_each(|v| *v *= level / 20.0);
+        let got = judge(&tpot_plan(), &record);
+        assert_eq!(got.verdict, Verdict::Pass);
+        let mut notes = first(&got).notes.iter();
+        let found = notes.find(|note| note.starts_with("the machine has moved"));
+        assert_eq!(found.is_some(), remark.is_some(), "{:?}", first(&got).notes);
+        if let (Some(found), Some(remark)) = (found, remark) {
+            assert!(found.contains(remark), "{found}");
+        }
+    };
+    check(20.0, None);
+    check(20.8, Some("from the 10 stored sessions of main"));
+    check(19.0, Some("base is +5."));
 }

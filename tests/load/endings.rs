@@ -69,10 +69,19 @@ async fn a_server_that_dies_in_the_middle_ends_with_5_and_the_numbers_until_then
     let why = report["stopped"].as_str().unwrap();
     assert!(why.contains("3 requests in a row failed"), "{why}");
     let requests = &report["requests"];
-    assert_eq!((&requests["sent"], &requests["ok"]), (&7.into(), &4.into()));
-    assert_eq!(requests["void"], serde_json::json!({"cut-stream": 3}));
+    // Three that fail end it; what was sent until that was heard of is told as well.
+    let sent = requests["sent"].as_u64().unwrap();
+    assert!(sent >= 7, "{sent}");
+    assert_eq!(requests["ok"], 4);
+    assert_eq!(
+        requests["void"],
+        serde_json::json!({"cut-stream": sent - 4})
+    );
     check_summary(&report, "ttft_ms", 4);
-    assert_eq!(std::fs::read_to_string(raw).unwrap().lines().count(), 7);
+    assert_eq!(
+        std::fs::read_to_string(raw).unwrap().lines().count() as u64,
+        sent
+    );
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("the server's own log"), "{said}");
 }

@@ -23,12 +23,11 @@ mod streams;
 mod workloads;
 
 use infergate::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
-use infergate::plan::{Arrivals, Plausible, Steady, Workload, WorkloadKind};
+use infergate::plan::{Arrivals, Steady, Workload, WorkloadKind};
 use infergate::record::{Sample, VoidRule};
 use serde_json::{Value, json};
 use server::{Server, Step};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 const SEED: PromptSeed = PromptSeed {
     session: 1,
@@ -39,16 +38,8 @@ const TOKENS: usize = 64;
 
 fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint {
-        address,
-        model: "m".into(),
-        request_timeout: Duration::from_secs(60),
         prompt_ids: Some((100, 200)),
-        return_token_ids: false,
-        forces_length: true,
-        stream_usage: true,
-        keep_alive: true,
-        plausible: Plausible::default(),
-        tokenizer: None,
+        ..Endpoint::usual(address, "m")
     }
 }
 

@@ -15,11 +15,10 @@ mod streams;
 mod truth;
 
 use infergate::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
-use infergate::plan::{Arrivals, Plausible, Steady, WorkloadKind};
+use infergate::plan::{Arrivals, Steady, WorkloadKind};
 use infergate::record::Sample;
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
-use std::time::Duration;
 use truth::{Quirk, Server, Truth};
 
 /// Requests of each quirk, all at once.
@@ -96,16 +95,8 @@ fn sha256(text: &str) -> String {
 
 fn endpoint(address: SocketAddr, quirk: Quirk) -> Endpoint {
     Endpoint {
-        address,
-        model: quirk.name().into(),
-        request_timeout: Duration::from_secs(60),
         prompt_ids: Some((100, 200)),
-        return_token_ids: false,
-        forces_length: true,
-        stream_usage: true,
-        keep_alive: true,
-        plausible: Plausible::default(),
-        tokenizer: None,
+        ..Endpoint::usual(address, quirk.name())
     }
 }
 

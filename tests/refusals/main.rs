@@ -7,6 +7,7 @@
 mod common;
 
 mod records;
+mod waivers;
 
 use common::Project;
 

@@ -111,16 +111,8 @@ impl Host for Oven {
         *now = (now.0 + 1, 0);
         Ok(Ok(Started {
             endpoint: Endpoint {
-                address: self.address,
-                model: "m".into(),
-                request_timeout: Duration::from_secs(60),
                 prompt_ids: Some((100, 200)),
-                return_token_ids: false,
-                forces_length: true,
-                stream_usage: true,
-                keep_alive: true,
-                plausible: infergate::plan::Plausible::default(),
-                tokenizer: None,
+                ..Endpoint::usual(self.address, "m")
             },
             startup: Startup::default(),
             pid: None,

@@ -38,18 +38,7 @@ fn sources(engine: SocketAddr, gpu_exporter: String) -> Sources {
             others_cpu: None,
         },
         engine: names(),
-        endpoint: Endpoint {
-            address: engine,
-            model: "m".into(),
-            request_timeout: Duration::from_secs(60),
-            prompt_ids: None,
-            return_token_ids: false,
-            forces_length: true,
-            stream_usage: true,
-            keep_alive: true,
-            plausible: infergate::plan::Plausible::default(),
-            tokenizer: None,
-        },
+        endpoint: Endpoint::usual(engine, "m"),
         pid: Some(std::process::id().cast_signed()),
     }
 }

@@ -191,9 +191,12 @@ impl<E: Executor> Worker<E> {
             let request = &first.request;
             place::find(pool, rules, request, &request.prompt, running, promised)
         });
-        let Some((pending, place)) = admitted else {
+        let Some((mut pending, place)) = admitted else {
             return outcome;
         };
+        if self.planted.empties(running) {
+            pending.request.max_tokens = 0;
+        }
         self.begin(
             Sequence::new(pending, &self.eos, self.rules.feeds_cache),
             place,
@@ -212,12 +215,19 @@ impl<E: Executor> Worker<E> {
         let start = Instant::now();
         let decodes = self.running.iter().any(Sequence::is_decoding);
         let rows = self.decide(shared);
+        let prefilled = self.prefilled(&rows);
         let answers = self.compute(&rows, shared);
-        if decodes {
-            self.planted.delay(start);
-        }
+        self.planted.delay(start, decodes, prefilled);
         self.settle(&rows, answers, shared);
         self.planted.hang_if_due();
+    }
+
+    /// Rows of a step that are no decoding.
+    fn prefilled(&self, rows: &[usize]) -> usize {
+        let each = self.running.iter().zip(rows);
+        each.filter(|(sequence, _)| !sequence.is_decoding())
+            .map(|(_, rows)| rows)
+            .sum()
     }
 
     /// Rows for each running sequence, after the youngest gave way if they must.
@@ -358,6 +368,10 @@ impl<E: Executor> Worker<E> {
         counter.add(1);
         effects.tell(&sequence.caller, event);
         sequence.release(&mut self.pool, sound);
+        for _ in 0..self.planted.lost_pages() {
+            // Nobody holds its number: it is never given back.
+            self.pool.allocate();
+        }
     }
 
     /// Pages that sequences hold, by their own tables, and pages that are kept, by the pool.

@@ -89,7 +89,7 @@ impl Seen<'_> {
             return None;
         };
         let forced = self.expect.forced.filter(|forced| *forced >= WORDY)?;
-        let texts = [&self.transcript.reasoning, &self.transcript.content];
+        let texts = self.transcript.texts();
         let empty = texts.iter().all(|text| text.is_empty());
         let blank = texts.iter().all(|text| text.trim().is_empty());
         let only_usage = self.transcript.token_ids.is_none() && self.tokens.by_logprobs.is_none();

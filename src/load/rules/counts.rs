@@ -124,7 +124,7 @@ impl Seen<'_> {
         let beyond =
             |more: u32, less: u32| f64::from(more) > TOLERANCE * f64::from(less) + TOLERANCE_TOKENS;
         // A character that stands for bytes that are none takes more tokens than it was made of.
-        let texts = [&self.transcript.reasoning, &self.transcript.content];
+        let texts = self.transcript.texts();
         let is_whole = texts
             .iter()
             .all(|text| !text.contains(char::REPLACEMENT_CHARACTER));

@@ -12,9 +12,7 @@ use crate::load::exchange::{BodyRead, Ending, Exchange};
 use crate::load::planned::{Expect, Label};
 use crate::load::slots::Finished;
 use crate::load::wire::Arrival;
-use crate::plan::Plausible;
 use crate::record::{Phase, Sample, VoidRule};
-use std::time::Duration;
 
 const FORCED_4: Expect = Expect {
     streamed: true,
@@ -69,18 +67,7 @@ fn sample_at(endpoint: &Endpoint, label: Label, expect: &Expect, exchange: &Exch
 }
 
 fn endpoint() -> Endpoint {
-    Endpoint {
-        address: ([127, 0, 0, 1], 1).into(),
-        model: "m".into(),
-        request_timeout: Duration::from_secs(1),
-        prompt_ids: None,
-        return_token_ids: false,
-        forces_length: true,
-        stream_usage: true,
-        keep_alive: true,
-        plausible: Plausible::default(),
-        tokenizer: None,
-    }
+    Endpoint::usual(([127, 0, 0, 1], 1).into(), "m")
 }
 
 fn rule(sample: &Sample) -> Option<VoidRule> {

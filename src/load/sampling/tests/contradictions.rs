@@ -1,6 +1,7 @@
 //! Well-formed answers that cannot be true.
 
 use super::*;
+use crate::plan::Plausible;
 use crate::record::{CacheState, Setting};
 
 const MS: u64 = 1_000_000;

@@ -1,0 +1,28 @@
+//! What A/A sessions say of this machine: how often the gate fails without a change, how much launches and
+//! requests vary, and what the gate can therefore find. Kept as dated certificates, one a gate.
+//!
+//! Main type: [`Certificate`]. Formulas and a worked case: `docs/calibration.md`.
+//!
+//! Refuses to know: how a session is measured, how anything is shown.
+
+mod certificate;
+mod certify;
+mod history;
+mod noise;
+mod plan;
+mod power;
+mod standing;
+mod store;
+mod tally;
+
+pub use certificate::{
+    CALIBRATION_FORMAT, Certificate, CheckCertificate, Drawn, Effect, Noise, Sessions, Warmup,
+};
+pub use certify::{Evidence, MeasuredSession, certify};
+pub use history::{PastSession, pairs_of_blocks, pairs_of_launches};
+pub use noise::stored_sd;
+pub use plan::{Test, Wanted, test_of};
+pub use power::{NoiseSource, PowerPlan, PowerRow};
+pub use standing::{Subject, standing};
+pub use store::{CertificateError, Certificates};
+pub use tally::{Tally, outcome};

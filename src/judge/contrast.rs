@@ -1,0 +1,100 @@
+//! Base against head on one check as it stands, with no verdict: for a search that has a question of its own.
+//!
+//! Main function: [`contrast`]. The rules by which a measurement is broken are those of every verdict; margins,
+//! looks and error budgets have no say. Refuses to know: what the numbers are asked for.
+
+use super::invalid;
+use super::treatment::{Scale, Treatment};
+use super::view::{View, values};
+use super::{Checked, Rules, whole};
+use crate::plan::Plan;
+use crate::record::{Arm, Direction, Reason, RunRecord, Verdict};
+use crate::stats::{self, Estimate};
+
+/// What both arms read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contrast {
+    /// In the metric's unit: the geometric mean over launches for a time, else their mean.
+    pub base: f64,
+    pub head: f64,
+    /// ln(head / base) with its sign turned so that positive is worse; `None` where each arm's value is exact.
+    pub loss: Option<Estimate>,
+    /// +1 where a loss is a rise of the metric, −1 where it is a fall.
+    pub sign: f64,
+}
+
+/// Why there is no contrast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unsound {
+    /// Nothing yet that could be compared.
+    TooFew,
+    /// By this rule; [`Verdict::Fail`] where head failed to answer and base did not.
+    By { verdict: Verdict, reason: Reason },
+}
+
+/// The contrast of the check with this id, over all sound launches of the record so far.
+///
+/// # Errors
+/// [`Unsound`]; a check that the plan does not have is too few.
+pub fn contrast(plan: &Plan, record: &RunRecord, id: &str) -> Result<Contrast, Unsound> {
+    let rules = Rules::new(plan, record);
+    let case = Checked::case(&rules, id).ok_or(Unsound::TooFew)?;
+    let (case, mut scope) = whole(&rules, case, &plan.design.looks);
+    scope.is_told = true;
+    let view = View::new(&case, &scope, record);
+    if let Some(found) = invalid::find(&rules, &view) {
+        return Err(by(found.verdict, found.rule, found.text));
+    }
+    let arm = |arm| values(case.of(arm).kept.iter());
+    let (base, head) = (arm(Arm::Base), arm(Arm::Head));
+    if base.is_empty() || head.is_empty() {
+        return Err(Unsound::TooFew);
+    }
+    let worse = match case.check.metric.direction() {
+        Direction::LowerIsBetter => 1.0,
+        Direction::HigherIsBetter => -1.0,
+    };
+    match case.treatment {
+        Treatment::Timed(scale) => timed(&base, &head, scale, worse),
+        Treatment::Exact | Treatment::Share => match (constant(&base), constant(&head)) {
+            (Some(base), Some(head)) => Ok(Contrast {
+                base,
+                head,
+                loss: None,
+                sign: worse,
+            }),
+            _ => timed(&base, &head, Scale::Log, worse),
+        },
+    }
+}
+
+fn timed(base: &[f64], head: &[f64], scale: Scale, sign: f64) -> Result<Contrast, Unsound> {
+    let on_scale = |values: &[f64]| values.iter().map(|&v| scale.forward(v)).collect::<Vec<_>>();
+    let (base, head) = (on_scale(base), on_scale(head));
+    if base.len().min(head.len()) < 2 {
+        return Err(Unsound::TooFew);
+    }
+    let loss = stats::welch(&head, &base)
+        .map_err(|why| by(Verdict::Invalid, "no-variance", why.to_string()))?;
+    let back = |values: &[f64]| stats::mean(values).map_or(f64::NAN, |y| scale.back(y));
+    Ok(Contrast {
+        base: back(&base),
+        head: back(&head),
+        loss: Some(Estimate {
+            est: sign * loss.est,
+            ..loss
+        }),
+        sign,
+    })
+}
+
+fn by(verdict: Verdict, rule: &'static str, text: String) -> Unsound {
+    let reason = Reason { rule, text };
+    Unsound::By { verdict, reason }
+}
+
+fn constant(values: &[f64]) -> Option<f64> {
+    let first = *values.first()?;
+    let same = |v: &f64| v.to_bits() == first.to_bits();
+    values.iter().all(same).then_some(first)
+}

@@ -1,0 +1,64 @@
+//! How the looks share an error budget: what a p-value costs that is one of several.
+//!
+//! Main type: [`Looks`]. Refuses to know: what is tested.
+
+use crate::plan::{Design, Spending};
+use crate::stats;
+
+pub(super) struct Looks<'a> {
+    blocks: &'a [u32],
+    spending: Spending,
+}
+
+impl<'a> Looks<'a> {
+    pub(super) fn of(design: &'a Design) -> Self {
+        Self {
+            blocks: &design.looks,
+            spending: design.spending,
+        }
+    }
+
+    /// The p-value of a test at the look of so many blocks, with all looks paid for: it may be held against
+    /// the whole budget. Above 1 it says no more than 1.
+    pub(super) fn paid(&self, p: f64, blocks: u32) -> f64 {
+        match self.spending() {
+            None => p * self.count(),
+            Some(spending) => spending.repeated_p(p, self.number(blocks), &self.times()),
+        }
+    }
+
+    /// The level of the look of so many blocks for this budget.
+    pub(super) fn level(&self, budget: f64, blocks: u32) -> f64 {
+        let equal = budget / self.count();
+        let Some(spending) = self.spending() else {
+            return equal;
+        };
+        let levels = spending.levels(budget, &self.times());
+        let level = levels.and_then(|levels| levels.get(self.number(blocks)).copied());
+        level.unwrap_or(equal)
+    }
+
+    fn spending(&self) -> Option<stats::Spending> {
+        match self.spending {
+            Spending::Bonferroni => None,
+            Spending::Pocock => Some(stats::Spending::Pocock),
+            Spending::ObrienFleming => Some(stats::Spending::ObrienFleming),
+        }
+    }
+
+    /// L: the number of looks.
+    fn count(&self) -> f64 {
+        self.blocks.len().max(1) as f64
+    }
+
+    fn number(&self, blocks: u32) -> usize {
+        self.blocks.iter().filter(|look| **look < blocks).count()
+    }
+
+    /// The looks' shares of the information: of the launches at the last one.
+    fn times(&self) -> Vec<f64> {
+        let last = self.blocks.last().copied().unwrap_or(1);
+        let share = |look: &u32| f64::from(*look) / f64::from(last);
+        self.blocks.iter().map(share).collect()
+    }
+}

@@ -1,0 +1,48 @@
+//! Which cases a launch answered wrongly, and what it said instead.
+//!
+//! Main function: [`differences`]. Refuses to know: how many are allowed, and which arm it was.
+
+use super::golden;
+use super::{Place, Requests};
+use crate::plan::{Check, Workload, WorkloadKind};
+use crate::record::Launch;
+
+/// One case that was answered wrongly. Texts are the engine's own words: escape them before they are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub case: String,
+    /// Place of the first token that differs, with what was said and what was expected there; `None` is an end.
+    /// Not told of a task, whose answer is compared whole.
+    pub token: Option<(usize, Option<String>, Option<String>)>,
+    pub said: String,
+    pub expected: String,
+}
+
+/// In the order of the cases. Empty for workloads that have no right answer, and where an answer is missing: its
+/// check says so.
+pub fn differences(check: &Check, workload: &Workload, launch: &Launch) -> Vec<Difference> {
+    let requests = Requests::of(check, workload, launch);
+    let at = Place {
+        launch,
+        workload,
+        part: &check.part,
+        requests: &requests,
+    };
+    match &workload.kind {
+        WorkloadKind::Goldens(goldens) => golden::differences(&at, goldens).unwrap_or_default(),
+        WorkloadKind::Tasks(tasks) => {
+            let samples = at.by_case().unwrap_or_default();
+            let wrong = tasks.cases.iter().filter_map(|case| {
+                let said = samples.get(case.id.as_str())?.text.as_deref()?.trim();
+                (said != case.expect.trim()).then(|| Difference {
+                    case: case.id.clone(),
+                    token: None,
+                    said: said.to_owned(),
+                    expected: case.expect.trim().to_owned(),
+                })
+            });
+            wrong.collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,61 @@
+//! Which requests of a launch a check is about.
+//!
+//! Main type: [`Requests`]. Refuses to know: what is measured of them.
+
+use crate::plan::{Check, Part, Workload};
+use crate::record::{Launch, Phase, Sample, Setting};
+
+/// The requests of one part of a workload in one launch. Picking them out takes longer than reading most
+/// metrics, so that checks on the same part share it.
+pub struct Requests<'a> {
+    pub launch: &'a Launch,
+    pub workload: &'a Workload,
+    pub(super) part: &'a Part,
+    /// As recorded, void ones and warm-up included.
+    pub all: Vec<&'a Sample>,
+    /// Those that may enter a number, measured and sound ones, in order of sending.
+    pub measured: Vec<&'a Sample>,
+}
+
+impl<'a> Requests<'a> {
+    /// Those that the check is about.
+    pub fn of(check: &'a Check, workload: &'a Workload, launch: &'a Launch) -> Self {
+        let mine = |s: &&Sample| s.workload == workload.id && is_in_part(&check.part, s);
+        let all: Vec<&Sample> = launch.samples.iter().filter(mine).collect();
+        let may_enter = |s: &&&Sample| s.phase == Phase::Measured && s.void.is_none();
+        let mut measured: Vec<&Sample> = all.iter().filter(may_enter).copied().collect();
+        measured.sort_by_key(|s| s.index);
+        Self {
+            launch,
+            workload,
+            part: &check.part,
+            all,
+            measured,
+        }
+    }
+
+    /// Whether a check is about the same requests.
+    pub fn are_of(&self, check: &Check, workload: &Workload) -> bool {
+        let cells = |part: &Part| (part.streamed, part.batch, part.cache, part.context);
+        self.workload.id == workload.id && cells(self.part) == cells(&check.part)
+    }
+}
+
+/// Whether a sample of the check's workload belongs to the part of it that the check reads. Samples
+/// outside any cell (a matrix's warm-up) belong to every part.
+pub fn is_in_part(part: &Part, sample: &Sample) -> bool {
+    let streamed = part.streamed.is_none_or(|s| s == sample.streamed);
+    let Some(Setting::Cell {
+        batch,
+        cache,
+        context,
+        ..
+    }) = sample.setting
+    else {
+        return streamed;
+    };
+    streamed
+        && part.batch.is_none_or(|b| b == batch)
+        && part.cache.is_none_or(|c| c == cache)
+        && part.context.is_none_or(|c| c == context)
+}

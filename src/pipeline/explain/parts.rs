@@ -1,0 +1,103 @@
+//! The parts of the time, arm against arm, and the sentence about them.
+
+use super::case::Case;
+use crate::metrics::{self, Facet, Work};
+use crate::record::Arm;
+use crate::report::FacetRow;
+use crate::stats;
+use std::collections::BTreeMap;
+
+/// Confidence of each interval.
+const CONFIDENCE: f64 = 0.95;
+
+impl Case<'_> {
+    /// Each part of the time that the launches tell, arm against arm.
+    pub(super) fn facets(&self) -> Vec<(Facet, FacetRow)> {
+        let mut by_facet: BTreeMap<Facet, [Vec<f64>; 2]> = BTreeMap::new();
+        for ran in self.ran.iter().filter(|ran| ran.launch.exit.is_clean()) {
+            for (facet, value) in metrics::facets(self.check, self.workload, ran.launch) {
+                let arms = by_facet.entry(facet).or_default();
+                arms[usize::from(ran.launch.arm == Arm::Head)].push(value);
+            }
+        }
+        let row = |(facet, [base, head]): (Facet, [Vec<f64>; 2])| {
+            let (name, unit) = (facet.name(), facet.unit());
+            let [base_median, head_median] = [&base, &head].map(|values| stats::median(values));
+            let measured = change(&base, &head);
+            // One launch an arm has a change all the same, of which nobody knows how sure it is.
+            let medians = base_median
+                .zip(head_median)
+                .filter(|(base, head)| *base > 0.0 && *head > 0.0);
+            let row = FacetRow {
+                name,
+                unit,
+                base: base_median,
+                head: head_median,
+                change: measured.map_or(medians.map(|(base, head)| head / base - 1.0), |(c, _)| {
+                    Some(c)
+                }),
+                interval: measured.map(|(_, interval)| interval),
+            };
+            (facet, row)
+        };
+        by_facet.into_iter().map(row).collect()
+    }
+}
+
+/// The relative change of medians' means on the scale of logarithms, with its interval. Parts that touch zero have
+/// none.
+fn change(base: &[f64], head: &[f64]) -> Option<(f64, (f64, f64))> {
+    let logs = |values: &[f64]| -> Option<Vec<f64>> {
+        let positive = values.iter().all(|value| *value > 0.0);
+        positive.then(|| values.iter().map(|value| value.ln()).collect())
+    };
+    let estimate = stats::welch(&logs(head)?, &logs(base)?).ok()?;
+    let (low, high) = estimate.interval(CONFIDENCE);
+    Some((estimate.est.exp_m1(), (low.exp_m1(), high.exp_m1())))
+}
+
+/// In one sentence: which work takes longer, which does not.
+pub(super) fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
+    let told = |(_, row): &(Facet, FacetRow)| {
+        let change = row.change.unwrap_or_default() * 100.0;
+        format!("{} {change:+.1} %", row.name)
+    };
+    let of = |works: &dyn Fn(Work) -> bool, moved: bool| -> Vec<String> {
+        let rows = facets.iter().filter(|(facet, row)| {
+            let is_slower = row.interval.is_some_and(|(low, _)| low > 0.0);
+            works(facet.work()) && row.interval.is_some() && is_slower == moved
+        });
+        rows.map(told).collect()
+    };
+    let any = |_: Work| true;
+    let slower = of(&any, true);
+    let not = of(&any, false);
+    if slower.is_empty() && not.is_empty() {
+        return None;
+    }
+    if slower.is_empty() {
+        return Some(format!(
+            "no part of a request is shown to be slower by itself ({})",
+            not.join(", ")
+        ));
+    }
+    let works: Vec<&str> = [
+        (Work::Start, "the start"),
+        (Work::Prefill, "prefill"),
+        (Work::Decode, "decoding"),
+        (Work::Transport, "the way between client and server"),
+    ]
+    .into_iter()
+    .filter(|(work, _)| !of(&|w| w == *work, true).is_empty())
+    .map(|(_, name)| name)
+    .collect();
+    let rest = match not.is_empty() {
+        true => String::new(),
+        false => format!("; not shown in {}", not.join(", ")),
+    };
+    Some(format!(
+        "{} ({}){rest}",
+        works.join(" and "),
+        slower.join(", ")
+    ))
+}

@@ -1,0 +1,47 @@
+//! What is known of the machine's own noise when a session is measured on it: the certificates of its gates,
+//! as a report cites them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One gate's certificate, or why there is none that holds here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Citation {
+    pub gate: String,
+    #[serde(flatten)]
+    pub standing: Standing,
+}
+
+/// How a gate stands with what was calibrated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "standing", rename_all = "kebab-case")]
+pub enum Standing {
+    /// A/A sessions of this machine, engine and gate.
+    Valid(Certified),
+    /// There is a certificate, and it does not hold here.
+    Void {
+        /// RFC 3339, UTC.
+        created: String,
+        /// What differs, as a clause: `is of another machine (…)`.
+        why: String,
+    },
+    /// This gate was never calibrated.
+    Missing,
+}
+
+/// What a certificate that holds says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Certified {
+    /// RFC 3339, UTC.
+    pub created: String,
+    /// A/A sessions that were measured and had a verdict on their comparisons.
+    pub sessions: u32,
+    /// Those of them in which a comparison failed.
+    pub false_alarms: u32,
+    /// Wilson's 95 % interval of the rate; fractions.
+    pub interval: (f64, f64),
+    /// Blocks at the last look.
+    pub blocks: u32,
+    /// Check id → the smallest relative effect found there with 95 % power.
+    pub effects: BTreeMap<String, f64>,
+}
