@@ -114,13 +114,14 @@ fn the_table_fits_a_terminal_and_kept_sessions_can_be_judged_again() {
     let row = lines
         .iter()
         .find(|line| line.starts_with("caught  history  "));
-    let words: Vec<&str> = row.unwrap().split_whitespace().collect();
-    let caught_by = ["session/history:", "fail", "none"];
+    // Where a cell is too narrow its words go on in the next line.
+    let row = row.unwrap();
     assert!(
-        words.windows(caught_by.len()).any(|w| w == caught_by),
+        row.contains("session/history:") && row.contains("  none  "),
         "{}",
         ended.stdout
     );
+    assert!(ended.stdout.contains("fail"), "{}", ended.stdout);
     assert!(
         lines
             .last()
