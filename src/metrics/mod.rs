@@ -1,8 +1,8 @@
 //! From raw samples to the numbers that checks read: one value a launch and metric.
 //!
 //! Main function: [`measure`]. Definitions, units and worked examples stand in `docs/metrics.md`. Only
-//! samples of [`Phase::Measured`] that are not void enter a number; a number that cannot be had is
-//! [`Undefined`], with the reason and the sample at fault, and never zero.
+//! samples of [`Phase::Measured`](crate::record::Phase::Measured) that are not void enter a number; a number
+//! that cannot be had is [`Undefined`], with the reason and the sample at fault, and never zero.
 //!
 //! Refuses to know: what is good or bad, how launches are compared, how anything is shown.
 
