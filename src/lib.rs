@@ -22,6 +22,8 @@ pub mod load;
 pub mod measure;
 pub mod telemetry;
 
+pub mod doctor;
+
 pub mod baseline;
 pub mod calibration;
 pub mod history;
@@ -36,6 +38,8 @@ pub mod report;
 pub mod selftest;
 
 pub mod record;
+
+pub mod github;
 
 pub mod engine;
 pub mod server;

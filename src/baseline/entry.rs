@@ -1,5 +1,6 @@
 //! One gate in one session of main, and what makes two of them comparable.
 
+use super::sign_off::SignOff;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,6 +32,20 @@ pub struct Entry {
     pub values: BTreeMap<String, Vec<f64>>,
     /// The frozen release that was launched in turn with main, where there was one.
     pub anchor: Option<Anchor>,
+    /// What a launch's time went to, in the mean; `None` in records of formats 1 and 2.
+    pub spent: Option<Spent>,
+    /// Who vouches for it; `None` in records of formats 1 and 2.
+    pub sign_off: Option<SignOff>,
+}
+
+/// Seconds of one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spent {
+    /// Starting and stopping the engine, resting before it: all that gates which share launches share.
+    pub start_s: f64,
+    /// This gate's own requests.
+    pub work_s: f64,
 }
 
 /// A frozen release beside main: what both share, the machine's mood above all, cancels in their ratio.

@@ -2,9 +2,10 @@
 
 use super::entry::{Entry, Key};
 use super::format::{self, FormatError};
+use super::name::{Kind, NameError, RecordName};
 use crate::digest;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -67,12 +68,82 @@ impl Store {
         Ok(all)
     }
 
-    fn folder_of(&self, key: &Key) -> PathBuf {
-        let engine = key.engine.join("\0");
-        let parts = [&key.fingerprint, &key.model, &key.gate_hash, &engine];
-        let hash = digest::of_parts(parts.map(|part| part.as_bytes()));
-        self.folder.join(format!("{}-{}", key.gate, &hash[..16]))
+    /// The names of all records, unread; files that no record can be called are passed over.
+    pub fn names(&self) -> Result<Vec<RecordName>, StoreError> {
+        let mut names = Vec::new();
+        // What was downloaded into place may hold links, which would lead out of it.
+        let is_link = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink());
+        for folder in folders(&self.folder)? {
+            let paths = entries(&folder)?;
+            for path in paths
+                .iter()
+                .filter(|path| !is_link(&folder) && !is_link(path))
+            {
+                let text = path.strip_prefix(&self.folder).ok().and_then(Path::to_str);
+                names.extend(text.and_then(|text| RecordName::parse(text).ok()));
+            }
+        }
+        names.sort();
+        Ok(names)
     }
+
+    /// A record as it lies there; no more than `most` bytes of it, and one.
+    pub fn bytes(&self, name: &RecordName, most: u64) -> Result<Vec<u8>, StoreError> {
+        let path = self.folder.join(name.to_string());
+        let read = || {
+            let mut bytes = Vec::new();
+            fs::File::open(&path)?
+                .take(most + 1)
+                .read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|source| StoreError::Io {
+            path: path.clone(),
+            source,
+        })
+    }
+
+    /// Puts these bytes under this name: a record that came from elsewhere, or one that was signed since.
+    pub fn put(&self, name: &RecordName, bytes: &[u8]) -> Result<(), StoreError> {
+        let folder = self.folder.join(name.folder());
+        let write = || {
+            fs::create_dir_all(&folder)?;
+            let mut file = readable_by_all().tempfile_in(&folder)?;
+            file.write_all(bytes)?;
+            file.as_file().sync_all()?;
+            file.persist(self.folder.join(name.to_string()))?;
+            fs::File::open(&folder)?.sync_all()
+        };
+        write().map_err(|source| StoreError::Io {
+            path: folder.clone(),
+            source,
+        })
+    }
+
+    /// Removes a record, and its folder with the last one.
+    pub fn remove(&self, name: &RecordName) -> Result<(), StoreError> {
+        let path = self.folder.join(name.to_string());
+        fs::remove_file(&path).map_err(|source| StoreError::Io { path, source })?;
+        // Fails while there are others.
+        let _ = fs::remove_dir(self.folder.join(name.folder()));
+        Ok(())
+    }
+
+    fn folder_of(&self, key: &Key) -> PathBuf {
+        self.folder.join(folder_name(key))
+    }
+}
+
+/// The name of an entry's record; none where the gate's or the session's own is no part of a safe one.
+pub(super) fn name_of(entry: &Entry) -> Result<RecordName, NameError> {
+    RecordName::new(Kind::Session, &folder_name(&entry.key), &entry.session)
+}
+
+fn folder_name(key: &Key) -> String {
+    let engine = key.engine.join("\0");
+    let parts = [&key.fingerprint, &key.model, &key.gate_hash, &engine];
+    let hash = digest::of_parts(parts.map(|part| part.as_bytes()));
+    format!("{}-{}", key.gate, &hash[..16])
 }
 
 /// A store may be shared: the umask alone decides who reads it.
@@ -122,12 +193,12 @@ fn read_folder(folder: &Path) -> Result<Vec<(PathBuf, Entry)>, StoreError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::entry::Anchor;
     use super::*;
     use std::collections::BTreeMap;
 
-    fn entry(session: &str) -> Entry {
+    pub(in super::super) fn entry(session: &str) -> Entry {
         Entry {
             key: Key {
                 fingerprint: "cpu|2|linux".into(),
@@ -146,6 +217,8 @@ mod tests {
                 commit: "0123abcd".into(),
                 values: BTreeMap::from([("tpot/regression".into(), vec![0.25])]),
             }),
+            spent: None,
+            sign_off: None,
         }
     }
 

@@ -63,6 +63,13 @@ impl Certificates {
 
     /// Every certificate of a gate, of whatever machine, oldest first.
     pub fn of_gate(&self, gate: &str) -> Result<Vec<Certificate>, CertificateError> {
+        self.those(|path| is_of(path, gate))
+    }
+
+    fn those(
+        &self,
+        is_wanted: impl Fn(&Path) -> bool,
+    ) -> Result<Vec<Certificate>, CertificateError> {
         let failed = |source| CertificateError::Io {
             path: self.folder.clone(),
             source,
@@ -75,7 +82,7 @@ impl Certificates {
         let mut found = Vec::new();
         for entry in entries {
             let path = entry.map_err(failed)?.path();
-            if is_of(&path, gate) {
+            if is_wanted(&path) {
                 found.push(read(&path)?);
             }
         }
@@ -84,18 +91,40 @@ impl Certificates {
     }
 
     fn path_of(&self, key: &Key, profile: &str) -> PathBuf {
-        let engine = key.engine.join("\0");
-        let parts = [
-            &key.fingerprint,
-            &key.model,
-            &key.gate_hash,
-            &engine,
-            profile,
-        ];
-        let hash = digest::of_parts(parts.map(str::as_bytes));
-        let name = format!("{}-{}.json", key.gate, &hash[..DIGITS]);
-        self.folder.join(name)
+        self.folder
+            .join(format!("{}.json", folder_name(key, profile)))
     }
+
+    /// Every certificate, of whatever gate and machine, oldest first.
+    pub fn all(&self) -> Result<Vec<Certificate>, CertificateError> {
+        self.those(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
+    }
+
+    /// When the certificate of this key and profile was made, where there is one.
+    pub fn created(&self, key: &Key, profile: &str) -> Result<Option<String>, CertificateError> {
+        let path = self.path_of(key, profile);
+        if !path.exists() {
+            return Ok(None);
+        }
+        Ok(Some(read(&path)?.created))
+    }
+}
+
+/// `GATE-0123456789abcdef`: what a certificate is known by.
+pub(super) fn folder_name(key: &Key, profile: &str) -> String {
+    let engine = key.engine.join("\0");
+    let parts = [
+        &key.fingerprint,
+        &key.model,
+        &key.gate_hash,
+        &engine,
+        profile,
+    ];
+    let hash = digest::of_parts(parts.map(str::as_bytes));
+    format!("{}-{}", key.gate, &hash[..DIGITS])
 }
 
 /// `GATE-0123456789abcdef.json`: a gate's name may begin like another's.

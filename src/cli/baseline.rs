@@ -1,17 +1,20 @@
-//! `gate baseline record | list | show`: main's stored sessions.
+//! `gate baseline record | list | show | push | pull | prune`: main's stored sessions.
 
 use super::check::{SessionArgs, block_on, interrupted, print};
 use super::progress::Progress;
-use super::{Exit, output};
-use crate::baseline::{Entry, Store};
-use crate::pipeline::{self, Base, Error, Recorded};
-use crate::plan;
+use super::signer::signer;
+use super::{Exit, exchange, output};
+use crate::baseline::Entry;
+use crate::pipeline::{self, Base, Error, Recorded, Signed};
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+/// Columns of a terminal.
+const WIDTH: u16 = 80;
 
 #[derive(Args)]
 pub(super) struct BaselineArgs {
@@ -27,6 +30,12 @@ enum Command {
     List,
     /// Show the stored values of one session
     Show(ShowArgs),
+    /// Store what the store of gates/gate.toml (baseline.store) lacks, certificates of `gate calibrate` too
+    Push,
+    /// Fetch what is missing here from that store; records that do not hold are named and left out
+    Pull,
+    /// List what is older than baseline.keep, in that store and here, but for each key's newest eight sessions
+    Prune(exchange::PruneArgs),
 }
 
 #[derive(Args)]
@@ -53,6 +62,9 @@ pub(super) fn run(args: BaselineArgs) -> anyhow::Result<Exit> {
         Command::Record(args) => record(args),
         Command::List => list(),
         Command::Show(args) => show(&args),
+        Command::Push => exchange::push(),
+        Command::Pull => exchange::pull(),
+        Command::Prune(args) => exchange::prune(&args),
     }
 }
 
@@ -65,10 +77,12 @@ fn record(args: RecordArgs) -> anyhow::Result<Exit> {
     let format = session.format;
     let mut options = session.options()?;
     options.base = base.map_or(Base::Main, Base::Ref);
+    let signer = signer()?;
     let progress = Progress::new();
     let recorded = block_on(async {
         let show = |event| progress.show(&event);
-        pipeline::record_baseline(&options, anchor.as_deref(), &show, interrupted()).await
+        let anchor = anchor.as_deref();
+        pipeline::record_baseline(&options, anchor, &signer, &show, interrupted()).await
     })??;
     progress.finish();
     let Recorded {
@@ -94,11 +108,9 @@ fn record(args: RecordArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn entries() -> anyhow::Result<Vec<(PathBuf, Entry)>> {
+fn entries() -> anyhow::Result<Vec<(PathBuf, Entry, Signed)>> {
     let here = env::current_dir()?;
-    let root = plan::find_root(&here).map_err(Error::from)?;
-    let store = plan::baseline_directory(&root).map_err(Error::from)?;
-    Ok(Store::open(&store).list().map_err(Error::from)?)
+    Ok(pipeline::stored_sessions(&here, &signer()?)?)
 }
 
 fn list() -> anyhow::Result<Exit> {
@@ -109,20 +121,32 @@ fn list() -> anyhow::Result<Exit> {
         );
         return Ok(Exit::Pass);
     }
+    // In the narrowest of terminals there is no room for a column of dashes.
+    let has_anchors = entries.iter().any(|(_, entry, _)| entry.anchor.is_some());
+    let mut header = vec!["session", "gate", "commit", "launches", "signed"];
+    header.extend(has_anchors.then_some("anchor"));
     let mut table = Table::new();
     table
         .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_header(["session", "gate", "commit", "launches", "anchor"]);
-    for (_, entry) in &entries {
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH)
+        .set_header(header);
+    for (_, entry, signed) in &entries {
         let launches = entry.values.values().map(Vec::len).max().unwrap_or(0);
         let anchor = entry.anchor.as_ref().map(|anchor| anchor.name.clone());
-        table.add_row([
+        let mut row = vec![
             entry.session.clone(),
             entry.key.gate.clone(),
             short(entry.commit.as_deref()),
             launches.to_string(),
-            anchor.unwrap_or_else(|| "–".into()),
-        ]);
+            sign_off(*signed),
+        ];
+        row.extend(has_anchors.then(|| anchor.unwrap_or_else(|| "–".into())));
+        table.add_row(row);
+    }
+    if let Some(first) = table.column_mut(0) {
+        // `gate baseline show` takes it whole.
+        first.set_constraint(ColumnConstraint::ContentWidth);
     }
     output::print(&format!("{table}\n"))?;
     Ok(Exit::Pass)
@@ -130,7 +154,7 @@ fn list() -> anyhow::Result<Exit> {
 
 fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     let mut entries = entries()?;
-    entries.retain(|(_, entry)| entry.session.starts_with(&args.session));
+    entries.retain(|(_, entry, _)| entry.session.starts_with(&args.session));
     if entries.is_empty() {
         return Err(Error::Usage(format!(
             "no stored session begins with `{}`; `gate baseline list` names them",
@@ -139,14 +163,14 @@ fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
         .into());
     }
     let mut text = String::new();
-    for (path, entry) in &entries {
-        describe(&mut text, path, entry);
+    for (path, entry, signed) in &entries {
+        describe(&mut text, path, entry, *signed);
     }
     output::print(&text)?;
     Ok(Exit::Pass)
 }
 
-fn describe(text: &mut String, path: &Path, entry: &Entry) {
+fn describe(text: &mut String, path: &Path, entry: &Entry, signed: Signed) {
     let commit = entry.commit.as_deref().unwrap_or("none");
     let _ = writeln!(text, "{}  {}", entry.key.gate, path.display());
     let _ = writeln!(text, "  created   {}", entry.created);
@@ -156,6 +180,11 @@ fn describe(text: &mut String, path: &Path, entry: &Entry) {
     let _ = writeln!(text, "  engine    {}", entry.key.engine.join(" "));
     if let Some(profile) = &entry.profile {
         let _ = writeln!(text, "  profile   {profile}");
+    }
+    let _ = writeln!(text, "  signed    {}", sign_off(signed));
+    if let Some(signed) = &entry.sign_off {
+        let _ = writeln!(text, "  by        {}", signed.tool);
+        let _ = writeln!(text, "  sha256    {}", signed.sha256);
     }
     list_values(text, &entry.values);
     if let Some(anchor) = &entry.anchor {
@@ -172,6 +201,16 @@ fn list_values(text: &mut String, values: &BTreeMap<String, Vec<f64>>) {
     for (check, values) in values {
         let values: Vec<String> = values.iter().map(|v| format!("{v:.6}")).collect();
         let _ = writeln!(text, "  {check}  {}", values.join("  "));
+    }
+}
+
+/// In which workflow run, or that it was not.
+fn sign_off(signed: Signed) -> String {
+    match signed {
+        Signed::Yes(Some(run)) => format!("run {run}"),
+        Signed::Yes(None) => "yes".to_owned(),
+        Signed::No => "no".to_owned(),
+        Signed::Broken => "BROKEN".to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::check::{block_on, interrupted, print};
 use super::progress::Progress;
-use super::{Exit, Format, output};
+use super::{Exit, VerdictFormat, output};
 use crate::calibration::Certificate;
 use crate::pipeline::{self, CalibrateOptions, Calibration, CalibrationResult, Outcome};
 use crate::plan::Selection;
@@ -112,8 +112,8 @@ fn show_nothing(last: Option<&Outcome>, format: TableFormat) -> anyhow::Result<E
     };
     output::note("the last one's report:");
     let format = match format {
-        TableFormat::Text => Format::Text,
-        TableFormat::Json => Format::Json,
+        TableFormat::Text => VerdictFormat::Text,
+        TableFormat::Json => VerdictFormat::Json,
     };
     print(&last.record, &last.verdict, format)?;
     Ok(Exit::of_session(last))

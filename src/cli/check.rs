@@ -1,11 +1,10 @@
 //! `gate check`: the whole pipeline on this machine.
 
 use super::progress::Progress;
-use super::{Exit, Format, output};
-use crate::pipeline::{self, Base, Options};
+use super::{Exit, VerdictFormat, output};
+use crate::pipeline::{self, Base, Form, Options};
 use crate::plan::Selection;
 use crate::record::{RunRecord, RunVerdict};
-use crate::report;
 use anyhow::Context;
 use clap::Args;
 use std::env;
@@ -18,8 +17,8 @@ pub(super) struct SessionArgs {
     /// Which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick")]
     profile: String,
-    /// Only this gate; may be repeated [default: all]
-    #[arg(long = "gate", value_name = "NAME")]
+    /// Only this gate, or several between spaces; may be repeated [default: all]
+    #[arg(long = "gate", value_name = "NAME", value_delimiter = ' ')]
     gates: Vec<String>,
     /// Result directory [default: a new one under .gate/runs]
     #[arg(long, value_name = "DIR")]
@@ -28,8 +27,8 @@ pub(super) struct SessionArgs {
     #[arg(long)]
     seed: Option<u64>,
     /// How to print the verdict
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
+    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
+    pub(super) format: VerdictFormat,
 }
 
 #[derive(Args)]
@@ -40,18 +39,26 @@ pub(super) struct CheckArgs {
     /// [default: origin/main, else main]
     #[arg(long, value_name = "REF|stored")]
     base: Option<String>,
+    /// A commit to check with the gates of this working tree, such as a pull request's
+    /// [default: the working tree itself]
+    #[arg(long, value_name = "REF")]
+    head: Option<String>,
     /// A further argument to base's engine; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     base_arg: Vec<String>,
     /// A further argument to head's engine; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     head_arg: Vec<String>,
+    /// Measure one shard of a run over several machines: the gates of all shards, of which --gate names this one's.
+    /// The error budget is shared with the others; `gate merge` puts them together
+    #[arg(long, value_name = "NAME", value_delimiter = ' ', requires = "gates")]
+    together: Vec<String>,
     /// Go on with the unfinished or interrupted session in this result directory; refused if anything
     /// that it was measured with has changed
     #[arg(
         long,
         value_name = "DIR",
-        conflicts_with_all = ["profile", "gates", "out", "seed", "base", "base_arg", "head_arg"]
+        conflicts_with_all = ["profile", "gates", "out", "seed", "base", "base_arg", "head_arg", "together"]
     )]
     resume: Option<PathBuf>,
 }
@@ -60,8 +67,10 @@ pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
     let CheckArgs {
         session,
         base,
+        head,
         base_arg,
         head_arg,
+        together,
         resume,
     } = args;
     let format = session.format;
@@ -71,15 +80,18 @@ pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
         Some("stored") => Base::Stored,
         Some(name) => Base::Ref(name.to_owned()),
     };
+    options.head = head;
     options.base_args = base_arg;
     options.head_args = head_arg;
+    options.together = together;
     let progress = Progress::new();
     let show = |event| progress.show(&event);
     let outcome = block_on(async {
         match resume {
             None => pipeline::check(&options, &show, interrupted()).await,
             Some(directory) => {
-                pipeline::resume(&options.start, &directory, &show, interrupted()).await
+                let (start, head) = (&options.start, options.head.clone());
+                pipeline::resume(start, &directory, head, &show, interrupted()).await
             }
         }
     })??;
@@ -102,10 +114,12 @@ impl SessionArgs {
             start: env::current_dir().context("cannot tell the current directory")?,
             selection: Selection { profile, gates },
             base: Base::Main,
+            head: None,
             out,
             seed,
             base_args: Vec::new(),
             head_args: Vec::new(),
+            together: Vec::new(),
         })
     }
 }
@@ -114,13 +128,17 @@ impl SessionArgs {
 pub(super) fn print(
     record: &RunRecord,
     verdict: &RunVerdict,
-    format: Format,
+    format: VerdictFormat,
 ) -> anyhow::Result<()> {
-    let text = match format {
-        Format::Text => report::terminal(record, verdict),
-        Format::Json => report::verdict_json(record, verdict),
-        Format::Markdown => report::markdown(record, verdict),
+    let form = match format {
+        VerdictFormat::Text => Form::Terminal,
+        VerdictFormat::Json => Form::Json,
+        VerdictFormat::Markdown => Form::Markdown,
+        VerdictFormat::Html => Form::Html,
+        VerdictFormat::Junit => Form::Junit,
+        VerdictFormat::Comment => Form::Comment,
     };
+    let text = pipeline::rendered(record, verdict, form)?;
     output::print(&text).context("cannot write the verdict to standard output")
 }
 

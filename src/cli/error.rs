@@ -2,8 +2,9 @@
 
 use super::Exit;
 use super::{output, serve};
-use crate::baseline::StoreError;
+use crate::baseline::{RemoteError, StoreError};
 use crate::calibration::CertificateError;
+use crate::github::Error as GitHubError;
 use crate::launch::{GitError, WorkspaceError};
 use crate::pipeline::{Error, ResultsError};
 use crate::plan::PlanError;
@@ -44,17 +45,24 @@ fn plan_error(error: &anyhow::Error) -> Option<&PlanError> {
 
 fn exit(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<Error>() {
-        Some(Error::Plan(_) | Error::Tokenizer(_) | Error::Usage(_) | Error::Resume(_)) => {
-            Exit::Usage
-        }
+        Some(
+            Error::Plan(_)
+            | Error::Tokenizer(_)
+            | Error::Usage(_)
+            | Error::Resume(_)
+            | Error::Merge(_),
+        ) => Exit::Usage,
         Some(Error::Interrupted) => Exit::Interrupted,
         Some(Error::Results(error)) => results_exit(error),
         Some(Error::Workspace(WorkspaceError::Git(error))) => git_exit(error),
+        Some(Error::GitHub(error)) => github_exit(error),
+        Some(Error::Remote(error)) => remote_exit(error),
         Some(
             Error::Workspace(_)
             | Error::Process(_)
             | Error::PageCache(_)
             | Error::Baseline(_)
+            | Error::Record(_)
             | Error::Certificate(_)
             | Error::Unanswered { .. },
         ) => Exit::Infrastructure,
@@ -75,10 +83,37 @@ fn results_exit(error: &ResultsError) -> Exit {
     }
 }
 
+/// What is wrong here, before GitHub is asked, is a wrong use; all that GitHub or the network brings is not.
+fn github_exit(error: &GitHubError) -> Exit {
+    match error {
+        GitHubError::NoToken
+        | GitHubError::BadToken
+        | GitHubError::BadRepository(_)
+        | GitHubError::BadSha(_)
+        | GitHubError::BadAddress { .. }
+        | GitHubError::Event(_) => Exit::Usage,
+        GitHubError::Client(_)
+        | GitHubError::Refused(_)
+        | GitHubError::Unreachable { .. }
+        | GitHubError::Malformed { .. }
+        | GitHubError::TooManyPages { .. }
+        | GitHubError::Write { .. } => Exit::Infrastructure,
+    }
+}
+
 fn git_exit(error: &GitError) -> Exit {
     match error {
         GitError::Missing(_) | GitError::Failed { .. } => Exit::Infrastructure,
         _ => Exit::Usage,
+    }
+}
+
+fn remote_exit(error: &RemoteError) -> Exit {
+    match error {
+        RemoteError::NoRepository { .. }
+        | RemoteError::Address { .. }
+        | RemoteError::Foreign { .. } => Exit::Usage,
+        _ => Exit::Infrastructure,
     }
 }
 
@@ -101,6 +136,10 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
         Error::Baseline(StoreError::Format { .. }) => {
             Some("move the file away, or read the store with the gate that wrote it")
         }
+        Error::Remote(RemoteError::Failed { .. } | RemoteError::Contended { .. }) => Some(
+            "what is recorded here stays here: see that the store can be reached with these credentials, then run \
+             the command again",
+        ),
         Error::Certificate(CertificateError::Json { .. } | CertificateError::Format { .. }) => {
             Some("remove the file and run `gate calibrate`, or use the gate that wrote it")
         }

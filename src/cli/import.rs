@@ -1,7 +1,7 @@
 //! `gate import`: another tool's result as ours.
 
 use super::check::print;
-use super::{Exit, Format, output};
+use super::{Exit, VerdictFormat, output};
 use crate::import::Tool;
 use crate::pipeline;
 use crate::record::Arm;
@@ -62,7 +62,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
             ImportArm::Head => Arm::Head,
         };
         let (record, verdict) = pipeline::import_session(files, tool, arm, out)?;
-        print(&record, &verdict, Format::Text)?;
+        print(&record, &verdict, VerdictFormat::Text)?;
         // An arm alone cannot be judged yet, and was put where it was to be put.
         let both = Arm::BOTH.map(|arm| record.launches.iter().any(|launch| launch.arm == arm));
         return Ok(match both {

@@ -2,7 +2,7 @@
 
 use super::{Exit, output};
 use crate::pipeline::Error;
-use crate::presets::{self, Preset, Written};
+use crate::presets::{self, Preset, Tree, Written};
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -12,42 +12,161 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct InitArgs {
-    /// The engine whose start command, capabilities and metrics are written
-    #[arg(long, value_parser = PossibleValuesParser::new(presets::ALL.map(|preset| preset.name)))]
-    engine: String,
+    /// The engine whose start command, capabilities and metrics are written [default with --github: the one
+    /// that the tree holds]
+    #[arg(
+        long,
+        required_unless_present = "github",
+        value_parser = PossibleValuesParser::new(presets::ALL.map(|preset| preset.name))
+    )]
+    engine: Option<String>,
     /// The model as the engine is told it: a name, a directory or a file [default: an example]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// Write GitHub workflows too, and which paths need a gate run; the engine is built from the tree
+    #[arg(long, requires = "action")]
+    github: bool,
+    /// Where the workflows take `gate` from: a repository that holds infergate, and a commit of it
+    #[arg(long, value_name = "OWNER/REPO@COMMIT", value_parser = action)]
+    action: Option<String>,
     /// The project's root, in which `gates/` is made
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }
 
+/// `owner/repository@` and all 40 digits of a commit: a tag could be moved to other code.
+fn action(text: &str) -> Result<String, String> {
+    let is_word = |word: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        !word.is_empty() && word.chars().all(allowed)
+    };
+    let is_commit = |id: &str| id.len() == 40 && id.chars().all(|c| c.is_ascii_hexdigit());
+    let parts = text
+        .split_once('@')
+        .and_then(|(repository, commit)| Some((repository.split_once('/')?, commit)));
+    match parts {
+        Some(((owner, name), commit)) if is_word(owner) && is_word(name) && is_commit(commit) => {
+            Ok(text.to_owned())
+        }
+        _ => Err(
+            "it must be OWNER/REPO@ and the 40 digits of a commit, as `git ls-remote https://github.com/OWNER/REPO \
+             HEAD` prints them: a tag could be moved to other code"
+                .into(),
+        ),
+    }
+}
+
 pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
-    let InitArgs { engine, model, dir } = args;
-    let preset = Preset::named(engine).ok_or_else(|| {
-        Error::Usage(format!(
-            "there is no preset for the engine `{engine}`; --help lists them"
-        ))
-    })?;
-    let files = preset.files(model.as_deref().unwrap_or(preset.example));
-    refuse_to_overwrite(dir, &files)?;
-    for file in &files {
-        write(&dir.join(&file.path), &file.text)?;
-        output::print(&format!("{}\n", dir.join(&file.path).display()))
-            .context("cannot write to standard output")?;
+    match &args.action {
+        Some(action) if args.github => on_github(args, action),
+        _ => alone(args),
     }
-    if model.is_none() {
-        let example = preset.example;
-        output::note(&format!(
-            "the model `{example}` is an example: set it in gates/gate.toml, or start anew with --model"
-        ));
-    }
+}
+
+fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
+    let preset = named(args.engine.as_deref().unwrap_or_default())?;
+    let files = preset.files(args.model.as_deref().unwrap_or(preset.example));
+    write_all(&args.dir, &files)?;
+    tell_example(args, preset);
     output::note(
         "next: read gates/gate.toml, then `gate check` (an A/A run: both arms are equal), or \
          `gate check --head-arg=ARG` to compare with what a further argument makes of it",
     );
     Ok(Exit::Pass)
+}
+
+/// Gates where there are none yet, workflows, and the rules for labels where there are none yet.
+fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
+    let dir = &args.dir;
+    let read = |path: &str| fs::read_to_string(dir.join(path)).ok();
+    let tree = presets::tree(read);
+    let rules = presets::rules(&tree);
+    let mut files = presets::workflows(action);
+    let mut notes = Vec::new();
+    let config = match read(CONFIG) {
+        // Somebody wrote it: it keeps its words, and gets what it lacks.
+        Some(there) if there.contains("[[label]]") || there.contains("[github]") => {
+            notes.push(format!(
+                "{CONFIG} has label rules already and stays as it is: let `workflow` in [github] be \
+                 \"infergate-gate.yml\""
+            ));
+            None
+        }
+        Some(there) => Some(there + &rules),
+        None => {
+            let (preset, mut gates, is_built) = gates_of(args, &tree)?;
+            if !is_built {
+                notes.push(format!(
+                    "how {} is built from its tree is not known here: without a table [engine.build] in {CONFIG} \
+                     both arms start the installed one, and no pull request can be told from main",
+                    preset.name
+                ));
+            }
+            tell_example(args, preset);
+            gates[0].text.push_str(&rules);
+            files.extend(gates);
+            None
+        }
+    };
+    write_all(dir, &files)?;
+    if let Some(config) = config {
+        fs::write(dir.join(CONFIG), config).with_context(|| format!("cannot write {CONFIG}"))?;
+        output::print(&format!("{}\n", dir.join(CONFIG).display()))?;
+    }
+    notes.push(
+        "next: read gates/gate.toml; set a machine up as docs/runner-setup.md of infergate says, the trust boundary \
+         first; then commit all of this to the default branch. Where that is not called main, say so in \
+         infergate-baseline.yml"
+            .to_owned(),
+    );
+    for note in &notes {
+        output::note(note);
+    }
+    Ok(Exit::Pass)
+}
+
+const CONFIG: &str = "gates/gate.toml";
+
+/// The engine that was named, else the one that the tree holds.
+fn gates_of(args: &InitArgs, tree: &Tree) -> Result<(Preset, Vec<Written>, bool), Error> {
+    let name = args.engine.as_deref().or(tree.engine).ok_or_else(|| {
+        Error::Usage(format!(
+            "no known engine stands in {}, and there is no {CONFIG} yet: name the engine with --engine",
+            args.dir.display()
+        ))
+    })?;
+    let preset = named(name)?;
+    let (gates, is_built) =
+        preset.files_of_its_tree(args.model.as_deref().unwrap_or(preset.example));
+    Ok((preset, gates, is_built))
+}
+
+fn named(engine: &str) -> Result<Preset, Error> {
+    Preset::named(engine).ok_or_else(|| {
+        Error::Usage(format!(
+            "there is no preset for the engine `{engine}`; --help lists them"
+        ))
+    })
+}
+
+fn tell_example(args: &InitArgs, preset: Preset) {
+    if args.model.is_none() {
+        let example = preset.example;
+        output::note(&format!(
+            "the model `{example}` is an example: set it in {CONFIG}, or start anew with --model"
+        ));
+    }
+}
+
+/// Writes all files or none, and names each.
+fn write_all(dir: &Path, files: &[Written]) -> anyhow::Result<()> {
+    refuse_to_overwrite(dir, files)?;
+    for file in files {
+        write(&dir.join(&file.path), &file.text)?;
+        output::print(&format!("{}\n", dir.join(&file.path).display()))
+            .context("cannot write to standard output")?;
+    }
+    Ok(())
 }
 
 /// All files that are there already are named at once; nothing is written then.

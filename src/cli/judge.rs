@@ -1,19 +1,19 @@
 //! `gate judge DIR`: the verdict again, from the record alone.
 
 use super::check::print;
-use super::{Exit, Format};
+use super::{Exit, VerdictFormat};
 use crate::pipeline::{self, Error};
 use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct JudgeArgs {
-    /// A result directory that holds run.json; verdict.json and report.md are written anew
+    /// A result directory that holds run.json; its verdict and reports are written anew
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// How to print the verdict
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
+    format: VerdictFormat,
 }
 
 pub(super) fn run(args: &JudgeArgs) -> anyhow::Result<Exit> {

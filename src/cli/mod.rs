@@ -1,27 +1,36 @@
 //! The command line: clap types, one file a subcommand, exit codes, and the one place that prints errors.
 
+mod authorize;
 mod baseline;
 mod bisect;
 mod calibrate;
 mod check;
 mod compare;
+mod doctor;
 mod error;
+mod exchange;
 mod exit;
 mod explain;
 mod fault;
+mod github;
 mod history;
 mod import;
 mod init;
 mod judge;
+mod label;
 mod load;
+mod merge;
 mod output;
 mod percent;
+mod plan;
 mod power;
 mod progress;
 mod proxy;
+mod publish;
 mod replay;
 mod selftest;
 mod serve;
+mod signer;
 mod size;
 
 pub use exit::Exit;
@@ -48,6 +57,12 @@ enum Command {
     Check(check::CheckArgs),
     /// Recompute the verdict of a result directory from its run.json alone
     Judge(judge::JudgeArgs),
+    /// Print the plan as it was understood: gates, checks, launches, time; and how to share it among machines
+    Plan(plan::PlanArgs),
+    /// Put the shards of one run together, and judge it
+    Merge(merge::MergeArgs),
+    /// Say whether this machine is fit to measure on
+    Doctor(doctor::DoctorArgs),
     /// Find the commit of a regression between two commits
     Bisect(bisect::BisectArgs),
     /// Take a failed check of a result directory apart
@@ -58,7 +73,7 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Read the result of another tool
     Import(import::ImportArgs),
-    /// Record, list and show main's stored sessions
+    /// Record, list, show, push and pull main's stored sessions
     Baseline(baseline::BaselineArgs),
     /// Measure what this machine can resolve, by sessions of one build against itself
     Calibrate(calibrate::CalibrateArgs),
@@ -68,8 +83,14 @@ enum Command {
     History(history::HistoryArgs),
     /// Measure a server that already runs, with one workload
     Load(Box<load::LoadArgs>),
+    /// Give a pull request the labels that its paths need, and start the run that they stand for
+    Label(label::LabelArgs),
+    /// Say whether a pull request's commit may run on the machine, and why
+    Authorize(authorize::AuthorizeArgs),
     /// Serve a model over the OpenAI HTTP API
     Serve(serve::ServeArgs),
+    /// Say on GitHub what became of a pull request's commit: comment, check run, step summary
+    Publish(Box<publish::PublishArgs>),
     /// Plant faults in a real engine, and see that the gates catch them
     Selftest(selftest::SelftestArgs),
     /// Stand between a client and an engine, and plant faults in what passes
@@ -87,6 +108,23 @@ enum Format {
     Markdown,
 }
 
+/// How a judged session is printed on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum VerdictFormat {
+    /// A table for a terminal
+    Text,
+    /// verdict.json
+    Json,
+    /// report.md
+    Markdown,
+    /// report.html
+    Html,
+    /// junit.xml
+    Junit,
+    /// What would stand on a pull request
+    Comment,
+}
+
 /// Parses, runs, prints the error if there is one, and gives the exit code.
 pub fn main() -> ExitCode {
     // clap prints usage errors itself and ends with 2, as documented.
@@ -95,6 +133,9 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(args),
         Command::Judge(args) => judge::run(&args),
+        Command::Plan(args) => plan::run(args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Bisect(args) => bisect::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
@@ -105,7 +146,10 @@ pub fn main() -> ExitCode {
         Command::Power(args) => power::run(args),
         Command::History(args) => history::run(args),
         Command::Load(args) => load::run(*args),
+        Command::Label(args) => label::run(args),
+        Command::Authorize(args) => authorize::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Publish(args) => publish::run(*args),
         Command::Selftest(args) => selftest::run(args),
         Command::Proxy(args) => proxy::run(args),
     };

@@ -2,8 +2,8 @@
 
 use super::{Imported, NO_LAUNCHES, Request};
 use crate::record::{
-    Arm, Build, Comparison, Ending, Exit, Input, Launch, Machine, Phase, RUN_FORMAT, RunRecord,
-    Sample, Stamps, Startup, Telemetry, TokenCounts, UNKNOWN_MACHINE, Void, VoidRule,
+    Arm, Build, Comparison, Ending, Exit, Extent, Input, Launch, Machine, Phase, RUN_FORMAT,
+    RunRecord, Sample, Stamps, Startup, Telemetry, TokenCounts, UNKNOWN_MACHINE, Void, VoidRule,
 };
 
 /// The gate, the profile and the workload of an imported session.
@@ -84,6 +84,7 @@ pub(super) fn empty(tool: String, now: String) -> RunRecord {
         launches: Vec::new(),
         ending: Ending::LastLook,
         elapsed_s: 0.0,
+        extent: Extent::Whole,
     }
 }
 

@@ -30,6 +30,7 @@ mod moved;
 mod repeated;
 mod session;
 mod settle;
+mod shards;
 mod share;
 mod sight;
 mod stored;
@@ -49,7 +50,7 @@ pub use treatment::on_test_scale;
 
 use crate::metrics::{self, LaunchMeasure, Undefined};
 use crate::plan::{Check, Design, Gate, Plan};
-use crate::record::{Arm, Decision, Launch, RunRecord, RunVerdict, Verdict};
+use crate::record::{Arm, CheckVerdict, Decision, Extent, Launch, RunRecord, RunVerdict, Verdict};
 use assessment::{Assessment, Figures};
 use invalid::Finding;
 use looks::Looks;
@@ -61,11 +62,19 @@ use treatment::Treatment;
 use view::{Case, View, values};
 
 /// Judges what a session has measured so far, in a time that grows with the number of launches, not with
-/// its square.
+/// its square. The sessions of a merged record are judged each for itself (`shards`).
 ///
 /// Every check's workload must be one of its gate's, as `plan` guarantees; a check whose workload is
 /// not there is invalid.
 pub fn judge(plan: &Plan, record: &RunRecord) -> RunVerdict {
+    match record.extent {
+        Extent::Merged { .. } => shards::judge(plan, record),
+        Extent::Whole | Extent::Shard { .. } => judge_session(plan, record),
+    }
+}
+
+/// Judges what one machine measured.
+fn judge_session(plan: &Plan, record: &RunRecord) -> RunVerdict {
     let rules = Rules::new(plan, record);
     let mut checks = Checked::all(&rules);
     let mut scope = Scope::new(&plan.design.looks);
@@ -164,6 +173,14 @@ impl<'a> Rules<'a> {
             record,
             design: &plan.design,
             changed: invalid::fingerprint_changed(record),
+        }
+    }
+
+    /// How many checks share the error budget: those of this session, or of the whole run that it is a shard of.
+    fn family(&self, own: usize) -> usize {
+        match self.record.extent {
+            Extent::Shard { checks, .. } => own.max(checks as usize),
+            Extent::Whole | Extent::Merged { .. } => own,
         }
     }
 

@@ -20,7 +20,9 @@ pub(super) fn settle(
     scope: &Scope<'_>,
     assessed: Vec<(&Gate, &Check, Assessment)>,
 ) -> RunVerdict {
-    let p: Vec<f64> = assessed.iter().map(|(_, _, a)| p_of_failing(a)).collect();
+    let mut p: Vec<f64> = assessed.iter().map(|(_, _, a)| p_of_failing(a)).collect();
+    // What other machines measure is not known here: Holm's correction can only gain by it.
+    p.resize(rules.family(p.len()), 1.0);
     let corrected = stats::holm(&p);
     let family = corrected.len();
     let mut by_gate: Vec<(&Gate, Vec<Ruled>)> = Vec::new();
@@ -241,13 +243,13 @@ fn counted(check: &CheckVerdict) -> Verdict {
 }
 
 /// Fail before invalid before inconclusive before pass. Nothing judged is inconclusive, never pass.
-fn gravest(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+pub(super) fn gravest(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     verdicts
         .max_by_key(|&v| gravity(v))
         .unwrap_or(Verdict::Inconclusive)
 }
 
-fn gravity(verdict: Verdict) -> u8 {
+pub(super) fn gravity(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Pass => 0,
         Verdict::Inconclusive => 1,
@@ -290,7 +292,7 @@ fn saved_s(rules: &Rules<'_>, scope: &Scope<'_>) -> f64 {
 }
 
 /// What decided the run, by its first check with the run's verdict.
-fn summary(verdict: Verdict, gates: &[GateVerdict]) -> String {
+pub(super) fn summary(verdict: Verdict, gates: &[GateVerdict]) -> String {
     let checks = gates
         .iter()
         .flat_map(|g| g.checks.iter().map(move |c| (g, c)));

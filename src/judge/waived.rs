@@ -30,35 +30,27 @@ pub(super) fn mark(rules: &Rules<'_>, check: &mut CheckVerdict) {
 }
 
 fn note(verdict: Verdict, waiver: &Waiver) -> String {
-    let Waiver {
-        reason,
-        owner,
-        issue,
-        expires,
-        ..
-    } = waiver;
+    let (expires, owner, issue) = (&waiver.expires, &waiver.owner, &waiver.issue);
     match verdict {
         Verdict::Pass => {
             format!("its waiver (until {expires}, {owner}, {issue}) is not needed: delete it")
         }
         red => format!(
-            "{}, waived until {expires} by {owner}: {reason} ({issue})",
-            red.name()
+            "{}, waived until {expires} by {owner}: {} ({issue})",
+            red.name(),
+            waiver.reason
         ),
     }
 }
 
 fn expire(check: &mut CheckVerdict, waiver: &Waiver) {
-    let Waiver {
-        reason,
-        owner,
-        issue,
-        expires,
-        ..
-    } = waiver;
     let text = format!(
-        "its waiver expired on {expires} ({owner}, {issue}: {reason}): delete it from gates/waivers.toml, or \
-         give it a new day; without it: {}, {}",
+        "its waiver expired on {} ({}, {}: {}): delete it from gates/waivers.toml, or give it a new day; without \
+         it: {}, {}",
+        waiver.expires,
+        waiver.owner,
+        waiver.issue,
+        waiver.reason,
         check.verdict.name(),
         check.reason.text
     );

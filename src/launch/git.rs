@@ -74,15 +74,23 @@ impl Repository {
         Ok(!self.git(&["status", "--porcelain"])?.is_empty())
     }
 
-    /// The commit that stands for main: the merge-base of head with `base`, or with origin/main or main.
-    pub fn base_commit(&self, base: Option<&str>) -> Result<String, GitError> {
+    /// The commit that stands for main: the merge-base of `head` with `base`, or with origin/main or main.
+    pub fn base_commit(&self, head: &str, base: Option<&str>) -> Result<String, GitError> {
         let (name, commit) = match base {
             Some(name) => (name, self.commit(name)?),
             None => self.main()?,
         };
-        let head = self.head()?;
-        self.git(&["merge-base", &head, &commit])
+        self.git(&["merge-base", head, &commit])
             .map_err(|_| GitError::Unrelated(name.to_owned()))
+    }
+
+    /// Paths in which the working tree differs from a commit, new files included, from the repository's root. Of
+    /// a rename both paths.
+    pub fn changed_paths(&self, commit: &str) -> Result<Vec<String>, GitError> {
+        let changed = self.git(&["diff", "--name-only", "--no-renames", "-z", commit, "--"])?;
+        let new = self.git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
+        let paths = changed.split('\0').chain(new.split('\0'));
+        Ok(paths.filter(|p| !p.is_empty()).map(str::to_owned).collect())
     }
 
     /// The commit that a name stands for.

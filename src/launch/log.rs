@@ -28,8 +28,30 @@ pub fn tail(path: &Path) -> String {
 fn read_end(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let start = length.saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // A line without its beginning may hold half a secret, which nobody would know for one.
+    match text.split_once('\n') {
+        Some((_, whole)) if start > 0 => Ok(whole.to_owned()),
+        _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_ends_in_whole_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let long = format!("secret-{}\nlast\n", "x".repeat(TAIL_BYTES as usize - 8));
+        for (text, expect) in [("", ""), ("one\ntwo\n", "one\ntwo"), (&long, "last")] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(tail(&path), expect);
+        }
+    }
 }

@@ -1,16 +1,18 @@
 //! Main's stored sessions: recording one, and finding those that stand for the base arm.
 
+use super::sources::commits;
+use super::spent::spent;
 use super::{
-    Base, Error, Event, Options, Outcome, Place, Project, build_arms, commits, new_record, session,
+    Base, Error, Event, Options, Outcome, Place, Project, build_arms, new_record, session,
 };
-use crate::baseline::{Anchor, Entry, Key, Store, StoreError};
+use crate::baseline::{Anchor, Entry, FormatError, Key, Signer, Store, StoreError, signed};
 use crate::launch::Repository;
 use crate::plan::{Gate, Plan};
 use crate::record::{Arm, Build, Comparison, Ending, GateVerdict, RunRecord, StoredBase, Verdict};
 use crate::{history, judge};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The store that the plan names, relative to the project's root.
 pub(super) fn store(project: &Project) -> Store {
@@ -23,7 +25,16 @@ pub(super) fn sessions(
     project: &Project,
     record: &RunRecord,
 ) -> Result<Vec<StoredBase>, StoreError> {
-    let (plan, stored) = (&project.plan, store(project).list()?);
+    sessions_of(&project.root, &project.plan, record)
+}
+
+/// The same for a project that nothing is measured in.
+pub(super) fn sessions_of(
+    root: &Path,
+    plan: &Plan,
+    record: &RunRecord,
+) -> Result<Vec<StoredBase>, StoreError> {
+    let stored = Store::open(&root.join(&plan.baseline.directory)).list()?;
     let mut sessions: BTreeMap<String, StoredBase> = BTreeMap::new();
     for gate in &plan.gates {
         let wanted = key(plan, gate, record);
@@ -54,7 +65,12 @@ pub(super) fn sessions(
 }
 
 /// What a session measured, one entry a gate.
-fn entries(project: &Project, record: &RunRecord, anchor: Option<&str>) -> Vec<Entry> {
+fn entries(
+    project: &Project,
+    record: &RunRecord,
+    anchor: Option<&str>,
+    signer: &Signer,
+) -> Result<Vec<Entry>, FormatError> {
     let plan = &project.plan;
     let day = record.created.replace([':', '-'], "");
     let session = format!("{day}-{:016x}", record.seed);
@@ -78,8 +94,11 @@ fn entries(project: &Project, record: &RunRecord, anchor: Option<&str>) -> Vec<E
             commit,
             values: of(gate, &base),
         }),
+        spent: spent(plan, record, gate),
+        sign_off: None,
     };
-    plan.gates.iter().map(entry).collect()
+    let entries = plan.gates.iter().map(entry);
+    entries.map(|entry| signed(entry, signer)).collect()
 }
 
 /// For each gate whose newest stored session cannot be compared with this one: a new series, and why.
@@ -144,12 +163,13 @@ pub struct Recorded {
 }
 
 /// Measures the working tree and adds it to the store as a session of main: alone, or in turn with the frozen
-/// release `anchor`, else the one that the project names. Refuses a tree with changes and a commit that is not
+/// release `anchor`, else the one that the project names. `signer` vouches for what is stored. Refuses a tree with changes and a commit that is not
 /// main's. A session that broke an absolute rule, or was cut short, is judged, but not stored. An engine
 /// that is not built here has no commit; its sessions are keyed by its command line alone.
 pub async fn record_baseline(
     options: &Options,
     anchor: Option<&str>,
+    signer: &Signer,
     on_event: &dyn Fn(Event),
     cancel: impl Future<Output = ()>,
 ) -> Result<Recorded, Error> {
@@ -177,7 +197,7 @@ pub async fn record_baseline(
     let (mut paths, mut remarks) = (Vec::new(), Vec::new());
     if is_worth_storing(&outcome) {
         let store = store(&project);
-        let entries = entries(&project, &outcome.record, anchor);
+        let entries = entries(&project, &outcome.record, anchor, signer)?;
         remarks = new_series(&store.list()?, &entries);
         for entry in &entries {
             paths.push(store.add(entry)?);
@@ -228,7 +248,7 @@ fn refuse_what_is_not_main(
             "the tree has uncommitted changes, so it is not main: commit or stash them",
         );
     }
-    if commits.base.map(|(_, commit)| commit) != commits.head {
+    if commits.base != commits.head {
         return refused("this commit is not on main: check main out, or name it with --base");
     }
     match anchor {

@@ -74,7 +74,7 @@ async fn measure_in<C: Future<Output = ()>>(
         true => Place::Old(&first),
         false => Place::New(Some(&first)),
     };
-    let mut project = Project::open(&options.start, &options.selection, place)?;
+    let mut project = Project::open(&options.start, &options.selection, place)?.without_waivers();
     let of_each = each(options);
     let arms = tokio::select! {
         arms = build_arms(&of_each, &project, on_event) => arms?.against_itself(),
@@ -237,10 +237,12 @@ fn each(options: &CalibrateOptions) -> Options {
         start: options.start.clone(),
         selection: options.selection.clone(),
         base: Base::Stored,
+        head: None,
         out: None,
         seed: None,
         base_args: Vec::new(),
         head_args: Vec::new(),
+        together: Vec::new(),
     }
 }
 

@@ -13,7 +13,9 @@ use crate::launch::{Lock, Workspace};
 use crate::load::{self, SessionClock};
 use crate::measure::{self, Follower, Progress, Protocol};
 use crate::plan::{self, Contender, Plan, Selection};
-use crate::record::{Arm, Build, Comparison, Ending, Input, Launch, RUN_FORMAT, RunRecord, Sample};
+use crate::record::{
+    Arm, Build, Comparison, Ending, Extent, Input, Launch, RUN_FORMAT, RunRecord, Sample,
+};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,6 +124,7 @@ fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> 
         launches: Vec::new(),
         ending: Ending::Unfinished,
         elapsed_s: 0.0,
+        extent: Extent::Whole,
     }
 }
 

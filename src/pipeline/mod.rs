@@ -6,6 +6,7 @@
 //! the machine by A/A sessions, and [`power()`] says from that what an effect costs.
 //! Whoever calls shows the [`Event`]s.
 
+mod authorize;
 mod baseline;
 mod bisect;
 mod calibrate;
@@ -13,48 +14,71 @@ mod caveats;
 mod checkpoint;
 mod citation;
 mod compare;
+mod doctor;
 mod engines;
+mod exchange;
 mod explain;
+mod github;
 mod history;
 mod host;
 mod import;
+mod label;
 mod load;
+mod merge;
 mod past;
 mod power;
+mod publish;
+mod rendering;
 mod replay;
 mod results;
 mod resume;
 mod selftest;
 mod session;
+mod shards;
+mod sources;
+mod spent;
 
+pub use authorize::{AuthorizeOptions, Ruling, authorize};
 pub use baseline::{Recorded, record_baseline};
 pub use bisect::{BisectOptions, bisect, resume_bisect};
 pub use calibrate::{CalibrateOptions, Calibration, CalibrationResult, calibrate};
 pub use compare::{Source, compare_files};
+pub use doctor::doctor;
 pub use engines::{Contest, compare_engines};
+pub use exchange::{
+    Exchanged, Signed, prune_baseline, pull_baseline, push_baseline, stored_sessions,
+};
 pub use explain::explain_directory;
+pub use github::GitHubOptions;
 pub use history::{HistoryOptions, Told, history};
 pub use import::{import_figures, import_session};
+pub use label::{LabelOptions, Labelled, Trigger, label, label_diff};
 pub use load::{LoadOptions, Traffic, load};
+pub use merge::{MergeError, merge_directories};
 pub use power::{PowerOptions, power};
+pub use publish::{End, PublishOptions, Published, Refusal, Subject, publish};
+pub use rendering::{Form, rendered};
 pub use replay::replay;
 pub use results::{ResultsError, judge_directory};
 pub use resume::{ResumeError, resume};
 pub use selftest::{Selftest, SelftestOptions, selftest};
+pub use shards::{Cost, CostSource, Layout, LayoutOptions, layout};
 
-use crate::baseline::StoreError;
+use crate::baseline::{FormatError, RemoteError, StoreError};
 use crate::calibration::CertificateError;
 use crate::launch::{
-    Artifact, BuildError, GitError, Lock, PageCacheError, ProcessError, Repository, Workspace,
-    WorkspaceError,
+    BuildError, GitError, Lock, PageCacheError, ProcessError, Workspace, WorkspaceError,
 };
 use crate::load::TokenizerError;
 use crate::measure::{self, Progress};
 use crate::plan::{self, Plan, PlanError, Selection};
-use crate::record::{Comparison, Ending, Input, RUN_FORMAT, RunRecord, RunVerdict, Verdict};
+use crate::record::{
+    Comparison, Ending, Extent, Input, RUN_FORMAT, RunRecord, RunVerdict, Verdict,
+};
 use crate::selftest::Row;
 use host::Arms;
 use results::Results;
+use sources::build_arms;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -79,12 +103,16 @@ pub struct Options {
     pub start: PathBuf,
     pub selection: Selection,
     pub base: Base,
+    /// The commit to check, with the gates of the working tree; `None`: the working tree itself.
+    pub head: Option<String>,
     /// The result directory; `None`: a new one under `.gate/runs`.
     pub out: Option<PathBuf>,
     pub seed: Option<u64>,
     /// Further arguments to one arm's engine: compares configurations, or plants a fault.
     pub base_args: Vec<String>,
     pub head_args: Vec<String>,
+    /// The gates of the whole run, of which this session is to be one shard; empty: it is the run.
+    pub together: Vec<String>,
 }
 
 /// What happens, as it happens.
@@ -168,11 +196,19 @@ pub enum Error {
     #[error(transparent)]
     Resume(#[from] ResumeError),
     #[error(transparent)]
+    Merge(#[from] MergeError),
+    #[error(transparent)]
     Baseline(#[from] StoreError),
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    #[error(transparent)]
+    Record(#[from] FormatError),
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
+    #[error(transparent)]
+    GitHub(#[from] crate::github::Error),
     #[error("nothing answers at {url}: {cause}; is the server up, and is this its port?")]
     Unanswered { url: String, cause: String },
     #[error("{0}")]
@@ -194,8 +230,20 @@ impl From<BuildError> for Error {
 }
 
 /// Builds, launches, measures, judges and reports. `cancel` ends the session early; what was measured
-/// until then is kept and judged.
+/// until then is kept and judged. Where nothing is measured, a named result directory says why.
 pub async fn check(
+    options: &Options,
+    on_event: &dyn Fn(Event),
+    cancel: impl Future<Output = ()>,
+) -> Result<Outcome, Error> {
+    let checked = checked(options, on_event, cancel).await;
+    if let (Err(error), Some(out)) = (&checked, &options.out) {
+        results::tell_failure(out, error);
+    }
+    checked
+}
+
+async fn checked(
     options: &Options,
     on_event: &dyn Fn(Event),
     cancel: impl Future<Output = ()>,
@@ -203,6 +251,7 @@ pub async fn check(
     let mut cancel = std::pin::pin!(cancel);
     let place = Place::New(options.out.as_deref());
     let project = Project::open(&options.start, &options.selection, place)?;
+    let extent = shards::extent(&project, &options.together)?;
     // A certificate that cannot be read is told before anything is built.
     let certificates = citation::citations(&project)?;
     let arms = tokio::select! {
@@ -211,6 +260,7 @@ pub async fn check(
     };
     let mut record = new_record(options, &project, &arms);
     record.calibration = certificates;
+    record.extent = extent;
     let stored = baseline::sessions(&project, &record);
     record.stored = match arms.comparison {
         Comparison::Stored => stored?,
@@ -257,97 +307,13 @@ impl Project {
             _lock: lock,
         })
     }
-}
 
-/// What each arm runs.
-async fn build_arms(
-    options: &Options,
-    project: &Project,
-    on_event: &dyn Fn(Event),
-) -> Result<Arms, Error> {
-    let Project { plan, root, .. } = project;
-    let mut arms = match &plan.engine.build {
-        None => Arms::without_build(plan, options),
-        Some(build) => arms_from_sources(options, project, build, on_event).await?,
-    };
-    arms.identify(&plan.engine, root).await;
-    Ok(arms)
-}
-
-async fn arms_from_sources(
-    options: &Options,
-    project: &Project,
-    build: &plan::Build,
-    on_event: &dyn Fn(Event),
-) -> Result<Arms, Error> {
-    let Project {
-        plan, workspace, ..
-    } = project;
-    let commits = commits(options, &project.root)?;
-    let told = |what: String, artifact: &Artifact| {
-        let seconds = artifact.build_s;
-        on_event(Event::Built { what, seconds });
-    };
-    let what = "head".to_owned();
-    on_event(Event::Building { what: what.clone() });
-    let head = workspace.build_head(build).await?;
-    told(what, &head);
-    let base = match commits.base {
-        None => None,
-        Some((_, commit)) if !commits.dirty && commits.head.as_ref() == Some(&commit) => {
-            Some((head.clone(), commit))
-        }
-        Some((repository, commit)) => {
-            let what = format!("base {}", &commit[..12.min(commit.len())]);
-            on_event(Event::Building { what: what.clone() });
-            let base = workspace.build_commit(&repository, build, &commit).await?;
-            told(what, &base);
-            Some((base, commit))
-        }
-    };
-    Ok(Arms::built(
-        plan,
-        options,
-        (head, commits.head, commits.dirty),
-        base,
-    ))
-}
-
-/// Which sources the arms are built from.
-struct Commits {
-    /// `None` outside a repository.
-    head: Option<String>,
-    dirty: bool,
-    /// `None` in a stored comparison.
-    base: Option<(Repository, String)>,
-}
-
-fn commits(options: &Options, root: &Path) -> Result<Commits, Error> {
-    if options.base == Base::Stored {
-        return Ok(commits_without_base(root));
-    }
-    let repository = Repository::open(root)?;
-    let base = match &options.base {
-        Base::Anchor(name) => repository.commit(name)?,
-        Base::Ref(name) => repository.base_commit(Some(name))?,
-        Base::Main | Base::Stored => repository.base_commit(None)?,
-    };
-    Ok(Commits {
-        head: Some(repository.head()?),
-        dirty: repository.is_dirty()?,
-        base: Some((repository, base)),
-    })
-}
-
-/// Stored sessions need no repository; where there is one, head's commit is told.
-fn commits_without_base(root: &Path) -> Commits {
-    let repository = Repository::open(root).ok();
-    let head = repository.as_ref().and_then(|r| r.head().ok());
-    let dirty = repository.is_none_or(|r| r.is_dirty().unwrap_or(true));
-    Commits {
-        head,
-        dirty,
-        base: None,
+    /// For measurements that no waiver may change: of the machine's noise, of which commit is slower, of what
+    /// the gates see. Sessions are recorded without them too, so that they are judged alike later.
+    fn without_waivers(mut self) -> Self {
+        self.plan.waivers.clear();
+        self.inputs.retain(|input| input.path != plan::WAIVERS_FILE);
+        self
     }
 }
 
@@ -369,6 +335,7 @@ fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
         launches: Vec::new(),
         ending: Ending::Unfinished,
         elapsed_s: 0.0,
+        extent: Extent::Whole,
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Error, Project};
 use crate::baseline::Key;
 use crate::calibration::{PastSession, pairs_of_blocks, pairs_of_launches};
 use crate::plan;
-use crate::record::{Comparison, RunRecord};
+use crate::record::{Comparison, Extent, RunRecord};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,8 @@ fn kept_session(directory: &Path, keys: &BTreeMap<&str, Key>) -> Vec<(String, Pa
     let Ok(plan) = plan::from_inputs(&record.inputs, &selection(&record)) else {
         return Vec::new();
     };
-    if record.comparison != Comparison::SameBuild {
+    let is_session = !matches!(record.extent, Extent::Merged { .. });
+    if record.comparison != Comparison::SameBuild || !is_session {
         return Vec::new();
     }
     let session = pairs_of_blocks(&plan, &record);

@@ -1,15 +1,16 @@
-//! The result directory: `run.json`, `verdict.json`, `report.md`, `logs/`; while a session runs also
-//! `launches/` (`checkpoint.rs`).
+//! The result directory: `run.json`, `verdict.json`, `report.md`, `report.html`, `junit.xml`, `logs/`; while a session
+//! runs also `launches/` (`checkpoint.rs`); where there was none, `failure.txt`.
 
-use super::checkpoint;
+use super::{Error, checkpoint, rendering};
 use crate::judge;
 use crate::launch::Workspace;
-use crate::plan::{self, PlanError, Selection};
-use crate::record::{Ending, Launch, RUN_FORMAT, RunRecord, RunVerdict};
+use crate::plan::{self, Plan, PlanError, Selection};
+use crate::record::{Ending, Launch, MERGED_FORMAT, RUN_FORMAT, RunRecord, RunVerdict};
 use crate::report;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
+use std::error::Error as _;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -18,6 +19,9 @@ use std::path::{Path, PathBuf};
 const RUN: &str = "run.json";
 const VERDICT: &str = "verdict.json";
 const REPORT: &str = "report.md";
+const PAGE: &str = "report.html";
+const JUNIT: &str = "junit.xml";
+const FAILURE: &str = "failure.txt";
 
 /// Records larger than this are refused: they may come from somebody else.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
@@ -101,6 +105,24 @@ impl Results {
         })
     }
 
+    /// The directory of a record that is complete already: a new one, or one without a record.
+    pub(super) fn new(directory: &Path) -> Result<Self, ResultsError> {
+        let failed = |source| ResultsError::Write {
+            path: directory.to_path_buf(),
+            source,
+        };
+        let is_new = !directory.exists();
+        fs::create_dir_all(directory).map_err(failed)?;
+        let directory = directory.canonicalize().map_err(failed)?;
+        if has_run(&directory) {
+            return Err(ResultsError::NotEmpty(directory));
+        }
+        Ok(Self {
+            directory,
+            is_ours_and_empty: Cell::new(is_new),
+        })
+    }
+
     /// The directory of an imported session: made if it is not there, completed if an earlier import began it.
     pub(super) fn open_import(directory: &Path) -> Result<(Self, Option<RunRecord>), ResultsError> {
         let failed = |source| ResultsError::Write {
@@ -135,7 +157,7 @@ impl Results {
     pub(super) fn begin(&self, record: &RunRecord) -> Result<(), ResultsError> {
         self.is_ours_and_empty.set(false);
         self.write(record)?;
-        for name in [VERDICT, REPORT] {
+        for name in [VERDICT, REPORT, PAGE, JUNIT, FAILURE] {
             let path = self.directory.join(name);
             if path.exists() {
                 fs::remove_file(&path).map_err(|source| ResultsError::Write { path, source })?;
@@ -144,16 +166,17 @@ impl Results {
         checkpoint::clear(&self.directory, true)
     }
 
-    /// Writes the final record, its verdict and the report. What there is of a launch that a signal cut
+    /// Writes the final record, its verdict and the reports. What there is of a launch that a signal cut
     /// off is kept: the session can be continued.
     pub(super) fn finish(
         &self,
+        plan: &Plan,
         record: &RunRecord,
         verdict: &RunVerdict,
     ) -> Result<(), ResultsError> {
         self.write(record)?;
         checkpoint::clear(&self.directory, record.ending == Ending::Interrupted)?;
-        write_verdict(&self.directory, record, verdict)
+        write_verdict(&self.directory, plan, record, verdict)
     }
 
     /// Replaces the record whole.
@@ -174,17 +197,36 @@ impl Drop for Results {
     }
 }
 
+/// Says in a result directory why nothing was measured, for whoever reads it elsewhere. The error itself goes
+/// on its way: where even this cannot be written, nothing is lost.
+pub(super) fn tell_failure(directory: &Path, error: &Error) {
+    if has_run(directory) {
+        return;
+    }
+    let causes = std::iter::successors(error.source(), |cause| std::error::Error::source(*cause));
+    let text = causes.fold(error.to_string(), |text, cause| {
+        format!("{text}\n  caused by: {cause}")
+    });
+    let _ = fs::create_dir_all(directory);
+    let _ = replace(directory, FAILURE, |file| writeln!(file, "{text}"));
+}
+
 fn write_verdict(
     directory: &Path,
+    plan: &Plan,
     record: &RunRecord,
     verdict: &RunVerdict,
 ) -> Result<(), ResultsError> {
-    let json = report::verdict_json(record, verdict);
-    replace(directory, VERDICT, |file| file.write_all(json.as_bytes()))?;
-    let markdown = report::markdown(record, verdict);
-    replace(directory, REPORT, |file| {
-        file.write_all(markdown.as_bytes())
-    })
+    let texts = [
+        (VERDICT, report::verdict_json(record, verdict)),
+        (REPORT, report::markdown(record, verdict)),
+        (PAGE, rendering::html(plan, record, verdict, None, &[])),
+        (JUNIT, report::junit(record, verdict)),
+    ];
+    for (name, text) in texts {
+        replace(directory, name, |file| file.write_all(text.as_bytes()))?;
+    }
+    Ok(())
 }
 
 /// Writes beside the place and renames, so that a reader sees the old file or the new one, after the machine
@@ -215,13 +257,12 @@ pub(super) fn sync(directory: &Path) -> io::Result<()> {
     fs::File::open(directory)?.sync_all()
 }
 
-/// Recomputes the verdict of a result directory from its `run.json` alone, and writes `verdict.json` and
-/// `report.md` anew. Of an unfinished session `launches/` is read too.
+/// Recomputes the verdict of a result directory from its `run.json` alone, and writes it and its reports anew. Of an unfinished session `launches/` is read too.
 pub fn judge_directory(directory: &Path) -> Result<(RunRecord, RunVerdict), ResultsError> {
     let record = read_record(directory)?;
     let plan = plan::from_inputs(&record.inputs, &selection(&record))?;
     let verdict = judge::judge(&plan, &record);
-    write_verdict(directory, &record, &verdict)?;
+    write_verdict(directory, &plan, &record, &verdict)?;
     Ok((record, verdict))
 }
 
@@ -240,7 +281,7 @@ pub(super) fn has_run(directory: &Path) -> bool {
 
 /// The record of a result directory. Launches of an unfinished session stand in files of their own.
 pub(super) fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
-    let mut record: RunRecord = read_json(&directory.join(RUN), RUN_FORMAT)?;
+    let mut record: RunRecord = read_json_of(&directory.join(RUN), &[RUN_FORMAT, MERGED_FORMAT])?;
     if record.ending == Ending::Unfinished {
         for saved in checkpoint::whole(directory)? {
             let is_it = |l: &Launch| l.position == saved.launch.position;
@@ -259,6 +300,14 @@ pub(super) fn read_json<T: DeserializeOwned>(
     path: &Path,
     expected: &'static str,
 ) -> Result<T, ResultsError> {
+    read_json_of(path, &[expected])
+}
+
+/// The same, of one of several formats; the first is the one that a refusal names.
+fn read_json_of<T: DeserializeOwned>(
+    path: &Path,
+    formats: &[&'static str],
+) -> Result<T, ResultsError> {
     #[derive(Deserialize)]
     struct Version {
         format: String,
@@ -270,11 +319,11 @@ pub(super) fn read_json<T: DeserializeOwned>(
         source,
     };
     let version: Version = serde_json::from_str(&text).map_err(not_json)?;
-    if version.format != expected {
+    if !formats.contains(&version.format.as_str()) {
         return Err(ResultsError::Format {
             path,
             format: version.format,
-            expected,
+            expected: formats.first().copied().unwrap_or_default(),
         });
     }
     serde_json::from_str(&text).map_err(not_json)

@@ -5,12 +5,13 @@
 
 use super::host::Arms;
 use super::results::{read_record, selection};
+use super::sources::commits;
 use super::{
     Base, Error, Event, Options, Outcome, Place, Project, ResultsError, build_arms, checkpoint,
-    commits, new_record, session,
+    new_record, session,
 };
 use crate::plan::{self, Plan};
-use crate::record::{Arm, Build, Comparison, Ending, EngineFile, Input, RunRecord};
+use crate::record::{Arm, Build, Comparison, Ending, EngineFile, Extent, Input, RunRecord};
 use similar::TextDiff;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,10 @@ pub enum ResumeError {
     )]
     Recording(PathBuf),
     #[error(
+        "{} was merged from the shards of several machines: go on with a shard, then merge them again", .0.display()
+    )]
+    Merged(PathBuf),
+    #[error(
         "the session in {} cannot go on, since what it measured was not this:\n{}\nput it back as it was, or \
          measure anew without --resume", directory.display(), changes.join("\n")
     )]
@@ -41,10 +46,12 @@ pub enum ResumeError {
     },
 }
 
-/// Continues the unfinished or interrupted session in `directory`, which `start` lies in the project of.
+/// Continues the unfinished or interrupted session in `directory`, which `start` lies in the project of. Where
+/// the session was of a named commit, `head` names it again.
 pub async fn resume(
     start: &Path,
     directory: &Path,
+    head: Option<String>,
     on_event: &dyn Fn(Event),
     cancel: impl Future<Output = ()>,
 ) -> Result<Outcome, Error> {
@@ -61,7 +68,10 @@ pub async fn resume(
             false => Err(ResumeError::Changed { directory, changes }),
         }
     };
-    let options = options(start, &record)?;
+    let options = Options {
+        head,
+        ..options(start, &record)?
+    };
     // What costs nothing to know is compared before anything is built.
     let mut changes = files(&record.inputs, &project.inputs);
     changes.extend(sources(&options, &project, &record)?);
@@ -85,6 +95,9 @@ fn refuse_what_cannot_go_on(record: &RunRecord, directory: &Path) -> Result<(), 
     if record.comparison.is_recording() {
         return Err(ResumeError::Recording(directory.to_path_buf()));
     }
+    if matches!(record.extent, Extent::Merged { .. }) {
+        return Err(ResumeError::Merged(directory.to_path_buf()));
+    }
     match record.ending {
         Ending::Unfinished | Ending::Interrupted => Ok(()),
         _ => Err(ResumeError::Finished(directory.to_path_buf())),
@@ -106,10 +119,12 @@ fn options(start: &Path, record: &RunRecord) -> Result<Options, Error> {
         start: start.to_path_buf(),
         selection,
         base,
+        head: None,
         out: None,
         seed: Some(record.seed),
         base_args: further_args(&plan, record, Arm::Base),
         head_args: further_args(&plan, record, Arm::Head),
+        together: Vec::new(),
     })
 }
 
@@ -176,9 +191,8 @@ fn sources(options: &Options, project: &Project, record: &RunRecord) -> Result<V
         return Ok(Vec::new());
     }
     let now = commits(options, &project.root)?;
-    let base = now.base.map(|(_, commit)| commit);
     let then = |arm| Build::of(&record.builds, arm).and_then(|build| build.commit.clone());
-    let both = [("head", Arm::Head, now.head), ("base", Arm::Base, base)];
+    let both = [("head", Arm::Head, now.head), ("base", Arm::Base, now.base)];
     Ok(both
         .into_iter()
         .filter_map(|(name, arm, now)| {

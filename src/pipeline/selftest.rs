@@ -265,10 +265,12 @@ async fn measured<C: Future<Output = ()>>(
             gates: Vec::new(),
         },
         base: Base::Main,
+        head: None,
         out: None,
         seed: Some(options.seed.unwrap_or_else(draw_seed)),
         base_args: Vec::new(),
         head_args: Vec::new(),
+        together: Vec::new(),
     };
     let record = new_record(&session_options, project, arms);
     session::run(project, arms, record, on_event, cancel).await

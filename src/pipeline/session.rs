@@ -138,7 +138,7 @@ impl Session<'_> {
         record.ending = ended?;
         record.elapsed_s = clock.elapsed().as_secs_f64();
         let verdict = judge::judge(plan, record);
-        results.finish(record, &verdict)?;
+        results.finish(plan, record, &verdict)?;
         Ok(verdict)
     }
 

@@ -8,29 +8,41 @@
 mod check;
 mod data;
 mod diagnostic;
+mod effort;
 mod engines;
 mod files;
 mod fit;
 mod gate;
+mod github;
+mod host;
+mod labels;
 mod model;
 mod project;
 mod quantity;
 mod read;
 mod section;
+mod shards;
+mod store;
 mod trace;
 mod waivers;
 mod workload;
 
 pub use diagnostic::Diagnostic;
+pub use effort::effort;
 pub use engines::contenders;
+pub use github::{Conclusion, Forks, GitHubConfig};
+pub use labels::{LabelRule, Needed};
 pub use model::{
-    Arrivals, BaselineConfig, Build, CalibrationConfig, Check, Contender, Cooldown, Design, Engine,
-    EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Part, Plan,
-    Plausible, Rule, Session, Shape, Slo, Spending, Staggered, Steady, TaskCase, Tasks, Telemetry,
-    Trace, TraceEntry, Waiver, Workload, WorkloadKind,
+    Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender, Cooldown, Design,
+    Engine, EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, Matrix,
+    Mixed, Part, Plan, Plausible, Rule, Session, Shape, Slo, Spending, Staggered, Steady, TaskCase,
+    Tasks, Telemetry, Trace, TraceEntry, Waiver, Workload, WorkloadKind,
 };
 pub use read::{
-    PlanError, Selection, baseline_config, baseline_directory, find_root, from_directory,
-    from_inputs,
+    GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,
+    find_root, from_directory, from_inputs, github_rules,
 };
+pub use shards::{Piece, ShardPlan, shards};
+pub use store::BaselineStore;
 pub use trace::entries as trace_entries;
+pub use waivers::WAIVERS_FILE;

@@ -1,6 +1,7 @@
 //! The validated plan: what will be launched, sent and checked. Built by `plan::read`, never by hand
 //! outside tests; every limit in it is positive and finite, every name resolves.
 
+use super::store::BaselineStore;
 use crate::record::{CacheState, Metric, PageCache, Statistic};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,9 +15,37 @@ pub struct Plan {
     pub design: Design,
     pub baseline: BaselineConfig,
     pub calibration: CalibrationConfig,
+    pub host: Host,
     pub gates: Vec<Gate>,
     /// Of these gates' checks.
     pub waivers: Vec<Waiver>,
+}
+
+/// What a machine must have; `None` asks for nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Host {
+    pub cores: Option<u32>,
+    pub memory_bytes: Option<f64>,
+    /// Free on the disk of the project.
+    pub disk_bytes: Option<f64>,
+    pub gpus: Option<u32>,
+    /// A part of the GPUs' name.
+    pub gpu: Option<String>,
+    /// Of each GPU.
+    pub gpu_memory_bytes: Option<f64>,
+    pub programs: Vec<String>,
+    pub caches: Vec<Cached>,
+}
+
+/// What is fetched once and then read by every launch, such as a model's weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cached {
+    /// A file or folder, from the project's root or the user's own folder (`~/`).
+    pub path: String,
+    /// The least that a whole one has.
+    pub bytes: Option<f64>,
+    /// The command that fetches it.
+    pub warm: String,
 }
 
 /// A check that may be red for a while.
@@ -211,6 +240,10 @@ pub struct BaselineConfig {
     pub max_age_days: u32,
     /// The frozen release that main is recorded beside: a git ref.
     pub anchor: Option<String>,
+    /// Where CI keeps main's records beyond one machine.
+    pub store: Option<BaselineStore>,
+    /// Records older than this may be pruned; `None`: none is.
+    pub keep_days: Option<u32>,
 }
 
 /// Where certificates are kept and how long they hold.

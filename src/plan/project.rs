@@ -1,12 +1,14 @@
 //! `gates/gate.toml`: the engine under test, profiles, error budgets and the baseline store.
 
 use super::diagnostic::{Diagnostic, suggestion};
+use super::host;
 use super::model::{
-    BaselineConfig, Build, CalibrationConfig, Cooldown, Design, Engine, EngineMetrics, Plausible,
-    Spending, Telemetry,
+    BaselineConfig, Build, CalibrationConfig, Cooldown, Design, Engine, EngineMetrics, Host,
+    Plausible, Spending, Telemetry,
 };
 use super::quantity::Dimension;
 use super::section::{Field, Section, Source};
+use super::{github, labels, store};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ pub(super) struct Project {
     pub(super) design: Design,
     pub(super) baseline: BaselineConfig,
     pub(super) calibration: CalibrationConfig,
+    pub(super) host: Host,
 }
 
 pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnostic> {
@@ -31,6 +34,10 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
     let design = read_design(&root, profile)?;
     let baseline = read_baseline(&root)?;
     let calibration = read_calibration(&root)?;
+    let host = host::read(&root)?;
+    // No session needs these: they are read to be refused where they are wrong, and again by `github_rules`.
+    github::read(&root)?;
+    labels::read(&root, None)?;
     root.finish()?;
     Ok(Project {
         engine,
@@ -38,6 +45,7 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
         design,
         baseline,
         calibration,
+        host,
     })
 }
 
@@ -45,6 +53,12 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
 pub(super) fn baseline(source: Source<'_>) -> Result<BaselineConfig, Diagnostic> {
     let table = source.parse()?;
     read_baseline(&Section::root(source, &table, ""))
+}
+
+/// The table `calibration` alone.
+pub(super) fn calibration(source: Source<'_>) -> Result<CalibrationConfig, Diagnostic> {
+    let table = source.parse()?;
+    read_calibration(&Section::root(source, &table, ""))
 }
 
 pub(super) fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
@@ -267,6 +281,8 @@ fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
         directory: PathBuf::from(section.required("directory")?.text()?),
         max_age_days: days(&section.required("max_age")?)?,
         anchor: section.given("anchor", read_ref)?,
+        store: section.given("store", store::read)?,
+        keep_days: section.given("keep", days)?,
     };
     section.finish()?;
     Ok(config)

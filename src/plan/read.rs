@@ -3,8 +3,10 @@
 use super::diagnostic::{Diagnostic, suggestion};
 use super::engines::ENGINES_FILE;
 use super::files::{Disk, Files};
-use super::model::{BaselineConfig, Gate, Plan, Waiver};
-use super::section::Source;
+use super::github::{self, GitHubConfig};
+use super::labels::{self, LabelRule};
+use super::model::{BaselineConfig, CalibrationConfig, Gate, Plan, Waiver};
+use super::section::{Section, Source};
 use super::waivers::{self, WAIVERS_FILE};
 use super::{gate, project};
 use crate::record::Input;
@@ -86,12 +88,57 @@ pub fn baseline_config(root: &Path) -> Result<BaselineConfig, PlanError> {
     Ok(project::baseline(source)?)
 }
 
+/// The table `calibration` of `gate.toml`, read alone as well.
+pub fn calibration_config(root: &Path) -> Result<CalibrationConfig, PlanError> {
+    let mut disk = Disk::new(root);
+    let text = read_file(&mut disk, PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    Ok(project::calibration(source)?)
+}
+
+/// What `gates/` says of pull requests.
+#[derive(Clone, Debug)]
+pub struct GitHubRules {
+    pub config: GitHubConfig,
+    pub labels: Vec<LabelRule>,
+    /// Names of all gates.
+    pub gates: Vec<String>,
+    /// Names of those that the profile runs where none is named.
+    pub of_profile: Vec<String>,
+}
+
+/// Reads the tables `github` and `label` of `gate.toml`, and which gates there are.
+pub fn github_rules(root: &Path, profile: &str) -> Result<GitHubRules, PlanError> {
+    let gates = gate_names(root)?;
+    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    // The whole file is checked: what cannot be measured with must not be started either.
+    let project = project::read(source, profile)?;
+    let table = source.parse()?;
+    let section = Section::root(source, &table, "");
+    let of_profile = choose(&gates, &project.design.gates)?;
+    Ok(GitHubRules {
+        config: github::read(&section)?,
+        labels: labels::read(&section, Some(&gates))?,
+        of_profile,
+        gates,
+    })
+}
+
 /// Reads the plan from `gates/` under `root`, and the files that define it.
 pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<Input>), PlanError> {
     let names = gate_names(root)?;
     let mut disk = Disk::new(root);
     let mut plan = assemble(&mut disk, &names, selection)?;
     plan.waivers = read_waivers(&mut disk, &plan.gates, Some(&names))?;
+    // A rule that names no gate of ours would be seen only when a pull request comes.
+    github_rules(root, &selection.profile)?;
     Ok((plan, disk.into_inputs()))
 }
 
@@ -168,6 +215,7 @@ fn assemble(
         design: project.design,
         baseline: project.baseline,
         calibration: project.calibration,
+        host: project.host,
         gates,
         waivers: Vec::new(),
     })

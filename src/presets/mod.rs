@@ -5,6 +5,12 @@
 //!
 //! Refuses to know: how a gate file is read, where it is written.
 
+mod github;
+mod tree;
+
+pub use github::{rules, workflows};
+pub use tree::{Tree, tree};
+
 /// One engine's starting point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {

@@ -9,6 +9,7 @@
 mod bisection;
 mod calibration;
 mod client;
+mod extent;
 mod fingerprint;
 mod launch;
 mod metric;
@@ -23,6 +24,7 @@ pub use bisection::{
 };
 pub use calibration::{Certified, Citation, Standing};
 pub use client::{ClientHealth, Spread};
+pub use extent::{Extent, MERGED_FORMAT, Shard};
 pub use fingerprint::machine_changes;
 pub use launch::{Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};

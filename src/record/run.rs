@@ -4,7 +4,7 @@
 //! `tests/data/run-v1.json`, which must keep reading to the same verdict. A change that breaks it needs
 //! a new format number (docs/decisions/0003-run-record-is-its-format.md).
 
-use super::{Citation, Launch};
+use super::{Citation, Extent, Launch};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the format.
@@ -12,7 +12,7 @@ pub const RUN_FORMAT: &str = "infergate-run/1";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// [`RUN_FORMAT`].
+    /// [`RUN_FORMAT`], or [`MERGED_FORMAT`](super::MERGED_FORMAT) where several machines measured.
     pub format: String,
     /// Name and version of the program that measured.
     pub tool: String,
@@ -40,6 +40,9 @@ pub struct RunRecord {
     pub ending: Ending,
     /// Seconds spent measuring, builds not counted.
     pub elapsed_s: f64,
+    /// All gates of the run, or some.
+    #[serde(default, skip_serializing_if = "Extent::is_whole")]
+    pub extent: Extent,
 }
 
 /// What stands for the fingerprint of the machine, and all else that nobody recorded, in a session made of another

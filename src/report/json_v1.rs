@@ -2,7 +2,7 @@
 //! the vocabulary changes. Reference: docs/formats.md.
 
 use crate::record::{
-    CheckVerdict, Citation, Comparison, GateVerdict, RunRecord, RunVerdict, Standing,
+    CheckVerdict, Citation, Comparison, Extent, GateVerdict, RunRecord, RunVerdict, Standing,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,9 +21,19 @@ struct Run<'a> {
     elapsed_s: f64,
     saved_s: f64,
     commits: Vec<Commit<'a>>,
+    /// Of a run over several machines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shards: Vec<Shard<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     calibration: Option<Calibration<'a>>,
     gates: Vec<Gate<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shard<'a> {
+    gates: &'a [String],
+    /// Its fingerprint.
+    machine: &'a str,
 }
 
 #[derive(Serialize)]
@@ -110,6 +120,7 @@ pub fn verdict_json(record: &RunRecord, verdict: &RunVerdict) -> String {
         elapsed_s: record.elapsed_s,
         saved_s: verdict.saved_s,
         commits: commits(record),
+        shards: shards(record),
         calibration: calibration(record),
         gates: verdict.gates.iter().map(gate).collect(),
     };
@@ -139,6 +150,17 @@ fn commits(record: &RunRecord) -> Vec<Commit<'_>> {
             dirty: build.dirty,
         })
         .collect()
+}
+
+fn shards(record: &RunRecord) -> Vec<Shard<'_>> {
+    let Extent::Merged { shards } = &record.extent else {
+        return Vec::new();
+    };
+    let shards = shards.iter().map(|shard| Shard {
+        gates: &shard.gates,
+        machine: &shard.machine.fingerprint,
+    });
+    shards.collect()
 }
 
 fn calibration(record: &RunRecord) -> Option<Calibration<'_>> {

@@ -1,42 +1,64 @@
-//! A verdict as text: for a terminal, as Markdown, as versioned JSON. Strings out, nothing else.
+//! A verdict as text: for a terminal, as Markdown, as versioned JSON, as HTML, as JUnit, as a comment on GitHub.
+//! Strings out, nothing else.
 //!
 //! Refuses to know: how a verdict came about, files, and colours beyond ANSI styles in a string.
 
+mod annotations;
 mod bisection;
 mod calibration;
 mod citation;
+mod comment;
+mod comment_chart;
+mod comment_cut;
 mod comparison;
+mod doctor;
 mod explanation;
 mod history;
 mod history_json;
 mod history_words;
+mod html;
+mod inert;
 mod json_v1;
+mod junit;
 mod load;
 mod markdown;
 mod numbers;
+mod plot;
 mod power;
+mod publication;
+mod redaction;
 mod replay;
 mod selftest;
 mod terminal;
 
+pub use annotations::{Annotation, Level, annotations};
 pub use bisection::{bisection_json, bisection_line, bisection_markdown, bisection_text};
 pub use calibration::{calibration_json, calibration_text, refusals, too_many_alarms};
+pub use comment::comment;
 pub use comparison::{comparison_json, comparison_markdown, comparison_text};
+pub use doctor::{doctor_json, doctor_text};
 pub use explanation::{
     AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, FirstBad, Limit, Point, ReadingRow,
     RequestSpread, explanation_json, explanation_markdown, explanation_text,
 };
 pub use history::{history_markdown, history_text};
 pub use history_json::history_json;
+pub use html::{CheckLaunches, Page, html};
+pub use inert::inert;
 pub use json_v1::verdict_json;
+pub use junit::{junit, junit_not_measured};
 pub use load::{GoodShare, LoadReport, Requests, load_json, load_table};
 pub use markdown::markdown;
 pub use power::{power_json, power_text};
+pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
+pub use redaction::redact;
 pub use replay::replay_line;
 pub use selftest::{selftest_json, selftest_list, selftest_text};
 pub use terminal::terminal;
 
-use crate::record::{Arm, Build, Comparison, Ending, Exit, Launch, RunRecord, RunVerdict, Verdict};
+use crate::record::{
+    Arm, Build, Comparison, Ending, Exit, Extent, Launch, RunRecord, RunVerdict, Verdict,
+};
 
 /// `1a2b3c4d5e6f`, with a mark where the tree had changes.
 fn commit_name(build: &Build) -> String {
@@ -51,8 +73,24 @@ fn commit_name(build: &Build) -> String {
     }
 }
 
-/// What was compared with what, in a line for each arm.
+/// What was compared with what, in a line for each arm; and of a run over several machines, what ran where.
 fn arms(record: &RunRecord) -> Vec<String> {
+    let mut lines = compared(record);
+    match &record.extent {
+        Extent::Whole => {}
+        Extent::Shard { together, checks } => lines.push(format!(
+            "a shard of a run of {} gates, whose {checks} checks share the error budget",
+            together.len()
+        )),
+        Extent::Merged { shards } => lines.extend(shards.iter().map(|shard| {
+            let (gates, machine) = (shard.gates.join(", "), &shard.machine.fingerprint);
+            format!("{gates}: on {machine}")
+        })),
+    }
+    lines
+}
+
+fn compared(record: &RunRecord) -> Vec<String> {
     let of = |arm| Build::of(&record.builds, arm).map(commit_name);
     let head = of(Arm::Head).unwrap_or_else(|| "unknown".into());
     match record.comparison {

@@ -17,7 +17,9 @@ pub(super) const STYLE: TableStyle =
 pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
     let mut out = String::new();
     for line in super::arms(record) {
-        let _ = writeln!(out, "{line}");
+        for line in wrap(&line, usize::from(WIDTH)) {
+            let _ = writeln!(out, "{line}");
+        }
     }
     let _ = writeln!(out, "{}", session(record, verdict));
     for line in [super::saved(verdict), super::cooling(record)]

@@ -17,4 +17,5 @@ mod process;
 mod watch;
 
 pub use exposition::{Sample, samples};
+pub use nvml::{GpuAtRest, gpus};
 pub use watch::{Sources, Watch};

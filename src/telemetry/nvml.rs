@@ -38,6 +38,46 @@ impl Gpus {
     }
 }
 
+/// Every GPU at rest. The error is a sentence.
+pub fn gpus() -> Result<Vec<GpuAtRest>, String> {
+    let gpus = Gpus::open()?;
+    let devices = (0..gpus.count).filter_map(|index| gpus.library.device_by_index(index).ok());
+    Ok(devices.map(|device| at_rest(&device)).collect())
+}
+
+/// What a GPU is and how it stands before anything runs; `None` where it does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuAtRest {
+    pub name: String,
+    pub memory_bytes: Option<u64>,
+    /// The driver stays loaded while nobody uses the GPU.
+    pub is_persistent: Option<bool>,
+    /// It is cut into instances (MIG).
+    pub is_partitioned: Option<bool>,
+    /// Compute processes on it.
+    pub processes: Option<usize>,
+    /// NVML's reasons for reduced clocks; idleness is one of them.
+    pub throttle_bits: Option<u64>,
+}
+
+fn at_rest(device: &Device<'_>) -> GpuAtRest {
+    /// `nvmlDeviceGetMigMode` gives 1 where it is on (NVML's header).
+    const MIG_ON: u32 = 1;
+    let processes = device.running_compute_processes();
+    let reasons = device.current_throttle_reasons();
+    let memory = device.memory_info();
+    GpuAtRest {
+        name: device
+            .name()
+            .unwrap_or_else(|_| "a GPU without a name".into()),
+        memory_bytes: memory.ok().map(|memory| memory.total),
+        is_persistent: device.is_in_persistent_mode().ok(),
+        is_partitioned: device.mig_mode().ok().map(|mode| mode.current == MIG_ON),
+        processes: processes.ok().map(|listed| listed.len()),
+        throttle_bits: reasons.ok().map(|reasons| reasons.bits()),
+    }
+}
+
 fn read(index: u32, device: &Device<'_>, tree: Option<&Tree>, missing: &mut Missing) -> GpuReading {
     let bits = device
         .current_throttle_reasons()

@@ -172,6 +172,8 @@ fn null_sessions_are_drawn_from_stored_launches_and_counted_apart() {
             commit: None,
             profile: None,
             anchor: None,
+            spent: None,
+            sign_off: None,
             values: BTreeMap::from([("gate/tpot".to_owned(), values)]),
         })
     };

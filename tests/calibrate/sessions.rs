@@ -25,6 +25,8 @@ fn total(made: &Value) -> u64 {
 fn sessions_are_measured_counted_and_kept() {
     let _alone = alone();
     let project = small();
+    // Nor does a waiver that is over decide what is measured of the machine.
+    project.waive("start/regression", "2020-01-31");
     // Whether this machine resolves 5 % by starts is its own affair. A false alarm is not excluded
     // either; one of two would be too many for sure, one of one as well: exit code 1.
     let calibrate = |out: &str, sessions: &str| {

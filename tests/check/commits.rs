@@ -49,3 +49,59 @@ fn uncommitted_changes_are_measured_against_their_commit() {
     assert_eq!(commits[0]["commit"], commits[1]["commit"]);
     assert_eq!(commits[1]["dirty"], true);
 }
+
+#[test]
+fn a_named_commit_is_measured_with_the_gates_of_this_tree() {
+    let _alone = alone();
+    let project = Project::with_commits();
+    project.git(&["checkout", "--quiet", "-b", "proposed"]);
+    project.write("flags", "--fault=wrong-token=50");
+    // What it says about gates counts only once it is merged.
+    project.write("gates/e2e.toml", "title = \"nothing to see here\"\n");
+    project.commit("a planted fault, and no gate that would see it");
+    project.git(&["checkout", "--quiet", "main"]);
+    let check = ["check", "--format", "json", "--gate", "e2e", "--head"];
+    let ended = project
+        .run(&[&check[..], &["proposed"]].concat())
+        .expect(1)
+        .says(&["building head", "building base"]);
+    let proposed = project.read(".git/refs/heads/proposed");
+    let head = &ended.json()["commits"][1];
+    assert_eq!(head["commit"], proposed.trim());
+    assert_eq!(head["dirty"], false);
+    assert_eq!(gates_that(&ended.json(), "fail"), ["e2e"]);
+    let unknown = project.run(&[&check[..], &["no-such-ref"]].concat());
+    unknown.expect(2).says(&["no-such-ref"]);
+}
+
+#[test]
+fn where_nothing_could_be_measured_the_result_directory_says_why() {
+    let project = Project::with_commits();
+    project.git(&["checkout", "--quiet", "-b", "broken"]);
+    project.write("build.sh", "echo does not compile; exit 1\n");
+    project.commit("broken");
+    project.git(&["checkout", "--quiet", "main"]);
+    let check = |project: &Project| {
+        project.run(&[
+            "check", "--gate", "e2e", "--head", "broken", "--out", "result",
+        ])
+    };
+    check(&project).expect(5).says(&["does not compile"]);
+    let told = project.read("result/failure.txt");
+    assert!(told.contains("does not compile"), "{told}");
+    assert!(!project.path("result/run.json").exists());
+    // A directory with a session in it keeps what it has.
+    project.write("result/run.json", "{}");
+    project.write("result/failure.txt", "kept");
+    check(&project).expect(2);
+    assert_eq!(project.read("result/failure.txt"), "kept");
+}
+
+#[test]
+fn without_a_build_no_commit_can_be_named() {
+    let project = Project::without_build();
+    project
+        .run(&["check", "--head", "HEAD"])
+        .expect(2)
+        .says(&["--head", "engine.build"]);
+}

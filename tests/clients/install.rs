@@ -22,15 +22,23 @@ pub(crate) struct Client {
 pub(crate) struct Missing(pub(crate) String);
 
 pub(crate) fn python() -> Result<Client, Missing> {
+    python_with("openai", REQUIREMENTS)
+}
+
+/// A Python with these pinned packages, of which `package` names the folder.
+pub(crate) fn python_with(package: &str, pinned: &str) -> Result<Client, Missing> {
     let interpreter = run(Command::new("python3").arg("--version"))?;
-    let pinned = REQUIREMENTS
+    let version = pinned
         .lines()
-        .find_map(|line| line.strip_prefix("openai=="))
+        .find_map(|line| line.strip_prefix(package)?.strip_prefix("=="))
         .unwrap();
-    let name = format!("{}-openai-{pinned}", interpreter.trim().replace(' ', "-"));
-    let folder = once(&name, REQUIREMENTS, |folder| {
+    let name = format!(
+        "{}-{package}-{version}",
+        interpreter.trim().replace(' ', "-")
+    );
+    let folder = once(&name, pinned, |folder| {
         let requirements = folder.join("requirements.txt");
-        fs::write(&requirements, REQUIREMENTS).unwrap();
+        fs::write(&requirements, pinned).unwrap();
         run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
         let mut pip = Command::new(folder.join("bin/python"));
         pip.args([

@@ -10,6 +10,7 @@ mod common;
 
 mod compare;
 mod contest;
+mod github;
 #[expect(dead_code, reason = "each test program uses its part of this")]
 #[path = "../serve/http.rs"]
 mod http;

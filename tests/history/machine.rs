@@ -115,6 +115,8 @@ fn entry(night: usize, values: Vec<f64>) -> Entry {
         profile: Some("full".into()),
         values: [(CHECK.to_owned(), values)].into(),
         anchor: None,
+        spent: None,
+        sign_off: None,
     }
 }
 

@@ -75,10 +75,12 @@ impl Hunt<'_> {
                 gates: vec![self.journal.gate.clone()],
             },
             base: Base::Main,
+            head: None,
             out: None,
             seed: Some(self.journal.seed.wrapping_add(number as u64)),
             base_args: Vec::new(),
             head_args: Vec::new(),
+            together: Vec::new(),
         }
     }
 

@@ -59,7 +59,7 @@ pub async fn bisect(
         )));
     }
     let place = Place::New(options.out.as_deref());
-    let project = Project::open(&options.start, &selection, place)?;
+    let project = Project::open(&options.start, &selection, place)?.without_waivers();
     let repository = Repository::open(&project.root)?;
     let commits = repository.first_parents(&options.good, &options.bad)?;
     let last = u32::try_from(commits.len() - 1).unwrap_or(u32::MAX);
@@ -95,7 +95,7 @@ pub async fn resume_bisect(
         profile: journal.profile.clone(),
         gates: vec![journal.gate.clone()],
     };
-    let project = Project::open(start, &selection, Place::Old(directory))?;
+    let project = Project::open(start, &selection, Place::Old(directory))?.without_waivers();
     // Only now does nobody else search here: what was read before may have been another's.
     let journal = read_journal(directory)?;
     if journal.conclusion.is_final() {

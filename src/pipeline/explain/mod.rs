@@ -11,7 +11,7 @@ use super::results::{read_record, selection};
 use super::{Error, ResultsError};
 use crate::judge;
 use crate::plan;
-use crate::record::{CheckVerdict, RunVerdict, Verdict};
+use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 use crate::report::Explanation;
 use case::Case;
 use std::path::Path;
@@ -55,8 +55,18 @@ pub fn explain_directory(
             judged.id
         )));
     };
+    let record = machine_of(record, &verdict, &judged.id);
     let case = Case::new(&plan, &record, check, workload);
     Ok(Ok(case.explain(&verdict, judged)))
+}
+
+/// The record, or of several machines' the session of the one that measured the check's gate.
+fn machine_of(record: RunRecord, verdict: &RunVerdict, check: &str) -> RunRecord {
+    let family = u32::try_from(checks(verdict).count()).unwrap_or(u32::MAX);
+    let mut sessions = record.shard_sessions(family).into_iter();
+    let gate = check.split('/').next().unwrap_or_default();
+    let own = sessions.find(|session| session.gates.iter().any(|name| name == gate));
+    own.unwrap_or(record)
 }
 
 fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Error> {

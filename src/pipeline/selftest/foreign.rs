@@ -29,7 +29,9 @@ pub(super) async fn run<C: Future<Output = ()>>(
             "no proxy can plant these faults: leave --fault out, or see --list".into(),
         ));
     };
-    let mut project = Project::open(start, selection, Place::New(Some(&place(first.fault))))?;
+    let place_of_first = place(first.fault);
+    let mut project =
+        Project::open(start, selection, Place::New(Some(&place_of_first)))?.without_waivers();
     let artifact = tokio::select! {
         artifact = built(&project, on_event) => artifact?,
         () = cancel.as_mut() => return Err(Error::Interrupted),

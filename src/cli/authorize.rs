@@ -1,0 +1,63 @@
+//! `gate authorize`: whether this commit of a pull request may run on the machine, and why.
+
+use super::github::{self, GitHubArgs};
+use super::{Exit, check};
+use crate::pipeline::{self, AuthorizeOptions};
+use anyhow::Context;
+use clap::Args;
+use std::env;
+
+#[derive(Args)]
+pub(super) struct AuthorizeArgs {
+    #[command(flatten)]
+    github: GitHubArgs,
+    /// The pull request
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pr: u64,
+    /// The commit that is to run, all 40 digits; any other head means that it is superseded
+    #[arg(long, value_name = "SHA")]
+    head_sha: String,
+    /// Gates to run, with spaces between [default: those that the paths need, else the profile's]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        default_value = "",
+        hide_default_value = true
+    )]
+    gates: String,
+    /// Profile of gates/gate.toml that the run has
+    #[arg(long, default_value = "full")]
+    profile: String,
+}
+
+pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
+    let AuthorizeArgs {
+        github,
+        pr,
+        head_sha,
+        gates,
+        profile,
+    } = args;
+    let is_dispatched =
+        github::variable("GITHUB_EVENT_NAME").as_deref() == Some("workflow_dispatch");
+    // Whoever starts a run again answers for it.
+    let actor = ["GITHUB_TRIGGERING_ACTOR", "GITHUB_ACTOR"];
+    let actor = actor.into_iter().find_map(github::variable);
+    let options = AuthorizeOptions {
+        start: env::current_dir().context("cannot tell the current directory")?,
+        github: github.options(),
+        number: pr,
+        head_sha,
+        gates: gates.split_whitespace().map(str::to_owned).collect(),
+        profile,
+        starter: actor.filter(|_| is_dispatched),
+    };
+    let ruling = check::block_on(pipeline::authorize(&options))??;
+    github::show(&[ruling.line()])?;
+    github::set_outputs(&ruling.outputs())?;
+    Ok(if ruling.is_authorized {
+        Exit::Pass
+    } else {
+        Exit::Fail
+    })
+}

@@ -1,0 +1,284 @@
+//! `gate plan`: the plan as it was understood, and with `--shards` how to share it among machines.
+
+use super::{Exit, output};
+use crate::pipeline::{self, Cost, CostSource, Layout, LayoutOptions};
+use crate::plan::{Gate, Selection};
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+use serde::Serialize;
+use std::env;
+use std::fmt::Write;
+
+/// Columns of a terminal.
+const WIDTH: u16 = 80;
+
+#[derive(Args)]
+pub(super) struct PlanArgs {
+    /// Which profile of gates/gate.toml to use
+    #[arg(long, default_value = "quick")]
+    profile: String,
+    /// Only this gate, or several between spaces; may be repeated [default: all]
+    #[arg(long = "gate", value_name = "NAME", value_delimiter = ' ')]
+    gates: Vec<String>,
+    /// Share the gates among so many machines; fewer where there are not as many gates
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    shards: Option<usize>,
+    /// Print JSON; with --shards in one line, for `strategy.matrix` of a GitHub workflow
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: PlanArgs) -> anyhow::Result<Exit> {
+    let PlanArgs {
+        profile,
+        gates,
+        shards,
+        json,
+    } = args;
+    let layout = pipeline::layout(&LayoutOptions {
+        start: env::current_dir()?,
+        selection: Selection { profile, gates },
+        shards,
+    })?;
+    let text = match (json, shards) {
+        (true, Some(_)) => format!("{}\n", serde_json::to_string(&matrix(&layout))?),
+        (true, None) => format!("{}\n", serde_json::to_string_pretty(&told(&layout))?),
+        (false, Some(_)) => shard_table(&layout),
+        (false, None) => gate_table(&layout),
+    };
+    output::print(&text)?;
+    if let Some(wanted) = shards.filter(|wanted| *wanted > layout.shards.len()) {
+        let there = layout.shards.len();
+        output::note(&format!(
+            "{there} of the {wanted} shards are used: a gate is never taken apart"
+        ));
+    }
+    Ok(Exit::Pass)
+}
+
+/// What `strategy.matrix` takes.
+#[derive(Serialize)]
+struct Matrix {
+    include: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    /// From 1.
+    shard: usize,
+    of: usize,
+    /// Names between spaces, as `--gate` takes them.
+    gates: String,
+    /// … and those of all shards, as `--together` takes them.
+    together: String,
+    /// At the most: up to the last look, within the profile's budget.
+    minutes: f64,
+}
+
+fn matrix(layout: &Layout) -> Matrix {
+    let together: Vec<&str> = layout
+        .plan
+        .gates
+        .iter()
+        .map(|gate| gate.name.as_str())
+        .collect();
+    let of = layout.shards.len();
+    let entries = layout.shards.iter().zip(1..).map(|(planned, shard)| Entry {
+        shard,
+        of,
+        gates: planned.gates.join(" "),
+        together: together.join(" "),
+        minutes: tenths(layout.minutes(planned.seconds)),
+    });
+    Matrix {
+        include: entries.collect(),
+    }
+}
+
+/// The plan for machines.
+#[derive(Serialize)]
+struct Told<'a> {
+    profile: &'a str,
+    looks: &'a [u32],
+    budget_s: f64,
+    false_alarm: f64,
+    gates: Vec<ToldGate<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldGate<'a> {
+    gate: &'a str,
+    title: &'a str,
+    file: &'a str,
+    checks: Vec<&'a str>,
+    /// Gates with equal numbers share launches.
+    launch: usize,
+    /// Seconds of a launch: its start, and this gate's own requests.
+    start_s: f64,
+    work_s: f64,
+    /// `measured`, `stored` or `guessed`.
+    known: &'static str,
+}
+
+fn told(layout: &Layout) -> Told<'_> {
+    let design = &layout.plan.design;
+    let gates = layout.plan.gates.iter().zip(&layout.costs);
+    let gates = gates.map(|(gate, cost)| told_gate(gate, cost));
+    Told {
+        profile: &design.profile,
+        looks: &design.looks,
+        budget_s: design.budget.as_secs_f64(),
+        false_alarm: design.alpha,
+        gates: gates.collect(),
+    }
+}
+
+fn told_gate<'a>(gate: &'a Gate, cost: &Cost) -> ToldGate<'a> {
+    ToldGate {
+        gate: &gate.name,
+        title: &gate.title,
+        file: &gate.file,
+        checks: gate.checks.iter().map(|check| check.id.as_str()).collect(),
+        launch: cost.group + 1,
+        start_s: cost.spent.start_s,
+        work_s: cost.spent.work_s,
+        known: match cost.source {
+            CostSource::Results(_) => "measured",
+            CostSource::Stored(_) => "stored",
+            CostSource::Guessed => "guessed",
+        },
+    }
+}
+
+fn gate_table(layout: &Layout) -> String {
+    let design = &layout.plan.design;
+    let mut text = String::new();
+    let checks: usize = layout.plan.gates.iter().map(|gate| gate.checks.len()).sum();
+    let groups = layout.costs.iter().map(|cost| cost.group + 1).max();
+    let looks: Vec<String> = design.looks.iter().map(u32::to_string).collect();
+    let _ = writeln!(
+        text,
+        "profile {}: {}, {}, {} a block and arm",
+        design.profile,
+        count(layout.plan.gates.len(), "gate"),
+        count(checks, "check"),
+        count(groups.unwrap_or(0), "launch"),
+    );
+    let _ = writeln!(
+        text,
+        "looks after {} blocks; at most {:.1} min of measuring",
+        looks.join(", "),
+        design.budget.as_secs_f64() / 60.0,
+    );
+    let _ = writeln!(
+        text,
+        "chance that a run of these fails without a change beyond the margins: {:.0} %\n",
+        design.alpha * 100.0,
+    );
+    let mut table = table(&["gate", "checks", "launch", "start", "requests", "known by"]);
+    for (gate, cost) in layout.plan.gates.iter().zip(&layout.costs) {
+        table.add_row([
+            gate.name.clone(),
+            gate.checks.len().to_string(),
+            (cost.group + 1).to_string(),
+            format!("{:.1} s", cost.spent.start_s),
+            format!("{:.1} s", cost.spent.work_s),
+            source(&cost.source),
+        ]);
+    }
+    let _ = writeln!(text, "{}", table.trim_fmt());
+    text
+}
+
+fn shard_table(layout: &Layout) -> String {
+    let mut table = table(&["shard", "gates", "minutes at most"]);
+    let of = layout.shards.len();
+    for (planned, number) in layout.shards.iter().zip(1..) {
+        table.add_row([
+            format!("{number} of {of}"),
+            planned.gates.join(" "),
+            format!("{:.1}", layout.minutes(planned.seconds)),
+        ]);
+    }
+    let mut text = format!("{}\n", table.trim_fmt());
+    let gates = || layout.plan.gates.iter().zip(&layout.costs);
+    let guessed: Vec<&str> = gates()
+        .filter(|(_, cost)| cost.source == CostSource::Guessed)
+        .map(|(gate, _)| gate.name.as_str())
+        .collect();
+    let measured = layout.costs.len() - guessed.len();
+    let _ = writeln!(
+        text,
+        "\ndurations: {} measured, {} guessed",
+        measured,
+        guessed.len()
+    );
+    if !guessed.is_empty() {
+        let said = format!(
+            "guessed by the tokens that they ask for: {}; `gate baseline pull`, or a run on this machine, tells how \
+             long they take",
+            guessed.join(" ")
+        );
+        text.push_str(&wrapped(&said));
+    }
+    text
+}
+
+fn source(source: &CostSource) -> String {
+    match source {
+        CostSource::Results(name) => format!("run {name}"),
+        CostSource::Stored(session) => format!("main's session {session}"),
+        CostSource::Guessed => "a guess by its tokens".to_owned(),
+    }
+}
+
+/// One line under the header, nothing else.
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(STYLE)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH)
+        .set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// Words in lines that a terminal shows whole.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        let more = word.chars().count() + 1;
+        let is_full = length + more > usize::from(WIDTH);
+        let before = match length {
+            0 => "",
+            _ if is_full => "\n",
+            _ => " ",
+        };
+        length = if is_full { more } else { length + more };
+        out.push_str(before);
+        out.push_str(word);
+    }
+    out.push('\n');
+    out
+}
+
+fn count(n: usize, what: &str) -> String {
+    let ending = match (n, what) {
+        (1, _) => "",
+        (_, "launch") => "es",
+        _ => "s",
+    };
+    format!("{n} {what}{ending}")
+}
+
+fn tenths(minutes: f64) -> f64 {
+    (minutes * 10.0).round() / 10.0
+}

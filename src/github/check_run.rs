@@ -1,0 +1,231 @@
+//! A check run of ours on a commit: begun as in progress, found again, completed with its annotations.
+//!
+//! Found again by name and `external_id`, which a token of another app cannot have written into ours: GitHub lets
+//! only the app that made a check run change it ("Update a check run").
+
+use super::{Client, Error, Sha};
+use serde::{Deserialize, Serialize};
+
+/// Annotations that GitHub takes in one call.
+pub const MOST_ANNOTATIONS: usize = 50;
+/// Pages of check runs that are read of one commit.
+const MOST_PAGES: u32 = 20;
+
+/// Which check run is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckName<'a> {
+    pub name: &'a str,
+    pub head: &'a Sha,
+    /// Ours alone.
+    pub external_id: &'a str,
+    /// Where its details are.
+    pub details_url: Option<&'a str>,
+}
+
+/// What it shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckText<'a> {
+    pub title: &'a str,
+    /// Markdown; GitHub takes 65,535 characters.
+    pub summary: &'a str,
+}
+
+/// A remark on a line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckAnnotation {
+    pub path: String,
+    pub start_line: u32,
+    pub end_line: u32,
+    /// `failure`, `warning` or `notice`.
+    pub annotation_level: &'static str,
+    pub title: String,
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    id: u64,
+    #[serde(default)]
+    external_id: Option<String>,
+    status: String,
+    html_url: Option<String>,
+    details_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    check_runs: Vec<Wire>,
+}
+
+#[derive(Serialize)]
+struct Create<'a> {
+    name: &'a str,
+    head_sha: &'a str,
+    external_id: &'a str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details_url: Option<&'a str>,
+    output: Output<'a>,
+}
+
+#[derive(Serialize)]
+struct Update<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conclusion: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details_url: Option<&'a str>,
+    output: Output<'a>,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    title: &'a str,
+    summary: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    annotations: &'a [CheckAnnotation],
+}
+
+/// A check run that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckRun {
+    pub id: u64,
+    pub url: Option<String>,
+    /// The page of the workflow run that it is of.
+    pub details_url: Option<String>,
+    is_completed: bool,
+}
+
+impl Client {
+    /// A check run in progress: the one that is, which now belongs to this workflow run, or a new one. A completed
+    /// one stays as it is.
+    pub async fn begin_check(
+        &self,
+        name: &CheckName<'_>,
+        text: &CheckText<'_>,
+    ) -> Result<CheckRun, Error> {
+        if let Some(found) = self.open_check(name).await? {
+            return self.taken_over(found, name, text).await;
+        }
+        let body = Create {
+            name: name.name,
+            head_sha: name.head.as_str(),
+            external_id: name.external_id,
+            status: "in_progress",
+            details_url: name.details_url,
+            output: output(text, &[]),
+        };
+        let route = self.route("/check-runs");
+        let there = async || {
+            Ok(self
+                .newest_check(name)
+                .await?
+                .filter(|run| run.status != "completed"))
+        };
+        let made: Wire = self.post_once(&route, &body, there).await?;
+        Ok(made.into())
+    }
+
+    /// Completes the check run, one that was completed before anew; creates it where none is. Annotations beyond
+    /// [`MOST_ANNOTATIONS`] go in calls of their own, the conclusion in the last.
+    pub async fn complete_check(
+        &self,
+        name: &CheckName<'_>,
+        text: &CheckText<'_>,
+        annotations: &[CheckAnnotation],
+        conclusion: &'static str,
+    ) -> Result<CheckRun, Error> {
+        let found = match self.newest_check(name).await? {
+            Some(found) => found.into(),
+            None => self.begin_check(name, text).await?,
+        };
+        let mut run = found;
+        let route = self.route(&format!("/check-runs/{}", run.id));
+        let mut chunks = annotations.chunks(MOST_ANNOTATIONS).peekable();
+        loop {
+            let chunk = chunks.next().unwrap_or_default();
+            let is_last = chunks.peek().is_none();
+            let body = Update {
+                status: is_last.then_some("completed"),
+                conclusion: is_last.then_some(conclusion),
+                details_url: name.details_url,
+                output: output(text, chunk),
+            };
+            let made: Wire = self.patch(&route, &body).await?;
+            run = made.into();
+            if is_last {
+                return Ok(run);
+            }
+        }
+    }
+
+    async fn taken_over(
+        &self,
+        found: CheckRun,
+        name: &CheckName<'_>,
+        text: &CheckText<'_>,
+    ) -> Result<CheckRun, Error> {
+        if name.details_url.is_none() || found.details_url.as_deref() == name.details_url {
+            return Ok(found);
+        }
+        let body = Update {
+            status: None,
+            conclusion: None,
+            details_url: name.details_url,
+            output: output(text, &[]),
+        };
+        let route = self.route(&format!("/check-runs/{}", found.id));
+        let made: Wire = self.patch(&route, &body).await?;
+        Ok(made.into())
+    }
+
+    /// The newest check run of this name on this commit, completed or not.
+    pub async fn check(&self, name: &CheckName<'_>) -> Result<Option<CheckRun>, Error> {
+        Ok(self.newest_check(name).await?.map(CheckRun::from))
+    }
+
+    async fn open_check(&self, name: &CheckName<'_>) -> Result<Option<CheckRun>, Error> {
+        let found = self.check(name).await?;
+        Ok(found.filter(|run| !run.is_completed))
+    }
+
+    async fn newest_check(&self, name: &CheckName<'_>) -> Result<Option<Wire>, Error> {
+        let CheckName {
+            name,
+            head,
+            external_id,
+            ..
+        } = name;
+        let name = super::segment(name);
+        let route = self.route(&format!(
+            "/commits/{head}/check-runs?check_name={name}&filter=all"
+        ));
+        let runs = self
+            .pages_of(&route, MOST_PAGES, |page: Page| page.check_runs)
+            .await?;
+        let ours = runs
+            .into_iter()
+            .filter(|run| run.external_id.as_deref() == Some(*external_id));
+        Ok(ours.max_by_key(|run| run.id))
+    }
+}
+
+fn output<'a>(text: &CheckText<'a>, annotations: &'a [CheckAnnotation]) -> Output<'a> {
+    Output {
+        title: text.title,
+        summary: text.summary,
+        annotations,
+    }
+}
+
+impl From<Wire> for CheckRun {
+    fn from(wire: Wire) -> Self {
+        Self {
+            id: wire.id,
+            url: wire.html_url,
+            details_url: wire.details_url,
+            is_completed: wire.status == "completed",
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Pull requests as they are now: [`Pull`], the files that one changes, and its merge base.
+
+use super::permission::PersonKind;
+use super::{Client, Error, Sha, segment};
+use serde::Deserialize;
+
+/// GitHub lists no more files of a pull request ("List pull requests files").
+pub const MOST_FILES: usize = 3_000;
+
+/// What GitHub says of a pull request at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pull {
+    pub number: u64,
+    pub is_open: bool,
+    /// The commit at its head.
+    pub head_sha: Sha,
+    /// `OWNER/NAME` that the head lies in; `None`: that repository is gone.
+    pub head_repository: Option<String>,
+    /// Branch that it goes into, a name that anybody may have chosen.
+    pub base_branch: String,
+    pub default_branch: String,
+    /// Login of its author; `None`: the account is gone.
+    pub author: Option<String>,
+    pub author_kind: PersonKind,
+    pub labels: Vec<String>,
+    /// Files that it changes, all told.
+    pub changed_files: usize,
+}
+
+/// A file that a pull request changes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ChangedFile {
+    pub filename: String,
+    /// Where it was before a rename.
+    pub previous_filename: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    number: u64,
+    state: String,
+    head: Side,
+    base: Side,
+    user: Option<User>,
+    labels: Vec<Label>,
+    changed_files: usize,
+}
+
+#[derive(Deserialize)]
+struct Side {
+    sha: String,
+    #[serde(rename = "ref")]
+    branch: String,
+    repo: Option<Repo>,
+}
+
+#[derive(Deserialize)]
+struct Repo {
+    full_name: String,
+    default_branch: String,
+}
+
+#[derive(Deserialize)]
+struct User {
+    login: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Comparison {
+    merge_base_commit: Commit,
+}
+
+#[derive(Deserialize)]
+struct Commit {
+    sha: String,
+}
+
+impl Client {
+    pub async fn pull(&self, number: u64) -> Result<Pull, Error> {
+        let route = self.route(&format!("/pulls/{number}"));
+        let wire: Wire = self.get(&route).await?;
+        let malformed = |cause: &str| Error::Malformed {
+            request: format!("GET {route}"),
+            cause: cause.into(),
+        };
+        let Some(base) = &wire.base.repo else {
+            return Err(malformed("it goes into no repository"));
+        };
+        if wire.number != number || !self.repository().is(&base.full_name) {
+            return Err(malformed("it is another pull request"));
+        }
+        Ok(Pull {
+            number,
+            is_open: wire.state == "open",
+            head_sha: Sha::parse(&wire.head.sha)?,
+            head_repository: wire.head.repo.map(|repo| repo.full_name),
+            base_branch: wire.base.branch,
+            default_branch: base.default_branch.clone(),
+            author_kind: wire
+                .user
+                .as_ref()
+                .map_or(PersonKind::Other, |user| PersonKind::of(&user.kind)),
+            author: wire.user.map(|user| user.login),
+            labels: wire.labels.into_iter().map(|label| label.name).collect(),
+            changed_files: wire.changed_files,
+        })
+    }
+
+    /// The files that it changes, every page; GitHub stops at [`MOST_FILES`].
+    pub async fn changed_files(&self, number: u64) -> Result<Vec<ChangedFile>, Error> {
+        let pages = MOST_FILES.div_ceil(super::client::PER_PAGE) as u32;
+        let route = self.route(&format!("/pulls/{number}/files"));
+        self.pages(&route, pages).await
+    }
+
+    /// The newest commit that both hold: what head is measured against.
+    pub async fn merge_base(&self, branch: &str, head: &Sha) -> Result<Sha, Error> {
+        let between = format!("{}...{head}", segment(branch));
+        let route = self.route(&format!("/compare/{between}?per_page=1"));
+        let comparison: Comparison = self.get(&route).await?;
+        Sha::parse(&comparison.merge_base_commit.sha)
+    }
+}
+
+impl Pull {
+    /// Whether the head lies in another repository than this one.
+    pub fn is_from_fork(&self, repository: &super::Repository) -> bool {
+        let head = self.head_repository.as_deref();
+        !head.is_some_and(|head| repository.is(head))
+    }
+}

@@ -1,0 +1,412 @@
+//! `gate authorize`: may this commit of a pull request run on the machine?
+//!
+//! [`may_run`] is the rule, a pure function of [`Facts`]; [`authorize`] asks GitHub for them. A label never
+//! authorises: labels stay when a push brings code that nobody saw. What authorises is who wrote it, who started
+//! it, or an approval that is bound to this very commit ([`approval`]).
+
+use super::{Error, GitHubOptions};
+use crate::github::{Client, CommitStatus, Pull, Sha, State, clean};
+use crate::plan::{self, Forks, GitHubConfig, GitHubRules, Needed};
+use std::path::PathBuf;
+
+/// Context of the commit status that holds an approval.
+pub(super) const APPROVAL: &str = "infergate/approval";
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct AuthorizeOptions {
+    /// Where the search for the project begins: a checkout of main.
+    pub start: PathBuf,
+    pub github: GitHubOptions,
+    pub number: u64,
+    pub head_sha: String,
+    /// Names of gates; empty: those that the paths need.
+    pub gates: Vec<String>,
+    pub profile: String,
+    /// Login of whoever dispatched this run, by Actions' environment.
+    pub starter: Option<String>,
+}
+
+/// The answer, with all that a run needs.
+#[derive(Clone, Debug)]
+pub struct Ruling {
+    pub is_authorized: bool,
+    /// One line.
+    pub reason: String,
+    number: String,
+    head_sha: Sha,
+    /// What head is measured against; known where it may run.
+    base_sha: Option<Sha>,
+    base_branch: String,
+    gates: String,
+}
+
+impl Ruling {
+    /// For people.
+    pub fn line(&self) -> String {
+        let word = if self.is_authorized { "yes" } else { "no" };
+        let head = self.head_sha.short();
+        format!("{word}: #{} at {head}: {}", self.number, self.reason)
+    }
+
+    /// For later steps of the job.
+    pub fn outputs(&self) -> [(&'static str, &str); 7] {
+        [
+            (
+                "authorized",
+                if self.is_authorized { "true" } else { "false" },
+            ),
+            ("pr", &self.number),
+            ("head_sha", self.head_sha.as_str()),
+            ("base_sha", self.base_sha.as_ref().map_or("", Sha::as_str)),
+            ("base_ref", &self.base_branch),
+            ("gates", &self.gates),
+            ("reason", &self.reason),
+        ]
+    }
+}
+
+/// All that the rule asks about.
+#[derive(Clone, Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) pull: &'a Pull,
+    /// The commit that is to run.
+    pub(super) asked: &'a Sha,
+    pub(super) is_fork: bool,
+    pub(super) config: &'a GitHubConfig,
+    pub(super) author_may_write: bool,
+    /// A person who may write here and started the run of this commit by hand.
+    pub(super) starter: Option<&'a str>,
+    /// What the approval of this very commit says.
+    pub(super) approval: Option<&'a str>,
+}
+
+/// Whether it may run: the reason why, or why not.
+pub(super) fn may_run(facts: &Facts<'_>) -> Result<String, String> {
+    refuse_what_never_runs(facts)?;
+    let author = facts.pull.author.as_deref().unwrap_or("nobody");
+    let author = clean(author, 60);
+    if facts.author_may_write {
+        return Ok(format!("its author @{author} may write to this repository"));
+    }
+    if let Some(starter) = facts.starter {
+        let starter = clean(starter, 60);
+        return Ok(format!(
+            "@{starter}, who may write to this repository, started it"
+        ));
+    }
+    if let Some(approval) = facts.approval {
+        return Ok(format!("this commit is {}", clean(approval, 140)));
+    }
+    Err(format!(
+        "its author @{author} may not write to this repository, and nobody approved this commit; whoever may \
+         write here approves it with the label `{}`",
+        facts.config.approval_label
+    ))
+}
+
+fn refuse_what_never_runs(facts: &Facts<'_>) -> Result<(), String> {
+    let Facts { pull, asked, .. } = facts;
+    if !pull.is_open {
+        return Err("the pull request is closed".into());
+    }
+    if pull.head_sha != **asked {
+        let live = pull.head_sha.short();
+        return Err(format!("superseded: the head is {live} by now"));
+    }
+    if pull.head_repository.is_none() {
+        return Err("the repository that it comes from is gone".into());
+    }
+    if !facts
+        .config
+        .allows_base(&pull.base_branch, &pull.default_branch)
+    {
+        return Err(format!(
+            "it goes into the branch `{}`, which is neither the default branch nor among `bases` in gates/gate.toml",
+            clean(&pull.base_branch, 100)
+        ));
+    }
+    if facts.is_fork && facts.config.forks == Forks::Never {
+        return Err("it comes from a fork, and gates/gate.toml says `forks = \"never\"`".into());
+    }
+    Ok(())
+}
+
+/// The approval of a commit out of its statuses, newest first. Only our own account's count: anybody who may
+/// write statuses can make one of this name. One that was taken back is none.
+pub(super) fn approval(statuses: &[CommitStatus], own_id: u64) -> Option<&str> {
+    let newest = ours(statuses, APPROVAL, own_id)?;
+    (newest.state == State::Success).then_some(newest.description.as_str())
+}
+
+/// The newest status of this context that our own account wrote.
+pub(super) fn ours<'a>(
+    statuses: &'a [CommitStatus],
+    context: &str,
+    own_id: u64,
+) -> Option<&'a CommitStatus> {
+    let is_ours = |status: &&CommitStatus| {
+        // GitHub does not tell contexts apart by case.
+        status.creator == Some(own_id) && status.context.eq_ignore_ascii_case(context)
+    };
+    statuses.iter().find(is_ours)
+}
+
+/// Asks GitHub, and decides.
+pub async fn authorize(options: &AuthorizeOptions) -> Result<Ruling, Error> {
+    let root = plan::find_root(&options.start)?;
+    let rules = plan::github_rules(&root, &options.profile)?;
+    refuse_unknown_gates(&options.gates, &rules)?;
+    let asked = Sha::parse(&options.head_sha)?;
+    let client = options.github.client()?;
+    let pull = client.pull(options.number).await?;
+    let decided = decide(options, &client, &rules, &pull, &asked).await?;
+    let mut ruling = Ruling {
+        is_authorized: decided.is_ok(),
+        reason: decided.unwrap_or_else(|why_not| why_not),
+        number: pull.number.to_string(),
+        base_sha: None,
+        base_branch: pull.base_branch.clone(),
+        gates: String::new(),
+        head_sha: asked,
+    };
+    if ruling.is_authorized {
+        let base = client.merge_base(&pull.base_branch, &ruling.head_sha);
+        ruling.base_sha = Some(base.await?);
+        ruling.gates = gates(options, &client, &rules, &pull).await?.join(" ");
+    }
+    Ok(ruling)
+}
+
+fn refuse_unknown_gates(gates: &[String], rules: &GitHubRules) -> Result<(), Error> {
+    match gates.iter().find(|gate| !rules.gates.contains(gate)) {
+        None => Ok(()),
+        Some(unknown) => Err(Error::Usage(format!(
+            "--gates: there is no gate `{}`; there are {}",
+            clean(unknown, 60),
+            rules.gates.join(", ")
+        ))),
+    }
+}
+
+/// Asks no more than the answer needs.
+async fn decide(
+    options: &AuthorizeOptions,
+    client: &Client,
+    rules: &GitHubRules,
+    pull: &Pull,
+    asked: &Sha,
+) -> Result<Result<String, String>, Error> {
+    let mut facts = Facts {
+        pull,
+        asked,
+        is_fork: pull.is_from_fork(client.repository()),
+        config: &rules.config,
+        author_may_write: false,
+        starter: None,
+        approval: None,
+    };
+    if let Err(why_not) = refuse_what_never_runs(&facts) {
+        return Ok(Err(why_not));
+    }
+    facts.author_may_write = may_write(client, pull.author.as_deref()).await?;
+    if facts.author_may_write {
+        return Ok(may_run(&facts));
+    }
+    if may_write(client, options.starter.as_deref()).await? {
+        facts.starter = options.starter.as_deref();
+        return Ok(may_run(&facts));
+    }
+    let own_id = client.own_id(options.github.bot_id).await?;
+    let statuses = client.statuses(asked).await?;
+    facts.approval = approval(&statuses, own_id);
+    Ok(may_run(&facts))
+}
+
+pub(super) async fn may_write(client: &Client, login: Option<&str>) -> Result<bool, Error> {
+    match login {
+        None => Ok(false),
+        Some(login) => Ok(client.permission(login).await?.may_write()),
+    }
+}
+
+/// Names of the gates to run; empty: the profile's.
+async fn gates(
+    options: &AuthorizeOptions,
+    client: &Client,
+    rules: &GitHubRules,
+    pull: &Pull,
+) -> Result<Vec<String>, Error> {
+    if !options.gates.is_empty() {
+        return Ok(options.gates.clone());
+    }
+    Ok(needed(client, rules, pull).await?.gates(&rules.of_profile))
+}
+
+/// What the pull request's paths need. Of a rename both paths count; where GitHub does not list all, everything is
+/// needed.
+pub(super) async fn needed(
+    client: &Client,
+    rules: &GitHubRules,
+    pull: &Pull,
+) -> Result<Needed, Error> {
+    let files = client.changed_files(pull.number).await?;
+    if files.len() < pull.changed_files {
+        return Ok(Needed::everything(&rules.labels));
+    }
+    let paths: Vec<String> = files
+        .into_iter()
+        .flat_map(|file| [Some(file.filename), file.previous_filename])
+        .flatten()
+        .collect();
+    Ok(Needed::of_paths(&rules.labels, &paths))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::github::PersonKind;
+
+    fn sha(digit: char) -> Sha {
+        Sha::parse(&digit.to_string().repeat(40)).unwrap()
+    }
+
+    fn pull() -> Pull {
+        Pull {
+            number: 12,
+            is_open: true,
+            head_sha: sha('a'),
+            head_repository: Some("mallory/x".into()),
+            base_branch: "main".into(),
+            default_branch: "main".into(),
+            author: Some("mallory".into()),
+            author_kind: PersonKind::User,
+            labels: vec!["gpu-approved".into(), "needs-gpu".into()],
+            changed_files: 1,
+        }
+    }
+
+    /// Facts of a fork's pull request that nobody spoke for, changed by `edit`, and what is said of them.
+    #[track_caller]
+    fn check(
+        edit: impl FnOnce(&mut Pull),
+        facts: impl FnOnce(&mut Facts<'_>),
+        expect: Result<&str, &str>,
+    ) {
+        let (mut pull, config, asked) = (pull(), GitHubConfig::default(), sha('a'));
+        edit(&mut pull);
+        let mut all = Facts {
+            pull: &pull,
+            asked: &asked,
+            is_fork: true,
+            config: &config,
+            author_may_write: false,
+            starter: None,
+            approval: None,
+        };
+        facts(&mut all);
+        let ruling = may_run(&all);
+        let (found, part) = match (&ruling, expect) {
+            (Ok(why), Ok(part)) | (Err(why), Err(part)) => (why, part),
+            _ => panic!("{ruling:?}"),
+        };
+        assert!(found.contains(part), "{found}");
+    }
+
+    #[test]
+    fn somebody_who_may_write_must_answer_for_it() {
+        check(|_| {}, |_| {}, Err("nobody approved this commit"));
+        check(
+            |_| {},
+            |f| f.author_may_write = true,
+            Ok("its author @mallory"),
+        );
+        check(
+            |_| {},
+            |f| f.starter = Some("ada"),
+            Ok("@ada, who may write"),
+        );
+        check(
+            |_| {},
+            |f| f.approval = Some("approved by @ada"),
+            Ok("approved by @ada"),
+        );
+        check(|p| p.author = None, |_| {}, Err("its author @nobody"));
+    }
+
+    #[test]
+    fn some_commits_run_for_nobody() {
+        let all = |f: &mut Facts<'_>| {
+            f.author_may_write = true;
+            f.starter = Some("ada");
+            f.approval = Some("approved by @ada");
+        };
+        check(|p| p.is_open = false, all, Err("closed"));
+        check(|p| p.head_sha = sha('b'), all, Err("superseded"));
+        check(|p| p.head_repository = None, all, Err("gone"));
+        check(
+            |p| p.base_branch = "wip".into(),
+            all,
+            Err("the branch `wip`"),
+        );
+        let mut never = GitHubConfig::default();
+        never.forks = Forks::Never;
+        let (pull, asked) = (pull(), sha('a'));
+        let mut facts = Facts {
+            pull: &pull,
+            asked: &asked,
+            is_fork: true,
+            config: &never,
+            author_may_write: true,
+            starter: None,
+            approval: None,
+        };
+        assert!(may_run(&facts).is_err_and(|why| why.contains("fork")));
+        facts.is_fork = false;
+        assert!(may_run(&facts).is_ok());
+    }
+
+    #[test]
+    fn an_approval_is_our_own_and_the_newest() {
+        let status = |context: &str, state, creator| CommitStatus {
+            context: context.into(),
+            state,
+            description: "approved by @ada".into(),
+            creator,
+        };
+        let (yes, no) = (State::Success, State::Failure);
+        for (statuses, expect) in [
+            (vec![], false),
+            (vec![status(APPROVAL, yes, Some(7))], true),
+            (vec![status("Infergate/Approval", yes, Some(7))], true),
+            (vec![status(APPROVAL, yes, Some(8))], false),
+            (vec![status(APPROVAL, yes, None)], false),
+            (vec![status("infergate/approved", yes, Some(7))], false),
+            (vec![status(APPROVAL, State::Pending, Some(7))], false),
+            (
+                vec![
+                    status(APPROVAL, no, Some(7)),
+                    status(APPROVAL, yes, Some(7)),
+                ],
+                false,
+            ),
+            (
+                vec![
+                    status(APPROVAL, yes, Some(7)),
+                    status(APPROVAL, no, Some(7)),
+                ],
+                true,
+            ),
+            // Somebody else's word neither gives nor takes.
+            (
+                vec![
+                    status(APPROVAL, no, Some(8)),
+                    status(APPROVAL, yes, Some(7)),
+                ],
+                true,
+            ),
+        ] {
+            assert_eq!(approval(&statuses, 7).is_some(), expect, "{statuses:?}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! `gate label`: a pull request gets the labels that its paths need, and the run that they stand for is started.
+//!
+//! [`label`] asks GitHub for what there is, [`steps`] decides, purely, and each [`Step`] is carried out, or only
+//! told (`--dry-run`). The bot starts the run itself, since a label that a workflow's token adds starts nothing.
+//! Any event leads to the same state from wherever it starts, so that two events that meet, or one that comes
+//! twice, do no harm.
+
+mod local;
+mod steps;
+
+pub use local::label_diff;
+
+use super::authorize::{self, APPROVAL, approval, may_write, ours};
+use super::{Error, GitHubOptions};
+use crate::digest;
+use crate::github::event::{Action, Event};
+use crate::github::{Client, CommitStatus, NewStatus, PersonKind, Pull, Sha, State};
+use crate::plan::{self, GitHubRules, Needed};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use steps::{Situation, Step, Word};
+
+/// Context of the commit status that says what was started for a commit.
+const STARTED: &str = "infergate/started";
+
+/// Which pull request, and why now.
+#[derive(Clone, Debug)]
+pub enum Trigger {
+    /// This one, as it is.
+    Number(u64),
+    /// What Actions hands over: `GITHUB_EVENT_NAME` and `GITHUB_EVENT_PATH`.
+    Event { name: String, path: PathBuf },
+}
+
+#[derive(Clone, Debug)]
+pub struct LabelOptions {
+    /// Where the search for the project begins: a checkout of main.
+    pub start: PathBuf,
+    pub github: GitHubOptions,
+    pub trigger: Trigger,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    pub profile: String,
+}
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub struct Labelled {
+    /// For people, one a line.
+    pub lines: Vec<String>,
+    number: String,
+    head_sha: String,
+    is_needed: bool,
+    is_started: bool,
+    gates: String,
+}
+
+impl Labelled {
+    /// For later steps of the job.
+    pub fn outputs(&self) -> [(&'static str, &str); 5] {
+        let word = |is: bool| if is { "true" } else { "false" };
+        [
+            ("pr", &self.number),
+            ("head_sha", &self.head_sha),
+            ("needed", word(self.is_needed)),
+            ("started", word(self.is_started)),
+            ("gates", &self.gates),
+        ]
+    }
+}
+
+/// Labels the pull request, and starts its run where it may run.
+pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
+    let root = plan::find_root(&options.start)?;
+    let rules = plan::github_rules(&root, &options.profile)?;
+    let client = options.github.client()?;
+    let (number, event) = match &options.trigger {
+        Trigger::Number(number) => (*number, None),
+        Trigger::Event { name, path } => {
+            let read = Event::read(name, path, client.repository());
+            let event = read.map_err(crate::github::Error::from)?;
+            (event.number, Some(event))
+        }
+    };
+    let pull = client.pull(number).await?;
+    let asked = ask(options, &client, &rules, &pull, event.as_ref()).await?;
+    let gates = asked.needed.gates(&rules.of_profile).join(" ");
+    let mark = mark(&gates);
+    let situation = Situation {
+        rules: &rules,
+        pull: &pull,
+        action: event.as_ref().map(|event| &event.action),
+        event_sha: event.as_ref().map(|event| &event.head_sha),
+        word: asked.word,
+        needed: &asked.needed,
+        is_fork: pull.is_from_fork(client.repository()),
+        author_may_write: asked.author_may_write,
+        approval: approval(&asked.statuses, asked.own_id),
+        is_started: ours(&asked.statuses, STARTED, asked.own_id)
+            .is_some_and(|status| status.description == mark),
+    };
+    let steps = steps::steps(&situation);
+    let work = Work {
+        client: &client,
+        rules: &rules,
+        pull: &pull,
+        gates: &gates,
+        mark: &mark,
+    };
+    if !options.dry_run {
+        for step in &steps {
+            work.carry_out(step).await?;
+        }
+    }
+    Ok(Labelled {
+        lines: lines(options, &situation, &steps, &gates),
+        number: number.to_string(),
+        head_sha: pull.head_sha.as_str().to_owned(),
+        is_needed: pull.is_open && asked.needed.is_anything(),
+        is_started: !options.dry_run && steps.contains(&Step::Start),
+        gates,
+    })
+}
+
+/// What GitHub was asked for.
+struct Answers {
+    needed: Needed,
+    author_may_write: bool,
+    /// Of the approval label's event: whose it is.
+    word: Option<Word>,
+    statuses: Vec<CommitStatus>,
+    own_id: u64,
+}
+
+async fn ask(
+    options: &LabelOptions,
+    client: &Client,
+    rules: &GitHubRules,
+    pull: &Pull,
+    event: Option<&Event>,
+) -> Result<Answers, Error> {
+    let is_approval = |name: &String| name.eq_ignore_ascii_case(&rules.config.approval_label);
+    let word = match event {
+        Some(event) => match &event.action {
+            Action::Labeled(name) | Action::Unlabeled(name) if is_approval(name) => {
+                let is_person = event.sender_kind == PersonKind::User;
+                let sender = is_person.then_some(event.sender.as_str());
+                Some(Word {
+                    sender: event.sender.clone(),
+                    may_write: may_write(client, sender).await?,
+                })
+            }
+            _ => None,
+        },
+        None => None,
+    };
+    Ok(Answers {
+        needed: authorize::needed(client, rules, pull).await?,
+        author_may_write: may_write(client, pull.author.as_deref()).await?,
+        word,
+        statuses: client.statuses(&pull.head_sha).await?,
+        own_id: client.own_id(options.github.bot_id).await?,
+    })
+}
+
+/// What the status says of a run that was started with these gates; another list of gates is another run.
+fn mark(gates: &str) -> String {
+    let told = if gates.is_empty() {
+        "the profile's"
+    } else {
+        gates
+    };
+    let known = digest::of_parts([gates.as_bytes()]);
+    let told: String = told.chars().take(80).collect();
+    format!("started with gates {told} ({})", &known[..8])
+}
+
+/// The means by which steps are carried out.
+struct Work<'a> {
+    client: &'a Client,
+    rules: &'a GitHubRules,
+    pull: &'a Pull,
+    gates: &'a str,
+    mark: &'a str,
+}
+
+impl Work<'_> {
+    async fn carry_out(&self, step: &Step) -> Result<(), Error> {
+        let (client, number) = (self.client, self.pull.number);
+        let approval = |state, description| NewStatus {
+            context: APPROVAL,
+            state,
+            description,
+            target_url: None,
+        };
+        let head = &self.pull.head_sha;
+        match step {
+            Step::Add { label, .. } => client.add_label(number, label).await?,
+            Step::Remove { label, .. } => client.remove_label(number, label).await?,
+            Step::Approve { by } => {
+                let text = format!("approved by @{by}");
+                client
+                    .set_status(head, &approval(State::Success, &text))
+                    .await?;
+            }
+            Step::Withdraw { by } => {
+                let text = format!("approval taken back by @{by}");
+                client
+                    .set_status(head, &approval(State::Failure, &text))
+                    .await?;
+            }
+            Step::Start => self.start(head).await?,
+            Step::Tell(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Starts the workflow, and then says so on the commit: an end in between starts a second run, which cancels
+    /// the first; the other way round it would start none.
+    async fn start(&self, head: &Sha) -> Result<(), Error> {
+        let inputs = BTreeMap::from([
+            ("pr", self.pull.number.to_string()),
+            ("head_sha", head.to_string()),
+            ("gates", self.gates.to_owned()),
+        ]);
+        let (workflow, branch) = (&self.rules.config.workflow, &self.pull.default_branch);
+        self.client.dispatch(workflow, branch, &inputs).await?;
+        let started = NewStatus {
+            context: STARTED,
+            state: State::Success,
+            description: self.mark,
+            target_url: None,
+        };
+        Ok(self.client.set_status(head, &started).await?)
+    }
+}
+
+/// The steps for people. Names from outside come after words of ours, so that no line is a command to Actions.
+fn lines(
+    options: &LabelOptions,
+    situation: &Situation<'_>,
+    steps: &[Step],
+    gates: &str,
+) -> Vec<String> {
+    let pull = situation.pull;
+    let dry = if options.dry_run {
+        " (nothing is done: --dry-run)"
+    } else {
+        ""
+    };
+    let mut lines = vec![format!(
+        "pull request #{} at {}{dry}",
+        pull.number,
+        pull.head_sha.short()
+    )];
+    let gates = if gates.is_empty() {
+        "of the profile"
+    } else {
+        gates
+    };
+    lines.extend(steps.iter().map(|step| match step {
+        Step::Start => format!(
+            "start `{}` for this commit: gates {gates}",
+            situation.rules.config.workflow
+        ),
+        step => step.line(),
+    }));
+    lines
+}

@@ -1,0 +1,317 @@
+//! What is to be done to a pull request: a pure function of how it stands.
+
+use super::super::authorize::{self, Facts};
+use crate::github::event::Action;
+use crate::github::{Pull, Sha, clean};
+use crate::plan::{GitHubRules, Needed};
+
+/// Paths that are named as the reason of a label.
+const MOST_PATHS: usize = 3;
+
+/// Whose word an event of the approval label is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Login.
+    pub(super) sender: String,
+    /// A person who may write to the repository.
+    pub(super) may_write: bool,
+}
+
+/// How things stand.
+#[derive(Clone, Debug)]
+pub(super) struct Situation<'a> {
+    pub(super) rules: &'a GitHubRules,
+    /// As it is now.
+    pub(super) pull: &'a Pull,
+    /// What happened; `None`: somebody asks.
+    pub(super) action: Option<&'a Action>,
+    /// The head when it happened.
+    pub(super) event_sha: Option<&'a Sha>,
+    pub(super) word: Option<Word>,
+    pub(super) needed: &'a Needed,
+    pub(super) is_fork: bool,
+    pub(super) author_may_write: bool,
+    /// What the approval of the live head says.
+    pub(super) approval: Option<&'a str>,
+    /// A run with these gates was started for the live head.
+    pub(super) is_started: bool,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Add {
+        label: String,
+        why: String,
+    },
+    Remove {
+        label: String,
+        why: String,
+    },
+    /// Bind an approval to the live head.
+    Approve {
+        by: String,
+    },
+    /// Take it back.
+    Withdraw {
+        by: String,
+    },
+    /// Start the run.
+    Start,
+    /// Nothing but a line.
+    Tell(String),
+}
+
+impl Step {
+    /// For people.
+    pub(super) fn line(&self) -> String {
+        match self {
+            Self::Add { label, why } => format!("add label `{label}`: {why}"),
+            Self::Remove { label, why } => format!("remove label `{label}`: {why}"),
+            Self::Approve { by } => format!("approve this commit: by @{}", clean(by, 60)),
+            Self::Withdraw { by } => format!("take the approval back: by @{}", clean(by, 60)),
+            Self::Start => "start the run".into(),
+            Self::Tell(line) => line.clone(),
+        }
+    }
+}
+
+/// The steps, in the order in which they are to be done.
+pub(super) fn steps(situation: &Situation<'_>) -> Vec<Step> {
+    if !situation.pull.is_open {
+        return vec![Step::Tell("nothing to do: it is closed".into())];
+    }
+    let mut steps = owned_labels(situation);
+    steps.extend(approval(situation));
+    steps.push(start(situation, &steps));
+    steps
+}
+
+/// Labels of the rules, added and removed. Labels of nobody's rule are left alone.
+fn owned_labels(situation: &Situation<'_>) -> Vec<Step> {
+    let Situation {
+        rules,
+        pull,
+        needed,
+        ..
+    } = situation;
+    let has = |name: &str| pull.labels.iter().any(|l| l.eq_ignore_ascii_case(name));
+    let mut steps: Vec<Step> = Vec::new();
+    for (label, paths) in &needed.labels {
+        if !has(label) {
+            let (label, why) = (label.clone(), because(paths));
+            steps.push(Step::Add { label, why });
+        }
+    }
+    for rule in &rules.labels {
+        let is_needed = needed
+            .labels
+            .keys()
+            .any(|l| l.eq_ignore_ascii_case(&rule.name));
+        if has(&rule.name) && !is_needed {
+            let step = Step::Remove {
+                label: rule.name.clone(),
+                why: "no path needs it".into(),
+            };
+            if !steps.contains(&step) {
+                steps.push(step);
+            }
+        }
+    }
+    steps
+}
+
+fn because(paths: &[String]) -> String {
+    if paths.is_empty() {
+        return "GitHub does not list all files, so any may be among them".into();
+    }
+    let named: Vec<String> = paths
+        .iter()
+        .take(MOST_PATHS)
+        .map(|p| clean(p, 100))
+        .collect();
+    let more = paths.len() - named.len();
+    match more {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// What becomes of the approval label and of the approval itself.
+fn approval(situation: &Situation<'_>) -> Option<Step> {
+    let Situation {
+        rules, pull, word, ..
+    } = situation;
+    let label = &rules.config.approval_label;
+    let remove = |why: String| {
+        let label = label.clone();
+        Some(Step::Remove { label, why })
+    };
+    match (situation.action, word) {
+        (Some(Action::Labeled(_)), Some(word)) if !word.may_write => {
+            let who = clean(&word.sender, 60);
+            remove(format!(
+                "@{who} may not write to this repository, so it approves nothing"
+            ))
+        }
+        (Some(Action::Labeled(_)), Some(_)) if situation.event_sha != Some(&pull.head_sha) => {
+            remove("the head moved since it was added: look again, and add it again".into())
+        }
+        (Some(Action::Labeled(_)), Some(word)) => Some(Step::Approve {
+            by: word.sender.clone(),
+        }),
+        (Some(Action::Unlabeled(_)), Some(word)) if situation.approval.is_some() => {
+            Some(Step::Withdraw {
+                by: word.sender.clone(),
+            })
+        }
+        (Some(Action::Synchronize | Action::Reopened), _) => {
+            let is_there = pull.labels.iter().any(|l| l.eq_ignore_ascii_case(label));
+            let is_stale = !situation.author_may_write && situation.approval.is_none();
+            (is_there && is_stale)
+                .then(|| remove("it was for another commit".into()))
+                .flatten()
+        }
+        _ => None,
+    }
+}
+
+/// Whether the run is started, by the very rule that lets it run.
+fn start(situation: &Situation<'_>, before: &[Step]) -> Step {
+    let Situation { rules, pull, .. } = situation;
+    if rules.labels.is_empty() {
+        return Step::Tell("nothing is started: gates/gate.toml has no [[label]]".into());
+    }
+    if !situation.needed.is_anything() {
+        return Step::Tell("nothing is started: no path needs a gate".into());
+    }
+    let approved = before.iter().find_map(|step| match step {
+        Step::Approve { by } => Some(format!("approved by @{by}")),
+        _ => None,
+    });
+    let is_withdrawn = before
+        .iter()
+        .any(|step| matches!(step, Step::Withdraw { .. }));
+    let there = situation.approval.filter(|_| !is_withdrawn);
+    let ruling = authorize::may_run(&Facts {
+        pull,
+        asked: &pull.head_sha,
+        is_fork: situation.is_fork,
+        config: &rules.config,
+        author_may_write: situation.author_may_write,
+        starter: None,
+        approval: approved.as_deref().or(there),
+    });
+    match ruling {
+        Err(why_not) => Step::Tell(format!("nothing is started: {why_not}")),
+        Ok(_) if situation.is_started => {
+            Step::Tell("nothing is started: this commit has its run already".into())
+        }
+        Ok(_) => Step::Start,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::github::PersonKind;
+    use crate::plan::GitHubConfig;
+
+    fn sha(digit: char) -> Sha {
+        Sha::parse(&digit.to_string().repeat(40)).unwrap()
+    }
+
+    fn labeled() -> Action {
+        Action::Labeled("gpu-approved".into())
+    }
+
+    fn word(may_write: bool) -> Option<Word> {
+        Some(Word {
+            sender: "ada".into(),
+            may_write,
+        })
+    }
+
+    /// What becomes of the approval of an open fork's pull request that has the label, as a line; empty: nothing.
+    #[track_caller]
+    fn check(action: &Action, edit: impl FnOnce(&mut Situation<'_>), expect: &str) {
+        let (head, needed) = (sha('a'), Needed::default());
+        let pull = Pull {
+            number: 12,
+            is_open: true,
+            head_sha: head.clone(),
+            head_repository: Some("mallory/x".into()),
+            base_branch: "main".into(),
+            default_branch: "main".into(),
+            author: Some("mallory".into()),
+            author_kind: PersonKind::User,
+            labels: vec!["GPU-Approved".into()],
+            changed_files: 1,
+        };
+        let rules = GitHubRules {
+            config: GitHubConfig::default(),
+            labels: Vec::new(),
+            gates: Vec::new(),
+            of_profile: Vec::new(),
+        };
+        let mut situation = Situation {
+            rules: &rules,
+            pull: &pull,
+            action: Some(action),
+            event_sha: Some(&head),
+            word: None,
+            needed: &needed,
+            is_fork: true,
+            author_may_write: false,
+            approval: None,
+            is_started: false,
+        };
+        edit(&mut situation);
+        let line = approval(&situation).map_or_else(String::new, |step| step.line());
+        assert!(
+            line.starts_with(expect) && line.is_empty() == expect.is_empty(),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn an_approval_comes_stays_and_goes() {
+        let there = Some("approved by @ada");
+        let off = Action::Unlabeled("gpu-approved".into());
+        check(
+            &labeled(),
+            |s| s.word = word(true),
+            "approve this commit: by @ada",
+        );
+        check(
+            &labeled(),
+            |s| s.word = word(false),
+            "remove label `gpu-approved`: @ada may not",
+        );
+        check(
+            &labeled(),
+            |s| (s.word, s.event_sha) = (word(true), None),
+            "remove label `gpu-approved`: the head moved",
+        );
+        // Some other label.
+        check(&labeled(), |_| {}, "");
+        check(
+            &off,
+            |s| (s.word, s.approval) = (word(false), there),
+            "take the approval back",
+        );
+        check(&off, |s| s.word = word(true), "");
+        for push in [Action::Synchronize, Action::Reopened] {
+            check(
+                &push,
+                |_| {},
+                "remove label `gpu-approved`: it was for another commit",
+            );
+            check(&push, |s| s.approval = there, "");
+            check(&push, |s| s.author_may_write = true, "");
+        }
+        for other in [Action::Opened, Action::Closed, Action::Other] {
+            check(&other, |_| {}, "");
+        }
+    }
+}

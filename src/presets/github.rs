@@ -1,0 +1,106 @@
+//! What a repository needs to be gated on GitHub: our own workflows, told where the action is, and the rules for
+//! labels.
+
+use super::tree::{Tree, recipe};
+use super::{Preset, SESSION, Written, escaped, filled};
+use std::fmt::Write;
+
+/// The workflows of this repository, which are the ones to copy: name and text.
+const WORKFLOWS: [(&str, &str); 3] = [
+    ("label", include_str!("../../.github/workflows/label.yml")),
+    ("gate", include_str!("../../.github/workflows/gate.yml")),
+    (
+        "baseline",
+        include_str!("../../.github/workflows/baseline.yml"),
+    ),
+];
+
+/// How our own workflows name the action.
+const OWN_ACTION: &str = "$/.github/actions/gate";
+
+/// The workflows, with the action named as `owner/repository@commit`.
+pub fn workflows(action: &str) -> Vec<Written> {
+    let (repository, commit) = action.split_once('@').unwrap_or((action, ""));
+    let theirs = format!("{repository}/.github/actions/gate@{commit}");
+    let written = WORKFLOWS.iter().map(|(name, text)| Written {
+        path: format!(".github/workflows/infergate-{name}.yml"),
+        text: text.replace(OWN_ACTION, &theirs),
+    });
+    written.collect()
+}
+
+/// What is added to `gates/gate.toml`: which paths need the machine with the GPU, and which workflow runs.
+pub fn rules(tree: &Tree) -> String {
+    let mut text = String::from(
+        "\n[github]\n# The workflow that the bot starts; docs/github.md of infergate.\nworkflow = \"infergate-gate.yml\"\n\n\
+         # A pull request that touches one of these needs a gate run; the last pattern that matches decides.\n\
+         [[label]]\nname = \"needs-gpu\"\npaths = [\n",
+    );
+    for path in &tree.paths {
+        let _ = writeln!(text, "    \"{}\",", escaped(path));
+    }
+    text.push_str("]\n");
+    text
+}
+
+/// The demands of a machine with a GPU; `gate doctor` holds them against it.
+const HOST: &str = r#"
+# What the machine must have; `gate doctor` looks. A cache names the command that warms it.
+[host]
+gpus = 1
+
+# [[host.cache]]
+# path = "~/.cache/huggingface/hub/models--Qwen--Qwen3-0.6B"
+# warm = "hf download Qwen/Qwen3-0.6B"
+"#;
+
+impl Preset {
+    /// The files of `gates/` for the engine's own repository: built from its tree, where that is known.
+    pub fn files_of_its_tree(self, model: &str) -> (Vec<Written>, bool) {
+        let recipe = recipe(self.name);
+        let mut files = self.files(model);
+        let Some(recipe) = recipe else {
+            return (files, false);
+        };
+        let (from, to) = recipe.serve;
+        let from = format!("serve = [{from}");
+        let engine = filled(self.engine, model).replace(&from, &format!("serve = [{to}"));
+        files[0].text = engine + recipe.build + HOST + SESSION;
+        (files, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ALL;
+    use super::*;
+
+    #[test]
+    fn no_workflow_keeps_our_own_place_of_the_action() {
+        for file in workflows("owner/infergate@0123456789012345678901234567890123456789") {
+            assert!(!file.text.contains("uses: $/"), "{}", file.path);
+            let action =
+                "owner/infergate/.github/actions/gate@0123456789012345678901234567890123456789";
+            assert!(file.text.contains(action), "{}", file.path);
+        }
+    }
+
+    #[test]
+    fn an_engine_that_is_built_serves_what_was_built() {
+        for preset in ALL {
+            let (files, is_built) = preset.files_of_its_tree("m");
+            assert_eq!(
+                files[0].text.contains("\n[engine.build]"),
+                is_built,
+                "{}",
+                preset.name
+            );
+            assert_eq!(
+                files[0].text.contains("{artifact}"),
+                is_built,
+                "{}",
+                preset.name
+            );
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `gate init --github`: workflows, gates and label rules for the engine that a tree holds.
+
+use super::common::{Ended, gate};
+use std::fs;
+use std::path::Path;
+
+const ACTION: &str = "owner/infergate@0123456789abcdef0123456789abcdef01234567";
+
+fn init(folder: &Path, further: &[&str]) -> Ended {
+    let arguments = [&["init", "--github"], further].concat();
+    let output = gate(&arguments).current_dir(folder).output().unwrap();
+    Ended::of(&output)
+}
+
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+#[test]
+fn a_known_engines_tree_gets_everything() {
+    for (file, text, engine, program) in [
+        (
+            "Cargo.toml",
+            "[package]\nname = \"infergate\"\n",
+            "infergate",
+            "cargo",
+        ),
+        (
+            "pyproject.toml",
+            "[project]\nname = \"vllm\"\n",
+            "vllm",
+            "pip install",
+        ),
+        (
+            "CMakeLists.txt",
+            "project(\"llama.cpp\" C CXX)\n",
+            "llama.cpp",
+            "cmake",
+        ),
+    ] {
+        let folder = tree(&[(file, text)]);
+        let folder = folder.path();
+        init(folder, &["--action", ACTION]).expect(0);
+        let config = read(folder, "gates/gate.toml");
+        for part in [
+            "[engine.build]",
+            program,
+            "{artifact}",
+            "[[label]]",
+            "infergate-gate.yml",
+        ] {
+            assert!(config.contains(part), "`{part}` for {engine} in:\n{config}");
+        }
+        for name in ["label", "gate", "baseline"] {
+            let workflow = read(folder, &format!(".github/workflows/infergate-{name}.yml"));
+            assert!(
+                workflow.contains("owner/infergate/.github/actions/gate@0123"),
+                "{workflow}"
+            );
+            assert!(!workflow.contains("uses: $/"), "{workflow}");
+        }
+        // What was written is read again: refused gates would be exit code 2, and there is no GPU here.
+        let told = gate(&["doctor", "--format", "json"])
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        let told = Ended::of(&told);
+        assert!(matches!(told.code, Some(0 | 5)), "{told:?}");
+        let again = init(folder, &["--action", ACTION]).expect(2);
+        again.says(&["infergate-label.yml", "there already"]);
+    }
+}
+
+#[test]
+fn gates_that_are_there_keep_their_words() {
+    let folder = tree(&[("go.mod", "module example.org/engine\n")]);
+    let folder = folder.path();
+    let first = gate(&["init", "--engine", "infergate"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    Ended::of(&first).expect(0);
+    let before = read(folder, "gates/gate.toml");
+    init(folder, &["--action", ACTION]).expect(0);
+    let after = read(folder, "gates/gate.toml");
+    assert!(after.starts_with(&before), "{after}");
+    assert!(after.contains("\"**/*.go\""), "{after}");
+    fs::remove_dir_all(folder.join(".github")).unwrap();
+    init(folder, &["--action", ACTION])
+        .expect(0)
+        .says(&["stays as it is"]);
+    assert_eq!(read(folder, "gates/gate.toml"), after);
+}
+
+#[test]
+fn what_is_wrong_is_refused_and_nothing_is_written() {
+    let folder = tree(&[("README.md", "# hello\n")]);
+    let folder = folder.path();
+    init(folder, &["--action", ACTION])
+        .expect(2)
+        .says(&["--engine"]);
+    init(folder, &[]).expect(2).says(&["--action"]);
+    for action in [
+        "owner/infergate",
+        "owner/infergate@v1",
+        "infergate@0123",
+        "a b/c@0123456789abcdef0123456789abcdef01234567",
+    ] {
+        init(folder, &["--action", action])
+            .expect(2)
+            .says(&["40 digits"]);
+    }
+    assert!(!folder.join(".github").exists() && !folder.join("gates").exists());
+}

@@ -1,0 +1,137 @@
+//! Approvals through `gate label`: whose word counts, for which commit, and what becomes of those who try without.
+
+use super::fake::sha;
+use super::job::{Job, event};
+
+const NEEDS: &str = "needs-gpu";
+const APPROVED: &str = "gpu-approved";
+
+#[test]
+fn a_forks_pull_request_is_labelled_and_not_started() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    let ended = job.label_on("opened", None, "mallory").expect(0);
+    assert!(
+        ended.stdout.contains("nobody approved this commit"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(job.labels(), [NEEDS]);
+    assert!(job.started().is_empty());
+    assert_eq!(job.outputs()["started"], "false");
+}
+
+#[test]
+fn a_maintainers_approval_starts_that_very_commit() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.add_label(APPROVED);
+    let ended = job.label_on("labeled", Some(APPROVED), "ada").expect(0);
+    assert!(
+        ended.stdout.contains("approve this commit: by @ada"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(
+        job.statuses("infergate/approval"),
+        ["success: approved by @ada"]
+    );
+    assert_eq!(job.fake.state().statuses[0].sha, sha(12));
+    assert_eq!(job.started()[0]["head_sha"], sha(12));
+    assert_eq!(job.labels(), [APPROVED, NEEDS]);
+}
+
+#[test]
+fn a_push_after_the_approval_runs_nothing_and_takes_the_label() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.add_label(APPROVED);
+    job.label_on("labeled", Some(APPROVED), "ada").expect(0);
+    job.push(13);
+    let ended = job.label_on("synchronize", None, "mallory").expect(0);
+    assert!(
+        ended
+            .stdout
+            .contains("remove label `gpu-approved`: it was for another commit"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(job.labels(), [NEEDS]);
+    assert_eq!(job.started().len(), 1, "the approved commit's alone");
+}
+
+#[test]
+fn a_push_that_races_with_the_approval_is_not_approved() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.add_label(APPROVED);
+    let seen = event("labeled", Some(APPROVED), "ada", &sha(12));
+    job.push(13);
+    let ended = job.label_on_event(&seen).expect(0);
+    assert!(ended.stdout.contains("the head moved"), "{}", ended.stdout);
+    assert!(job.statuses("infergate/approval").is_empty());
+    assert!(job.started().is_empty());
+    assert!(!job.labels().contains(&APPROVED.to_owned()));
+}
+
+#[test]
+fn an_approval_by_somebody_who_may_not_write_is_none() {
+    for sender in [
+        "bob",
+        "mallory",
+        "nobody",
+        "github-actions[bot]",
+        "other-app[bot]",
+    ] {
+        let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+        job.add_label(APPROVED);
+        let ended = job.label_on("labeled", Some(APPROVED), sender).expect(0);
+        assert!(
+            ended.stdout.contains("so it approves nothing"),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!(job.labels(), [NEEDS], "{sender}");
+        assert!(job.statuses("infergate/approval").is_empty());
+        assert!(job.started().is_empty());
+    }
+}
+
+#[test]
+fn labels_that_look_like_the_approval_are_not() {
+    for name in [
+        "not-gpu-approved",
+        "gpu-approved-not",
+        "needs-gpu gpu-approved",
+        "gpu_approved",
+    ] {
+        let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+        job.add_label(name);
+        job.label_on("labeled", Some(name), "ada").expect(0);
+        assert!(job.statuses("infergate/approval").is_empty(), "{name}");
+        assert!(job.started().is_empty(), "{name}");
+        assert_eq!(job.labels(), [name, NEEDS]);
+    }
+}
+
+#[test]
+fn an_author_who_may_write_keeps_the_label() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.add_label(APPROVED);
+    job.label_on("synchronize", None, "ada").expect(0);
+    assert_eq!(job.labels(), [APPROVED, NEEDS]);
+}
+
+#[test]
+fn an_approval_that_is_taken_back_is_none() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.add_label(APPROVED);
+    job.label_on("labeled", Some(APPROVED), "ada").expect(0);
+    job.fake
+        .state()
+        .pull(12)
+        .labels
+        .retain(|label| label != APPROVED);
+    job.label_on("unlabeled", Some(APPROVED), "octocat")
+        .expect(0);
+    let approvals = job.statuses("infergate/approval");
+    assert_eq!(approvals[1], "failure: approval taken back by @octocat");
+    job.authorize(&sha(12), "github-actions[bot]", &[])
+        .expect(1);
+}

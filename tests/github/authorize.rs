@@ -1,0 +1,255 @@
+//! `gate authorize` through the binary: who may run a commit on the machine, and every way to get there without.
+
+use super::fake::{Grant, Ill, Trouble, sha};
+use super::job::Job;
+
+const BOT: &str = "github-actions[bot]";
+const APPROVAL: &str = "infergate/approval";
+
+#[test]
+fn a_trusted_author_needs_nobody() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    let ended = job.authorize(&sha(12), BOT, &[]).expect(0);
+    assert_eq!(
+        ended.stdout,
+        "yes: #12 at 000000000000: its author @ada may write to this repository\n"
+    );
+    let outputs = job.outputs();
+    for (name, value) in [
+        ("authorized", "true"),
+        ("pr", "12"),
+        ("head_sha", sha(12).as_str()),
+        ("base_sha", sha(0xba5e).as_str()),
+        ("base_ref", "main"),
+        ("gates", "e2e prefill-drift tpot"),
+        ("reason", "its author @ada may write to this repository"),
+    ] {
+        assert_eq!(outputs[name], value, "{name}");
+    }
+    assert_eq!(outputs.len(), 7);
+}
+
+/// Says no, and that no base was even looked for.
+#[track_caller]
+fn refused(job: &Job, head: &str, starter: &str, part: &str) {
+    let ended = job.authorize(head, starter, &[]).expect(1);
+    assert!(ended.stdout.starts_with("no: #12"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    let outputs = job.outputs();
+    assert_eq!(outputs["authorized"], "false");
+    assert_eq!(
+        (outputs["base_sha"].as_str(), outputs["gates"].as_str()),
+        ("", "")
+    );
+    assert!(outputs["reason"].contains(part));
+    assert!(
+        !job.fake
+            .asked()
+            .iter()
+            .any(|request| request.contains("/compare/"))
+    );
+}
+
+#[test]
+fn a_stranger_needs_somebody() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    refused(&job, &sha(12), BOT, "nobody approved this commit");
+    // The label alone is nobody's word.
+    job.add_label("gpu-approved");
+    refused(&job, &sha(12), BOT, "nobody approved this commit");
+    // Reading is not writing, and the author's own click is the author's word.
+    refused(&job, &sha(12), "bob", "nobody approved this commit");
+    refused(&job, &sha(12), "mallory", "nobody approved this commit");
+}
+
+#[test]
+fn a_person_who_may_write_answers_for_the_commit_that_they_start() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    let ended = job.authorize(&sha(12), "ada", &[]).expect(0);
+    assert!(
+        ended
+            .stdout
+            .contains("@ada, who may write to this repository, started it")
+    );
+    // By Actions' word alone, and only of a run that was dispatched.
+    let mut command = job.command(&["authorize", "--pr", "12", "--head-sha", &sha(12)]);
+    command
+        .env("GITHUB_TRIGGERING_ACTOR", "ada")
+        .env("GITHUB_EVENT_NAME", "pull_request_target");
+    let ended = super::common::Ended::of(&command.output().unwrap());
+    ended.expect(1);
+}
+
+#[test]
+fn an_approval_holds_for_its_commit_alone() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.fake
+        .state()
+        .add_status(&sha(12), APPROVAL, "success", BOT);
+    job.authorize(&sha(12), BOT, &[]).expect(0);
+    let _ = job.outputs();
+    job.push(13);
+    let asked = job.fake.asked().len();
+    // The approved commit is no longer the head …
+    let ended = job.authorize(&sha(12), BOT, &[]).expect(1);
+    assert!(
+        ended.stdout.contains("superseded: the head is"),
+        "{}",
+        ended.stdout
+    );
+    // … and the head is not approved.
+    let ended = job.authorize(&sha(13), BOT, &[]).expect(1);
+    assert!(ended.stdout.contains("nobody approved"), "{}", ended.stdout);
+    assert!(job.fake.asked().len() > asked);
+}
+
+#[test]
+fn only_our_own_approval_counts() {
+    for (context, state, creator) in [
+        (APPROVAL, "success", "mallory"),
+        (APPROVAL, "success", "ada"),
+        (APPROVAL, "success", "other-app[bot]"),
+        (APPROVAL, "failure", BOT),
+        (APPROVAL, "pending", BOT),
+        ("infergate/approval2", "success", BOT),
+        ("ci", "success", BOT),
+    ] {
+        let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+        job.fake
+            .state()
+            .add_status(&sha(12), context, state, creator);
+        refused(&job, &sha(12), BOT, "nobody approved this commit");
+    }
+}
+
+#[test]
+fn an_approval_behind_many_statuses_is_found() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    let mut state = job.fake.state();
+    state.add_status(&sha(12), APPROVAL, "success", BOT);
+    for number in 0..230 {
+        state.add_status(&sha(12), &format!("ci/{number}"), "success", "ada");
+    }
+    drop(state);
+    job.authorize(&sha(12), BOT, &[]).expect(0);
+}
+
+#[test]
+fn nobody_lets_these_run() {
+    let trusted = || Job::with_pull("ada", true, &["src/lib.rs"]);
+    let job = trusted();
+    job.fake.state().pull(12).is_open = false;
+    refused(&job, &sha(12), "octocat", "closed");
+    let job = trusted();
+    job.fake.state().pull(12).head_repository = None;
+    refused(&job, &sha(12), "octocat", "gone");
+    let job = trusted();
+    job.fake.state().pull(12).base_branch = "$(touch x)".into();
+    refused(&job, &sha(12), "octocat", "the branch `$(touch x)`");
+    let job = trusted();
+    job.project.edit(
+        "gates/gate.toml",
+        "forks = \"approved\"",
+        "forks = \"never\"",
+    );
+    refused(&job, &sha(12), "octocat", "forks = \"never\"");
+    let job = trusted();
+    job.push(13);
+    refused(&job, &sha(12), "octocat", "superseded");
+}
+
+#[test]
+fn other_bases_may_be_allowed() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.project.edit(
+        "gates/gate.toml",
+        "workflow = \"gate.yml\"",
+        "workflow = \"gate.yml\"\nbases = [\"release/*\"]",
+    );
+    for (branch, code) in [
+        ("release/1.0", 0),
+        ("release/a/b", 1),
+        ("main", 0),
+        ("main2", 1),
+    ] {
+        job.fake.state().pull(12).base_branch = branch.into();
+        job.authorize(&sha(12), BOT, &[]).expect(code);
+    }
+}
+
+#[test]
+fn gates_are_those_asked_for_or_those_that_the_paths_need() {
+    for (files, asked, expect) in [
+        (&["src/lib.rs"][..], "soak  tpot", "soak tpot"),
+        (&["src/lib.rs"], "", "e2e prefill-drift tpot"),
+        // Started by hand although no path needs it: the profile's.
+        (&["README.md"], "", ""),
+    ] {
+        let job = Job::with_pull("ada", false, files);
+        job.authorize(&sha(12), BOT, &["--gates", asked]).expect(0);
+        assert_eq!(job.outputs()["gates"], expect, "{asked}");
+    }
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    for asked in ["nope", "tpot ../../etc", "tpot;rm", "--pr"] {
+        let gates = format!("--gates={asked}");
+        let ended = job.authorize(&sha(12), BOT, &[&gates]).expect(2);
+        ended.says(&["there is no gate", "prefill-drift"]);
+    }
+    assert!(job.fake.asked().is_empty());
+}
+
+#[test]
+fn a_commit_is_all_its_digits() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    for head in ["main", "000000", "$(id)", ""] {
+        job.authorize(head, BOT, &[])
+            .expect(2)
+            .says(&["is no commit"]);
+    }
+    assert!(job.fake.asked().is_empty());
+}
+
+#[test]
+fn what_github_does_not_answer_is_no_answer() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    for path in ["/pulls/12", "/permission", "/files", "/compare/"] {
+        job.fake.plant(Trouble {
+            method: "GET",
+            path,
+            times: 1,
+            ill: Ill::Status(500, "Server Error", vec![]),
+        });
+        let ended = job.authorize(&sha(12), BOT, &[]).expect(5);
+        assert_eq!(ended.stdout, "", "{path}");
+        assert!(!job.project.path("output").exists(), "{path}");
+    }
+    job.fake.state().pulls.clear();
+    job.authorize(&sha(12), BOT, &[])
+        .expect(5)
+        .says(&["404", "/pulls/12"]);
+    // A permission that the job lacks lets nobody in.
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.fake.state().grant("statuses", None);
+    job.authorize(&sha(12), BOT, &[])
+        .expect(5)
+        .says(&["`statuses: read`"]);
+    job.fake.state().grant("statuses", Some(Grant::Read));
+    job.authorize(&sha(12), BOT, &[]).expect(1);
+}
+
+#[test]
+fn tokens_travel_in_the_open_to_this_machine_alone() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    for (url, part) in [
+        ("http://github.example.com/api/v3", "needs https"),
+        (
+            "https://ghs_x@github.example.com",
+            "scheme, host and path alone",
+        ),
+        ("api.github.com", "GITHUB_API_URL"),
+    ] {
+        job.authorize(&sha(12), BOT, &["--api-url", url])
+            .expect(2)
+            .says(&[part]);
+    }
+}

@@ -1,0 +1,226 @@
+//! `gate label` through the binary: labels by paths, and the run that it starts.
+
+use super::fake::sha;
+use super::job::{Job, event};
+use serde_json::json;
+
+const NEEDS: &str = "needs-gpu";
+
+#[test]
+fn paths_bring_the_label_and_the_bot_starts_the_run_itself() {
+    let job = Job::with_pull("ada", false, &["docs/a.md", "src/lib.rs", "src/b.md"]);
+    let ended = job.label_on("opened", None, "ada").expect(0);
+    assert!(
+        ended.stdout.contains("add label `needs-gpu`: src/lib.rs\n"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("start `gate.yml`"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(job.labels(), [NEEDS]);
+    let inputs = json!({"pr": "12", "head_sha": sha(12), "gates": "e2e prefill-drift tpot"});
+    assert_eq!(job.started(), [inputs]);
+    let state = job.fake.state();
+    assert_eq!(state.dispatches[0]["ref"], "main");
+    assert_eq!(state.dispatches[0]["workflow"], "gate.yml");
+    drop(state);
+    let outputs = job.outputs();
+    assert_eq!(outputs["pr"], "12");
+    assert_eq!(outputs["needed"], "true");
+    assert_eq!(outputs["started"], "true");
+    assert_eq!(outputs["head_sha"], sha(12));
+}
+
+#[test]
+fn the_same_commit_is_started_once() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.label_on("opened", None, "ada").expect(0);
+    // Both events fire where a pull request is opened with a label.
+    job.label_on("labeled", Some("bug"), "ada").expect(0);
+    let ended = job.label_on("reopened", None, "ada").expect(0);
+    assert!(
+        ended.stdout.contains("has its run already"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(job.started().len(), 1);
+    job.push(13);
+    job.label_on("synchronize", None, "ada").expect(0);
+    assert_eq!(job.started().len(), 2);
+    assert_eq!(job.started()[1]["head_sha"], sha(13));
+}
+
+#[test]
+fn another_list_of_gates_is_another_run() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.label_on("opened", None, "ada").expect(0);
+    let gates = "gates = [\"e2e\", \"prefill-drift\", \"tpot\"]\n";
+    let text = job.project.read("gates/gate.toml");
+    let at = text.rfind(gates).unwrap();
+    job.project.write(
+        "gates/gate.toml",
+        &format!("{}gates = [\"tpot\"]\n", &text[..at]),
+    );
+    job.label_on("reopened", None, "ada").expect(0);
+    assert_eq!(job.started()[1]["gates"], "tpot");
+}
+
+#[test]
+fn the_label_goes_when_no_path_needs_it() {
+    let job = Job::with_pull("ada", false, &["README.md"]);
+    job.add_label("Needs-GPU");
+    job.add_label("bug");
+    let ended = job.label_on("synchronize", None, "ada").expect(0);
+    assert!(
+        ended
+            .stdout
+            .contains("remove label `needs-gpu`: no path needs it"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("no path needs a gate"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(job.labels(), ["bug"], "others' labels are left alone");
+    assert!(job.started().is_empty());
+    assert_eq!(job.outputs()["needed"], "false");
+}
+
+#[test]
+fn a_rename_counts_with_both_its_paths() {
+    let job = Job::with_pull("ada", false, &[]);
+    let renamed = ("docs/old.rs".to_owned(), Some("src/old.rs".to_owned()));
+    job.fake.state().pull(12).files = vec![renamed];
+    job.label_on("opened", None, "ada").expect(0);
+    assert_eq!(job.labels(), [NEEDS]);
+}
+
+#[test]
+fn every_page_of_files_is_read() {
+    let mut files = vec!["docs/a"; 250];
+    files.push("src/last.rs");
+    let job = Job::with_pull("ada", false, &files);
+    job.label_on("opened", None, "ada").expect(0);
+    assert_eq!(job.labels(), [NEEDS]);
+    let pages = job
+        .fake
+        .asked()
+        .iter()
+        .filter(|r| r.ends_with("/files"))
+        .count();
+    assert_eq!(pages, 3);
+}
+
+#[test]
+fn what_is_not_all_listed_needs_everything() {
+    // GitHub ends its list at 3,000; and a list may be short for other reasons.
+    for (listed, told) in [(3_001, None), (2, Some(3))] {
+        let job = Job::with_pull("ada", false, &vec!["docs/a"; listed]);
+        job.fake.state().pull(12).changed_files = told;
+        let ended = job.label_on("opened", None, "ada").expect(0);
+        assert!(
+            ended.stdout.contains("does not list all"),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!(job.labels(), [NEEDS]);
+    }
+}
+
+#[test]
+fn a_closed_pull_request_is_left_alone() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.fake.state().pull(12).is_open = false;
+    let ended = job.label_on("closed", None, "ada").expect(0);
+    assert!(ended.stdout.contains("it is closed"), "{}", ended.stdout);
+    assert!(job.labels().is_empty() && job.started().is_empty());
+}
+
+#[test]
+fn a_deleted_fork_and_a_foreign_base_start_nothing() {
+    for part in ["is gone", "neither the default branch"] {
+        let job = Job::with_pull("ada", true, &["src/lib.rs"]);
+        let mut state = job.fake.state();
+        match part {
+            "is gone" => state.pull(12).head_repository = None,
+            _ => state.pull(12).base_branch = "feature/x".into(),
+        }
+        drop(state);
+        let ended = job.label_on("opened", None, "ada").expect(0);
+        assert!(ended.stdout.contains(part), "{}", ended.stdout);
+        assert!(job.started().is_empty());
+    }
+}
+
+#[test]
+fn names_are_data() {
+    let evil = "$(touch pwned);`touch pwned`\n::set-output name=authorized::true";
+    let job = Job::with_pull("ada", false, &["src/\n::error::x.rs"]);
+    let mut state = job.fake.state();
+    state.pull(12).head_branch = evil.into();
+    state.pull(12).title = evil.into();
+    drop(state);
+    let mut seen = event("opened", None, "ada", &sha(12));
+    seen["pull_request"]["head"]["ref"] = json!(evil);
+    let ended = job.label_on_event(&seen).expect(0);
+    assert!(!ended.stdout.contains("touch"), "{}", ended.stdout);
+    let is_command = |line: &str| line.trim_start().starts_with("::");
+    assert!(!ended.stdout.lines().any(is_command), "{}", ended.stdout);
+    assert!(!job.project.path("pwned").exists());
+    assert_eq!(job.started()[0]["head_sha"], sha(12));
+}
+
+#[test]
+fn dry_runs_do_nothing() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    let ended = job.run(&["label", "--pr", "12", "--dry-run"]).expect(0);
+    assert!(ended.stdout.contains("--dry-run"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("add label `needs-gpu`"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        job.fake
+            .asked()
+            .iter()
+            .all(|request| request.starts_with("GET "))
+    );
+    assert_eq!(job.outputs()["started"], "false");
+    // By hand and for good.
+    job.run(&["label", "--pr", "12"]).expect(0);
+    assert_eq!(job.started().len(), 1);
+}
+
+#[test]
+fn what_would_this_branch_need() {
+    let project = super::common::Project::with_commits();
+    project.git(&["switch", "--quiet", "--create", "topic"]);
+    let ended = project.run(&["label", "--diff"]).expect(0);
+    assert!(
+        ended.stdout.contains("no labels: no path needs a gate"),
+        "{}",
+        ended.stdout
+    );
+    project.write("Cargo.toml", "");
+    project.commit("second");
+    // A new file that is not committed yet counts too.
+    project.write("gates/new.toml.md", "");
+    project.write("Cargo.lock", "");
+    let ended = project.run(&["label", "--diff", "main"]).expect(0);
+    insta::assert_snapshot!(ended.stdout.split_once('\n').unwrap().1, @r"
+    label `needs-gpu`, for 2 paths:
+      Cargo.toml
+      Cargo.lock
+    gates: e2e, prefill-drift, tpot
+    ");
+    project
+        .run(&["label", "--diff", "nosuch"])
+        .expect(2)
+        .says(&["`nosuch` names no commit"]);
+}

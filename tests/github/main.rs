@@ -1,0 +1,17 @@
+//! The GitHub side through the binary, and its client through the library, against a GitHub of our own
+//! (`fake/`) whose every request and answer is held against GitHub's own description of its API.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod approvals;
+mod authorize;
+mod client;
+#[path = "../common/mod.rs"]
+mod common;
+mod descriptions;
+mod fake;
+mod job;
+mod label;
+mod label_refused;
+mod prism;
+mod validator;

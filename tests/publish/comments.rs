@@ -1,0 +1,589 @@
+//! What a comment looks like in every state, and what hostile texts become in it.
+
+use super::records::{BASE, HEAD, noisy, record, regressed, short};
+use infergate::plan::{self, Selection};
+use infergate::record::{RunRecord, RunVerdict};
+use infergate::report::{Judged, Link, Past, Publication, State, comment};
+use infergate::{judge, record as vocabulary};
+use serde_json::{Value, json};
+
+const MARKER: &str = "<!-- infergate:gate -->";
+
+/// The record with its verdict.
+pub(crate) fn judged(record: &Value) -> (RunRecord, RunVerdict) {
+    let record: RunRecord = serde_json::from_value(record.clone()).unwrap();
+    let selection = Selection {
+        profile: record.profile.clone(),
+        gates: record.gates.clone(),
+    };
+    let plan = plan::from_inputs(&record.inputs, &selection).unwrap();
+    let verdict = judge::judge(&plan, &record);
+    (record, verdict)
+}
+
+fn publication(state: State<'_>) -> Publication<'_> {
+    Publication {
+        head_sha: HEAD.into(),
+        base_sha: Some(BASE.into()),
+        profile: "quick".into(),
+        gates: vec!["tpot".into()],
+        state,
+        notices: Vec::new(),
+        moved_to: None,
+        links: vec![Link {
+            name: "the run".into(),
+            url: "https://github.com/octocat/Hello-World/actions/runs/7".into(),
+        }],
+    }
+}
+
+fn of_record(record: &Value) -> String {
+    let (record, verdict) = judged(record);
+    let past = Past {
+        check: "tpot/regression".into(),
+        unit: vocabulary::Unit::MillisecondsPerToken,
+        main: vec![0.101, 0.102, 0.1, 0.104, 0.103],
+        head: verdict.gates[0].checks[0].head,
+    };
+    let judged = Judged {
+        record: &record,
+        verdict: &verdict,
+        past: Some(&past),
+    };
+    comment(&publication(State::Judged(judged)), None, MARKER)
+}
+
+/// The zero-width spaces that stop GitHub's links, as something to be seen.
+fn visible(text: &str) -> String {
+    text.replace('\u{200b}', "·")
+}
+
+#[test]
+fn a_pass() {
+    insta::assert_snapshot!(visible(&of_record(&record())), @r##"
+    <!-- infergate:gate -->
+    ## ✅ infergate: pass
+
+    2 checks of 1 gate hold; the least sensitive, tpot/regression, could have found a change of 36.4 %
+
+    | | check | base | head | change [interval] | why |
+    |---|---|---|---|---|---|
+    | ✅ pass | `tpot/regression` | 0.0879 ms | 0.0921 ms | +4.8 % \[-10.8, +23.2\] | TPOT 0.08788 → 0.0921 ms: +4.8 % \[-10.8, +23.2\], below the ceiling of 200 % (p = 3e-6; 4 + 4 launches) |
+    | ✅ pass | `tpot/ceiling` | 0.0879 ms | 0.0921 ms | – | TPOT 0.0921 ms \[0.07822, 0.1084\] (base 0.08788 ms), below the ceiling of 15 ms (p = 1e-6; 4 launches) |
+
+    <details><summary>✅ <b>Time per output token</b>: pass</summary>
+
+    - **pass** `tpot/regression`, tpot (regression): TPOT 0.08788 → 0.0921 ms: +4.8 % \[-10.8, +23.2\], below the ceiling of 200 % (p = 3e-6; 4 + 4 launches)
+    - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.0921 ms \[0.07822, 0.1084\] (base 0.08788 ms), below the ceiling of 15 ms (p = 1e-6; 4 launches)
+
+    </details>
+
+    **Main on this machine**, `tpot/regression`: ▆▇▆█▇ 0.1030 ms → this head ▁ 0.0921 ms
+
+    ```mermaid
+    %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
+    xychart-beta
+        title "tpot/regression: main, and this head as a level line"
+        x-axis "sessions of main, oldest first" [1, 2, 3, 4, 5]
+        y-axis "ms" 0.090905 --> 0.10519
+        line [0.101, 0.102, 0.1, 0.104, 0.103]
+        line [0.092095, 0.092095, 0.092095, 0.092095, 0.092095]
+    ```
+
+    <details><summary>How it was measured</summary>
+
+    - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
+    - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
+    - profile quick, 8 launches in 4 blocks; every check was decided
+    - 1 s of the machine's time
+    - this machine's false alarms and smallest effects are not known: `gate calibrate`
+    - a machine
+    - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
+
+    </details>
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "##);
+}
+
+#[test]
+fn a_failure() {
+    insta::assert_snapshot!(visible(&of_record(&regressed())), @r##"
+    <!-- infergate:gate -->
+    ## ❌ infergate: fail
+
+    gate tpot, check tpot/regression: TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-9, 5e-9 over 2 checks; 4 + 4 launches)
+
+    | | check | base | head | change [interval] | why |
+    |---|---|---|---|---|---|
+    | ❌ fail | `tpot/regression` | 0.0879 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-9, 5e-9 over 2 checks; 4 + 4 launches) |
+    | ✅ pass | `tpot/ceiling` | 0.0879 ms | 3.684 ms | – | TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches) |
+
+    <details open><summary>❌ <b>Time per output token</b>: fail</summary>
+
+    - **fail** `tpot/regression`, tpot (regression): TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-9, 5e-9 over 2 checks; 4 + 4 launches)
+    - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches)
+
+    </details>
+
+    **Main on this machine**, `tpot/regression`: ▁▁▁▁▁ 0.1030 ms → this head █ 3.684 ms
+
+    ```mermaid
+    %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
+    xychart-beta
+        title "tpot/regression: main, and this head as a level line"
+        x-axis "sessions of main, oldest first" [1, 2, 3, 4, 5]
+        y-axis "ms" 0 --> 4.0422
+        line [0.101, 0.102, 0.1, 0.104, 0.103]
+        line [3.6838, 3.6838, 3.6838, 3.6838, 3.6838]
+    ```
+
+    <details><summary>How it was measured</summary>
+
+    - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
+    - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
+    - profile quick, 8 launches in 4 blocks; it ended with the first failure
+    - 1 s of the machine's time
+    - this machine's false alarms and smallest effects are not known: `gate calibrate`
+    - a machine
+    - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
+
+    </details>
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "##);
+}
+
+#[test]
+fn an_inconclusive_result() {
+    insta::assert_snapshot!(visible(&of_record(&noisy())), @r##"
+    <!-- infergate:gate -->
+    ## ⚠️ infergate: inconclusive
+
+    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: after 4 launches an arm it could find 977.5 %, the ceiling is 200 %
+
+    | | check | base | head | change [interval] | why |
+    |---|---|---|---|---|---|
+    | ⚠️ inconclusive | `tpot/regression` | 0.0879 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: after 4 launches an arm it could… |
+    | ✅ pass | `tpot/ceiling` | 0.0879 ms | 0.2256 ms | – | TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches) |
+
+    <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
+
+    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: after 4 launches an arm it could find 977.5 %, the ceiling is 200 %
+    - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches)
+
+    </details>
+
+    **Main on this machine**, `tpot/regression`: ▁▁▁▁▁ 0.1030 ms → this head █ 0.2256 ms
+
+    ```mermaid
+    %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
+    xychart-beta
+        title "tpot/regression: main, and this head as a level line"
+        x-axis "sessions of main, oldest first" [1, 2, 3, 4, 5]
+        y-axis "ms" 0.087441 --> 0.23815
+        line [0.101, 0.102, 0.1, 0.104, 0.103]
+        line [0.22559, 0.22559, 0.22559, 0.22559, 0.22559]
+    ```
+
+    <details><summary>How it was measured</summary>
+
+    - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
+    - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
+    - profile quick, 8 launches in 4 blocks; the last look was reached
+    - 1 s of the machine's time
+    - this machine's false alarms and smallest effects are not known: `gate calibrate`
+    - a machine
+    - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
+
+    </details>
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "##);
+}
+
+#[test]
+fn an_invalid_measurement() {
+    insta::assert_snapshot!(visible(&of_record(&short())), @r##"
+    <!-- infergate:gate -->
+    ## 🚫 infergate: invalid
+
+    gate tpot, check tpot/regression: launch 1 (base): 2 sound requests of tpot/decode where 5 are needed (and 1 more check)
+
+    | | check | base | head | change [interval] | why |
+    |---|---|---|---|---|---|
+    | 🚫 invalid | `tpot/regression` | – | – | – | launch 1 (base): 2 sound requests of tpot/decode where 5 are needed |
+    | 🚫 invalid | `tpot/ceiling` | – | – | – | launch 0 (head): 2 sound requests of tpot/decode where 5 are needed |
+
+    <details open><summary>🚫 <b>Time per output token</b>: invalid</summary>
+
+    - **invalid** `tpot/regression`, tpot (too-few-samples): launch 1 (base): 2 sound requests of tpot/decode where 5 are needed
+    - **invalid** `tpot/ceiling`, tpot (too-few-samples): launch 0 (head): 2 sound requests of tpot/decode where 5 are needed
+
+    </details>
+
+    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.1030 ms
+
+    ```mermaid
+    %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
+    xychart-beta
+        title "tpot/regression: main"
+        x-axis "sessions of main, oldest first" [1, 2, 3, 4, 5]
+        y-axis "ms" 0.0996 --> 0.1044
+        line [0.101, 0.102, 0.1, 0.104, 0.103]
+    ```
+
+    <details><summary>How it was measured</summary>
+
+    - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
+    - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
+    - profile quick, 8 launches in 1 block; it ended where a check became invalid
+    - 1 s of the machine's time; stopping early saved about 2 s
+    - this machine's false alarms and smallest effects are not known: `gate calibrate`
+    - a machine
+    - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
+
+    </details>
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "##);
+}
+
+#[test]
+fn no_baseline() {
+    let mut stored = record();
+    stored["comparison"] = json!("stored");
+    let launches = stored["launches"].as_array_mut().unwrap();
+    launches.retain(|launch| launch["arm"] == "head");
+    let (record, verdict) = judged(&stored);
+    let judged = Judged {
+        record: &record,
+        verdict: &verdict,
+        past: None,
+    };
+    insta::assert_snapshot!(visible(&comment(&publication(State::Judged(judged)), None, MARKER)), @r#"
+    <!-- infergate:gate -->
+    ## ⚠️ infergate: no baseline
+
+    gate tpot, check tpot/regression: 0 of the 8 stored sessions of main that a stored comparison needs (0 more of another machine, 0 older than 14 days, 0 without this check): make one with \`gate baseline record\` on main
+
+    | | check | base | head | change [interval] | why |
+    |---|---|---|---|---|---|
+    | ⚠️ inconclusive | `tpot/regression` | – | – | – | 0 of the 8 stored sessions of main that a stored comparison needs (0 more of another machine, 0 older than 14 days, 0 without this check): make one with \`gate baseline record\` on main |
+    | ✅ pass | `tpot/ceiling` | – | 0.0921 ms | – | TPOT 0.0921 ms \[0.07822, 0.1084\], below the ceiling of 15 ms (p = 1e-6; 4 launches) |
+
+    <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
+
+    - **inconclusive** `tpot/regression`, tpot (no-stored-base): 0 of the 8 stored sessions of main that a stored comparison needs (0 more of another machine, 0 older than 14 days, 0 without this check): make one with \`gate baseline record\` on main
+    - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.0921 ms \[0.07822, 0.1084\], below the ceiling of 15 ms (p = 1e-6; 4 launches)
+
+    </details>
+
+    <details><summary>How it was measured</summary>
+
+    - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
+    - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
+    - profile quick, 4 launches in 4 blocks; the last look was reached
+    - 1 s of the machine's time
+    - this machine's false alarms and smallest effects are not known: `gate calibrate`
+    - a machine
+    - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
+
+    </details>
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "#);
+}
+
+#[test]
+fn before_and_without_a_measurement() {
+    let of = |state| visible(&comment(&publication(state), None, MARKER));
+    insta::assert_snapshot!(of(State::Pending), @r#"
+    <!-- infergate:gate -->
+    ## ⏳ infergate: measuring
+
+    this commit is being measured: tpot; the result will stand here
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "#);
+    let said = "error: the build of head failed\n```\nerror[E0425]: cannot find value `x`\n@ada </details>\n\
+                ghp_0123456789abcdef0123456789abcdef0123\n";
+    insta::assert_snapshot!(of(State::NotMeasured { said }), @r#"
+    <!-- infergate:gate -->
+    ## 🚫 infergate: not measured
+
+    the run ended before there was a measurement: a build, a launch or the machine failed
+
+    ````text
+    error: the build of head failed
+    ```
+    error[E0425]: cannot find value `x`
+    @ada </details>
+    [redacted]
+    ````
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "#);
+    insta::assert_snapshot!(of(State::NotRun { why: "#12 is of a fork, and nobody approved 6dcb09b5b578" }), @r#"
+    <!-- infergate:gate -->
+    ## ✋ infergate: not run
+
+    \#·12 is of a fork, and nobody approved 6dc·b09b5b578
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "#);
+    insta::assert_snapshot!(of(State::Refused { why: "`.bashrc` is no name that a result directory has" }), @r#"
+    <!-- infergate:gate -->
+    ## 🚫 infergate: result refused
+
+    what the machine handed back is not believed: \`.bashrc\` is no name that a result directory has
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "#);
+    insta::assert_snapshot!(of(State::Cancelled), @r#"
+    <!-- infergate:gate -->
+    ## ⏹️ infergate: cancelled
+
+    the run was ended before it had a result
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "#);
+}
+
+#[test]
+fn a_head_that_moved_is_told_first() {
+    let (record, verdict) = judged(&record());
+    let judged = Judged {
+        record: &record,
+        verdict: &verdict,
+        past: None,
+    };
+    let mut publication = publication(State::Judged(judged));
+    publication.moved_to = Some(BASE.into());
+    publication.notices = vec!["the artifact says `pass`".into()];
+    let text = comment(&publication, None, MARKER);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines[0], MARKER);
+    assert_eq!(lines[1], "> [!WARNING]");
+    assert!(
+        lines[2].starts_with("> **Stale:**") && lines[2].contains(HEAD) && lines[2].contains(BASE)
+    );
+    assert!(
+        text.contains("> [!NOTE]\n> the artifact says \\`pass\\`"),
+        "{text}"
+    );
+}
+
+/// Everything that somebody else may have written, at once.
+const HOSTILE: &str = "a|b `c` </details></summary><script>alert(1)</script> <!-- infergate:gate --> @everyone \
+    [x](https://evil.example) https://evil.example www.evil.example #1 GH-2 :tada: $x$ \u{202e}gnp.exe \
+    1a2b3c4d5e6f ghs_0123456789abcdef0123456789abcdef0123\n# heading\n```\n| - | - |\n";
+
+fn hostile(text: &str) -> Value {
+    let mut record = regressed();
+    record["machine"]["fingerprint"] = json!(text);
+    record["tool"] = json!(text);
+    record["created"] = json!(text);
+    record["ending"] = json!({"why": "engine-failed", "detail": text});
+    let launches = record["launches"].as_array_mut().unwrap();
+    for launch in launches.iter_mut() {
+        launch["fingerprint"] = json!(text);
+    }
+    launches[7]["exit"] = json!({"how": "crashed", "detail": text, "log_tail": text});
+    record
+}
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let text = of_record(&hostile(HOSTILE));
+    let (marker, rest) = text.split_once('\n').unwrap();
+    assert_eq!(marker, MARKER);
+    for part in [
+        "<script",
+        "</details></summary>",
+        "<!--",
+        "@everyone",
+        "](https://evil",
+        "ghs_",
+        "\u{202e}",
+    ] {
+        // Within a fence anything may stand but what is secret or unseen.
+        let outside = without_fences(rest);
+        assert!(!outside.contains(part), "`{part}` in:\n{outside}");
+    }
+    // Nor is a secret there in any writing, or in part.
+    let bare = rest.replace(['\\', '\u{200b}'], "");
+    for part in ["ghs_", "0123456789abc", "\u{202e}"] {
+        assert!(!bare.contains(part), "`{part}` in:\n{rest}");
+    }
+    assert!(!without_fences(rest).contains("www.evil"));
+    assert_eq!(
+        rest.matches("<details").count(),
+        rest.matches("</details>\n").count()
+    );
+    // Every row of the table has its six cells.
+    let outside = without_fences(rest);
+    let rows = outside.lines().filter(|line| line.starts_with("| "));
+    for row in rows {
+        assert_eq!(row.replace("\\|", "").matches('|').count(), 7, "{row}");
+    }
+    insta::assert_snapshot!(visible(&text), @r##"
+    <!-- infergate:gate -->
+    ## ❌ infergate: fail
+
+    gate tpot, check tpot/regression: launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did (and 1 more check)
+
+    | | check | base | head | change [interval] | why |
+    |---|---|---|---|---|---|
+    | ❌ fail | `tpot/regression` | – | – | – | launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`… |
+    | ❌ fail | `tpot/ceiling` | – | – | – | launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`… |
+
+    <details open><summary>❌ <b>Time per output token</b>: fail</summary>
+
+    - **fail** `tpot/regression`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did
+    - **fail** `tpot/ceiling`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did
+
+    </details>
+
+    <details><summary>The engine's log: launch 7 (head): a|b `c` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;!-- infergate:·gate --&gt; @·everyone [x](https:·//evil.example) https:·//evil.example ww·w.evil.example #·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f [redacted] #· heading ``` | - | - | </summary>
+
+    ````text
+    a|b `c` </details></summary><script>alert(1)</script> <!-- infergate:gate --> @everyone [x](https://evil.example) https://evil.example www.evil.example #1 GH-2 :tada: $x$ gnp.exe 1a2b3c4d5e6f [redacted]
+    # heading
+    ```
+    | - | - |
+    ````
+
+    </details>
+
+    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.1030 ms
+
+    ```mermaid
+    %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
+    xychart-beta
+        title "tpot/regression: main"
+        x-axis "sessions of main, oldest first" [1, 2, 3, 4, 5]
+        y-axis "ms" 0.0996 --> 0.1044
+        line [0.101, 0.102, 0.1, 0.104, 0.103]
+    ```
+
+    <details><summary>How it was measured</summary>
+
+    - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
+    - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
+    - profile quick, 8 launches in 3 blocks; an engine failed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| 
+    - 1 s of the machine's time
+    - this machine's false alarms and smallest effects are not known: `gate calibrate`
+    - a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| 
+    - seed 7, a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| 
+
+    </details>
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+    "##);
+}
+
+/// What Markdown reads as Markdown.
+fn without_fences(text: &str) -> String {
+    let (mut out, mut fence) = (String::new(), None::<usize>);
+    for line in text.lines() {
+        let ticks = line.chars().take_while(|c| *c == '`').count();
+        match fence {
+            Some(open) if ticks >= open && line.len() == ticks => fence = None,
+            Some(_) => {}
+            None if ticks >= 3 => fence = Some(ticks),
+            None => {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+    }
+    assert_eq!(fence, None, "a fence is left open in:\n{text}");
+    out
+}
+
+#[test]
+fn texts_of_any_length_fit() {
+    let text = of_record(&hostile(&format!("{}\n", "x".repeat(100_000))));
+    assert!(text.len() <= 65_535, "{}", text.len());
+    let text = of_record(&hostile(&"😀 line\n".repeat(20_000)));
+    assert!(text.len() <= 65_535, "{}", text.len());
+    without_fences(&text);
+}
+
+#[test]
+fn many_gates_are_cut_from_the_least_important_on() {
+    let (record, mut verdict) = judged(&regressed());
+    let gate = verdict.gates[0].clone();
+    let pass = judged(&self::record()).1.gates[0].clone();
+    for n in 0..400 {
+        let mut other = if n % 40 == 0 {
+            gate.clone()
+        } else {
+            pass.clone()
+        };
+        other.gate = format!("gate{n}");
+        verdict.gates.push(other);
+    }
+    let judged = Judged {
+        record: &record,
+        verdict: &verdict,
+        past: None,
+    };
+    let text = comment(&publication(State::Judged(judged)), None, MARKER);
+    assert!(text.len() <= 65_535, "{}", text.len());
+    assert!(
+        text.contains("Left out, since a comment takes 65,536 characters: the gate gate"),
+        "{text}"
+    );
+    assert!(text.contains("All of it is in report.html: [the run](https://github.com/"));
+    // Red gates and how to reproduce them stay.
+    assert!(text.contains("Measure it again: `gate check --head"));
+    without_fences(&text);
+    assert_eq!(
+        text.matches("<details").count(),
+        text.matches("</details>").count()
+    );
+}
+
+#[test]
+fn a_repositorys_own_template_is_used_or_named_as_broken() {
+    let (record, verdict) = judged(&record());
+    let judged = Judged {
+        record: &record,
+        verdict: &verdict,
+        past: None,
+    };
+    let publication = publication(State::Judged(judged));
+    let own = "Ours says {{ word }} of {{ head }}.";
+    assert_eq!(
+        comment(&publication, Some(own), MARKER),
+        format!("{MARKER}\nOurs says pass of `{HEAD}`.")
+    );
+    let broken = comment(&publication, Some("{{ wrod }}"), MARKER);
+    assert!(
+        broken.contains(
+            "> gates/comment.md.j2 is broken, and the built-in template is used: undefined value"
+        ),
+        "{broken}"
+    );
+    assert!(broken.contains("infergate: pass"), "{broken}");
+}

@@ -1,0 +1,474 @@
+//! What GitHub is told, through the binary against the fake: comments, check runs, and GitHub's troubles.
+
+use super::common::Ended;
+use super::fake::{
+    ACTIONS_BOT_ID, ACTIONS_TOKEN, Comment, Fake, Grant, Ill, PERSONAL_TOKEN, REPOSITORY, Trouble,
+    sha,
+};
+use super::records::{BASE, HEAD, Site, noisy, record, regressed};
+use serde_json::{Value, json};
+use std::fs;
+
+const MARKER: &str = "<!-- infergate:gate -->";
+
+/// A pull request 12 whose head is [`HEAD`].
+fn github() -> Fake {
+    let fake = Fake::start();
+    fake.state().open_pull(12, "ada", false, &["src/lib.rs"]);
+    fake.state().pull(12).head_sha = HEAD.into();
+    fake
+}
+
+/// `gate publish` of whatever these arguments say, as Actions runs it.
+fn publish(site: &Site, fake: &Fake, token: &str, arguments: &[&str]) -> Ended {
+    let mut command = site
+        .main
+        .command(&["publish", "--pr", "12", "--head-sha", HEAD]);
+    command
+        .args(arguments)
+        .args(["--patience", "0"])
+        .env("GITHUB_TOKEN", token)
+        .env("GITHUB_REPOSITORY", REPOSITORY)
+        .env("GITHUB_API_URL", fake.url());
+    Ended::of(&command.output().unwrap())
+}
+
+/// The same of the site's artifact, as the report job runs it.
+fn report(site: &Site, fake: &Fake, further: &[&str]) -> Ended {
+    let mut command = site.command(further);
+    command
+        .env("GITHUB_TOKEN", ACTIONS_TOKEN)
+        .env("GITHUB_REPOSITORY", REPOSITORY)
+        .env("GITHUB_API_URL", fake.url())
+        .env("GITHUB_SERVER_URL", "https://github.com")
+        .env("GITHUB_RUN_ID", "77")
+        .env("GITHUB_OUTPUT", site.main.path("output"))
+        .env("GITHUB_STEP_SUMMARY", site.main.path("summary"))
+        .env("GITHUB_ACTIONS", "true");
+    if !further.contains(&"--patience") {
+        command.args(["--patience", "0"]);
+    }
+    let ended = Ended::of(&command.output().unwrap());
+    for text in [&ended.stdout, &ended.stderr] {
+        assert!(!text.contains(ACTIONS_TOKEN), "{text}");
+    }
+    ended
+}
+
+fn comment_of(author: &str, body: &str, id: u64) -> Comment {
+    Comment {
+        id,
+        issue: 12,
+        author: author.into(),
+        body: body.into(),
+    }
+}
+
+#[test]
+fn from_pending_to_a_verdict_in_one_comment_and_one_check_run() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    publish(
+        &site,
+        &fake,
+        ACTIONS_TOKEN,
+        &["--pending", "--base-sha", BASE],
+    )
+    .expect(0);
+    {
+        let state = fake.state();
+        assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
+        assert!(
+            state.comments[0].body.starts_with(MARKER)
+                && state.comments[0].body.contains("infergate: measuring")
+        );
+        let run = &state.check_runs[0];
+        assert_eq!(
+            (&run["status"], &run["conclusion"]),
+            (&json!("in_progress"), &Value::Null)
+        );
+        assert_eq!(run["external_id"], format!("infergate:12:{HEAD}"));
+        assert_eq!(
+            (&run["name"], &run["head_sha"]),
+            (&json!("infergate"), &json!(HEAD))
+        );
+    }
+    let ended = report(&site, &fake, &[]).expect(1);
+    let state = fake.state();
+    assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
+    assert!(state.comments[0].body.contains("infergate: fail"));
+    let run = &state.check_runs[0];
+    assert_eq!(
+        (&run["status"], &run["conclusion"]),
+        (&json!("completed"), &json!("failure"))
+    );
+    assert!(
+        run["output"]["title"]
+            .as_str()
+            .unwrap()
+            .starts_with("fail: "),
+        "{run}"
+    );
+    let annotation = &run["annotations"][0];
+    assert_eq!(
+        (
+            &annotation["path"],
+            &annotation["start_line"],
+            &annotation["annotation_level"]
+        ),
+        (&json!("gates/tpot.toml"), &json!(11), &json!("failure"))
+    );
+    // Actions is told as well.
+    assert!(
+        ended
+            .stdout
+            .contains("::error file=gates/tpot.toml,line=11,title=tpot/regression%3A fail"),
+        "{}",
+        ended.stdout
+    );
+    let output = fs::read_to_string(site.main.path("output")).unwrap();
+    let values: Vec<&str> = output.lines().collect();
+    let value = |name: &str| {
+        let at = values
+            .iter()
+            .position(|line| line.starts_with(&format!("{name}<<")))
+            .unwrap();
+        values[at + 1]
+    };
+    assert_eq!((value("verdict"), value("conclusion")), ("fail", "failure"));
+    assert!(
+        value("comment_url").starts_with("https://")
+            && value("check_run_url").starts_with("https://")
+    );
+    let summary = fs::read_to_string(site.main.path("summary")).unwrap();
+    assert!(summary.starts_with("## ❌ infergate: fail"), "{summary}");
+    assert!(
+        summary.contains("[the run](https://github.com/octocat/Hello-World/actions/runs/77)"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_comment_of_ours_is_found_by_mark_and_author_on_any_page() {
+    let (site, fake) = (Site::new(&record()), github());
+    {
+        let mut state = fake.state();
+        for id in 1..=230 {
+            state.comments.push(comment_of("bob", "me too", id));
+        }
+        // Somebody else's with our mark, one of ours that quotes it, and two of ours.
+        state.comments.push(comment_of(
+            "mallory",
+            &format!("{MARKER}\n# infergate: pass"),
+            231,
+        ));
+        state.comments.push(comment_of(
+            "github-actions[bot]",
+            &format!("> {MARKER}\nsee above"),
+            232,
+        ));
+        state.comments.push(comment_of(
+            "github-actions[bot]",
+            &format!("{MARKER}\nold"),
+            233,
+        ));
+        state.comments.push(comment_of(
+            "github-actions[bot]",
+            &format!("{MARKER}\nyounger"),
+            234,
+        ));
+    }
+    report(&site, &fake, &[])
+        .expect(0)
+        .says(&["further comments of ours with the same mark are left alone: 234"]);
+    let state = fake.state();
+    assert_eq!(state.comments.len(), 234);
+    let body = |id: u64| {
+        state
+            .comments
+            .iter()
+            .find(|c| c.id == id)
+            .unwrap()
+            .body
+            .clone()
+    };
+    assert_eq!(body(231), format!("{MARKER}\n# infergate: pass"));
+    assert!(body(232).ends_with("see above") && body(234).ends_with("younger"));
+    assert!(body(233).contains("infergate: pass") && body(233).contains(HEAD));
+    let patched = state
+        .requests
+        .iter()
+        .filter(|r| r.method == "PATCH" && r.path.contains("/comments/"));
+    assert_eq!(patched.count(), 1);
+}
+
+#[test]
+fn a_comment_that_was_deleted_is_created_anew() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state().comments.push(comment_of(
+        "github-actions[bot]",
+        &format!("{MARKER}\nold"),
+        5,
+    ));
+    let gone = vec![];
+    fake.plant(Trouble {
+        method: "PATCH",
+        path: "/issues/comments/5",
+        times: 1,
+        ill: Ill::Status(404, "Not Found", gone),
+    });
+    report(&site, &fake, &[]).expect(0);
+    let state = fake.state();
+    assert_eq!(
+        state
+            .requests
+            .iter()
+            .filter(|r| r.method == "POST" && r.path.ends_with("/comments"))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_head_that_moved_marks_the_comment_and_not_the_check_run() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state().pull(12).head_sha = sha(99);
+    report(&site, &fake, &[]).expect(0);
+    {
+        let state = fake.state();
+        assert!(
+            state.comments[0].body.contains("> **Stale:**")
+                && state.comments[0].body.contains(&sha(99))
+        );
+        assert_eq!(state.check_runs[0]["head_sha"], HEAD);
+    }
+    // A comment about the newer head stays as it is.
+    fake.state().comments[0].body = format!("{MARKER}\n<!-- infergate:head {} -->\nnewer", sha(99));
+    report(&site, &fake, &[])
+        .expect(0)
+        .says(&["the comment is about the newer head"]);
+    assert!(fake.state().comments[0].body.ends_with("newer"));
+    // And a run that was cancelled by it says nothing there, but ends its own check run.
+    fake.state().comments[0].body = format!("{MARKER}\nsomething");
+    publish(&site, &fake, ACTIONS_TOKEN, &["--cancelled"]).expect(0);
+    assert!(fake.state().comments[0].body.ends_with("something"));
+    assert_eq!(fake.state().check_runs[0]["conclusion"], "cancelled");
+}
+
+#[test]
+fn a_commit_that_may_not_run_asks_for_action() {
+    let (site, fake) = (Site::new(&Value::Null), github());
+    let why = "#12 is of a fork | and `nobody` approved it; @everyone";
+    publish(&site, &fake, ACTIONS_TOKEN, &["--not-run", why]).expect(0);
+    let state = fake.state();
+    assert_eq!(state.check_runs[0]["conclusion"], "action_required");
+    assert!(
+        state.comments[0].body.contains("infergate: not run")
+            && !state.comments[0].body.contains("@everyone")
+    );
+}
+
+#[test]
+fn more_than_fifty_annotations_go_in_several_calls() {
+    // Sixty checks that nothing can hold, and one that is a waiver's.
+    let checks: String = (0..60)
+        .map(|n| format!("\n[[check]]\nname = \"c{n}\"\nmetric = \"tpot\"\nrule = \"ceiling\"\nlimit = \"1 µs\"\nmin_samples = 5\n"))
+        .collect();
+    let site = Site::new(&record());
+    let gate = site.main.read("gates/tpot.toml");
+    site.main
+        .write("gates/tpot.toml", &format!("{gate}{checks}"));
+    let fake = github();
+    report(&site, &fake, &[]).expect(1);
+    let state = fake.state();
+    assert_eq!(
+        state.check_runs[0]["annotations"].as_array().unwrap().len(),
+        60
+    );
+    assert_eq!(
+        state
+            .requests
+            .iter()
+            .filter(|r| r.method == "PATCH" && r.path.contains("/check-runs/"))
+            .count(),
+        2
+    );
+    assert_eq!(state.check_runs[0]["conclusion"], "failure");
+}
+
+#[test]
+fn a_persons_token_says_it_by_a_status() {
+    let (site, fake) = (Site::new(&record()), github());
+    let from = site.artifact().to_str().unwrap().to_owned();
+    let arguments = ["--from", &from, "--base-sha", BASE, "--profile", "quick"];
+    publish(&site, &fake, PERSONAL_TOKEN, &arguments)
+        .expect(0)
+        .says(&["this token may not write check runs: a commit status stands in its place"]);
+    let state = fake.state();
+    assert_eq!(state.check_runs.len(), 0);
+    let status = &state.statuses[0];
+    assert_eq!(
+        (
+            status.sha.as_str(),
+            status.context.as_str(),
+            status.state.as_str()
+        ),
+        (HEAD, "infergate", "success")
+    );
+    assert_eq!(state.comments[0].author, "octocat");
+}
+
+#[test]
+fn github_down_keeps_the_verdict_and_a_later_call_posts_it() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    fake.plant(Trouble {
+        method: "",
+        path: "",
+        times: 1_000,
+        ill: Ill::Status(503, "Service unavailable", vec![]),
+    });
+    let ended = report(&site, &fake, &[]).expect(1).says(&[
+        "the comment could not be posted: ",
+        "the check run could not be posted: ",
+        "503",
+        "what was to be said is kept in ",
+    ]);
+    assert!(ended.stdout.contains("kept in "), "{}", ended.stdout);
+    let kept = fs::read_to_string(site.kept("comment.md")).unwrap();
+    assert!(kept.contains("infergate: fail"));
+    let summary = fs::read_to_string(site.main.path("summary")).unwrap();
+    assert!(
+        summary.contains("> the comment could not be posted: "),
+        "{summary}"
+    );
+    fake.state().troubles.clear();
+    report(&site, &fake, &[]).expect(1);
+    let state = fake.state();
+    assert!(state.comments[0].body.contains("infergate: fail"));
+    assert_eq!(state.check_runs[0]["conclusion"], "failure");
+}
+
+#[test]
+fn a_failure_between_comment_and_check_run_stops_neither() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/comments",
+        times: 1,
+        ill: Ill::Status(502, "Bad gateway", vec![]),
+    });
+    report(&site, &fake, &[])
+        .expect(0)
+        .says(&["the comment could not be posted: "]);
+    assert_eq!(fake.state().check_runs[0]["conclusion"], "success");
+    let (site, fake) = (Site::new(&record()), github());
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/check-runs",
+        times: 1,
+        ill: Ill::Status(502, "Bad gateway", vec![]),
+    });
+    report(&site, &fake, &[])
+        .expect(0)
+        .says(&["the check run could not be posted: "]);
+    assert!(fake.state().comments[0].body.contains("infergate: pass"));
+}
+
+#[test]
+fn what_was_done_without_an_answer_is_not_done_twice() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/comments",
+        times: 1,
+        ill: Ill::DoneBut(502),
+    });
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/check-runs",
+        times: 1,
+        ill: Ill::Broken,
+    });
+    report(&site, &fake, &["--patience", "10s"]).expect(0);
+    let state = fake.state();
+    assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
+    assert_eq!(state.check_runs[0]["conclusion"], "success");
+}
+
+#[test]
+fn a_missing_permission_is_named() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state().grant("pull_requests", Some(Grant::Read));
+    report(&site, &fake, &[]).expect(0).says(&[
+        "the comment could not be posted: ",
+        "403",
+        "permission",
+    ]);
+    assert_eq!(fake.state().check_runs[0]["conclusion"], "success");
+}
+
+#[test]
+fn changed_gates_and_no_comment() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state()
+        .open_pull(12, "ada", false, &["gates/tpot.toml"]);
+    fake.state().pull(12).head_sha = HEAD.into();
+    report(&site, &fake, &["--no-comment"]).expect(0);
+    let state = fake.state();
+    assert!(state.comments.is_empty());
+    let summary = state.check_runs[0]["output"]["summary"].as_str().unwrap();
+    assert!(
+        summary.contains("this pull request changes gates/: it is judged with main's"),
+        "{summary}"
+    );
+    assert!(!summary.contains("<!--"), "{summary}");
+}
+
+#[test]
+fn the_authors_id_can_be_given() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state().comments.push(comment_of(
+        "github-actions[bot]",
+        &format!("{MARKER}\nold"),
+        5,
+    ));
+    report(
+        &site,
+        &fake,
+        &["--comment-author-id", &ACTIONS_BOT_ID.to_string()],
+    )
+    .expect(0);
+    let state = fake.state();
+    assert_eq!(state.comments.len(), 1);
+    assert!(!state.requests.iter().any(|r| r.path == "/user"));
+}
+
+#[test]
+fn the_longest_comment_is_one_that_github_takes() {
+    let checks: String = (0..300)
+        .map(|n| format!("\n[[check]]\nname = \"c{n}\"\nmetric = \"tpot\"\nrule = \"ceiling\"\nlimit = \"1 µs\"\nmin_samples = 5\n"))
+        .collect();
+    let site = Site::new(&record());
+    let gate = site.main.read("gates/tpot.toml");
+    site.main
+        .write("gates/tpot.toml", &format!("{gate}{checks}"));
+    let fake = github();
+    report(&site, &fake, &[]).expect(1);
+    let state = fake.state();
+    assert!(
+        state.comments[0].body.len() > 30_000 && state.comments[0].body.contains("Left out, since")
+    );
+}
+
+#[test]
+fn what_an_inconclusive_result_comes_to_is_the_projects_word() {
+    for (word, conclusion) in [("failure", "failure"), ("neutral", "neutral")] {
+        let (site, fake) = (Site::new(&noisy()), github());
+        let config = site.main.read("gates/gate.toml");
+        site.main.write(
+            "gates/gate.toml",
+            &format!("{config}\n[github]\ninconclusive = \"{word}\"\n"),
+        );
+        report(&site, &fake, &[]).expect(3);
+        assert_eq!(fake.state().check_runs[0]["conclusion"], conclusion);
+    }
+}

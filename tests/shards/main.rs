@@ -1,0 +1,56 @@
+//! A run over several machines: `gate plan --shards`, `gate check --together`, `gate merge`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod family;
+#[path = "../fixture/mod.rs"]
+mod fixture;
+mod merge;
+mod plan;
+#[path = "../history/random.rs"]
+#[allow(dead_code, reason = "the history's own tests use the rest")]
+mod random;
+
+use common::Project;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held while a test measures.
+fn alone() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A limit that every start keeps: however busy the machine is, it passes at the first look.
+const START: &str = r#"
+title = "Start"
+
+[workload.first]
+kind = "first-request"
+prompt_tokens = 32
+output_tokens = 8
+
+[[check]]
+name = "ceiling"
+metric = "port_open"
+rule = "ceiling"
+limit = "60 s"
+"#;
+
+/// A project with three such gates, of which `two` starts its engine with an argument of its own.
+fn three() -> Project {
+    let project = Project::without_build();
+    for name in ["one", "two", "three"] {
+        let arguments = match name {
+            "two" => "\nengine_args = [\"--max-running\", \"7\"]\n",
+            _ => "",
+        };
+        project.write(
+            &format!("gates/{name}.toml"),
+            &format!("{arguments}{START}"),
+        );
+    }
+    project.edit("gates/gate.toml", "looks = [4, 6, 8, 10]", "looks = [4, 5]");
+    project
+}

@@ -1,0 +1,101 @@
+//! `gate plan` through the binary.
+
+use super::{alone, three};
+use serde_json::Value;
+use std::fs;
+
+/// Shard → its gates.
+fn shards(matrix: &Value) -> Vec<&str> {
+    let include = matrix["include"].as_array().unwrap();
+    include
+        .iter()
+        .map(|entry| entry["gates"].as_str().unwrap())
+        .collect()
+}
+
+const THREE: [&str; 3] = ["plan", "--gate", "one two three"];
+
+#[test]
+fn the_plan_is_told_and_shared() {
+    let _alone = alone();
+    let project = three();
+    let told = project.run(&THREE).expect(0).stdout;
+    for part in [
+        "profile quick: 3 gates, 3 checks, 2 launches a block and arm",
+        "looks after 4, 5 blocks; at most",
+        "a guess by its",
+    ] {
+        assert!(told.contains(part), "`{part}` in\n{told}");
+    }
+    assert!(
+        told.lines().all(|line| line.chars().count() <= 80),
+        "{told}"
+    );
+    let plan = project
+        .run(&[&THREE[..], &["--json"]].concat())
+        .expect(0)
+        .json();
+    let launches: Vec<&Value> = plan["gates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|g| &g["launch"])
+        .collect();
+    // `one`, `three`, `two`: by name.
+    assert_eq!(launches, [1, 1, 2]);
+
+    let split = [&THREE[..], &["--shards", "2"]].concat();
+    let json = |arguments: &[&str]| project.run(&[arguments, &["--json"]].concat()).expect(0);
+    let guessed = json(&split);
+    assert_eq!(
+        guessed.stdout.lines().count(),
+        1,
+        "a step's output is one line"
+    );
+    let matrix = guessed.json();
+    assert_eq!(shards(&matrix).len(), 2);
+    let entry = &matrix["include"][0];
+    assert_eq!((&entry["shard"], &entry["of"]), (&1.into(), &2.into()));
+    assert_eq!(entry["together"], "one three two");
+
+    // What was measured is known: the engine's start outweighs a request, so those that share it stay together.
+    project
+        .run(&[
+            "check",
+            "--gate",
+            "one two three",
+            "--out",
+            ".gate/runs/measured",
+        ])
+        .expect(0);
+    let told = project.run(&THREE).expect(0).stdout;
+    assert_eq!(told.matches("run measured").count(), 3, "{told}");
+    assert_eq!(shards(&json(&split).json()), ["one three", "two"]);
+    let told = project.run(&split).expect(0).stdout;
+    assert!(told.contains("durations: 3 measured, 0 guessed"), "{told}");
+    let many = project
+        .run(&[&THREE[..], &["--shards", "9"]].concat())
+        .expect(0);
+    many.says(&["of the 9 shards are used: a gate is never taken apart"]);
+
+    // A machine that never measured knows it from main's records.
+    project
+        .run(&["baseline", "record", "--gate", "one two three"])
+        .expect(0);
+    fs::remove_dir_all(project.path(".gate/runs")).unwrap();
+    let told = project.run(&THREE).expect(0).stdout;
+    assert_eq!(told.matches("main's session").count(), 3, "{told}");
+    assert_eq!(shards(&json(&split).json()), ["one three", "two"]);
+}
+
+#[test]
+fn a_split_into_nothing_is_refused() {
+    let project = three();
+    for shards in ["0", "257", "x"] {
+        project.run(&["plan", "--shards", shards]).expect(2);
+    }
+    project
+        .run(&["plan", "--gate", "four"])
+        .expect(2)
+        .says(&["there is no gate `four`"]);
+}
