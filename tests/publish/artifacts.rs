@@ -416,7 +416,7 @@ fn wrong_uses_are_refused_with_2() {
         .says(&["`main` is no commit; all 40 hex digits are needed"]);
     run(&[&["publish", "--cancelled"], &head[..]].concat())
         .expect(2)
-        .says(&["is no repository; write OWNER/NAME with --repo"]);
+        .says(&["which repository? name it with --repo OWNER/NAME"]);
     run(&[&["publish", "--cancelled", "--repo", "o/r"], &head[..]].concat())
         .expect(2)
         .says(&["no token for GitHub: set GITHUB_TOKEN"]);
@@ -483,7 +483,7 @@ fn the_shards_of_several_machines_are_believed_no_more_than_one() {
         "it measured 7fd",
     );
     check(&|r| set(r, "/launches", json!(1)), "do not add up");
-    check(&|r| set(r, "/elapsed_s", json!(-1.0)), "elapsed_s");
+    check(&|r| set(r, "/elapsed_s", json!(-1.0)), "elapsed\\_s is -1");
     check(
         &|r| r["extent"] = json!({"what": "shard", "together": ["tpot"], "checks": 1}),
         "gate merge",

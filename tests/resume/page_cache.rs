@@ -28,8 +28,8 @@ fn launches_are_shared_by_page_cache_and_say_what_was_resident() {
         );
         project.write(&format!("gates/{state}.toml"), &text);
     }
-    let usual = "[\"e2e\", \"prefill-drift\", \"tpot\"]";
-    let gates = "[\"tpot\", \"cold\", \"warm\"]";
+    let usual = "gates = [\"e2e\", \"prefill-drift\", \"tpot\"]\nlooks";
+    let gates = "gates = [\"tpot\", \"cold\", \"warm\"]\nlooks";
     project.edit("gates/gate.toml", usual, gates);
     let record = interrupt_all(&project);
     let mut seen = BTreeSet::new();

@@ -107,5 +107,8 @@ fn a_build_that_fails_leaves_no_empty_results() {
     project
         .run(&["check", "--gate", "tpot", "--out", "result"])
         .expect(5);
-    assert!(!project.path("result").exists());
+    // A directory that somebody named holds the reason, and nothing else.
+    let left: Vec<_> = fs::read_dir(project.path("result")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(project.path("result/failure.txt").exists());
 }

@@ -5,7 +5,7 @@
 //! know: what is believed of it (`trusted.rs`).
 
 use super::limits;
-use crate::record::{Ending, MERGED_FORMAT, RUN_FORMAT, RunRecord};
+use crate::record::{Ending, Extent, MERGED_FORMAT, RUN_FORMAT, RunRecord};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -213,6 +213,12 @@ fn record(text: &str) -> Result<RunRecord, Refusal> {
         return Err(Refusal::Format(format));
     }
     let record: RunRecord = serde_json::from_str(text).map_err(no_record)?;
+    // A format says what a record is of; one that is of something else was made up.
+    let is_merged = matches!(record.extent, Extent::Merged { .. });
+    if is_merged != (format == MERGED_FORMAT) {
+        let why = format!("its format {format} is not that of what it holds");
+        return Err(Refusal::Unsound(why));
+    }
     let read = serde_json::to_value(&record).map_err(no_record)?;
     match limits::unknown_key(&written, &read) {
         Some(place) => Err(Refusal::UnknownKey(place)),
