@@ -86,7 +86,8 @@ pub(super) fn may_run(facts: &Facts<'_>) -> Result<String, String> {
     refuse_what_never_runs(facts)?;
     let author = facts.pull.author.as_deref().unwrap_or("nobody");
     let author = clean(author, 60);
-    if facts.author_may_write {
+    // To a fork others may push than who opened the pull request.
+    if facts.author_may_write && !facts.is_fork {
         return Ok(format!("its author @{author} may write to this repository"));
     }
     if let Some(starter) = facts.starter {
@@ -98,9 +99,12 @@ pub(super) fn may_run(facts: &Facts<'_>) -> Result<String, String> {
     if let Some(approval) = facts.approval {
         return Ok(format!("this commit is {}", clean(approval, 140)));
     }
+    let who = match facts.author_may_write {
+        true => "it comes from a fork, to which others than its author may push".to_owned(),
+        false => format!("its author @{author} may not write to this repository"),
+    };
     Err(format!(
-        "its author @{author} may not write to this repository, and nobody approved this commit; whoever may \
-         write here approves it with the label `{}`",
+        "{who}, and nobody approved this commit; whoever may write here approves it with the label `{}`",
         facts.config.approval_label
     ))
 }
@@ -210,7 +214,7 @@ async fn decide(
         return Ok(Err(why_not));
     }
     facts.author_may_write = may_write(client, pull.author.as_deref()).await?;
-    if facts.author_may_write {
+    if facts.author_may_write && !facts.is_fork {
         return Ok(may_run(&facts));
     }
     if may_write(client, options.starter.as_deref()).await? {
@@ -318,8 +322,13 @@ mod tests {
         check(|_| {}, |_| {}, Err("nobody approved this commit"));
         check(
             |_| {},
-            |f| f.author_may_write = true,
+            |f| (f.author_may_write, f.is_fork) = (true, false),
             Ok("its author @mallory"),
+        );
+        check(
+            |_| {},
+            |f| f.author_may_write = true,
+            Err("others than its author may push"),
         );
         check(
             |_| {},

@@ -147,6 +147,7 @@ fn a_certificate_that_cannot_be_read_ends_the_check_before_anything_starts() {
         let left = std::fs::read_dir(project.path("result")).unwrap();
         assert_eq!(left.count(), 1);
         assert!(project.read("result/failure.txt").contains(part));
+        std::fs::remove_dir_all(project.path("result")).unwrap();
     }
 }
 

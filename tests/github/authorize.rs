@@ -29,6 +29,14 @@ fn a_trusted_author_needs_nobody() {
     assert_eq!(outputs.len(), 7);
 }
 
+#[test]
+fn a_trusted_authors_fork_needs_somebody_too() {
+    // Others may push to it than who opened the pull request.
+    let job = Job::with_pull("ada", true, &["src/lib.rs"]);
+    refused(&job, &sha(12), BOT, "others than its author may push");
+    job.authorize(&sha(12), "ada", &[]).expect(0);
+}
+
 /// Says no, and that no base was even looked for.
 #[track_caller]
 fn refused(job: &Job, head: &str, starter: &str, part: &str) {

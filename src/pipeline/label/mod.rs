@@ -116,7 +116,12 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         lines: lines(options, &situation, &steps, &gates),
         number: number.to_string(),
         head_sha: pull.head_sha.as_str().to_owned(),
-        is_needed: pull.is_open && asked.needed.is_anything(),
+        // Where its paths are held against a branch of anybody's, they prove nothing about main.
+        is_needed: pull.is_open
+            && (asked.needed.is_anything()
+                || !rules
+                    .config
+                    .allows_base(&pull.base_branch, &pull.default_branch)),
         is_started: !options.dry_run && steps.contains(&Step::Start),
         gates,
     })

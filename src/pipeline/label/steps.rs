@@ -167,7 +167,8 @@ fn approval(situation: &Situation<'_>) -> Option<Step> {
         }
         (Some(Action::Synchronize | Action::Reopened), _) => {
             let is_there = pull.labels.iter().any(|l| l.eq_ignore_ascii_case(label));
-            let is_stale = !situation.author_may_write && situation.approval.is_none();
+            let needs_none = situation.author_may_write && !situation.is_fork;
+            let is_stale = !needs_none && situation.approval.is_none();
             (is_there && is_stale)
                 .then(|| remove("it was for another commit".into()))
                 .flatten()
@@ -308,7 +309,16 @@ mod tests {
                 "remove label `gpu-approved`: it was for another commit",
             );
             check(&push, |s| s.approval = there, "");
-            check(&push, |s| s.author_may_write = true, "");
+            check(
+                &push,
+                |s| (s.author_may_write, s.is_fork) = (true, false),
+                "",
+            );
+            check(
+                &push,
+                |s| s.author_may_write = true,
+                "remove label `gpu-approved`: it was for another commit",
+            );
         }
         for other in [Action::Opened, Action::Closed, Action::Other] {
             check(&other, |_| {}, "");
