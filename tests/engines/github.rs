@@ -122,3 +122,24 @@ fn what_is_wrong_is_refused_and_nothing_is_written() {
     }
     assert!(!folder.join(".github").exists() && !folder.join("gates").exists());
 }
+
+#[test]
+fn the_action_installs_a_named_binary_and_refuses_one_that_is_not_there() {
+    let install = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/actions/gate/install");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("path");
+    let run = |binary: &str| {
+        let mut command = std::process::Command::new(&install);
+        command
+            .env("RUNNER_TEMP", folder.path())
+            .env("GITHUB_PATH", &path)
+            .env("BINARY", binary);
+        Ended::of(&command.output().unwrap())
+    };
+    let ended = run(env!("CARGO_BIN_EXE_gate")).expect(0);
+    assert!(ended.stdout.starts_with("infergate ") || ended.stdout.starts_with("gate "));
+    let bin = fs::read_to_string(&path).unwrap();
+    assert!(Path::new(bin.trim()).join("gate").exists(), "{bin}");
+    let refused = run("/no/such/gate").expect(2);
+    assert!(refused.stdout.contains("::error::"), "{}", refused.stdout);
+}
