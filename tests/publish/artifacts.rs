@@ -485,7 +485,10 @@ fn the_shards_of_several_machines_are_believed_no_more_than_one() {
     check(&|r| set(r, "/launches", json!(1)), "do not add up");
     check(&|r| set(r, "/elapsed_s", json!(-1.0)), "elapsed\\_s is -1");
     check(
-        &|r| r["extent"] = json!({"what": "shard", "together": ["tpot"], "checks": 1}),
+        &|r| {
+            r["format"] = json!("infergate-run/1");
+            r["extent"] = json!({"what": "shard", "together": ["tpot"], "checks": 1});
+        },
         "gate merge",
     );
 }
