@@ -25,11 +25,15 @@ const SECRET_NAMES: [&str; 2] = ["DATABASE_URL", "REDIS_URL"];
 /// Prefixes of variables with which GitHub's runner hands out credentials and writes outputs.
 const SECRET_PREFIXES: [&str; 3] = ["ACTIONS_", "GITHUB_", "RUNNER_"];
 
+/// Prefixes of what `cargo run` tells the program that it starts about its own package. A build below it would take them for
+/// its own, and build scripts that look at them (ring's) would begin everything anew.
+const CARGO_PREFIXES: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
 /// Names of our own environment that a child must not inherit.
 pub(super) fn secret_names() -> Vec<String> {
     std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| is_secret(name))
+        .filter(|name| is_secret(name) || CARGO_PREFIXES.iter().any(|p| name.starts_with(p)))
         .collect()
 }
 
