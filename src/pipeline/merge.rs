@@ -247,7 +247,7 @@ fn merged(parts: Vec<Part>, inputs: Vec<Input>, plan: &Plan) -> RunRecord {
     let mut whole: Option<RunRecord> = None;
     for part in parts {
         let mut record = part.record;
-        shards.push(shard(&record));
+        shards.push(Shard::of(&record));
         match &mut whole {
             None => whole = Some(record),
             Some(whole) => {
@@ -274,21 +274,6 @@ fn merged(parts: Vec<Part>, inputs: Vec<Input>, plan: &Plan) -> RunRecord {
     whole.stored = Vec::new();
     whole.extent = Extent::Merged { shards };
     whole
-}
-
-fn shard(record: &RunRecord) -> Shard {
-    Shard {
-        gates: record.gates.clone(),
-        created: record.created.clone(),
-        seed: record.seed,
-        comparison: record.comparison,
-        machine: record.machine.clone(),
-        builds: record.builds.clone(),
-        stored: record.stored.clone(),
-        ending: record.ending.clone(),
-        elapsed_s: record.elapsed_s,
-        launches: u32::try_from(record.launches.len()).unwrap_or(u32::MAX),
-    }
 }
 
 /// The ending that says most about what is missing.

@@ -49,6 +49,24 @@ pub struct Shard {
     pub launches: u32,
 }
 
+impl Shard {
+    /// The session of one machine, but for its launches.
+    pub fn of(session: &RunRecord) -> Self {
+        Self {
+            gates: session.gates.clone(),
+            created: session.created.clone(),
+            seed: session.seed,
+            comparison: session.comparison,
+            machine: session.machine.clone(),
+            builds: session.builds.clone(),
+            stored: session.stored.clone(),
+            ending: session.ending.clone(),
+            elapsed_s: session.elapsed_s,
+            launches: u32::try_from(session.launches.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
 impl RunRecord {
     /// The sessions that a merged record was made of, as each was measured; empty for every other record. `checks`
     /// is the number of all checks of the run.

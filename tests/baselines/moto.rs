@@ -1,6 +1,6 @@
 //! A real server that speaks S3: moto's, from PyPI.
 
-use super::install::{Missing, python_with};
+use super::install::{or_skip, python_with};
 use super::runner::Runner;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -18,19 +18,8 @@ impl Moto {
     /// With a bucket `baselines`. Where it cannot be had, a line says so; with `INFERGATE_REQUIRE_CLIENTS=1`
     /// that is a failure.
     pub(crate) fn start() -> Option<Self> {
-        let python = match python_with("moto", include_str!("requirements.txt")) {
-            Ok(python) => python,
-            Err(Missing(why)) => {
-                let required = std::env::var("INFERGATE_REQUIRE_CLIENTS").is_ok_and(|v| v == "1");
-                assert!(
-                    !required,
-                    "moto's server is required and cannot be had: {why}"
-                );
-                // Not by a macro: those lines are shown of failed tests alone.
-                writeln!(std::io::stderr().lock(), "SKIPPED: moto's server: {why}").unwrap();
-                return None;
-            }
-        };
+        let python = python_with("moto", include_str!("requirements.txt"));
+        let python = or_skip("moto's server", python)?;
         let address = free();
         let server = Command::new(&python.program)
             .args(["-m", "moto.server", "--host", "127.0.0.1", "--port"])

@@ -12,16 +12,9 @@ mod found;
 mod refused;
 mod resumed;
 
-use common::Project;
+use common::{Project, alone};
 use serde_json::Value;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Held while a test measures.
-fn alone() -> MutexGuard<'static, ()> {
-    static MEASURING: Mutex<()> = Mutex::new(());
-    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Small and fast: a launch of it takes less than a second. Its metric is one that no disturbance makes impossible.
 const SPEED: &str = r#"

@@ -13,16 +13,9 @@ mod cited;
 mod power;
 mod sessions;
 
-use common::Project;
+use common::{Project, alone};
 use serde_json::Value;
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Held while a test measures.
-fn alone() -> MutexGuard<'static, ()> {
-    static MEASURING: Mutex<()> = Mutex::new(());
-    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Times of the engine's start: however busy the machine is, they are there.
 const START: &str = r#"

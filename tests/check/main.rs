@@ -17,14 +17,7 @@ mod faults;
 mod interrupted;
 mod null;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Held while a test measures.
-fn alone() -> MutexGuard<'static, ()> {
-    static MEASURING: Mutex<()> = Mutex::new(());
-    // A test that failed has ended its engines all the same.
-    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use common::alone;
 
 /// Gates of a verdict in JSON whose verdict is `wanted`.
 fn gates_that(verdict: &serde_json::Value, wanted: &str) -> Vec<String> {

@@ -1,8 +1,10 @@
 //! The clients' packages, installed once below `target/`, one folder for each pinned version.
 //!
-//! Main type: [`Client`], how to start one. Refuses to know: what is done with it.
+//! Main type: [`Client`], how to start one. Other tests take packages of their own the same way ([`python_with`],
+//! [`node_with`]). Refuses to know: what is done with them.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,7 +21,7 @@ pub(crate) struct Client {
 
 /// Why a client cannot be had on this machine.
 #[derive(Debug)]
-pub(crate) struct Missing(pub(crate) String);
+pub(crate) struct Missing(String);
 
 pub(crate) fn python() -> Result<Client, Missing> {
     python_with("openai", REQUIREMENTS)
@@ -58,26 +60,43 @@ pub(crate) fn python_with(package: &str, pinned: &str) -> Result<Client, Missing
 }
 
 pub(crate) fn node() -> Result<Client, Missing> {
-    run(Command::new("node").arg("--version"))?;
-    let folder = once(
-        &NODE_PACKAGE.replace('@', "-node-"),
-        NODE_PACKAGE,
-        |folder| {
-            let mut npm = Command::new("npm");
-            npm.args([
-                "install",
-                "--ignore-scripts",
-                "--no-save",
-                "--no-package-lock",
-            ]);
-            npm.args(["--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
-            run(npm.arg(folder).arg(NODE_PACKAGE)).map(drop)
-        },
-    )?;
+    let folder = node_with(&NODE_PACKAGE.replace('@', "-node-"), &[NODE_PACKAGE])?;
     Ok(Client {
         program: PathBuf::from("node"),
         arguments: vec![folder],
     })
+}
+
+/// The folder `name` with these pinned packages of npm.
+pub(crate) fn node_with(name: &str, packages: &[&str]) -> Result<PathBuf, Missing> {
+    run(Command::new("node").arg("--version"))?;
+    once(name, &packages.join("\n"), |folder| {
+        let mut npm = Command::new("npm");
+        npm.args([
+            "install",
+            "--ignore-scripts",
+            "--no-save",
+            "--no-package-lock",
+        ]);
+        npm.args(["--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
+        run(npm.arg(folder).args(packages)).map(drop)
+    })
+}
+
+/// What was installed; `None`, and a line that says why, where it cannot be had. With
+/// `INFERGATE_REQUIRE_CLIENTS=1` that is a failure.
+pub(crate) fn or_skip<T>(what: &str, installed: Result<T, Missing>) -> Option<T> {
+    match installed {
+        Ok(installed) => Some(installed),
+        Err(Missing(why)) => {
+            let required =
+                std::env::var("INFERGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
+            assert!(!required, "{what} is required and cannot be had: {why}");
+            // Not by a macro: those lines are shown of failed tests alone.
+            writeln!(std::io::stderr().lock(), "SKIPPED: {what}: {why}").unwrap();
+            None
+        }
+    }
 }
 
 /// The folder of this name, filled by `install` unless an earlier run did so to the end with the same

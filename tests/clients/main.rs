@@ -16,7 +16,6 @@ mod process;
 
 use install::Missing;
 use process::Server;
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,16 +45,8 @@ fn check(
     installed: Result<install::Client, Missing>,
     script: impl FnOnce(&mut Command) -> &mut Command,
 ) {
-    let client = match installed {
-        Ok(client) => client,
-        Err(Missing(why)) => {
-            let required =
-                std::env::var("INFERGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
-            assert!(!required, "{what} is required and cannot be had: {why}");
-            // Not by a macro: those lines are shown of failed tests alone.
-            writeln!(std::io::stderr().lock(), "SKIPPED: {what}: {why}").unwrap();
-            return;
-        }
+    let Some(client) = install::or_skip(what, installed) else {
+        return;
     };
     let fast = Server::start(&[]);
     let slow = Server::start(&[

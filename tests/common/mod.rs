@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
 /// `gate` with these arguments and nothing of a CI's or a terminal's environment.
@@ -21,6 +22,13 @@ pub(crate) fn gate(arguments: &[&str]) -> Command {
         .env("NO_COLOR", "1")
         .stdin(Stdio::null());
     command
+}
+
+/// Held while a test measures: those of one binary run one at a time, whatever the number of test threads.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    // A test that failed has ended its engines all the same.
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a finished `gate` left.

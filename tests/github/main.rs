@@ -10,6 +10,9 @@ mod client;
 mod common;
 mod descriptions;
 mod fake;
+#[path = "../clients/install.rs"]
+#[allow(dead_code, reason = "the clients' own tests use the rest")]
+mod install;
 mod job;
 mod label;
 mod label_refused;

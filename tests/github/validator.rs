@@ -4,8 +4,8 @@
 //! Node, npm and its registry are needed, and the packages installed once below `target/`. Where they are missing
 //! a test says so in one line and passes; with `INFERGATE_REQUIRE_CLIENTS=1` it fails.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write as _};
+use super::install;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,17 +15,7 @@ const PACKAGES: [&str; 2] = ["@stoplight/prism-cli@5.14.2", "@octokit/openapi@23
 
 /// The folder with the packages; `None`, and a line that says why, where they cannot be had.
 pub(crate) fn packages() -> Option<PathBuf> {
-    match installed() {
-        Ok(folder) => Some(folder),
-        Err(why) => {
-            let required =
-                std::env::var("INFERGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
-            assert!(!required, "Prism is required and cannot be had: {why}");
-            // Not by a macro: those lines are shown of failed tests alone.
-            writeln!(std::io::stderr().lock(), "SKIPPED: Prism: {why}").unwrap();
-            None
-        }
-    }
+    install::or_skip("Prism", install::node_with("prism", &PACKAGES))
 }
 
 /// Prism before the fake. Ends when dropped.
@@ -66,44 +56,5 @@ impl Drop for Prism {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// The folder with the packages, installed unless an earlier run did so to the end.
-fn installed() -> Result<PathBuf, String> {
-    run(Command::new("node").arg("--version"))?;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients/prism");
-    fs::create_dir_all(&folder).unwrap();
-    let lock = File::create(folder.with_extension("lock")).unwrap();
-    lock.lock().unwrap();
-    let (mark, content) = (folder.join("installed"), PACKAGES.join("\n"));
-    if fs::read_to_string(&mark).is_ok_and(|installed| installed == content) {
-        return Ok(folder);
-    }
-    fs::remove_dir_all(&folder).unwrap();
-    fs::create_dir(&folder).unwrap();
-    let mut npm = Command::new("npm");
-    npm.args([
-        "install",
-        "--ignore-scripts",
-        "--no-save",
-        "--no-package-lock",
-    ]);
-    npm.args(["--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
-    run(npm.arg(&folder).args(PACKAGES))?;
-    fs::write(mark, content).unwrap();
-    Ok(folder)
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|error| format!("`{name}`: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let last = said.lines().rfind(|line| !line.trim().is_empty());
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("`{name}`: {}", last.unwrap_or("it failed"))),
     }
 }

@@ -267,16 +267,21 @@ fn a_commit_that_may_not_run_asks_for_action() {
     );
 }
 
-#[test]
-fn more_than_fifty_annotations_go_in_several_calls() {
-    // Sixty checks that nothing can hold, and one that is a waiver's.
-    let checks: String = (0..60)
+/// Main's gate has so many checks more that nothing can hold.
+fn with_failing_checks(number: usize) -> Site {
+    let checks: String = (0..number)
         .map(|n| format!("\n[[check]]\nname = \"c{n}\"\nmetric = \"tpot\"\nrule = \"ceiling\"\nlimit = \"1 µs\"\nmin_samples = 5\n"))
         .collect();
     let site = Site::new(&record());
     let gate = site.main.read("gates/tpot.toml");
     site.main
         .write("gates/tpot.toml", &format!("{gate}{checks}"));
+    site
+}
+
+#[test]
+fn more_than_fifty_annotations_go_in_several_calls() {
+    let site = with_failing_checks(60);
     let fake = github();
     report(&site, &fake, &[]).expect(1);
     let state = fake.state();
@@ -444,13 +449,7 @@ fn the_authors_id_can_be_given() {
 
 #[test]
 fn the_longest_comment_is_one_that_github_takes() {
-    let checks: String = (0..300)
-        .map(|n| format!("\n[[check]]\nname = \"c{n}\"\nmetric = \"tpot\"\nrule = \"ceiling\"\nlimit = \"1 µs\"\nmin_samples = 5\n"))
-        .collect();
-    let site = Site::new(&record());
-    let gate = site.main.read("gates/tpot.toml");
-    site.main
-        .write("gates/tpot.toml", &format!("{gate}{checks}"));
+    let site = with_failing_checks(300);
     let fake = github();
     report(&site, &fake, &[]).expect(1);
     let state = fake.state();

@@ -13,22 +13,15 @@ mod page_cache;
 mod refused;
 mod started;
 
-use common::{Ended, Project};
+use common::{Ended, Project, alone};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::process::{Child, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Far beyond any test's length: a test that waits so long has failed.
 const DEADLINE: Duration = Duration::from_secs(120);
-
-/// Held while a test measures.
-fn alone() -> MutexGuard<'static, ()> {
-    static MEASURING: Mutex<()> = Mutex::new(());
-    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Judges the directory as it is; which verdict so few launches get is chance.
 fn judge(project: &Project, says: &str) -> Ended {

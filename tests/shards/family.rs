@@ -81,24 +81,9 @@ fn merged(shards: &[RunRecord]) -> RunRecord {
     whole.format = MERGED_FORMAT.into();
     whole.gates = (0..CHECKS as usize).map(name).collect();
     whole.extent = Extent::Merged {
-        shards: shards.iter().map(part).collect(),
+        shards: shards.iter().map(Shard::of).collect(),
     };
     whole
-}
-
-fn part(record: &RunRecord) -> Shard {
-    Shard {
-        gates: record.gates.clone(),
-        created: record.created.clone(),
-        seed: record.seed,
-        comparison: record.comparison,
-        machine: record.machine.clone(),
-        builds: record.builds.clone(),
-        stored: record.stored.clone(),
-        ending: record.ending.clone(),
-        elapsed_s: record.elapsed_s,
-        launches: u32::try_from(record.launches.len()).unwrap(),
-    }
 }
 
 /// The plan of one machine's gates.

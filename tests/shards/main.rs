@@ -13,14 +13,7 @@ mod plan;
 #[allow(dead_code, reason = "the history's own tests use the rest")]
 mod random;
 
-use common::Project;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Held while a test measures.
-fn alone() -> MutexGuard<'static, ()> {
-    static MEASURING: Mutex<()> = Mutex::new(());
-    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use common::{Project, alone};
 
 /// A limit that every start keeps: however busy the machine is, it passes at the first look.
 const START: &str = r#"

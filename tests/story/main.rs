@@ -10,6 +10,9 @@
 mod common;
 #[path = "../github/fake/mod.rs"]
 mod fake;
+#[path = "../clients/install.rs"]
+#[allow(dead_code, reason = "the clients' own tests use the rest")]
+mod install;
 #[path = "../github/validator.rs"]
 mod validator;
 
