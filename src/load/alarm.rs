@@ -4,10 +4,9 @@
 //! moment near; the rest is waited for with a timer of the kernel (`timerfd`) that the runtime's own
 //! poller sees. Where there is none, tokio's is all there is, and the send lag says so.
 //!
-//! Main functions: [`until`], [`is_readable_within`]. Refuses to know: what is waited for.
+//! Main function: [`until`]. Refuses to know: what is waited for.
 
 use super::SessionClock;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// The last stretch, for which tokio's timers are too coarse.
@@ -29,19 +28,12 @@ pub(super) async fn until(clock: &SessionClock, due_ns: u64) {
     }
 }
 
-/// Waits in the kernel until there is something to read, for `left` at the most. The thread does nothing
-/// else meanwhile. False at once where the system cannot wait to the microsecond.
-pub(super) fn is_readable_within(socket: BorrowedFd<'_>, left: Duration) -> bool {
-    !left.is_zero() && kernel::is_readable_within(socket, left)
-}
-
 #[cfg(target_os = "linux")]
 mod kernel {
-    use nix::poll::{PollFd, PollFlags, ppoll};
     use nix::sys::time::TimeSpec;
     use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
     use std::io;
-    use std::os::fd::{BorrowedFd, OwnedFd};
+    use std::os::fd::OwnedFd;
     use std::time::Duration;
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
@@ -61,34 +53,21 @@ mod kernel {
         timer.readable().await?.retain_ready();
         Ok(())
     }
-
-    pub(super) fn is_readable_within(socket: BorrowedFd<'_>, left: Duration) -> bool {
-        let mut sockets = [PollFd::new(socket, PollFlags::POLLIN)];
-        ppoll(&mut sockets, Some(TimeSpec::from_duration(left)), None).is_ok_and(|count| count > 0)
-    }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod kernel {
     use std::io;
-    use std::os::fd::BorrowedFd;
     use std::time::Duration;
 
     pub(super) async fn wait(_: Duration) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-
-    pub(super) fn is_readable_within(_: BorrowedFd<'_>, _: Duration) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SessionClock, is_readable_within, until};
-    use std::io::Write;
-    use std::os::fd::AsFd;
-    use std::time::Duration;
+    use super::{SessionClock, until};
 
     #[tokio::test]
     async fn no_moment_comes_early_and_the_past_is_no_wait() {
@@ -100,18 +79,6 @@ mod tests {
             assert!(clock.now_ns() >= due_ns);
         }
         until(&clock, 0).await;
-    }
-
-    #[test]
-    fn bytes_end_a_wait_and_no_time_is_none() {
-        let (reader, mut writer) = std::io::pipe().unwrap();
-        let short = Duration::from_micros(200);
-        assert!(!is_readable_within(reader.as_fd(), short));
-        writer.write_all(b"token").unwrap();
-        assert!(!is_readable_within(reader.as_fd(), Duration::ZERO));
-        let is_linux = cfg!(target_os = "linux");
-        let long = Duration::from_secs(60);
-        assert_eq!(is_readable_within(reader.as_fd(), long), is_linux);
     }
 
     #[tokio::test]

@@ -5,20 +5,35 @@
 //!
 //! Refuses to know: what the body says, time.
 
-/// Longest head, and longest line of a chunk's size, that is followed.
+/// Longest head that is followed.
 const LONGEST: usize = 16 * 1024;
+
+/// Most digits of a chunk's size that are followed.
+const MOST_DIGITS: u8 = 8;
+
+/// Bytes that end a line.
+const LINE_END: usize = 2;
 
 /// Where in an answer its bytes so far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// In the head, of which these bytes came.
     Head(Vec<u8>),
-    /// In the line with a chunk's size; what came of it.
-    Size(Vec<u8>),
+    /// In the line with a chunk's size.
+    Size(Size),
     /// So many bytes of a chunk and of its line end are still to come.
     Chunk(usize),
     /// The end came, or the framing is not one that is followed here.
     Unknown,
+}
+
+/// What came of a line with a chunk's size. It needs no memory of its own, for it comes with every token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Size {
+    digits: u8,
+    value: usize,
+    /// The line's end has begun.
+    ending: bool,
 }
 
 impl Default for Framing {
@@ -35,10 +50,10 @@ impl Framing {
 
     /// Follows the next bytes.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
+        while let Some(first) = bytes.first() {
             let used = match self {
                 Self::Head(head) => line(head, bytes, b"\r\n\r\n"),
-                Self::Size(size) => line(size, bytes, b"\r\n"),
+                Self::Size(size) => size.push(*first).then_some(1),
                 Self::Chunk(rest) => {
                     let used = bytes.len().min(*rest);
                     *rest -= used;
@@ -50,20 +65,48 @@ impl Framing {
                 *self = Self::Unknown;
                 return;
             };
+            // A size's line end is what turns it, and it is the byte just used.
+            self.turn(bytes[used - 1]);
             bytes = &bytes[used..];
-            self.turn();
         }
     }
 
-    /// Goes on to the next part where one is complete.
-    fn turn(&mut self) {
+    /// Goes on to the next part where one is complete with the byte `last`.
+    fn turn(&mut self, last: u8) {
         let next = match self {
             Self::Head(head) if head.ends_with(b"\r\n\r\n") => after_head(head),
-            Self::Size(size) if size.ends_with(b"\r\n") => after_size(size),
-            Self::Chunk(0) => Self::Size(Vec::new()),
+            Self::Size(size) if last == b'\n' => size.chunk(),
+            Self::Chunk(0) => Self::Size(Size::default()),
             _ => return,
         };
         *self = next;
+    }
+}
+
+impl Size {
+    /// Whether this byte may come next.
+    fn push(&mut self, byte: u8) -> bool {
+        match (byte, char::from(byte).to_digit(16)) {
+            (b'\n', _) => self.ending,
+            _ if self.ending => false,
+            (b'\r', _) => {
+                self.ending = true;
+                self.digits > 0
+            }
+            (_, Some(digit)) if self.digits < MOST_DIGITS => {
+                self.digits += 1;
+                self.value = self.value * 16 + digit as usize;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn chunk(self) -> Framing {
+        match self.value {
+            0 => Framing::Unknown,
+            value => Framing::Chunk(value + LINE_END),
+        }
     }
 }
 
@@ -87,21 +130,9 @@ fn after_head(head: &[u8]) -> Framing {
     });
     // Others, such as 100, are followed by another head.
     if head.starts_with(b"http/1.1 200 ") && chunked {
-        Framing::Size(Vec::new())
+        Framing::Size(Size::default())
     } else {
         Framing::Unknown
-    }
-}
-
-fn after_size(line: &[u8]) -> Framing {
-    let digits = line.trim_ascii_end();
-    let size = std::str::from_utf8(digits)
-        .ok()
-        .filter(|digits| digits.len() <= 8 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
-        .and_then(|digits| usize::from_str_radix(digits, 16).ok());
-    match size {
-        None | Some(0) => Framing::Unknown,
-        Some(size) => Framing::Chunk(size + 2),
     }
 }
 

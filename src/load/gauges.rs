@@ -32,9 +32,14 @@ impl Gauges {
         self.look_ns.store(due_ns, Relaxed);
     }
 
+    /// One connection has the thread to itself.
+    pub(super) fn is_alone(&self) -> bool {
+        self.slots.load(Relaxed) == 1
+    }
+
     /// Until when a connection may keep the thread; `None` where others need it.
     pub(super) fn alone_until_ns(&self) -> Option<u64> {
-        (self.slots.load(Relaxed) == 1).then(|| self.look_ns.load(Relaxed))
+        self.is_alone().then(|| self.look_ns.load(Relaxed))
     }
 
     /// Adds what the other's counts say.

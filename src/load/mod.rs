@@ -18,6 +18,7 @@
 mod alarm;
 mod answer;
 mod arrivals;
+mod blocking;
 mod clock;
 mod connection;
 mod conversation;

@@ -12,7 +12,7 @@
 //! Refuses to know: HTTP, but for how long hyper may be left alone ([`Framing`]).
 
 use super::SessionClock;
-use super::alarm;
+use super::blocking::{self, Blocking};
 use super::framing::Framing;
 use super::gauges::Gauges;
 use super::stamps;
@@ -21,7 +21,8 @@ use nix::sys::socket::{MsgFlags, Shutdown, recv, recvmsg, shutdown};
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -31,6 +32,12 @@ use tokio::net::TcpStream;
 
 /// Bytes taken by one read at the most.
 const READ_SIZE: usize = 16 * 1024;
+
+/// Bytes that a read into the rest of a buffer has at the least.
+const LEAST_ROOM: usize = 4 * 1024;
+
+/// Reads into one buffer at the most.
+const MOST_NOTED: usize = 256;
 
 /// Bytes that are read ahead of hyper at the most, for one answer.
 const MOST_AHEAD: usize = 1 << 20;
@@ -85,11 +92,33 @@ struct Ahead {
     failed: Option<io::Error>,
 }
 
+impl Ahead {
+    /// Forgets everything, and keeps the memory for the next answer.
+    fn empty(&mut self) {
+        self.bytes.clear();
+        self.taken = 0;
+        self.reads.clear();
+        self.failed = None;
+    }
+}
+
 /// Where a read's bytes and stamp are put.
 #[derive(Debug)]
 struct Reader {
     buffer: Box<[u8]>,
     control: Vec<u8>,
+    noted: Vec<Noted>,
+}
+
+/// One of several reads into one buffer.
+#[derive(Debug)]
+struct Noted {
+    /// Bytes in the buffer after it.
+    used: usize,
+    /// Right after it.
+    now_ns: u64,
+    /// The kernel's stamp.
+    real: Option<Duration>,
 }
 
 impl Tap {
@@ -100,7 +129,7 @@ impl Tap {
         state.sent_ns = None;
         state.flushed = false;
         state.framing = Framing::default();
-        state.ahead = Ahead::default();
+        state.ahead.empty();
     }
 
     /// Just before the first byte of the armed request was handed to the kernel.
@@ -191,11 +220,9 @@ impl Tap {
         }
     }
 
-    /// Notes a read of some bytes that ended just now. Arrivals on one connection never go backwards,
-    /// and none precedes the request that it answers.
-    fn note_read(&self, bytes: &[u8], real: Option<Duration>) {
-        let now_ns = self.clock.now_ns();
-        let mut state = self.state();
+    /// Notes a read that ended at `now_ns`. Arrivals on one connection never go backwards, and none
+    /// precedes the request that it answers.
+    fn note_arrival(&self, state: &mut State, now_ns: u64, real: Option<Duration>) {
         let earliest_ns = state.newest.at_ns.max(state.sent_ns.unwrap_or(0));
         let stamp = real.and_then(|real| self.clock.arrival_ns(real, earliest_ns, now_ns));
         if let Some(stamp) = stamp {
@@ -206,7 +233,6 @@ impl Tap {
             kernel: stamp.is_some(),
             read: state.newest.read + 1,
         };
-        state.framing.push(bytes);
     }
 
     /// One read, once there is something to read.
@@ -225,25 +251,60 @@ impl Tap {
         }
     }
 
-    /// Reads ahead past the runtime, event after event, while nothing else of this thread can be due. Whether
-    /// anything came.
+    /// Reads ahead past the runtime, event after event, while nothing else of this thread can be due and none
+    /// is long in coming. Whether anything came.
+    ///
+    /// After ten idle milliseconds every line of code and memory that a token touches is fetched anew, so
+    /// between two reads stands only what tells whether a further one may wait; the rest is done for all.
     fn read_alone(&self, reader: &mut Reader) -> bool {
         let Some(until_ns) = self.gauges.alone_until_ns() else {
             return false;
         };
-        let mut came = false;
-        while !came || self.can_read_ahead() {
-            let left = Duration::from_nanos(until_ns.saturating_sub(self.clock.now_ns()));
-            if !alarm::is_readable_within(self.stream.as_fd(), left) {
-                break;
+        let may_wait = |now_ns: u64| now_ns + blocking::LONGEST_WAIT_NS <= until_ns;
+        if !may_wait(self.clock.now_ns()) {
+            return false;
+        }
+        let Some(_blocking) = Blocking::start(&self.stream) else {
+            return false;
+        };
+        let fd = self.stream.as_raw_fd();
+        let mut framing = std::mem::take(&mut self.state().framing);
+        let mut used = 0;
+        let last = loop {
+            let (count, real) = match reader.read(fd, used..READ_SIZE) {
+                Ok((0, _)) => break Some(Ok(0)),
+                Err(error) if must_wait(&error) => break None,
+                Err(error) => break Some(Err(error)),
+                Ok(some) => some,
+            };
+            let now_ns = self.clock.now_ns();
+            framing.push(&reader.buffer[used..used + count]);
+            used += count;
+            reader.noted.push(Noted { used, now_ns, real });
+            let is_full = used > READ_SIZE - LEAST_ROOM || reader.noted.len() == MOST_NOTED;
+            if is_full || !framing.is_open() || !may_wait(now_ns) {
+                break None;
             }
-            match self.read(reader, READ_SIZE) {
-                Err(error) if must_wait(&error) => break,
-                read => self.keep_ahead(reader, read),
-            }
-            came = true;
+        };
+        self.state().framing = framing;
+        self.keep_noted(reader, used);
+        let came = used > 0 || last.is_some();
+        if let Some(last) = last {
+            self.keep_ahead(reader, last);
         }
         came
+    }
+
+    /// What [`Tap::read_alone`] left undone for each of its reads.
+    fn keep_noted(&self, reader: &mut Reader, used: usize) {
+        let mut state = self.state();
+        let before = state.ahead.bytes.len();
+        for Noted { used, now_ns, real } in reader.noted.drain(..) {
+            self.note_arrival(&mut state, now_ns, real);
+            let newest = state.newest;
+            state.ahead.reads.push_back((before + used, newest));
+        }
+        state.ahead.bytes.extend_from_slice(&reader.buffer[..used]);
     }
 
     /// One read. A short one emptied the socket: it is told to tokio as readiness used up, which saves
@@ -267,16 +328,32 @@ impl Tap {
     }
 
     fn read(&self, reader: &mut Reader, room: usize) -> io::Result<usize> {
-        let Reader { buffer, control } = reader;
-        let fd = self.stream.as_raw_fd();
-        let mut parts = [IoSliceMut::new(&mut buffer[..room])];
-        let control = Some(control.as_mut_slice());
-        let message = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?;
-        let (count, real) = (message.bytes, stamps::of(&message));
+        let (count, real) = reader.read(self.stream.as_raw_fd(), 0..room)?;
         if count > 0 {
-            self.note_read(&buffer[..count], real);
+            let now_ns = self.clock.now_ns();
+            let mut state = self.state();
+            self.note_arrival(&mut state, now_ns, real);
+            state.framing.push(&reader.buffer[..count]);
         }
         Ok(count)
+    }
+}
+
+impl Reader {
+    fn new() -> Self {
+        Self {
+            buffer: vec![0; READ_SIZE].into_boxed_slice(),
+            control: stamps::control_buffer(),
+            noted: Vec::with_capacity(MOST_NOTED),
+        }
+    }
+
+    /// One read into this part of the buffer: its bytes, and the kernel's stamp.
+    fn read(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<(usize, Option<Duration>)> {
+        let mut parts = [IoSliceMut::new(&mut self.buffer[part])];
+        let control = Some(self.control.as_mut_slice());
+        let message = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?;
+        Ok((message.bytes, stamps::of(&message)))
     }
 }
 
@@ -302,10 +379,7 @@ impl Wire {
             clock: clock.clone(),
             gauges: Arc::clone(gauges),
             state: Mutex::default(),
-            reader: Mutex::new(Reader {
-                buffer: vec![0; READ_SIZE].into_boxed_slice(),
-                control: stamps::control_buffer(),
-            }),
+            reader: Mutex::new(Reader::new()),
         };
         Ok(Self { tap: Arc::new(tap) })
     }
