@@ -3,15 +3,12 @@
 use super::{Exit, output};
 use crate::pipeline::{self, Cost, CostSource, Layout, LayoutOptions};
 use crate::plan::{Gate, Selection};
+use crate::report;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use serde::Serialize;
 use std::env;
 use std::fmt::Write;
-
-/// Columns of a terminal.
-const WIDTH: u16 = 80;
 
 #[derive(Args)]
 pub(super) struct PlanArgs {
@@ -176,32 +173,33 @@ fn gate_table(layout: &Layout) -> String {
         "chance that a run of these fails without a change beyond the margins: {:.0} %\n",
         design.alpha * 100.0,
     );
-    let mut table = table(&["gate", "checks", "launch", "start", "requests", "known by"]);
-    for (gate, cost) in layout.plan.gates.iter().zip(&layout.costs) {
-        table.add_row([
+    let header = ["gate", "checks", "launch", "start", "requests", "known by"];
+    let gates = layout.plan.gates.iter().zip(&layout.costs);
+    let rows = gates.map(|(gate, cost)| {
+        vec![
             gate.name.clone(),
             gate.checks.len().to_string(),
             (cost.group + 1).to_string(),
             format!("{:.1} s", cost.spent.start_s),
             format!("{:.1} s", cost.spent.work_s),
             source(&cost.source),
-        ]);
-    }
-    let _ = writeln!(text, "{}", table.trim_fmt());
+        ]
+    });
+    text.push_str(&table(&header, rows.collect()));
     text
 }
 
 fn shard_table(layout: &Layout) -> String {
-    let mut table = table(&["shard", "gates", "minutes at most"]);
     let of = layout.shards.len();
-    for (planned, number) in layout.shards.iter().zip(1..) {
-        table.add_row([
+    let shards = layout.shards.iter().zip(1..);
+    let rows = shards.map(|(planned, number)| {
+        vec![
             format!("{number} of {of}"),
             planned.gates.join(" "),
             format!("{:.1}", layout.minutes(planned.seconds)),
-        ]);
-    }
-    let mut text = format!("{}\n", table.trim_fmt());
+        ]
+    });
+    let mut text = table(&["shard", "gates", "minutes at most"], rows.collect());
     let gates = || layout.plan.gates.iter().zip(&layout.costs);
     let guessed: Vec<&str> = gates()
         .filter(|(_, cost)| cost.source == CostSource::Guessed)
@@ -220,7 +218,7 @@ fn shard_table(layout: &Layout) -> String {
              long they take",
             guessed.join(" ")
         );
-        text.push_str(&wrapped(&said));
+        text.push_str(&report::lines(&said));
     }
     text
 }
@@ -233,41 +231,9 @@ fn source(source: &CostSource) -> String {
     }
 }
 
-/// One line under the header, nothing else.
-const STYLE: TableStyle =
-    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(STYLE)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH)
-        .set_header(header);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
-}
-
-/// Words in lines that a terminal shows whole.
-fn wrapped(text: &str) -> String {
-    let mut out = String::new();
-    let mut length = 0;
-    for word in text.split(' ') {
-        let more = word.chars().count() + 1;
-        let is_full = length + more > usize::from(WIDTH);
-        let before = match length {
-            0 => "",
-            _ if is_full => "\n",
-            _ => " ",
-        };
-        length = if is_full { more } else { length + more };
-        out.push_str(before);
-        out.push_str(word);
-    }
-    out.push('\n');
-    out
+fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
+    let header = header.iter().map(|name| (*name).to_owned());
+    format!("{}\n", report::columns(header.collect(), rows))
 }
 
 fn count(n: usize, what: &str) -> String {

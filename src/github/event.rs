@@ -5,6 +5,7 @@
 //! the number, the commit and the sender are taken from it, all else is asked anew.
 
 use super::permission::PersonKind;
+use super::wire::{Account, Label};
 use super::{Repository, Sha, clean};
 use serde::Deserialize;
 use std::fs::File;
@@ -59,7 +60,7 @@ struct Wire {
     number: u64,
     pull_request: Pull,
     repository: Repo,
-    sender: User,
+    sender: Account,
     label: Option<Label>,
 }
 
@@ -77,18 +78,6 @@ struct Head {
 #[derive(Deserialize)]
 struct Repo {
     full_name: String,
-}
-
-#[derive(Deserialize)]
-struct User {
-    login: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-#[derive(Deserialize)]
-struct Label {
-    name: String,
 }
 
 impl Event {

@@ -29,6 +29,7 @@ mod retry;
 mod route;
 mod text;
 mod token;
+mod wire;
 
 pub use check_run::{CheckAnnotation, CheckName, CheckRun, CheckText, MOST_ANNOTATIONS};
 pub use client::Client;

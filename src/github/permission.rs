@@ -1,5 +1,6 @@
 //! What a person may do in the repository (GitHub, "Get repository permissions for a user").
 
+use super::wire::Account;
 use super::{Client, Error, segment};
 use serde::Deserialize;
 
@@ -40,14 +41,7 @@ impl PersonKind {
 #[derive(Deserialize)]
 struct Level {
     permission: String,
-    user: Option<User>,
-}
-
-#[derive(Deserialize)]
-struct User {
-    login: String,
-    #[serde(rename = "type")]
-    kind: String,
+    user: Option<Account>,
 }
 
 impl Client {
@@ -68,7 +62,7 @@ impl Client {
 
 /// The level, if it is told of the very person that was asked about.
 fn of_person(level: &Level, login: &str) -> Permission {
-    let is_same = |user: &User| {
+    let is_same = |user: &Account| {
         PersonKind::of(&user.kind) == PersonKind::User && user.login.eq_ignore_ascii_case(login)
     };
     if !level.user.as_ref().is_some_and(is_same) {
@@ -90,7 +84,7 @@ mod tests {
     fn only_a_person_of_that_name_has_a_level() {
         let level = |permission: &str, login: &str, kind: &str| Level {
             permission: permission.into(),
-            user: Some(User {
+            user: Some(Account {
                 login: login.into(),
                 kind: kind.into(),
             }),

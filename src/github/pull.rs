@@ -1,6 +1,7 @@
 //! Pull requests as they are now: [`Pull`], the files that one changes, and its merge base.
 
 use super::permission::PersonKind;
+use super::wire::{Account, Label};
 use super::{Client, Error, Sha, segment};
 use serde::Deserialize;
 
@@ -41,7 +42,7 @@ struct Wire {
     state: String,
     head: Side,
     base: Side,
-    user: Option<User>,
+    user: Option<Account>,
     labels: Vec<Label>,
     changed_files: usize,
 }
@@ -58,18 +59,6 @@ struct Side {
 struct Repo {
     full_name: String,
     default_branch: String,
-}
-
-#[derive(Deserialize)]
-struct User {
-    login: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-#[derive(Deserialize)]
-struct Label {
-    name: String,
 }
 
 #[derive(Deserialize)]

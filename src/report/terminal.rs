@@ -79,7 +79,7 @@ fn table(verdict: &RunVerdict) -> String {
 }
 
 /// Rows under their header, in 80 columns; what is too wide breaks within its cell.
-pub(super) fn columns(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
+pub fn columns(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table
         .load_style(STYLE)
@@ -172,6 +172,12 @@ pub(super) fn style(verdict: Verdict) -> Style {
         Verdict::Invalid => AnsiColor::Magenta,
     };
     Style::new().bold().fg_color(Some(color.into()))
+}
+
+/// The text in lines of 80 columns, each with its end.
+pub fn lines(text: &str) -> String {
+    let lines = wrap(text, usize::from(WIDTH));
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 /// Breaks at spaces so that no line has more than `width` characters, except where a word has; keeps the
