@@ -39,7 +39,7 @@ fn main() -> Outcome<()> {
 }
 
 struct Speed {
-    kernels: &'static str,
+    kernels: String,
     parameters: u64,
     start: Duration,
     /// Seconds a token, of each repeat.
@@ -67,7 +67,7 @@ fn measure(model: ModelSource, threads: usize, between: &mut dyn FnMut()) -> Out
     }
     let info = engine.model_info();
     Ok(Speed {
-        kernels: info.kernels,
+        kernels: info.kernels.clone(),
         parameters: info.parameters,
         start,
         decode,

@@ -46,5 +46,7 @@ pub mod server;
 
 pub mod proxy;
 
+pub mod roofline;
+
 mod digest;
 mod splitmix;

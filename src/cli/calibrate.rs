@@ -36,6 +36,7 @@ pub(super) struct CalibrateArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum TableFormat {
     /// A table for a terminal
+    #[value(alias = "table")]
     Text,
     Json,
 }

@@ -17,6 +17,7 @@ mod history;
 mod import;
 mod init;
 mod judge;
+mod kernels;
 mod label;
 mod load;
 mod merge;
@@ -28,6 +29,7 @@ mod progress;
 mod proxy;
 mod publish;
 mod replay;
+mod roofline;
 mod selftest;
 mod serve;
 mod signer;
@@ -89,6 +91,10 @@ enum Command {
     Authorize(authorize::AuthorizeArgs),
     /// Serve a model over the OpenAI HTTP API
     Serve(serve::ServeArgs),
+    /// Compile the CUDA kernels ahead
+    Kernels(kernels::KernelsArgs),
+    /// Measure this machine, and a model on it as a multiple of the least time that the machine needs
+    Roofline(roofline::RooflineArgs),
     /// Say on GitHub what became of a pull request's commit: comment, check run, step summary
     Publish(Box<publish::PublishArgs>),
     /// Plant faults in a real engine, and see that the gates catch them
@@ -149,6 +155,8 @@ pub fn main() -> ExitCode {
         Command::Label(args) => label::run(args),
         Command::Authorize(args) => authorize::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Kernels(args) => kernels::run(args),
+        Command::Roofline(args) => roofline::run(args),
         Command::Publish(args) => publish::run(*args),
         Command::Selftest(args) => selftest::run(args),
         Command::Proxy(args) => proxy::run(args),

@@ -5,8 +5,11 @@
 use super::Exit;
 use super::fault::{self, FaultArg};
 use super::size::Size;
-use crate::engine::{Engine, ModelInfo, ModelSource, Options, Stage, StartError, Window};
+use crate::engine::{
+    BackendChoice, Engine, ModelInfo, ModelSource, Options, Stage, StartError, Synthetic, Window,
+};
 use crate::server::{self, Door, Limits};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -20,6 +23,13 @@ pub(super) struct ServeArgs {
     /// Hugging Face model directory; without it, the small model inside this binary
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
+    /// Serve random weights of a published model's shape, to measure speed: answers mean nothing
+    #[arg(long, value_name = "MODEL", value_parser = synthetic(), conflicts_with = "model")]
+    synthetic: Option<Synthetic>,
+    /// What computes: auto takes a GPU where there is one with all that it needs, else the CPU
+    #[arg(long, value_name = "NAME", env = "INFERGATE_BACKEND", value_enum,
+        default_value_t = BackendArg::Auto)]
+    backend: BackendArg,
     /// Name that requests give as `model` [default: the directory's name]
     #[arg(long, value_name = "NAME")]
     served_model_name: Option<String>,
@@ -93,9 +103,38 @@ pub(super) struct ServeArgs {
     fault: Vec<FaultArg>,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum BackendArg {
+    Auto,
+    Cpu,
+    Cuda,
+}
+
+impl From<BackendArg> for BackendChoice {
+    fn from(arg: BackendArg) -> Self {
+        match arg {
+            BackendArg::Auto => Self::Auto,
+            BackendArg::Cpu => Self::Cpu,
+            BackendArg::Cuda => Self::Cuda,
+        }
+    }
+}
+
 /// No count of these flags may be 0.
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
+}
+
+/// The published shapes by name.
+pub(super) fn synthetic() -> impl clap::builder::TypedValueParser<Value = Synthetic> {
+    let names = Synthetic::ALL.map(Synthetic::name);
+    PossibleValuesParser::new(names).try_map(|name| {
+        let named = |model: &Synthetic| model.name() == name;
+        Synthetic::ALL
+            .into_iter()
+            .find(named)
+            .ok_or("no such shape")
+    })
 }
 
 /// Where to listen, and what to start there.
@@ -110,6 +149,8 @@ impl ServeArgs {
     fn orders(self) -> Orders {
         let Self {
             model,
+            synthetic,
+            backend,
             served_model_name,
             host,
             port,
@@ -135,7 +176,12 @@ impl ServeArgs {
         Orders {
             address: SocketAddr::new(host, port),
             options: Options {
-                model: model.map_or(ModelSource::Embedded, ModelSource::Directory),
+                model: match (model, synthetic) {
+                    (Some(directory), _) => ModelSource::Directory(directory),
+                    (None, Some(synthetic)) => ModelSource::Synthetic(synthetic),
+                    (None, None) => ModelSource::Embedded,
+                },
+                backend: backend.into(),
                 served_name: served_model_name,
                 threads,
                 kv_tokens,
@@ -183,6 +229,9 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             "warning: /v1/chat/completions is refused: {error}"
         ));
     }
+    if let Some(why) = engine.no_cuda() {
+        say(&format!("serving on the CPU: {why}"));
+    }
     for line in properties(engine.model_info()) {
         say(&line);
     }
@@ -211,8 +260,8 @@ fn properties(model: &ModelInfo) -> Vec<String> {
         true => "do not depend",
         false => "may depend",
     };
-    let kernels = model.kernels;
-    let batch = format!("greedy answers {depend} on the batch (cpu, {kernels})");
+    let (backend, kernels) = (model.backend, &model.kernels);
+    let batch = format!("greedy answers {depend} on the batch ({backend}, {kernels})");
     let window = model.window.map(|Window { sink, window }| {
         format!("attention to the first {sink} and the last {window} positions")
     });

@@ -38,6 +38,17 @@ pub(crate) struct Config {
     pub(crate) sampling: Sampling,
 }
 
+/// A model's sizes, as counts of numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelShape {
+    pub hidden: usize,
+    pub layers: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub intermediate: usize,
+}
+
 /// A model that cannot be served as its configuration stands.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -120,6 +131,32 @@ impl Config {
     /// most). [`Config::load`] refuses a model for which this would overflow.
     pub(crate) fn kv_bytes_per_token(&self, element: usize) -> usize {
         2 * self.layers * self.kv_heads * self.head_dim * element
+    }
+
+    pub(crate) fn shape(&self) -> ModelShape {
+        ModelShape {
+            hidden: self.hidden,
+            layers: self.layers,
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim: self.head_dim,
+            intermediate: self.intermediate,
+        }
+    }
+
+    /// Numbers in the weights; tied embeddings count once.
+    pub(crate) fn parameters(&self) -> usize {
+        let (h, d) = (self.hidden, self.head_dim);
+        let heads = self.heads + 2 * self.kv_heads;
+        let bias = if self.attention_bias {
+            heads * d + h
+        } else {
+            0
+        };
+        let attention = h * heads * d + self.heads * d * h + 2 * d + bias;
+        let layer = attention + 3 * h * self.intermediate + 2 * h;
+        let tables = if self.tied { 1 } else { 2 };
+        tables * self.vocab * h + self.layers * layer + h
     }
 
     /// The largest products that loading and computing form, in numbers: each must leave room for a

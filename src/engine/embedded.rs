@@ -3,20 +3,32 @@
 //! Refuses to know: what the files mean; they are loaded like those of a directory.
 
 macro_rules! embed {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_bytes!(concat!(
-            env!("CARGO_MANIFEST_DIR"), "/gates/models/tiny-qwen3/", $name
-        )))),*]
+    ($name:literal) => {
+        (
+            $name,
+            include_bytes!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/gates/models/tiny-qwen3/",
+                $name
+            )),
+        )
     };
 }
 
-pub(super) const FILES: &[(&str, &[u8])] = embed![
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "model.safetensors",
+/// What turns text into tokens and back.
+pub(super) const TEXT_FILES: [(&str, &[u8]); 3] = [
+    embed!("tokenizer.json"),
+    embed!("tokenizer_config.json"),
+    embed!("chat_template.jinja"),
+];
+
+pub(super) const FILES: &[(&str, &[u8])] = &[
+    embed!("config.json"),
+    embed!("generation_config.json"),
+    embed!("model.safetensors"),
+    TEXT_FILES[0],
+    TEXT_FILES[1],
+    TEXT_FILES[2],
 ];
 
 /// What it is called where no other name is given.

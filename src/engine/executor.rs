@@ -21,5 +21,10 @@ pub(crate) trait Executor {
     fn forward(&mut self, batch: &Batch<'_>, asks: &[RowAsk<'_>]) -> Result<Answers, BackendError>;
 
     /// Copies a page's keys and values.
-    fn copy_page(&mut self, copy: Copy);
+    fn copy_page(&mut self, copy: Copy) -> Result<(), BackendError>;
+
+    /// Parts of a step that were recorded so far.
+    fn captures(&self) -> u64 {
+        0
+    }
 }

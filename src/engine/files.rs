@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use memmap2::Mmap;
 
+use super::synthetic::Synthetic;
+
 /// Which model to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelSource {
@@ -18,6 +20,8 @@ pub enum ModelSource {
     Directory(PathBuf),
     /// The small trained model inside the binary.
     Embedded,
+    /// Random weights of a true shape.
+    Synthetic(Synthetic),
 }
 
 /// A file of the model could not be had.
@@ -62,6 +66,7 @@ impl Files {
             ModelSource::Directory(path) if path.is_dir() => Ok(Self::Directory(path.clone())),
             ModelSource::Directory(path) => Err(FileError::NoDirectory { path: path.clone() }),
             ModelSource::Embedded => Ok(Self::Embedded(super::embedded::FILES)),
+            ModelSource::Synthetic(model) => Ok(Self::Embedded(model.files())),
         }
     }
 

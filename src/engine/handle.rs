@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::backend::cuda::device::DeviceError;
 use super::chat::{ChatTemplate, TemplateError};
-use super::config::{Config, ConfigError};
+use super::compute::{BackendChoice, Compute};
+use super::config::{Config, ConfigError, ModelShape};
 use super::faults::Faults;
 use super::files::{FileError, Files, ModelSource};
 use super::request::{Event, Request, Sampling, ascending};
 use super::scheduler::{self, Pending, Refusal, Setup, Shared};
 use super::stats::{Stage, Stats};
 use super::stop::StopText;
+use super::synthetic::{SyntheticWeights, Weights};
 use super::tokenizer::{Tokenizer, TokenizerError};
 use super::weights::{Checkpoint, WeightError};
 
@@ -28,6 +31,7 @@ pub const MAX_LOGPROBS: u32 = 20;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub model: ModelSource,
+    pub backend: BackendChoice,
     /// The name it answers to; by default the directory's name.
     pub served_name: Option<String>,
     /// Worker threads; 0 takes every core.
@@ -80,6 +84,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             model: ModelSource::Embedded,
+            backend: BackendChoice::default(),
             served_name: None,
             threads: 0,
             kv_tokens: 0,
@@ -104,6 +109,7 @@ pub struct ModelInfo {
     /// Longest prompt and answer together, in tokens.
     pub max_context: usize,
     pub vocab_size: usize,
+    pub shape: ModelShape,
     /// Of the weights as stored: `bf16`, `f16` or `f32`.
     pub dtype: String,
     /// Numbers in the weights; tied embeddings count once.
@@ -111,8 +117,10 @@ pub struct ModelInfo {
     /// End-of-sequence ids, ascending.
     pub eos: Vec<u32>,
     pub threads: usize,
-    /// Vector instructions in use: `avx512`, `avx2` or `portable`.
-    pub kernels: &'static str,
+    /// `cpu` or `cuda`.
+    pub backend: &'static str,
+    /// Vector instructions in use, `avx512`, `avx2` or `portable`; or the GPU's name.
+    pub kernels: String,
     /// Greedy answers depend on the history alone, not on how it was cut or what ran beside it.
     pub batch_invariant: bool,
     pub window: Option<Window>,
@@ -133,6 +141,8 @@ pub enum StartError {
     Weights(#[from] WeightError),
     #[error("{0}")]
     Options(String),
+    #[error("the CUDA backend cannot be used: {0}")]
+    Backend(DeviceError),
     #[error("the warm-up failed: {0}")]
     WarmUp(String),
     #[error("the worker thread could not start")]
@@ -177,6 +187,7 @@ pub struct Engine {
     chat: Result<ChatTemplate, TemplateError>,
     info: ModelInfo,
     startup: Vec<Stage>,
+    no_cuda: Option<String>,
     stall_after: Duration,
 }
 
@@ -197,17 +208,31 @@ impl Engine {
             std::thread::sleep(longer);
         }
         let (tokenizer, chat) = timed("tokenizer", &mut report, || {
-            Tokenizer::load(&files, config.vocab)
-                .map(|tokenizer| (tokenizer, ChatTemplate::load(&files)))
+            let tokenizer = Tokenizer::load(&files, config.vocab)?;
+            let tokenizer = match options.model {
+                ModelSource::Synthetic(_) => tokenizer.speaking_for_all(),
+                ModelSource::Directory(_) | ModelSource::Embedded => tokenizer,
+            };
+            Ok::<_, TokenizerError>((tokenizer, ChatTemplate::load(&files)))
         })?;
-        let checkpoint = timed("weights_map", &mut report, || Checkpoint::open(&files))?;
+        let weights = match options.model {
+            ModelSource::Synthetic(model) => {
+                Weights::Synthetic(SyntheticWeights::new(model, &config))
+            }
+            ModelSource::Directory(_) | ModelSource::Embedded => {
+                let mapped = timed("weights_map", &mut report, || Checkpoint::open(&files))?;
+                Weights::Stored(mapped)
+            }
+        };
         let name = options
             .served_name
             .clone()
             .unwrap_or_else(|| default_name(&options.model));
-        let setup = Setup::new(config, checkpoint, name, &options)?;
+        let (choice, element) = (&options.backend, weights.dtype().into());
+        let (compute, no_cuda) = Compute::choose(choice, &config, element, &mut report)?;
+        let setup = Setup::new(config, weights, name, compute.ground()?, &options)?;
         let shared = Arc::new(Shared::new(options.queue_limit.max(1)));
-        let (worker, info) = start_worker(setup, &shared, &mut report)?;
+        let (worker, info) = start_worker(setup, compute, &shared, &mut report)?;
         Ok(Self {
             shared,
             worker: Mutex::new(Some(worker)),
@@ -215,6 +240,7 @@ impl Engine {
             chat,
             info,
             startup,
+            no_cuda,
             stall_after: options.stall_after,
         })
     }
@@ -297,6 +323,11 @@ impl Engine {
     /// `Err` where the model brings no template, or one that cannot be read.
     pub fn chat_template(&self) -> Result<&ChatTemplate, &TemplateError> {
         self.chat.as_ref()
+    }
+
+    /// Why it computes on the CPU, where a GPU would have been taken.
+    pub fn no_cuda(&self) -> Option<&str> {
+        self.no_cuda.as_deref()
     }
 
     pub fn model_info(&self) -> &ModelInfo {
@@ -402,6 +433,7 @@ impl Drop for Engine {
 
 fn start_worker(
     setup: Setup,
+    compute: Compute,
     shared: &Arc<Shared>,
     report: &mut dyn FnMut(Stage),
 ) -> Result<(JoinHandle<()>, ModelInfo), StartError> {
@@ -410,13 +442,13 @@ fn start_worker(
         .name("engine".to_owned())
         .spawn({
             let shared = Arc::clone(shared);
-            move || scheduler::work(setup, &shared, sender)
+            move || scheduler::work(setup, compute, &shared, sender)
         })
         .map_err(StartError::Thread)?;
     for progress in receiver {
         match progress {
             scheduler::Progress::Stage(stage) => report(stage),
-            scheduler::Progress::Ready(info) => return Ok((worker, info)),
+            scheduler::Progress::Ready(info) => return Ok((worker, *info)),
             scheduler::Progress::Failed(error) => return Err(error),
         }
     }
@@ -438,8 +470,10 @@ pub(crate) fn timed<T, E>(
 }
 
 fn default_name(model: &ModelSource) -> String {
-    let ModelSource::Directory(path) = model else {
-        return super::embedded::NAME.to_owned();
+    let path = match model {
+        ModelSource::Directory(path) => path,
+        ModelSource::Embedded => return super::embedded::NAME.to_owned(),
+        ModelSource::Synthetic(model) => return model.name().to_owned(),
     };
     let named = |path: &Path| {
         path.file_name()

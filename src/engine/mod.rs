@@ -11,6 +11,7 @@ pub mod request;
 
 mod backend;
 mod chat;
+mod compute;
 mod config;
 mod embedded;
 mod executor;
@@ -18,23 +19,44 @@ mod faults;
 mod files;
 mod handle;
 mod kv;
+mod loader;
 mod model;
 mod sampling;
 mod scheduler;
+mod speed;
 mod stats;
 mod stop;
+mod synthetic;
 mod tokenizer;
 mod weights;
 
+/// The CUDA backend's parts, for the tests of its kernels and for measuring a GPU.
+pub mod cuda {
+    pub use super::backend::cuda::device;
+    pub use super::backend::cuda::driver;
+    pub use super::backend::cuda::emulated;
+    pub use super::backend::cuda::launch;
+}
+
+pub use backend::cuda::cache::KernelCache;
+pub use backend::cuda::compile::{
+    CompileError, CompilerVersion, Module, Origin, compiler_version, modules,
+};
+pub use backend::cuda::sources::{Arch, Element};
+pub use backend::cuda::spills::{AllowedSpill, allowed_spills};
+pub use backend::cuda::usage::KernelUsage;
 pub use chat::{ChatTemplate, Message, TemplateError};
-pub use config::ConfigError;
+pub use compute::BackendChoice;
+pub use config::{ConfigError, ModelShape};
 pub use faults::{Delay, Faults};
 pub use files::{FileError, ModelSource};
 pub use handle::{
     DEFAULT_KV_BYTES, Engine, Health, MAX_LOGPROBS, ModelInfo, Options, StartError, SubmitError,
     Window,
 };
+pub use speed::{Speed, SpeedError, measure_cpu, measure_gpu};
 pub use stats::{KvStats, Stage, Stats};
 pub use stop::find_stop;
+pub use synthetic::Synthetic;
 pub use tokenizer::{TextStream, Tokenizer, TokenizerError};
 pub use weights::WeightError;

@@ -4,15 +4,17 @@
 //! as numbered steps. Shapes: n rows in the step, h hidden size, H query heads, K key heads, d head
 //! dimension, m intermediate size, V vocabulary. Refuses to know: requests, pages' owners.
 
-use super::backend::{Ask, AttentionShape, Backend, BackendError, Batch};
+use super::backend::{Ask, AttentionShape, Backend, BackendError, Batch, Begun, Part, Role, Room};
 use super::config::Config;
 use super::executor::{Answers, Executor, RowAsk};
 use super::handle::Window;
 use super::kv::Copy;
-use super::weights::{Checkpoint, Tensor, WeightError};
+use super::loader::{Loader, upload_error};
+use super::synthetic::Weights;
+use super::weights::WeightError;
 
 /// Rows of logits that are computed at once: `[rows, V]` of f32 is the largest buffer of all.
-const LOGIT_ROWS: usize = 16;
+pub(crate) const LOGIT_ROWS: usize = 16;
 
 pub(crate) struct Model<B: Backend> {
     backend: B,
@@ -24,7 +26,7 @@ pub(crate) struct Model<B: Backend> {
     head: Option<B::Weight>,
     cache: B::Cache,
     scratch: Scratch<B>,
-    max_rows: usize,
+    room: Room,
     facts: WeightFacts,
 }
 
@@ -35,19 +37,19 @@ pub(crate) struct WeightFacts {
     pub(crate) dtype: &'static str,
 }
 
-struct Layer<B: Backend> {
-    attention_norm: B::Vector,
+pub(super) struct Layer<B: Backend> {
+    pub(super) attention_norm: B::Vector,
     /// q, k and v stacked: `[(H + 2K) d, h]`.
-    qkv: B::Weight,
-    qkv_bias: Option<B::Vector>,
-    q_norm: B::Vector,
-    k_norm: B::Vector,
-    output: B::Weight,
-    output_bias: Option<B::Vector>,
-    mlp_norm: B::Vector,
+    pub(super) qkv: B::Weight,
+    pub(super) qkv_bias: Option<B::Vector>,
+    pub(super) q_norm: B::Vector,
+    pub(super) k_norm: B::Vector,
+    pub(super) output: B::Weight,
+    pub(super) output_bias: Option<B::Vector>,
+    pub(super) mlp_norm: B::Vector,
     /// gate and up stacked: `[2m, h]`.
-    gate_up: B::Weight,
-    down: B::Weight,
+    pub(super) gate_up: B::Weight,
+    pub(super) down: B::Weight,
 }
 
 /// Activations of one step.
@@ -59,27 +61,23 @@ struct Scratch<B: Backend> {
     gate_up: B::Buffer,
     activated: B::Buffer,
     delta: B::Buffer,
-    picked: B::Buffer,
+    /// Of the rows asked about.
     picked_normed: B::Buffer,
     logits: B::Buffer,
 }
 
 impl<B: Backend> Model<B> {
-    /// Uploads the weights and makes room for `pages` pages and steps of `max_rows` rows.
+    /// Uploads the weights and makes room for `pages` pages and for the steps that `room` allows.
     pub(crate) fn load(
         mut backend: B,
         config: Config,
-        checkpoint: &Checkpoint,
+        weights: &Weights,
         pages: usize,
         window: Option<Window>,
-        max_rows: usize,
+        room: Room,
     ) -> Result<Self, WeightError> {
-        let mut loader = Loader {
-            backend: &mut backend,
-            checkpoint,
-            parameters: 0,
-            dtype: "f32",
-        };
+        let mut loader = Loader::new(&mut backend, weights);
+        loader.refuse_too_large(weights.bytes() + scratch_bytes(&config, room.rows, window))?;
         let embeddings = loader.matrix("model.embed_tokens.weight", config.vocab, config.hidden)?;
         let layers = (0..config.layers)
             .map(|layer| loader.layer(layer, &config))
@@ -90,15 +88,12 @@ impl<B: Backend> Model<B> {
         } else {
             Some(loader.matrix("lm_head.weight", config.vocab, config.hidden)?)
         };
-        let facts = WeightFacts {
-            parameters: loader.parameters,
-            dtype: loader.dtype,
-        };
+        let facts = loader.facts();
         let shape = attention_shape(&config, pages, window);
         let no_room =
             |cause: BackendError| upload_error("(room for activations and the KV cache)", &cause);
-        let cache = backend.cache(&shape).map_err(no_room)?;
-        let scratch = Scratch::new(&mut backend, &config, &shape, max_rows).map_err(no_room)?;
+        let cache = backend.cache(&shape, &room).map_err(no_room)?;
+        let scratch = Scratch::new(&mut backend, &config, &shape, room).map_err(no_room)?;
         Ok(Self {
             backend,
             config,
@@ -108,7 +103,7 @@ impl<B: Backend> Model<B> {
             head,
             cache,
             scratch,
-            max_rows,
+            room,
             facts,
         })
     }
@@ -121,70 +116,98 @@ impl<B: Backend> Model<B> {
         &self.facts
     }
 
-    /// 10. rows asked about [r, h] → final norm → logits [r, V] → answers
-    fn answer(&mut self, asks: &[RowAsk<'_>]) -> Answers {
+    /// Passes through what the backend wants to have seen before the first request.
+    pub(crate) fn rehearse(&mut self) -> Result<(), BackendError> {
+        for rehearsal in self.backend.rehearsals() {
+            self.backend.load_rehearsal(&rehearsal)?;
+            match rehearsal.part {
+                Part::Network => self.network(rehearsal.rows)?,
+                Part::Answers => self.score(rehearsal.rows)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps 1 to 9 over the n rows that were loaded.
+    fn network(&mut self, n: usize) -> Result<(), BackendError> {
+        let Begun::Compute { rows: n } = self.backend.begin(Part::Network, n)? else {
+            return Ok(());
+        };
         let (backend, s, eps) = (&mut self.backend, &mut self.scratch, self.config.norm_eps);
+        // 1. tokens [n] → stream [n, h]
+        backend.embed(n, &self.embeddings, &mut s.stream)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            // 2. what the layer before left is added to the stream [n, h] → normed [n, h]
+            let norm = &layer.attention_norm;
+            if index == 0 {
+                backend.rms_norm(n, &s.stream, norm, eps, &mut s.normed)?;
+            } else {
+                backend.add_rms_norm(n, &mut s.stream, &s.delta, norm, eps, &mut s.normed)?;
+            }
+            // 3. normed [n, h] → qkv [n, (H + 2K) d]
+            let bias = layer.qkv_bias.as_ref();
+            backend.matmul(n, &s.normed, &layer.qkv, bias, &mut s.qkv)?;
+            // 4. heads of q and k normed and turned; k, v [n, K, d] into the cache's pages
+            let (q_norm, k_norm) = (&layer.q_norm, &layer.k_norm);
+            backend.rope_and_store(n, index, &mut s.qkv, q_norm, k_norm, &mut self.cache)?;
+            // 5. q [n, H, d] over cached k, v [positions, K, d] → attended [n, H d]
+            backend.attention(n, index, &s.qkv, &self.cache, &mut s.attended)?;
+            // 6. attended [n, H d] → delta [n, h]
+            let bias = layer.output_bias.as_ref();
+            backend.matmul(n, &s.attended, &layer.output, bias, &mut s.delta)?;
+            // 7. it is added to the stream [n, h] → normed [n, h]
+            let norm = &layer.mlp_norm;
+            backend.add_rms_norm(n, &mut s.stream, &s.delta, norm, eps, &mut s.normed)?;
+            // 8. normed [n, h] → gate, up [n, 2m] → activated [n, m]
+            let (gate_up, activated) = (&mut s.gate_up, &mut s.activated);
+            backend.swiglu_product(n, &s.normed, &layer.gate_up, gate_up, activated)?;
+            // 9. activated [n, m] → delta [n, h], which the next layer's norm adds to the stream
+            backend.matmul(n, &s.activated, &layer.down, None, &mut s.delta)?;
+        }
+        backend.add(n, &mut s.stream, &s.delta)?;
+        backend.end()
+    }
+
+    /// 10. r rows of the stream, those that were loaded → final norm → logits [r, V] → scores
+    fn score(&mut self, r: usize) -> Result<(), BackendError> {
+        let Begun::Compute { rows: r } = self.backend.begin(Part::Answers, r)? else {
+            return Ok(());
+        };
+        let (backend, s, eps) = (&mut self.backend, &mut self.scratch, self.config.norm_eps);
+        backend.norm_asked(r, &s.stream, &self.final_norm, eps, &mut s.picked_normed)?;
+        let head = self.head.as_ref().unwrap_or(&self.embeddings);
+        backend.matmul(r, &s.picked_normed, head, None, &mut s.logits)?;
+        backend.score(r, &s.logits)?;
+        backend.end()
+    }
+
+    fn answer(&mut self, asks: &[RowAsk<'_>]) -> Result<Answers, BackendError> {
         let rows: Vec<usize> = asks.iter().map(|ask| ask.row).collect();
         let asks: Vec<Ask<'_>> = asks.iter().map(|ask| ask.ask).collect();
-        backend.take_rows(&s.stream, &rows, &mut s.picked);
-        backend.rms_norm(
-            rows.len(),
-            &s.picked,
-            &self.final_norm,
-            eps,
-            &mut s.picked_normed,
-        );
-        let head = self.head.as_ref().unwrap_or(&self.embeddings);
-        backend.matmul(rows.len(), &s.picked_normed, head, None, &mut s.logits);
-        backend.rank(&s.logits, &asks)
+        self.backend.load_asks(&rows, &asks)?;
+        self.score(rows.len())?;
+        self.backend.rank(&self.scratch.logits, &asks)
     }
 }
 
 impl<B: Backend> Executor for Model<B> {
     fn forward(&mut self, batch: &Batch<'_>, asks: &[RowAsk<'_>]) -> Result<Answers, BackendError> {
-        let n = batch.tokens.len();
-        debug_assert!(n <= self.max_rows);
-        let (backend, s, eps) = (&mut self.backend, &mut self.scratch, self.config.norm_eps);
-        backend.load_batch(batch, &self.cache)?;
-        // 1. tokens [n] → stream [n, h]
-        backend.embed(&self.embeddings, &mut s.stream);
-        for (index, layer) in self.layers.iter().enumerate() {
-            // 2. stream [n, h] → normed [n, h]
-            backend.rms_norm(n, &s.stream, &layer.attention_norm, eps, &mut s.normed);
-            // 3. normed [n, h] → qkv [n, (H + 2K) d]
-            backend.matmul(
-                n,
-                &s.normed,
-                &layer.qkv,
-                layer.qkv_bias.as_ref(),
-                &mut s.qkv,
-            );
-            // 4. heads of q and k normed and turned; k, v [n, K, d] into the cache's pages
-            let (q_norm, k_norm) = (&layer.q_norm, &layer.k_norm);
-            backend.rope_and_store(index, &mut s.qkv, q_norm, k_norm, &mut self.cache);
-            // 5. q [n, H, d] over cached k, v [positions, K, d] → attended [n, H d]
-            backend.attention(index, &s.qkv, &self.cache, &mut s.attended);
-            // 6. attended [n, H d] → delta [n, h], added to the stream
-            let bias = layer.output_bias.as_ref();
-            backend.matmul(n, &s.attended, &layer.output, bias, &mut s.delta);
-            backend.add(n, &mut s.stream, &s.delta);
-            // 7. stream [n, h] → normed [n, h]
-            backend.rms_norm(n, &s.stream, &layer.mlp_norm, eps, &mut s.normed);
-            // 8. normed [n, h] → gate, up [n, 2m] → activated [n, m]
-            backend.matmul(n, &s.normed, &layer.gate_up, None, &mut s.gate_up);
-            backend.swiglu(n, &s.gate_up, &mut s.activated);
-            // 9. activated [n, m] → delta [n, h], added to the stream
-            backend.matmul(n, &s.activated, &layer.down, None, &mut s.delta);
-            backend.add(n, &mut s.stream, &s.delta);
+        debug_assert!(batch.tokens.len() <= self.room.rows);
+        self.backend.load_batch(batch, &self.cache)?;
+        self.network(batch.tokens.len())?;
+        let mut answers = Answers::with_capacity(asks.len());
+        for asks in asks.chunks(LOGIT_ROWS) {
+            answers.extend(self.answer(asks)?);
         }
-        Ok(asks
-            .chunks(LOGIT_ROWS)
-            .flat_map(|asks| self.answer(asks))
-            .collect())
+        Ok(answers)
     }
 
-    fn copy_page(&mut self, copy: Copy) {
-        self.backend.copy_page(copy.from, copy.to, &mut self.cache);
+    fn copy_page(&mut self, copy: Copy) -> Result<(), BackendError> {
+        self.backend.copy_page(copy.from, copy.to, &mut self.cache)
+    }
+
+    fn captures(&self) -> u64 {
+        self.backend.captures()
     }
 }
 
@@ -207,7 +230,7 @@ pub(crate) fn scratch_bytes(config: &Config, rows: usize, window: Option<Window>
     // Queries are kept a second time, as they see the sink.
     let queries = if window.is_some() { 2 } else { 1 } * shape.q_cols();
     let of_a_row = 3 * config.hidden + shape.qkv_cols() + queries + 3 * config.intermediate;
-    let of_an_answer = 2 * config.hidden + config.vocab;
+    let of_an_answer = config.hidden + config.vocab;
     (rows * of_a_row + LOGIT_ROWS * of_an_answer) * size_of::<f32>()
 }
 
@@ -216,112 +239,20 @@ impl<B: Backend> Scratch<B> {
         backend: &mut B,
         config: &Config,
         shape: &AttentionShape,
-        rows: usize,
+        room: Room,
     ) -> Result<Self, BackendError> {
+        use Role::{Operand, Stream};
+        let (rows, answers) = (room.rows, room.answers);
         Ok(Self {
-            stream: backend.buffer(rows, config.hidden)?,
-            normed: backend.buffer(rows, config.hidden)?,
-            qkv: backend.buffer(rows, shape.qkv_cols())?,
-            attended: backend.buffer(rows, shape.q_cols())?,
-            gate_up: backend.buffer(rows, 2 * config.intermediate)?,
-            activated: backend.buffer(rows, config.intermediate)?,
-            delta: backend.buffer(rows, config.hidden)?,
-            picked: backend.buffer(LOGIT_ROWS, config.hidden)?,
-            picked_normed: backend.buffer(LOGIT_ROWS, config.hidden)?,
-            logits: backend.buffer(LOGIT_ROWS, config.vocab)?,
+            stream: backend.buffer(rows, config.hidden, Stream)?,
+            normed: backend.buffer(rows, config.hidden, Operand)?,
+            qkv: backend.buffer(rows, shape.qkv_cols(), Stream)?,
+            attended: backend.buffer(rows, shape.q_cols(), Operand)?,
+            gate_up: backend.buffer(rows, 2 * config.intermediate, Stream)?,
+            activated: backend.buffer(rows, config.intermediate, Operand)?,
+            delta: backend.buffer(rows, config.hidden, Stream)?,
+            picked_normed: backend.buffer(answers, config.hidden, Operand)?,
+            logits: backend.buffer(answers, config.vocab, Stream)?,
         })
-    }
-}
-
-/// Reads tensors by name and uploads them.
-struct Loader<'a, B: Backend> {
-    backend: &'a mut B,
-    checkpoint: &'a Checkpoint,
-    parameters: u64,
-    dtype: &'static str,
-}
-
-impl<B: Backend> Loader<'_, B> {
-    fn layer(&mut self, layer: usize, config: &Config) -> Result<Layer<B>, WeightError> {
-        let (h, d, m) = (config.hidden, config.head_dim, config.intermediate);
-        let (q_rows, kv_rows) = (config.heads * d, config.kv_heads * d);
-        let name = |part: &str, kind: &str| format!("model.layers.{layer}.{part}.{kind}");
-        let projections = [
-            ("self_attn.q_proj", q_rows),
-            ("self_attn.k_proj", kv_rows),
-            ("self_attn.v_proj", kv_rows),
-        ];
-        let weights = projections.map(|(part, rows)| (name(part, "weight"), rows, h));
-        let biases = projections.map(|(part, rows)| (name(part, "bias"), rows));
-        let gate_up = ["mlp.gate_proj", "mlp.up_proj"].map(|part| (name(part, "weight"), m, h));
-        let bias = config.attention_bias;
-        let output_bias = [(name("self_attn.o_proj", "bias"), h)];
-        Ok(Layer {
-            attention_norm: self.vector(&name("input_layernorm", "weight"), h)?,
-            qkv: self.matrices(&weights)?,
-            qkv_bias: if bias {
-                Some(self.vectors(&biases)?)
-            } else {
-                None
-            },
-            q_norm: self.vector(&name("self_attn.q_norm", "weight"), d)?,
-            k_norm: self.vector(&name("self_attn.k_norm", "weight"), d)?,
-            output: self.matrix(&name("self_attn.o_proj", "weight"), h, q_rows)?,
-            output_bias: if bias {
-                Some(self.vectors(&output_bias)?)
-            } else {
-                None
-            },
-            mlp_norm: self.vector(&name("post_attention_layernorm", "weight"), h)?,
-            gate_up: self.matrices(&gate_up)?,
-            down: self.matrix(&name("mlp.down_proj", "weight"), h, m)?,
-        })
-    }
-
-    fn matrix(&mut self, name: &str, rows: usize, cols: usize) -> Result<B::Weight, WeightError> {
-        self.matrices(&[(name.to_owned(), rows, cols)])
-    }
-
-    fn matrices(&mut self, parts: &[(String, usize, usize)]) -> Result<B::Weight, WeightError> {
-        let tensors = parts
-            .iter()
-            .map(|(name, rows, cols)| self.checkpoint.matrix(name, *rows, *cols))
-            .collect::<Result<Vec<_>, _>>()?;
-        self.count(&tensors);
-        self.backend
-            .upload(&tensors)
-            .map_err(|cause| upload_error(&parts[0].0, &cause))
-    }
-
-    fn vector(&mut self, name: &str, length: usize) -> Result<B::Vector, WeightError> {
-        self.vectors(&[(name.to_owned(), length)])
-    }
-
-    fn vectors(&mut self, parts: &[(String, usize)]) -> Result<B::Vector, WeightError> {
-        let tensors = parts
-            .iter()
-            .map(|(name, length)| self.checkpoint.vector(name, *length))
-            .collect::<Result<Vec<_>, _>>()?;
-        self.count(&tensors);
-        self.backend
-            .upload_vector(&tensors)
-            .map_err(|cause| upload_error(&parts[0].0, &cause))
-    }
-
-    /// The model's type is that of its largest tensors, of which the last uploaded matrix is one.
-    fn count(&mut self, tensors: &[Tensor<'_>]) {
-        for tensor in tensors {
-            self.parameters += (tensor.rows * tensor.cols) as u64;
-            if tensor.rows > 1 {
-                self.dtype = tensor.dtype.name();
-            }
-        }
-    }
-}
-
-fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
-    WeightError::Upload {
-        tensor: tensor.to_owned(),
-        cause: cause.to_string(),
     }
 }

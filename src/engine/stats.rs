@@ -9,7 +9,8 @@ use std::time::Duration;
 /// One step of start-up and the time it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// `config`, `tokenizer`, `weights_map`, `weights_upload` or `warm_up`.
+    /// `config`, `tokenizer`, `weights_map`, `weights_upload` or `warm_up`; on a GPU also `driver`,
+    /// `kernel_cache` and `graph_capture`.
     pub name: &'static str,
     pub elapsed: Duration,
 }
@@ -37,6 +38,8 @@ pub struct Stats {
     pub failed: u64,
     /// Times that a running request lost its pages to an older one and was put back to the queue.
     pub preempted: u64,
+    /// Parts of a step that the backend recorded so far, to repeat them (CUDA graphs).
+    pub captures: u64,
     pub startup: Vec<Stage>,
 }
 
@@ -89,6 +92,7 @@ pub(crate) struct Counters {
     pub(crate) cancelled: Counter,
     pub(crate) failed: Counter,
     pub(crate) preempted: Counter,
+    pub(crate) captures: Counter,
 }
 
 impl Counters {
@@ -113,6 +117,7 @@ impl Counters {
             cancelled: self.cancelled.get(),
             failed: self.failed.get(),
             preempted: self.preempted.get(),
+            captures: self.captures.get(),
             startup: startup.to_vec(),
         }
     }

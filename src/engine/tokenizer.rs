@@ -26,6 +26,8 @@ pub enum TokenizerError {
 #[derive(Clone)]
 pub struct Tokenizer {
     inner: Arc<tokenizers::Tokenizer>,
+    /// Ids whose text stands for those of ids that the tokenizer does not know; none: they have no text.
+    speakers: Arc<[u32]>,
 }
 
 impl Tokenizer {
@@ -47,7 +49,32 @@ impl Tokenizer {
         }
         Ok(Self {
             inner: Arc::new(inner),
+            speakers: Arc::default(),
         })
+    }
+
+    /// Gives every id that the tokenizer does not know the text of one that it knows: for a model whose
+    /// vocabulary is wider and whose words mean nothing.
+    pub(crate) fn speaking_for_all(mut self) -> Self {
+        let speaks = |id: &u32| {
+            let text = self.token_text(*id);
+            let is_plain = |c: char| c.is_alphanumeric() || c.is_ascii_punctuation();
+            self.has_text(*id) && text.trim().chars().all(is_plain) && !text.trim().is_empty()
+        };
+        let mut ids: Vec<u32> = self.inner.get_vocab(true).into_values().collect();
+        ids.sort_unstable();
+        ids.retain(speaks);
+        self.speakers = ids.into();
+        self
+    }
+
+    fn spoken(&self, id: u32) -> u32 {
+        let known = || self.inner.id_to_token(id).is_some();
+        match self.speakers.len() {
+            0 => id,
+            _ if known() => id,
+            count => self.speakers[id as usize % count],
+        }
     }
 
     /// `add_special`: put the ids around the text that the tokenizer's post-processor names (none in
@@ -61,12 +88,17 @@ impl Tokenizer {
 
     /// The ids' text, special tokens left out. Ids that the tokenizer does not know give nothing.
     pub fn decode(&self, ids: &[u32]) -> String {
-        self.inner.decode(ids, true).unwrap_or_default()
+        if self.speakers.is_empty() {
+            return self.inner.decode(ids, true).unwrap_or_default();
+        }
+        let spoken: Vec<u32> = ids.iter().map(|id| self.spoken(*id)).collect();
+        self.inner.decode(&spoken, true).unwrap_or_default()
     }
 
     /// One token as text of its own, special tokens by name; bytes that are no whole character show as
     /// U+FFFD.
     pub fn token_text(&self, id: u32) -> String {
+        let id = self.spoken(id);
         self.inner.decode(&[id], false).unwrap_or_default()
     }
 
@@ -74,7 +106,7 @@ impl Tokenizer {
     pub(crate) fn has_text(&self, id: u32) -> bool {
         let special = |token: &str| self.inner.get_added_vocabulary().is_special_token(token);
         self.inner
-            .id_to_token(id)
+            .id_to_token(self.spoken(id))
             .is_some_and(|token| !special(&token))
     }
 
@@ -213,6 +245,25 @@ pub(super) mod tests {
                 char::from_u32(code).unwrap().to_string()
             })
             .collect()
+    }
+
+    /// A model of random weights draws from a vocabulary far wider than the tokenizer's.
+    #[test]
+    fn where_some_speak_for_all_every_unknown_id_has_text_to_be_seen() {
+        let few = bytes_tokenizer();
+        assert_eq!(few.decode(&[5000]), "");
+        let all = few.clone().speaking_for_all();
+        let mut stream = all.stream();
+        for id in [257, 300, 5000, 151_935] {
+            let text = all.token_text(id);
+            assert!(
+                !text.trim().is_empty() && !text.contains(char::is_control),
+                "{id}: {text:?}"
+            );
+            assert_eq!(stream.push(id), Some(text));
+        }
+        // Those that it knows keep their own.
+        assert_eq!(all.decode(&[72, 73]), few.decode(&[72, 73]));
     }
 
     #[test]

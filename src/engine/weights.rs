@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use half::{bf16, f16};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Metadata, SafeTensorError};
 use serde::Deserialize;
@@ -52,6 +53,25 @@ pub(crate) struct Tensor<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+impl Tensor<'_> {
+    /// Its numbers as f32.
+    pub(crate) fn widened(&self) -> Vec<f32> {
+        let pairs = || self.bytes.as_chunks::<2>().0.iter();
+        match self.dtype {
+            Dtype::F32 => {
+                let fours = self.bytes.as_chunks::<4>().0.iter();
+                fours.map(|bytes| f32::from_le_bytes(*bytes)).collect()
+            }
+            Dtype::F16 => pairs()
+                .map(|bytes| f16::from_le_bytes(*bytes).to_f32())
+                .collect(),
+            Dtype::Bf16 => pairs()
+                .map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
+                .collect(),
+        }
+    }
+}
+
 /// The weights cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightError {
@@ -94,6 +114,17 @@ pub enum WeightError {
         path: PathBuf,
         tensor: String,
         found: String,
+    },
+    #[error(
+        "{model} takes {:.1} GB of weights and activations, and {:.1} GB of memory are free ({place}); \
+         choose a smaller model, or a machine with more",
+        *bytes as f64 / 1e9, *free as f64 / 1e9
+    )]
+    TooLarge {
+        model: &'static str,
+        place: &'static str,
+        bytes: usize,
+        free: usize,
     },
     #[error("the backend could not take tensor {tensor}: {cause}")]
     Upload { tensor: String, cause: String },
@@ -167,6 +198,23 @@ impl Checkpoint {
             .sum()
     }
 
+    /// The type of its matrices: f32 where there are several, or one that cannot be read.
+    pub(crate) fn dtype(&self) -> Dtype {
+        let tensors = self
+            .shards
+            .iter()
+            .flat_map(|shard| shard.metadata.tensors());
+        let matrices = tensors
+            .into_iter()
+            .filter(|(_, info)| info.shape.len() == 2);
+        let mut types = matrices.map(|(_, info)| known_dtype(info.dtype).unwrap_or(Dtype::F32));
+        let first = types.next().unwrap_or(Dtype::F32);
+        match types.all(|other| other == first) {
+            true => first,
+            false => Dtype::F32,
+        }
+    }
+
     /// A matrix of `[rows, cols]`.
     pub(crate) fn matrix(
         &self,
@@ -199,19 +247,11 @@ impl Checkpoint {
                 expected: shape.to_vec(),
             });
         }
-        let dtype = match info.dtype {
-            safetensors::Dtype::F32 => Dtype::F32,
-            safetensors::Dtype::F16 => Dtype::F16,
-            safetensors::Dtype::BF16 => Dtype::Bf16,
-            other => {
-                let found = format!("{other:?}");
-                return Err(WeightError::Dtype {
-                    path: path(),
-                    tensor: name.to_owned(),
-                    found,
-                });
-            }
-        };
+        let dtype = known_dtype(info.dtype).ok_or_else(|| WeightError::Dtype {
+            path: path(),
+            tensor: name.to_owned(),
+            found: format!("{:?}", info.dtype),
+        })?;
         let (rows, cols) = if let [rows, cols] = shape {
             (*rows, *cols)
         } else {
@@ -258,6 +298,15 @@ impl Shard {
             data_start: LENGTH_BYTES + header,
             metadata,
         })
+    }
+}
+
+fn known_dtype(dtype: safetensors::Dtype) -> Option<Dtype> {
+    match dtype {
+        safetensors::Dtype::F32 => Some(Dtype::F32),
+        safetensors::Dtype::F16 => Some(Dtype::F16),
+        safetensors::Dtype::BF16 => Some(Dtype::Bf16),
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub(super) const WIDTH: u16 = 80;
 
 /// One line under the header, nothing else.
-pub(super) const STYLE: TableStyle =
+pub const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// The whole report; with ANSI styles, which the caller strips where they are not wanted. Without colour

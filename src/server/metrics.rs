@@ -187,6 +187,11 @@ fn write_totals(text: &mut Exposition, stats: &Stats) {
             "Times that a request gave its room to an older one and was put back to the queue.",
             stats.preempted,
         ),
+        (
+            "infergate_captures_total",
+            "Parts of a step that were recorded to be repeated (CUDA graphs); none after the start.",
+            stats.captures,
+        ),
     ] {
         text.single(Kind::Counter, name, help, value as f64);
     }
@@ -250,12 +255,13 @@ impl Drop for Watch {
 mod tests {
     use super::*;
     use crate::engine::request::{FinishReason, Finished, Sampling, Timings, Token};
-    use crate::engine::{KvStats, Stage};
+    use crate::engine::{KvStats, ModelShape, Stage};
 
     fn text(metrics: &Metrics) -> String {
         let stats = Stats {
             running: 1,
             preempted: 7,
+            captures: 5,
             kv: KvStats {
                 page_tokens: 16,
                 page_bytes: 1000,
@@ -273,11 +279,13 @@ mod tests {
             name: "tiny".to_owned(),
             max_context: 64,
             vocab_size: 10,
+            shape: ModelShape::default(),
             dtype: "f32".to_owned(),
             parameters: 1,
             eos: Vec::new(),
             threads: 1,
-            kernels: "portable",
+            backend: "cpu",
+            kernels: "portable".to_owned(),
             batch_invariant: true,
             window: None,
             sampling: Sampling::default(),
@@ -291,6 +299,7 @@ mod tests {
         for line in [
             "vllm:num_requests_running{model_name=\"tiny\"} 1",
             "vllm:num_preemptions_total{model_name=\"tiny\"} 7",
+            "infergate_captures_total{model_name=\"tiny\"} 5",
             "infergate_batch_invariant{model_name=\"tiny\"} 1",
             "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0.25",
             "infergate_kv_bytes_used{model_name=\"tiny\"} 2000",

@@ -1,6 +1,7 @@
 //! The engine through its public handle.
 
 mod batching;
+mod emulated;
 mod handle;
 mod models;
 mod sessions;

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails by panicking")]
 
 mod answers;
+mod backends;
 mod choices;
 mod connections;
 mod http;

@@ -18,7 +18,8 @@ pub(crate) struct Server {
     lines: Receiver<String>,
 }
 
-/// `gate` with these arguments and nothing of a CI's environment.
+/// `gate` with these arguments and nothing of a CI's environment. What answers are is a matter of the
+/// backend: the CPU's, where nothing is said, though there be a GPU.
 pub(crate) fn gate(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gate"));
     for (name, _) in std::env::vars_os() {
@@ -27,14 +28,23 @@ pub(crate) fn gate(arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
-    command.args(arguments).stdin(Stdio::null());
+    command
+        .args(arguments)
+        .env("INFERGATE_BACKEND", "cpu")
+        .stdin(Stdio::null());
     command
 }
 
 impl Server {
     /// Serves the embedded model on a free port, by one thread where nothing is said; waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// The same with more in its environment.
+    pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = gate(&["serve", "--port", "0"]);
+        command.envs(environment.iter().copied());
         if !arguments.contains(&"--threads") {
             command.args(["--threads", "1"]);
         }

@@ -10,7 +10,9 @@
 //! history alone and not on how it was cut into chunks, turns or batches.
 
 pub(crate) mod cpu;
+pub(crate) mod cuda;
 pub(crate) mod math;
+mod rank;
 
 use std::ops::Range;
 
@@ -18,6 +20,7 @@ use super::handle::Window;
 use super::kv::PageId;
 use super::sampling::Sampling;
 use super::weights::Tensor;
+use cuda::device::DeviceError;
 
 /// The backend could not do it; the requests of this batch cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +35,55 @@ pub(crate) enum BackendError {
         count: usize,
         source: rayon::ThreadPoolBuildError,
     },
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// What a buffer's numbers are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Sums and results of products, in f32.
+    Stream,
+    /// The left side of a product: a backend may keep it in the weights' type.
+    Operand,
+}
+
+/// A part of a step that a backend may record and repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    /// From the tokens through all layers to the stream.
+    Network,
+    /// From the stream's rows that are asked about to what the answers are made of.
+    Answers,
+}
+
+/// What [`Backend::begin`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// Compute the part with this many rows, those asked for at least: what is beyond is padding.
+    Compute { rows: usize },
+    /// It is done already, by a recording; there is no `end`.
+    Repeated,
+}
+
+/// A part for so many rows that is to be passed through ahead of the first request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rehearsal {
+    pub(crate) part: Part,
+    pub(crate) rows: usize,
+    /// A backend's own: how the part is to be computed, and whether it is recorded or run.
+    pub(crate) variant: usize,
+}
+
+/// The most that a step may bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) rows: usize,
+    /// Rows asked about that are answered together.
+    pub(crate) answers: usize,
+    pub(crate) sequences: usize,
+    /// Positions of one sequence.
+    pub(crate) context: usize,
 }
 
 /// Sizes of attention and of the cache behind it.
@@ -134,7 +186,7 @@ pub(crate) struct Ranked {
 #[error("the model's output is not a number: its weights or the backend are broken")]
 pub(crate) struct NotANumber;
 
-/// The operations. Buffers are row-major f32 of fixed columns and a greatest number of rows; `n` says how
+/// The operations. Buffers are row-major, of fixed columns and a greatest number of rows; `n` says how
 /// many rows are in use. `out` never aliases an input.
 pub(crate) trait Backend {
     /// A matrix `[rows, cols]` in its stored type.
@@ -145,23 +197,71 @@ pub(crate) trait Backend {
     /// Keys and values of every layer, in pages of [`PAGE_TOKENS`](super::kv::PAGE_TOKENS) tokens.
     type Cache;
 
+    /// Shown to users: where it computes.
+    fn name(&self) -> &'static str;
     /// Shown to users: which kernels run.
-    fn kernels(&self) -> &'static str;
+    fn kernels(&self) -> &str;
     fn threads(&self) -> usize;
     /// See the module's promise.
     fn batch_invariant(&self) -> bool;
+    /// Parts recorded so far.
+    fn captures(&self) -> u64 {
+        0
+    }
 
+    /// Bytes of memory that could be had now, where that can be told.
+    fn free_bytes(&self) -> Option<usize> {
+        None
+    }
+
+    /// A matrix of bf16 numbers, normal with this standard deviation, that depend on seed and place alone.
+    fn random(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        deviation: f32,
+        seed: u64,
+    ) -> Result<Self::Weight, BackendError>;
+    /// A vector of one number.
+    fn constant(&mut self, length: usize, value: f32) -> Result<Self::Vector, BackendError>;
     /// Matrices of equal columns, stacked by rows.
     fn upload(&mut self, parts: &[Tensor<'_>]) -> Result<Self::Weight, BackendError>;
     /// Vectors, one after another.
     fn upload_vector(&mut self, parts: &[Tensor<'_>]) -> Result<Self::Vector, BackendError>;
-    fn buffer(&mut self, rows: usize, cols: usize) -> Result<Self::Buffer, BackendError>;
-    fn cache(&mut self, shape: &AttentionShape) -> Result<Self::Cache, BackendError>;
+    fn buffer(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        role: Role,
+    ) -> Result<Self::Buffer, BackendError>;
+    fn cache(&mut self, shape: &AttentionShape, room: &Room) -> Result<Self::Cache, BackendError>;
+
+    /// What should be passed through before the first request, in this order.
+    fn rehearsals(&self) -> Vec<Rehearsal> {
+        Vec::new()
+    }
+    /// Makes rows of padding the batch, or the questions, that the part of the rehearsal works on.
+    fn load_rehearsal(&mut self, _rehearsal: &Rehearsal) -> Result<(), BackendError> {
+        Ok(())
+    }
+    /// Begins a part of the step over `rows` rows of the batch, or questions.
+    fn begin(&mut self, _part: Part, rows: usize) -> Result<Begun, BackendError> {
+        Ok(Begun::Compute { rows })
+    }
+    /// Ends what was begun and had to be computed.
+    fn end(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
 
     /// Makes `batch` the one that `embed`, `rope_and_store` and `attention` work on.
     fn load_batch(&mut self, batch: &Batch<'_>, cache: &Self::Cache) -> Result<(), BackendError>;
     /// `out[i] = table[token i]`.
-    fn embed(&mut self, table: &Self::Weight, out: &mut Self::Buffer);
+    fn embed(
+        &mut self,
+        n: usize,
+        table: &Self::Weight,
+        out: &mut Self::Buffer,
+    ) -> Result<(), BackendError>;
     /// `out = x / rms(x) · weight` by row, rms over the columns with `eps` under the root.
     fn rms_norm(
         &mut self,
@@ -170,9 +270,27 @@ pub(crate) trait Backend {
         weight: &Self::Vector,
         eps: f32,
         out: &mut Self::Buffer,
-    );
+    ) -> Result<(), BackendError>;
     /// `x += delta`, by row.
-    fn add(&mut self, n: usize, x: &mut Self::Buffer, delta: &Self::Buffer);
+    fn add(
+        &mut self,
+        n: usize,
+        x: &mut Self::Buffer,
+        delta: &Self::Buffer,
+    ) -> Result<(), BackendError>;
+    /// `x += delta`, then `out` = its norm.
+    fn add_rms_norm(
+        &mut self,
+        n: usize,
+        x: &mut Self::Buffer,
+        delta: &Self::Buffer,
+        weight: &Self::Vector,
+        eps: f32,
+        out: &mut Self::Buffer,
+    ) -> Result<(), BackendError> {
+        self.add(n, x, delta)?;
+        self.rms_norm(n, x, weight, eps, out)
+    }
     /// `out[n, rows] = x[n, cols] · weight[rows, cols]ᵀ (+ bias[rows])`.
     fn matmul(
         &mut self,
@@ -181,32 +299,76 @@ pub(crate) trait Backend {
         weight: &Self::Weight,
         bias: Option<&Self::Vector>,
         out: &mut Self::Buffer,
-    );
+    ) -> Result<(), BackendError>;
     /// In the stacked `qkv`: RMS norm of each query and key head, RoPE by position, then keys and values
-    /// into the cache of `layer`. Queries stay in place.
+    /// into the cache of `layer`. Queries stay in place, or where the backend's attention finds them.
     fn rope_and_store(
         &mut self,
+        n: usize,
         layer: usize,
         qkv: &mut Self::Buffer,
         q_norm: &Self::Vector,
         k_norm: &Self::Vector,
         cache: &mut Self::Cache,
-    );
+    ) -> Result<(), BackendError>;
     /// Causal attention of the batch's queries over the cached keys and values of their sequences, their
     /// own among them. `out[n, heads · head_dim]`.
     fn attention(
         &mut self,
+        n: usize,
         layer: usize,
         qkv: &Self::Buffer,
         cache: &Self::Cache,
         out: &mut Self::Buffer,
-    );
+    ) -> Result<(), BackendError>;
     /// Keys and values of every layer from page `from` to page `to`.
-    fn copy_page(&mut self, from: PageId, to: PageId, cache: &mut Self::Cache);
+    fn copy_page(
+        &mut self,
+        from: PageId,
+        to: PageId,
+        cache: &mut Self::Cache,
+    ) -> Result<(), BackendError>;
     /// `gate_up[n, 2 m]` → `out[n, m] = silu(gate) · up`.
-    fn swiglu(&mut self, n: usize, gate_up: &Self::Buffer, out: &mut Self::Buffer);
-    /// `out[i] = x[rows[i]]`.
-    fn take_rows(&mut self, x: &Self::Buffer, rows: &[usize], out: &mut Self::Buffer);
-    /// One answer a row of logits.
-    fn rank(&mut self, logits: &Self::Buffer, asks: &[Ask<'_>]) -> Vec<Result<Ranked, NotANumber>>;
+    fn swiglu(
+        &mut self,
+        n: usize,
+        gate_up: &Self::Buffer,
+        out: &mut Self::Buffer,
+    ) -> Result<(), BackendError>;
+    /// `x · weightᵀ`, then [`swiglu`](Self::swiglu) of it. `gate_up` is room for what is between, and may
+    /// be left as it was.
+    fn swiglu_product(
+        &mut self,
+        n: usize,
+        x: &Self::Buffer,
+        weight: &Self::Weight,
+        gate_up: &mut Self::Buffer,
+        out: &mut Self::Buffer,
+    ) -> Result<(), BackendError> {
+        self.matmul(n, x, weight, None, gate_up)?;
+        self.swiglu(n, gate_up, out)
+    }
+
+    /// Makes these rows of the stream and these questions those that `norm_asked`, `score` and `rank`
+    /// work on.
+    fn load_asks(&mut self, rows: &[usize], asks: &[Ask<'_>]) -> Result<(), BackendError>;
+    /// [`rms_norm`](Self::rms_norm) of the rows asked about.
+    fn norm_asked(
+        &mut self,
+        n: usize,
+        x: &Self::Buffer,
+        weight: &Self::Vector,
+        eps: f32,
+        out: &mut Self::Buffer,
+    ) -> Result<(), BackendError>;
+    /// What of the answers can be made without the host.
+    fn score(&mut self, _n: usize, _logits: &Self::Buffer) -> Result<(), BackendError> {
+        Ok(())
+    }
+    /// One answer a row of logits, to the questions that were loaded, which are the same as `asks`.
+    fn rank(
+        &mut self,
+        logits: &Self::Buffer,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Result<Ranked, NotANumber>>, BackendError>;
 }

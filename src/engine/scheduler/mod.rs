@@ -26,12 +26,16 @@ pub(crate) use life::Shared;
 pub(crate) use queue::{Pending, Refusal};
 pub(crate) use setup::Setup;
 
-use super::backend::Backend;
 use super::backend::cpu::CpuBackend;
+use super::backend::cuda::CudaBackend;
+use super::backend::cuda::driver::Driver;
+use super::backend::cuda::emulated::Emulated;
+use super::backend::{Backend, BackendError, Room};
+use super::compute::Compute;
 use super::executor::Executor;
 use super::handle::{ModelInfo, StartError, timed};
 use super::kv::PAGE_TOKENS;
-use super::model::Model;
+use super::model::{LOGIT_ROWS, Model};
 use super::stats::Stage;
 use super::weights::WeightError;
 use life::WORKER_DIED;
@@ -40,21 +44,45 @@ use worker::Worker;
 /// What the worker says while it comes up.
 pub(crate) enum Progress {
     Stage(Stage),
-    Ready(ModelInfo),
+    Ready(Box<ModelInfo>),
     Failed(StartError),
 }
 
 /// Comes up, answers requests until the queue is closed and empty, ends. A panic becomes a bad health and
 /// failed requests. `progress` is dropped once the worker is up.
-pub(crate) fn work(setup: Setup, shared: &Shared, progress: Sender<Progress>) {
-    let (mut worker, info) = match come_up(setup, shared, &progress) {
+pub(crate) fn work(setup: Setup, compute: Compute, shared: &Shared, progress: Sender<Progress>) {
+    let threads = setup.threads;
+    match compute {
+        Compute::Cpu => {
+            let cpu = || CpuBackend::new(threads);
+            work_on(cpu, setup, shared, progress);
+        }
+        Compute::Cuda(equipped) => {
+            let cuda = || Ok(CudaBackend::new(Driver::start(*equipped)?));
+            work_on(cuda, setup, shared, progress);
+        }
+        Compute::Emulated(sources, element) => {
+            let emulated = || Ok(CudaBackend::new(Emulated::build(&sources, element)?));
+            work_on(emulated, setup, shared, progress);
+        }
+    }
+}
+
+/// `backend` is made on this thread.
+fn work_on<B: Backend>(
+    backend: impl FnOnce() -> Result<B, BackendError>,
+    setup: Setup,
+    shared: &Shared,
+    progress: Sender<Progress>,
+) {
+    let (mut worker, info) = match come_up(backend, setup, shared, &progress) {
         Ok(up) => up,
         Err(error) => {
             shared.end();
             return drop(progress.send(Progress::Failed(error)));
         }
     };
-    drop(progress.send(Progress::Ready(info)));
+    drop(progress.send(Progress::Ready(Box::new(info))));
     drop(progress);
     live(&mut worker, shared);
 }
@@ -70,17 +98,18 @@ fn live<E: Executor>(worker: &mut Worker<E>, shared: &Shared) {
     }
 }
 
-fn come_up(
+fn come_up<B: Backend>(
+    backend: impl FnOnce() -> Result<B, BackendError>,
     setup: Setup,
     shared: &Shared,
     progress: &Sender<Progress>,
-) -> Result<(Worker<Model<CpuBackend>>, ModelInfo), StartError> {
+) -> Result<(Worker<Model<B>>, ModelInfo), StartError> {
     let mut report = |stage| drop(progress.send(Progress::Stage(stage)));
     let Setup {
+        threads: _,
         config,
-        checkpoint,
+        weights,
         name,
-        threads,
         pages,
         page_bytes,
         max_context,
@@ -88,34 +117,47 @@ fn come_up(
         rules,
         planted,
     } = setup;
+    let shape = config.shape();
     let (vocab, eos, sampling) = (config.vocab, config.eos.clone(), config.sampling.clone());
-    let mut model = timed("weights_upload", &mut report, || {
-        let backend = CpuBackend::new(threads).map_err(|error| WeightError::Upload {
-            tensor: "(no tensor yet)".to_owned(),
-            cause: error.to_string(),
-        })?;
-        let rows = rules.limits.step_tokens;
-        Model::load(backend, config, &checkpoint, pages, window, rows)
+    let room = Room {
+        rows: rules.limits.step_tokens,
+        answers: LOGIT_ROWS,
+        sequences: rules.limits.running,
+        context: max_context,
+    };
+    let backend = backend().map_err(|error| WeightError::Upload {
+        tensor: "(no tensor yet)".to_owned(),
+        cause: error.to_string(),
     })?;
-    drop(checkpoint);
+    let mut model = timed("weights_upload", &mut report, || {
+        Model::load(backend, config, &weights, pages, window, room)
+    })?;
+    drop(weights);
     let info = ModelInfo {
         name,
         max_context,
         vocab_size: vocab,
+        shape,
         dtype: model.facts().dtype.to_owned(),
         parameters: model.facts().parameters,
         eos: eos.clone(),
         threads: model.backend().threads(),
-        kernels: model.backend().kernels(),
+        backend: model.backend().name(),
+        kernels: model.backend().kernels().to_owned(),
         batch_invariant: model.backend().batch_invariant(),
         window,
         sampling,
     };
+    if !model.backend().rehearsals().is_empty() {
+        timed("graph_capture", &mut report, || model.rehearse())
+            .map_err(|error| StartError::WarmUp(error.to_string()))?;
+    }
     timed("warm_up", &mut report, || warm_up::run(&mut model)).map_err(StartError::WarmUp)?;
     let counters = &shared.counters;
     counters.page_tokens.set(PAGE_TOKENS as u64);
     counters.page_bytes.set(page_bytes as u64);
     counters.pages_total.set(pages as u64);
+    counters.captures.set(model.captures());
     let worker = Worker::new(model, pages, rules, eos, vocab, planted);
     Ok((worker, info))
 }

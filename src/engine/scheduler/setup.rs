@@ -5,15 +5,13 @@
 use super::place::Rules;
 use super::plan::Limits;
 use crate::engine::backend::cpu::CpuBackend;
+use crate::engine::compute::Ground;
 use crate::engine::config::Config;
 use crate::engine::faults::Planted;
 use crate::engine::handle::{DEFAULT_KV_BYTES, Options, StartError, Window};
 use crate::engine::kv::{PAGE_TOKENS, PageId, Reach, pages_for};
 use crate::engine::model::scratch_bytes;
-use crate::engine::weights::Checkpoint;
-
-/// Bytes of a cached number; the CPU keeps f32.
-const KV_ELEMENT_BYTES: usize = 4;
+use crate::engine::synthetic::Weights;
 
 /// Where no KV room is stated, no more than this many tokens, however small the model.
 const MOST_KV_TOKENS: usize = 1 << 17;
@@ -29,7 +27,7 @@ const MOST_STEP_TOKENS: usize = 1 << 16;
 
 pub(crate) struct Setup {
     pub(super) config: Config,
-    pub(super) checkpoint: Checkpoint,
+    pub(super) weights: Weights,
     pub(super) name: String,
     pub(super) threads: usize,
     pub(super) pages: usize,
@@ -43,8 +41,9 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn new(
         config: Config,
-        checkpoint: Checkpoint,
+        weights: Weights,
         name: String,
+        ground: Ground,
         options: &Options,
     ) -> Result<Self, StartError> {
         if options.threads > MOST_THREADS {
@@ -55,12 +54,11 @@ impl Setup {
         }
         let limits = limits(options)?;
         let longest = longest_context(&config, options)?;
-        let bytes_per_token = config.kv_bytes_per_token(KV_ELEMENT_BYTES);
+        let bytes_per_token = config.kv_bytes_per_token(ground.kv_element_bytes);
         let page_bytes = bytes_per_token * PAGE_TOKENS;
-        let taken =
-            || checkpoint.bytes() + scratch_bytes(&config, limits.step_tokens, options.window);
-        let left = options
-            .memory_limit
+        let taken = || weights.bytes() + scratch_bytes(&config, limits.step_tokens, options.window);
+        let limit = memory_limit(options.memory_limit, ground.free_bytes);
+        let left = limit
             .map(|limit| left_for_pages(limit, taken(), page_bytes))
             .transpose()?;
         let pages = match (options.kv_tokens, left) {
@@ -69,14 +67,14 @@ impl Setup {
                 fit.clamp(PAGE_TOKENS, MOST_KV_TOKENS) / PAGE_TOKENS
             }
             (0, Some(left)) => (left / page_bytes).min(pages_for(MOST_KV_TOKENS.max(longest))),
-            (tokens, left) => stated_pages(tokens, bytes_per_token, left)?,
+            (tokens, left) => stated_pages(tokens, bytes_per_token, left, ground)?,
         };
         let reach = Reach::new(options.window);
         let max_context = fitting_context(longest, pages, reach)?;
         let planted = Planted::new(options.faults.clone());
         Ok(Self {
             config,
-            checkpoint,
+            weights,
             name,
             threads: options.threads,
             pages,
@@ -146,6 +144,12 @@ fn longest_context(config: &Config, options: &Options) -> Result<usize, StartErr
     Ok(wanted)
 }
 
+/// The limit that was stated, and no more than there is.
+fn memory_limit(stated: Option<u64>, free: Option<usize>) -> Option<u64> {
+    let free = free.map(|free| free as u64);
+    stated.into_iter().chain(free).min()
+}
+
 /// Of a memory limit, what the `taken` bytes of weights and activations leave for keys and values: a page
 /// at least.
 fn left_for_pages(limit: u64, taken: usize, page_bytes: usize) -> Result<usize, StartError> {
@@ -163,6 +167,7 @@ fn stated_pages(
     tokens: usize,
     bytes_per_token: usize,
     left: Option<usize>,
+    ground: Ground,
 ) -> Result<usize, StartError> {
     let no_room =
         |why: String| refused(format!("room for {tokens} tokens of keys and values {why}"));
@@ -171,7 +176,9 @@ fn stated_pages(
     }
     let pages = tokens / PAGE_TOKENS;
     let bytes = tokens.checked_mul(bytes_per_token);
-    if PageId::try_from(pages).is_err() || !bytes.is_some_and(CpuBackend::has_room) {
+    // A GPU's room is among what is left.
+    let has_room = |bytes| ground.free_bytes.is_some() || CpuBackend::has_room(bytes);
+    if PageId::try_from(pages).is_err() || !bytes.is_some_and(has_room) {
         let bytes = tokens as u128 * bytes_per_token as u128;
         return no_room(format!(
             "takes {bytes} bytes ({bytes_per_token} a token), more than this machine gives"

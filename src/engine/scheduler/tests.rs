@@ -93,8 +93,9 @@ impl Executor for Fake {
         Ok(asks.iter().map(answer).collect())
     }
 
-    fn copy_page(&mut self, Copy { from, to }: Copy) {
+    fn copy_page(&mut self, Copy { from, to }: Copy) -> Result<(), BackendError> {
         self.slots[to as usize] = self.slots[from as usize];
+        Ok(())
     }
 }
 

@@ -134,7 +134,7 @@ impl<E: Executor> Worker<E> {
     fn admit(&mut self, shared: &Shared) {
         while self.running.len() < self.rules.limits.running && !self.is_refused() {
             let admission = match self.displaced.pop_front() {
-                Some(sequence) => self.readmit(sequence),
+                Some(sequence) => self.readmit(sequence, shared),
                 None => self.admit_new(shared),
             };
             self.refused_at = match admission {
@@ -166,13 +166,13 @@ impl<E: Executor> Worker<E> {
             .sum()
     }
 
-    fn readmit(&mut self, sequence: Sequence) -> Admission {
+    fn readmit(&mut self, sequence: Sequence, shared: &Shared) -> Admission {
         let (promised, running) = (self.promised(), self.running.len());
         let pool = &mut self.pool;
         let (request, tokens) = (sequence.request(), sequence.tokens());
         match place::find(pool, &self.rules, request, tokens, running, promised) {
             Some(place) => {
-                self.begin(sequence, place);
+                self.begin(sequence, place, shared);
                 Admission::Begun
             }
             None => {
@@ -200,15 +200,25 @@ impl<E: Executor> Worker<E> {
         self.begin(
             Sequence::new(pending, &self.eos, self.rules.feeds_cache),
             place,
+            shared,
         );
         Admission::Begun
     }
 
-    fn begin(&mut self, mut sequence: Sequence, place: Place) {
-        if let Some(copy) = sequence.begin(place) {
-            self.executor.copy_page(copy);
+    fn begin(&mut self, mut sequence: Sequence, place: Place, shared: &Shared) {
+        let copied = match sequence.begin(place) {
+            Some(copy) => self.executor.copy_page(copy),
+            None => Ok(()),
+        };
+        match copied {
+            Ok(()) => self.running.push(sequence),
+            Err(error) => {
+                let mut effects = Effects::default();
+                let end = End::Failed(error.to_string());
+                self.part(sequence, end, shared, &mut effects);
+                effects.carry_out();
+            }
         }
-        self.running.push(sequence);
     }
 
     fn step(&mut self, shared: &Shared) {
@@ -386,6 +396,7 @@ impl<E: Executor> Worker<E> {
 
     fn count(&self, shared: &Shared) {
         let counters = &shared.counters;
+        counters.captures.set(self.executor.captures());
         counters.running.set(self.running.len() as u64);
         counters.displaced.set(self.displaced.len() as u64);
         counters.pages_used.set(self.pool.used() as u64);

@@ -22,7 +22,7 @@ pub(super) struct Layer {
 impl CpuCache {
     pub(super) fn new(shape: &AttentionShape) -> Result<Self, BackendError> {
         let sizes = [shape.pages, shape.kv_heads, PAGE_TOKENS, shape.head_dim];
-        let layer = |_| {
+        let layer = |_| -> Result<Layer, BackendError> {
             Ok(Layer {
                 keys: Floats::zeroed(&sizes)?,
                 values: Floats::zeroed(&sizes)?,

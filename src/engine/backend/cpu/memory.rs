@@ -40,7 +40,7 @@ impl Matrix {
             if same {
                 threads.copy(part.bytes, room);
             } else {
-                for (room, value) in room.chunks_exact_mut(4).zip(widen(part)) {
+                for (room, value) in room.chunks_exact_mut(4).zip(part.widened()) {
                     room.copy_from_slice(&value.to_le_bytes());
                 }
             }
@@ -51,6 +51,26 @@ impl Matrix {
             dtype,
             rows,
             cols: first.cols,
+        })
+    }
+
+    /// Numbers of bf16 that `fill(index of the first, room)` makes, piece by piece.
+    pub(super) fn made(
+        rows: usize,
+        cols: usize,
+        threads: &Threads,
+        fill: &(impl Fn(usize, &mut [bf16]) + Sync),
+    ) -> Result<Self, BackendError> {
+        let count = rows * cols;
+        let mut memory = anonymous(count * Dtype::Bf16.bytes())?;
+        threads.chunks(typed_mut(&mut memory, count), cols, cols, &|first, run| {
+            fill(first * cols, run);
+        });
+        Ok(Self {
+            memory,
+            dtype: Dtype::Bf16,
+            rows,
+            cols,
         })
     }
 
@@ -94,12 +114,7 @@ impl Deref for Floats {
 
 impl DerefMut for Floats {
     fn deref_mut(&mut self) -> &mut [f32] {
-        assert!(self.memory.len() >= self.count * size_of::<f32>());
-        #[expect(unsafe_code, reason = "typed view of our own memory")]
-        // SAFETY: as in `typed`; the borrow of `self` is exclusive.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.count)
-        }
+        typed_mut(&mut self.memory, self.count)
     }
 }
 
@@ -124,24 +139,23 @@ fn typed<T: Plain>(memory: &MmapMut, count: usize) -> &[T] {
     }
 }
 
-/// A tensor's numbers as f32.
-pub(crate) fn widen(tensor: &Tensor<'_>) -> Vec<f32> {
-    let pairs = || tensor.bytes.as_chunks::<2>().0.iter();
-    match tensor.dtype {
-        Dtype::F32 => tensor
-            .bytes
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|bytes| f32::from_le_bytes(*bytes))
-            .collect(),
-        Dtype::F16 => pairs()
-            .map(|bytes| f16::from_le_bytes(*bytes).to_f32())
-            .collect(),
-        Dtype::Bf16 => pairs()
-            .map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
-            .collect(),
+fn typed_mut<T: Plain>(memory: &mut MmapMut, count: usize) -> &mut [T] {
+    assert!(memory.len() >= count * size_of::<T>());
+    #[expect(unsafe_code, reason = "typed view of our own memory")]
+    // SAFETY: as in `typed`; the borrow of `memory` is exclusive.
+    unsafe {
+        std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count)
     }
+}
+
+/// Bytes that the system could give now without taking any from who uses them, where it says so.
+pub(crate) fn free() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
 }
 
 fn reserve(bytes: usize) -> Result<MmapMut, BackendError> {

@@ -9,13 +9,15 @@ mod attention;
 mod cache;
 mod columns;
 mod memory;
-mod rank;
+mod random;
 mod rope;
 mod rows;
 mod simd;
 mod threads;
 
-use super::{Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Ranked, math};
+use super::{
+    Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Ranked, Role, Room, math, rank,
+};
 use crate::engine::kv::PageId;
 use crate::engine::weights::Tensor;
 use attention::Queries;
@@ -31,6 +33,8 @@ pub(crate) struct CpuBackend {
     kernels: Kernels,
     threads: Threads,
     tokens: Vec<u32>,
+    /// Rows of the stream that are asked about.
+    asked: Vec<usize>,
     rows: Rows,
     /// Angles by row; where a row sees the window's sink as from elsewhere, that place follows.
     rope: Rope,
@@ -69,6 +73,7 @@ impl CpuBackend {
             kernels: Kernels::best(),
             threads: Threads::new(threads)?,
             tokens: Vec::new(),
+            asked: Vec::new(),
             rows: Rows::default(),
             rope: Rope::default(),
             sink_queries: Vec::new(),
@@ -79,6 +84,24 @@ impl CpuBackend {
     pub(crate) fn has_room(bytes: usize) -> bool {
         memory::can_be_had(bytes)
     }
+
+    /// Norms of n rows, wherever they are.
+    fn norm<'x>(
+        &self,
+        n: usize,
+        x: impl Fn(usize) -> &'x [f32] + Sync,
+        weight: &[f32],
+        eps: f32,
+        out: &mut CpuBuffer,
+    ) {
+        let cols = out.cols;
+        self.threads
+            .chunks(out.rows_mut(n), cols, cols * NORM_WORK, &|first, run| {
+                for (at, out) in run.chunks_exact_mut(cols).enumerate() {
+                    math::rms_norm(x(first + at), weight, eps, out);
+                }
+            });
+    }
 }
 
 impl Backend for CpuBackend {
@@ -87,7 +110,11 @@ impl Backend for CpuBackend {
     type Buffer = CpuBuffer;
     type Cache = CpuCache;
 
-    fn kernels(&self) -> &'static str {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn kernels(&self) -> &str {
         self.kernels.name()
     }
 
@@ -99,22 +126,40 @@ impl Backend for CpuBackend {
         true
     }
 
+    fn free_bytes(&self) -> Option<usize> {
+        memory::free()
+    }
+
+    fn random(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        deviation: f32,
+        seed: u64,
+    ) -> Result<Matrix, BackendError> {
+        Matrix::random(rows, cols, deviation, seed, &self.threads)
+    }
+
+    fn constant(&mut self, length: usize, value: f32) -> Result<Vec<f32>, BackendError> {
+        Ok(vec![value; length])
+    }
+
     fn upload(&mut self, parts: &[Tensor<'_>]) -> Result<Matrix, BackendError> {
         Matrix::stack(parts, &self.threads)
     }
 
     fn upload_vector(&mut self, parts: &[Tensor<'_>]) -> Result<Vec<f32>, BackendError> {
-        Ok(parts.iter().flat_map(memory::widen).collect())
+        Ok(parts.iter().flat_map(Tensor::widened).collect())
     }
 
-    fn buffer(&mut self, rows: usize, cols: usize) -> Result<CpuBuffer, BackendError> {
+    fn buffer(&mut self, rows: usize, cols: usize, _role: Role) -> Result<CpuBuffer, BackendError> {
         Ok(CpuBuffer {
             data: Floats::zeroed(&[rows, cols])?,
             cols,
         })
     }
 
-    fn cache(&mut self, shape: &AttentionShape) -> Result<CpuCache, BackendError> {
+    fn cache(&mut self, shape: &AttentionShape, _room: &Room) -> Result<CpuCache, BackendError> {
         self.rope = Rope::new(shape.head_dim, shape.rope_theta);
         CpuCache::new(shape)
     }
@@ -131,13 +176,14 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn embed(&mut self, table: &Matrix, out: &mut CpuBuffer) {
+    fn embed(&mut self, n: usize, table: &Matrix, out: &mut CpuBuffer) -> Result<(), BackendError> {
         let cols = table.cols;
-        let out = out.rows_mut(self.tokens.len());
+        let out = out.rows_mut(n);
         for (token, out) in self.tokens.iter().zip(out.chunks_exact_mut(cols)) {
             let start = *token as usize * cols;
             table.elements().slice(start, start + cols).widen(out);
         }
+        Ok(())
     }
 
     fn rms_norm(
@@ -147,17 +193,12 @@ impl Backend for CpuBackend {
         weight: &Vec<f32>,
         eps: f32,
         out: &mut CpuBuffer,
-    ) {
-        let cols = x.cols;
-        self.threads
-            .chunks(out.rows_mut(n), cols, cols * NORM_WORK, &|first, run| {
-                for (at, out) in run.chunks_exact_mut(cols).enumerate() {
-                    math::rms_norm(x.row(first + at), weight, eps, out);
-                }
-            });
+    ) -> Result<(), BackendError> {
+        self.norm(n, |row| x.row(row), weight, eps, out);
+        Ok(())
     }
 
-    fn add(&mut self, n: usize, x: &mut CpuBuffer, delta: &CpuBuffer) {
+    fn add(&mut self, n: usize, x: &mut CpuBuffer, delta: &CpuBuffer) -> Result<(), BackendError> {
         let cols = x.cols;
         self.threads
             .chunks(x.rows_mut(n), cols, cols, &|first, run| {
@@ -166,6 +207,7 @@ impl Backend for CpuBackend {
                     *x += delta;
                 }
             });
+        Ok(())
     }
 
     fn matmul(
@@ -175,7 +217,7 @@ impl Backend for CpuBackend {
         weight: &Matrix,
         bias: Option<&Vec<f32>>,
         out: &mut CpuBuffer,
-    ) {
+    ) -> Result<(), BackendError> {
         let (k, m) = (weight.cols, weight.rows);
         let elements = weight.elements();
         let x = x.rows(n);
@@ -187,17 +229,19 @@ impl Backend for CpuBackend {
                 part.add(bias);
             }
         });
+        Ok(())
     }
 
     fn rope_and_store(
         &mut self,
+        n: usize,
         layer: usize,
         qkv: &mut CpuBuffer,
         q_norm: &Vec<f32>,
         k_norm: &Vec<f32>,
         cache: &mut CpuCache,
-    ) {
-        let (n, cols) = (self.rows.len(), qkv.cols);
+    ) -> Result<(), BackendError> {
+        let cols = qkv.cols;
         let (d, q_cols, eps) = (
             cache.shape.head_dim,
             cache.shape.q_cols(),
@@ -238,11 +282,19 @@ impl Backend for CpuBackend {
             let (page, slot) = self.rows.place(row);
             cache.store(layer, page, slot, qkv.row(row));
         }
+        Ok(())
     }
 
-    fn attention(&mut self, layer: usize, qkv: &CpuBuffer, cache: &CpuCache, out: &mut CpuBuffer) {
+    fn attention(
+        &mut self,
+        n: usize,
+        layer: usize,
+        qkv: &CpuBuffer,
+        cache: &CpuCache,
+        out: &mut CpuBuffer,
+    ) -> Result<(), BackendError> {
         let queries = Queries {
-            qkv: qkv.rows(self.rows.len()),
+            qkv: qkv.rows(n),
             sink: &self.sink_queries,
         };
         attention::attend(
@@ -254,13 +306,25 @@ impl Backend for CpuBackend {
             cache,
             &mut out.data,
         );
+        Ok(())
     }
 
-    fn copy_page(&mut self, from: PageId, to: PageId, cache: &mut CpuCache) {
+    fn copy_page(
+        &mut self,
+        from: PageId,
+        to: PageId,
+        cache: &mut CpuCache,
+    ) -> Result<(), BackendError> {
         cache.copy_page(from, to);
+        Ok(())
     }
 
-    fn swiglu(&mut self, n: usize, gate_up: &CpuBuffer, out: &mut CpuBuffer) {
+    fn swiglu(
+        &mut self,
+        n: usize,
+        gate_up: &CpuBuffer,
+        out: &mut CpuBuffer,
+    ) -> Result<(), BackendError> {
         let cols = out.cols;
         self.threads
             .chunks(out.rows_mut(n), cols, cols * EXP_WORK, &|first, run| {
@@ -269,16 +333,32 @@ impl Backend for CpuBackend {
                     math::swiglu(gate, up, out);
                 }
             });
+        Ok(())
     }
 
-    fn take_rows(&mut self, x: &CpuBuffer, rows: &[usize], out: &mut CpuBuffer) {
-        let cols = x.cols;
-        for (row, out) in rows.iter().zip(out.data.chunks_exact_mut(cols)) {
-            out.copy_from_slice(x.row(*row));
-        }
+    fn load_asks(&mut self, rows: &[usize], _asks: &[Ask<'_>]) -> Result<(), BackendError> {
+        self.asked.clear();
+        self.asked.extend_from_slice(rows);
+        Ok(())
     }
 
-    fn rank(&mut self, logits: &CpuBuffer, asks: &[Ask<'_>]) -> Vec<Result<Ranked, NotANumber>> {
+    fn norm_asked(
+        &mut self,
+        n: usize,
+        x: &CpuBuffer,
+        weight: &Vec<f32>,
+        eps: f32,
+        out: &mut CpuBuffer,
+    ) -> Result<(), BackendError> {
+        self.norm(n, |at| x.row(self.asked[at]), weight, eps, out);
+        Ok(())
+    }
+
+    fn rank(
+        &mut self,
+        logits: &CpuBuffer,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Result<Ranked, NotANumber>>, BackendError> {
         let mut answers = vec![Err(NotANumber); asks.len()];
         let work = logits.cols * EXP_WORK;
         self.threads.chunks(&mut answers, 1, work, &|first, run| {
@@ -286,6 +366,6 @@ impl Backend for CpuBackend {
                 *answer = rank::rank(logits.row(at), &asks[at]);
             }
         });
-        answers
+        Ok(answers)
     }
 }

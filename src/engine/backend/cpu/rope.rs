@@ -2,6 +2,8 @@
 //!
 //! Main type: [`Rope`], the angles of one batch's rows. Refuses to know: heads, layers.
 
+use crate::engine::backend::math;
+
 /// Cosine and sine of every row's position at every frequency.
 #[derive(Default)]
 pub(super) struct Rope {
@@ -13,17 +15,10 @@ pub(super) struct Rope {
 }
 
 impl Rope {
-    /// Frequency i of `head_dim / 2` is 1 / theta^(2i / head_dim). The exponent and the power are rounded
-    /// to f32 on the way, as the reference does: at position 1000 the last bit of a frequency is seen.
     pub(super) fn new(head_dim: usize, theta: f64) -> Self {
-        let half = head_dim / 2;
-        let frequency = |i: usize| {
-            let exponent = (2 * i) as f32 / head_dim as f32;
-            1.0 / theta.powf(f64::from(exponent)) as f32
-        };
         Self {
-            half,
-            frequencies: (0..half).map(frequency).collect(),
+            half: head_dim / 2,
+            frequencies: math::rope_frequencies(head_dim, theta),
             ..Self::default()
         }
     }

@@ -5,7 +5,7 @@
 use super::super::{CpuBackend, CpuBuffer};
 use crate::engine::backend::cpu::cache::CpuCache;
 use crate::engine::backend::cpu::simd::Kernels;
-use crate::engine::backend::{AttentionShape, Backend, Batch, Span};
+use crate::engine::backend::{AttentionShape, Backend, Batch, Role, Room, Span};
 use crate::engine::handle::Window;
 use crate::engine::kv::{PAGE_TOKENS, PageId};
 
@@ -175,9 +175,9 @@ fn step(backend: &mut CpuBackend, cache: &mut CpuCache, fed: &mut [Fed<'_>], cou
         .collect();
     let n = rows.len() / shape.qkv_cols();
     let tokens = vec![0; n];
-    let mut qkv = backend.buffer(n, shape.qkv_cols()).unwrap();
+    let mut qkv = backend.buffer(n, shape.qkv_cols(), Role::Stream).unwrap();
     qkv.rows_mut(n).copy_from_slice(&rows);
-    let mut out: CpuBuffer = backend.buffer(n, shape.q_cols()).unwrap();
+    let mut out: CpuBuffer = backend.buffer(n, shape.q_cols(), Role::Operand).unwrap();
     out.rows_mut(n).fill(f32::NAN);
     let batch = Batch {
         tokens: &tokens,
@@ -188,8 +188,10 @@ fn step(backend: &mut CpuBackend, cache: &mut CpuCache, fed: &mut [Fed<'_>], cou
         norm_weight(shape.head_dim, 3),
         norm_weight(shape.head_dim, 77),
     );
-    backend.rope_and_store(LAYER, &mut qkv, &q_norm, &k_norm, cache);
-    backend.attention(LAYER, &qkv, cache, &mut out);
+    backend
+        .rope_and_store(n, LAYER, &mut qkv, &q_norm, &k_norm, cache)
+        .unwrap();
+    backend.attention(n, LAYER, &qkv, cache, &mut out).unwrap();
     let mut row = 0;
     for (fed, end) in fed.iter_mut().zip(ends) {
         for _ in fed.done..end {
@@ -210,7 +212,13 @@ fn run(
 ) -> Vec<Vec<Vec<f32>>> {
     let mut backend = CpuBackend::new(1).unwrap();
     backend.kernels = kernels;
-    let mut cache = backend.cache(shape).unwrap();
+    let room = Room {
+        rows: 64,
+        answers: 1,
+        sequences: 2,
+        context: 4096,
+    };
+    let mut cache = backend.cache(shape, &room).unwrap();
     // What other requests left in a page must not matter.
     cache.layers[LAYER].keys.fill(f32::NAN);
     cache.layers[LAYER].values.fill(f32::NAN);

@@ -3,7 +3,7 @@
 //! Main function: [`rank`]. A row that holds NaN, or whose greatest logit is infinite, gives no token.
 //! Refuses to know: why some ids are banned.
 
-use crate::engine::backend::{Ask, NotANumber, Pick, Ranked, math};
+use super::{Ask, NotANumber, Pick, Ranked, math};
 use crate::engine::sampling;
 
 pub(super) fn rank(logits: &[f32], ask: &Ask<'_>) -> Result<Ranked, NotANumber> {

@@ -1,0 +1,133 @@
+// After the stacked q, k, v projection: RMS norm of each q and k head, RoPE, and the write of k and v into
+// the paged cache.
+//
+// formula    head = head / sqrt(mean(head^2) + eps) . norm; then for i < d / 2 =: half
+//              out[i]        = head[i] cos - head[i + half] sin
+//              out[i + half] = head[i + half] cos + head[i] sin      (half-split, as GPT-NeoX and Qwen)
+//            angle of frequency i at position p: f32(p) * frequency[i] rounded to f32 below p = 65,536, as
+//            the reference computes it; the product in f64 from there, where f32 would be off by a 256th
+//            of a radian and more
+//
+// entry rope_angles
+//   positions    [n] int
+//   frequencies  [half] f32
+//   cos_sin      [n, 2, half] f32: cosines, then sines
+//   launch       grid = (ceil(n * half / 128)), block = 128, dynamic shared = 0 bytes
+// entry qkv_epilogue
+//   qkv          [n, (heads + 2 kv_heads) * d] f32: q heads, k heads, v heads
+//   q_norm, k_norm  [d] f32
+//   cos_sin      [n, 2, half] f32
+//   places       [n] int: page * 16 + slot of each row's token
+//   sink_cos_sin [2, half] f32 or null: the angle under which far rows see a window's sink
+//   q_sink       [n, heads, d] element or null with it: q under that angle
+//   q            [n, heads, d] element
+//   keys, values the layer's cache, [pages, kv_heads, 16, d] element
+//   launch       grid = (ceil((heads + 2 kv_heads) / 4), n), block = 128, dynamic shared = 0 bytes
+// supported  d a multiple of 2 up to 256, n up to 65,535; n * half below 2^31
+// bottleneck latency: one warp a head, all its loads at once; at many rows memory bandwidth
+#include "common.cuh"
+
+constexpr int THREADS = 128;
+constexpr int WARPS = THREADS / WARP;
+/// Pairs (i, i + half) that a lane keeps: 4 * 32 = 128 = 256 / 2.
+constexpr int PAIRS = 4;
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rope_angles(const int *positions, const float *frequencies, float *cos_sin, int n, int half) {
+    allow_next_kernel();
+    wait_for_earlier_kernels();
+    const int index = int(blockIdx.x) * THREADS + int(threadIdx.x);
+    if (index >= n * half) {
+        return;
+    }
+    const int row = index / half, at = index % half, position = positions[row];
+    const float frequency = frequencies[at];
+    float sine, cosine;
+    if (position < 65536) {
+        sincosf(float(position) * frequency, &sine, &cosine);
+    } else {
+        // The turn's remainder is what needs f64; what is left is small.
+        const double turns = double(position) * double(frequency) * 0.15915494309189533577;
+        const double rest = turns - floor(turns);
+        sincosf(float(rest * 6.28318530717958647693), &sine, &cosine);
+    }
+    float *out = cos_sin + static_cast<long long>(row) * 2 * half;
+    out[at] = cosine;
+    out[half + at] = sine;
+}
+
+struct Turned {
+    float low[PAIRS], high[PAIRS];
+};
+
+__device__ __forceinline__ void turn_and_store(const Turned &head, const float *cos_sin, int half,
+                                               element *out) {
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        const int at = i * WARP + lane_index();
+        if (at < half) {
+            const float cosine = cos_sin[at], sine = cos_sin[half + at];
+            out[at] = to_element(head.low[i] * cosine - head.high[i] * sine);
+            out[half + at] = to_element(head.high[i] * cosine + head.low[i] * sine);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    qkv_epilogue(const float *qkv, const float *q_norm, const float *k_norm, float eps,
+                 const float *cos_sin, const int *places, const float *sink_cos_sin, element *q_sink,
+                 element *q, element *keys, element *values, int n, int heads, int kv_heads, int d) {
+    allow_next_kernel();
+    const int row = int(blockIdx.y);
+    const int head = int(blockIdx.x) * WARPS + warp_index();
+    const int all = heads + 2 * kv_heads, half = d / 2;
+    wait_for_earlier_kernels();
+    if (row >= n || head >= all) {
+        return;
+    }
+    const float *from = qkv + (static_cast<long long>(row) * all + head) * d;
+    Turned kept;
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        const int at = i * WARP + lane_index();
+        kept.low[i] = at < half ? from[at] : 0.0f;
+        kept.high[i] = at < half ? from[half + at] : 0.0f;
+        squares += kept.low[i] * kept.low[i] + kept.high[i] * kept.high[i];
+    }
+    const int place = places[row];
+    const int kv_head = head < heads + kv_heads ? head - heads : head - heads - kv_heads;
+    const long long page_head = static_cast<long long>(place / PAGE_TOKENS) * kv_heads + kv_head;
+    const long long cached = (page_head * PAGE_TOKENS + place % PAGE_TOKENS) * d;
+    if (head >= heads + kv_heads) {
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++) {
+            const int at = i * WARP + lane_index();
+            if (at < half) {
+                values[cached + at] = to_element(kept.low[i]);
+                values[cached + half + at] = to_element(kept.high[i]);
+            }
+        }
+        return;
+    }
+    const float *norm = head < heads ? q_norm : k_norm;
+    const float scale = 1.0f / sqrtf(warp_sum(squares) / float(d) + eps);
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        const int at = i * WARP + lane_index();
+        if (at < half) {
+            kept.low[i] *= scale * norm[at];
+            kept.high[i] *= scale * norm[half + at];
+        }
+    }
+    const float *angles = cos_sin + static_cast<long long>(row) * d;
+    if (head >= heads) {
+        turn_and_store(kept, angles, half, keys + cached);
+        return;
+    }
+    const long long at = (static_cast<long long>(row) * heads + head) * d;
+    turn_and_store(kept, angles, half, q + at);
+    if (q_sink) {
+        turn_and_store(kept, sink_cos_sin, half, q_sink + at);
+    }
+}

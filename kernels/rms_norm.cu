@@ -1,0 +1,116 @@
+// RMS norm of rows, alone or after the residual sum.
+//
+// formula    out[i] = x / sqrt(mean(x^2) + eps) . weight, with
+//   entry rms_norm      x = x[rows[i]], or x[i] where rows is null
+//   entry add_rms_norm  x = x[i] + delta[i], stored back into x before
+//   entry add           x += delta alone
+//   entry add_bias      x[i] += bias alone
+// x          [any, cols] f32 (rms_norm), [n, cols] f32, read and written (add_rms_norm), [count] f32 (add),
+//            [n, cols] f32 (add_bias)
+// rows       [n] int or null
+// delta      like x, f32
+// weight     [cols] f32; bias too
+// out        [n, cols] element; never x
+// launch     rms_norm, add_rms_norm: grid = (n), block = 512, dynamic shared = 0 bytes
+//            add: grid = (ceil(count / 1024)), block = 256, dynamic shared = 0 bytes
+//            add_bias: grid = (n, ceil(cols / 1024)), block = 256, dynamic shared = 0 bytes
+// supported  cols a multiple of 4, up to 16,384 for the norms; count a multiple of 4
+// bottleneck latency at few rows (one block a row, the row stays in registers between its two uses), else
+//            memory bandwidth
+#include "common.cuh"
+
+constexpr int THREADS = 512;
+/// Groups of four columns that a thread keeps.
+constexpr int KEPT = 8;
+
+__device__ __forceinline__ float4 sum_of(const float4 &a, const float4 &b) {
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+/// One block's row. x and delta are read once, all loads before the first use.
+template <bool ADD>
+__device__ __forceinline__ void norm(const float *x, float *sum, const float *delta, const float *weight,
+                                     float eps, element *out, int cols) {
+    float4 kept[KEPT], more[ADD ? KEPT : 1];
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+        const int at = (i * THREADS + int(threadIdx.x)) * 4;
+        if (at < cols) {
+            kept[i] = load_four(x + at);
+            if (ADD) {
+                more[i] = load_four(delta + at);
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+        const int at = (i * THREADS + int(threadIdx.x)) * 4;
+        if (at >= cols) {
+            continue;
+        }
+        float4 &value = kept[i];
+        if (ADD) {
+            value = sum_of(value, more[i]);
+            *reinterpret_cast<float4 *>(sum + at) = value;
+        }
+        squares += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
+    }
+    const float scale = 1.0f / sqrtf(block_sum<THREADS>(squares) / float(cols) + eps);
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+        const int at = (i * THREADS + int(threadIdx.x)) * 4;
+        if (at < cols) {
+            const float4 by = load_four(weight + at), value = kept[i];
+            store_four(out + at, make_float4(value.x * scale * by.x, value.y * scale * by.y,
+                                             value.z * scale * by.z, value.w * scale * by.w));
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rms_norm(const float *x, const int *rows, const float *weight, float eps, element *out, int n,
+             int cols) {
+    allow_next_kernel();
+    wait_for_earlier_kernels();
+    const int row = int(blockIdx.x);
+    if (row >= n) {
+        return;
+    }
+    const long long from = rows ? rows[row] : row;
+    element *to = out + static_cast<long long>(row) * cols;
+    norm<false>(x + from * cols, nullptr, nullptr, weight, eps, to, cols);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    add_rms_norm(float *x, const float *delta, const float *weight, float eps, element *out, int n,
+                 int cols) {
+    allow_next_kernel();
+    wait_for_earlier_kernels();
+    const int row = int(blockIdx.x);
+    if (row >= n) {
+        return;
+    }
+    const long long start = static_cast<long long>(row) * cols;
+    norm<true>(x + start, x + start, delta + start, weight, eps, out + start, cols);
+}
+
+extern "C" __global__ void __launch_bounds__(256) add(float *x, const float *delta, long long count) {
+    allow_next_kernel();
+    wait_for_earlier_kernels();
+    const long long at = (static_cast<long long>(blockIdx.x) * 256 + threadIdx.x) * 4;
+    if (at < count) {
+        *reinterpret_cast<float4 *>(x + at) = sum_of(load_four(x + at), load_four(delta + at));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) add_bias(float *x, const float *bias, int n, int cols) {
+    allow_next_kernel();
+    wait_for_earlier_kernels();
+    const int row = int(blockIdx.x), at = (int(blockIdx.y) * 256 + int(threadIdx.x)) * 4;
+    if (row >= n || at >= cols) {
+        return;
+    }
+    float *to = x + static_cast<long long>(row) * cols + at;
+    *reinterpret_cast<float4 *>(to) = sum_of(load_four(to), load_four(bias + at));
+}

@@ -1,0 +1,262 @@
+//! Questions about rows, and their answers: ranked on the device where it can, on the host otherwise.
+//!
+//! Main type: [`Answers`]. Greedy choices, given tokens and log-probabilities need a few numbers of a row;
+//! a draw by a request's own rules needs the row itself, which is copied then. Refuses to know: how logits
+//! came about.
+
+use super::device::{Device, DeviceError, Memory, View};
+use super::graphs::{Ladder, Shape};
+use super::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank};
+use crate::engine::backend::rank::rank;
+use crate::engine::backend::{Ask, NotANumber, Part, Pick, Ranked};
+
+const F32: usize = size_of::<f32>();
+const I32: usize = size_of::<i32>();
+const F64: usize = size_of::<f64>();
+
+/// Lists with one integer a question: rows, given ids, counts of best and of banned ids. The banned ids
+/// follow.
+const LISTS: usize = 4;
+
+/// Parts of memory begin at multiples of it.
+const ALIGNMENT: usize = 256;
+
+pub(super) struct Answers<D: Device> {
+    ints: D::Memory,
+    n: usize,
+    most: usize,
+    pub(super) shape: Option<Shape>,
+    /// `[most]` f64, then `[most, RESULTS]` f32, then as many ids.
+    results: D::Memory,
+    /// Made when the vocabulary is known.
+    parts: Option<Parts<D>>,
+}
+
+/// Between the two kernels.
+struct Parts<D: Device> {
+    vocab: usize,
+    memory: [D::Memory; 3],
+}
+
+/// One row's results.
+struct Row {
+    has_nan: bool,
+    greatest: f32,
+    /// `None`: all are banned.
+    best: Option<(u32, f32)>,
+    given: f32,
+    top: Vec<(u32, f32)>,
+    log_sum: f64,
+}
+
+impl<D: Device> Answers<D> {
+    pub(super) fn new(device: &mut D, most: usize) -> Result<Self, DeviceError> {
+        Ok(Self {
+            ints: device.allocate((LISTS + MOST_BANNED) * most * I32)?,
+            n: 0,
+            most,
+            shape: None,
+            results: device.allocate(Self::offsets(most)[2] + most * RESULTS * I32)?,
+            parts: None,
+        })
+    }
+
+    /// Where the sums, values and ids of the results begin.
+    fn offsets(most: usize) -> [usize; 3] {
+        let values = (most * F64).next_multiple_of(ALIGNMENT);
+        let ids = values + (most * RESULTS * F32).next_multiple_of(ALIGNMENT);
+        [0, values, ids]
+    }
+
+    pub(super) fn load(
+        &mut self,
+        device: &mut D,
+        ladder: &Ladder,
+        rows: &[usize],
+        asks: &[Ask<'_>],
+    ) -> Result<(), DeviceError> {
+        let bucket = ladder.bucket(Part::Answers, rows.len());
+        self.n = bucket.unwrap_or(rows.len());
+        self.shape = bucket.map(|rows| Shape {
+            part: Part::Answers,
+            rows,
+            splits: 1,
+        });
+        self.write(device, rows, asks)
+    }
+
+    pub(super) fn load_padding(&mut self, device: &mut D, shape: Shape) -> Result<(), DeviceError> {
+        self.n = shape.rows;
+        self.shape = Some(shape);
+        self.write(device, &[], &[])
+    }
+
+    /// Questions of padding are about row 0, and ask nothing.
+    fn write(
+        &mut self,
+        device: &mut D,
+        rows: &[usize],
+        asks: &[Ask<'_>],
+    ) -> Result<(), DeviceError> {
+        let n = self.n;
+        let mut ints = vec![0i32; (LISTS + MOST_BANNED) * n];
+        ints[n..2 * n].fill(-1);
+        for (at, (row, ask)) in rows.iter().zip(asks).enumerate() {
+            ints[at] = *row as i32;
+            if let Pick::Given(id) = ask.pick {
+                ints[n + at] = id as i32;
+            }
+            ints[2 * n + at] = ask.logprobs.unwrap_or(0).min(MOST_TOP) as i32;
+            if let Pick::Best { banned } = ask.pick
+                && banned.len() <= MOST_BANNED
+            {
+                ints[3 * n + at] = banned.len() as i32;
+                let first = LISTS * n + at * MOST_BANNED;
+                for (place, id) in ints[first..].iter_mut().zip(banned) {
+                    *place = *id as i32;
+                }
+            }
+        }
+        let bytes: Vec<u8> = ints.iter().flat_map(|int| int.to_ne_bytes()).collect();
+        device.write(self.ints.view(), &bytes)
+    }
+
+    fn list(&self, list: usize) -> View {
+        self.ints.view().part(list * self.n, self.n, I32)
+    }
+
+    /// Of the stream.
+    pub(super) fn rows(&self) -> View {
+        self.list(0)
+    }
+
+    pub(super) fn score(
+        &mut self,
+        device: &mut D,
+        n: usize,
+        logits: View,
+        vocab: usize,
+    ) -> Result<(), DeviceError> {
+        let parts = match self.parts.take() {
+            Some(parts) if parts.vocab == vocab => parts,
+            _ => Parts::new(device, self.most, vocab)?,
+        };
+        let [part_values, part_ids, part_sums] = [0, 1, 2].map(|at| parts.memory[at].view());
+        let [log_sum, values, ids] =
+            Self::offsets(self.most).map(|offset| self.results.view().after(offset));
+        let of = Rank {
+            logits,
+            banned: self.ints.view().after(LISTS * self.n * I32),
+            banned_count: self.list(3),
+            given: self.list(1),
+            top: self.list(2),
+            part_values,
+            part_ids,
+            part_sums,
+            values,
+            ids,
+            log_sum,
+        };
+        self.parts = Some(parts);
+        launch::rank(device, &of, n, vocab)
+    }
+
+    /// Answers; `logits` says where a row of them is.
+    pub(super) fn read(
+        &mut self,
+        device: &mut D,
+        logits: impl Fn(usize) -> View,
+        vocab: usize,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Result<Ranked, NotANumber>>, DeviceError> {
+        let mut bytes = vec![0; self.results.view().bytes];
+        device.read(self.results.view(), &mut bytes)?;
+        let mut answers = Vec::with_capacity(asks.len());
+        for (at, ask) in asks.iter().enumerate() {
+            let row = Row::parse(&bytes, Self::offsets(self.most), at);
+            answers.push(match answer(&row, ask) {
+                Some(answer) => answer,
+                None => rank(&copied(device, logits(at), vocab)?, ask),
+            });
+        }
+        Ok(answers)
+    }
+}
+
+impl<D: Device> Parts<D> {
+    fn new(device: &mut D, most: usize, vocab: usize) -> Result<Self, DeviceError> {
+        let [values, ids, sums] = launch::part_bytes(vocab).map(|bytes| most * bytes);
+        Ok(Self {
+            vocab,
+            memory: [
+                device.allocate(values)?,
+                device.allocate(ids)?,
+                device.allocate(sums)?,
+            ],
+        })
+    }
+}
+
+/// `None`: the row itself is needed.
+fn answer(row: &Row, ask: &Ask<'_>) -> Option<Result<Ranked, NotANumber>> {
+    if row.has_nan || !row.greatest.is_finite() {
+        return Some(Err(NotANumber));
+    }
+    if ask.logprobs.is_some_and(|count| count > MOST_TOP) {
+        return None;
+    }
+    let (id, logit) = match ask.pick {
+        Pick::Given(id) => (id, row.given),
+        Pick::Best { banned } if banned.len() <= MOST_BANNED => row.best?,
+        Pick::Best { .. } | Pick::Drawn(_) => return None,
+    };
+    let logprob = |logit: f32| (f64::from(logit) - row.log_sum) as f32;
+    let logprobs = ask.logprobs.map(|count| {
+        let top = row.top.iter().take(count);
+        let top = top.map(|(id, logit)| (*id, logprob(*logit))).collect();
+        (logprob(logit), top)
+    });
+    Some(Ok(Ranked { id, logprobs }))
+}
+
+fn copied<D: Device>(device: &mut D, logits: View, vocab: usize) -> Result<Vec<f32>, DeviceError> {
+    let mut bytes = vec![0; vocab * F32];
+    device.read(logits, &mut bytes)?;
+    let words = bytes.as_chunks::<F32>().0.iter();
+    Ok(words.map(|word| f32::from_ne_bytes(*word)).collect())
+}
+
+impl Row {
+    fn parse(bytes: &[u8], [sums, values, ids]: [usize; 3], at: usize) -> Self {
+        let value = |place: usize| {
+            let first = values + (at * RESULTS + place) * F32;
+            f32::from_ne_bytes(four(bytes, first))
+        };
+        let id = |place: usize| {
+            let first = ids + (at * RESULTS + place) * I32;
+            i32::from_ne_bytes(four(bytes, first))
+        };
+        let found = |place: usize| Some((u32::try_from(id(place)).ok()?, value(place)));
+        let (low, high) = (
+            four(bytes, sums + at * F64),
+            four(bytes, sums + at * F64 + 4),
+        );
+        let mut sum = [0; 8];
+        sum[..4].copy_from_slice(&low);
+        sum[4..].copy_from_slice(&high);
+        Self {
+            has_nan: id(0) != 0,
+            greatest: value(0),
+            best: found(1),
+            given: value(2),
+            top: (3..RESULTS).map_while(found).collect(),
+            log_sum: f64::from_ne_bytes(sum),
+        }
+    }
+}
+
+fn four(bytes: &[u8], first: usize) -> [u8; 4] {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[first..first + 4]);
+    four
+}

@@ -1,0 +1,226 @@
+//! Kernels from source to machine code, by NVRTC or from the cache.
+//!
+//! Entry point: [`modules`]. The machine code is a cubin and no PTX: a driver that is older than the
+//! compiler refuses newer PTX, while a cubin's format has stood still. Refuses to know: GPUs, launches.
+
+use std::fmt;
+
+use rayon::prelude::*;
+
+use super::cache::{Entry, KernelCache, Key};
+use super::nvrtc;
+use super::sources::{self, Arch, Element, HEADERS, Source};
+use super::usage::{self, KernelUsage};
+
+/// Of NVRTC, as of the toolkit that it came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CompilerVersion {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl CompilerVersion {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once('.')?;
+        Some(Self {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for CompilerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// The kernels could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    #[error(
+        "no CUDA compiler: libnvrtc.so was not found; `python3 -m pip install nvidia-cuda-nvrtc-cu12` brings it, \
+         and LD_LIBRARY_PATH must name the folder nvidia/cuda_nvrtc/lib that it lies in"
+    )]
+    Missing,
+    #[error(
+        "libnvrtc.so has no {symbol}: it is older than CUDA 11.2; install nvidia-cuda-nvrtc-cu12"
+    )]
+    TooOld { symbol: &'static str },
+    #[error("NVRTC {version} does not compile for {arch}, but for {known}; install a newer one")]
+    Arch {
+        arch: Arch,
+        version: CompilerVersion,
+        known: String,
+    },
+    #[error("NVRTC failed in {call}: {code}")]
+    Nvrtc { call: &'static str, code: String },
+    #[error("kernels/{source_name}.cu does not compile for {element} on {arch}:\n{log}")]
+    Kernel {
+        source_name: &'static str,
+        element: Element,
+        arch: Arch,
+        log: String,
+    },
+    #[error(
+        "NVRTC's log of kernels/{source_name}.cu names no kernel with its registers, so that spills would go unseen:\n{log}"
+    )]
+    Silent {
+        source_name: &'static str,
+        log: String,
+    },
+}
+
+/// One source's machine code.
+#[derive(Clone, Debug)]
+pub struct Module {
+    pub file: &'static str,
+    pub element: Element,
+    pub arch: Arch,
+    pub cubin: Vec<u8>,
+    pub usage: Vec<KernelUsage>,
+    pub origin: Origin,
+}
+
+/// Where a module came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Cache,
+    /// Compiled now. `lost` says why the cache did not take it.
+    Compiled {
+        lost: Option<String>,
+    },
+}
+
+/// Which compiler there is.
+pub fn compiler_version() -> Result<CompilerVersion, CompileError> {
+    nvrtc::compiler().map(|compiler| compiler.version)
+}
+
+/// The kernels for `element` on a GPU of `arch`, one module a source, in a fixed order. Without a compiler
+/// the cache alone may do.
+pub fn modules(
+    arch: Arch,
+    element: Element,
+    cache: &KernelCache,
+) -> Result<Vec<Module>, CompileError> {
+    let sources: Vec<&'static Source> = sources::of(element).collect();
+    match nvrtc::compiler() {
+        Ok(compiler) => {
+            let target = compiler.target(arch)?;
+            let make = |source: &&'static Source| module(&compiler, source, target, element, cache);
+            sources.par_iter().map(make).collect()
+        }
+        Err(missing) => {
+            let cached = |source: &&'static Source| stored(source, arch, element, cache);
+            sources
+                .iter()
+                .map(cached)
+                .collect::<Option<_>>()
+                .ok_or(missing)
+        }
+    }
+}
+
+fn module(
+    compiler: &nvrtc::Compiler,
+    source: &'static Source,
+    arch: Arch,
+    element: Element,
+    cache: &KernelCache,
+) -> Result<Module, CompileError> {
+    let options = options(arch, element);
+    let key = key(source, arch, element, &options);
+    let as_module = |entry: Entry, origin| Module {
+        file: source.name,
+        element,
+        arch,
+        cubin: entry.cubin,
+        usage: entry.usage,
+        origin,
+    };
+    if let Some(entry) = cache.find(&key, compiler.version) {
+        return Ok(as_module(entry, Origin::Cache));
+    }
+    let entry = compile(compiler, source, arch, element, &options)?;
+    let kept = cache.keep(&key, compiler.version, &entry);
+    let lost = kept.err().map(|error| error.to_string());
+    Ok(as_module(entry, Origin::Compiled { lost }))
+}
+
+/// From the cache alone. Which architectures the compiler knew cannot be asked: this one or an earlier
+/// one of the same major.
+fn stored(
+    source: &'static Source,
+    arch: Arch,
+    element: Element,
+    cache: &KernelCache,
+) -> Option<Module> {
+    (0..=arch.minor).rev().find_map(|minor| {
+        let arch = Arch { minor, ..arch };
+        let options = options(arch, element);
+        let entry = cache.find_any(&key(source, arch, element, &options))?;
+        Some(Module {
+            file: source.name,
+            element,
+            arch,
+            cubin: entry.cubin,
+            usage: entry.usage,
+            origin: Origin::Cache,
+        })
+    })
+}
+
+fn compile(
+    compiler: &nvrtc::Compiler,
+    source: &'static Source,
+    arch: Arch,
+    element: Element,
+    options: &[String],
+) -> Result<Entry, CompileError> {
+    let done = compiler.compile(source.name, source.text, HEADERS, options)?;
+    let Some(cubin) = done.cubin else {
+        return Err(CompileError::Kernel {
+            source_name: source.name,
+            element,
+            arch,
+            log: done.log,
+        });
+    };
+    let usage = usage::read(&done.log);
+    if usage.iter().all(|row| row.registers == 0) {
+        return Err(CompileError::Silent {
+            source_name: source.name,
+            log: done.log,
+        });
+    }
+    Ok(Entry { cubin, usage })
+}
+
+fn key<'a>(source: &'a Source, arch: Arch, element: Element, options: &'a [String]) -> Key<'a> {
+    let text = std::iter::once(source.text.as_bytes());
+    let headers = HEADERS
+        .iter()
+        .flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
+    let options = options.iter().map(String::as_bytes);
+    Key {
+        source: source.name,
+        element,
+        arch,
+        made_of: text.chain(headers).chain(options).collect(),
+    }
+}
+
+/// No fast mathematics: results are held against the CPU's.
+fn options(arch: Arch, element: Element) -> Vec<String> {
+    let mut options = vec![
+        format!("--gpu-architecture={arch}"),
+        "--std=c++17".to_owned(),
+        "--ptxas-options=-v".to_owned(),
+        format!("-DELEMENT={}", element.number()),
+    ];
+    if arch.has_dependent_launch() {
+        options.push("-DDEPENDENT_LAUNCH=1".to_owned());
+    }
+    options
+}

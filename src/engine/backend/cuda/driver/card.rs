@@ -1,0 +1,92 @@
+//! A GPU that was found, with its context and kernels, before any work.
+//!
+//! Main type: [`Card`]; it may go to another thread. Refuses to know: streams, memory.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+
+use super::{failed, libraries};
+use crate::engine::backend::cuda::cache::KernelCache;
+use crate::engine::backend::cuda::compile::{self, Module};
+use crate::engine::backend::cuda::device::{DeviceError, Facts};
+use crate::engine::backend::cuda::sources::{Arch, Element};
+
+pub struct Card {
+    pub(super) context: Arc<CudaContext>,
+    pub(super) facts: Facts,
+}
+
+/// The same with kernels.
+pub struct Equipped {
+    pub(super) card: Card,
+    pub(super) element: Element,
+    pub(super) modules: Vec<Module>,
+}
+
+impl Card {
+    /// The first GPU. Nothing panics where there is none, or no driver.
+    pub fn find() -> Result<Self, DeviceError> {
+        libraries::check()?;
+        let context = CudaContext::new(0)
+            .map_err(|error| DeviceError::Missing(format!("no GPU that CUDA can use: {error}")))?;
+        let attribute = |which| {
+            let value = context
+                .attribute(which)
+                .map_err(|e| failed("cuDeviceGetAttribute", &e))?;
+            usize::try_from(value).map_err(|_| DeviceError::Failed {
+                call: "cuDeviceGetAttribute",
+                cause: format!("{which:?} is {value}"),
+            })
+        };
+        let facts = Facts {
+            name: context.name().map_err(|e| failed("cuDeviceGetName", &e))?,
+            arch: Arch {
+                major: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u32,
+                minor: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u32,
+            },
+            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            shared_bytes: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?,
+        };
+        Ok(Self { context, facts })
+    }
+
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    pub fn free_bytes(&self) -> Result<usize, DeviceError> {
+        free_bytes(&self.context)
+    }
+
+    /// Takes the kernels from the cache, or compiles them.
+    pub fn equip(self, element: Element, cache: &KernelCache) -> Result<Equipped, DeviceError> {
+        let modules = compile::modules(self.facts.arch, element, cache)?;
+        Ok(Equipped {
+            card: self,
+            element,
+            modules,
+        })
+    }
+}
+
+impl Equipped {
+    pub fn element(&self) -> Element {
+        self.element
+    }
+
+    pub fn free_bytes(&self) -> Result<usize, DeviceError> {
+        self.card.free_bytes()
+    }
+}
+
+pub(super) fn free_bytes(context: &CudaContext) -> Result<usize, DeviceError> {
+    let bound = context.bind_to_thread();
+    bound.map_err(|e| failed("cuCtxSetCurrent", &e))?;
+    let (free, _) =
+        cudarc::driver::result::mem_get_info().map_err(|e| failed("cuMemGetInfo", &e))?;
+    Ok(free)
+}

@@ -1,0 +1,337 @@
+//! The GPU through NVIDIA's driver, whose libraries are looked for when asked.
+//!
+//! Main type: [`Driver`], made of a [`Card`] that was found and [`Equipped`] with kernels. One stream: work
+//! is done in order. Refuses to know: what a kernel computes.
+
+mod blas;
+mod card;
+mod kernels;
+mod libraries;
+mod staging;
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t;
+use cudarc::driver::sys::{
+    self, CUevent, CUevent_flags, CUgraphExec, CUgraphInstantiate_flags, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchConfig, CUstream, CUstreamCaptureMode,
+};
+use cudarc::driver::{CudaContext, DriverError, result};
+
+use super::device::{Arg, Device, DeviceError, Facts, Launch, Memory, Product, View};
+use super::sources::Element;
+use blas::Blas;
+pub use card::{Card, Equipped};
+use kernels::Kernels;
+use staging::Staging;
+
+/// Kernels may begin before the one ahead has ended, from this architecture and this driver on: older
+/// drivers cannot record it.
+const DEPENDENT_MAJOR: u32 = 9;
+const DEPENDENT_DRIVER: i32 = 12_030;
+
+pub struct Driver {
+    blas: Blas,
+    staging: Staging,
+    kernels: Kernels,
+    events: [CUevent; 2],
+    stream: CUstream,
+    facts: Facts,
+    element: Element,
+    overlaps: bool,
+    context: Arc<CudaContext>,
+}
+
+pub struct GpuMemory {
+    view: View,
+    context: Arc<CudaContext>,
+}
+
+pub struct GpuGraph {
+    handle: CUgraphExec,
+    context: Arc<CudaContext>,
+}
+
+impl Driver {
+    /// To be used on this thread alone.
+    pub fn start(equipped: Equipped) -> Result<Self, DeviceError> {
+        let Equipped {
+            card: Card { context, facts },
+            element,
+            modules,
+        } = equipped;
+        context
+            .bind_to_thread()
+            .map_err(|e| failed("cuCtxSetCurrent", &e))?;
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(|e| failed("cuStreamCreate", &e))?;
+        let event = || {
+            let event = result::event::create(CUevent_flags::CU_EVENT_DEFAULT);
+            event.map_err(|e| failed("cuEventCreate", &e))
+        };
+        Ok(Self {
+            blas: Blas::new(&context, stream, element)?,
+            staging: Staging::new()?,
+            kernels: Kernels::load(&modules)?,
+            events: [event()?, event()?],
+            stream,
+            overlaps: facts.arch.major >= DEPENDENT_MAJOR && driver_version()? >= DEPENDENT_DRIVER,
+            facts,
+            element,
+            context,
+        })
+    }
+
+    /// Copies within the device.
+    pub fn copy(&mut self, from: View, to: View, bytes: usize) -> Result<(), DeviceError> {
+        room("copy", from, bytes)?;
+        room("copy", to, bytes)?;
+        #[expect(unsafe_code, reason = "the driver's copy")]
+        // SAFETY: both have the room.
+        let done =
+            unsafe { result::memcpy_dtod_async(to.address, from.address, bytes, self.stream) };
+        done.map_err(|e| failed("cuMemcpyDtoDAsync", &e))
+    }
+
+    fn record(&self, event: CUevent) -> Result<(), DeviceError> {
+        #[expect(unsafe_code, reason = "records an event")]
+        // SAFETY: event and stream live as long as this.
+        let done = unsafe { result::event::record(event, self.stream) };
+        done.map_err(|e| failed("cuEventRecord", &e))
+    }
+}
+
+impl Device for Driver {
+    type Memory = GpuMemory;
+    type Graph = GpuGraph;
+    type Algorithm = cublasLtMatmulAlgo_t;
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn element(&self) -> Element {
+        self.element
+    }
+
+    fn free_bytes(&self) -> Result<usize, DeviceError> {
+        card::free_bytes(&self.context)
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<GpuMemory, DeviceError> {
+        GpuMemory::new(&self.context, self.stream, bytes)
+    }
+
+    fn write(&mut self, to: View, bytes: &[u8]) -> Result<(), DeviceError> {
+        room("write", to, bytes.len())?;
+        self.staging.send(self.stream, to, bytes)
+    }
+
+    fn read(&mut self, from: View, to: &mut [u8]) -> Result<(), DeviceError> {
+        room("read", from, to.len())?;
+        self.staging.fetch(self.stream, from, to)
+    }
+
+    fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError> {
+        let function = self.kernels.function(launch.kernel, launch.shared)?;
+        let mut words: Vec<u64> = launch.args.iter().map(Arg::word).collect();
+        let mut args: Vec<*mut c_void> = words
+            .iter_mut()
+            .map(|word| std::ptr::from_mut(word).cast())
+            .collect();
+        #[expect(unsafe_code, reason = "plain numbers")]
+        // SAFETY: zeros are a valid value.
+        let mut overlap: CUlaunchAttribute = unsafe { std::mem::zeroed() };
+        overlap.id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        overlap.value.programmaticStreamSerializationAllowed = 1;
+        let [x, y, z] = launch.grid;
+        let config = CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: launch.block,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: launch.shared,
+            hStream: self.stream,
+            attrs: &raw mut overlap,
+            numAttrs: u32::from(self.overlaps),
+        };
+        #[expect(unsafe_code, reason = "starts a kernel")]
+        // SAFETY: arguments follow the kernel's own, by the launchers, which held each pointer's room
+        // against the sizes; the driver copies them before it returns.
+        let done = unsafe {
+            sys::cuLaunchKernelEx(
+                &raw const config,
+                function,
+                args.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        done.result().map_err(|error| DeviceError::Failed {
+            call: "cuLaunchKernelEx",
+            cause: format!("{}: {error}", launch.kernel),
+        })
+    }
+
+    fn algorithms(&mut self, product: &Product) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
+        self.blas.algorithms(product)
+    }
+
+    fn product(
+        &mut self,
+        product: &Product,
+        algorithm: &cublasLtMatmulAlgo_t,
+    ) -> Result<(), DeviceError> {
+        self.blas.run(self.stream, product, algorithm)
+    }
+
+    fn begin_capture(&mut self) -> Result<(), DeviceError> {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        #[expect(unsafe_code, reason = "begins a recording")]
+        // SAFETY: the stream lives as long as this.
+        let done = unsafe { result::stream::begin_capture(self.stream, mode) };
+        done.map_err(|e| failed("cuStreamBeginCapture", &e))
+    }
+
+    fn end_capture(&mut self) -> Result<GpuGraph, DeviceError> {
+        #[expect(unsafe_code, reason = "ends a recording")]
+        // SAFETY: the stream lives; the graph is only made into what can be launched, and given back.
+        let handle = unsafe {
+            let graph = result::stream::end_capture(self.stream)
+                .map_err(|e| failed("cuStreamEndCapture", &e))?;
+            let handle = result::graph::instantiate(graph, CUgraphInstantiate_flags(0));
+            let _ = result::graph::destroy(graph);
+            handle.map_err(|e| failed("cuGraphInstantiate", &e))?
+        };
+        let context = Arc::clone(&self.context);
+        Ok(GpuGraph { handle, context })
+    }
+
+    fn replay(&mut self, graph: &GpuGraph) -> Result<(), DeviceError> {
+        #[expect(unsafe_code, reason = "launches a recording")]
+        // SAFETY: both live; the memory that it names is the backend's, which drops recordings first.
+        let done = unsafe { result::graph::launch(graph.handle, self.stream) };
+        done.map_err(|e| failed("cuGraphLaunch", &e))
+    }
+
+    fn time(
+        &mut self,
+        work: &mut dyn FnMut(&mut Self) -> Result<(), DeviceError>,
+    ) -> Result<Duration, DeviceError> {
+        let [start, end] = self.events;
+        self.record(start)?;
+        work(self)?;
+        self.record(end)?;
+        self.synchronize()?;
+        let ms = libraries::elapsed_ms(start, end)?;
+        Ok(Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3))
+    }
+
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        #[expect(unsafe_code, reason = "waits for the stream")]
+        // SAFETY: it lives as long as this.
+        let done = unsafe { result::stream::synchronize(self.stream) };
+        done.map_err(|e| failed("cuStreamSynchronize", &e))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.context.bind_to_thread();
+        drop(self.synchronize());
+        #[expect(unsafe_code, reason = "gives back what `start` took")]
+        // SAFETY: all work is done, or the context is broken, where the calls only report it. What the
+        // fields give back by themselves needs no stream.
+        unsafe {
+            for event in self.events {
+                let _ = result::event::destroy(event);
+            }
+            let _ = result::stream::destroy(self.stream);
+        }
+    }
+}
+
+impl GpuMemory {
+    /// Zeroed, in the stream's order.
+    fn new(
+        context: &Arc<CudaContext>,
+        stream: CUstream,
+        bytes: usize,
+    ) -> Result<Self, DeviceError> {
+        let refused = |error: DriverError| DeviceError::Memory {
+            bytes,
+            cause: error.to_string(),
+        };
+        #[expect(unsafe_code, reason = "takes GPU memory")]
+        // SAFETY: the context is current; the memory is zeroed before anything reads it.
+        let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(refused)?;
+        let memory = Self {
+            view: View { address, bytes },
+            context: Arc::clone(context),
+        };
+        #[expect(unsafe_code, reason = "zeroes it")]
+        // SAFETY: it was just taken and has so many bytes.
+        let zeroed = unsafe { result::memset_d8_async(address, 0, bytes, stream) };
+        zeroed.map_err(|e| failed("cuMemsetD8Async", &e))?;
+        Ok(memory)
+    }
+}
+
+impl Memory for GpuMemory {
+    fn view(&self) -> View {
+        self.view
+    }
+}
+
+impl Drop for GpuMemory {
+    fn drop(&mut self) {
+        let _ = self.context.bind_to_thread();
+        #[expect(unsafe_code, reason = "gives back what `new` took")]
+        // SAFETY: taken by `new` and given back once; the driver waits for work that uses it.
+        unsafe {
+            let _ = result::free_sync(self.view.address);
+        }
+    }
+}
+
+impl Drop for GpuGraph {
+    fn drop(&mut self) {
+        let _ = self.context.bind_to_thread();
+        #[expect(unsafe_code, reason = "gives back what `end_capture` made")]
+        // SAFETY: made once, given back once.
+        unsafe {
+            let _ = result::graph::exec_destroy(self.handle);
+        }
+    }
+}
+
+/// CUDA's version that the driver knows, as 12030 for 12.3.
+fn driver_version() -> Result<i32, DeviceError> {
+    let mut version = 0;
+    #[expect(unsafe_code, reason = "asks the driver")]
+    // SAFETY: it writes one int.
+    let done = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    done.result()
+        .map_err(|e| failed("cuDriverGetVersion", &e))?;
+    Ok(version)
+}
+
+fn room(call: &'static str, view: View, bytes: usize) -> Result<(), DeviceError> {
+    if bytes <= view.bytes {
+        return Ok(());
+    }
+    Err(DeviceError::Argument {
+        kernel: call,
+        what: format!("{bytes} bytes for a place of {}", view.bytes),
+    })
+}
+
+fn failed(call: &'static str, error: &DriverError) -> DeviceError {
+    DeviceError::Failed {
+        call,
+        cause: error.to_string(),
+    }
+}

@@ -1,0 +1,84 @@
+//! From rows of logits to what answers are made of.
+
+use super::F32;
+use super::call::Call;
+use crate::engine::backend::cuda::device::{Device, DeviceError, View};
+
+/// Ids that a row may have banned on the device.
+pub const MOST_BANNED: usize = 32;
+/// Best tokens that a row may ask for on the device.
+pub const MOST_TOP: usize = 20;
+/// Numbers, and ids, of a row's result: greatest, best that is not banned, given; then the top.
+pub const RESULTS: usize = 3 + MOST_TOP;
+
+/// Logits of one block.
+const CHUNK: usize = 2048;
+/// Numbers that a block leaves: its greatest, its best that is not banned, its top.
+const PART: usize = 2 + MOST_TOP;
+const F64: usize = 8;
+
+/// Blocks for one row of logits.
+fn chunks(vocab: usize) -> usize {
+    vocab.div_ceil(CHUNK)
+}
+
+/// Bytes of the three lists between the two kernels, for one row.
+pub fn part_bytes(vocab: usize) -> [usize; 3] {
+    let chunks = chunks(vocab);
+    [chunks * PART * F32, chunks * PART * F32, chunks * F64]
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Rank {
+    pub logits: View,
+    /// `[n, 32]`, each row's ascending.
+    pub banned: View,
+    pub banned_count: View,
+    /// Per row; -1 for none.
+    pub given: View,
+    /// How many of the best each row wants.
+    pub top: View,
+    pub part_values: View,
+    pub part_ids: View,
+    pub part_sums: View,
+    /// `[n, RESULTS]` f32
+    pub values: View,
+    /// `[n, RESULTS]` int; the first is 1 where the row holds NaN.
+    pub ids: View,
+    /// `[n]` f64
+    pub log_sum: View,
+}
+
+pub fn rank<D: Device>(
+    device: &mut D,
+    of: &Rank,
+    n: usize,
+    vocab: usize,
+) -> Result<(), DeviceError> {
+    let chunks = chunks(vocab);
+    let mut call = Call::new("rank_partial");
+    call.supports(vocab >= MOST_TOP, || {
+        format!("a vocabulary of {vocab}; {MOST_TOP} at least are needed")
+    });
+    call.at(of.logits, n * vocab, F32);
+    call.ints(of.banned, n * MOST_BANNED);
+    call.ints(of.banned_count, n);
+    call.ints(of.top, n);
+    call.at(of.part_values, n * chunks * PART, F32);
+    call.at(of.part_ids, n * chunks * PART, F32);
+    call.at(of.part_sums, n * chunks, F64);
+    call.int(n).int(vocab);
+    call.launch(device, [chunks, n, 1], 256, 0)?;
+    let mut call = Call::new("rank_final");
+    call.at(of.part_values, n * chunks * PART, F32);
+    call.at(of.part_ids, n * chunks * PART, F32);
+    call.at(of.part_sums, n * chunks, F64);
+    call.at(of.logits, n * vocab, F32);
+    call.ints(of.top, n);
+    call.ints(of.given, n);
+    call.at(of.values, n * RESULTS, F32);
+    call.at(of.ids, n * RESULTS, F32);
+    call.at(of.log_sum, n, F64);
+    call.int(n).int(vocab);
+    call.launch(device, [n, 1, 1], 256, 0)
+}

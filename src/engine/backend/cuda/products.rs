@@ -1,0 +1,139 @@
+//! Products of activations and weights: a kernel of ours for few rows, the vendor's library for more.
+//!
+//! Main type: [`Products`], which knows for each shape the fastest of the library's algorithms: each was
+//! timed when the shape first came. Refuses to know: layers.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::device::{Device, DeviceError, Product, View};
+use super::launch;
+
+/// Up to so many rows a product is bound by the weights' bytes, and our kernel reads them once.
+pub(super) const MOST_GEMV_ROWS: usize = 8;
+
+/// Columns of which 16 bytes hold a whole number, whatever their type.
+const GEMV_COLS: usize = 8;
+
+/// Algorithms that are timed, and how often each: the first run of each may load code, and does not count.
+const CANDIDATES: usize = 8;
+const RUNS: usize = 5;
+
+/// Rows of the weight, columns, and rows of activations rounded up: an algorithm is remembered for all
+/// counts that round alike.
+type Shape = (usize, usize, usize);
+
+pub(super) struct Products<D: Device> {
+    known: HashMap<Shape, D::Algorithm>,
+}
+
+/// A matrix on the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weights {
+    pub(super) view: View,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+}
+
+/// n rows of x, the weight, what is added to each row, and where the result goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operands {
+    pub(super) n: usize,
+    pub(super) x: View,
+    pub(super) weight: Weights,
+    pub(super) bias: Option<View>,
+    pub(super) out: View,
+}
+
+impl<D: Device> Products<D> {
+    pub(super) fn new() -> Self {
+        Self {
+            known: HashMap::new(),
+        }
+    }
+
+    /// Whether our own kernel computes it.
+    pub(super) fn is_gemv(n: usize, cols: usize) -> bool {
+        n <= MOST_GEMV_ROWS && cols.is_multiple_of(GEMV_COLS)
+    }
+
+    /// `out[n, rows] = x · weightᵀ + bias`. While recording, a shape must have come before to be fast: no
+    /// algorithm can be timed then.
+    pub(super) fn multiply(
+        &mut self,
+        device: &mut D,
+        is_recording: bool,
+        of: Operands,
+    ) -> Result<(), DeviceError> {
+        let Operands {
+            n, x, bias, out, ..
+        } = of;
+        let Weights { view, rows, cols } = of.weight;
+        if Self::is_gemv(n, cols) {
+            return launch::gemv(device, view, x, bias, out, n, rows, cols);
+        }
+        let product = Product {
+            n,
+            rows,
+            cols,
+            x,
+            weight: view,
+            out,
+        };
+        launch::check_product(&product, device.element())?;
+        let algorithm = self.algorithm(device, is_recording, &product)?;
+        device.product(&product, &algorithm)?;
+        match bias {
+            Some(bias) => launch::add_bias(device, out, bias, n, rows),
+            None => Ok(()),
+        }
+    }
+
+    fn algorithm(
+        &mut self,
+        device: &mut D,
+        is_recording: bool,
+        product: &Product,
+    ) -> Result<D::Algorithm, DeviceError> {
+        let shape = (product.rows, product.cols, product.n.next_power_of_two());
+        if let Some(known) = self.known.get(&shape) {
+            return Ok(known.clone());
+        }
+        let candidates = device.algorithms(product)?;
+        let fastest = if is_recording {
+            candidates.into_iter().next()
+        } else {
+            fastest(device, product, candidates)?
+        };
+        let fastest = fastest.ok_or_else(|| DeviceError::Unsupported {
+            kernel: "the library's product",
+            what: format!("{} x {} x {}", product.n, product.rows, product.cols),
+        })?;
+        if !is_recording {
+            self.known.insert(shape, fastest.clone());
+        }
+        Ok(fastest)
+    }
+}
+
+/// The candidate with the shortest run. One that fails is passed over.
+fn fastest<D: Device>(
+    device: &mut D,
+    product: &Product,
+    candidates: Vec<D::Algorithm>,
+) -> Result<Option<D::Algorithm>, DeviceError> {
+    let mut best: Option<(Duration, D::Algorithm)> = None;
+    for candidate in candidates.into_iter().take(CANDIDATES) {
+        if device.product(product, &candidate).is_err() {
+            continue;
+        }
+        let mut run = |device: &mut D| device.product(product, &candidate);
+        let times = (0..RUNS).map(|_| device.time(&mut run));
+        let times = times.collect::<Result<Vec<_>, _>>()?;
+        let least = times.into_iter().min().unwrap_or(Duration::MAX);
+        if best.as_ref().is_none_or(|(time, _)| least < *time) {
+            best = Some((least, candidate));
+        }
+    }
+    Ok(best.map(|(_, algorithm)| algorithm))
+}

@@ -1,0 +1,230 @@
+//! What a step works with besides weights and activations.
+//!
+//! Main type: [`State`]: the step's integers, angles, queries, parts of attention, questions. Refuses to
+//! know: layers' weights.
+
+use super::answers::Answers;
+use super::device::{Device, DeviceError, Memory, View};
+use super::graphs::{Ladder, Shape};
+use super::launch::{self, Heads, Prefill, RowsAttention};
+use super::memory::{self, KvCache, Vector};
+use super::step::Step;
+use crate::engine::backend::{AttentionShape, Rehearsal, Room, math};
+use crate::engine::handle::Window;
+
+const F32: usize = size_of::<f32>();
+
+pub(super) struct State<D: Device> {
+    pub(super) step: Step<D>,
+    pub(super) answers: Answers<D>,
+    pub(super) ladder: Ladder,
+    /// `[rows, 2, d / 2]`
+    pub(super) cos_sin: Vector<D>,
+    frequencies: Vector<D>,
+    /// `[rows, heads, d]`
+    q: D::Memory,
+    sink: Option<Sink<D>>,
+    partial: D::Memory,
+    partial_ml: D::Memory,
+    heads: Heads,
+    element_bytes: usize,
+    window: Option<Window>,
+}
+
+/// How far rows see a window's sink.
+struct Sink<D: Device> {
+    /// `[2, d / 2]`
+    cos_sin: Vector<D>,
+    /// `[rows, heads, d]`
+    queries: D::Memory,
+}
+
+impl<D: Device> State<D> {
+    pub(super) fn new(
+        device: &mut D,
+        shape: &AttentionShape,
+        room: &Room,
+    ) -> Result<Self, DeviceError> {
+        let Heads { heads, kv_heads, d } = memory::heads(shape);
+        let element_bytes = device.element().bytes();
+        let seen = |window: Window| window.sink + window.window;
+        let ladder = Ladder {
+            kv_heads,
+            multiprocessors: device.facts().multiprocessors,
+            longest: shape
+                .window
+                .map_or(room.context, |w| seen(w).min(room.context)),
+            sequences: room.sequences,
+            answers: room.answers,
+        };
+        let takes_tiles =
+            shape.window.is_none() && launch::supports_prefill(device, memory::heads(shape));
+        let queries = room.rows * heads * d * element_bytes;
+        let frequencies = Vector::of(device, &math::rope_frequencies(d, shape.rope_theta))?;
+        let sink = match shape.window.filter(|window| window.sink > 0) {
+            None => None,
+            Some(window) => Some(Sink {
+                cos_sin: angle(device, &frequencies, seen(window) - 1, d)?,
+                queries: device.allocate(queries)?,
+            }),
+        };
+        let partials = ladder.most_partials(room.rows) * heads;
+        Ok(Self {
+            step: Step::new(device, room, shape.window, shape.pages, takes_tiles)?,
+            answers: Answers::new(device, room.answers)?,
+            ladder,
+            cos_sin: Vector::new(device, room.rows * d)?,
+            frequencies,
+            q: device.allocate(queries)?,
+            sink,
+            partial: device.allocate(partials * d * F32)?,
+            partial_ml: device.allocate(partials * 2 * F32)?,
+            heads: Heads { heads, kv_heads, d },
+            element_bytes,
+            window: shape.window,
+        })
+    }
+
+    /// The angles of the step's positions.
+    pub(super) fn turn(&mut self, device: &mut D, n: usize) -> Result<(), DeviceError> {
+        let (positions, half) = (self.step.positions(0), self.heads.d / 2);
+        let (frequencies, cos_sin) = (self.frequencies.view(), self.cos_sin.view());
+        launch::rope_angles(device, positions, frequencies, cos_sin, n, half)
+    }
+
+    /// From `row` on.
+    pub(super) fn queries(&self, row: usize) -> View {
+        self.q.view().after(row * self.row_bytes())
+    }
+
+    /// The angle under which far rows see the sink, and where those queries are.
+    pub(super) fn sink(&self) -> Option<(View, View)> {
+        let sink = self.sink.as_ref()?;
+        Some((sink.cos_sin.view(), sink.queries.view()))
+    }
+
+    /// Bytes of a row of queries, and of what attention gives.
+    fn row_bytes(&self) -> usize {
+        self.heads.heads * self.heads.d * self.element_bytes
+    }
+
+    pub(super) fn attend(
+        &mut self,
+        device: &mut D,
+        n: usize,
+        cache: &KvCache<D>,
+        layer: usize,
+        out: View,
+    ) -> Result<(), DeviceError> {
+        let (keys, values) = cache.layer(layer);
+        let scale = 1.0 / (self.heads.d as f32).sqrt();
+        let singles = self.step.singles.iter().cloned();
+        for rows in singles.map(|rows| rows.start..rows.end.min(n)) {
+            let count = rows.len();
+            let splits = match self.step.shape {
+                Some(shape) => shape.splits,
+                None => self.ladder.splits(count, self.step.longest),
+            };
+            let of = RowsAttention {
+                q: self.queries(rows.start),
+                q_sink: self
+                    .sink()
+                    .map(|(_, queries)| queries.after(rows.start * self.row_bytes())),
+                keys,
+                values,
+                cache_pages: cache.pages,
+                pages: self.step.pages(),
+                first_page: self.step.first_pages(rows.start),
+                gaps: self.step.gaps(rows.start),
+                positions: self.step.positions(rows.start),
+                partial: self.partial.view(),
+                partial_ml: self.partial_ml.view(),
+                out: out.after(rows.start * self.row_bytes()),
+                scale,
+                sink: self.window.map_or(0, |window| window.sink),
+                window: self.window.map_or(0, |window| window.window),
+                splits,
+            };
+            launch::attention_rows(device, &of, count, self.heads)?;
+        }
+        let (tiles, count) = self.step.tiles();
+        let of = Prefill {
+            q: self.queries(0),
+            keys,
+            values,
+            cache_pages: cache.pages,
+            pages: self.step.pages(),
+            tiles,
+            out,
+            scale,
+        };
+        match count {
+            0 => Ok(()),
+            _ => launch::attention_prefill(device, &of, count, n, self.heads),
+        }
+    }
+
+    pub(super) fn rehearsals(&self) -> Vec<Rehearsal> {
+        let shapes = self.ladder.shapes();
+        let mut rehearsals = Vec::new();
+        let mut before = None;
+        for shape in shapes {
+            if before != Some((shape.part, shape.rows)) {
+                rehearsals.push(rehearsal(shape, Way::Run));
+            }
+            before = Some((shape.part, shape.rows));
+            rehearsals.push(rehearsal(shape, Way::Record));
+        }
+        rehearsals
+    }
+}
+
+/// How a rehearsal goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Run,
+    Record,
+}
+
+fn rehearsal(shape: Shape, way: Way) -> Rehearsal {
+    Rehearsal {
+        part: shape.part,
+        rows: shape.rows,
+        variant: 2 * shape.splits + usize::from(way == Way::Record),
+    }
+}
+
+pub(super) fn is_recorded(rehearsal: &Rehearsal) -> bool {
+    rehearsal.variant % 2 == 1
+}
+
+pub(super) fn shape_of(rehearsal: &Rehearsal) -> Shape {
+    Shape {
+        part: rehearsal.part,
+        rows: rehearsal.rows,
+        splits: rehearsal.variant / 2,
+    }
+}
+
+/// Cosines and sines of one position.
+fn angle<D: Device>(
+    device: &mut D,
+    frequencies: &Vector<D>,
+    position: usize,
+    d: usize,
+) -> Result<Vector<D>, DeviceError> {
+    let place = device.allocate(size_of::<i32>())?;
+    device.write(place.view(), &(position as i32).to_ne_bytes())?;
+    let out = Vector::new(device, d)?;
+    launch::rope_angles(
+        device,
+        place.view(),
+        frequencies.view(),
+        out.view(),
+        1,
+        d / 2,
+    )?;
+    // The position goes when this ends.
+    device.synchronize()?;
+    Ok(out)
+}

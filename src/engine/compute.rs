@@ -1,0 +1,108 @@
+//! Where an engine computes: what was asked for, and what is there.
+//!
+//! Main types: [`BackendChoice`] and `Compute`. Where CUDA is not asked for by name, whatever it lacks leads
+//! to the CPU, with the reason. Refuses to know: how either computes.
+
+use super::backend::cuda::cache::KernelCache;
+use super::backend::cuda::device::DeviceError;
+use super::backend::cuda::driver::{Card, Equipped};
+use super::backend::cuda::emulated::EmulatorSources;
+use super::backend::cuda::sources::Element;
+use super::backend::cuda::supports;
+use super::config::Config;
+use super::handle::{StartError, timed};
+use super::stats::Stage;
+
+/// What an engine is asked to compute with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// A GPU where there is one and all that it needs, else the CPU.
+    Auto,
+    #[default]
+    Cpu,
+    Cuda,
+    /// The GPU's kernels, run on the CPU: for tests.
+    Emulated(EmulatorSources),
+}
+
+/// What an engine computes with.
+pub(crate) enum Compute {
+    Cpu,
+    Cuda(Box<Equipped>),
+    Emulated(EmulatorSources, Element),
+}
+
+/// The memory behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ground {
+    /// Bytes of a cached number.
+    pub(crate) kv_element_bytes: usize,
+    /// Bytes that weights, activations, keys and values may take together; `None`: the system's own
+    /// memory, which is taken as it is used.
+    pub(crate) free_bytes: Option<usize>,
+}
+
+/// The CPU keeps keys and values in f32.
+const CPU_GROUND: Ground = Ground {
+    kv_element_bytes: 4,
+    free_bytes: None,
+};
+
+/// What the driver, its libraries and recordings take for themselves.
+const GPU_RESERVE: usize = 1 << 30;
+
+impl Compute {
+    /// What is there of what was asked for, and why it is not CUDA where that was possible. `element`: the
+    /// type of the model's matrices.
+    pub(crate) fn choose(
+        choice: &BackendChoice,
+        config: &Config,
+        element: Element,
+        report: &mut dyn FnMut(Stage),
+    ) -> Result<(Self, Option<String>), StartError> {
+        match choice {
+            BackendChoice::Cpu => Ok((Self::Cpu, None)),
+            BackendChoice::Cuda => match Self::cuda(config, element, report) {
+                Ok(cuda) => Ok((cuda, None)),
+                Err(error) => Err(StartError::Backend(error)),
+            },
+            BackendChoice::Auto => match Self::cuda(config, element, report) {
+                Ok(cuda) => Ok((cuda, None)),
+                Err(error) => Ok((Self::Cpu, Some(error.to_string()))),
+            },
+            BackendChoice::Emulated(sources) => {
+                supports(config).map_err(StartError::Backend)?;
+                Ok((Self::Emulated(sources.clone(), element), None))
+            }
+        }
+    }
+
+    fn cuda(
+        config: &Config,
+        element: Element,
+        report: &mut dyn FnMut(Stage),
+    ) -> Result<Self, DeviceError> {
+        supports(config)?;
+        let card = timed("driver", report, Card::find)?;
+        let cache = KernelCache::from_environment();
+        let equipped = timed("kernel_cache", report, || card.equip(element, &cache))?;
+        Ok(Self::Cuda(Box::new(equipped)))
+    }
+
+    pub(crate) fn ground(&self) -> Result<Ground, StartError> {
+        match self {
+            Self::Cpu => Ok(CPU_GROUND),
+            Self::Cuda(equipped) => {
+                let free = equipped.free_bytes().map_err(StartError::Backend)?;
+                Ok(Ground {
+                    kv_element_bytes: equipped.element().bytes(),
+                    free_bytes: Some(free.saturating_sub(GPU_RESERVE)),
+                })
+            }
+            Self::Emulated(_, element) => Ok(Ground {
+                kv_element_bytes: element.bytes(),
+                ..CPU_GROUND
+            }),
+        }
+    }
+}

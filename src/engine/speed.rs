@@ -1,0 +1,183 @@
+//! How fast a machine moves and multiplies numbers, whatever model it serves.
+//!
+//! Entry point: [`measure`]. Figures are the best of some runs: a floor is what the machine can do, not
+//! what it does on average. Refuses to know: models, and what the figures are for.
+
+use std::time::{Duration, Instant};
+
+use memmap2::MmapMut;
+
+use super::backend::cpu::CpuBackend;
+use super::backend::cuda::cache::KernelCache;
+use super::backend::cuda::device::{Device, DeviceError, Memory, Product};
+use super::backend::cuda::driver::{Card, Driver};
+use super::backend::cuda::launch;
+use super::backend::cuda::sources::Element;
+use super::backend::{Backend, BackendError, Role};
+
+/// What a machine can do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Speed {
+    pub machine: String,
+    /// What was done to memory: `copy` counts what is read and what is written.
+    pub memory: &'static str,
+    pub bytes_per_second: f64,
+    pub operations_per_second: f64,
+}
+
+/// It could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum SpeedError {
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+}
+
+/// The CPU could not do it.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct CpuError(BackendError);
+
+impl From<BackendError> for SpeedError {
+    fn from(error: BackendError) -> Self {
+        Self::Cpu(CpuError(error))
+    }
+}
+
+/// Memory that is gone through, far beyond any cache.
+const BYTES: usize = 1 << 30;
+
+const TURNS: usize = 7;
+
+/// Of this machine's GPU, with matrices of `element`.
+pub fn measure_gpu(element: Element) -> Result<Speed, SpeedError> {
+    let card = Card::find()?;
+    let equipped = card.equip(element, &KernelCache::from_environment())?;
+    let mut driver = Driver::start(equipped)?;
+    Ok(Speed {
+        machine: driver.facts().name.clone(),
+        memory: "copy",
+        bytes_per_second: copy_rate(&mut driver)?,
+        operations_per_second: gpu_product_rate(&mut driver, element)?,
+    })
+}
+
+fn copy_rate(driver: &mut Driver) -> Result<f64, DeviceError> {
+    const COPIES: usize = 16;
+    let (from, to) = (driver.allocate(BYTES)?, driver.allocate(BYTES)?);
+    let best = best(&mut || {
+        driver.time(&mut |driver| {
+            (0..COPIES).try_for_each(|_| driver.copy(from.view(), to.view(), BYTES))
+        })
+    })?;
+    Ok((2 * COPIES * BYTES) as f64 / best.as_secs_f64())
+}
+
+/// Products of square matrices by the fastest algorithm there is. The numbers are random: zeros take less
+/// power, and a GPU that takes less power runs faster.
+fn gpu_product_rate(driver: &mut Driver, element: Element) -> Result<f64, DeviceError> {
+    const SIDE: usize = 8192;
+    const PRODUCTS: usize = 8;
+    let operand = SIDE * SIDE * element.bytes();
+    let (x, weight) = (driver.allocate(operand)?, driver.allocate(operand)?);
+    let out = driver.allocate(SIDE * SIDE * size_of::<f32>())?;
+    launch::fill_random(driver, x.view(), SIDE * SIDE, 1.0, 1)?;
+    launch::fill_random(driver, weight.view(), SIDE * SIDE, 1.0, 2)?;
+    let product = Product {
+        n: SIDE,
+        rows: SIDE,
+        cols: SIDE,
+        x: x.view(),
+        weight: weight.view(),
+        out: out.view(),
+    };
+    let mut least = Duration::MAX;
+    for algorithm in driver.algorithms(&product)? {
+        let timed = best(&mut || {
+            driver.time(&mut |driver| {
+                (0..PRODUCTS).try_for_each(|_| driver.product(&product, &algorithm))
+            })
+        });
+        // One that this GPU does not run is passed over.
+        least = least.min(timed.unwrap_or(Duration::MAX));
+    }
+    let operations = (2 * PRODUCTS) as f64 * (SIDE as f64).powi(3);
+    Ok(operations / least.as_secs_f64())
+}
+
+/// Of this machine's processors. Must be used on a thread that computes nothing else.
+pub fn measure_cpu(threads: usize) -> Result<Speed, SpeedError> {
+    let mut backend = CpuBackend::new(threads)?;
+    let threads = backend.threads();
+    let kernels = backend.kernels().to_owned();
+    let operations_per_second = cpu_product_rate(&mut backend)?;
+    drop(backend);
+    Ok(Speed {
+        machine: format!("cpu, {kernels}, {threads} threads"),
+        memory: "read",
+        bytes_per_second: read_rate(threads)?,
+        operations_per_second,
+    })
+}
+
+fn cpu_product_rate(backend: &mut CpuBackend) -> Result<f64, BackendError> {
+    const ROWS: usize = 256;
+    const SIDE: usize = 2048;
+    let weight = backend.random(SIDE, SIDE, 0.02, 1)?;
+    let x = backend.buffer(ROWS, SIDE, Role::Operand)?;
+    let mut out = backend.buffer(ROWS, SIDE, Role::Stream)?;
+    let best = best(&mut || {
+        let begun = Instant::now();
+        backend.matmul(ROWS, &x, &weight, None, &mut out)?;
+        Ok::<_, BackendError>(begun.elapsed())
+    })?;
+    Ok(2.0 * (ROWS * SIDE * SIDE) as f64 / best.as_secs_f64())
+}
+
+/// Reading, since a decoding step does next to nothing else: each thread its own contiguous part, in large
+/// pages.
+fn read_rate(threads: usize) -> Result<f64, BackendError> {
+    let refused = |source| BackendError::Memory {
+        bytes: BYTES,
+        source,
+    };
+    let mut memory = MmapMut::map_anon(BYTES).map_err(refused)?;
+    #[cfg(target_os = "linux")]
+    drop(memory.advise(memmap2::Advice::HugePage));
+    memory.fill(1);
+    let part = BYTES.div_ceil(threads).next_multiple_of(128);
+    let best = best(&mut || {
+        let begun = Instant::now();
+        let total: u64 = std::thread::scope(|scope| {
+            let parts = memory.chunks(part);
+            let readers: Vec<_> = parts
+                .map(|part| scope.spawn(move || checksum(part)))
+                .collect();
+            let sums = readers.into_iter().filter_map(|reader| reader.join().ok());
+            sums.fold(0, u64::wrapping_add)
+        });
+        std::hint::black_box(total);
+        Ok::<_, BackendError>(begun.elapsed())
+    })?;
+    Ok(BYTES as f64 / best.as_secs_f64())
+}
+
+/// Reads everything once; several sums, so that the adds never wait for one another.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut sums = [0_u64; 16];
+    for block in bytes.as_chunks::<128>().0 {
+        for (sum, word) in sums.iter_mut().zip(block.as_chunks::<8>().0) {
+            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+        }
+    }
+    sums.into_iter().fold(0, u64::wrapping_add)
+}
+
+fn best<E>(turn: &mut dyn FnMut() -> Result<Duration, E>) -> Result<Duration, E> {
+    let mut best = Duration::MAX;
+    for _ in 0..TURNS {
+        best = best.min(turn()?);
+    }
+    Ok(best)
+}

@@ -1,0 +1,357 @@
+// One launch at a time: fibers, the barriers and meetings that they wait at, and their memory.
+//
+// Main type: Machine. Refuses to know: the names of kernels.
+#pragma once
+
+#include <algorithm>
+#include <mutex>
+#include <random>
+#include <sys/mman.h>
+#include <utility>
+#include <vector>
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+#include "emulator.h"
+#include "instructions.h"
+
+#if defined(__x86_64__)
+/// Keeps the registers that a function must preserve on this stack, and goes on with the other. As
+/// assembly of the file, so that the compiler knows nothing of it and keeps no variable across it.
+extern "C" void emulator_switch_stack(void **keep, void *other);
+asm(".text\n"
+    ".hidden emulator_switch_stack\n"
+    ".globl emulator_switch_stack\n"
+    "emulator_switch_stack:\n"
+    "pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n"
+    "movq %rsp, (%rdi)\n"
+    "movq %rsi, %rsp\n"
+    "popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp\n"
+    "ret\n");
+#endif
+
+namespace emulator {
+
+dim3 thread_index, block_index, block_size, grid_size;
+
+namespace {
+
+/// A NaN as f32, and in both halves as bf16 and f16.
+constexpr uint32_t POISON = 0x7fffffffu;
+constexpr size_t STACK_BYTES = 256 * 1024;
+/// Behind the dynamic shared memory: a write into it is found after the block.
+constexpr size_t GUARD_BYTES = 4096;
+constexpr size_t DYNAMIC_LIMIT = 256 * 1024;
+constexpr size_t STATIC_LIMIT = 48 * 1024;
+constexpr unsigned THREAD_LIMIT = 1024;
+
+enum Status { OK = 0, UNKNOWN_KERNEL = 1, DIVERGED = 2, OUT_OF_BOUNDS = 3, BAD_LAUNCH = 4 };
+
+struct Copy {
+    void *to;
+    const void *from;
+    bool valid;
+};
+
+enum class State { Ready, InWarp, AtBarrier, Done };
+
+struct Fiber {
+    State state;
+    unsigned thread;
+    /// The meeting or barrier that it waits for is over once the counter has passed this.
+    uint64_t ticket;
+    std::vector<Copy> open;
+    std::vector<std::vector<Copy>> groups;
+#if defined(__x86_64__)
+    void *stack_pointer;
+#else
+    ucontext_t context;
+#endif
+};
+
+struct Warp {
+    uint64_t meetings = 0;
+    unsigned lanes = 0, arrived = 0;
+    Meeting kind = Meeting::Sync;
+    /// In turn, so that a lane may bring its next operands while others still take the last results.
+    Operands slots[2][WARP_LANES];
+};
+
+using Body = void (*)(void **);
+
+/// The launch that is under way; one at a time.
+struct Machine {
+    std::mutex mutex;
+    std::mt19937_64 order{0};
+    unsigned char *stacks = nullptr;
+    std::vector<unsigned char> dynamic = std::vector<unsigned char>(DYNAMIC_LIMIT + GUARD_BYTES + 128);
+    std::vector<unsigned char> statics = std::vector<unsigned char>(STATIC_LIMIT + 128);
+    std::vector<std::pair<const void *, size_t>> sites;
+    size_t statics_used = 0;
+    std::vector<Fiber> fibers = std::vector<Fiber>(THREAD_LIMIT);
+    std::vector<Warp> warps = std::vector<Warp>(THREAD_LIMIT / WARP_LANES);
+    unsigned threads = 0, alive = 0, at_barrier = 0;
+    uint64_t barriers = 0;
+    int vote = 0, vote_result = 0;
+    bool failed = false;
+    Fiber *current = nullptr;
+    Body body = nullptr;
+    void **args = nullptr;
+#if defined(__x86_64__)
+    void *scheduler = nullptr;
+#else
+    ucontext_t scheduler;
+#endif
+} machine;
+
+unsigned char *aligned(std::vector<unsigned char> &bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    return bytes.data() + (128 - address % 128) % 128;
+}
+
+void poison(void *to, size_t bytes) {
+    auto *words = static_cast<unsigned char *>(to);
+    for (size_t at = 0; at < bytes; at += 4) {
+        std::memcpy(words + at, &POISON, std::min<size_t>(4, bytes - at));
+    }
+}
+
+// ---- fibers -------------------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+
+void leave() { emulator_switch_stack(&machine.current->stack_pointer, machine.scheduler); }
+void enter(Fiber &fiber) { emulator_switch_stack(&machine.scheduler, fiber.stack_pointer); }
+
+#else
+
+void leave() { swapcontext(&machine.current->context, &machine.scheduler); }
+void enter(Fiber &fiber) { swapcontext(&machine.scheduler, &fiber.context); }
+
+#endif
+
+void release_barrier_if_full() {
+    if (machine.alive > 0 && machine.at_barrier == machine.alive) {
+        machine.at_barrier = 0;
+        machine.barriers++;
+        machine.vote_result = machine.vote;
+        machine.vote = 0;
+    }
+}
+
+void fiber_main() {
+    machine.body(machine.args);
+    Fiber &fiber = *machine.current;
+    fiber.state = State::Done;
+    machine.alive--;
+    machine.warps[fiber.thread / WARP_LANES].lanes &= ~(1u << fiber.thread % WARP_LANES);
+    release_barrier_if_full();
+    leave();
+    __builtin_unreachable();
+}
+
+void prepare(Fiber &fiber, unsigned thread) {
+    fiber.state = State::Ready;
+    fiber.thread = thread;
+    fiber.open.clear();
+    fiber.groups.clear();
+    unsigned char *stack = machine.stacks + thread * STACK_BYTES;
+#if defined(__x86_64__)
+    // As if it had been left just before the call of fiber_main: six registers, then where to go on; the
+    // stack is 8 off a multiple of 16 there, as after a call.
+    auto **top = reinterpret_cast<void **>(stack + STACK_BYTES - 64);
+    top[-1] = nullptr;
+    top[-2] = reinterpret_cast<void *>(&fiber_main);
+    fiber.stack_pointer = top - 8;
+#else
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = stack;
+    fiber.context.uc_stack.ss_size = STACK_BYTES;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, &fiber_main, 0);
+#endif
+}
+
+// ---- a block ------------------------------------------------------------------------------------
+
+bool runnable(const Fiber &fiber) {
+    switch (fiber.state) {
+    case State::Ready:
+        return true;
+    case State::InWarp:
+        return machine.warps[fiber.thread / WARP_LANES].meetings > fiber.ticket;
+    case State::AtBarrier:
+        return machine.barriers > fiber.ticket;
+    case State::Done:
+        return false;
+    }
+    return false;
+}
+
+void resume(Fiber &fiber) {
+    machine.current = &fiber;
+    fiber.state = State::Ready;
+    thread_index = {fiber.thread, 0, 0};
+    enter(fiber);
+}
+
+/// Runs one warp's lanes as far as they get without the other warps.
+bool run_warp(unsigned warp) {
+    const unsigned first = warp * WARP_LANES, end = std::min(first + WARP_LANES, machine.threads);
+    bool any = false;
+    for (bool moved = true; moved && !machine.failed;) {
+        moved = false;
+        for (unsigned thread = first; thread < end && !machine.failed; thread++) {
+            if (runnable(machine.fibers[thread])) {
+                resume(machine.fibers[thread]);
+                moved = any = true;
+            }
+        }
+    }
+    return any;
+}
+
+Status run_block(unsigned dynamic_bytes) {
+    unsigned char *dynamic = aligned(machine.dynamic);
+    poison(dynamic, dynamic_bytes + GUARD_BYTES);
+    poison(aligned(machine.statics), STATIC_LIMIT);
+    machine.sites.clear();
+    machine.statics_used = 0;
+    machine.alive = machine.threads;
+    machine.at_barrier = 0;
+    machine.vote = 0;
+    machine.failed = false;
+    std::vector<unsigned> warps((machine.threads + WARP_LANES - 1) / WARP_LANES);
+    for (unsigned warp = 0; warp < warps.size(); warp++) {
+        const unsigned lanes = std::min(WARP_LANES, machine.threads - warp * WARP_LANES);
+        machine.warps[warp].lanes = lanes == WARP_LANES ? ~0u : (1u << lanes) - 1;
+        machine.warps[warp].arrived = 0;
+        warps[warp] = warp;
+    }
+    for (unsigned thread = 0; thread < machine.threads; thread++) {
+        prepare(machine.fibers[thread], thread);
+    }
+    while (machine.alive > 0) {
+        std::shuffle(warps.begin(), warps.end(), machine.order);
+        bool moved = false;
+        for (const unsigned warp : warps) {
+            moved |= run_warp(warp);
+        }
+        if (machine.failed || !moved) {
+            return DIVERGED;
+        }
+    }
+    for (size_t at = 0; at < GUARD_BYTES; at += 4) {
+        if (std::memcmp(dynamic + dynamic_bytes + at, &POISON, 4) != 0) {
+            return OUT_OF_BOUNDS;
+        }
+    }
+    return machine.failed ? DIVERGED : OK;
+}
+
+Warp &own_warp() { return machine.warps[machine.current->thread / WARP_LANES]; }
+
+/// Ends the launch: the running thread never goes on.
+void fail() {
+    machine.failed = true;
+    for (;;) {
+        leave();
+    }
+}
+
+void wait_at_barrier() {
+    Fiber &fiber = *machine.current;
+    fiber.state = State::AtBarrier;
+    fiber.ticket = machine.barriers;
+    machine.at_barrier++;
+    release_barrier_if_full();
+    if (machine.barriers == fiber.ticket) {
+        leave();
+    } else {
+        fiber.state = State::Ready;
+    }
+}
+
+} // namespace
+
+unsigned own_lane() { return machine.current->thread % WARP_LANES; }
+
+Operands &own_slot() {
+    Warp &warp = own_warp();
+    return warp.slots[warp.meetings % 2][own_lane()];
+}
+
+Operands *meet(Meeting kind, unsigned mask) {
+    Warp &warp = own_warp();
+    Fiber &fiber = *machine.current;
+    // Only whole warps meet: a mask that leaves out a lane, or a lane that has ended, is an error.
+    const bool whole = mask == ~0u && warp.lanes == ~0u;
+    if (!whole || (warp.arrived > 0 && warp.kind != kind)) {
+        fail();
+    }
+    const uint64_t ticket = warp.meetings;
+    warp.kind = kind;
+    if (++warp.arrived == WARP_LANES) {
+        warp.arrived = 0;
+        perform(kind, warp.slots[ticket % 2]);
+        warp.meetings++;
+    } else {
+        fiber.state = State::InWarp;
+        fiber.ticket = ticket;
+        leave();
+    }
+    return warp.slots[ticket % 2];
+}
+
+void block_barrier() { wait_at_barrier(); }
+
+int block_barrier_or(int predicate) {
+    machine.vote |= predicate != 0;
+    wait_at_barrier();
+    return machine.vote_result;
+}
+
+void *shared_array(const void *site, size_t bytes) {
+    for (const auto &[known, offset] : machine.sites) {
+        if (known == site) {
+            return aligned(machine.statics) + offset;
+        }
+    }
+    const size_t offset = machine.statics_used;
+    if (offset + bytes > STATIC_LIMIT) {
+        fail();
+    }
+    machine.sites.emplace_back(site, offset);
+    machine.statics_used = (offset + bytes + 127) / 128 * 128;
+    return aligned(machine.statics) + offset;
+}
+
+unsigned char *dynamic_shared() { return aligned(machine.dynamic); }
+
+void start_copy(void *to, const void *from, bool valid) {
+    poison(to, 16);
+    machine.current->open.push_back({to, from, valid});
+}
+
+void close_copies() {
+    Fiber &fiber = *machine.current;
+    fiber.groups.push_back(std::move(fiber.open));
+    fiber.open.clear();
+}
+
+void finish_copies(int pending) {
+    auto &groups = machine.current->groups;
+    while (groups.size() > size_t(pending)) {
+        for (const Copy &copy : groups.front()) {
+            if (copy.valid) {
+                std::memcpy(copy.to, copy.from, 16);
+            } else {
+                std::memset(copy.to, 0, 16);
+            }
+        }
+        groups.erase(groups.begin());
+    }
+}
+
+} // namespace emulator

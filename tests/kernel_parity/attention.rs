@@ -1,0 +1,369 @@
+//! Attention over pages: rows by themselves, split or not, with windows; tiles of rows.
+
+use infergate::engine::Element;
+use infergate::engine::cuda::device::{Device, Memory};
+use infergate::engine::cuda::launch::{self, Heads, Prefill, RowsAttention, TILE_ROWS};
+
+use crate::lab::{Lab, Placed, close, element_bytes, rounding};
+use crate::on_a_device;
+
+const PAGE: usize = 16;
+
+/// f32 sums, and exponentials within two units in the last place.
+const SUM: f64 = 4e-6;
+
+/// A sequence in the cache: which page holds each of its page indices.
+struct Sequence {
+    pages: Vec<usize>,
+    /// Where its list begins in what the kernel reads.
+    first: usize,
+    gap: usize,
+}
+
+/// A cache with pages in random order, NaN wherever no sequence has a key.
+struct Cache<D: Device> {
+    keys: Placed<D::Memory>,
+    values: Placed<D::Memory>,
+    pages: usize,
+    lists: D::Memory,
+    sequences: Vec<Sequence>,
+    heads: Heads,
+}
+
+impl<D: Device> Cache<D> {
+    /// For sequences of so many positions each, of which all but `gap` pages after the sink's are held.
+    fn new(lab: &mut Lab<D>, heads: Heads, lengths: &[usize], sink: usize, gap: usize) -> Self {
+        let Heads { kv_heads, d, .. } = heads;
+        let sink_pages = sink.div_ceil(PAGE);
+        let held = |length: usize| {
+            (0..length.div_ceil(PAGE))
+                .filter(move |index| *index < sink_pages || *index >= sink_pages + gap)
+        };
+        let pages: usize = lengths
+            .iter()
+            .map(|length| held(*length).count())
+            .sum::<usize>()
+            + 2;
+        let mut free: Vec<usize> = (0..pages).collect();
+        for at in (1..pages).rev() {
+            let other = lab.below(at + 1);
+            free.swap(at, other);
+        }
+        let size = pages * kv_heads * PAGE * d;
+        let (mut keys, mut values) = (vec![f32::NAN; size], vec![f32::NAN; size]);
+        let (mut lists, mut sequences) = (Vec::new(), Vec::new());
+        for length in lengths {
+            let mut own = vec![usize::MAX; length.div_ceil(PAGE)];
+            let first = lists.len();
+            for index in held(*length) {
+                let page = free.pop().unwrap();
+                own[index] = page;
+                lists.push(page as i32);
+                for position in index * PAGE..(*length).min((index + 1) * PAGE) {
+                    for head in 0..kv_heads {
+                        let start = ((page * kv_heads + head) * PAGE + position % PAGE) * d;
+                        for i in start..start + d {
+                            (keys[i], values[i]) = (lab.number() * 2.0, lab.number());
+                        }
+                    }
+                }
+            }
+            sequences.push(Sequence {
+                pages: own,
+                first,
+                gap,
+            });
+        }
+        lists.push(0);
+        Self {
+            keys: lab.place_elements(&keys),
+            values: lab.place_elements(&values),
+            pages,
+            lists: lab.ints(&lists),
+            sequences,
+            heads,
+        }
+    }
+
+    fn slot(&self, sequence: usize, position: usize, kv_head: usize) -> usize {
+        let page = self.sequences[sequence].pages[position / PAGE];
+        assert_ne!(page, usize::MAX, "a position in the gap");
+        ((page * self.heads.kv_heads + kv_head) * PAGE + position % PAGE) * self.heads.d
+    }
+
+    /// One head of one row: softmax over the positions with their queries, times the values.
+    fn attend(
+        &self,
+        sequence: usize,
+        head: usize,
+        seen: &[(usize, &[f64])],
+        scale: f64,
+    ) -> Vec<f64> {
+        let Heads { heads, kv_heads, d } = self.heads;
+        let kv_head = head / (heads / kv_heads);
+        let score = |(position, q): &(usize, &[f64])| {
+            let start = self.slot(sequence, *position, kv_head);
+            let key = &self.keys.numbers[start..start + d];
+            q.iter().zip(key).map(|(a, b)| a * b).sum::<f64>() * scale
+        };
+        let scores: Vec<f64> = seen.iter().map(score).collect();
+        let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = scores
+            .iter()
+            .map(|score| (score - greatest).exp())
+            .collect();
+        let total: f64 = weights.iter().sum();
+        let mut out = vec![0.0; d];
+        for ((position, _), weight) in seen.iter().zip(weights) {
+            let start = self.slot(sequence, *position, kv_head);
+            for (out, value) in out.iter_mut().zip(&self.values.numbers[start..start + d]) {
+                *out += value * weight / total;
+            }
+        }
+        out
+    }
+}
+
+/// Tolerance of an output whose values are below 1: probabilities are rounded to the element on tensor
+/// cores, and the result is.
+fn tolerance(element: Element) -> (f64, f64) {
+    (2.0 * rounding(element) + SUM, rounding(element) / 2.0 + SUM)
+}
+
+struct Rows {
+    lengths: Vec<usize>,
+    heads: Heads,
+    /// Sink and window; 0 for none.
+    window: (usize, usize),
+    splits: usize,
+}
+
+/// The last row of each sequence, each by itself.
+fn check_rows<D: Device>(lab: &mut Lab<D>, case: &Rows) {
+    let Rows {
+        lengths,
+        heads: sizes,
+        window: (sink, window),
+        splits,
+    } = case;
+    let (n, Heads { heads, d, .. }) = (lengths.len(), *sizes);
+    let shortest = lengths.iter().min().unwrap();
+    let hidden = if *window > 0 {
+        (*shortest).saturating_sub(*window) / PAGE
+    } else {
+        0
+    };
+    let gap = hidden.saturating_sub(sink.div_ceil(PAGE));
+    let cache = Cache::new(lab, *sizes, lengths, *sink, gap);
+    let (q, q_sink) = (
+        lab.elements(n * heads * d, 1.0),
+        lab.elements(n * heads * d, 1.0),
+    );
+    let firsts: Vec<i32> = cache.sequences.iter().map(|s| s.first as i32).collect();
+    let gaps: Vec<i32> = cache.sequences.iter().map(|s| s.gap as i32).collect();
+    let positions: Vec<i32> = lengths.iter().map(|length| *length as i32 - 1).collect();
+    let (firsts, gaps, places) = (lab.ints(&firsts), lab.ints(&gaps), lab.ints(&positions));
+    let partial = lab.poisoned_floats(n * heads * splits * d);
+    let partial_ml = lab.poisoned_floats(n * heads * splits * 2);
+    let out = lab.poisoned_elements(n * heads * d);
+    let scale = 1.0 / (d as f32).sqrt();
+    let of = RowsAttention {
+        q: q.view(),
+        q_sink: (*sink > 0).then(|| q_sink.view()),
+        keys: cache.keys.view(),
+        values: cache.values.view(),
+        cache_pages: cache.pages,
+        pages: cache.lists.view(),
+        first_page: firsts.view(),
+        gaps: gaps.view(),
+        positions: places.view(),
+        partial: partial.view(),
+        partial_ml: partial_ml.view(),
+        out: out.view(),
+        scale,
+        sink: *sink,
+        window: *window,
+        splits: *splits,
+    };
+    launch::attention_rows(&mut lab.device, &of, n, *sizes).unwrap();
+    let mut want = Vec::new();
+    for (row, length) in lengths.iter().enumerate() {
+        let (position, far) = (length - 1, *window > 0 && length > &(sink + window));
+        for head in 0..heads {
+            let at = (row * heads + head) * d..(row * heads + head + 1) * d;
+            let (near_q, sink_q) = (&q.numbers[at.clone()], &q_sink.numbers[at]);
+            let sees = |p: &usize| !far || p < sink || p + window > position;
+            let seen = (0..*length).filter(sees);
+            let of = |p| (p, if far && p < *sink { sink_q } else { near_q });
+            let seen: Vec<(usize, &[f64])> = seen.map(of).collect();
+            want.extend(cache.attend(row, head, &seen, f64::from(scale)));
+        }
+    }
+    let (relative, absolute) = tolerance(lab.element());
+    let name = format!(
+        "attention_rows {sizes:?} {lengths:?} {:?} {splits}",
+        case.window
+    );
+    close(&name, &lab.read_elements(&out), &want, relative, absolute);
+}
+
+fn heads(heads: usize, kv_heads: usize, d: usize) -> Heads {
+    Heads { heads, kv_heads, d }
+}
+
+#[test]
+fn single_rows_of_every_head_size_and_group() {
+    on_a_device!(check_sizes, Element::ALL);
+}
+
+fn check_sizes<D: Device>(lab: &mut Lab<D>) {
+    let lengths = [1, 15, 16, 17, 40];
+    for d in [16, 48, 64, 80, 96, 128, 256] {
+        for (group, splits) in [(1, 1), (2, 4)] {
+            let (lengths, sizes) = (lengths.to_vec(), heads(2 * group, 2, d));
+            check_rows(
+                lab,
+                &Rows {
+                    lengths,
+                    heads: sizes,
+                    window: (0, 0),
+                    splits,
+                },
+            );
+        }
+    }
+    for group in 1..=9 {
+        let (lengths, splits) = (vec![17, 33, 3], [1, 4][group % 2]);
+        check_rows(
+            lab,
+            &Rows {
+                lengths,
+                heads: heads(group, 1, 64),
+                window: (0, 0),
+                splits,
+            },
+        );
+    }
+}
+
+#[test]
+fn single_rows_of_long_contexts_and_large_batches() {
+    on_a_device!(check_contexts, Element::ALL);
+}
+
+fn check_contexts<D: Device>(lab: &mut Lab<D>) {
+    for splits in [1, 4, 16, 64] {
+        let window = (0, 0);
+        let lengths = vec![4_095, 1, 1_000];
+        check_rows(
+            lab,
+            &Rows {
+                lengths,
+                heads: heads(2, 1, 128),
+                window,
+                splits,
+            },
+        );
+        let lengths = (0..33).map(|row| 1 + row * 5).collect();
+        check_rows(
+            lab,
+            &Rows {
+                lengths,
+                heads: heads(4, 2, 48),
+                window,
+                splits,
+            },
+        );
+    }
+}
+
+#[test]
+fn single_rows_with_a_window() {
+    on_a_device!(check_windows, Element::ALL);
+}
+
+fn check_windows<D: Device>(lab: &mut Lab<D>) {
+    for window in [(0, 1), (0, 23), (4, 20), (16, 32), (21, 40), (37, 5)] {
+        for splits in [1, 4] {
+            for lengths in [vec![200, 217, 301], vec![3, 30, 61, 100]] {
+                check_rows(
+                    lab,
+                    &Rows {
+                        lengths,
+                        heads: heads(3, 1, 64),
+                        window,
+                        splits,
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// Rows `start..end` of each sequence, in tiles.
+fn check_tiles<D: Device>(lab: &mut Lab<D>, ranges: &[(usize, usize)], sizes: Heads) {
+    let Heads { heads, d, .. } = sizes;
+    let lengths: Vec<usize> = ranges.iter().map(|(_, end)| *end).collect();
+    let cache = Cache::new(lab, sizes, &lengths, 0, 0);
+    let n: usize = ranges.iter().map(|(start, end)| end - start).sum();
+    let q = lab.elements(n * heads * d, 1.0);
+    let mut tiles = Vec::new();
+    let mut row = 0;
+    for ((start, end), sequence) in ranges.iter().zip(&cache.sequences) {
+        for at in (*start..*end).step_by(TILE_ROWS) {
+            let count = TILE_ROWS.min(end - at);
+            tiles.extend([row, count, at, sequence.first, 0].map(|int| int as i32));
+            row += count;
+        }
+    }
+    let out = lab.poisoned_elements(n * heads * d);
+    let count = tiles.len() / launch::TILE_INTS;
+    let tiles = lab.ints(&tiles);
+    let scale = 1.0 / (d as f32).sqrt();
+    let of = Prefill {
+        q: q.view(),
+        keys: cache.keys.view(),
+        values: cache.values.view(),
+        cache_pages: cache.pages,
+        pages: cache.lists.view(),
+        tiles: tiles.view(),
+        out: out.view(),
+        scale,
+    };
+    launch::attention_prefill(&mut lab.device, &of, count, n, sizes).unwrap();
+    let mut want = Vec::with_capacity(n * heads * d);
+    let mut row = 0;
+    for (sequence, (start, end)) in ranges.iter().enumerate() {
+        for position in *start..*end {
+            for head in 0..heads {
+                let at = (row * heads + head) * d;
+                let q = &q.numbers[at..at + d];
+                let seen: Vec<(usize, &[f64])> = (0..=position).map(|p| (p, q)).collect();
+                want.extend(cache.attend(sequence, head, &seen, f64::from(scale)));
+            }
+            row += 1;
+        }
+    }
+    let (relative, absolute) = tolerance(lab.element());
+    let name = format!("attention_prefill {sizes:?} {ranges:?}");
+    let got = lab.read_elements(&out);
+    assert_eq!(got.len() * element_bytes(lab.element()), n * heads * d * 2);
+    close(&name, &got, &want, relative, absolute);
+}
+
+#[test]
+fn tiles_of_rows() {
+    on_a_device!(check_all_tiles, [Element::Bf16, Element::F16]);
+}
+
+fn check_all_tiles<D: Device>(lab: &mut Lab<D>) {
+    let ranges = [(0, 1), (0, 17), (15, 33), (0, 65), (100, 130)];
+    for d in [16, 48, 64, 80, 96, 128, 256] {
+        check_tiles(lab, &ranges, heads(2, 2, d));
+        check_tiles(lab, &ranges[..3], heads(2, 1, d));
+    }
+    for group in 3..=8 {
+        check_tiles(lab, &[(3, 40)], heads(group, 1, 64));
+    }
+    check_tiles(lab, &[(4_080, 4_095)], heads(2, 1, 128));
+}

@@ -1,0 +1,18 @@
+//! Every kernel against a twin in f64, on fresh random numbers and odd sizes, with poisoned outputs: on a
+//! GPU where there is one, else on the emulator. The seed is printed; KERNEL_PARITY_SEED repeats it.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "which device, which seed, and what was skipped"
+)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a launcher that refuses is what a test must fail on"
+)]
+
+mod attention;
+mod elementwise;
+mod lab;
+mod products;
+mod ranking;
+mod refusals;

@@ -1,0 +1,143 @@
+//! From logits to the numbers that answers are made of.
+
+use infergate::engine::Element;
+use infergate::engine::cuda::device::{Device, Memory};
+use infergate::engine::cuda::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank};
+
+use crate::lab::{Lab, close};
+use crate::on_a_device;
+
+#[test]
+fn ranking() {
+    on_a_device!(check_ranking, [Element::F32]);
+}
+
+struct Row {
+    logits: Vec<f32>,
+    banned: Vec<u32>,
+    given: i32,
+    top: usize,
+}
+
+fn better(logits: &[f32]) -> Vec<usize> {
+    let mut ids: Vec<usize> = (0..logits.len())
+        .filter(|id| !logits[*id].is_nan())
+        .collect();
+    ids.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b)));
+    ids
+}
+
+fn check_ranking<D: Device>(lab: &mut Lab<D>) {
+    for (n, vocab) in [(1, 20), (3, 448), (8, 2_048), (16, 2_049), (2, 151_936)] {
+        let mut rows: Vec<Row> = (0..n).map(|at| draw(lab, at, vocab)).collect();
+        if n > 2 {
+            rows[1].logits[vocab - 1] = f32::NAN;
+            rows[2].logits.fill(f32::NEG_INFINITY);
+        }
+        check(lab, &rows, vocab);
+    }
+}
+
+/// Few different logits, so that there are ties.
+fn draw<D: Device>(lab: &mut Lab<D>, at: usize, vocab: usize) -> Row {
+    let coarse = at.is_multiple_of(2);
+    let logits: Vec<f32> = (0..vocab)
+        .map(|_| {
+            if coarse {
+                lab.below(50) as f32 - 25.0
+            } else {
+                lab.number() * 12.0
+            }
+        })
+        .collect();
+    let best = better(&logits);
+    let count = [0, 1, MOST_BANNED.min(vocab - 1)][at % 3];
+    let mut banned: Vec<u32> = best.iter().take(count).map(|id| *id as u32).collect();
+    banned.sort_unstable();
+    Row {
+        given: if coarse { lab.below(vocab) as i32 } else { -1 },
+        top: [0, 1, 5, MOST_TOP][at % 4],
+        logits,
+        banned,
+    }
+}
+
+fn check<D: Device>(lab: &mut Lab<D>, rows: &[Row], vocab: usize) {
+    let n = rows.len();
+    let logits: Vec<f32> = rows.iter().flat_map(|row| row.logits.clone()).collect();
+    let logits = lab.place_floats(&logits);
+    let padded = |row: &Row| {
+        let mut ids: Vec<i32> = row.banned.iter().map(|id| *id as i32).collect();
+        ids.resize(MOST_BANNED, 0);
+        ids
+    };
+    let banned: Vec<i32> = rows.iter().flat_map(padded).collect();
+    let list = |of: &dyn Fn(&Row) -> i32| rows.iter().map(of).collect::<Vec<i32>>();
+    let counts = list(&|row| row.banned.len() as i32);
+    let (given, top) = (list(&|row| row.given), list(&|row| row.top as i32));
+    let [banned, counts, given, top] = [banned, counts, given, top].map(|ints| lab.ints(&ints));
+    let [part_values, part_ids, part_sums] =
+        launch::part_bytes(vocab).map(|bytes| lab.poisoned(n * bytes));
+    let (values, ids) = (lab.poisoned(n * RESULTS * 4), lab.poisoned(n * RESULTS * 4));
+    let log_sum = lab.poisoned(n * 8);
+    let of = Rank {
+        logits: logits.view(),
+        banned: banned.view(),
+        banned_count: counts.view(),
+        given: given.view(),
+        top: top.view(),
+        part_values: part_values.view(),
+        part_ids: part_ids.view(),
+        part_sums: part_sums.view(),
+        values: values.view(),
+        ids: ids.view(),
+        log_sum: log_sum.view(),
+    };
+    launch::rank(&mut lab.device, &of, n, vocab).unwrap();
+    let values = lab.guarded(&values);
+    let ids = lab.guarded(&ids);
+    let sums = lab.guarded(&log_sum);
+    for (at, row) in rows.iter().enumerate() {
+        let value = |place: usize| {
+            let words = values.as_chunks::<4>().0;
+            f32::from_ne_bytes(words[at * RESULTS + place])
+        };
+        let id = |place: usize| i32::from_ne_bytes(ids.as_chunks::<4>().0[at * RESULTS + place]);
+        let nan = row.logits.iter().any(|logit| logit.is_nan());
+        assert_eq!(id(0), i32::from(nan), "NaN in row {at} of {vocab}");
+        if nan {
+            continue;
+        }
+        let order = better(&row.logits);
+        assert_eq!(value(0).to_bits(), row.logits[order[0]].to_bits());
+        if row.logits[order[0]].is_finite() {
+            let allowed = order
+                .iter()
+                .find(|id| !row.banned.contains(&(**id as u32)))
+                .unwrap();
+            assert_eq!(
+                (id(1), value(1).to_bits()),
+                (*allowed as i32, row.logits[*allowed].to_bits())
+            );
+            let greatest = f64::from(value(0));
+            let sum: f64 = row
+                .logits
+                .iter()
+                .map(|x| (f64::from(*x) - greatest).exp())
+                .sum();
+            let got = f64::from_ne_bytes(sums.as_chunks::<8>().0[at]);
+            close("log-sum-exp", &[got], &[greatest + sum.ln()], 1e-7, 2e-6);
+        }
+        if row.given >= 0 {
+            assert_eq!(value(2).to_bits(), row.logits[row.given as usize].to_bits());
+        }
+        for (place, want) in order.iter().take(row.top).enumerate() {
+            let got = (id(3 + place), value(3 + place).to_bits());
+            assert_eq!(
+                got,
+                (*want as i32, row.logits[*want].to_bits()),
+                "top {place} of row {at}"
+            );
+        }
+    }
+}

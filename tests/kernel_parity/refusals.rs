@@ -1,0 +1,77 @@
+//! What kernels do not support is an error of the launcher, and nothing is written.
+
+use infergate::engine::Element;
+use infergate::engine::cuda::device::{Device, DeviceError, Memory};
+use infergate::engine::cuda::launch::{self, Heads, Prefill};
+
+use crate::lab::Lab;
+use crate::on_a_device;
+
+#[test]
+fn unsupported_sizes_and_short_rooms_are_refused() {
+    on_a_device!(check_refusals, Element::ALL);
+}
+
+fn check_refusals<D: Device>(lab: &mut Lab<D>) {
+    let (small, large) = (lab.poisoned_floats(64), lab.poisoned_floats(1 << 16));
+    let (from, to) = (large.view(), small.view());
+    let device = &mut lab.device;
+    let unsupported = [
+        launch::rms_norm(device, from, 1, None, from, 1e-6, from, 1, 6),
+        launch::rms_norm(device, from, 1, None, from, 1e-6, from, 1, 16_388),
+        launch::embedding(device, from, 4, from, from, 1, 12),
+        launch::gemv(device, from, from, None, from, 9, 8, 8),
+        launch::gemv(device, from, from, None, from, 1, 8, 12),
+        launch::swiglu(device, from, from, 1, 6),
+        launch::add(device, from, from, 6),
+        launch::copy_page(device, from, from, 0, 1, 1, 2, 12),
+    ];
+    for refused in unsupported {
+        assert!(
+            matches!(refused, Err(DeviceError::Unsupported { .. })),
+            "{refused:?}"
+        );
+    }
+    let tiles = Prefill {
+        q: from,
+        keys: from,
+        values: from,
+        cache_pages: 1,
+        pages: from,
+        tiles: from,
+        out: from,
+        scale: 1.0,
+    };
+    for d in [8, 24, 272] {
+        let heads = Heads {
+            heads: 1,
+            kv_heads: 1,
+            d,
+        };
+        let refused = launch::attention_prefill(device, &tiles, 1, 1, heads);
+        assert!(
+            matches!(refused, Err(DeviceError::Unsupported { .. })),
+            "{refused:?}"
+        );
+    }
+    let off_by_four = from.after(4);
+    let misused = [
+        launch::rms_norm(device, from, 1, None, from, 1e-6, to, 1, 4_096),
+        launch::add(device, off_by_four, from, 8),
+        launch::copy_page(device, from, from, 0, 2, 1, 2, 16),
+        launch::gemv(device, to, from, None, from, 1, 64, 64),
+    ];
+    for refused in misused {
+        assert!(
+            matches!(refused, Err(DeviceError::Argument { .. })),
+            "{refused:?}"
+        );
+    }
+    for memory in [&small, &large] {
+        let bytes = lab.bytes(memory);
+        assert!(
+            bytes.iter().all(|byte| *byte == 0xff),
+            "something was written"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! `gate kernels build`, `gate roofline` and `gate serve --synthetic` through the binary.
+//!
+//! The first wants NVRTC, which comes as a package: where none is to be had, what needs it prints
+//! `SKIPPED:` and passes, and fails with `INFERGATE_REQUIRE_CLIENTS=1`, which `.ci/run` sets.
+
+#![allow(clippy::print_stdout, reason = "what was skipped, and why")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use common::{Ended, gate};
+use infergate::roofline::{Machine, Shape, plausible};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+fn build(arguments: &[&str], output: &Path) -> Ended {
+    let mut command = gate(&["kernels", "build", "--output"]);
+    Ended::of(&command.arg(output).args(arguments).output().unwrap())
+}
+
+/// False, with the reason printed, where there is no NVRTC and none is required.
+fn has_nvrtc(ended: &Ended) -> bool {
+    if ended.code != Some(5) || !ended.stderr.contains("no CUDA compiler") {
+        return true;
+    }
+    let required = std::env::var_os("INFERGATE_REQUIRE_CLIENTS").is_some_and(|value| value == "1");
+    assert!(!required, "NVRTC is required: {}", ended.stderr);
+    println!("SKIPPED: {}", ended.stderr.trim());
+    false
+}
+
+#[test]
+fn every_kernel_is_compiled_once_and_what_it_takes_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--arch", "sm_90", "--format", "json"];
+    let ended = build(&arguments, folder.path());
+    if !has_nvrtc(&ended) {
+        return;
+    }
+    let first = ended.expect(0);
+    let told = first.json();
+    assert_eq!(told["refused"], 0);
+    let kernels = told["kernels"].as_array().unwrap();
+    let has = |source: &str| kernels.iter().any(|kernel| kernel["source"] == source);
+    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "cu") {
+            let source = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            assert!(has(&source), "{source} is not in the table");
+        }
+    }
+    for kernel in kernels {
+        assert!(kernel["registers"].as_u64().unwrap() > 0, "{kernel}");
+        assert_eq!(kernel["arch"], "sm_90");
+    }
+    assert_eq!(artifact(folder.path()), told);
+
+    let second = build(&arguments, folder.path())
+        .expect(0)
+        .says(&["0 files compiled"]);
+    assert_eq!(second.json(), told);
+
+    damage_one(folder.path());
+    build(&arguments, folder.path())
+        .expect(0)
+        .says(&["1 files compiled"]);
+}
+
+fn artifact(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("kernels.json")).unwrap()).unwrap()
+}
+
+/// Changes one byte of one entry's machine code.
+fn damage_one(folder: &Path) {
+    let mut entries: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "kernels"))
+        .collect();
+    entries.sort();
+    let mut bytes = fs::read(&entries[0]).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&entries[0], bytes).unwrap();
+}
+
+#[test]
+fn a_missing_compiler_is_one_line_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = gate(&["kernels", "build", "--output"]);
+    command.arg(folder.path()).env_remove("LD_LIBRARY_PATH");
+    let ended = Ended::of(&command.output().unwrap());
+    if ended.code == Some(0) {
+        println!("SKIPPED: NVRTC is installed where every program finds it");
+        return;
+    }
+    let ended = ended.expect(5);
+    assert_eq!(ended.stderr.trim().lines().count(), 1, "{}", ended.stderr);
+    ended.says(&[
+        "libnvrtc.so was not found",
+        "pip install",
+        "LD_LIBRARY_PATH",
+    ]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn architectures_that_cannot_be_are_refused() {
+    for (arch, says) in [("sm_75", "sm_80 or newer"), ("90", "write it as sm_90")] {
+        let ended = gate(&["kernels", "build", "--arch", arch])
+            .output()
+            .unwrap();
+        Ended::of(&ended).expect(2).says(&[says]);
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let ended = build(&["--arch", "sm_90"], &file.join("below"));
+    if has_nvrtc(&ended) {
+        ended.expect(5).says(&["below", "--output"]);
+    }
+}
+
+#[test]
+fn the_roofline_of_the_embedded_model_has_floors_below_what_was_measured() {
+    let _alone = common::alone();
+    let arguments = [
+        "roofline",
+        "--backend",
+        "cpu",
+        "--threads",
+        "1",
+        "--context",
+        "1,64",
+        "--prefill",
+        "32",
+        "--repeats",
+        "1",
+        "--answer",
+        "9",
+        "--format",
+        "json",
+    ];
+    let told = Ended::of(&gate(&arguments).output().unwrap())
+        .expect(0)
+        .json();
+    assert_eq!(told["machine"]["memory"], "read");
+    assert!(told["machine"]["bytes_per_second"].as_f64().unwrap() > 1e8);
+    assert!(told["machine"]["operations_per_second"].as_f64().unwrap() > 1e8);
+    let rows = |what: &str| told[what].as_array().unwrap().clone();
+    assert_eq!((rows("decode").len(), rows("prefill").len()), (2, 1));
+    for row in rows("decode").iter().chain(&rows("prefill")) {
+        let number = |of: &Value| of.as_f64().unwrap();
+        let (floor, median) = (
+            number(&row["floor"]["milliseconds"]),
+            number(&row["measured_ms"]["median"]),
+        );
+        assert!(floor > 0.0 && median > 0.0, "{row}");
+        assert!((number(&row["times_floor"]) - median / floor).abs() < 1e-9 * median / floor);
+    }
+    // More positions, more bytes of keys and values: 5 layers, 2 heads of 48, keys and values, f32.
+    let bytes = |row: &Value| row["floor"]["bytes"].as_u64().unwrap();
+    let decode = rows("decode");
+    assert_eq!(
+        bytes(&decode[1]) - bytes(&decode[0]),
+        63 * 2 * 5 * 2 * 48 * 4
+    );
+    // It fits a processor's cache, so that memory is no bound to hold answers against.
+    assert_eq!(told["plausible"], Value::Null);
+}
+
+/// What it prints for gates/gate.toml is what that file takes.
+#[test]
+fn a_plausible_line_is_understood_by_gates() {
+    let shape = Shape {
+        hidden: 2560,
+        layers: 36,
+        heads: 32,
+        kv_heads: 8,
+        head_dim: 128,
+        intermediate: 9728,
+        vocab: 151_936,
+        weight_bytes: 2,
+        kv_bytes: 2,
+    };
+    let machine = Machine {
+        bytes_per_second: 4.3e12,
+        operations_per_second: 700e12,
+    };
+    let project = common::Project::without_build();
+    let config = project.read("gates/gate.toml");
+    let line = format!(
+        "[engine]\n{}\n",
+        plausible(&shape, &machine).unwrap().toml()
+    );
+    project.write("gates/gate.toml", &config.replacen("[engine]\n", &line, 1));
+    project.run(&["plan"]).expect(0);
+}
+
+#[test]
+fn synthetic_models_are_named_and_exclude_others() {
+    let ended = gate(&["serve", "--synthetic", "qwen3-5b"])
+        .output()
+        .unwrap();
+    Ended::of(&ended)
+        .expect(2)
+        .says(&["qwen3-0.6b", "qwen3-8b"]);
+    let both = ["serve", "--synthetic", "qwen3-4b", "--model", "."];
+    let ended = gate(&both).output().unwrap();
+    Ended::of(&ended).expect(2).says(&["cannot be used with"]);
+}
