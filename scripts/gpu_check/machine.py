@@ -1,14 +1,16 @@
-"""The GPU, the libraries beside it, and the table that is made of what was measured."""
+"""The machine: its GPU or processor, the libraries beside it, the memory in use."""
 import ctypes
 import os
 import pathlib
+import platform
 import shutil
-import subprocess
 import sys
+
+import processes
 
 
 def gpu():
-    """The first GPU's name and driver, or None where none answers."""
+    """The first GPU's name and the driver's CUDA version, or None where none answers."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -20,6 +22,16 @@ def gpu():
     cuda.cuDeviceGetName(name, 100, device)
     cuda.cuDriverGetVersion(ctypes.byref(version))
     return {"name": name.value.decode(), "cuda": f"{version.value // 1000}.{version.value % 1000 // 10}"}
+
+
+def cpu():
+    """The processor's name and how many cores there are."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {"name": names[0] if names else platform.machine(), "cores": os.cpu_count()}
 
 
 def find_libraries():
@@ -35,52 +47,9 @@ def sanitizer():
 
 
 def used_bytes():
-    """GPU memory in use, or None."""
+    """GPU memory in use, or None where nvidia-smi does not say."""
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
     try:
-        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return int(done.stdout.splitlines()[0]) << 20
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return int(processes.limited(command, 10).output.splitlines()[0]) << 20
+    except (OSError, ValueError, IndexError):
         return None
-
-
-def markdown(result):
-    name = result["gpu"]["name"] if result["gpu"] else "no GPU (rehearsal on the CPU)"
-    lines = [f"{name}, {result['date'][:10]}, commit {result['commit'][:9]}, {result['seconds']:.0f} s:", ""]
-    steps = result["steps"]
-    lines += rates(steps)
-    lines += roofline_rows(steps)
-    lines += ["", "| step | result |", "|---|---|"]
-    for step, said in steps.items():
-        if not step.startswith("roofline") or not said["passed"]:
-            lines.append(f"| {step} | {words(said)} |")
-    return "\n".join(lines) + "\n"
-
-
-def rates(steps):
-    machines = [said["machine"] for said in steps.values() if "machine" in said]
-    if not machines:
-        return []
-    moved = max(machine["bytes_per_second"] for machine in machines) / 1e9
-    done = max(machine["operations_per_second"] for machine in machines) / 1e12
-    return [f"Memory ({machines[0]['memory']}) {moved:.0f} GB/s, products {done:.2f} TFLOP/s.", ""]
-
-
-def roofline_rows(steps):
-    lines = ["| model | what | tokens | floor, ms | measured, ms | times the floor |", "|---|---|---|---|---|---|"]
-    for said in steps.values():
-        for what, rows in [("TPOT", said.get("decode", [])), ("TTFT", said.get("prefill", []))]:
-            for row in rows:
-                spread, floor = row["measured_ms"], row["floor"]["milliseconds"]
-                lines.append(
-                    f"| {said['model']['name']} | {what} | {row['tokens']} | {floor:.4g} | {spread['median']:.4g} "
-                    f"({spread['least']:.4g} to {spread['greatest']:.4g}) | **{row['times_floor']:.2f}** |"
-                )
-    return lines
-
-
-def words(said):
-    rest = {key: value for key, value in said.items() if key not in ("passed", "seconds")}
-    text = "; ".join(f"{key}: {value}" for key, value in rest.items())
-    mark = {True: "passed", False: "**failed**", None: "not run"}[said["passed"]]
-    return f"{mark}: {text}".replace("|", "/").replace("\n", " ")[:600]

@@ -36,7 +36,6 @@ pub(super) struct CalibrateArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum TableFormat {
     /// A table for a terminal
-    #[value(alias = "table")]
     Text,
     Json,
 }

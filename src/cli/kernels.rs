@@ -5,11 +5,12 @@ use super::calibrate::TableFormat;
 use super::{Exit, output};
 use crate::engine::{
     AllowedSpill, Arch, CompilerVersion, Element, KernelCache, KernelUsage, Module, Origin,
-    allowed_spills, compiler_version, modules,
+    allowed_spills, compiler_version, modules, why_not_kept,
 };
-use anyhow::Context;
+use crate::pipeline::Error;
+use crate::report;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,19 +78,19 @@ struct Built {
 }
 
 fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
-    // Before anything else: a full cache must not hide that nothing could be compiled.
+    let (cache, directory) = place(args.output.as_deref())?;
+    // Before the cache is looked at: a full one must not hide that nothing could be compiled.
     let version = compiler_version()?;
     let allowed = allowed_spills().context("kernels/allowed_spills.json cannot be read")?;
-    let cache = match &args.output {
-        Some(directory) => KernelCache::at(directory.clone()),
-        None => KernelCache::from_environment(),
-    };
     let mut rows = Vec::new();
     for arch in &args.arch {
         for element in Element::ALL {
             let begun = Instant::now();
             let modules = modules(*arch, element, &cache)?;
-            refuse_lost(&modules, &cache)?;
+            // `gate serve` goes on without a cache; here it is what was asked for.
+            if let Some(why) = why_not_kept(&modules, &cache) {
+                bail!("{why}; {ELSEWHERE}");
+            }
             let seconds = begun.elapsed().as_secs_f64();
             output::note(&progress(*arch, element, &modules, seconds));
             rows.extend(modules.iter().flat_map(|module| rows_of(module, &allowed)));
@@ -101,9 +102,8 @@ fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
         kernels: rows,
     };
     let json = serde_json::to_string_pretty(&built).context("the table cannot be written")? + "\n";
-    if let Some(directory) = cache.directory() {
-        write(&directory.join("kernels.json"), &json)?;
-    }
+    let path = directory.join("kernels.json");
+    fs::write(&path, &json).with_context(|| format!("{} cannot be written", path.display()))?;
     let text = match args.format {
         TableFormat::Text => table(&built.kernels, version),
         TableFormat::Json => json,
@@ -112,19 +112,26 @@ fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
     Ok(verdict(&built))
 }
 
-/// `gate serve` goes on without a cache; here it is what was asked for.
-fn refuse_lost(modules: &[Module], cache: &KernelCache) -> anyhow::Result<()> {
-    let lost = |module: &Module| match &module.origin {
-        Origin::Compiled { lost } => lost.clone(),
-        Origin::Cache => None,
+/// What to do where kernels cannot be kept.
+const ELSEWHERE: &str = "name another directory with --output";
+
+/// The cache and its directory, which is made ahead: compiling takes minutes, and a wrong place must not
+/// come out after them.
+fn place(output: Option<&Path>) -> anyhow::Result<(KernelCache, PathBuf)> {
+    let cache = match output {
+        Some(directory) => KernelCache::at(directory.to_owned()),
+        None => KernelCache::from_environment(),
     };
-    match (modules.iter().find_map(lost), cache.directory()) {
-        (Some(why), Some(directory)) => Err(anyhow::anyhow!(
-            "kernels cannot be kept in {}: {why}; name another directory with --output",
-            directory.display()
-        )),
-        _ => Ok(()),
-    }
+    let Some(directory) = cache.directory().map(Path::to_owned) else {
+        let nowhere = "no place to keep kernels: INFERGATE_KERNEL_CACHE, XDG_CACHE_HOME and HOME are unset; \
+                       name a directory with --output";
+        return Err(Error::Usage(nowhere.to_owned()).into());
+    };
+    fs::create_dir_all(&directory).with_context(|| {
+        let directory = directory.display();
+        format!("kernels cannot be kept in {directory}; {ELSEWHERE}")
+    })?;
+    Ok((cache, directory))
 }
 
 fn progress(wanted: Arch, element: Element, modules: &[Module], seconds: f64) -> String {
@@ -155,27 +162,11 @@ fn rows_of(module: &Module, allowed: &[AllowedSpill]) -> Vec<Row> {
     module.usage.iter().map(row).collect()
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let place = || format!("{} cannot be written", path.display());
-    let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory).with_context(place)?;
-    fs::write(path, text).with_context(place)
-}
-
 fn table(rows: &[Row], version: CompilerVersion) -> String {
-    let mut table = Table::new();
-    table.load_style(crate::report::TABLE_STYLE);
-    table.set_header([
-        "kernel",
-        "element",
-        "arch",
-        "registers",
-        "shared, B",
-        "stack, B",
-        "spilled, B",
-        "",
-    ]);
-    for row in rows {
+    let header = [
+        "kernel", "element", "arch", "regs", "shared", "stack", "spilled", "",
+    ];
+    let cells = |row: &Row| {
         let usage = &row.usage;
         let spilled = usage.spill_store_bytes.max(usage.spill_load_bytes);
         let remark = match (usage.spills(), &row.allowed) {
@@ -183,7 +174,7 @@ fn table(rows: &[Row], version: CompilerVersion) -> String {
             (true, Some(_)) => "allowed",
             (true, None) => "NOT ALLOWED",
         };
-        table.add_row([
+        vec![
             usage.kernel.clone(),
             row.element.to_string(),
             row.arch.to_string(),
@@ -192,12 +183,15 @@ fn table(rows: &[Row], version: CompilerVersion) -> String {
             usage.stack_bytes.to_string(),
             spilled.to_string(),
             remark.to_owned(),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(3).take(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{table}\n{} kernels, NVRTC {version}\n", rows.len())
+        ]
+    };
+    let table = report::columns_with_numbers(
+        header.map(str::to_owned).to_vec(),
+        rows.iter().map(cells).collect(),
+        3..7,
+    );
+    let count = rows.len();
+    format!("{table}\n{count} kernels, NVRTC {version}; shared, stack and spilled are in bytes\n")
 }
 
 fn verdict(built: &Built) -> Exit {

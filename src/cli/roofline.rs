@@ -2,16 +2,17 @@
 //! Refuses to know: the formulas.
 
 use super::calibrate::TableFormat;
-use super::serve::{BackendArg, synthetic};
+use super::serve::{BackendArg, backend_variable, synthetic};
 use super::{Exit, output};
 use crate::engine::request::{CacheUse, Event, Request, Timings};
 use crate::engine::{
     Element, Engine, ModelInfo, ModelSource, Options, Speed, Synthetic, measure_cpu, measure_gpu,
 };
+use crate::pipeline::Error;
+use crate::report;
 use crate::roofline::{Floor, Machine, Plausible, Shape, plausible};
 use anyhow::{Context, bail};
 use clap::Args;
-use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -24,19 +25,19 @@ pub(super) struct RooflineArgs {
     #[arg(long, value_name = "MODEL", value_parser = synthetic(), conflicts_with = "model")]
     synthetic: Option<Synthetic>,
     /// What computes: auto takes a GPU where there is one with all that it needs, else the CPU
-    #[arg(long, value_name = "NAME", env = "INFERGATE_BACKEND", value_enum,
+    #[arg(long, value_name = "NAME", env = backend_variable(), value_enum,
         default_value_t = BackendArg::Auto)]
     backend: BackendArg,
     /// Worker threads of the CPU backend; 0 takes every core
     #[arg(long, default_value_t = 0, value_name = "N")]
     threads: usize,
-    /// Prompts after which decoding is timed, in tokens
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,1024,8192",
-        value_parser = tokens())]
+    /// Prompts after which decoding is timed, in tokens [default: of 1,1024,8192 what the model's context
+    /// holds]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tokens())]
     context: Vec<u32>,
-    /// Prompts whose first token is timed, in tokens
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "128,1024,8192",
-        value_parser = tokens())]
+    /// Prompts whose first token is timed, in tokens [default: of 128,1024,8192 what the model's context
+    /// holds]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tokens())]
     prefill: Vec<u32>,
     /// Tokens that each decoding generates; times are for one of them
     #[arg(long, default_value_t = 65, value_name = "N",
@@ -51,8 +52,17 @@ pub(super) struct RooflineArgs {
     format: TableFormat,
 }
 
+/// What is timed where nothing is asked for.
+const USUAL_CONTEXT: [u32; 3] = [1, 1024, 8192];
+const USUAL_PREFILL: [u32; 3] = [128, 1024, 8192];
+
+/// Requests that the engine makes room for, though one is computed at a time.
+const RUNNING: usize = 8;
+
+/// Prompts are computed in one step, which has 65,535 tokens at the most, one for each running request
+/// among them.
 fn tokens() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=(1 << 20))
+    clap::value_parser!(u32).range(1..=(1 << 16) - 1 - RUNNING as i64)
 }
 
 #[derive(Serialize)]
@@ -106,7 +116,8 @@ pub(super) fn run(args: RooflineArgs) -> anyhow::Result<Exit> {
     if let Some(why) = engine.no_cuda() {
         output::note(&format!("no CUDA, so this is about the CPU: {why}"));
     }
-    let roofline = measure(engine, &args)?;
+    let prompts = Prompts::new(&args, engine.model_info().max_context)?;
+    let roofline = measure(engine, &args, &prompts)?;
     let text = match args.format {
         TableFormat::Text => table(&roofline),
         TableFormat::Json => serde_json::to_string_pretty(&roofline)? + "\n",
@@ -115,15 +126,59 @@ pub(super) fn run(args: RooflineArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Pass)
 }
 
+/// The lengths that are timed.
+struct Prompts {
+    context: Vec<u32>,
+    prefill: Vec<u32>,
+}
+
+impl Prompts {
+    fn new(args: &RooflineArgs, max_context: usize) -> Result<Self, Error> {
+        let RooflineArgs {
+            context,
+            prefill,
+            answer,
+            ..
+        } = args;
+        Ok(Self {
+            context: fitting("--context", context, &USUAL_CONTEXT, *answer, max_context)?,
+            prefill: fitting("--prefill", prefill, &USUAL_PREFILL, 1, max_context)?,
+        })
+    }
+}
+
+/// What was asked for by the flag, which must fit the context with its answer, or what fits of the usual.
+fn fitting(
+    flag: &str,
+    asked: &[u32],
+    usual: &[u32],
+    answer: u32,
+    max_context: usize,
+) -> Result<Vec<u32>, Error> {
+    let is_beyond = |tokens: &&u32| (**tokens + answer) as usize > max_context;
+    if asked.is_empty() {
+        let fitting = usual.iter().filter(|tokens| !is_beyond(tokens));
+        return Ok(fitting.copied().collect());
+    }
+    match asked.iter().find(is_beyond) {
+        Some(tokens) => Err(Error::Usage(format!(
+            "{flag} {tokens}: a prompt of {tokens} tokens and {answer} to generate are more than the {max_context} \
+             that the model's context holds"
+        ))),
+        None => Ok(asked.to_vec()),
+    }
+}
+
 /// Model and machine in turns: each wants the machine for itself, and a shared one is fast and slow by the
 /// minute.
-fn measure(engine: Engine, args: &RooflineArgs) -> anyhow::Result<Roofline> {
+fn measure(engine: Engine, args: &RooflineArgs, prompts: &Prompts) -> anyhow::Result<Roofline> {
+    let Prompts { context, prefill } = prompts;
     let (info, shape, repeats) = (engine.model_info().clone(), shape(&engine)?, args.repeats);
     let mut fastest = Fastest::default();
     fastest.look_at_cpu(&info, args.threads)?;
-    let decoded = timed(&engine, &args.context, repeats, args.answer, &per_token)?;
+    let decoded = timed(&engine, context, repeats, args.answer, &per_token)?;
     fastest.look_at_cpu(&info, args.threads)?;
-    let prefilled = timed(&engine, &args.prefill, repeats, 1, &first_token)?;
+    let prefilled = timed(&engine, prefill, repeats, 1, &first_token)?;
     let stages = engine.stats().startup.into_iter();
     let start_ms = stages.map(|stage| (stage.name, stage.elapsed.as_secs_f64() * 1e3));
     engine.shutdown();
@@ -139,8 +194,8 @@ fn measure(engine: Engine, args: &RooflineArgs) -> anyhow::Result<Roofline> {
     let decode_floor = |tokens: u32| shape.decode(u64::from(tokens) + half, &rates);
     let prefill_floor = |tokens: u32| shape.prefill(u64::from(tokens), &rates);
     Ok(Roofline {
-        decode: rows(&args.context, decoded, &decode_floor),
-        prefill: rows(&args.prefill, prefilled, &prefill_floor),
+        decode: rows(context, decoded, &decode_floor),
+        prefill: rows(prefill, prefilled, &prefill_floor),
         start_ms: start_ms.collect(),
         plausible: plausible(&shape, &rates),
         machine: MachineFigures {
@@ -159,10 +214,13 @@ fn measure(engine: Engine, args: &RooflineArgs) -> anyhow::Result<Roofline> {
 
 /// Prompts whole, one request at a time, and nothing from a cache.
 fn options(args: &RooflineArgs) -> Options {
-    let longest = args.context.iter().chain(&args.prefill).max();
-    let longest = longest.map_or(1, |tokens| *tokens as usize);
+    let longest = |asked: &[u32], usual: &[u32]| {
+        let tokens = if asked.is_empty() { usual } else { asked };
+        tokens.iter().max().map_or(1, |tokens| *tokens as usize)
+    };
+    let context = longest(&args.context, &USUAL_CONTEXT);
+    let longest = longest(&args.prefill, &USUAL_PREFILL).max(context);
     let usual = Options::default();
-    let running = 8;
     Options {
         model: match (&args.model, args.synthetic) {
             (Some(directory), _) => ModelSource::Directory(directory.clone()),
@@ -172,8 +230,8 @@ fn options(args: &RooflineArgs) -> Options {
         backend: args.backend.into(),
         threads: args.threads,
         kv_tokens: longest + args.answer as usize + 64,
-        running,
-        step_tokens: longest.max(128) + running,
+        running: RUNNING,
+        step_tokens: longest.max(128) + RUNNING,
         chunk_tokens: longest.max(128),
         prefix_cache: false,
         ..usual
@@ -305,28 +363,28 @@ fn rows(prompts: &[u32], measured: Vec<Spread>, floor: &dyn Fn(u32) -> Floor) ->
 
 fn table(roofline: &Roofline) -> String {
     let (machine, model) = (&roofline.machine, &roofline.model);
-    let mut table = Table::new();
-    table.load_style(crate::report::TABLE_STYLE);
-    table.set_header(["", "tokens", "floor, ms", "measured, ms", "times the floor"]);
-    for (what, rows) in [("TPOT", &roofline.decode), ("TTFT", &roofline.prefill)] {
-        for row in rows {
-            let Spread {
-                median,
-                least,
-                greatest,
-            } = row.measured_ms;
-            table.add_row([
-                what.to_owned(),
-                row.tokens.to_string(),
-                format!("{:.4}", row.floor.milliseconds),
-                format!("{median:.4} ({least:.4} to {greatest:.4})"),
-                format!("{:.3}", row.times_floor),
-            ]);
-        }
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let header = ["", "tokens", "floor, ms", "measured, ms", "times the floor"];
+    let cells = |what: &str, row: &Row| {
+        let Spread {
+            median,
+            least,
+            greatest,
+        } = row.measured_ms;
+        vec![
+            what.to_owned(),
+            row.tokens.to_string(),
+            format!("{:.4}", row.floor.milliseconds),
+            format!("{median:.4} ({least:.4} to {greatest:.4})"),
+            format!("{:.3}", row.times_floor),
+        ]
+    };
+    let decode = roofline.decode.iter().map(|row| cells("TPOT", row));
+    let prefill = roofline.prefill.iter().map(|row| cells("TTFT", row));
+    let table = report::columns_with_numbers(
+        header.map(str::to_owned).to_vec(),
+        decode.chain(prefill).collect(),
+        1..5,
+    );
     let plausible = match &roofline.plausible {
         Some(plausible) => format!(
             "For [engine] in gates/gate.toml, a tenth below the floors:\n{}\n",

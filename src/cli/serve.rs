@@ -10,6 +10,7 @@ use crate::engine::{
 };
 use crate::server::{self, Door, Limits};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use std::env;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "MODEL", value_parser = synthetic(), conflicts_with = "model")]
     synthetic: Option<Synthetic>,
     /// What computes: auto takes a GPU where there is one with all that it needs, else the CPU
-    #[arg(long, value_name = "NAME", env = "INFERGATE_BACKEND", value_enum,
+    #[arg(long, value_name = "NAME", env = backend_variable(), value_enum,
         default_value_t = BackendArg::Auto)]
     backend: BackendArg,
     /// Name that requests give as `model` [default: the directory's name]
@@ -118,6 +119,14 @@ impl From<BackendArg> for BackendChoice {
             BackendArg::Cuda => Self::Cuda,
         }
     }
+}
+
+/// The variable that stands for `--backend`. Empty it is as good as unset, as for every other variable;
+/// clap would take it for a wrong value.
+pub(super) fn backend_variable() -> Option<&'static str> {
+    const NAME: &str = "INFERGATE_BACKEND";
+    let is_empty = env::var_os(NAME).is_some_and(|value| value.is_empty());
+    (!is_empty).then_some(NAME)
 }
 
 /// No count of these flags may be 0.
@@ -231,6 +240,11 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
     if let Some(why) = engine.no_cuda() {
         say(&format!("serving on the CPU: {why}"));
+    }
+    if let Some(why) = engine.kernels_not_kept() {
+        say(&format!(
+            "warning: {why}; the next start compiles them again"
+        ));
     }
     for line in properties(engine.model_info()) {
         say(&line);

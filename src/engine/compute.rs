@@ -28,7 +28,11 @@ pub enum BackendChoice {
 /// What an engine computes with.
 pub(crate) enum Compute {
     Cpu,
-    Cuda(Box<Equipped>),
+    Cuda {
+        equipped: Box<Equipped>,
+        /// Of the GPU's memory.
+        free_bytes: usize,
+    },
     Emulated(EmulatorSources, Element),
 }
 
@@ -86,23 +90,34 @@ impl Compute {
         let card = timed("driver", report, Card::find)?;
         let cache = KernelCache::from_environment();
         let equipped = timed("kernel_cache", report, || card.equip(element, &cache))?;
-        Ok(Self::Cuda(Box::new(equipped)))
+        Ok(Self::Cuda {
+            free_bytes: equipped.free_bytes()?,
+            equipped: Box::new(equipped),
+        })
     }
 
-    pub(crate) fn ground(&self) -> Result<Ground, StartError> {
+    pub(crate) fn ground(&self) -> Ground {
         match self {
-            Self::Cpu => Ok(CPU_GROUND),
-            Self::Cuda(equipped) => {
-                let free = equipped.free_bytes().map_err(StartError::Backend)?;
-                Ok(Ground {
-                    kv_element_bytes: equipped.element().bytes(),
-                    free_bytes: Some(free.saturating_sub(GPU_RESERVE)),
-                })
-            }
-            Self::Emulated(_, element) => Ok(Ground {
+            Self::Cpu => CPU_GROUND,
+            Self::Cuda {
+                equipped,
+                free_bytes,
+            } => Ground {
+                kv_element_bytes: equipped.element().bytes(),
+                free_bytes: Some(free_bytes.saturating_sub(GPU_RESERVE)),
+            },
+            Self::Emulated(_, element) => Ground {
                 kv_element_bytes: element.bytes(),
                 ..CPU_GROUND
-            }),
+            },
+        }
+    }
+
+    /// Where kernels were compiled that the next start has to compile again: why.
+    pub(crate) fn not_kept(&self) -> Option<&str> {
+        match self {
+            Self::Cuda { equipped, .. } => equipped.not_kept(),
+            Self::Cpu | Self::Emulated(..) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Main type: the trait [`Executor`]. The scheduler's tests put another in the network's place. Refuses to
 //! know: what is computed.
 
-use super::backend::{Ask, BackendError, Batch, NotANumber, Ranked};
+use super::backend::{Ask, BackendError, Batch, NotANumber, Ranked, Recordings};
 use super::kv::Copy;
 
 /// A question about the token that follows a row of the batch.
@@ -23,8 +23,8 @@ pub(crate) trait Executor {
     /// Copies a page's keys and values.
     fn copy_page(&mut self, copy: Copy) -> Result<(), BackendError>;
 
-    /// Parts of a step that were recorded so far.
-    fn captures(&self) -> u64 {
-        0
+    /// Of parts of a step, since the start.
+    fn recordings(&self) -> Recordings {
+        Recordings::default()
     }
 }

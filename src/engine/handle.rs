@@ -143,6 +143,8 @@ pub enum StartError {
     Options(String),
     #[error("the CUDA backend cannot be used: {0}")]
     Backend(DeviceError),
+    #[error("the CPU backend cannot be used: {0}")]
+    Cpu(String),
     #[error("the warm-up failed: {0}")]
     WarmUp(String),
     #[error("the worker thread could not start")]
@@ -188,6 +190,7 @@ pub struct Engine {
     info: ModelInfo,
     startup: Vec<Stage>,
     no_cuda: Option<String>,
+    not_kept: Option<String>,
     stall_after: Duration,
 }
 
@@ -230,7 +233,8 @@ impl Engine {
             .unwrap_or_else(|| default_name(&options.model));
         let (choice, element) = (&options.backend, weights.dtype().into());
         let (compute, no_cuda) = Compute::choose(choice, &config, element, &mut report)?;
-        let setup = Setup::new(config, weights, name, compute.ground()?, &options)?;
+        let not_kept = compute.not_kept().map(str::to_owned);
+        let setup = Setup::new(config, weights, name, compute.ground(), &options)?;
         let shared = Arc::new(Shared::new(options.queue_limit.max(1)));
         let (worker, info) = start_worker(setup, compute, &shared, &mut report)?;
         Ok(Self {
@@ -241,6 +245,7 @@ impl Engine {
             info,
             startup,
             no_cuda,
+            not_kept,
             stall_after: options.stall_after,
         })
     }
@@ -328,6 +333,11 @@ impl Engine {
     /// Why it computes on the CPU, where a GPU would have been taken.
     pub fn no_cuda(&self) -> Option<&str> {
         self.no_cuda.as_deref()
+    }
+
+    /// Why kernels that were compiled now have to be compiled again at the next start.
+    pub fn kernels_not_kept(&self) -> Option<&str> {
+        self.not_kept.as_deref()
     }
 
     pub fn model_info(&self) -> &ModelInfo {

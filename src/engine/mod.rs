@@ -40,7 +40,7 @@ pub mod cuda {
 
 pub use backend::cuda::cache::KernelCache;
 pub use backend::cuda::compile::{
-    CompileError, CompilerVersion, Module, Origin, compiler_version, modules,
+    CompileError, CompilerVersion, Module, Origin, compiler_version, modules, why_not_kept,
 };
 pub use backend::cuda::sources::{Arch, Element};
 pub use backend::cuda::spills::{AllowedSpill, allowed_spills};

@@ -4,7 +4,9 @@
 //! as numbered steps. Shapes: n rows in the step, h hidden size, H query heads, K key heads, d head
 //! dimension, m intermediate size, V vocabulary. Refuses to know: requests, pages' owners.
 
-use super::backend::{Ask, AttentionShape, Backend, BackendError, Batch, Begun, Part, Role, Room};
+use super::backend::{
+    Ask, AttentionShape, Backend, BackendError, Batch, Begun, Part, Recordings, Role, Room,
+};
 use super::config::Config;
 use super::executor::{Answers, Executor, RowAsk};
 use super::handle::Window;
@@ -120,9 +122,14 @@ impl<B: Backend> Model<B> {
     pub(crate) fn rehearse(&mut self) -> Result<(), BackendError> {
         for rehearsal in self.backend.rehearsals() {
             self.backend.load_rehearsal(&rehearsal)?;
-            match rehearsal.part {
-                Part::Network => self.network(rehearsal.rows)?,
-                Part::Answers => self.score(rehearsal.rows)?,
+            let passed = match rehearsal.part {
+                Part::Network => self.network(rehearsal.rows),
+                Part::Answers => self.score(rehearsal.rows),
+            };
+            if passed.is_err() {
+                // What was begun is ended: a device that records takes little else.
+                let _failed_too = self.backend.end();
+                return passed;
             }
         }
         Ok(())
@@ -206,8 +213,8 @@ impl<B: Backend> Executor for Model<B> {
         self.backend.copy_page(copy.from, copy.to, &mut self.cache)
     }
 
-    fn captures(&self) -> u64 {
-        self.backend.captures()
+    fn recordings(&self) -> Recordings {
+        self.backend.recordings()
     }
 }
 

@@ -102,12 +102,29 @@ fn gpu_product_rate(driver: &mut Driver, element: Element) -> Result<f64, Device
         // One that this GPU does not run is passed over.
         least = least.min(timed.unwrap_or(Duration::MAX));
     }
+    if least == Duration::MAX {
+        return Err(DeviceError::Unsupported {
+            kernel: "the library's product",
+            what: format!("{SIDE} x {SIDE} x {SIDE}: no algorithm of it runs"),
+        });
+    }
     let operations = (2 * PRODUCTS) as f64 * (SIDE as f64).powi(3);
     Ok(operations / least.as_secs_f64())
 }
 
-/// Of this machine's processors. Must be used on a thread that computes nothing else.
+/// Of this machine's processors, which should compute nothing else meanwhile.
+///
+/// # Panics
+/// Where the system starts no thread.
 pub fn measure_cpu(threads: usize) -> Result<Speed, SpeedError> {
+    // A thread can be in one pool only, and stays in it: each measurement has a thread of its own.
+    std::thread::scope(|scope| {
+        let measured = scope.spawn(|| measure_cpu_here(threads)).join();
+        measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn measure_cpu_here(threads: usize) -> Result<Speed, SpeedError> {
     let mut backend = CpuBackend::new(threads)?;
     let threads = backend.threads();
     let kernels = backend.kernels().to_owned();

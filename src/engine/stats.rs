@@ -6,11 +6,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::backend::Recordings;
+
 /// One step of start-up and the time it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
     /// `config`, `tokenizer`, `weights_map`, `weights_upload` or `warm_up`; on a GPU also `driver`,
-    /// `kernel_cache` and `graph_capture`.
+    /// `kernel_cache`, `backend` and `graph_capture`.
     pub name: &'static str,
     pub elapsed: Duration,
 }
@@ -40,6 +42,8 @@ pub struct Stats {
     pub preempted: u64,
     /// Parts of a step that the backend recorded so far, to repeat them (CUDA graphs).
     pub captures: u64,
+    /// Times that such a recording took the place of a part's computing, warm-up included.
+    pub replays: u64,
     pub startup: Vec<Stage>,
 }
 
@@ -93,9 +97,15 @@ pub(crate) struct Counters {
     pub(crate) failed: Counter,
     pub(crate) preempted: Counter,
     pub(crate) captures: Counter,
+    pub(crate) replays: Counter,
 }
 
 impl Counters {
+    pub(crate) fn record(&self, recordings: Recordings) {
+        self.captures.set(recordings.made);
+        self.replays.set(recordings.repeated);
+    }
+
     pub(crate) fn snapshot(&self, waiting: u64, startup: &[Stage]) -> Stats {
         Stats {
             running: self.running.get(),
@@ -118,6 +128,7 @@ impl Counters {
             failed: self.failed.get(),
             preempted: self.preempted.get(),
             captures: self.captures.get(),
+            replays: self.replays.get(),
             startup: startup.to_vec(),
         }
     }

@@ -54,7 +54,7 @@ pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
 pub use redaction::redact;
 pub use replay::replay_line;
 pub use selftest::{selftest_json, selftest_list, selftest_text};
-pub use terminal::{STYLE as TABLE_STYLE, columns, lines, terminal};
+pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
 use crate::record::{
     Arm, Build, Comparison, Ending, Exit, Extent, Launch, RunRecord, RunVerdict, Verdict,

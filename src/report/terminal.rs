@@ -3,13 +3,16 @@
 use super::numbers;
 use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 use anstyle::{AnsiColor, Style};
-use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+};
 use std::fmt::Write;
+use std::ops::Range;
 
 pub(super) const WIDTH: u16 = 80;
 
 /// One line under the header, nothing else.
-pub const STYLE: TableStyle =
+pub(super) const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// The whole report; with ANSI styles, which the caller strips where they are not wanted. Without colour
@@ -80,6 +83,15 @@ fn table(verdict: &RunVerdict) -> String {
 
 /// Rows under their header, in 80 columns; what is too wide breaks within its cell.
 pub fn columns(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
+    columns_with_numbers(header, rows, 0..0)
+}
+
+/// The same, with the columns of `numbers` flush right.
+pub fn columns_with_numbers(
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    numbers: Range<usize>,
+) -> String {
     let mut table = Table::new();
     table
         .load_style(STYLE)
@@ -91,6 +103,13 @@ pub fn columns(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
+    }
+    for column in table
+        .column_iter_mut()
+        .take(numbers.end)
+        .skip(numbers.start)
+    {
+        column.set_cell_alignment(CellAlignment::Right);
     }
     if let Some(first) = table.column_mut(0) {
         // A broken word is no verdict.

@@ -192,6 +192,11 @@ fn write_totals(text: &mut Exposition, stats: &Stats) {
             "Parts of a step that were recorded to be repeated (CUDA graphs); none after the start.",
             stats.captures,
         ),
+        (
+            "infergate_replays_total",
+            "Times that a recorded part of a step was repeated.",
+            stats.replays,
+        ),
     ] {
         text.single(Kind::Counter, name, help, value as f64);
     }
@@ -262,6 +267,7 @@ mod tests {
             running: 1,
             preempted: 7,
             captures: 5,
+            replays: 11,
             kv: KvStats {
                 page_tokens: 16,
                 page_bytes: 1000,
@@ -300,6 +306,7 @@ mod tests {
             "vllm:num_requests_running{model_name=\"tiny\"} 1",
             "vllm:num_preemptions_total{model_name=\"tiny\"} 7",
             "infergate_captures_total{model_name=\"tiny\"} 5",
+            "infergate_replays_total{model_name=\"tiny\"} 11",
             "infergate_batch_invariant{model_name=\"tiny\"} 1",
             "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0.25",
             "infergate_kv_bytes_used{model_name=\"tiny\"} 2000",

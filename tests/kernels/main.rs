@@ -121,10 +121,86 @@ fn a_place_that_cannot_be_written_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    let ended = build(&["--arch", "sm_90"], &file.join("below"));
-    if has_nvrtc(&ended) {
-        ended.expect(5).says(&["below", "--output"]);
+    // Before anything is compiled, so that no compiler is needed.
+    for (place, named) in [(file.clone(), "file;"), (file.join("below"), "below;")] {
+        let ended = build(&["--arch", "sm_90"], &place);
+        let ended = ended.expect(5).says(&[named, "--output"]);
+        assert!(!ended.stderr.contains("files compiled"), "{}", ended.stderr);
     }
+}
+
+#[test]
+fn without_any_place_for_kernels_one_is_asked_for() {
+    let mut command = gate(&["kernels", "build", "--arch", "sm_90"]);
+    for name in ["INFERGATE_KERNEL_CACHE", "XDG_CACHE_HOME", "HOME"] {
+        command.env_remove(name);
+    }
+    let ended = Ended::of(&command.output().unwrap()).expect(2);
+    ended.says(&["HOME", "--output"]);
+}
+
+/// The embedded model, made for so many positions.
+fn model_of_context(positions: u32) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/models/tiny-qwen3");
+    for file in fs::read_dir(from).unwrap() {
+        let path = file.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let path = folder.path().join("config.json");
+    let config = fs::read(&path).unwrap();
+    let mut config: Value = serde_json::from_slice(&config).unwrap();
+    config["max_position_embeddings"] = positions.into();
+    fs::write(&path, config.to_string()).unwrap();
+    folder
+}
+
+fn roofline(model: &Path, arguments: &[&str]) -> Ended {
+    let mut command = gate(&["roofline", "--backend", "cpu", "--threads", "1", "--model"]);
+    Ended::of(&command.arg(model).args(arguments).output().unwrap())
+}
+
+/// One token too many each; the next test takes what just fits.
+#[test]
+fn prompts_beyond_the_models_context_are_refused_by_their_flag() {
+    let model = model_of_context(200);
+    for (arguments, says) in [
+        (["--context", "1,136"], "--context 136"),
+        (["--prefill", "64,200"], "--prefill 200"),
+        (["--context", "65528"], "1..=65527"),
+    ] {
+        let refused = roofline(model.path(), &arguments).expect(2);
+        refused.says(&[says]);
+    }
+}
+
+#[test]
+fn without_flags_the_roofline_times_what_the_models_context_holds() {
+    let _alone = common::alone();
+    let model = model_of_context(200);
+    let lengths = |arguments: &[&str]| {
+        let arguments = [arguments, &["--repeats", "1", "--format", "json"]].concat();
+        let told = roofline(model.path(), &arguments).expect(0).json();
+        let of = |what: &str| {
+            let rows = told[what].as_array().unwrap().iter();
+            rows.map(|row| row["tokens"].as_u64().unwrap()).collect()
+        };
+        let pair: (Vec<u64>, Vec<u64>) = (of("decode"), of("prefill"));
+        pair
+    };
+    assert_eq!(lengths(&[]), (vec![1], vec![128]));
+    let longest = ["--context", "135", "--prefill", "199"];
+    assert_eq!(lengths(&longest), (vec![135], vec![199]));
+}
+
+/// As if it were unset.
+#[test]
+fn an_empty_variable_for_the_backend_says_nothing() {
+    let model = model_of_context(200);
+    let mut command = gate(&["roofline", "--context", "200", "--model"]);
+    command.arg(model.path()).env("INFERGATE_BACKEND", "");
+    let ended = Ended::of(&command.output().unwrap()).expect(2);
+    ended.says(&["--context 200"]);
 }
 
 #[test]
@@ -135,7 +211,7 @@ fn the_roofline_of_the_embedded_model_has_floors_below_what_was_measured() {
         "--backend",
         "cpu",
         "--threads",
-        "1",
+        "2",
         "--context",
         "1,64",
         "--prefill",

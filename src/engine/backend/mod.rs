@@ -66,6 +66,13 @@ pub(crate) enum Begun {
     Repeated,
 }
 
+/// How often parts were recorded, and repeated by a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recordings {
+    pub(crate) made: u64,
+    pub(crate) repeated: u64,
+}
+
 /// A part for so many rows that is to be passed through ahead of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rehearsal {
@@ -204,9 +211,9 @@ pub(crate) trait Backend {
     fn threads(&self) -> usize;
     /// See the module's promise.
     fn batch_invariant(&self) -> bool;
-    /// Parts recorded so far.
-    fn captures(&self) -> u64 {
-        0
+    /// Of parts, since the start.
+    fn recordings(&self) -> Recordings {
+        Recordings::default()
     }
 
     /// Bytes of memory that could be had now, where that can be told.

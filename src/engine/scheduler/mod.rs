@@ -28,6 +28,7 @@ pub(crate) use setup::Setup;
 
 use super::backend::cpu::CpuBackend;
 use super::backend::cuda::CudaBackend;
+use super::backend::cuda::device::{Device, DeviceError};
 use super::backend::cuda::driver::Driver;
 use super::backend::cuda::emulated::Emulated;
 use super::backend::{Backend, BackendError, Room};
@@ -37,7 +38,6 @@ use super::handle::{ModelInfo, StartError, timed};
 use super::kv::PAGE_TOKENS;
 use super::model::{LOGIT_ROWS, Model};
 use super::stats::Stage;
-use super::weights::WeightError;
 use life::WORKER_DIED;
 use worker::Worker;
 
@@ -54,23 +54,36 @@ pub(crate) fn work(setup: Setup, compute: Compute, shared: &Shared, progress: Se
     let threads = setup.threads;
     match compute {
         Compute::Cpu => {
-            let cpu = || CpuBackend::new(threads);
+            let refused = |error: BackendError| StartError::Cpu(error.to_string());
+            let cpu = |_: Report<'_>| CpuBackend::new(threads).map_err(refused);
             work_on(cpu, setup, shared, progress);
         }
-        Compute::Cuda(equipped) => {
-            let cuda = || Ok(CudaBackend::new(Driver::start(*equipped)?));
+        Compute::Cuda { equipped, .. } => {
+            let cuda = |report: Report<'_>| on_device(report, || Driver::start(*equipped));
             work_on(cuda, setup, shared, progress);
         }
         Compute::Emulated(sources, element) => {
-            let emulated = || Ok(CudaBackend::new(Emulated::build(&sources, element)?));
+            let build = || Emulated::build(&sources, element);
+            let emulated = |report: Report<'_>| on_device(report, build);
             work_on(emulated, setup, shared, progress);
         }
     }
 }
 
+type Report<'a> = &'a mut dyn FnMut(Stage);
+
+/// A device's start takes a share of the whole that is worth a stage of its own.
+fn on_device<D: Device>(
+    report: Report<'_>,
+    start: impl FnOnce() -> Result<D, DeviceError>,
+) -> Result<CudaBackend<D>, StartError> {
+    let device = timed("backend", report, start).map_err(StartError::Backend)?;
+    Ok(CudaBackend::new(device))
+}
+
 /// `backend` is made on this thread.
 fn work_on<B: Backend>(
-    backend: impl FnOnce() -> Result<B, BackendError>,
+    backend: impl FnOnce(Report<'_>) -> Result<B, StartError>,
     setup: Setup,
     shared: &Shared,
     progress: Sender<Progress>,
@@ -99,7 +112,7 @@ fn live<E: Executor>(worker: &mut Worker<E>, shared: &Shared) {
 }
 
 fn come_up<B: Backend>(
-    backend: impl FnOnce() -> Result<B, BackendError>,
+    backend: impl FnOnce(Report<'_>) -> Result<B, StartError>,
     setup: Setup,
     shared: &Shared,
     progress: &Sender<Progress>,
@@ -125,10 +138,7 @@ fn come_up<B: Backend>(
         sequences: rules.limits.running,
         context: max_context,
     };
-    let backend = backend().map_err(|error| WeightError::Upload {
-        tensor: "(no tensor yet)".to_owned(),
-        cause: error.to_string(),
-    })?;
+    let backend = backend(&mut report)?;
     let mut model = timed("weights_upload", &mut report, || {
         Model::load(backend, config, &weights, pages, window, room)
     })?;
@@ -157,7 +167,7 @@ fn come_up<B: Backend>(
     counters.page_tokens.set(PAGE_TOKENS as u64);
     counters.page_bytes.set(page_bytes as u64);
     counters.pages_total.set(pages as u64);
-    counters.captures.set(model.captures());
+    counters.record(model.recordings());
     let worker = Worker::new(model, pages, rules, eos, vocab, planted);
     Ok((worker, info))
 }

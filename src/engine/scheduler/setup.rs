@@ -5,6 +5,7 @@
 use super::place::Rules;
 use super::plan::Limits;
 use crate::engine::backend::cpu::CpuBackend;
+use crate::engine::backend::cuda::device::DeviceError;
 use crate::engine::compute::Ground;
 use crate::engine::config::Config;
 use crate::engine::faults::Planted;
@@ -23,7 +24,7 @@ const MOST_THREADS: usize = 1024;
 const MOST_POSITIONS: usize = 1 << 24;
 
 /// More rows than this in a step are a slip of the hand.
-const MOST_STEP_TOKENS: usize = 1 << 16;
+const MOST_STEP_TOKENS: usize = (1 << 16) - 1;
 
 pub(crate) struct Setup {
     pub(super) config: Config,
@@ -57,9 +58,9 @@ impl Setup {
         let bytes_per_token = config.kv_bytes_per_token(ground.kv_element_bytes);
         let page_bytes = bytes_per_token * PAGE_TOKENS;
         let taken = || weights.bytes() + scratch_bytes(&config, limits.step_tokens, options.window);
-        let limit = memory_limit(options.memory_limit, ground.free_bytes);
+        let limit = Limit::of(options.memory_limit, ground.free_bytes);
         let left = limit
-            .map(|limit| left_for_pages(limit, taken(), page_bytes))
+            .map(|limit| limit.left_for_pages(taken(), page_bytes))
             .transpose()?;
         let pages = match (options.kv_tokens, left) {
             (0, None) => {
@@ -67,7 +68,7 @@ impl Setup {
                 fit.clamp(PAGE_TOKENS, MOST_KV_TOKENS) / PAGE_TOKENS
             }
             (0, Some(left)) => (left / page_bytes).min(pages_for(MOST_KV_TOKENS.max(longest))),
-            (tokens, left) => stated_pages(tokens, bytes_per_token, left, ground)?,
+            (tokens, left) => stated_pages(tokens, bytes_per_token, limit.zip(left), ground)?,
         };
         let reach = Reach::new(options.window);
         let max_context = fitting_context(longest, pages, reach)?;
@@ -144,29 +145,54 @@ fn longest_context(config: &Config, options: &Options) -> Result<usize, StartErr
     Ok(wanted)
 }
 
-/// The limit that was stated, and no more than there is.
-fn memory_limit(stated: Option<u64>, free: Option<usize>) -> Option<u64> {
-    let free = free.map(|free| free as u64);
-    stated.into_iter().chain(free).min()
+/// What weights, activations, keys and values may take together, in bytes.
+#[derive(Clone, Copy)]
+enum Limit {
+    Stated(usize),
+    /// Of a GPU's memory.
+    Free(usize),
 }
 
-/// Of a memory limit, what the `taken` bytes of weights and activations leave for keys and values: a page
-/// at least.
-fn left_for_pages(limit: u64, taken: usize, page_bytes: usize) -> Result<usize, StartError> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    match limit.checked_sub(taken) {
-        Some(left) if left >= page_bytes => Ok(left),
-        _ => refused(format!(
-            "a memory limit of {limit} bytes: weights and activations take {taken} of it, which leaves no page of keys and values"
-        )),
+impl Limit {
+    /// The limit that was stated, and no more than there is.
+    fn of(stated: Option<u64>, free: Option<usize>) -> Option<Self> {
+        let stated = stated.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        match (stated, free) {
+            (None, free) => free.map(Self::Free),
+            (Some(stated), Some(free)) if free < stated => Some(Self::Free(free)),
+            (Some(stated), _) => Some(Self::Stated(stated)),
+        }
     }
+
+    /// What the `taken` bytes of weights and activations leave for keys and values: a page at least.
+    fn left_for_pages(self, taken: usize, page_bytes: usize) -> Result<usize, StartError> {
+        let (Self::Stated(limit) | Self::Free(limit)) = self;
+        let left = limit.checked_sub(taken);
+        if let Some(left) = left.filter(|left| *left >= page_bytes) {
+            return Ok(left);
+        }
+        match self {
+            Self::Stated(limit) => refused(format!(
+                "a memory limit of {limit} bytes: weights and activations take {taken} of it, which leaves no page of keys and values"
+            )),
+            Self::Free(free) => no_gpu_memory(
+                taken.saturating_add(page_bytes),
+                format!("weights, activations and a page of keys and values; {free} are free"),
+            ),
+        }
+    }
+}
+
+/// No flag is to blame, but the GPU.
+fn no_gpu_memory<T>(bytes: usize, cause: String) -> Result<T, StartError> {
+    Err(StartError::Backend(DeviceError::Memory { bytes, cause }))
 }
 
 /// Pages for the room that was asked for, if it can be had.
 fn stated_pages(
     tokens: usize,
     bytes_per_token: usize,
-    left: Option<usize>,
+    left: Option<(Limit, usize)>,
     ground: Ground,
 ) -> Result<usize, StartError> {
     let no_room =
@@ -184,12 +210,18 @@ fn stated_pages(
             "takes {bytes} bytes ({bytes_per_token} a token), more than this machine gives"
         ));
     }
-    if let Some((bytes, left)) = bytes.zip(left).filter(|(bytes, left)| bytes > left) {
-        return no_room(format!(
+    match bytes.zip(left) {
+        Some((bytes, (Limit::Stated(_), left))) if bytes > left => no_room(format!(
             "takes {bytes} bytes ({bytes_per_token} a token); the memory limit leaves {left}"
-        ));
+        )),
+        Some((bytes, (Limit::Free(free), left))) if bytes > left => no_gpu_memory(
+            bytes,
+            format!(
+                "{tokens} tokens of keys and values; of {free} free bytes weights and activations leave {left}"
+            ),
+        ),
+        _ => Ok(pages),
     }
-    Ok(pages)
 }
 
 /// The longest context whose pages there are: without a window all of its tokens' at once.

@@ -396,7 +396,7 @@ impl<E: Executor> Worker<E> {
 
     fn count(&self, shared: &Shared) {
         let counters = &shared.counters;
-        counters.captures.set(self.executor.captures());
+        counters.record(self.executor.recordings());
         counters.running.set(self.running.len() as u64);
         counters.displaced.set(self.displaced.len() as u64);
         counters.pages_used.set(self.pool.used() as u64);

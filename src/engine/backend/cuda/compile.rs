@@ -1,7 +1,8 @@
 //! Kernels from source to machine code, by NVRTC or from the cache.
 //!
 //! Entry point: [`modules`]. The machine code is a cubin and no PTX: a driver that is older than the
-//! compiler refuses newer PTX, while a cubin's format has stood still. Refuses to know: GPUs, launches.
+//! compiler refuses newer PTX, and takes a cubin of the same major version of CUDA. Refuses to know: GPUs,
+//! launches.
 
 use std::fmt;
 
@@ -120,6 +121,17 @@ pub fn modules(
                 .ok_or(missing)
         }
     }
+}
+
+/// One line where the cache did not take what was compiled: its directory, and what was wrong.
+pub fn why_not_kept(modules: &[Module], cache: &KernelCache) -> Option<String> {
+    let lost = |module: &Module| match &module.origin {
+        Origin::Compiled { lost } => lost.clone(),
+        Origin::Cache => None,
+    };
+    let (why, directory) = (modules.iter().find_map(lost)?, cache.directory()?);
+    let directory = directory.display();
+    Some(format!("kernels cannot be kept in {directory}: {why}"))
 }
 
 fn module(

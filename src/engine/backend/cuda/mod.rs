@@ -23,8 +23,8 @@ mod step;
 pub(crate) mod usage;
 
 use super::{
-    Ask, AttentionShape, Backend, BackendError, Batch, Begun, NotANumber, Part, Ranked, Rehearsal,
-    Role, Room,
+    Ask, AttentionShape, Backend, BackendError, Batch, Begun, NotANumber, Part, Ranked, Recordings,
+    Rehearsal, Role, Room,
 };
 use crate::engine::config::Config;
 use crate::engine::kv::PageId;
@@ -45,6 +45,8 @@ pub(crate) struct CudaBackend<D: Device> {
     /// What is loaded now is to be recorded.
     records: bool,
     recording: Option<Shape>,
+    /// Times that a recording was repeated.
+    repeated: u64,
     device: D,
 }
 
@@ -68,10 +70,18 @@ pub(crate) fn supports(config: &Config) -> Result<(), DeviceError> {
         .find(|(_, size, step, most)| !size.is_multiple_of(*step) || size > most);
     match wrong {
         None => Ok(()),
-        Some((name, size, step, _)) => Err(DeviceError::Unsupported {
-            kernel: "the CUDA backend",
-            what: format!("a model with {name} {size}; multiples of {step} are possible"),
-        }),
+        Some((name, size, step, most)) => {
+            let bound = match most {
+                usize::MAX => String::new(),
+                most => format!(" up to {most}"),
+            };
+            Err(DeviceError::Unsupported {
+                kernel: "the CUDA backend",
+                what: format!(
+                    "a model with {name} {size}; multiples of {step}{bound} are possible"
+                ),
+            })
+        }
     }
 }
 
@@ -83,6 +93,7 @@ impl<D: Device> CudaBackend<D> {
             state: None,
             records: false,
             recording: None,
+            repeated: 0,
             device,
         }
     }
@@ -119,8 +130,11 @@ impl<D: Device> Backend for CudaBackend<D> {
         false
     }
 
-    fn captures(&self) -> u64 {
-        self.graphs.count()
+    fn recordings(&self) -> Recordings {
+        Recordings {
+            made: self.graphs.count(),
+            repeated: self.repeated,
+        }
     }
 
     fn free_bytes(&self) -> Option<usize> {
@@ -196,6 +210,7 @@ impl<D: Device> Backend for CudaBackend<D> {
             self.recording = Some(shape);
         } else if let Some(graph) = self.graphs.get(&shape) {
             self.device.replay(graph)?;
+            self.repeated += 1;
             return Ok(Begun::Repeated);
         }
         Ok(Begun::Compute { rows: shape.rows })

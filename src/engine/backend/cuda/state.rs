@@ -9,7 +9,7 @@ use super::graphs::{Ladder, Shape};
 use super::launch::{self, Heads, Prefill, RowsAttention};
 use super::memory::{self, KvCache, Vector};
 use super::step::Step;
-use crate::engine::backend::{AttentionShape, Rehearsal, Room, math};
+use crate::engine::backend::{AttentionShape, Part, Rehearsal, Room, math};
 use crate::engine::handle::Window;
 
 const F32: usize = size_of::<f32>();
@@ -29,6 +29,8 @@ pub(super) struct State<D: Device> {
     heads: Heads,
     element_bytes: usize,
     window: Option<Window>,
+    /// Most rows of a step.
+    rows: usize,
 }
 
 /// How far rows see a window's sink.
@@ -82,6 +84,7 @@ impl<D: Device> State<D> {
             heads: Heads { heads, kv_heads, d },
             element_bytes,
             window: shape.window,
+            rows: room.rows,
         })
     }
 
@@ -164,9 +167,10 @@ impl<D: Device> State<D> {
         }
     }
 
+    /// First the greater steps, which are run so that their products are timed; then all that is recorded.
     pub(super) fn rehearsals(&self) -> Vec<Rehearsal> {
         let shapes = self.ladder.shapes();
-        let mut rehearsals = Vec::new();
+        let mut rehearsals = self.prompts();
         let mut before = None;
         for shape in shapes {
             if before != Some((shape.part, shape.rows)) {
@@ -176,6 +180,24 @@ impl<D: Device> State<D> {
             rehearsals.push(rehearsal(shape, Way::Record));
         }
         rehearsals
+    }
+
+    /// Steps with prompts, one for each count of rows whose products an algorithm is remembered for: else
+    /// the first prompt of its size would wait for the timing.
+    fn prompts(&self) -> Vec<Rehearsal> {
+        let doubles = std::iter::successors(Some(1usize), |rows| rows.checked_mul(2));
+        let below = doubles.take_while(|rows| *rows < self.rows);
+        let counts = below.chain([self.rows]);
+        let recorded = self.ladder.sequences;
+        let prompts = counts.filter(|rows| *rows > recorded && *rows <= launch::MOST_ROWS);
+        let shape = |rows| Shape {
+            part: Part::Network,
+            rows,
+            splits: self.ladder.splits(rows, 1),
+        };
+        prompts
+            .map(|rows| rehearsal(shape(rows), Way::Run))
+            .collect()
     }
 }
 

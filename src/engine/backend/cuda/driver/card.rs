@@ -11,7 +11,7 @@ use super::{failed, libraries};
 use crate::engine::backend::cuda::cache::KernelCache;
 use crate::engine::backend::cuda::compile::{self, Module};
 use crate::engine::backend::cuda::device::{DeviceError, Facts};
-use crate::engine::backend::cuda::sources::{Arch, Element};
+use crate::engine::backend::cuda::sources::{Arch, Element, OLDEST};
 
 pub struct Card {
     pub(super) context: Arc<CudaContext>,
@@ -23,6 +23,8 @@ pub struct Equipped {
     pub(super) card: Card,
     pub(super) element: Element,
     pub(super) modules: Vec<Module>,
+    /// Why the cache did not take what was compiled.
+    pub(super) not_kept: Option<String>,
 }
 
 impl Card {
@@ -51,6 +53,12 @@ impl Card {
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             )?,
         };
+        if facts.arch < OLDEST {
+            let Facts { name, arch, .. } = facts;
+            return Err(DeviceError::Missing(format!(
+                "no GPU that the kernels run on: they need {OLDEST} or newer, and {name} is {arch}"
+            )));
+        }
         Ok(Self { context, facts })
     }
 
@@ -68,6 +76,7 @@ impl Card {
         Ok(Equipped {
             card: self,
             element,
+            not_kept: compile::why_not_kept(&modules, cache),
             modules,
         })
     }
@@ -80,6 +89,11 @@ impl Equipped {
 
     pub fn free_bytes(&self) -> Result<usize, DeviceError> {
         self.card.free_bytes()
+    }
+
+    /// Where kernels were compiled that the next start has to compile again: why.
+    pub fn not_kept(&self) -> Option<&str> {
+        self.not_kept.as_deref()
     }
 }
 

@@ -39,7 +39,9 @@ impl Kernels {
             let loaded = unsafe { result::module::load_data(module.cubin.as_ptr().cast()) };
             let loaded = loaded.map_err(|e| failed("cuModuleLoadData", &e))?;
             kernels.modules.push(loaded);
-            for usage in &module.usage {
+            // The log has rows of functions that kernels call, too: they have no registers of their own.
+            let kernels_of_it = module.usage.iter().filter(|usage| usage.registers > 0);
+            for usage in kernels_of_it {
                 let name =
                     CString::new(usage.kernel.clone()).map_err(|error| DeviceError::Failed {
                         call: "cuModuleGetFunction",

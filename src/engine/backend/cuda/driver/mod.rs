@@ -61,6 +61,7 @@ impl Driver {
             card: Card { context, facts },
             element,
             modules,
+            not_kept: _,
         } = equipped;
         context
             .bind_to_thread()

@@ -24,6 +24,9 @@ const F32: usize = 4;
 
 /// Widest row that the norms keep in registers.
 const MOST_NORM_COLS: usize = 16_384;
+
+/// Rows of one launch: a grid's second side has no more blocks.
+pub const MOST_ROWS: usize = 65_535;
 /// Most blocks of kernels that stride over their numbers.
 const MOST_STRIDING_BLOCKS: usize = 16_384;
 
@@ -179,7 +182,9 @@ pub fn qkv_epilogue<D: Device>(device: &mut D, of: &QkvEpilogue, n: usize, heads
     call.supports(d.is_multiple_of(2) && d <= 256, || {
         format!("heads of {d}; a multiple of 2 up to 256 is needed")
     });
-    call.supports(n <= 65_535, || format!("{n} rows; 65535 are the most"));
+    call.supports(n <= MOST_ROWS, || {
+        format!("{n} rows; {MOST_ROWS} are the most")
+    });
     call.at(of.qkv, n * all * d, F32);
     call.at(of.q_norm, d, F32);
     call.at(of.k_norm, d, F32);
@@ -200,8 +205,8 @@ pub fn qkv_epilogue<D: Device>(device: &mut D, of: &QkvEpilogue, n: usize, heads
 pub fn swiglu<D: Device>(device: &mut D, gate_up: View, out: View, n: usize, m: usize) -> Done {
     let element = device.element().bytes();
     let mut call = Call::new("swiglu");
-    call.supports(m.is_multiple_of(4) && n <= 65_535, || {
-        format!("{n} rows of {m}; a multiple of 4 and up to 65535 rows are needed")
+    call.supports(m.is_multiple_of(4) && n <= MOST_ROWS, || {
+        format!("{n} rows of {m}; a multiple of 4 and up to {MOST_ROWS} rows are needed")
     });
     call.at(gate_up, n * 2 * m, F32);
     call.at(out, n * m, element);

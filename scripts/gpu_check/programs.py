@@ -1,0 +1,49 @@
+"""What is checked by running a program to its end: parity, by itself and under a sanitizer; the roofline."""
+import json
+
+import machine
+import processes
+
+
+def run_parity(parity, root, limit, rehearse):
+    done = processes.limited([parity, "--nocapture"], limit, cwd=root)
+    output = done.output + done.errors
+    assert done.code is not None, f"not done in {limit:.0f} s: {output[-2500:]}"
+    assert done.code == 0, output[-3000:]
+    ran_on_gpu(output, rehearse)
+    return {"summary": next((line for line in output.splitlines() if line.startswith("test result:")), output[-300:])}
+
+
+def ran_on_gpu(output, rehearse):
+    # The tests say so themselves, within a line of the runner's.
+    elsewhere = "): emulated" in output or "SKIPPED:" in output
+    assert rehearse or not elsewhere, f"kernels did not run on the GPU: {output[-2900:]}"
+
+
+def roofline(gate, backend, model, limit):
+    command = [gate, "roofline", "--backend", backend, "--format", "json"]
+    if model is None:
+        command += ["--context", "1,64", "--prefill", "64", "--repeats", "2", "--threads", "1"]
+    else:
+        command += ["--synthetic", model, "--context", "1,1024,8192", "--prefill", "128,1024,8192"]
+    done = processes.limited(command, limit)
+    assert done.code is not None, f"not done in {limit:.0f} s: {done.errors[-2500:]}"
+    assert done.code == 0, done.errors[-3000:]
+    return json.loads(done.output)
+
+
+def sanitize(parity, root, tool, limit, rehearse):
+    sanitizer = machine.sanitizer()
+    if sanitizer is None:
+        return {"skipped": "compute-sanitizer is not installed"}
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", parity, "--nocapture", "--test-threads", "1"]
+    done = processes.limited(command, limit, cwd=root)
+    output = done.output + done.errors
+    ran_on_gpu(output, rehearse)
+    if done.code is None:
+        # What it had seen by then stands; a report of an error fails all the same.
+        assert "Invalid" not in output and "hazard" not in output, output[-3000:]
+        passed = sum(line.endswith("... ok") for line in output.splitlines())
+        return {"unfinished": f"{passed} tests without a finding in {limit:.0f} s"}
+    assert done.code == 0, output[-3000:]
+    return {"summary": next((line for line in output.splitlines() if "SUMMARY" in line), "no finding")}

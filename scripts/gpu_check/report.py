@@ -1,0 +1,87 @@
+"""The page that is made of what was measured."""
+
+
+def markdown(result):
+    steps = result["steps"]
+    blocks = [
+        [f"**Not met: {row['target']}: {row['measured']}, asked {row['asked']}**" for row in missed(result)],
+        [f"**{result['outcome']}**"],
+        [headline(result)],
+        table(["target", "asked", "measured", ""], target_rows(result["targets"])),
+        rates(steps),
+        table(["model", "what", "tokens", "floor, ms", "measured, ms", "times the floor"], roofline_rows(steps)),
+        cold_start(steps.get("cold start", {}).get("starts")),
+        table(["step", "result"], [[name, words(said)] for name, said in steps.items() if told(name, said)]),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def missed(result):
+    return [row for row in result["targets"] if row["speed"] and row["result"] == "not met"]
+
+
+def headline(result):
+    if result["rehearsal"]:
+        on = f"{result['cpu']['name']}, {result['cpu']['cores']} cores (rehearsal on the CPU)"
+    else:
+        on = result["gpu"]["name"]
+    changed = " with changes" if result["dirty"] else ""
+    return f"{on}, {result['date'][:10]}, commit {result['commit'][:9]}{changed}, {result['seconds']:.0f} s:"
+
+
+def table(heads, rows):
+    lines = [heads, ["---"] * len(heads), *rows]
+    return ["| " + " | ".join(clean(cell) for cell in line) + " |" for line in lines] if rows else []
+
+
+def clean(cell):
+    return str(cell).replace("|", "/").replace("\n", " ")
+
+
+def target_rows(targets):
+    return [[row["target"], row["asked"], row["measured"] or "–", row["result"]] for row in targets]
+
+
+def rates(steps):
+    machines = [said["machine"] for said in steps.values() if "machine" in said]
+    if not machines:
+        return []
+    moved = max(machine["bytes_per_second"] for machine in machines) / 1e9
+    done = max(machine["operations_per_second"] for machine in machines) / 1e12
+    return [f"Memory ({machines[0]['memory']}) {moved:.0f} GB/s, products {done:.2f} TFLOP/s."]
+
+
+def roofline_rows(steps):
+    return [
+        roofline_row(said["model"]["name"], what, row)
+        for said in steps.values()
+        for what, rows in [("TPOT", said.get("decode", [])), ("TTFT", said.get("prefill", []))]
+        for row in rows
+    ]
+
+
+def roofline_row(model, what, row):
+    spread = row["measured_ms"]
+    measured = f"{spread['median']:.4g} ({spread['least']:.4g} to {spread['greatest']:.4g})"
+    floor = f"{row['floor']['milliseconds']:.4g}"
+    return [model, what, row["tokens"], floor, measured, f"**{row['times_floor']:.2f}**"]
+
+
+def cold_start(starts):
+    """A row a stage: without compiled kernels at hand, and with them."""
+    if not starts:
+        return []
+    names = list(dict.fromkeys(name for start in starts.values() for name in start))
+    rows = [[name, *(f"{start[name]:.1f}" if name in start else "–" for start in starts.values())] for name in names]
+    return table(["cold start, ms", *starts], rows)
+
+
+def told(name, said):
+    return said["passed"] is not True or not (name.startswith("roofline") or name == "cold start")
+
+
+def words(said):
+    rest = {key: value for key, value in said.items() if key not in ("passed", "seconds")}
+    text = "; ".join(f"{key}: {value}" for key, value in rest.items())
+    mark = {True: "passed", False: "**failed**", None: "**incomplete**"}[said["passed"]]
+    return f"{mark}: {text}"[:1500]
