@@ -11,6 +11,9 @@ use crate::tools::Run;
 /// CPU s per 10⁶ tokens, up to 256 streams.
 const CPU_BAR: f64 = 16.0;
 
+/// CPU s per 10⁶ tokens of a bare tokio loop at one stream, of which the bar leaves the client the rest.
+const SLOW_HOST: f64 = 10.0;
+
 /// Up to 256 streams, in µs; at a thousand and beside busy loops some are others, and some are none.
 const BARS: Errors = Errors {
     ttft_mean: Some(50.0),
@@ -105,9 +108,19 @@ pub(crate) fn floor(floor: &Floor) {
         task,
     } = floor;
     println!(
-        "floor at one stream, CPU s per 10⁶ tokens: recvmsg {blocking:.1}, epoll_wait and recvmsg\n\
-         {polled:.1}, the same two by a tokio task {task:.1}"
+        "floor at one stream, CPU s/10⁶tok: recvmsg {blocking:.1}, after epoll_wait {polled:.1}, \
+         in tokio {task:.1}"
     );
+}
+
+/// A host that wakes a bare loop so slowly says nothing of the client: its CPU time at one stream is void.
+pub(crate) fn host(floors: &[Floor]) {
+    let most = floors.iter().map(|floor| floor.task).fold(0.0, f64::max);
+    if most > SLOW_HOST {
+        println!(
+            "void: CPU time at one stream, where a bare tokio loop takes {most:.1} (at most {SLOW_HOST})"
+        );
+    }
 }
 
 fn errors(errors: &Errors, bars: &Errors) -> Vec<String> {

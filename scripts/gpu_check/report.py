@@ -9,6 +9,7 @@ def markdown(result):
         [headline(result)],
         table(["target", "asked", "measured", ""], target_rows(result["targets"])),
         rates(steps),
+        launches(steps),
         table(["model", "what", "tokens", "floor, ms", "measured, ms", "times the floor"], roofline_rows(steps)),
         cold_start(steps.get("cold start", {}).get("starts")),
         table(["step", "result"], [[name, words(said)] for name, said in steps.items() if told(name, said)]),
@@ -49,6 +50,13 @@ def rates(steps):
     moved = max(machine["bytes_per_second"] for machine in machines) / 1e9
     done = max(machine["operations_per_second"] for machine in machines) / 1e12
     return [f"Memory ({machines[0]['memory']}) {moved:.0f} GB/s, products {done:.2f} TFLOP/s."]
+
+
+def launches(steps):
+    """What a decoded token starts, where steps are recorded."""
+    counted = {said["model"]["name"]: said["launches_per_token"] for said in steps.values() if "launches_per_token" in said}
+    counts = ", ".join(f"{model} {count}" for model, count in counted.items() if count is not None)
+    return [f"Kernels, copies and fills a decoded token, attention not split: {counts}."] if counts else []
 
 
 def roofline_rows(steps):

@@ -21,6 +21,7 @@ mod kernels;
 mod label;
 mod load;
 mod merge;
+mod model;
 mod output;
 mod percent;
 mod plan;

@@ -2,35 +2,21 @@
 //! Refuses to know: the formulas.
 
 use super::calibrate::TableFormat;
-use super::serve::{BackendArg, backend_variable, synthetic};
+use super::model::ModelArgs;
 use super::{Exit, output};
 use crate::engine::request::{CacheUse, Event, Request, Timings};
-use crate::engine::{
-    Element, Engine, ModelInfo, ModelSource, Options, Speed, Synthetic, measure_cpu, measure_gpu,
-};
+use crate::engine::{Element, Engine, ModelInfo, Options, Speed, measure_cpu, measure_gpu};
 use crate::pipeline::Error;
 use crate::report;
 use crate::roofline::{Floor, Machine, Plausible, Shape, plausible};
 use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
-use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct RooflineArgs {
-    /// Hugging Face model directory; without it, the small model inside this binary
-    #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
-    /// Random weights of a published model's shape
-    #[arg(long, value_name = "MODEL", value_parser = synthetic(), conflicts_with = "model")]
-    synthetic: Option<Synthetic>,
-    /// What computes: auto takes a GPU where there is one with all that it needs, else the CPU
-    #[arg(long, value_name = "NAME", env = backend_variable(), value_enum,
-        default_value_t = BackendArg::Auto)]
-    backend: BackendArg,
-    /// Worker threads of the CPU backend; 0 takes every core
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    threads: usize,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Prompts after which decoding is timed, in tokens [default: of 1,1024,8192 what the model's context
     /// holds]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tokens())]
@@ -71,6 +57,9 @@ struct Roofline {
     model: ModelFigures,
     decode: Vec<Row>,
     prefill: Vec<Row>,
+    /// Kernels, copies and fills that a decoded token starts in a context so short that attention is not
+    /// split; None where steps are not recorded, as on the CPU.
+    launches_per_token: Option<u64>,
     /// Milliseconds of each stage of the start.
     start_ms: Vec<(&'static str, f64)>,
     /// None for a model that may lie in a cache.
@@ -175,16 +164,17 @@ fn measure(engine: Engine, args: &RooflineArgs, prompts: &Prompts) -> anyhow::Re
     let Prompts { context, prefill } = prompts;
     let (info, shape, repeats) = (engine.model_info().clone(), shape(&engine)?, args.repeats);
     let mut fastest = Fastest::default();
-    fastest.look_at_cpu(&info, args.threads)?;
+    fastest.look_at_cpu(&info, args.model.threads)?;
     let decoded = timed(&engine, context, repeats, args.answer, &per_token)?;
-    fastest.look_at_cpu(&info, args.threads)?;
+    fastest.look_at_cpu(&info, args.model.threads)?;
     let prefilled = timed(&engine, prefill, repeats, 1, &first_token)?;
+    let launches_per_token = launches_per_token(&engine)?;
     let stages = engine.stats().startup.into_iter();
     let start_ms = stages.map(|stage| (stage.name, stage.elapsed.as_secs_f64() * 1e3));
     engine.shutdown();
     engine.join();
     drop(engine);
-    let speed = fastest.at_last(&info, args.threads)?;
+    let speed = fastest.at_last(&info, args.model.threads)?;
     let rates = Machine {
         bytes_per_second: speed.bytes_per_second,
         operations_per_second: speed.operations_per_second,
@@ -196,6 +186,7 @@ fn measure(engine: Engine, args: &RooflineArgs, prompts: &Prompts) -> anyhow::Re
     Ok(Roofline {
         decode: rows(context, decoded, &decode_floor),
         prefill: rows(prefill, prefilled, &prefill_floor),
+        launches_per_token,
         start_ms: start_ms.collect(),
         plausible: plausible(&shape, &rates),
         machine: MachineFigures {
@@ -220,21 +211,13 @@ fn options(args: &RooflineArgs) -> Options {
     };
     let context = longest(&args.context, &USUAL_CONTEXT);
     let longest = longest(&args.prefill, &USUAL_PREFILL).max(context);
-    let usual = Options::default();
     Options {
-        model: match (&args.model, args.synthetic) {
-            (Some(directory), _) => ModelSource::Directory(directory.clone()),
-            (None, Some(model)) => ModelSource::Synthetic(model),
-            (None, None) => ModelSource::Embedded,
-        },
-        backend: args.backend.into(),
-        threads: args.threads,
         kv_tokens: longest + args.answer as usize + 64,
         running: RUNNING,
         step_tokens: longest.max(128) + RUNNING,
         chunk_tokens: longest.max(128),
         prefix_cache: false,
-        ..usual
+        ..args.model.options()
     }
 }
 
@@ -252,7 +235,7 @@ fn shape(engine: &Engine) -> anyhow::Result<Shape> {
         head_dim: sizes.head_dim as u64,
         intermediate: sizes.intermediate as u64,
         vocab: info.vocab_size as u64,
-        weight_bytes: element(info)?.size() as u64,
+        weight_bytes: element(info)?.bytes() as u64,
         kv_bytes: of_token / numbers.max(1) as u64,
     })
 }
@@ -348,6 +331,17 @@ fn finish(engine: &Engine, request: Request) -> anyhow::Result<Timings> {
     bail!("the engine went away while it was measured")
 }
 
+/// What an answer of three tokens starts more than one of two.
+fn launches_per_token(engine: &Engine) -> anyhow::Result<Option<u64>> {
+    let started_by = |tokens: u32| -> anyhow::Result<u64> {
+        let before = engine.stats().replayed_nodes;
+        finish(engine, request(engine, 0, 1, tokens))?;
+        Ok(engine.stats().replayed_nodes - before)
+    };
+    let (two, three) = (started_by(2)?, started_by(3)?);
+    Ok(three.checked_sub(two).filter(|launches| *launches > 0))
+}
+
 fn rows(prompts: &[u32], measured: Vec<Spread>, floor: &dyn Fn(u32) -> Floor) -> Vec<Row> {
     let row = |(tokens, measured_ms): (&u32, Spread)| {
         let floor = floor(*tokens);
@@ -385,6 +379,12 @@ fn table(roofline: &Roofline) -> String {
         decode.chain(prefill).collect(),
         1..5,
     );
+    let launches = match roofline.launches_per_token {
+        Some(launches) => format!(
+            "A decoded token starts {launches} kernels, copies and fills, where attention is not split.\n"
+        ),
+        None => String::new(),
+    };
     let plausible = match &roofline.plausible {
         Some(plausible) => format!(
             "For [engine] in gates/gate.toml, a tenth below the floors:\n{}\n",
@@ -394,7 +394,7 @@ fn table(roofline: &Roofline) -> String {
             .to_owned(),
     };
     format!(
-        "{} ({}): {} {:.1} GB/s, products {:.3} TFLOP/s\n{}: {} parameters, {}\n\n{table}\n\n{plausible}",
+        "{} ({}): {} {:.1} GB/s, products {:.3} TFLOP/s\n{}: {} parameters, {}\n\n{table}\n\n{launches}{plausible}",
         machine.name,
         machine.backend,
         machine.memory,

@@ -4,16 +4,12 @@
 
 use super::Exit;
 use super::fault::{self, FaultArg};
+use super::model::ModelArgs;
 use super::size::Size;
-use crate::engine::{
-    BackendChoice, Engine, ModelInfo, ModelSource, Options, Stage, StartError, Synthetic, Window,
-};
+use crate::engine::{Engine, ModelInfo, Options, Stage, StartError, Window};
 use crate::server::{self, Door, Limits};
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use std::env;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -21,16 +17,8 @@ use tokio::sync::watch;
 /// Serve a model over OpenAI's HTTP API
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeArgs {
-    /// Hugging Face model directory; without it, the small model inside this binary
-    #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
-    /// Serve random weights of a published model's shape, to measure speed: answers mean nothing
-    #[arg(long, value_name = "MODEL", value_parser = synthetic(), conflicts_with = "model")]
-    synthetic: Option<Synthetic>,
-    /// What computes: auto takes a GPU where there is one with all that it needs, else the CPU
-    #[arg(long, value_name = "NAME", env = backend_variable(), value_enum,
-        default_value_t = BackendArg::Auto)]
-    backend: BackendArg,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Name that requests give as `model` [default: the directory's name]
     #[arg(long, value_name = "NAME")]
     served_model_name: Option<String>,
@@ -40,9 +28,6 @@ pub(super) struct ServeArgs {
     /// Port to listen on; 0 takes a free one and prints it
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// Worker threads of the CPU backend; 0 takes every core
-    #[arg(long, default_value_t = Options::default().threads, value_name = "N")]
-    threads: usize,
     /// Room for keys and values, in tokens; 0 takes what fits 1 GiB
     #[arg(long, default_value_t = Options::default().kv_tokens, value_name = "N")]
     kv_tokens: usize,
@@ -104,46 +89,9 @@ pub(super) struct ServeArgs {
     fault: Vec<FaultArg>,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(super) enum BackendArg {
-    Auto,
-    Cpu,
-    Cuda,
-}
-
-impl From<BackendArg> for BackendChoice {
-    fn from(arg: BackendArg) -> Self {
-        match arg {
-            BackendArg::Auto => Self::Auto,
-            BackendArg::Cpu => Self::Cpu,
-            BackendArg::Cuda => Self::Cuda,
-        }
-    }
-}
-
-/// The variable that stands for `--backend`. Empty it is as good as unset, as for every other variable;
-/// clap would take it for a wrong value.
-pub(super) fn backend_variable() -> Option<&'static str> {
-    const NAME: &str = "INFERGATE_BACKEND";
-    let is_empty = env::var_os(NAME).is_some_and(|value| value.is_empty());
-    (!is_empty).then_some(NAME)
-}
-
 /// No count of these flags may be 0.
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
-}
-
-/// The published shapes by name.
-pub(super) fn synthetic() -> impl clap::builder::TypedValueParser<Value = Synthetic> {
-    let names = Synthetic::ALL.map(Synthetic::name);
-    PossibleValuesParser::new(names).try_map(|name| {
-        let named = |model: &Synthetic| model.name() == name;
-        Synthetic::ALL
-            .into_iter()
-            .find(named)
-            .ok_or("no such shape")
-    })
 }
 
 /// Where to listen, and what to start there.
@@ -158,12 +106,9 @@ impl ServeArgs {
     fn orders(self) -> Orders {
         let Self {
             model,
-            synthetic,
-            backend,
             served_model_name,
             host,
             port,
-            threads,
             kv_tokens,
             max_context,
             queue,
@@ -185,14 +130,7 @@ impl ServeArgs {
         Orders {
             address: SocketAddr::new(host, port),
             options: Options {
-                model: match (model, synthetic) {
-                    (Some(directory), _) => ModelSource::Directory(directory),
-                    (None, Some(synthetic)) => ModelSource::Synthetic(synthetic),
-                    (None, None) => ModelSource::Embedded,
-                },
-                backend: backend.into(),
                 served_name: served_model_name,
-                threads,
                 kv_tokens,
                 max_context,
                 queue_limit: queue as usize,
@@ -207,6 +145,7 @@ impl ServeArgs {
                 memory_limit: memory_limit.map(|Size(bytes)| bytes),
                 stall_after: Duration::from_secs(stall_after.into()),
                 faults: fault::combine(fault),
+                ..model.options()
             },
             limits: Limits {
                 body_bytes: usize::try_from(max_body.0).unwrap_or(usize::MAX),

@@ -1,7 +1,7 @@
 //! How fast a machine moves and multiplies numbers, whatever model it serves.
 //!
-//! Entry point: [`measure_cpu`], [`measure_gpu`]. Figures are the best of some runs: a floor is what the machine can do, not
-//! what it does on average. Refuses to know: models, and what the figures are for.
+//! Entry points: [`measure_cpu`], [`measure_gpu`]. Figures are the best of some runs: a floor is what the
+//! machine can do, not what it does on average. Refuses to know: models, and what the figures are for.
 
 use std::time::{Duration, Instant};
 

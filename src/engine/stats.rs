@@ -44,6 +44,8 @@ pub struct Stats {
     pub captures: u64,
     /// Times that such a recording took the place of a part's computing, warm-up included.
     pub replays: u64,
+    /// Kernels, copies and fills that those repetitions started.
+    pub replayed_nodes: u64,
     pub startup: Vec<Stage>,
 }
 
@@ -98,12 +100,14 @@ pub(crate) struct Counters {
     pub(crate) preempted: Counter,
     pub(crate) captures: Counter,
     pub(crate) replays: Counter,
+    pub(crate) replayed_nodes: Counter,
 }
 
 impl Counters {
     pub(crate) fn record(&self, recordings: Recordings) {
         self.captures.set(recordings.made);
         self.replays.set(recordings.repeated);
+        self.replayed_nodes.set(recordings.nodes);
     }
 
     pub(crate) fn snapshot(&self, waiting: u64, startup: &[Stage]) -> Stats {
@@ -129,6 +133,7 @@ impl Counters {
             preempted: self.preempted.get(),
             captures: self.captures.get(),
             replays: self.replays.get(),
+            replayed_nodes: self.replayed_nodes.get(),
             startup: startup.to_vec(),
         }
     }

@@ -42,6 +42,23 @@ impl Dtype {
             Self::Bf16 => "bf16",
         }
     }
+
+    /// Little-endian numbers of this type as f32.
+    pub(crate) fn widen(self, bytes: &[u8]) -> Vec<f32> {
+        let pairs = || bytes.as_chunks::<2>().0.iter();
+        match self {
+            Self::F32 => {
+                let fours = bytes.as_chunks::<4>().0.iter();
+                fours.map(|four| f32::from_le_bytes(*four)).collect()
+            }
+            Self::F16 => pairs()
+                .map(|pair| f16::from_le_bytes(*pair).to_f32())
+                .collect(),
+            Self::Bf16 => pairs()
+                .map(|pair| bf16::from_le_bytes(*pair).to_f32())
+                .collect(),
+        }
+    }
 }
 
 /// One tensor: `rows × cols` numbers, row-major, little-endian. A vector is one row.
@@ -56,19 +73,7 @@ pub(crate) struct Tensor<'a> {
 impl Tensor<'_> {
     /// Its numbers as f32.
     pub(crate) fn widened(&self) -> Vec<f32> {
-        let pairs = || self.bytes.as_chunks::<2>().0.iter();
-        match self.dtype {
-            Dtype::F32 => {
-                let fours = self.bytes.as_chunks::<4>().0.iter();
-                fours.map(|bytes| f32::from_le_bytes(*bytes)).collect()
-            }
-            Dtype::F16 => pairs()
-                .map(|bytes| f16::from_le_bytes(*bytes).to_f32())
-                .collect(),
-            Dtype::Bf16 => pairs()
-                .map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
-                .collect(),
-        }
+        self.dtype.widen(self.bytes)
     }
 }
 

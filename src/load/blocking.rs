@@ -10,8 +10,10 @@ use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::TimeVal;
 use tokio::net::TcpStream;
 
-/// Where nothing comes a read gives up after this and one tick of the system, 10 ms at the most.
-const SILENCE_US: i64 = 20_000;
+/// Where nothing comes a read gives up after this and one tick of the system, 10 ms at the most. Longer than
+/// the first token of a short prompt takes: where an engine sends its answer's head at once, waiting for the token
+/// costs no wake-up.
+const SILENCE_US: i64 = 60_000;
 
 /// The longest that a read keeps its thread.
 pub(super) const LONGEST_WAIT_NS: u64 = SILENCE_US as u64 * 1_000 + 10_000_000;

@@ -11,7 +11,8 @@
 use super::exchange::{Ending, Exchange};
 use super::gauges::Gauges;
 use super::patience::Patience;
-use super::wire::{Tap, Wire};
+use super::tap::Tap;
+use super::wire::Wire;
 use super::{Endpoint, SessionClock};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

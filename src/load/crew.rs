@@ -25,8 +25,9 @@ const STREAMS_PER_THREAD: u32 = 256;
 /// 10 ms they trebled the CPU time of a token at one stream.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The same where a single stream has the thread: its lateness shows in each read, by the kernel's stamp.
-const TICK_ALONE: Duration = Duration::from_secs(1);
+/// The same where a single stream has the thread and the kernel stamps its reads: each read tells how late the
+/// thread is.
+const TICK_ALONE: Duration = Duration::from_secs(5);
 
 /// File descriptors that the process needs beside one a stream.
 const OTHER_FILES: u64 = 256;
@@ -100,6 +101,7 @@ impl Crew {
         let mut service = Service::default();
         // All are told before the first is waited for.
         let told = lanes.into_iter().map(|lane| {
+            lane.gauges.end();
             drop((lane.shifts, lane.stop));
             (lane.thread, lane.gauges)
         });
@@ -180,12 +182,27 @@ fn work(
 
 /// Notes, without end, how late this thread comes to a moment that it waits for.
 async fn tick(clock: &SessionClock, gauges: &Gauges) {
+    let mut due_ns = u64::MAX;
     loop {
-        let pause = if gauges.is_alone() { TICK_ALONE } else { TICK };
-        let due_ns = clock.now_ns() + pause.as_nanos() as u64;
+        // Another pace may bring the next look nearer, never put it off: waves can be shorter than a pause.
+        due_ns = due_ns.min(clock.now_ns() + pause(gauges).as_nanos() as u64);
         gauges.look_at(due_ns);
-        alarm::until(clock, due_ns).await;
-        gauges.ticks.note(clock.now_ns().saturating_sub(due_ns));
+        tokio::select! {
+            biased;
+            () = alarm::until(clock, due_ns) => {
+                gauges.ticks.note(clock.now_ns().saturating_sub(due_ns));
+                due_ns = u64::MAX;
+            }
+            () = gauges.changed() => {}
+        }
+    }
+}
+
+fn pause(gauges: &Gauges) -> Duration {
+    if gauges.is_alone() && gauges.is_stamped() {
+        TICK_ALONE
+    } else {
+        TICK
     }
 }
 
@@ -208,7 +225,57 @@ fn allow_files(streams: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::threads;
+    use super::{Crew, Endpoint, Gauges, SessionClock, TICK, TICK_ALONE, pause, threads, tick};
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Waker};
+
+    #[test]
+    fn looks_are_rare_only_where_reads_tell_as_much() {
+        let gauges = Gauges::default();
+        for (slots, stamped, expect) in [
+            (0, false, TICK),
+            (1, false, TICK),
+            (1, true, TICK_ALONE),
+            (16, true, TICK),
+        ] {
+            gauges.begin_wave(slots);
+            if stamped {
+                gauges.note_stamped_read(0);
+            }
+            assert_eq!(pause(&gauges), expect, "{slots} {stamped}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_dismissed_is_kept_by_no_connection() {
+        let endpoint = Endpoint::usual(([127, 0, 0, 1], 9).into(), "none");
+        let mut crew = Crew::start(&endpoint, &SessionClock::start(), 1);
+        let gauges = Arc::clone(&crew.lanes[0].gauges);
+        gauges.begin_wave(1);
+        gauges.look_at(u64::MAX);
+        assert!(gauges.alone_until_ns().is_some());
+        crew.dismiss().unwrap();
+        assert_eq!(gauges.alone_until_ns(), None);
+    }
+
+    /// Waves that come faster than looks must not put the looks off.
+    #[tokio::test]
+    async fn a_change_of_pace_puts_no_look_off() {
+        let (clock, gauges) = (SessionClock::start(), Gauges::default());
+        let mut looking = pin!(tick(&clock, &gauges));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut look_at = |slots| {
+            gauges.begin_wave(slots);
+            assert!(looking.as_mut().poll(&mut cx).is_pending());
+            gauges.next_look_ns()
+        };
+        let first_ns = look_at(16);
+        for slots in [1, 4, 1, 16] {
+            assert_eq!(look_at(slots), first_ns, "{slots}");
+        }
+    }
 
     #[test]
     fn one_thread_for_every_256_streams_up_to_the_cores() {

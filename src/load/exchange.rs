@@ -5,7 +5,7 @@
 //!
 //! Refuses to know: JSON, events, what makes a sample.
 
-use super::wire::Arrival;
+use super::stamps::Arrival;
 
 /// Longest answer that is stored; a longer one is garbled.
 pub(super) const MAX_BODY: usize = 64 << 20;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan::Workload ── workloads, arrivals ──► Wave ── traffic / conversation ──► crew ── slots ──► engine
-//!                                                        │                      connection, wire
+//!                                                        │                      connection, tap
 //! record::Sample ◄── sampling ◄── rules ◄── transcript ◄─┘ ◄── sse, answer ◄──── Exchange
 //! ```
 //!
@@ -15,6 +15,7 @@
 //! Main function: [`run`]. Refuses to know: processes, arms, metrics, verdicts, and every type of our
 //! own server and engine.
 
+mod ahead;
 mod alarm;
 mod answer;
 mod arrivals;
@@ -37,6 +38,7 @@ mod probe;
 mod progress;
 mod prompts;
 mod random;
+mod reader;
 mod repeats;
 mod request;
 mod rules;
@@ -49,6 +51,7 @@ mod stamps;
 mod steal;
 mod stop;
 mod tally;
+mod tap;
 mod tokenizer;
 mod traffic;
 mod transcript;

@@ -1,11 +1,23 @@
-//! The kernel's receive stamps (`SO_TIMESTAMPING`, software receive): asked for, and taken from a read.
+//! When bytes arrived, and the kernel's receive stamps (`SO_TIMESTAMPING`, software receive): asked for, and
+//! taken from a read.
 //!
-//! Main functions: [`ask`], [`of`]. Refuses to know: clocks, what was received.
+//! Main type: [`Arrival`]; main functions: [`ask`], [`of`]. Refuses to know: what was received.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{ask, control_buffer, of};
 #[cfg(not(target_os = "linux"))]
 pub(super) use none::{ask, control_buffer, of};
+
+/// One read that brought bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// Arrival of the read's last byte.
+    pub(super) at_ns: u64,
+    /// The kernel said so; otherwise it is the time right after the read.
+    pub(super) kernel: bool,
+    /// Ordinal of the read on its connection, from 1; 0: none yet.
+    pub(super) read: u64,
+}
 
 /// Receive stamps as Linux gives them.
 #[cfg(target_os = "linux")]

@@ -9,8 +9,8 @@ use super::answer::{Answer, AnswerError, Choice, Usage};
 use super::exchange::{Ending, Exchange};
 use super::foreign::brief;
 use super::sse::{Decoder, Event};
+use super::stamps::Arrival;
 use super::tally::Tally;
-use super::wire::Arrival;
 use crate::record::{ServerTimings, TokenLogprob};
 use sha2::{Digest, Sha256};
 

@@ -197,6 +197,11 @@ fn write_totals(text: &mut Exposition, stats: &Stats) {
             "Times that a recorded part of a step was repeated.",
             stats.replays,
         ),
+        (
+            "infergate_replayed_nodes_total",
+            "Kernels, copies and fills that repeated recordings started.",
+            stats.replayed_nodes,
+        ),
     ] {
         text.single(Kind::Counter, name, help, value as f64);
     }
@@ -268,6 +273,7 @@ mod tests {
             preempted: 7,
             captures: 5,
             replays: 11,
+            replayed_nodes: 4400,
             kv: KvStats {
                 page_tokens: 16,
                 page_bytes: 1000,
@@ -307,6 +313,7 @@ mod tests {
             "vllm:num_preemptions_total{model_name=\"tiny\"} 7",
             "infergate_captures_total{model_name=\"tiny\"} 5",
             "infergate_replays_total{model_name=\"tiny\"} 11",
+            "infergate_replayed_nodes_total{model_name=\"tiny\"} 4400",
             "infergate_batch_invariant{model_name=\"tiny\"} 1",
             "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0.25",
             "infergate_kv_bytes_used{model_name=\"tiny\"} 2000",

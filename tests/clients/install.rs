@@ -4,9 +4,11 @@
 //! [`node_with`]). Refuses to know: what is done with them.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+#[path = "../common/skip.rs"]
+mod skip;
 
 /// Of the Node client; the Python one's is in requirements.txt, with what it needs. Majors from 7 on want
 /// Node 22.
@@ -89,11 +91,7 @@ pub(crate) fn or_skip<T>(what: &str, installed: Result<T, Missing>) -> Option<T>
     match installed {
         Ok(installed) => Some(installed),
         Err(Missing(why)) => {
-            let required =
-                std::env::var("INFERGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
-            assert!(!required, "{what} is required and cannot be had: {why}");
-            // Not by a macro: those lines are shown of failed tests alone.
-            writeln!(std::io::stderr().lock(), "SKIPPED: {what}: {why}").unwrap();
+            skip::skip(&format!("{what}: {why}"));
             None
         }
     }

@@ -8,7 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
-/// `gate` with these arguments and nothing of a CI's or a terminal's environment.
+/// `gate` with these arguments and nothing of a CI's or a terminal's environment. The engine computes on the CPU,
+/// so that a machine with a GPU tests the same.
 pub(crate) fn gate(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gate"));
     for (name, _) in std::env::vars_os() {
@@ -20,6 +21,7 @@ pub(crate) fn gate(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .env("NO_COLOR", "1")
+        .env("INFERGATE_BACKEND", "cpu")
         .stdin(Stdio::null());
     command
 }

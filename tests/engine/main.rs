@@ -5,6 +5,8 @@ mod emulated;
 mod handle;
 mod models;
 mod sessions;
+#[path = "../common/skip.rs"]
+mod skip;
 
 use infergate::engine::request::{Event, Finished, Prompt, Request, Token};
 use infergate::engine::{Engine, Options};

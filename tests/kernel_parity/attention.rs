@@ -4,7 +4,7 @@ use infergate::engine::Element;
 use infergate::engine::cuda::device::{Device, Memory};
 use infergate::engine::cuda::launch::{self, Heads, Prefill, RowsAttention, TILE_ROWS};
 
-use crate::lab::{Lab, Placed, close, element_bytes, rounding};
+use crate::lab::{Lab, Placed, close, rounding};
 use crate::on_a_device;
 
 const PAGE: usize = 16;
@@ -347,7 +347,7 @@ fn check_tiles<D: Device>(lab: &mut Lab<D>, ranges: &[(usize, usize)], sizes: He
     let (relative, absolute) = tolerance(lab.element());
     let name = format!("attention_prefill {sizes:?} {ranges:?}");
     let got = lab.read_elements(&out);
-    assert_eq!(got.len() * element_bytes(lab.element()), n * heads * d * 2);
+    assert_eq!(got.len() * lab.element().bytes(), n * heads * d * 2);
     close(&name, &got, &want, relative, absolute);
 }
 

@@ -1,10 +1,7 @@
 //! Every kernel against a twin in f64, on fresh random numbers and odd sizes, with poisoned outputs: on a
 //! GPU where there is one, else on the emulator. The seed is printed; KERNEL_PARITY_SEED repeats it.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "which device, which seed, and what was skipped"
-)]
+#![allow(clippy::print_stdout, reason = "which device, which seed")]
 #![allow(
     clippy::unwrap_used,
     reason = "a launcher that refuses is what a test must fail on"
@@ -16,3 +13,5 @@ mod lab;
 mod products;
 mod ranking;
 mod refusals;
+#[path = "../common/skip.rs"]
+mod skip;

@@ -1,7 +1,7 @@
-//! Products of few rows, alone and with SwiGLU.
+//! Products: of few rows, alone and with SwiGLU, and the library's.
 
 use infergate::engine::Element;
-use infergate::engine::cuda::device::Device;
+use infergate::engine::cuda::device::{Device, Memory, Product};
 use infergate::engine::cuda::launch;
 
 use crate::lab::{Lab, close, rounding};
@@ -46,7 +46,7 @@ fn check_gemv<D: Device>(lab: &mut Lab<D>) {
                 let out = lab.poisoned_floats(n * rows);
                 let (device, view) = (&mut lab.device, biased.then(|| bias.view()));
                 let (weight, x) = (weight.view(), x.view());
-                let to = infergate::engine::cuda::device::Memory::view(&out);
+                let to = out.view();
                 launch::gemv(device, weight, x, view, to, n, rows, cols).unwrap();
                 let more = |at: usize| if biased { bias.numbers[at % rows] } else { 0.0 };
                 let want: Vec<f64> = want
@@ -71,7 +71,7 @@ fn check_gemv_swiglu<D: Device>(lab: &mut Lab<D>) {
         for (m, cols) in SIZES {
             let (weight, x) = (lab.elements(2 * m * cols, 0.3), lab.elements(n * cols, 1.0));
             let out = lab.poisoned_elements(n * m);
-            let to = infergate::engine::cuda::device::Memory::view(&out);
+            let to = out.view();
             launch::gemv_swiglu(&mut lab.device, weight.view(), x.view(), to, n, m, cols).unwrap();
             let (gates, ups) = weight.numbers.split_at(m * cols);
             let gates = product(&x.numbers, gates, cols);
@@ -91,6 +91,40 @@ fn check_gemv_swiglu<D: Device>(lab: &mut Lab<D>) {
                 relative,
                 absolute,
             );
+        }
+    }
+}
+
+/// Larger products are the library's: any of its ways may be the fastest, so all must be right.
+#[test]
+fn library_products() {
+    on_a_device!(check_library_products, Element::ALL);
+}
+
+fn check_library_products<D: Device>(lab: &mut Lab<D>) {
+    for n in [9, 33] {
+        for (rows, cols) in SIZES {
+            let (weight, x) = (lab.elements(rows * cols, 1.0), lab.elements(n * cols, 1.0));
+            let want = product(&x.numbers, &weight.numbers, cols);
+            let out = lab.poisoned_floats(n * rows);
+            let of = Product {
+                n,
+                rows,
+                cols,
+                x: x.view(),
+                weight: weight.view(),
+                out: out.view(),
+            };
+            launch::check_product(&of, lab.element()).unwrap();
+            let ways = lab.device.algorithms(&of).unwrap();
+            assert!(!ways.is_empty());
+            for way in ways {
+                let poison = vec![0xff; n * rows * 4];
+                lab.device.write(of.out, &poison).unwrap();
+                lab.device.product(&of, &way).unwrap();
+                let absolute = SUM * (cols as f64).sqrt();
+                close("product", &lab.read_floats(&out), &want, 1e-6, absolute);
+            }
         }
     }
 }

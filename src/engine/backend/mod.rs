@@ -71,6 +71,8 @@ pub(crate) enum Begun {
 pub(crate) struct Recordings {
     pub(crate) made: u64,
     pub(crate) repeated: u64,
+    /// Kernels, copies and fills that repetitions started.
+    pub(crate) nodes: u64,
 }
 
 /// A part for so many rows that is to be passed through ahead of the first request.

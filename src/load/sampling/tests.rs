@@ -11,7 +11,7 @@ use crate::load::Endpoint;
 use crate::load::exchange::{BodyRead, Ending, Exchange};
 use crate::load::planned::{Expect, Label};
 use crate::load::slots::Finished;
-use crate::load::wire::Arrival;
+use crate::load::stamps::Arrival;
 use crate::record::{Phase, Sample, VoidRule};
 
 const FORCED_4: Expect = Expect {

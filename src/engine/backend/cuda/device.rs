@@ -156,6 +156,8 @@ pub trait Device {
     fn begin_capture(&mut self) -> Result<(), DeviceError>;
     fn end_capture(&mut self) -> Result<Self::Graph, DeviceError>;
     fn replay(&mut self, graph: &Self::Graph) -> Result<(), DeviceError>;
+    /// Kernels, copies and fills of a recording: what a GPU starts one after another.
+    fn nodes(&self, graph: &Self::Graph) -> u64;
 
     /// The time that the device takes for `work`, by its own clock.
     fn time(

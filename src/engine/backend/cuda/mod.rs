@@ -45,8 +45,9 @@ pub(crate) struct CudaBackend<D: Device> {
     /// What is loaded now is to be recorded.
     records: bool,
     recording: Option<Shape>,
-    /// Times that a recording was repeated.
+    /// Times that a recording was repeated, and what that started.
     repeated: u64,
+    nodes: u64,
     device: D,
 }
 
@@ -94,6 +95,7 @@ impl<D: Device> CudaBackend<D> {
             records: false,
             recording: None,
             repeated: 0,
+            nodes: 0,
             device,
         }
     }
@@ -134,6 +136,7 @@ impl<D: Device> Backend for CudaBackend<D> {
         Recordings {
             made: self.graphs.count(),
             repeated: self.repeated,
+            nodes: self.nodes,
         }
     }
 
@@ -211,6 +214,7 @@ impl<D: Device> Backend for CudaBackend<D> {
         } else if let Some(graph) = self.graphs.get(&shape) {
             self.device.replay(graph)?;
             self.repeated += 1;
+            self.nodes += self.device.nodes(graph);
             return Ok(Begun::Repeated);
         }
         Ok(Begun::Compute { rows: shape.rows })

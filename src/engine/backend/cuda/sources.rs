@@ -31,12 +31,8 @@ impl Element {
         }
     }
 
-    /// Bytes of a number.
-    pub fn size(self) -> usize {
-        self.bytes()
-    }
-
-    pub(crate) fn bytes(self) -> usize {
+    /// Of a number.
+    pub fn bytes(self) -> usize {
         Dtype::from(self).bytes()
     }
 

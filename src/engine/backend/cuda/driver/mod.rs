@@ -51,6 +51,7 @@ pub struct GpuMemory {
 
 pub struct GpuGraph {
     handle: CUgraphExec,
+    nodes: u64,
     context: Arc<CudaContext>,
 }
 
@@ -200,15 +201,24 @@ impl Device for Driver {
     fn end_capture(&mut self) -> Result<GpuGraph, DeviceError> {
         #[expect(unsafe_code, reason = "ends a recording")]
         // SAFETY: the stream lives; the graph is only made into what can be launched, and given back.
-        let handle = unsafe {
+        let (handle, nodes) = unsafe {
             let graph = result::stream::end_capture(self.stream)
                 .map_err(|e| failed("cuStreamEndCapture", &e))?;
+            let mut nodes = 0_usize;
+            let counted =
+                sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut nodes).result();
             let handle = result::graph::instantiate(graph, CUgraphInstantiate_flags(0));
             let _ = result::graph::destroy(graph);
-            handle.map_err(|e| failed("cuGraphInstantiate", &e))?
+            let handle = handle.map_err(|e| failed("cuGraphInstantiate", &e))?;
+            // Only told: a driver that does not count is no reason to stop.
+            (handle, counted.map_or(0, |()| nodes as u64))
         };
         let context = Arc::clone(&self.context);
-        Ok(GpuGraph { handle, context })
+        Ok(GpuGraph {
+            handle,
+            nodes,
+            context,
+        })
     }
 
     fn replay(&mut self, graph: &GpuGraph) -> Result<(), DeviceError> {
@@ -216,6 +226,10 @@ impl Device for Driver {
         // SAFETY: both live; the memory that it names is the backend's, which drops recordings first.
         let done = unsafe { result::graph::launch(graph.handle, self.stream) };
         done.map_err(|e| failed("cuGraphLaunch", &e))
+    }
+
+    fn nodes(&self, graph: &GpuGraph) -> u64 {
+        graph.nodes
     }
 
     fn time(

@@ -12,12 +12,12 @@ use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use half::{bf16, f16};
 use libloading::Library;
 use memmap2::MmapMut;
 
 use super::device::{Arg, Device, DeviceError, Facts, Launch, Memory, Product, View};
 use super::sources::{Arch, Element};
+use crate::engine::weights::Dtype;
 pub use library::EmulatorSources;
 
 type Emulate = unsafe extern "C" fn(
@@ -209,7 +209,7 @@ impl Emulated {
     fn numbers(&self, view: View, count: usize) -> Result<Vec<f32>, DeviceError> {
         let mut bytes = vec![0; count * self.element.bytes()];
         self.copy_out(view, &mut bytes)?;
-        Ok(widened(self.element, &bytes))
+        Ok(Dtype::from(self.element).widen(&bytes))
     }
 
     fn copy_in(&self, to: View, bytes: &[u8]) -> Result<(), DeviceError> {
@@ -307,6 +307,10 @@ impl Device for Emulated {
         graph.iter().try_for_each(|order| self.obey(order))
     }
 
+    fn nodes(&self, graph: &Vec<Order>) -> u64 {
+        graph.len() as u64
+    }
+
     fn time(
         &mut self,
         work: &mut dyn FnMut(&mut Self) -> Result<(), DeviceError>,
@@ -337,19 +341,6 @@ impl Emulated {
         match self.recording {
             None => Ok(()),
             Some(_) => Err(failed(call, "a recording is under way".to_owned())),
-        }
-    }
-}
-
-/// Elements as f32.
-pub fn widened(element: Element, bytes: &[u8]) -> Vec<f32> {
-    let pairs = || bytes.as_chunks::<2>().0.iter();
-    match element {
-        Element::Bf16 => pairs().map(|b| bf16::from_le_bytes(*b).to_f32()).collect(),
-        Element::F16 => pairs().map(|b| f16::from_le_bytes(*b).to_f32()).collect(),
-        Element::F32 => {
-            let fours = bytes.as_chunks::<4>().0.iter();
-            fours.map(|b| f32::from_le_bytes(*b)).collect()
         }
     }
 }

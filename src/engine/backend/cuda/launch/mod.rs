@@ -27,6 +27,7 @@ const MOST_NORM_COLS: usize = 16_384;
 
 /// Rows of one launch: a grid's second side has no more blocks.
 pub const MOST_ROWS: usize = 65_535;
+
 /// Most blocks of kernels that stride over their numbers.
 const MOST_STRIDING_BLOCKS: usize = 16_384;
 
