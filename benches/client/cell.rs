@@ -21,7 +21,7 @@ pub(crate) struct Cell {
     pub(crate) seen: Seen,
     /// CPU s per 10⁶ tokens of this whole process, from the first request's making to the last sample.
     pub(crate) cpu_s: f64,
-    /// Share of output events that shared a read with a later one.
+    /// Share of output events that arrived together with a later one.
     pub(crate) ambiguous: f64,
     /// The most requests that the server had at once.
     pub(crate) reached: u32,

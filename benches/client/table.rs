@@ -45,7 +45,9 @@ fn bars(streams: u32, busy: usize) -> (Errors, Option<f64>) {
 
 pub(crate) fn head() {
     println!("reported - true in µs; `!`: beyond its bar");
-    let titles = ["TTFT", "TTFT", "TPOT", "TPOT", "ITL", "CPU s", "shared", ""];
+    let titles = [
+        "TTFT", "TTFT", "TPOT", "TPOT", "ITL", "CPU s", "came as", "",
+    ];
     row("streams", &titles.map(str::to_owned));
     let titles = [
         "mean",
@@ -54,7 +56,7 @@ pub(crate) fn head() {
         "p99",
         "p99",
         "/10⁶tok",
-        "reads",
+        "one",
         "reached",
     ];
     row("", &titles.map(str::to_owned));

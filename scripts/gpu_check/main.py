@@ -3,8 +3,9 @@
 
 Steps, each with its share of nine minutes (cargo's build comes before): kernels against their f64 twins; goldens of the
 embedded model over HTTP, one by one and all at once; roofline and prefill of 0.6B, 1.7B, 4B and 8B with random weights;
-the cold start by stage, without and with compiled kernels at hand; 500 mixed requests, a fifth of them cancelled,
-without growth of memory or captures; compute-sanitizer's memcheck and racecheck.
+what each kernel of a decoded token takes, of 0.6B and 4B; the cold start by stage, without and with compiled kernels at
+hand; 500 mixed requests, a fifth of them cancelled, without growth of memory or captures; compute-sanitizer's memcheck
+and racecheck.
 
 Ends with 0 where all passed, 1 where a step failed ("failed: ...") or was skipped or unfinished ("incomplete: ..."; so
 where compute-sanitizer is not installed), 5 where there is no GPU to check. A speed that was asked for and not reached
@@ -33,7 +34,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Seconds; 8B reads most.
 MODELS = {"qwen3-0.6b": 25, "qwen3-1.7b": 30, "qwen3-4b": 35, "qwen3-8b": 45}
 ROOFLINES = [f"roofline {model}" for model in MODELS]
-STEPS = ["parity", "goldens", *ROOFLINES, "roofline embedded", "cold start", "mixed requests", "memcheck", "racecheck"]
+# Seconds.
+TIMED = {"qwen3-0.6b": 15, "qwen3-4b": 20}
+KERNELS = [f"kernels {model}" for model in TIMED]
+STEPS = [
+    "parity", "goldens", *ROOFLINES, "roofline embedded", *KERNELS, "cold start", "mixed requests", "memcheck", "racecheck",
+]
 # Of nine minutes, what writing and ending take.
 BUDGET_S = 530
 
@@ -49,7 +55,7 @@ def arguments():
     )
     parser.add_argument("--rehearse", action="store_true", help="try the script without a GPU")
     options = parser.parse_args()
-    other = set(options.only) & set(ROOFLINES if options.rehearse else ["roofline embedded"])
+    other = set(options.only) & set([*ROOFLINES, *KERNELS] if options.rehearse else ["roofline embedded"])
     if other:
         where = "not in a rehearsal" if options.rehearse else "with --rehearse alone"
         parser.error(f"{', '.join(sorted(other))}: {where}")
@@ -92,14 +98,18 @@ def plan(gate, parity, rehearse):
     def roofline(model):
         return lambda limit: programs.roofline(gate, backend, on_gpu(model), limit)
 
+    def kernels(model):
+        return lambda limit: programs.kernels(gate, model, limit)
+
     return [
         Step("parity", 60, lambda limit: programs.run_parity(parity, ROOT, limit, rehearse)),
         Step("goldens", 40, lambda limit: serving.goldens(gate, backend, ROOT, limit)),
         *(Step(f"roofline {model}", share, roofline(model)) for model, share in models.items()),
+        *(Step(f"kernels {model}", share, kernels(model)) for model, share in TIMED.items() if not rehearse),
         Step("cold start", 45, lambda limit: serving.cold_start(gate, backend, on_gpu("qwen3-4b"), limit)),
         Step("mixed requests", 60, lambda limit: serving.mixed(gate, backend, on_gpu("qwen3-0.6b"), limit)),
         *(
-            Step(tool, 95, lambda limit, tool=tool: programs.sanitize(parity, ROOT, tool, limit, rehearse))
+            Step(tool, 75, lambda limit, tool=tool: programs.sanitize(parity, ROOT, tool, limit, rehearse))
             for tool in ["memcheck", "racecheck"]
         ),
     ]

@@ -26,6 +26,17 @@ def roofline(gate, backend, model, limit):
         command += ["--context", "1,64", "--prefill", "64", "--repeats", "2", "--threads", "1"]
     else:
         command += ["--synthetic", model, "--context", "1,1024,8192", "--prefill", "128,1024,8192"]
+    return figures(command, limit)
+
+
+def kernels(gate, model, limit):
+    """By itself: the roofline's own figures must not hang on the events that time kernels."""
+    command = [gate, "roofline", "--backend", "cuda", "--format", "json", "--synthetic", model, "--kernels"]
+    said = figures([*command, "--context", "1024", "--prefill", "128", "--repeats", "3"], limit)
+    return {"model": said["model"], "kernels": said["kernels"], "beside": said["decode"]}
+
+
+def figures(command, limit):
     done = processes.limited(command, limit)
     assert done.code is not None, f"not done in {limit:.0f} s: {done.errors[-2500:]}"
     assert done.code == 0, done.errors[-3000:]

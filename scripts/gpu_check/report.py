@@ -11,6 +11,7 @@ def markdown(result):
         rates(steps),
         launches(steps),
         table(["model", "what", "tokens", "floor, ms", "measured, ms", "times the floor"], roofline_rows(steps)),
+        *kernels(steps),
         cold_start(steps.get("cold start", {}).get("starts")),
         table(["step", "result"], [[name, words(said)] for name, said in steps.items() if told(name, said)]),
     ]
@@ -75,6 +76,26 @@ def roofline_row(model, what, row):
     return [model, what, row["tokens"], floor, measured, f"**{row['times_floor']:.2f}**"]
 
 
+def kernels(steps):
+    """A table a model: where a decoded token's time goes."""
+    return [kernel_table(said["model"]["name"], *said["kernels"], *said["beside"]) for said in steps.values() if "beside" in said]
+
+
+def kernel_table(model, times, beside):
+    """Each kernel by itself, with an event behind it. The last row is the token as it is decoded without events, what the
+    host takes between two steps counted in."""
+    heads = [f"{model}, {times['tokens']} tokens", "size", "a token", "each, µs", "a token, µs"]
+    rows = [
+        [of["kernel"], "×".join(map(str, of["size"])), f"{of['starts']:.1f}", f"{of['us_each']:.2f}", f"{of['us']:.1f}"]
+        for of in times["kernels"]
+    ]
+    whole = f"{times['starts_per_token']:.1f}"
+    events = ["(an event alone)", "", "", f"{times['mark_us']:.2f}", ""]
+    together = ["together", "", whole, "", f"{times['us_per_token']:.1f}"]
+    without = ["decoded without events, the host's part counted in", "", "", "", f"{beside['measured_ms']['median'] * 1e3:.1f}"]
+    return table(heads, [*rows, events, together, without])
+
+
 def cold_start(starts):
     """A row a stage: without compiled kernels at hand, and with them."""
     if not starts:
@@ -85,7 +106,7 @@ def cold_start(starts):
 
 
 def told(name, said):
-    return said["passed"] is not True or not (name.startswith("roofline") or name == "cold start")
+    return said["passed"] is not True or not (name.startswith(("roofline", "kernels")) or name == "cold start")
 
 
 def words(said):

@@ -1,6 +1,8 @@
 //! `gate roofline`: what this machine can do, what a model needs at the least, and what it takes.
 //! Refuses to know: the formulas.
 
+mod kernels;
+
 use super::calibrate::TableFormat;
 use super::model::ModelArgs;
 use super::{Exit, output};
@@ -11,6 +13,7 @@ use crate::report;
 use crate::roofline::{Floor, Machine, Plausible, Shape, plausible};
 use anyhow::{Context, bail};
 use clap::Args;
+use kernels::TokenTimes;
 use serde::Serialize;
 
 #[derive(Args)]
@@ -33,6 +36,9 @@ pub(super) struct RooflineArgs {
     #[arg(long, default_value_t = 5, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
+    /// Decode once more with the time taken of each kernel (GPU only)
+    #[arg(long)]
+    kernels: bool,
     /// How to print what was measured
     #[arg(long, value_enum, default_value_t = TableFormat::Text)]
     format: TableFormat,
@@ -60,6 +66,9 @@ struct Roofline {
     /// Kernels, copies and fills that a decoded token starts in a context so short that attention is not
     /// split; None where steps are not recorded, as on the CPU.
     launches_per_token: Option<u64>,
+    /// Of each context, what a decoded token's kernels take; where it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kernels: Vec<TokenTimes>,
     /// Milliseconds of each stage of the start.
     start_ms: Vec<(&'static str, f64)>,
     /// None for a model that may lie in a cache.
@@ -104,6 +113,10 @@ pub(super) fn run(args: RooflineArgs) -> anyhow::Result<Exit> {
     let engine = Engine::start(options(&args), &mut |_| {})?;
     if let Some(why) = engine.no_cuda() {
         output::note(&format!("no CUDA, so this is about the CPU: {why}"));
+    }
+    if args.kernels && engine.stats().captures == 0 {
+        let text = "--kernels: on the CPU nothing is recorded whose kernels could be timed; it wants --backend cuda";
+        return Err(Error::Usage(text.to_owned()).into());
     }
     let prompts = Prompts::new(&args, engine.model_info().max_context)?;
     let roofline = measure(engine, &args, &prompts)?;
@@ -171,9 +184,12 @@ fn measure(engine: Engine, args: &RooflineArgs, prompts: &Prompts) -> anyhow::Re
     let launches_per_token = launches_per_token(&engine)?;
     let stages = engine.stats().startup.into_iter();
     let start_ms = stages.map(|stage| (stage.name, stage.elapsed.as_secs_f64() * 1e3));
-    engine.shutdown();
-    engine.join();
-    drop(engine);
+    end(engine);
+    let kernels = if args.kernels {
+        kernels::timed(args, context)?
+    } else {
+        Vec::new()
+    };
     let speed = fastest.at_last(&info, args.model.threads)?;
     let rates = Machine {
         bytes_per_second: speed.bytes_per_second,
@@ -187,6 +203,7 @@ fn measure(engine: Engine, args: &RooflineArgs, prompts: &Prompts) -> anyhow::Re
         decode: rows(context, decoded, &decode_floor),
         prefill: rows(prefill, prefilled, &prefill_floor),
         launches_per_token,
+        kernels,
         start_ms: start_ms.collect(),
         plausible: plausible(&shape, &rates),
         machine: MachineFigures {
@@ -201,6 +218,12 @@ fn measure(engine: Engine, args: &RooflineArgs, prompts: &Prompts) -> anyhow::Re
             dtype: info.dtype,
         },
     })
+}
+
+/// What it holds of the machine is free then.
+fn end(engine: Engine) {
+    engine.shutdown();
+    engine.join();
 }
 
 /// Prompts whole, one request at a time, and nothing from a cache.
@@ -333,13 +356,16 @@ fn finish(engine: &Engine, request: Request) -> anyhow::Result<Timings> {
 
 /// What an answer of three tokens starts more than one of two.
 fn launches_per_token(engine: &Engine) -> anyhow::Result<Option<u64>> {
+    if engine.stats().captures == 0 {
+        return Ok(None);
+    }
     let started_by = |tokens: u32| -> anyhow::Result<u64> {
         let before = engine.stats().replayed_nodes;
         finish(engine, request(engine, 0, 1, tokens))?;
         Ok(engine.stats().replayed_nodes - before)
     };
     let (two, three) = (started_by(2)?, started_by(3)?);
-    Ok(three.checked_sub(two).filter(|launches| *launches > 0))
+    Ok(Some(three.saturating_sub(two)).filter(|launches| *launches > 0))
 }
 
 fn rows(prompts: &[u32], measured: Vec<Spread>, floor: &dyn Fn(u32) -> Floor) -> Vec<Row> {
@@ -385,6 +411,7 @@ fn table(roofline: &Roofline) -> String {
         ),
         None => String::new(),
     };
+    let kernels: String = roofline.kernels.iter().map(kernels::table).collect();
     let plausible = match &roofline.plausible {
         Some(plausible) => format!(
             "For [engine] in gates/gate.toml, a tenth below the floors:\n{}\n",
@@ -394,7 +421,7 @@ fn table(roofline: &Roofline) -> String {
             .to_owned(),
     };
     format!(
-        "{} ({}): {} {:.1} GB/s, products {:.3} TFLOP/s\n{}: {} parameters, {}\n\n{table}\n\n{launches}{plausible}",
+        "{} ({}): {} {:.1} GB/s, products {:.3} TFLOP/s\n{}: {} parameters, {}\n\n{table}\n\n{launches}{kernels}{plausible}",
         machine.name,
         machine.backend,
         machine.memory,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::backend::cuda::device::DeviceError;
+use super::backend::cuda::times::KernelTimes;
 use super::chat::{ChatTemplate, TemplateError};
 use super::compute::{BackendChoice, Compute};
 use super::config::{Config, ConfigError, ModelShape};
@@ -56,6 +57,8 @@ pub struct Options {
     /// A step that takes longer is taken for a hang: see [`Health::Stalled`].
     pub stall_after: Duration,
     pub faults: Faults,
+    /// Where recordings of a GPU are to tell what each kernel takes. They take longer then.
+    pub kernel_times: Option<Arc<KernelTimes>>,
 }
 
 /// Attention to the first `sink` positions and to the last `window` ones, one's own among them. A query
@@ -98,6 +101,7 @@ impl Default for Options {
             memory_limit: None,
             stall_after: Duration::from_secs(60),
             faults: Faults::default(),
+            kernel_times: None,
         }
     }
 }
@@ -236,7 +240,8 @@ impl Engine {
         let not_kept = compute.not_kept().map(str::to_owned);
         let setup = Setup::new(config, weights, name, compute.ground(), &options)?;
         let shared = Arc::new(Shared::new(options.queue_limit.max(1)));
-        let (worker, info) = start_worker(setup, compute, &shared, &mut report)?;
+        let (worker, info) =
+            start_worker(setup, compute, options.kernel_times, &shared, &mut report)?;
         Ok(Self {
             shared,
             worker: Mutex::new(Some(worker)),
@@ -444,6 +449,7 @@ impl Drop for Engine {
 fn start_worker(
     setup: Setup,
     compute: Compute,
+    times: Option<Arc<KernelTimes>>,
     shared: &Arc<Shared>,
     report: &mut dyn FnMut(Stage),
 ) -> Result<(JoinHandle<()>, ModelInfo), StartError> {
@@ -452,7 +458,7 @@ fn start_worker(
         .name("engine".to_owned())
         .spawn({
             let shared = Arc::clone(shared);
-            move || scheduler::work(setup, compute, &shared, sender)
+            move || scheduler::work(setup, compute, times, &shared, sender)
         })
         .map_err(StartError::Thread)?;
     for progress in receiver {

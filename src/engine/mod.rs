@@ -36,6 +36,7 @@ pub mod cuda {
     pub use super::backend::cuda::driver;
     pub use super::backend::cuda::emulated;
     pub use super::backend::cuda::launch;
+    pub use super::backend::cuda::times;
 }
 
 pub use backend::cuda::cache::KernelCache;

@@ -70,15 +70,15 @@ fn is_within_ceiling(sight: &Sight<'_, '_>) -> bool {
     matches!((sight.check.rule, value), (Rule::Ceiling { limit }, Ok(value)) if value <= limit)
 }
 
-/// Streams whose first event shared its read with the second.
+/// Streams whose first event arrived together with the second.
 fn first_shared(samples: &[&Sample]) -> usize {
     let shared =
         |s: &&&Sample| matches!(s.stamps.events_ns[..], [first, second, ..] if first == second);
     samples.iter().filter(shared).count()
 }
 
-/// Events that shared their read, and all. One a stream is borne: its end (finish reason, usage, `[DONE]`)
-/// follows the last token at once, and nearly always shares the read with it.
+/// Events that arrived together with a later one, and all. One a stream is borne: many engines send the stream's end
+/// (finish reason, usage, `[DONE]`) in one segment with the last token.
 fn shared(samples: &[&Sample]) -> (usize, usize) {
     let shared = |s: &&Sample| (s.stamps.ambiguous_events as usize).saturating_sub(1);
     let events = samples.iter().map(|s| s.stamps.events_ns.len()).sum();

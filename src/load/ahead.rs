@@ -72,10 +72,10 @@ mod tests {
 
     #[test]
     fn bytes_come_back_read_by_read_and_a_failure_after_the_last() {
-        let arrival = |read| Arrival {
-            at_ns: 10 * read,
+        let arrival = |number| Arrival {
+            at_ns: 10 * number,
             kernel: true,
-            read,
+            number,
         };
         let mut ahead = Ahead::default();
         ahead.push(b"abcde", arrival(1));
@@ -83,9 +83,9 @@ mod tests {
         assert!(ahead.wants_more());
         ahead.fail(io::ErrorKind::ConnectionReset.into());
         assert!(!ahead.wants_more());
-        for (part, read) in [(&b"abc"[..], 1), (b"de", 1), (b"fg", 2)] {
+        for (part, number) in [(&b"abc"[..], 1), (b"de", 1), (b"fg", 2)] {
             assert!(!ahead.is_empty());
-            assert_eq!(ahead.take(3).unwrap().unwrap(), (part, arrival(read)));
+            assert_eq!(ahead.take(3).unwrap().unwrap(), (part, arrival(number)));
         }
         assert!(ahead.is_empty());
         let failure = ahead.take(3).unwrap().unwrap_err();

@@ -42,22 +42,17 @@ impl Drop for Blocking<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Blocking, SILENCE_US};
+    use crate::load::peer::connected;
     use nix::errno::Errno;
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
     use nix::sys::socket::{MsgFlags, recv};
     use std::io::Write;
-    use std::net::TcpListener;
     use std::os::fd::AsRawFd;
     use std::time::{Duration, Instant};
-    use tokio::net::TcpStream;
 
     #[tokio::test]
     async fn reads_wait_while_it_lives_and_give_up_after_the_silence() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap())
-            .await
-            .unwrap();
-        let (mut peer, _) = listener.accept().unwrap();
+        let (stream, mut peer) = connected().await;
         let read = || recv(stream.as_raw_fd(), &mut [0; 8], MsgFlags::empty());
         let waits = || {
             let flags = fcntl(&stream, FcntlArg::F_GETFL).unwrap();

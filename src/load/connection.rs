@@ -190,8 +190,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the request and waits for the answer's head. Its stamp is an upper bound: when the body's
-    /// first bytes wait already, hyper may have read them too.
+    /// Sends the request and waits for the answer's head. Its stamp is an upper bound: hyper may have read the
+    /// body's first bytes with it, where one segment brought both.
     async fn head(
         &mut self,
         request: Request<Full<Bytes>>,

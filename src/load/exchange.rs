@@ -21,14 +21,14 @@ pub(super) struct Exchange {
     pub(super) headers_ns: Option<u64>,
     pub(super) status: Option<u16>,
     pub(super) body: Vec<u8>,
-    /// The reads that brought the body, in order.
+    /// The arrivals that brought the body, in order.
     pub(super) reads: Vec<BodyRead>,
     /// End of the body, if it came.
     pub(super) end_ns: Option<u64>,
     pub(super) ending: Ending,
 }
 
-/// A read that brought a part of the body.
+/// An arrival that brought a part of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BodyRead {
     /// Length of the body after it.
@@ -83,13 +83,15 @@ impl Exchange {
         self.body.extend_from_slice(part);
         let end = self.body.len();
         match self.reads.last_mut() {
-            Some(last) if last.arrival.read == arrival.read => last.end = end,
+            Some(last) if last.arrival.number == arrival.number => {
+                *last = BodyRead { end, arrival }
+            }
             _ => self.reads.push(BodyRead { end, arrival }),
         }
         true
     }
 
-    /// The body's parts, one a read.
+    /// The body's parts, one an arrival.
     pub(super) fn parts(&self) -> impl Iterator<Item = (&[u8], Arrival)> {
         let mut begin = 0;
         self.reads.iter().map(move |read| {
@@ -105,14 +107,14 @@ mod tests {
     use super::{Arrival, Exchange};
 
     #[test]
-    fn parts_are_kept_by_read_and_bounded() {
-        let arrival = |read| Arrival {
-            at_ns: 10 * read,
+    fn parts_are_kept_by_arrival_and_bounded() {
+        let arrival = |number| Arrival {
+            at_ns: 10 * number,
             kernel: true,
-            read,
+            number,
         };
         let mut exchange = Exchange::begin(None, 0);
-        // Two HTTP chunks that one read brought are one part.
+        // Two HTTP chunks that arrived together are one part.
         assert!(exchange.store(b"a", arrival(1), 5));
         assert!(exchange.store(b"b", arrival(1), 5));
         assert!(exchange.store(b"cde", arrival(3), 5));

@@ -33,6 +33,8 @@ mod lags;
 mod logprobs;
 mod matrix;
 mod patience;
+#[cfg(test)]
+mod peer;
 mod planned;
 mod probe;
 mod progress;

@@ -140,9 +140,28 @@ impl Decoder {
     }
 }
 
+/// How many of these bytes the first event takes, a line end behind it counted in, which is HTTP's where an event is a
+/// chunk. All of them, where no blank line is among them.
+pub(super) fn first_event(bytes: &[u8]) -> usize {
+    let line_end = |at: usize| match bytes[at..] {
+        [b'\n', ..] => 1,
+        [b'\r', b'\n', ..] => 2,
+        _ => 0,
+    };
+    let mut at = 0;
+    while let Some(line) = bytes[at..].iter().position(|byte| *byte == b'\n') {
+        at += line + 1;
+        let blank = line_end(at);
+        if blank > 0 {
+            return at + blank + line_end(at + blank);
+        }
+    }
+    bytes.len()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Decoder, Event, MAX_LINE, SseError};
+    use super::{Decoder, Event, MAX_LINE, SseError, first_event};
     use proptest::prelude::*;
 
     /// Events of the parts pushed one after another, and what `finish` still held.
@@ -184,6 +203,24 @@ mod tests {
             &["{\"a\":1}", "[DONE]"],
         );
         check("data: unfinished\n", &[]);
+    }
+
+    #[test]
+    fn the_first_event_ends_with_its_blank_line_and_its_chunk() {
+        for (first, rest) in [
+            ("", ""),
+            ("data: cut o", ""),
+            ("data: a\n\n", ""),
+            ("data: a\n\n", "data: b\n\n"),
+            ("data: a\r\n\r\n", "data: b\r\n\r\n"),
+            ("event: x\ndata: a\n\n", ": comment\n\n"),
+            ("9\r\ndata: a\n\n\r\n", "9\r\ndata: b\n\n\r\n"),
+            ("HTTP/1.1 200 OK\r\na: b\r\n\r\n", "9\r\ndata: a\n\n\r\n"),
+            ("0\r\n\r\n", ""),
+        ] {
+            let bytes = [first, rest].concat();
+            assert_eq!(first_event(bytes.as_bytes()), first.len(), "{bytes:?}");
+        }
     }
 
     #[test]

@@ -8,15 +8,15 @@ pub(super) use linux::{ask, control_buffer, of};
 #[cfg(not(target_os = "linux"))]
 pub(super) use none::{ask, control_buffer, of};
 
-/// One read that brought bytes.
+/// Bytes that came together: of one read, or of several that found parts of one segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Arrival {
-    /// Arrival of the read's last byte.
+    /// When the last of them came.
     pub(super) at_ns: u64,
     /// The kernel said so; otherwise it is the time right after the read.
     pub(super) kernel: bool,
-    /// Ordinal of the read on its connection, from 1; 0: none yet.
-    pub(super) read: u64,
+    /// Ordinal on its connection, from 1; 0: none yet.
+    pub(super) number: u64,
 }
 
 /// Receive stamps as Linux gives them.

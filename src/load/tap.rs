@@ -2,8 +2,9 @@
 //!
 //! Main type: [`Tap`], which hyper's side of a connection and who times it share. Every read goes through
 //! `recvmsg` and takes the kernel's own receive stamp (`SO_TIMESTAMPING`, software receive), so that the
-//! time at which this process was scheduled does not enter. Where several segments wait, one read takes
-//! them together and the stamp is the last one's.
+//! time at which this process was scheduled does not enter. Where several events wait, each is a read of its
+//! own; those that have one stamp, since one segment brought them or the kernel joined theirs, count as one
+//! arrival. (A single stream of slow events is read as it comes.)
 //!
 //! An event of a stream can be read ahead of hyper ([`Tap::poll_ahead`]): after ten idle milliseconds
 //! the processor's caches are cold, and hyper's code would cost more than the read itself. Hyper reads
@@ -16,7 +17,7 @@ use super::ahead::Ahead;
 use super::blocking::{self, Blocking};
 use super::framing::Framing;
 use super::gauges::Gauges;
-use super::reader::{Noted, READ_SIZE, Reader};
+use super::reader::{Noted, READ_SIZE, Reader, Taken, Together};
 use super::stamps::{self, Arrival};
 use hyper::rt::ReadBufCursor;
 use nix::sys::socket::{MsgFlags, Shutdown, recv, shutdown};
@@ -24,9 +25,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+
+/// Events that come faster than this may wait together even where a single stream has the thread.
+const QUICK_NS: u64 = 5_000_000;
 
 #[derive(Debug)]
 pub(super) struct Tap {
@@ -44,9 +47,10 @@ struct State {
     sent_ns: Option<u64>,
     /// Nothing of the request waits to be written.
     flushed: bool,
-    /// The latest read from the socket.
+    /// The latest that was read from the socket.
     newest: Arrival,
-    /// The latest read that hyper has.
+    together: Together,
+    /// The latest that hyper has.
     last: Arrival,
     framing: Framing,
     ahead: Ahead,
@@ -194,8 +198,9 @@ impl Tap {
 
     /// Notes a read that ended at `now_ns`. Arrivals on one connection never go backwards, and none
     /// precedes the request that it answers.
-    fn note_arrival(&self, state: &mut State, now_ns: u64, real: Option<Duration>) {
+    fn note_arrival(&self, state: &mut State, now_ns: u64, taken: Taken) {
         let earliest_ns = state.newest.at_ns.max(state.sent_ns.unwrap_or(0));
+        let real = taken.real;
         let stamp = real.and_then(|real| self.clock.arrival_ns(real, earliest_ns, now_ns));
         if let Some(stamp) = stamp {
             self.gauges.note_stamped_read(now_ns.saturating_sub(stamp));
@@ -203,7 +208,7 @@ impl Tap {
         state.newest = Arrival {
             at_ns: stamp.unwrap_or(now_ns),
             kernel: stamp.is_some(),
-            read: state.newest.read + 1,
+            number: state.newest.number + u64::from(!state.together.holds(taken)),
         };
     }
 
@@ -227,7 +232,8 @@ impl Tap {
     /// is long in coming. Whether anything came.
     ///
     /// After ten idle milliseconds every line of code and memory that a token touches is fetched anew, so
-    /// between two reads stands only what tells whether a further one may wait; the rest is done for all.
+    /// between two reads stands only what tells whether a further one may wait; the rest is done for all. For the same
+    /// reason all that waits is read at once, unless events come so fast that two may wait.
     fn read_alone(&self, reader: &mut Reader) -> bool {
         let may_wait = |now_ns: u64| {
             let until_ns = self.gauges.alone_until_ns();
@@ -242,18 +248,30 @@ impl Tap {
         let fd = self.stream.as_raw_fd();
         let mut framing = std::mem::take(&mut self.state().framing);
         let mut used = 0;
+        let (mut before_ns, mut is_quick) = (self.clock.now_ns(), true);
         let last = loop {
-            let (count, real) = match reader.read(fd, used..READ_SIZE) {
-                Ok((0, _)) => break Some(Ok(0)),
+            let room = used..READ_SIZE;
+            let read = if is_quick {
+                reader.read_event(fd, room)
+            } else {
+                reader.read(fd, room)
+            };
+            let taken = match read {
+                Ok(Taken { count: 0, .. }) => break Some(Ok(0)),
                 Err(error) if must_wait(&error) => break None,
                 Err(error) => break Some(Err(error)),
                 Ok(some) => some,
             };
-            let now_ns = self.clock.now_ns();
-            let part = used..used + count;
-            used = part.end;
-            framing.push(&reader.buffer[part.clone()]);
-            reader.noted.push(Noted { part, now_ns, real });
+            let (now_ns, from) = (self.clock.now_ns(), used);
+            is_quick = !taken.emptied || now_ns - before_ns < QUICK_NS;
+            before_ns = now_ns;
+            used += taken.count;
+            framing.push(&reader.buffer[from..used]);
+            reader.noted.push(Noted {
+                from,
+                taken,
+                now_ns,
+            });
             if !reader.has_room(used) || !framing.is_open() || !may_wait(now_ns) {
                 break None;
             }
@@ -270,22 +288,23 @@ impl Tap {
     /// What [`Tap::read_alone`] left undone for each of its reads.
     fn keep_noted(&self, reader: &mut Reader) {
         let mut state = self.state();
-        for Noted { part, now_ns, real } in reader.noted.drain(..) {
-            self.note_arrival(&mut state, now_ns, real);
+        for noted in reader.noted.drain(..) {
+            self.note_arrival(&mut state, noted.now_ns, noted.taken);
             let newest = state.newest;
-            state.ahead.push(&reader.buffer[part], newest);
+            let bytes = &reader.buffer[noted.from..][..noted.taken.count];
+            state.ahead.push(bytes, newest);
         }
     }
 
-    /// One read. A short one emptied the socket: it is told to tokio as readiness used up, which saves
+    /// One read. Where it emptied the socket that is told to tokio as readiness used up, which saves
     /// the read that would find nothing; what comes meanwhile sets readiness anew.
     fn try_read(&self, reader: &mut Reader, room: usize) -> io::Result<usize> {
         let room = room.min(reader.buffer.len());
         let mut read = None;
         let ready = self.stream.try_io(Interest::READABLE, || {
-            let count = self.read(reader, room)?;
-            read = Some(count);
-            if (1..room).contains(&count) {
+            let taken = self.read(reader, room)?;
+            read = Some(taken.count);
+            if taken.emptied && taken.count > 0 {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
                 Ok(())
@@ -297,15 +316,15 @@ impl Tap {
         }
     }
 
-    fn read(&self, reader: &mut Reader, room: usize) -> io::Result<usize> {
-        let (count, real) = reader.read(self.stream.as_raw_fd(), 0..room)?;
-        if count > 0 {
+    fn read(&self, reader: &mut Reader, room: usize) -> io::Result<Taken> {
+        let taken = reader.read_event(self.stream.as_raw_fd(), 0..room)?;
+        if taken.count > 0 {
             let now_ns = self.clock.now_ns();
             let mut state = self.state();
-            self.note_arrival(&mut state, now_ns, real);
-            state.framing.push(&reader.buffer[..count]);
+            self.note_arrival(&mut state, now_ns, taken);
+            state.framing.push(&reader.buffer[..taken.count]);
         }
-        Ok(count)
+        Ok(taken)
     }
 
     fn reader(&self) -> MutexGuard<'_, Reader> {
@@ -329,24 +348,18 @@ mod tests {
     use super::Tap;
     use crate::load::SessionClock;
     use crate::load::gauges::Gauges;
+    use crate::load::peer::connected;
     use std::future::poll_fn;
     use std::io::Write;
-    use std::net::TcpListener;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-    use tokio::net::TcpStream;
 
     const HEAD: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
     /// The peer writes for as long as the thread is kept, so that without its end some 250 reads follow.
     #[tokio::test]
     async fn a_stream_that_never_pauses_lets_go_of_a_thread_that_is_to_end() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap())
-            .await
-            .unwrap();
-        let (mut peer, _) = listener.accept().unwrap();
-        peer.set_nodelay(true).unwrap();
+        let (stream, mut peer) = connected().await;
         let gauges = Arc::new(Gauges::default());
         gauges.begin_wave(1);
         gauges.look_at(u64::MAX);
@@ -368,7 +381,7 @@ mod tests {
         poll_fn(|cx| tap.poll_ahead(cx)).await;
         is_free.store(true, Relaxed);
         writing.join().unwrap();
-        let reads = tap.state().newest.read;
-        assert!(reads <= 3, "{reads} reads");
+        let arrivals = tap.state().newest.number;
+        assert!(arrivals <= 3, "{arrivals} arrivals");
     }
 }

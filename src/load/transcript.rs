@@ -21,7 +21,7 @@ const MAX_EVENTS: u32 = 1 << 20;
 pub(super) struct Transcript {
     /// Arrival of each event with output.
     pub(super) events_ns: Vec<u64>,
-    /// Of those, how many shared their read with a later event of any kind: their time is an upper bound.
+    /// Of those, how many arrived together with a later event of any kind: their time is an upper bound.
     pub(super) ambiguous_events: u32,
     /// `[DONE]`.
     pub(super) done_ns: Option<u64>,
@@ -90,7 +90,7 @@ impl Reader {
         let mut found = Vec::new();
         for (part, arrival) in exchange.parts() {
             let pushed = decoder.push(part, |event| found.push(event));
-            // The read's stamp is that of its last bytes: it is exact for an event that ends with them.
+            // The stamp is that of the last bytes: it is exact for an event that ends with them.
             let inexact = found.len() - usize::from(pushed == Ok(true));
             for (i, event) in found.drain(..).enumerate() {
                 let before = self.transcript.events_ns.len();

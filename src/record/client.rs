@@ -14,7 +14,7 @@ pub struct ClientHealth {
     pub read_lag_ms: Spread,
     /// How late a timer of the client's own threads fired: its event loop's delay.
     pub loop_delay_ms: Spread,
-    /// Share of output events that shared a read with a later one, so that only an upper bound is known.
+    /// Share of output events that arrived together with a later one, so that only an upper bound is known.
     pub ambiguous_share: f64,
     /// Share of samples whose arrivals all carry the kernel's stamp.
     pub kernel_share: f64,

@@ -119,7 +119,7 @@ pub struct Stamps {
     /// Arrival of the last byte of each event that carries output, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events_ns: Vec<u64>,
-    /// How many of those shared a read with a later event, so that only an upper bound is known.
+    /// How many of those arrived together with a later event, so that only an upper bound is known.
     #[serde(default)]
     pub ambiguous_events: u32,
     /// `[DONE]`, or the end of the body.

@@ -6,11 +6,14 @@
 
 #![allow(clippy::print_stdout, reason = "the figures behind the constants")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use half::bf16;
 use infergate::engine::cuda::emulated::EmulatorSources;
+use infergate::engine::cuda::times::{KernelTime, KernelTimes, MARK};
 use infergate::engine::request::{CacheUse, Request, Sampling};
 use infergate::engine::{BackendChoice, Engine, ModelSource, Options, StartError, Window};
 use safetensors::tensor::TensorView;
@@ -18,7 +21,7 @@ use safetensors::{Dtype, SafeTensors};
 
 use crate::skip::skip;
 
-use super::{Answer, collect, prompt, request, run};
+use super::{Answer, collect, embedded, prompt, request, run};
 
 /// Greatest |log-probability error| that was seen in f32: 2.9e-5; this is 7 times as much.
 const F32_TOLERANCE: f64 = 2e-4;
@@ -67,13 +70,9 @@ fn cpu(with: Options) -> Engine {
 
 /// The embedded model with its weights in f32.
 fn widened() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/models/tiny-qwen3");
-    for entry in fs::read_dir(&from).expect("the model is there") {
-        let entry = entry.expect("an entry");
-        fs::copy(entry.path(), directory.path().join(entry.file_name())).expect("it is copied");
-    }
-    let bytes = fs::read(from.join("model.safetensors")).expect("weights");
+    let directory = embedded::copied();
+    let weights = directory.path().join("model.safetensors");
+    let bytes = fs::read(&weights).expect("weights");
     let tensors = SafeTensors::deserialize(&bytes).expect("safetensors");
     let wide: Vec<(String, Vec<usize>, Vec<u8>)> = tensors
         .iter()
@@ -88,8 +87,7 @@ fn widened() -> tempfile::TempDir {
         let view = TensorView::new(Dtype::F32, shape.clone(), bytes).expect("a tensor");
         (name.clone(), view)
     });
-    let to = directory.path().join("model.safetensors");
-    safetensors::serialize_to_file(views, None, &to).expect("it is written");
+    safetensors::serialize_to_file(views, None, &weights).expect("it is written");
     directory
 }
 
@@ -236,6 +234,47 @@ fn a_token_starts_as_many_kernels_as_are_counted_here() {
     };
     let (two, three, four) = (started_by(2), started_by(3), started_by(4));
     assert_eq!((three - two, four - three), (5 * 8 + 7, 5 * 8 + 7));
+}
+
+/// Told of the recordings alone, and of each start once.
+#[test]
+fn the_time_of_each_start_is_told_where_it_is_asked_for() {
+    let times = Arc::new(KernelTimes::default());
+    let with = Options {
+        kernel_times: Some(Arc::clone(&times)),
+        ..options(ModelSource::Embedded, BackendChoice::Cpu)
+    };
+    let Some(gpu) = emulated(with) else {
+        return;
+    };
+    let started_by = |tokens| -> BTreeMap<&str, u64> {
+        times.take();
+        let asked = Request {
+            cache: CacheUse::Off,
+            ..request(&prompt(9, 3), tokens)
+        };
+        run(&gpu, asked);
+        let taken = times.take();
+        let is_told = |time: &KernelTime| time.started == MARK || !time.total.is_zero();
+        assert!(taken.iter().all(is_told), "{taken:?}");
+        let mut starts = BTreeMap::new();
+        for KernelTime {
+            started,
+            starts: more,
+            ..
+        } in taken
+        {
+            *starts.entry(started.name).or_default() += more;
+        }
+        starts
+    };
+    let (two, three) = (started_by(2), started_by(3));
+    let more = |name: &str| three[name] - two.get(name).copied().unwrap_or_default();
+    // The recording of the network, and that of the answer.
+    assert_eq!(more(MARK.name), 2);
+    assert_eq!((more("embedding"), more("gemv_swiglu_1")), (1, 5));
+    let starts: u64 = three.keys().map(|name| more(name)).sum();
+    assert_eq!(starts - 2, 5 * 8 + 7);
 }
 
 /// Requests beside each other get what each gets alone, whatever fills the batch up.

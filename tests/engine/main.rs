@@ -1,6 +1,8 @@
 //! The engine through its public handle.
 
 mod batching;
+#[path = "../common/embedded.rs"]
+mod embedded;
 mod emulated;
 mod handle;
 mod models;

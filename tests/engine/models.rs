@@ -5,18 +5,8 @@ use std::path::Path;
 
 use infergate::engine::{Engine, ModelSource, Options, StartError};
 
+use super::embedded::copied;
 use super::{engine, prompt, request, run};
-
-/// A copy of the embedded model's directory, to be spoilt.
-fn copied() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/models/tiny-qwen3");
-    for entry in fs::read_dir(from).expect("the model is there") {
-        let entry = entry.expect("an entry");
-        fs::copy(entry.path(), directory.path().join(entry.file_name())).expect("it is copied");
-    }
-    directory
-}
 
 fn load(directory: &Path) -> Result<Engine, StartError> {
     let model = ModelSource::Directory(directory.to_path_buf());

@@ -1,4 +1,4 @@
-//! What the streams say beside their times: events that shared a read, and answers that ended by themselves.
+//! What the streams say beside their times: events that arrived together, and answers that ended by themselves.
 
 use super::fixture::*;
 use super::*;
@@ -26,7 +26,7 @@ fn streams(gap: u64, shared: u32) -> RunRecord {
 fn a_first_token_is_ambiguous_with_the_second_alone() {
     let mut ttft = tpot_plan();
     ttft.gates[0].checks[0].metric = Metric::Ttft;
-    // The last token shared its read with the stream's end: nothing is wrong with the first.
+    // The last token arrived with the stream's end: nothing is wrong with the first.
     assert_eq!(rule_of(&ttft, &streams(1_000_000, 1)), "regression");
     assert_eq!(rule_of(&ttft, &streams(0, 1)), "ambiguous-events");
 }

@@ -8,6 +8,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/embedded.rs"]
+mod embedded;
 #[path = "../common/skip.rs"]
 mod skip;
 
@@ -142,12 +144,7 @@ fn without_any_place_for_kernels_one_is_asked_for() {
 
 /// The embedded model, made for so many positions.
 fn model_of_context(positions: u32) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/models/tiny-qwen3");
-    for file in fs::read_dir(from).unwrap() {
-        let path = file.unwrap().path();
-        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-    }
+    let folder = embedded::copied();
     let path = folder.path().join("config.json");
     let config = fs::read(&path).unwrap();
     let mut config: Value = serde_json::from_slice(&config).unwrap();
@@ -173,6 +170,13 @@ fn prompts_beyond_the_models_context_are_refused_by_their_flag() {
         let refused = roofline(model.path(), &arguments).expect(2);
         refused.says(&[says]);
     }
+}
+
+#[test]
+fn kernels_can_be_timed_on_a_gpu_alone() {
+    let model = model_of_context(200);
+    let refused = roofline(model.path(), &["--kernels"]).expect(2);
+    refused.says(&["--kernels", "--backend cuda"]);
 }
 
 #[test]

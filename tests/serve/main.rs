@@ -10,6 +10,8 @@ mod answers;
 mod backends;
 mod choices;
 mod connections;
+#[path = "../common/embedded.rs"]
+mod embedded;
 mod http;
 mod lifecycle;
 mod logprobs;

@@ -2,10 +2,11 @@
 //! would be right; exit code 5; nothing listens.
 
 use super::answers::with;
+use super::embedded;
 use super::process::{Server, run_to_end};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A copy of the embedded model's directory.
@@ -15,11 +16,7 @@ struct Model {
 
 impl Model {
     fn copy() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/models/tiny-qwen3");
-        for entry in fs::read_dir(source).unwrap().flatten() {
-            fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
-        }
+        let folder = embedded::copied();
         Self { folder }
     }
 

@@ -20,6 +20,7 @@ mod worker;
 mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 pub(crate) use life::Shared;
@@ -31,6 +32,7 @@ use super::backend::cuda::CudaBackend;
 use super::backend::cuda::device::{Device, DeviceError};
 use super::backend::cuda::driver::Driver;
 use super::backend::cuda::emulated::Emulated;
+use super::backend::cuda::times::KernelTimes;
 use super::backend::{Backend, BackendError, Room};
 use super::compute::Compute;
 use super::executor::Executor;
@@ -49,8 +51,14 @@ pub(crate) enum Progress {
 }
 
 /// Comes up, answers requests until the queue is closed and empty, ends. A panic becomes a bad health and
-/// failed requests. `progress` is dropped once the worker is up.
-pub(crate) fn work(setup: Setup, compute: Compute, shared: &Shared, progress: Sender<Progress>) {
+/// failed requests. `times`: where a GPU tells what its kernels take. `progress` is dropped once the worker is up.
+pub(crate) fn work(
+    setup: Setup,
+    compute: Compute,
+    times: Option<Arc<KernelTimes>>,
+    shared: &Shared,
+    progress: Sender<Progress>,
+) {
     let threads = setup.threads;
     match compute {
         Compute::Cpu => {
@@ -59,11 +67,20 @@ pub(crate) fn work(setup: Setup, compute: Compute, shared: &Shared, progress: Se
             work_on(cpu, setup, shared, progress);
         }
         Compute::Cuda { equipped, .. } => {
-            let cuda = |report: Report<'_>| on_device(report, || Driver::start(*equipped));
+            let start = || {
+                let mut driver = Driver::start(*equipped)?;
+                driver.tell(times);
+                Ok(driver)
+            };
+            let cuda = |report: Report<'_>| on_device(report, start);
             work_on(cuda, setup, shared, progress);
         }
         Compute::Emulated(sources, element) => {
-            let build = || Emulated::build(&sources, element);
+            let build = || {
+                let mut emulated = Emulated::build(&sources, element)?;
+                emulated.tell(times);
+                Ok(emulated)
+            };
             let emulated = |report: Report<'_>| on_device(report, build);
             work_on(emulated, setup, shared, progress);
         }

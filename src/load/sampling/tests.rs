@@ -36,12 +36,12 @@ fn exchange(reads: &[(u64, &str)]) -> Exchange {
     let mut exchange = Exchange::begin(Some((1, 2)), 10);
     exchange.headers_ns = Some(20);
     exchange.status = Some(200);
-    for (read, (at_ns, text)) in (1..).zip(reads) {
+    for (number, (at_ns, text)) in (1..).zip(reads) {
         exchange.body.extend_from_slice(text.as_bytes());
         let arrival = Arrival {
             at_ns: *at_ns,
             kernel: true,
-            read,
+            number,
         };
         exchange.reads.push(BodyRead {
             end: exchange.body.len(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::compile::CompileError;
 use super::sources::{Arch, Element};
+use super::times::Started;
 
 /// The GPU could not do it.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +105,26 @@ pub struct Product {
     pub x: View,
     pub weight: View,
     pub out: View,
+}
+
+impl Launch {
+    /// As whose time is told.
+    pub(super) fn started(&self) -> Started {
+        Started {
+            name: self.kernel,
+            size: self.grid.map(|blocks| blocks as usize),
+        }
+    }
+}
+
+impl Product {
+    /// As whose time is told.
+    pub(super) fn started(&self) -> Started {
+        Started {
+            name: "library product",
+            size: [self.n, self.rows, self.cols],
+        }
+    }
 }
 
 /// What a device is.

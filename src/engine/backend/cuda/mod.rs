@@ -20,6 +20,7 @@ pub(crate) mod sources;
 pub(crate) mod spills;
 mod state;
 mod step;
+pub mod times;
 pub(crate) mod usage;
 
 use super::{

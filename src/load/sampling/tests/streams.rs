@@ -142,7 +142,7 @@ fn an_event_arrives_with_its_last_byte() {
         let arrival = Arrival {
             at_ns: 30 + before as u64,
             kernel: true,
-            read: 10 + before as u64,
+            number: 10 + before as u64,
         };
         whole.reads.insert(before, BodyRead { end: cut, arrival });
     }

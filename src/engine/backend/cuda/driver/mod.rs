@@ -7,6 +7,7 @@ mod blas;
 mod card;
 mod kernels;
 mod libraries;
+mod marks;
 mod staging;
 
 use std::ffi::c_void;
@@ -22,9 +23,11 @@ use cudarc::driver::{CudaContext, DriverError, result};
 
 use super::device::{Arg, Device, DeviceError, Facts, Launch, Memory, Product, View};
 use super::sources::Element;
+use super::times::{KernelTimes, Started};
 use blas::Blas;
 pub use card::{Card, Equipped};
 use kernels::Kernels;
+use marks::Marks;
 use staging::Staging;
 
 /// Kernels may begin before the one ahead has ended, from this architecture and this driver on: older
@@ -41,6 +44,10 @@ pub struct Driver {
     facts: Facts,
     element: Element,
     overlaps: bool,
+    /// Where recordings are to tell what each of their starts takes.
+    times: Option<Arc<KernelTimes>>,
+    /// Of the recording under way.
+    marks: Option<Marks>,
     context: Arc<CudaContext>,
 }
 
@@ -52,6 +59,7 @@ pub struct GpuMemory {
 pub struct GpuGraph {
     handle: CUgraphExec,
     nodes: u64,
+    marks: Option<Marks>,
     context: Arc<CudaContext>,
 }
 
@@ -82,8 +90,22 @@ impl Driver {
             overlaps: facts.arch.major >= DEPENDENT_MAJOR && driver_version()? >= DEPENDENT_DRIVER,
             facts,
             element,
+            times: None,
+            marks: None,
             context,
         })
+    }
+
+    /// From here on what is recorded tells at each replay what it took, kernel by kernel.
+    pub fn tell(&mut self, times: Option<Arc<KernelTimes>>) {
+        self.times = times;
+    }
+
+    fn mark(&mut self, started: Started) -> Result<(), DeviceError> {
+        match &mut self.marks {
+            Some(marks) => marks.after(started, self.stream),
+            None => Ok(()),
+        }
     }
 
     /// Copies within the device.
@@ -159,7 +181,8 @@ impl Device for Driver {
             sharedMemBytes: launch.shared,
             hStream: self.stream,
             attrs: &raw mut overlap,
-            numAttrs: u32::from(self.overlaps),
+            // Behind an event nothing can begin early.
+            numAttrs: u32::from(self.overlaps && self.marks.is_none()),
         };
         #[expect(unsafe_code, reason = "starts a kernel")]
         // SAFETY: arguments follow the kernel's own, by the launchers, which held each pointer's room
@@ -175,7 +198,8 @@ impl Device for Driver {
         done.result().map_err(|error| DeviceError::Failed {
             call: "cuLaunchKernelEx",
             cause: format!("{}: {error}", launch.kernel),
-        })
+        })?;
+        self.mark(launch.started())
     }
 
     fn algorithms(&mut self, product: &Product) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
@@ -187,7 +211,8 @@ impl Device for Driver {
         product: &Product,
         algorithm: &cublasLtMatmulAlgo_t,
     ) -> Result<(), DeviceError> {
-        self.blas.run(self.stream, product, algorithm)
+        self.blas.run(self.stream, product, algorithm)?;
+        self.mark(product.started())
     }
 
     fn begin_capture(&mut self) -> Result<(), DeviceError> {
@@ -195,10 +220,22 @@ impl Device for Driver {
         #[expect(unsafe_code, reason = "begins a recording")]
         // SAFETY: the stream lives as long as this.
         let done = unsafe { result::stream::begin_capture(self.stream, mode) };
-        done.map_err(|e| failed("cuStreamBeginCapture", &e))
+        done.map_err(|e| failed("cuStreamBeginCapture", &e))?;
+        let Some(times) = &self.times else {
+            return Ok(());
+        };
+        match Marks::begin(times, self.stream) {
+            Ok(marks) => self.marks = Some(marks),
+            Err(error) => {
+                drop(self.end_capture());
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn end_capture(&mut self) -> Result<GpuGraph, DeviceError> {
+        let marks = self.marks.take();
         #[expect(unsafe_code, reason = "ends a recording")]
         // SAFETY: the stream lives; the graph is only made into what can be launched, and given back.
         let (handle, nodes) = unsafe {
@@ -216,7 +253,8 @@ impl Device for Driver {
         let context = Arc::clone(&self.context);
         Ok(GpuGraph {
             handle,
-            nodes,
+            nodes: nodes.saturating_sub(marks.as_ref().map_or(0, Marks::count)),
+            marks,
             context,
         })
     }
@@ -225,7 +263,12 @@ impl Device for Driver {
         #[expect(unsafe_code, reason = "launches a recording")]
         // SAFETY: both live; the memory that it names is the backend's, which drops recordings first.
         let done = unsafe { result::graph::launch(graph.handle, self.stream) };
-        done.map_err(|e| failed("cuGraphLaunch", &e))
+        done.map_err(|e| failed("cuGraphLaunch", &e))?;
+        if let Some(marks) = &graph.marks {
+            self.synchronize()?;
+            marks.add()?;
+        }
+        Ok(())
     }
 
     fn nodes(&self, graph: &GpuGraph) -> u64 {

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libloading::Library;
@@ -17,6 +18,7 @@ use memmap2::MmapMut;
 
 use super::device::{Arg, Device, DeviceError, Facts, Launch, Memory, Product, View};
 use super::sources::{Arch, Element};
+use super::times::{KernelTimes, MARK, Started};
 use crate::engine::weights::Dtype;
 pub use library::EmulatorSources;
 
@@ -35,6 +37,7 @@ pub struct Emulated {
     library: Library,
     memory: Rc<RefCell<Living>>,
     recording: Option<Vec<Order>>,
+    times: Option<Arc<KernelTimes>>,
 }
 
 /// All memory that is not dropped yet, by address.
@@ -76,6 +79,15 @@ pub enum Sums {
     Backwards,
 }
 
+impl Order {
+    fn started(&self) -> Started {
+        match self {
+            Self::Launch(launch) => launch.started(),
+            Self::Product(product, _) => product.started(),
+        }
+    }
+}
+
 impl Emulated {
     /// Builds the emulator with g++, or takes what was built of the same sources before.
     pub fn build(sources: &EmulatorSources, element: Element) -> Result<Self, DeviceError> {
@@ -97,7 +109,13 @@ impl Emulated {
             library,
             memory: Rc::default(),
             recording: None,
+            times: None,
         })
+    }
+
+    /// From here on each replay tells what it took, kernel by kernel.
+    pub fn tell(&mut self, times: Option<Arc<KernelTimes>>) {
+        self.times = times;
     }
 
     /// Draws the order of blocks and warps anew.
@@ -304,7 +322,11 @@ impl Device for Emulated {
 
     fn replay(&mut self, graph: &Vec<Order>) -> Result<(), DeviceError> {
         self.not_recording("replay")?;
-        graph.iter().try_for_each(|order| self.obey(order))
+        self.told(MARK, |_| Ok(()))?;
+        for order in graph {
+            self.told(order.started(), |device| device.obey(order))?;
+        }
+        Ok(())
     }
 
     fn nodes(&self, graph: &Vec<Order>) -> u64 {
@@ -327,6 +349,20 @@ impl Device for Emulated {
 }
 
 impl Emulated {
+    /// Does it, and tells what it took where that is asked for.
+    fn told(
+        &mut self,
+        started: Started,
+        work: impl FnOnce(&mut Self) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let begun = Instant::now();
+        work(self)?;
+        if let Some(times) = &self.times {
+            times.add(started, begun.elapsed());
+        }
+        Ok(())
+    }
+
     /// Does it, or records it.
     fn take(&mut self, order: Order) -> Result<(), DeviceError> {
         if let Some(recording) = &mut self.recording {
