@@ -50,3 +50,7 @@ pub mod roofline;
 
 mod digest;
 mod splitmix;
+
+#[cfg(test)]
+#[path = "../tests/common/skip.rs"]
+mod skip;

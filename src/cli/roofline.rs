@@ -114,7 +114,7 @@ pub(super) fn run(args: RooflineArgs) -> anyhow::Result<Exit> {
     if let Some(why) = engine.no_cuda() {
         output::note(&format!("no CUDA, so this is about the CPU: {why}"));
     }
-    if args.kernels && engine.stats().captures == 0 {
+    if args.kernels && !has_recordings(&engine) {
         let text = "--kernels: on the CPU nothing is recorded whose kernels could be timed; it wants --backend cuda";
         return Err(Error::Usage(text.to_owned()).into());
     }
@@ -354,9 +354,14 @@ fn finish(engine: &Engine, request: Request) -> anyhow::Result<Timings> {
     bail!("the engine went away while it was measured")
 }
 
+/// Only a GPU's steps are recorded, and they are from the engine's start on.
+fn has_recordings(engine: &Engine) -> bool {
+    engine.stats().captures > 0
+}
+
 /// What an answer of three tokens starts more than one of two.
 fn launches_per_token(engine: &Engine) -> anyhow::Result<Option<u64>> {
-    if engine.stats().captures == 0 {
+    if !has_recordings(engine) {
         return Ok(None);
     }
     let started_by = |tokens: u32| -> anyhow::Result<u64> {

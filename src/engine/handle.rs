@@ -13,10 +13,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::backend::cuda::device::DeviceError;
 use super::backend::cuda::times::KernelTimes;
 use super::chat::{ChatTemplate, TemplateError};
-use super::compute::{BackendChoice, Compute};
+use super::compute::Compute;
 use super::config::{Config, ConfigError, ModelShape};
-use super::faults::Faults;
 use super::files::{FileError, Files, ModelSource};
+use super::options::{Options, Window};
 use super::request::{Event, Request, Sampling, ascending};
 use super::scheduler::{self, Pending, Refusal, Setup, Shared};
 use super::stats::{Stage, Stats};
@@ -28,48 +28,6 @@ use super::weights::{Checkpoint, WeightError};
 /// The most alternatives that a request may ask for at one position.
 pub const MAX_LOGPROBS: u32 = 20;
 
-/// How to start an engine.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub model: ModelSource,
-    pub backend: BackendChoice,
-    /// The name it answers to; by default the directory's name.
-    pub served_name: Option<String>,
-    /// Worker threads; 0 takes every core.
-    pub threads: usize,
-    /// Room for keys and values, in tokens; 0 takes what fits [`DEFAULT_KV_BYTES`].
-    pub kv_tokens: usize,
-    /// Longest prompt and answer together; by default the model's own limit.
-    pub max_context: Option<usize>,
-    /// Requests that may wait.
-    pub queue_limit: usize,
-    /// Requests that are computed together at the most.
-    pub running: usize,
-    /// Tokens that one step computes at the most, prompts and answers together.
-    pub step_tokens: usize,
-    /// Prompt tokens of one request in a step at the most.
-    pub chunk_tokens: usize,
-    pub window: Option<Window>,
-    /// Keep keys and values of ended requests for those that begin alike.
-    pub prefix_cache: bool,
-    /// Bytes for weights, activations, keys and values together; the last take what the others leave.
-    pub memory_limit: Option<u64>,
-    /// A step that takes longer is taken for a hang: see [`Health::Stalled`].
-    pub stall_after: Duration,
-    pub faults: Faults,
-    /// Where recordings of a GPU are to tell what each kernel takes. They take longer then.
-    pub kernel_times: Option<Arc<KernelTimes>>,
-}
-
-/// Attention to the first `sink` positions and to the last `window` ones, one's own among them. A query
-/// at position p sees the sink as from position min(p, sink + window − 1): as if what lies between were
-/// not there (arXiv:2309.17453).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    pub sink: usize,
-    pub window: usize,
-}
-
 /// Whether the worker gets on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -78,32 +36,6 @@ pub enum Health {
     Stalled(Duration),
     /// The worker has ended, as it was asked to or by a panic.
     Ended,
-}
-
-/// Room for keys and values where none is stated. The memory is taken as pages are first used.
-pub const DEFAULT_KV_BYTES: usize = 1 << 30;
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            model: ModelSource::Embedded,
-            backend: BackendChoice::default(),
-            served_name: None,
-            threads: 0,
-            kv_tokens: 0,
-            max_context: None,
-            queue_limit: 1024,
-            running: 64,
-            step_tokens: 256,
-            chunk_tokens: 128,
-            window: None,
-            prefix_cache: true,
-            memory_limit: None,
-            stall_after: Duration::from_secs(60),
-            faults: Faults::default(),
-            kernel_times: None,
-        }
-    }
 }
 
 /// Facts about the model that is served.
@@ -155,7 +87,7 @@ pub enum StartError {
     Thread(#[source] std::io::Error),
     #[error("the worker thread ended while it started")]
     WorkerGone,
-    /// By [`Faults::die_at_start`].
+    /// By [`Faults::die_at_start`](super::Faults::die_at_start).
     #[error("start-up ended by a planted fault")]
     PlantedDeath,
 }

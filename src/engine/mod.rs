@@ -21,6 +21,7 @@ mod handle;
 mod kv;
 mod loader;
 mod model;
+mod options;
 mod sampling;
 mod scheduler;
 mod speed;
@@ -51,10 +52,8 @@ pub use compute::BackendChoice;
 pub use config::{ConfigError, ModelShape};
 pub use faults::{Delay, Faults};
 pub use files::{FileError, ModelSource};
-pub use handle::{
-    DEFAULT_KV_BYTES, Engine, Health, MAX_LOGPROBS, ModelInfo, Options, StartError, SubmitError,
-    Window,
-};
+pub use handle::{Engine, Health, MAX_LOGPROBS, ModelInfo, StartError, SubmitError};
+pub use options::{DEFAULT_KV_BYTES, Options, Window};
 pub use speed::{Speed, SpeedError, measure_cpu, measure_gpu};
 pub use stats::{KvStats, Stage, Stats};
 pub use stop::find_stop;

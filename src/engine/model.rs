@@ -9,9 +9,9 @@ use super::backend::{
 };
 use super::config::Config;
 use super::executor::{Answers, Executor, RowAsk};
-use super::handle::Window;
 use super::kv::Copy;
 use super::loader::{Loader, upload_error};
+use super::options::Window;
 use super::synthetic::Weights;
 use super::weights::WeightError;
 

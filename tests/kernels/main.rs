@@ -3,7 +3,6 @@
 //! The first wants NVRTC, which comes as a package: where none is to be had, what needs it prints
 //! `SKIPPED:` and passes, and fails with `INFERGATE_REQUIRE_CLIENTS=1`, which `.ci/run` sets.
 
-#![allow(clippy::print_stdout, reason = "what was skipped, and why")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../common/mod.rs"]
@@ -16,9 +15,10 @@ mod skip;
 use common::{Ended, gate};
 use infergate::roofline::{Machine, Shape, plausible};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use skip::skip;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn build(arguments: &[&str], output: &Path) -> Ended {
     let mut command = gate(&["kernels", "build", "--output"]);
@@ -69,24 +69,51 @@ fn every_kernel_is_compiled_once_and_what_it_takes_is_told() {
     build(&arguments, folder.path())
         .expect(0)
         .says(&["1 files compiled"]);
+
+    let kernel = make_one_spill(folder.path());
+    let spills = format!("{kernel} (");
+    let refused = build(&arguments, folder.path())
+        .expect(1)
+        .says(&[&spills, "spills 64 bytes", "allowed_spills.json"])
+        .json();
+    assert_eq!(refused["refused"], 1);
+    assert_eq!(artifact(folder.path()), refused);
 }
 
 fn artifact(folder: &Path) -> Value {
     serde_json::from_slice(&fs::read(folder.join("kernels.json")).unwrap()).unwrap()
 }
 
+/// The first entry of the cache.
+fn entry(folder: &Path) -> PathBuf {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let kept = paths.filter(|path| path.extension().is_some_and(|ending| ending == "kernels"));
+    kept.min().unwrap()
+}
+
 /// Changes one byte of one entry's machine code.
 fn damage_one(folder: &Path) {
-    let mut entries: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "kernels"))
-        .collect();
-    entries.sort();
-    let mut bytes = fs::read(&entries[0]).unwrap();
+    let path = entry(folder);
+    let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    fs::write(&entries[0], bytes).unwrap();
+    fs::write(&path, bytes).unwrap();
+}
+
+/// Has an entry say that its first kernel spills, as a compiler would that is short of registers; which one.
+fn make_one_spill(folder: &Path) -> String {
+    let path = entry(folder);
+    let bytes = fs::read(&path).unwrap();
+    let mut lines = bytes.splitn(4, |byte| *byte == b'\n');
+    let [format, _, usage, cubin] = std::array::from_fn(|_| lines.next().unwrap());
+    let mut usage: Value = serde_json::from_slice(usage).unwrap();
+    usage[0]["spill_store_bytes"] = 64.into();
+    let body = [usage.to_string().as_bytes(), b"\n", cubin].concat();
+    let digest = Sha256::digest(&body);
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::write(&path, [format, digest.as_bytes(), &body].join(&b'\n')).unwrap();
+    usage[0]["kernel"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -96,7 +123,7 @@ fn a_missing_compiler_is_one_line_with_the_remedy() {
     command.arg(folder.path()).env_remove("LD_LIBRARY_PATH");
     let ended = Ended::of(&command.output().unwrap());
     if ended.code == Some(0) {
-        println!("SKIPPED: NVRTC is installed where every program finds it");
+        skip::say("NVRTC is installed where every program finds it");
         return;
     }
     let ended = ended.expect(5);

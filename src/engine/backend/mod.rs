@@ -16,8 +16,8 @@ mod rank;
 
 use std::ops::Range;
 
-use super::handle::Window;
 use super::kv::PageId;
+use super::options::Window;
 use super::sampling::Sampling;
 use super::weights::Tensor;
 use cuda::device::DeviceError;

@@ -3,7 +3,7 @@
 //! Main type: [`Reach`]. Refuses to know: who holds a page.
 
 use super::{PAGE_TOKENS, pages_for};
-use crate::engine::handle::Window;
+use crate::engine::options::Window;
 
 /// All positions up to one's own, or a sink and a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

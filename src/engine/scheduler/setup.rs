@@ -9,9 +9,10 @@ use crate::engine::backend::cuda::device::DeviceError;
 use crate::engine::compute::Ground;
 use crate::engine::config::Config;
 use crate::engine::faults::Planted;
-use crate::engine::handle::{DEFAULT_KV_BYTES, Options, StartError, Window};
+use crate::engine::handle::StartError;
 use crate::engine::kv::{PAGE_TOKENS, PageId, Reach, pages_for};
 use crate::engine::model::scratch_bytes;
+use crate::engine::options::{DEFAULT_KV_BYTES, Options, Window};
 use crate::engine::synthetic::Weights;
 
 /// Where no KV room is stated, no more than this many tokens, however small the model.

@@ -18,8 +18,8 @@ use super::worker::Worker;
 use crate::engine::backend::{BackendError, Batch, Ranked, Span};
 use crate::engine::executor::{Answers, Executor, RowAsk};
 use crate::engine::faults::{Faults, Planted};
-use crate::engine::handle::Window;
 use crate::engine::kv::{Copy, PAGE_TOKENS, PageId, Reach, pages_for};
+use crate::engine::options::Window;
 use crate::engine::request::{CacheUse, Event, FinishReason, Request};
 
 const VOCAB: u32 = 50;

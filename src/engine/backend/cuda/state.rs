@@ -10,7 +10,7 @@ use super::launch::{self, Heads, Prefill, RowsAttention};
 use super::memory::{self, KvCache, Vector};
 use super::step::Step;
 use crate::engine::backend::{AttentionShape, Part, Rehearsal, Room, math};
-use crate::engine::handle::Window;
+use crate::engine::options::Window;
 
 const F32: usize = size_of::<f32>();
 

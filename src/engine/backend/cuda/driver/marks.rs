@@ -4,17 +4,12 @@
 //! what the recording takes without. Refuses to know: what is recorded.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use cudarc::driver::result;
-use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUstream};
+use cudarc::driver::sys::CUstream;
 
-use super::{failed, libraries};
+use super::event::Event;
 use crate::engine::backend::cuda::device::DeviceError;
 use crate::engine::backend::cuda::times::{KernelTimes, MARK, Started};
-
-/// The event is another node of the recording, and is recorded anew by each replay.
-const IN_RECORDING: u32 = sys::CUevent_record_flags_enum::CU_EVENT_RECORD_EXTERNAL as u32;
 
 /// Of a recording under way, or of one that is made.
 pub(super) struct Marks {
@@ -24,14 +19,12 @@ pub(super) struct Marks {
     ends: Vec<(Started, Event)>,
 }
 
-struct Event(CUevent);
-
 impl Marks {
     /// The stream records from here on.
     pub(super) fn begin(times: &Arc<KernelTimes>, stream: CUstream) -> Result<Self, DeviceError> {
         let mut marks = Self {
             times: Arc::clone(times),
-            begin: Event::in_recording(stream)?,
+            begin: recorded(stream)?,
             ends: Vec::new(),
         };
         marks.after(MARK, stream)?;
@@ -39,7 +32,7 @@ impl Marks {
     }
 
     pub(super) fn after(&mut self, started: Started, stream: CUstream) -> Result<(), DeviceError> {
-        self.ends.push((started, Event::in_recording(stream)?));
+        self.ends.push((started, recorded(stream)?));
         Ok(())
     }
 
@@ -52,34 +45,15 @@ impl Marks {
     pub(super) fn add(&self) -> Result<(), DeviceError> {
         let mut begin = &self.begin;
         for (started, end) in &self.ends {
-            let ms = libraries::elapsed_ms(begin.0, end.0)?;
-            let time = Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3);
-            self.times.add(*started, time);
+            self.times.add(*started, begin.until(end)?);
             begin = end;
         }
         Ok(())
     }
 }
 
-impl Event {
-    fn in_recording(stream: CUstream) -> Result<Self, DeviceError> {
-        let event = result::event::create(CUevent_flags::CU_EVENT_DEFAULT);
-        let event = Self(event.map_err(|e| failed("cuEventCreate", &e))?);
-        #[expect(unsafe_code, reason = "records an event")]
-        // SAFETY: the event lives as long as the recording does, by whom both are kept.
-        let done = unsafe { sys::cuEventRecordWithFlags(event.0, stream, IN_RECORDING) };
-        done.result()
-            .map_err(|e| failed("cuEventRecordWithFlags", &e))?;
-        Ok(event)
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        #[expect(unsafe_code, reason = "gives back what `in_recording` made")]
-        // SAFETY: made once, given back once.
-        unsafe {
-            let _ = result::event::destroy(self.0);
-        }
-    }
+fn recorded(stream: CUstream) -> Result<Event, DeviceError> {
+    let event = Event::timed()?;
+    event.record_within(stream)?;
+    Ok(event)
 }

@@ -5,6 +5,7 @@
 
 mod blas;
 mod card;
+mod event;
 mod kernels;
 mod libraries;
 mod marks;
@@ -16,8 +17,8 @@ use std::time::Duration;
 
 use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t;
 use cudarc::driver::sys::{
-    self, CUevent, CUevent_flags, CUgraphExec, CUgraphInstantiate_flags, CUlaunchAttribute,
-    CUlaunchAttributeID, CUlaunchConfig, CUstream, CUstreamCaptureMode,
+    self, CUgraphExec, CUgraphInstantiate_flags, CUlaunchAttribute, CUlaunchAttributeID,
+    CUlaunchConfig, CUstream, CUstreamCaptureMode,
 };
 use cudarc::driver::{CudaContext, DriverError, result};
 
@@ -26,6 +27,7 @@ use super::sources::Element;
 use super::times::{KernelTimes, Started};
 use blas::Blas;
 pub use card::{Card, Equipped};
+use event::Event;
 use kernels::Kernels;
 use marks::Marks;
 use staging::Staging;
@@ -39,7 +41,8 @@ pub struct Driver {
     blas: Blas,
     staging: Staging,
     kernels: Kernels,
-    events: [CUevent; 2],
+    /// Around what is timed.
+    around: [Event; 2],
     stream: CUstream,
     facts: Facts,
     element: Element,
@@ -77,15 +80,11 @@ impl Driver {
             .map_err(|e| failed("cuCtxSetCurrent", &e))?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(|e| failed("cuStreamCreate", &e))?;
-        let event = || {
-            let event = result::event::create(CUevent_flags::CU_EVENT_DEFAULT);
-            event.map_err(|e| failed("cuEventCreate", &e))
-        };
         Ok(Self {
             blas: Blas::new(&context, stream, element)?,
             staging: Staging::new()?,
             kernels: Kernels::load(&modules)?,
-            events: [event()?, event()?],
+            around: [Event::timed()?, Event::timed()?],
             stream,
             overlaps: facts.arch.major >= DEPENDENT_MAJOR && driver_version()? >= DEPENDENT_DRIVER,
             facts,
@@ -117,13 +116,6 @@ impl Driver {
         let done =
             unsafe { result::memcpy_dtod_async(to.address, from.address, bytes, self.stream) };
         done.map_err(|e| failed("cuMemcpyDtoDAsync", &e))
-    }
-
-    fn record(&self, event: CUevent) -> Result<(), DeviceError> {
-        #[expect(unsafe_code, reason = "records an event")]
-        // SAFETY: event and stream live as long as this.
-        let done = unsafe { result::event::record(event, self.stream) };
-        done.map_err(|e| failed("cuEventRecord", &e))
     }
 }
 
@@ -279,13 +271,11 @@ impl Device for Driver {
         &mut self,
         work: &mut dyn FnMut(&mut Self) -> Result<(), DeviceError>,
     ) -> Result<Duration, DeviceError> {
-        let [start, end] = self.events;
-        self.record(start)?;
+        self.around[0].record(self.stream)?;
         work(self)?;
-        self.record(end)?;
+        self.around[1].record(self.stream)?;
         self.synchronize()?;
-        let ms = libraries::elapsed_ms(start, end)?;
-        Ok(Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3))
+        self.around[0].until(&self.around[1])
     }
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
@@ -304,9 +294,6 @@ impl Drop for Driver {
         // SAFETY: all work is done, or the context is broken, where the calls only report it. What the
         // fields give back by themselves needs no stream.
         unsafe {
-            for event in self.events {
-                let _ = result::event::destroy(event);
-            }
             let _ = result::stream::destroy(self.stream);
         }
     }

@@ -6,9 +6,10 @@
 use std::ffi::c_void;
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
+use cudarc::driver::sys::CUstream;
 use rayon::prelude::*;
 
+use super::event::Event;
 use super::failed;
 use crate::engine::backend::cuda::device::{DeviceError, View};
 
@@ -27,7 +28,7 @@ pub(super) struct Staging {
 struct Half {
     memory: *mut c_void,
     /// Has passed when the copy out of it is done.
-    emptied: CUevent,
+    emptied: Event,
 }
 
 impl Staging {
@@ -49,7 +50,7 @@ impl Staging {
         for part in bytes.chunks(HALF_BYTES) {
             let half = &mut self.halves[self.turn];
             self.turn = 1 - self.turn;
-            half.wait()?;
+            half.emptied.wait()?;
             copy(part, half.bytes(part.len()));
             #[expect(unsafe_code, reason = "the driver's copy")]
             // SAFETY: the target has the room, by `to`'s checks in `Driver`; the source is pinned and stays
@@ -57,9 +58,8 @@ impl Staging {
             unsafe {
                 result::memcpy_htod_async(to.address + done as u64, half.bytes(part.len()), stream)
                     .map_err(|e| failed("cuMemcpyHtoDAsync", &e))?;
-                result::event::record(half.emptied, stream)
-                    .map_err(|e| failed("cuEventRecord", &e))?;
             }
+            half.emptied.record(stream)?;
             done += part.len();
         }
         Ok(())
@@ -75,7 +75,7 @@ impl Staging {
         let mut done = 0;
         for part in to.chunks_mut(HALF_BYTES) {
             let half = &mut self.halves[self.turn];
-            half.wait()?;
+            half.emptied.wait()?;
             #[expect(unsafe_code, reason = "the driver's copy")]
             // SAFETY: the source has the bytes, by `from`'s checks in `Driver`; the target is pinned, and
             // is read only after the stream is done.
@@ -105,6 +105,7 @@ fn copy(from: &[u8], to: &mut [u8]) {
 
 impl Half {
     fn new() -> Result<Self, DeviceError> {
+        let emptied = Event::untimed()?;
         #[expect(unsafe_code, reason = "pinned memory")]
         // SAFETY: a context is current; the memory is zeroed before anything reads it.
         let memory = unsafe {
@@ -113,16 +114,7 @@ impl Half {
             memory.cast::<u8>().write_bytes(0, HALF_BYTES);
             memory
         };
-        let emptied = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING)
-            .map_err(|e| failed("cuEventCreate", &e))?;
         Ok(Self { memory, emptied })
-    }
-
-    fn wait(&self) -> Result<(), DeviceError> {
-        #[expect(unsafe_code, reason = "waits for an event")]
-        // SAFETY: it lives as long as this. One that was never recorded has passed.
-        let waited = unsafe { result::event::synchronize(self.emptied) };
-        waited.map_err(|e| failed("cuEventSynchronize", &e))
     }
 
     fn bytes(&mut self, count: usize) -> &mut [u8] {
@@ -137,11 +129,10 @@ impl Half {
 
 impl Drop for Half {
     fn drop(&mut self) {
+        drop(self.emptied.wait());
         #[expect(unsafe_code, reason = "gives back what `new` took")]
-        // SAFETY: the event has passed or the context is broken, where both calls only report it.
+        // SAFETY: the event has passed or the context is broken, which this call only reports.
         unsafe {
-            let _ = result::event::synchronize(self.emptied);
-            let _ = result::event::destroy(self.emptied);
             let _ = result::free_host(self.memory);
         }
     }

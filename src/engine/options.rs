@@ -1,0 +1,79 @@
+//! What who starts an engine may choose.
+//!
+//! Main type: [`Options`]. Refuses to know: whether they fit together, which starting finds out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backend::cuda::times::KernelTimes;
+use super::compute::BackendChoice;
+use super::faults::Faults;
+use super::files::ModelSource;
+
+/// Room for keys and values where none is stated. The memory is taken as pages are first used.
+pub const DEFAULT_KV_BYTES: usize = 1 << 30;
+
+/// How to start an engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub model: ModelSource,
+    pub backend: BackendChoice,
+    /// The name it answers to; by default the directory's name.
+    pub served_name: Option<String>,
+    /// Worker threads; 0 takes every core.
+    pub threads: usize,
+    /// Room for keys and values, in tokens; 0 takes what fits [`DEFAULT_KV_BYTES`].
+    pub kv_tokens: usize,
+    /// Longest prompt and answer together; by default the model's own limit.
+    pub max_context: Option<usize>,
+    /// Requests that may wait.
+    pub queue_limit: usize,
+    /// Requests that are computed together at the most.
+    pub running: usize,
+    /// Tokens that one step computes at the most, prompts and answers together.
+    pub step_tokens: usize,
+    /// Prompt tokens of one request in a step at the most.
+    pub chunk_tokens: usize,
+    pub window: Option<Window>,
+    /// Keep keys and values of ended requests for those that begin alike.
+    pub prefix_cache: bool,
+    /// Bytes for weights, activations, keys and values together; the last take what the others leave.
+    pub memory_limit: Option<u64>,
+    /// A step that takes longer is taken for a hang: see [`Health::Stalled`](super::Health::Stalled).
+    pub stall_after: Duration,
+    pub faults: Faults,
+    /// Where recordings of a GPU are to tell what each kernel takes. They take longer then.
+    pub kernel_times: Option<Arc<KernelTimes>>,
+}
+
+/// Attention to the first `sink` positions and to the last `window` ones, one's own among them. A query
+/// at position p sees the sink as from position min(p, sink + window − 1): as if what lies between were
+/// not there (arXiv:2309.17453).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub sink: usize,
+    pub window: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            model: ModelSource::Embedded,
+            backend: BackendChoice::default(),
+            served_name: None,
+            threads: 0,
+            kv_tokens: 0,
+            max_context: None,
+            queue_limit: 1024,
+            running: 64,
+            step_tokens: 256,
+            chunk_tokens: 128,
+            window: None,
+            prefix_cache: true,
+            memory_limit: None,
+            stall_after: Duration::from_secs(60),
+            faults: Faults::default(),
+            kernel_times: None,
+        }
+    }
+}
