@@ -97,14 +97,16 @@ template <int H, int LANES, int PACKS> struct Team {
 
     using Packs = uint4[DEPTH][PACKS];
 
+    /// Where a warp begins among keys from `first` on.
+    __device__ __forceinline__ static int begin_at(int first) { return first + warp_index() * TURN; }
+
     /// The keys numbered first .. end, each at the position of its number plus `skip`. A turn's keys make
     /// room for the next turn's as soon as they are used, and so do its values: loads are always under way.
-    __device__ __forceinline__ void attend(const Row &row, int first, int end, int skip) {
+    /// `page`: what was looked up of the first turn.
+    __device__ __forceinline__ void attend(const Row &row, int (&page)[DEPTH], int first, int end, int skip) {
         constexpr int STEP = WARPS * TURN;
-        int page[DEPTH];
         Packs keys, values;
-        int base = first + warp_index() * TURN;
-        look_up(row, page, base, end, skip);
+        int base = begin_at(first);
         load(row, row.keys, page, keys, base, end, skip);
         load(row, row.values, page, values, base, end, skip);
         look_up(row, page, base + STEP, end, skip);
@@ -366,20 +368,27 @@ __device__ __forceinline__ void run(const Row &row, const Results &results, cons
     const int first = results.split * share;
     const int end = first + share < sight.count ? first + share : sight.count;
     if (first >= end) {
+        wait_for_earlier_kernels();
         if (int(threadIdx.x) < H) {
             results.store_weights(int(threadIdx.x), minus_infinity(), 0.0f);
         }
         return;
     }
     Team<H, LANES, PACKS> team;
+    int page[team.DEPTH];
+    const int near = first > sight.sink ? first : sight.sink, far_end = end < sight.sink ? end : sight.sink;
+    const bool sees_sink = first < sight.sink;
+    team.look_up(row, page, team.begin_at(first), sees_sink ? far_end : end, sees_sink ? 0 : sight.skip);
+    wait_for_earlier_kernels();
     team.begin();
-    if (first < sight.sink) {
+    if (sees_sink) {
         team.load_queries(q_sink, results.count, row.d, scale);
-        team.attend(row, first, end < sight.sink ? end : sight.sink, 0);
+        team.attend(row, page, first, far_end, 0);
+        team.look_up(row, page, team.begin_at(near), end, sight.skip);
     }
     if (end > sight.sink) {
         team.load_queries(q, results.count, row.d, scale);
-        team.attend(row, first > sight.sink ? first : sight.sink, end, sight.skip);
+        team.attend(row, page, near, end, sight.skip);
     }
     finish(team, results, joint);
 }
@@ -391,9 +400,11 @@ __device__ __forceinline__ void attend_row(const element *q, const element *q_si
                                            float *partial_ml, element *out, int n, int heads, int kv_heads,
                                            int d, float scale, int sink, int window, int splits) {
     allow_next_kernel();
-    wait_for_earlier_kernels();
+    // Of a step's integers, which are copied here ahead of all its kernels, much is read before what earlier
+    // kernels write: `run` waits for those.
     const int index = int(blockIdx.z), group = heads / kv_heads, parts = divided_up(group, H);
     if (index >= n) {
+        wait_for_earlier_kernels();
         return;
     }
     const int kv_head = int(blockIdx.x) / parts, part = int(blockIdx.x) % parts;

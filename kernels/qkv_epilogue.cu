@@ -24,7 +24,8 @@
 //   keys, values the layer's cache, [pages, kv_heads, 16, d] element
 //   launch       grid = (ceil((heads + 2 kv_heads) / 4), n), block = 128, dynamic shared = 0 bytes
 // supported  d a multiple of 2 up to 256, n up to 65,535; n * half below 2^31
-// bottleneck latency: one warp a head, all its loads at once; at many rows memory bandwidth
+// bottleneck latency: one warp a head, all its loads at once, the norm's weight before what it norms; at many
+//            rows memory bandwidth
 #include "common.cuh"
 
 constexpr int THREADS = 128;
@@ -56,21 +57,41 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     out[half + at] = sine;
 }
 
-struct Turned {
+/// A lane's part of two halves that belong together.
+struct Pairs {
     float low[PAIRS], high[PAIRS];
-};
 
-__device__ __forceinline__ void turn_and_store(const Turned &head, const float *cos_sin, int half,
-                                               element *out) {
+    __device__ __forceinline__ void load(const float *from, int half) {
 #pragma unroll
-    for (int i = 0; i < PAIRS; i++) {
-        const int at = i * WARP + lane_index();
-        if (at < half) {
-            const float cosine = cos_sin[at], sine = cos_sin[half + at];
-            out[at] = to_element(head.low[i] * cosine - head.high[i] * sine);
-            out[half + at] = to_element(head.high[i] * cosine + head.low[i] * sine);
+        for (int i = 0; i < PAIRS; i++) {
+            const int at = i * WARP + lane_index();
+            low[i] = at < half ? from[at] : 0.0f;
+            high[i] = at < half ? from[half + at] : 0.0f;
         }
     }
+
+    __device__ __forceinline__ void store(element *out, int half) const {
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++) {
+            const int at = i * WARP + lane_index();
+            if (at < half) {
+                out[at] = to_element(low[i]);
+                out[half + at] = to_element(high[i]);
+            }
+        }
+    }
+};
+
+/// `angle`: cosines and sines.
+__device__ __forceinline__ Pairs turned(const Pairs &head, const Pairs &angle) {
+    Pairs out;
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        const float cosine = angle.low[i], sine = angle.high[i];
+        out.low[i] = head.low[i] * cosine - head.high[i] * sine;
+        out.high[i] = head.high[i] * cosine + head.low[i] * sine;
+    }
+    return out;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -81,53 +102,43 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int row = int(blockIdx.y);
     const int head = int(blockIdx.x) * WARPS + warp_index();
     const int all = heads + 2 * kv_heads, half = d / 2;
+    // No kernel of a step writes weights.
+    Pairs norm;
+    norm.load(head < heads ? q_norm : k_norm, half);
     wait_for_earlier_kernels();
     if (row >= n || head >= all) {
         return;
     }
-    const float *from = qkv + (static_cast<long long>(row) * all + head) * d;
-    Turned kept;
-    float squares = 0.0f;
-#pragma unroll
-    for (int i = 0; i < PAIRS; i++) {
-        const int at = i * WARP + lane_index();
-        kept.low[i] = at < half ? from[at] : 0.0f;
-        kept.high[i] = at < half ? from[half + at] : 0.0f;
-        squares += kept.low[i] * kept.low[i] + kept.high[i] * kept.high[i];
-    }
+    Pairs kept, angle;
+    kept.load(qkv + (static_cast<long long>(row) * all + head) * d, half);
+    angle.load(cos_sin + static_cast<long long>(row) * d, half);
     const int place = places[row];
     const int kv_head = head < heads + kv_heads ? head - heads : head - heads - kv_heads;
     const long long page_head = static_cast<long long>(place / PAGE_TOKENS) * kv_heads + kv_head;
     const long long cached = (page_head * PAGE_TOKENS + place % PAGE_TOKENS) * d;
     if (head >= heads + kv_heads) {
-#pragma unroll
-        for (int i = 0; i < PAIRS; i++) {
-            const int at = i * WARP + lane_index();
-            if (at < half) {
-                values[cached + at] = to_element(kept.low[i]);
-                values[cached + half + at] = to_element(kept.high[i]);
-            }
-        }
+        kept.store(values + cached, half);
         return;
     }
-    const float *norm = head < heads ? q_norm : k_norm;
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        squares += kept.low[i] * kept.low[i] + kept.high[i] * kept.high[i];
+    }
     const float scale = 1.0f / sqrtf(warp_sum(squares) / float(d) + eps);
 #pragma unroll
     for (int i = 0; i < PAIRS; i++) {
-        const int at = i * WARP + lane_index();
-        if (at < half) {
-            kept.low[i] *= scale * norm[at];
-            kept.high[i] *= scale * norm[half + at];
-        }
+        kept.low[i] *= scale * norm.low[i];
+        kept.high[i] *= scale * norm.high[i];
     }
-    const float *angles = cos_sin + static_cast<long long>(row) * d;
     if (head >= heads) {
-        turn_and_store(kept, angles, half, keys + cached);
+        turned(kept, angle).store(keys + cached, half);
         return;
     }
     const long long at = (static_cast<long long>(row) * heads + head) * d;
-    turn_and_store(kept, angles, half, q + at);
+    turned(kept, angle).store(q + at, half);
     if (q_sink) {
-        turn_and_store(kept, sink_cos_sin, half, q_sink + at);
+        angle.load(sink_cos_sin, half);
+        turned(kept, angle).store(q_sink + at, half);
     }
 }

@@ -1,8 +1,8 @@
 // RMS norm of rows, alone or after the residual sum.
 //
 // formula    out[i] = x / sqrt(mean(x^2) + eps) . weight, with
-//   entry rms_norm      x = x[rows[i]], or x[i] where rows is null
-//   entry add_rms_norm  x = x[i] + delta[i], stored back into x before
+//   entries rms_norm, rms_norm_wide          x = x[rows[i]], or x[i] where rows is null
+//   entries add_rms_norm, add_rms_norm_wide  x = x[i] + delta[i], stored back into x before
 //   entry add           x += delta alone
 //   entry add_bias      x[i] += bias alone
 // x          [any, cols] f32 (rms_norm), [n, cols] f32, read and written (add_rms_norm), [count] f32 (add),
@@ -11,40 +11,47 @@
 // delta      like x, f32
 // weight     [cols] f32; bias too
 // out        [n, cols] element; never x
-// launch     rms_norm, add_rms_norm: grid = (n), block = 512, dynamic shared = 0 bytes
+// launch     the norms: grid = (n), block = 512, dynamic shared = 0 bytes
 //            add: grid = (ceil(count / 1024)), block = 256, dynamic shared = 0 bytes
 //            add_bias: grid = (n, ceil(cols / 1024)), block = 256, dynamic shared = 0 bytes
-// supported  cols a multiple of 4, up to 16,384 for the norms; count a multiple of 4
-// bottleneck latency at few rows (one block a row, the row stays in registers between its two uses), else
-//            memory bandwidth
+// supported  cols a multiple of 4, up to 4,096 for the norms and up to 16,384 for the wide ones, whose
+//            registers leave less room for blocks of the kernel behind; count a multiple of 4
+// bottleneck latency at few rows (one block a row, the row stays in registers between its two uses, and the
+//            weight is there before what is normed), else memory bandwidth
 #include "common.cuh"
 
 constexpr int THREADS = 512;
-/// Groups of four columns that a thread keeps.
-constexpr int KEPT = 8;
+/// Groups of four columns that a thread keeps, and in the wide entries.
+constexpr int KEPT = 2, WIDE_KEPT = 8;
 
 __device__ __forceinline__ float4 sum_of(const float4 &a, const float4 &b) {
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/// One block's row. x and delta are read once, all loads before the first use.
-template <bool ADD>
-__device__ __forceinline__ void norm(const float *x, float *sum, const float *delta, const float *weight,
-                                     float eps, element *out, int cols) {
-    float4 kept[KEPT], more[ADD ? KEPT : 1];
-    float squares = 0.0f;
+/// One thread's part of a vector of `cols` numbers: `kept` groups of four.
+template <int K>
+__device__ __forceinline__ void load_part(const float *from, int cols, float4 (&kept)[K]) {
 #pragma unroll
-    for (int i = 0; i < KEPT; i++) {
+    for (int i = 0; i < K; i++) {
         const int at = (i * THREADS + int(threadIdx.x)) * 4;
         if (at < cols) {
-            kept[i] = load_four(x + at);
-            if (ADD) {
-                more[i] = load_four(delta + at);
-            }
+            kept[i] = load_four(from + at);
         }
     }
+}
+
+/// One block's row. x and delta are read once, all loads before the first use.
+template <int K, bool ADD>
+__device__ __forceinline__ void norm(const float *x, float *sum, const float *delta,
+                                     const float4 (&weight)[K], float eps, element *out, int cols) {
+    float4 kept[K], more[ADD ? K : 1];
+    load_part(x, cols, kept);
+    if (ADD) {
+        load_part(delta, cols, more);
+    }
+    float squares = 0.0f;
 #pragma unroll
-    for (int i = 0; i < KEPT; i++) {
+    for (int i = 0; i < K; i++) {
         const int at = (i * THREADS + int(threadIdx.x)) * 4;
         if (at >= cols) {
             continue;
@@ -58,20 +65,23 @@ __device__ __forceinline__ void norm(const float *x, float *sum, const float *de
     }
     const float scale = 1.0f / sqrtf(block_sum<THREADS>(squares) / float(cols) + eps);
 #pragma unroll
-    for (int i = 0; i < KEPT; i++) {
+    for (int i = 0; i < K; i++) {
         const int at = (i * THREADS + int(threadIdx.x)) * 4;
         if (at < cols) {
-            const float4 by = load_four(weight + at), value = kept[i];
+            const float4 by = weight[i], value = kept[i];
             store_four(out + at, make_float4(value.x * scale * by.x, value.y * scale * by.y,
                                              value.z * scale * by.z, value.w * scale * by.w));
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rms_norm(const float *x, const int *rows, const float *weight, float eps, element *out, int n,
-             int cols) {
+template <int K>
+__device__ __forceinline__ void norm_of_row(const float *x, const int *rows, const float *weight, float eps,
+                                            element *out, int n, int cols) {
     allow_next_kernel();
+    // No kernel of a step writes weights.
+    float4 by[K];
+    load_part(weight, cols, by);
     wait_for_earlier_kernels();
     const int row = int(blockIdx.x);
     if (row >= n) {
@@ -79,21 +89,38 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const long long from = rows ? rows[row] : row;
     element *to = out + static_cast<long long>(row) * cols;
-    norm<false>(x + from * cols, nullptr, nullptr, weight, eps, to, cols);
+    norm<K, false>(x + from * cols, nullptr, nullptr, by, eps, to, cols);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    add_rms_norm(float *x, const float *delta, const float *weight, float eps, element *out, int n,
-                 int cols) {
+template <int K>
+__device__ __forceinline__ void norm_of_sum(float *x, const float *delta, const float *weight, float eps,
+                                            element *out, int n, int cols) {
     allow_next_kernel();
+    float4 by[K];
+    load_part(weight, cols, by);
     wait_for_earlier_kernels();
     const int row = int(blockIdx.x);
     if (row >= n) {
         return;
     }
     const long long start = static_cast<long long>(row) * cols;
-    norm<true>(x + start, x + start, delta + start, weight, eps, out + start, cols);
+    norm<K, true>(x + start, x + start, delta + start, by, eps, out + start, cols);
 }
+
+#define NORMS(NAME, K)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                                 \
+        rms_norm##NAME(const float *x, const int *rows, const float *weight, float eps, element *out,     \
+                       int n, int cols) {                                                                 \
+        norm_of_row<K>(x, rows, weight, eps, out, n, cols);                                               \
+    }                                                                                                     \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                                 \
+        add_rms_norm##NAME(float *x, const float *delta, const float *weight, float eps, element *out,    \
+                           int n, int cols) {                                                             \
+        norm_of_sum<K>(x, delta, weight, eps, out, n, cols);                                              \
+    }
+
+NORMS(, KEPT)
+NORMS(_wide, WIDE_KEPT)
 
 extern "C" __global__ void __launch_bounds__(256) add(float *x, const float *delta, long long count) {
     allow_next_kernel();

@@ -35,8 +35,10 @@ def cpu():
 
 
 def find_libraries():
-    """Adds the folders of NVIDIA's Python packages to the path of libraries: a machine may have no toolkit."""
+    """Adds the folders of NVIDIA's Python packages, and of a toolkit, to the path of libraries."""
     folders = [str(lib) for path in sys.path if path for lib in pathlib.Path(path).glob("nvidia/*/lib")]
+    toolkits = [os.environ.get("CUDA_HOME"), "/usr/local/cuda"]
+    folders += [f"{toolkit}/lib64" for toolkit in toolkits if toolkit]
     given = os.environ.get("LD_LIBRARY_PATH")
     os.environ["LD_LIBRARY_PATH"] = ":".join([*([given] if given else []), *folders])
 

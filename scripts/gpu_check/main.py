@@ -2,22 +2,24 @@
 """Checks and times the CUDA engine on this machine's GPU; writes gpu-check.json and gpu-check.md.
 
 Steps, each with its share of nine minutes (cargo's build comes before): kernels against their f64 twins; goldens of the
-embedded model over HTTP, one by one and all at once; roofline and prefill of 0.6B, 1.7B, 4B and 8B with random weights;
-what each kernel of a decoded token takes, of 0.6B and 4B; the cold start by stage, without and with compiled kernels at
-hand; 500 mixed requests, a fifth of them cancelled, without growth of memory or captures; compute-sanitizer's memcheck
-and racecheck.
+embedded model over HTTP, one by one, all at once, and where no kernel begins before the one ahead has ended; roofline and
+prefill of 0.6B, 1.7B, 4B and 8B with random weights; what each kernel of a decoded token takes, of 0.6B and 4B; the cold
+start by stage, without and with compiled kernels at hand; 500 mixed requests, a fifth of them cancelled, without growth of
+memory or captures; compute-sanitizer's memcheck and racecheck.
 
 Ends with 0 where all passed, 1 where a step failed ("failed: ...") or was skipped or unfinished ("incomplete: ..."; so
 where compute-sanitizer is not installed), 5 where there is no GPU to check. A speed that was asked for and not reached
 is said first and does not change the exit code. With --only the file's `complete` is false, and 0 means those steps.
 With --rehearse it goes through the same steps on the CPU with the embedded model and small numbers: for trying the
-script itself. GPU_CHECK_COMMIT names the commit where the tree has no git.
+script itself. A GPU machine needs no cargo: --pack DIR makes both programs small elsewhere, and --gate and --parity name
+them there. GPU_CHECK_COMMIT names the commit where the tree has no git.
 """
 import argparse
 import datetime
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,8 +40,11 @@ ROOFLINES = [f"roofline {model}" for model in MODELS]
 TIMED = {"qwen3-0.6b": 15, "qwen3-4b": 20}
 KERNELS = [f"kernels {model}" for model in TIMED]
 STEPS = [
-    "parity", "goldens", *ROOFLINES, "roofline embedded", *KERNELS, "cold start", "mixed requests", "memcheck", "racecheck",
+    "parity", "goldens", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS, "cold start", "mixed requests", "memcheck", "racecheck",
 ]
+# What cargo builds, and its name.
+GATE = (["--bin", "gate"], "gate")
+PARITY = (["--test", "kernel_parity"], "kernel_parity")
 # Of nine minutes, what writing and ending take.
 BUDGET_S = 530
 
@@ -52,6 +57,9 @@ def arguments():
     parser.add_argument(
         "--only", action="append", default=[], choices=STEPS, metavar="STEP",
         help="this step alone (repeatable): %(choices)s",
+    )
+    parser.add_argument(
+        "--pack", type=pathlib.Path, metavar="DIR", help="only build both programs into DIR, for a machine without cargo",
     )
     parser.add_argument("--rehearse", action="store_true", help="try the script without a GPU")
     options = parser.parse_args()
@@ -71,6 +79,8 @@ def program(text):
 
 def main():
     options = arguments()
+    if options.pack:
+        return pack(options.pack)
     gpu = machine.gpu()
     if gpu is None and not options.rehearse:
         print("gpu-check: no NVIDIA GPU answers on this machine (libcuda.so.1): nothing was checked", file=sys.stderr)
@@ -78,8 +88,8 @@ def main():
     # Asked to end, it ends what it started: those programs have sessions of their own.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine.find_libraries()
-    gate = options.gate or build(["--bin", "gate"], "gate")
-    parity = options.parity or build(["--test", "kernel_parity"], "kernel_parity")
+    gate = options.gate or build(*GATE)
+    parity = options.parity or build(*PARITY)
     options.out.mkdir(parents=True, exist_ok=True)
     chosen = [step for step in plan(gate, parity, options.rehearse) if not options.only or step.name in options.only]
     about = {"rehearsal": options.rehearse, "only": options.only, "gpu": gpu, "cpu": machine.cpu(), **commit()}
@@ -103,7 +113,8 @@ def plan(gate, parity, rehearse):
 
     return [
         Step("parity", 60, lambda limit: programs.run_parity(parity, ROOT, limit, rehearse)),
-        Step("goldens", 40, lambda limit: serving.goldens(gate, backend, ROOT, limit)),
+        Step("goldens", 25, lambda limit: serving.goldens(gate, backend, ROOT, limit)),
+        Step("goldens in order", 20, lambda limit: serving.goldens_in_order(gate, backend, ROOT, limit)),
         *(Step(f"roofline {model}", share, roofline(model)) for model, share in models.items()),
         *(Step(f"kernels {model}", share, kernels(model)) for model, share in TIMED.items() if not rehearse),
         Step("cold start", 45, lambda limit: serving.cold_start(gate, backend, on_gpu("qwen3-4b"), limit)),
@@ -135,8 +146,19 @@ def write(out, about, steps, begun):
     return text
 
 
+def pack(folder):
+    """Both programs without what only debuggers read, which is five sixths of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for target, name in (GATE, PARITY):
+        subprocess.run(["strip", "-o", folder / name, build(target, name)], check=True)
+    print(f"scripts/gpu-check --gate {folder}/gate --parity {folder}/kernel_parity")
+    return 0
+
+
 def build(target, name):
     """Builds with cargo and gives the executable's path."""
+    if shutil.which("cargo") is None:
+        raise SystemExit("gpu-check: no cargo on this machine; --pack on one with it makes what --gate and --parity take")
     command = ["cargo", "build", "--release", "--locked", "--message-format=json", *target]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     for line in done.stdout.splitlines():

@@ -20,13 +20,24 @@ RESIDENT_GROWTH_BYTES = 32 << 20
 
 def goldens(gate, backend, root, limit):
     """Greedy answers equal the reference's up to the first near-tie: one by one, and once more all at once."""
-    cases = json.loads((root / "gates/data/tiny-qwen3/goldens.json").read_text())["cases"]
+    cases = golden_cases(root)
     with served(gate, backend, None, limit) as server:
         one_by_one = compare(cases, [answer(server, case) for case in cases])
         gate_open = threading.Barrier(len(cases), timeout=10)
         with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
             answers = list(pool.map(lambda case: (gate_open.wait(), answer(server, case))[1], cases))
         return {"cases": len(cases), "one by one": one_by_one, "all at once": compare(cases, answers)}
+
+
+def goldens_in_order(gate, backend, root, limit):
+    """Where these are right and the others are not, a kernel begins before what it reads is written."""
+    cases = golden_cases(root)
+    with served(gate, backend, None, limit, environment={"INFERGATE_CUDA_IN_ORDER": "1"}) as server:
+        return {"cases": len(cases), "one by one": compare(cases, [answer(server, case) for case in cases])}
+
+
+def golden_cases(root):
+    return json.loads((root / "gates/data/tiny-qwen3/goldens.json").read_text())["cases"]
 
 
 def answer(server, case):

@@ -93,20 +93,24 @@ fn gpu_product_rate(driver: &mut Driver, element: Element) -> Result<f64, Device
         out: out.view(),
     };
     let mut least = Duration::MAX;
+    let mut failed = None;
     for algorithm in driver.algorithms(&product)? {
         let timed = best(&mut || {
             driver.time(&mut |driver| {
                 (0..PRODUCTS).try_for_each(|_| driver.product(&product, &algorithm))
             })
         });
-        // One that this GPU does not run is passed over.
-        least = least.min(timed.unwrap_or(Duration::MAX));
+        match timed {
+            Ok(time) => least = least.min(time),
+            // One that this GPU does not run is passed over.
+            Err(error) => failed = Some(error),
+        }
     }
     if least == Duration::MAX {
-        return Err(DeviceError::Unsupported {
+        return Err(failed.unwrap_or_else(|| DeviceError::Unsupported {
             kernel: "the library's product",
-            what: format!("{SIDE} x {SIDE} x {SIDE}: no algorithm of it runs"),
-        });
+            what: format!("{SIDE} x {SIDE} x {SIDE}: it knows no algorithm"),
+        }));
     }
     let operations = (2 * PRODUCTS) as f64 * (SIDE as f64).powi(3);
     Ok(operations / least.as_secs_f64())

@@ -67,7 +67,9 @@ struct Entry {
 const Entry ENTRIES[] = {
     ENTRY(embedding, embedding),
     ENTRY(rms_norm, rms_norm),
+    ENTRY(rms_norm, rms_norm_wide),
     ENTRY(rms_norm, add_rms_norm),
+    ENTRY(rms_norm, add_rms_norm_wide),
     ENTRY(rms_norm, add),
     ENTRY(rms_norm, add_bias),
     ENTRY(qkv_epilogue, rope_angles),

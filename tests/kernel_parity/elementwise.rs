@@ -46,7 +46,16 @@ fn norms() {
 
 fn check_norms<D: Device>(lab: &mut Lab<D>) {
     let tolerance = rounding(lab.element()) + SUM;
-    for (n, cols) in [(1, 4), (3, 128), (8, 1028), (33, 2560), (2, 16_384)] {
+    let sizes = [
+        (1, 4),
+        (3, 128),
+        (8, 1028),
+        (33, 2560),
+        (2, 4096),
+        (2, 4100),
+        (2, 16_384),
+    ];
+    for (n, cols) in sizes {
         let (x, weight) = (lab.floats(n * cols, 2.0), lab.floats(cols, 1.5));
         let rows: Vec<i32> = (0..n).map(|_| lab.below(n) as i32).collect();
         let row = |at: usize| &x.numbers[at * cols..(at + 1) * cols];

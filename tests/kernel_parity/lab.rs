@@ -4,6 +4,7 @@
 //! built either, tests are skipped with a line, or fail if INFERGATE_REQUIRE_CLIENTS is 1.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use half::{bf16, f16};
 use infergate::engine::cuda::device::{Device, DeviceError, Memory, View};
@@ -39,8 +40,15 @@ pub(crate) fn find(element: Element) -> Found {
     }
 }
 
+/// Tests begin at once: the first that wants an element's kernels compiles them, and the others wait for the
+/// cache that it fills.
 fn gpu(element: Element) -> Result<Driver, DeviceError> {
-    Driver::start(Card::find()?.equip(element, &KernelCache::from_environment())?)
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let card = Card::find()?;
+    let alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+    let equipped = card.equip(element, &KernelCache::from_environment())?;
+    drop(alone);
+    Driver::start(equipped)
 }
 
 /// Runs a generic check on whatever there is, for each of these elements.

@@ -6,22 +6,22 @@
 
 use std::collections::HashMap;
 
+use super::launch::MOST_SPLITS;
 use crate::engine::backend::Part;
 
-/// Parts that a row's keys may be split into.
-const SPLITS: [usize; 4] = [1, 4, 16, 64];
+/// Keys that a block of attention takes in one turn, with heads of 128 numbers of 2 bytes.
+const TURN_KEYS: usize = 64;
 
-/// Keys that are worth a part of their own: fewer are read faster than parts are joined.
-const SPLIT_KEYS: usize = 256;
-
-/// Blocks of attention for each multiprocessor that hide each other's waiting; more parts than that bring
-/// only more to join.
-const BLOCKS_EACH: usize = 4;
+/// Keys that one block reads faster than the parts of several are joined. Predicted, not measured.
+const WHOLE_KEYS: usize = 2 * TURN_KEYS;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ladder {
-    pub(super) kv_heads: usize,
-    pub(super) multiprocessors: usize,
+    /// Blocks of attention for each row and part.
+    pub(super) row_blocks: usize,
+    /// Blocks that the GPU holds at once: what a part reads begins with waiting, and more parts than that would
+    /// begin one after the other.
+    pub(super) at_once: usize,
     /// Most positions that a row attends to.
     pub(super) longest: usize,
     /// Most sequences that decode together.
@@ -39,16 +39,15 @@ pub(super) struct Shape {
 }
 
 impl Ladder {
-    /// Parts for `rows` rows of which one attends to `longest` positions.
+    /// Parts for `rows` rows of which one attends to `longest` positions: a power of two.
     pub(super) fn splits(&self, rows: usize, longest: usize) -> usize {
-        let wanted = longest.div_ceil(SPLIT_KEYS);
-        let blocks = self.kv_heads * rows.max(1);
-        let most = BLOCKS_EACH * self.multiprocessors / blocks;
-        let allowed = SPLITS.into_iter().filter(|splits| *splits <= most.max(1));
-        let mut allowed: Vec<usize> = allowed.collect();
-        let greatest = allowed.pop().unwrap_or(1);
-        let enough = allowed.into_iter().find(|splits| *splits >= wanted);
-        enough.unwrap_or(greatest)
+        if longest <= WHOLE_KEYS {
+            return 1;
+        }
+        let wanted = longest.div_ceil(TURN_KEYS).next_power_of_two();
+        let most = self.at_once / (self.row_blocks * rows.max(1));
+        let most = 1 << most.max(1).ilog2();
+        wanted.min(most).min(MOST_SPLITS)
     }
 
     /// Rows that a batch of `rows` decoding sequences is filled up to; `None` where none was recorded.
@@ -90,20 +89,20 @@ impl Ladder {
 
     /// All that [`splits`](Self::splits) says for so many rows, ascending.
     fn all_splits(&self, rows: usize) -> Vec<usize> {
-        let bounds = SPLITS.into_iter().map(|splits| splits * SPLIT_KEYS);
-        let longest = bounds
-            .chain([self.longest])
-            .map(|keys| keys.min(self.longest));
+        let doubled = |keys: &usize| (*keys < self.longest).then_some(keys * 2);
+        let longest = std::iter::successors(Some(WHOLE_KEYS), doubled);
+        let longest = longest.map(|keys| keys.min(self.longest));
         let mut all: Vec<usize> = longest.map(|longest| self.splits(rows, longest)).collect();
-        all.sort_unstable();
         all.dedup();
         all
     }
 
-    /// Rows times splits, of the launch with most of them, where as many as `rows` rows come one by one.
+    /// Rows times splits, of the launch with most of them, where as many as `rows` rows come one by one. A
+    /// context that is not split leaves none; one there is always, for launches to name.
     pub(super) fn most_partials(&self, rows: usize) -> usize {
-        let counts = (1..=rows).map(|rows| rows * self.splits(rows, self.longest));
-        counts.max().unwrap_or(1)
+        let split = (1..=rows).map(|rows| (rows, self.splits(rows, self.longest)));
+        let split = split.filter(|(_, splits)| *splits > 1);
+        split.map(|(rows, splits)| rows * splits).max().unwrap_or(1)
     }
 }
 
@@ -138,8 +137,8 @@ mod tests {
 
     fn ladder(sequences: usize, longest: usize) -> Ladder {
         Ladder {
-            kv_heads: 8,
-            multiprocessors: 132,
+            row_blocks: 8,
+            at_once: 132,
             longest,
             sequences,
             answers: 16,
@@ -150,7 +149,7 @@ mod tests {
     #[test]
     fn every_step_finds_its_recording() {
         for sequences in [1, 2, 3, 8, 48, 64, 65] {
-            for longest in [1, 16, 255, 256, 257, 5_000, 40_960] {
+            for longest in [1, 16, 128, 129, 256, 257, 5_000, 40_960] {
                 let ladder = ladder(sequences, longest);
                 let shapes = ladder.shapes();
                 for rows in 1..=sequences {
@@ -177,18 +176,20 @@ mod tests {
     }
 
     #[test]
-    fn long_contexts_are_split_until_the_gpu_is_busy() {
+    fn long_contexts_are_split_until_the_gpu_is_full() {
         let ladder = ladder(64, 40_960);
         let splits = |rows, longest| ladder.splits(rows, longest);
-        assert_eq!((splits(1, 1), splits(1, 256), splits(1, 257)), (1, 1, 4));
-        assert_eq!(
-            (splits(1, 1_024), splits(1, 8_192), splits(1, 40_960)),
-            (4, 64, 64)
-        );
-        assert_eq!(
-            (splits(4, 40_960), splits(32, 40_960), splits(64, 40_960)),
-            (16, 1, 1)
-        );
-        assert_eq!(ladder.most_partials(64), 64);
+        assert_eq!((splits(1, 1), splits(1, 128), splits(1, 129)), (1, 1, 4));
+        let of_one = [256, 257, 1_024, 40_960].map(|longest| splits(1, longest));
+        assert_eq!(of_one, [4, 8, 16, 16]);
+        let of_many = [2, 4, 8, 16, 64].map(|rows| splits(rows, 40_960));
+        assert_eq!(of_many, [8, 4, 2, 1, 1]);
+        assert_eq!(ladder.all_splits(1), [1, 4, 8, 16]);
+        assert_eq!(ladder.most_partials(64), 16);
+        let small = Ladder {
+            row_blocks: 1,
+            ..ladder
+        };
+        assert_eq!(small.splits(1, 40_960), 64);
     }
 }

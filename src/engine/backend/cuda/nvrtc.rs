@@ -159,7 +159,14 @@ impl Program {
         if result == sys::nvrtcResult::NVRTC_ERROR_COMPILATION {
             return Ok(false);
         }
-        check("nvrtcCompileProgram", result)?;
+        // It may have more to say of itself than the code does.
+        check("nvrtcCompileProgram", result).map_err(|error| match (error, self.log()) {
+            (CompileError::Nvrtc { call, code }, Ok(log)) if !log.is_empty() => {
+                let code = format!("{code}: {log}");
+                CompileError::Nvrtc { call, code }
+            }
+            (error, _) => error,
+        })?;
         Ok(true)
     }
 

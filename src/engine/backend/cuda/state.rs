@@ -50,9 +50,10 @@ impl<D: Device> State<D> {
         let Heads { heads, kv_heads, d } = memory::heads(shape);
         let element_bytes = device.element().bytes();
         let seen = |window: Window| window.sink + window.window;
+        let (row_blocks, resident) = launch::rows_blocks(memory::heads(shape));
         let ladder = Ladder {
-            kv_heads,
-            multiprocessors: device.facts().multiprocessors,
+            row_blocks,
+            at_once: resident * device.facts().multiprocessors,
             longest: shape
                 .window
                 .map_or(room.context, |w| seen(w).min(room.context)),

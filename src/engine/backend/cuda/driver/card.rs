@@ -2,10 +2,10 @@
 //!
 //! Main type: [`Card`]; it may go to another thread. Refuses to know: streams, memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use cudarc::driver::CudaContext;
-use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use cudarc::driver::{CudaContext, DriverError};
 
 use super::{failed, libraries};
 use crate::engine::backend::cuda::cache::KernelCache;
@@ -31,8 +31,9 @@ impl Card {
     /// The first GPU. Nothing panics where there is none, or no driver.
     pub fn find() -> Result<Self, DeviceError> {
         libraries::check()?;
-        let context = CudaContext::new(0)
+        let context = kept_context()
             .map_err(|error| DeviceError::Missing(format!("no GPU that CUDA can use: {error}")))?;
+        libraries::check_age("cuBLAS", libraries::blas_major(), driver_version()?)?;
         let attribute = |which| {
             let value = context
                 .attribute(which)
@@ -72,6 +73,9 @@ impl Card {
 
     /// Takes the kernels from the cache, or compiles them.
     pub fn equip(self, element: Element, cache: &KernelCache) -> Result<Equipped, DeviceError> {
+        if let Ok(compiler) = compile::compiler_version() {
+            libraries::check_age("NVRTC", compiler.major, driver_version()?)?;
+        }
         let modules = compile::modules(self.facts.arch, element, cache)?;
         Ok(Equipped {
             card: self,
@@ -95,6 +99,28 @@ impl Equipped {
     pub fn not_kept(&self) -> Option<&str> {
         self.not_kept.as_deref()
     }
+}
+
+/// One for the process: the driver takes down what a context has once its last owner is gone, under libraries
+/// that go on.
+fn kept_context() -> Result<Arc<CudaContext>, DriverError> {
+    static KEPT: OnceLock<Arc<CudaContext>> = OnceLock::new();
+    if let Some(kept) = KEPT.get() {
+        return Ok(Arc::clone(kept));
+    }
+    let made = CudaContext::new(0)?;
+    Ok(Arc::clone(KEPT.get_or_init(|| made)))
+}
+
+/// CUDA's version that the driver knows, as 12030 for 12.3.
+pub(super) fn driver_version() -> Result<u32, DeviceError> {
+    let mut version = 0;
+    #[expect(unsafe_code, reason = "asks the driver")]
+    // SAFETY: it writes one int.
+    let done = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    done.result()
+        .map_err(|e| failed("cuDriverGetVersion", &e))?;
+    Ok(version.unsigned_abs())
 }
 
 pub(super) fn free_bytes(context: &CudaContext) -> Result<usize, DeviceError> {

@@ -58,6 +58,7 @@ const DRIVER: &[&str] = &[
 const CUBLASLT: &[&str] = &[
     "cublasLtCreate",
     "cublasLtDestroy",
+    "cublasLtGetVersion",
     "cublasLtMatmul",
     "cublasLtMatmulAlgoGetHeuristic",
     "cublasLtMatmulDescCreate",
@@ -116,6 +117,28 @@ pub(super) fn check() -> Result<(), DeviceError> {
     Ok(())
 }
 
+/// CUDA's major version that cuBLAS was made for.
+pub(super) fn blas_major() -> u32 {
+    #[expect(unsafe_code, reason = "asks cuBLASLt")]
+    // SAFETY: `check` found the symbol; it only gives a number, as 130100 for 13.1.
+    let version = unsafe { cublaslt::sys::cublasLtGetVersion() };
+    (version / 10_000) as u32
+}
+
+/// A library for a newer major version of CUDA than the driver's has kernels that it does not load.
+/// `driver`: as 12030 for 12.3.
+pub(super) fn check_age(library: &str, major: u32, driver: u32) -> Result<(), DeviceError> {
+    let known = driver / 1000;
+    if major <= known {
+        return Ok(());
+    }
+    let minor = driver % 1000 / 10;
+    missing(&format!(
+        "{library} is for CUDA {major}, and the NVIDIA driver for {known}.{minor}; update the driver, or have a \
+         {library} for CUDA {known} in LD_LIBRARY_PATH and no newer one"
+    ))
+}
+
 fn missing(what: &str) -> Result<(), DeviceError> {
     Err(DeviceError::Missing(what.to_owned()))
 }
@@ -142,4 +165,24 @@ pub(super) fn elapsed_ms(
     let failed = |error: driver::DriverError| super::failed(ELAPSED, &error);
     result.result().map_err(failed)?;
     Ok(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_may_be_older_than_the_driver_and_of_its_major() {
+        for (major, driver) in [(12, 12_000), (12, 12_090), (12, 13_000), (13, 13_010)] {
+            assert!(check_age("cuBLAS", major, driver).is_ok());
+        }
+        let refused = check_age("NVRTC", 13, 12_080)
+            .expect_err("too new")
+            .to_string();
+        let (is, remedy) = ("NVRTC is for CUDA 13", "the NVIDIA driver for 12.8; update");
+        assert!(
+            refused.contains(is) && refused.contains(remedy),
+            "{refused}"
+        );
+    }
 }

@@ -12,15 +12,33 @@ pub const TILE_INTS: usize = 5;
 pub const TILE_ROWS: usize = 64;
 
 /// Most parts that the reduction joins.
-const MOST_SPLITS: usize = 64;
+pub const MOST_SPLITS: usize = 64;
 
-/// Entries of `attention_rows.cu` by the query heads that a block computes at once.
-const ROWS_ENTRIES: [(usize, &str); 4] = [
-    (1, "attention_rows_1"),
-    (2, "attention_rows_2"),
-    (4, "attention_rows_4"),
-    (8, "attention_rows_8"),
-];
+/// An entry of `attention_rows.cu`.
+#[derive(Clone, Copy)]
+struct RowsEntry {
+    /// Query heads that a block computes at once.
+    together: usize,
+    /// Blocks whose registers fit a multiprocessor, as in the entry's launch bounds.
+    resident: usize,
+    name: &'static str,
+}
+
+const ROWS_ENTRIES: [RowsEntry; 4] = {
+    const fn entry(together: usize, resident: usize, name: &'static str) -> RowsEntry {
+        RowsEntry {
+            together,
+            resident,
+            name,
+        }
+    }
+    [
+        entry(1, 2, "attention_rows_1"),
+        entry(2, 2, "attention_rows_2"),
+        entry(4, 1, "attention_rows_4"),
+        entry(8, 1, "attention_rows_8"),
+    ]
+};
 
 /// What rows by themselves attend with, and to.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +74,7 @@ pub fn attention_rows<D: Device>(
     let element = device.element().bytes();
     let Heads { heads, kv_heads, d } = heads;
     let (group, splits) = (heads / kv_heads.max(1), of.splits);
-    let (together, name) = rows_entry(group);
+    let RowsEntry { together, name, .. } = rows_entry(group);
     let mut call = Call::new(name);
     supports(&mut call, heads, kv_heads, d);
     call.supports((1..=MOST_SPLITS).contains(&splits), || {
@@ -89,11 +107,18 @@ pub fn attention_rows<D: Device>(
     }
 }
 
-fn rows_entry(group: usize) -> (usize, &'static str) {
-    let enough = ROWS_ENTRIES
-        .into_iter()
-        .find(|(together, _)| *together >= group);
+fn rows_entry(group: usize) -> RowsEntry {
+    let mut entries = ROWS_ENTRIES.into_iter();
+    let enough = entries.find(|entry| entry.together >= group);
     enough.unwrap_or(ROWS_ENTRIES[3])
+}
+
+/// Blocks that [`attention_rows`] starts for each row and split, and how many of them a multiprocessor holds.
+pub fn rows_blocks(heads: Heads) -> (usize, usize) {
+    let group = heads.heads / heads.kv_heads.max(1);
+    let entry = rows_entry(group);
+    let blocks = heads.kv_heads * group.div_ceil(entry.together);
+    (blocks, entry.resident)
 }
 
 fn reduce<D: Device>(

@@ -10,8 +10,8 @@ mod call;
 
 pub use answers::{MOST_BANNED, MOST_TOP, RESULTS, Rank, part_bytes, rank};
 pub use attention::{
-    Prefill, RowsAttention, TILE_INTS, TILE_ROWS, attention_prefill, attention_rows,
-    supports_prefill,
+    MOST_SPLITS, Prefill, RowsAttention, TILE_INTS, TILE_ROWS, attention_prefill, attention_rows,
+    rows_blocks, supports_prefill,
 };
 
 use super::device::{Device, DeviceError, Product, View};
@@ -22,7 +22,8 @@ type Done = Result<(), DeviceError>;
 
 const F32: usize = 4;
 
-/// Widest row that the norms keep in registers.
+/// Widest rows that the norms keep in registers: those that leave room for the kernel behind, and all.
+const NORM_COLS: usize = 4_096;
 const MOST_NORM_COLS: usize = 16_384;
 
 /// Rows of one launch: a grid's second side has no more blocks.
@@ -67,8 +68,7 @@ pub fn rms_norm<D: Device>(
     cols: usize,
 ) -> Done {
     let element = device.element().bytes();
-    let mut call = Call::new("rms_norm");
-    norm_supports(&mut call, cols);
+    let mut call = norm(cols, "rms_norm", "rms_norm_wide");
     call.at(x, x_rows * cols, F32);
     call.ints_or_null(rows, n);
     call.at(weight, cols, F32);
@@ -91,8 +91,7 @@ pub fn add_rms_norm<D: Device>(
     cols: usize,
 ) -> Done {
     let element = device.element().bytes();
-    let mut call = Call::new("add_rms_norm");
-    norm_supports(&mut call, cols);
+    let mut call = norm(cols, "add_rms_norm", "add_rms_norm_wide");
     call.at(x, n * cols, F32);
     call.at(delta, n * cols, F32);
     call.at(weight, cols, F32);
@@ -102,10 +101,12 @@ pub fn add_rms_norm<D: Device>(
     call.launch(device, [n, 1, 1], 512, 0)
 }
 
-fn norm_supports(call: &mut Call, cols: usize) {
+fn norm(cols: usize, entry: &'static str, wide: &'static str) -> Call {
+    let mut call = Call::new(if cols <= NORM_COLS { entry } else { wide });
     call.supports(cols.is_multiple_of(4) && cols <= MOST_NORM_COLS, || {
         format!("{cols} columns; a multiple of 4 up to {MOST_NORM_COLS} is needed")
     });
+    call
 }
 
 /// `x += delta`
