@@ -378,16 +378,26 @@ __device__ __forceinline__ void run(const Row &row, const Results &results, cons
     int page[team.DEPTH];
     const int near = first > sight.sink ? first : sight.sink, far_end = end < sight.sink ? end : sight.sink;
     const bool sees_sink = first < sight.sink;
-    team.look_up(row, page, team.begin_at(first), sees_sink ? far_end : end, sees_sink ? 0 : sight.skip);
+    // Eight heads leave no registers for pages that are known so early.
+    bool is_known = H < 8;
+    if (is_known) {
+        team.look_up(row, page, team.begin_at(first), sees_sink ? far_end : end, sees_sink ? 0 : sight.skip);
+    }
     wait_for_earlier_kernels();
     team.begin();
     if (sees_sink) {
         team.load_queries(q_sink, results.count, row.d, scale);
+        if (!is_known) {
+            team.look_up(row, page, team.begin_at(first), far_end, 0);
+        }
         team.attend(row, page, first, far_end, 0);
-        team.look_up(row, page, team.begin_at(near), end, sight.skip);
+        is_known = false;
     }
     if (end > sight.sink) {
         team.load_queries(q, results.count, row.d, scale);
+        if (!is_known) {
+            team.look_up(row, page, team.begin_at(near), end, sight.skip);
+        }
         team.attend(row, page, near, end, sight.skip);
     }
     finish(team, results, joint);
