@@ -376,22 +376,20 @@ __device__ __forceinline__ void run(const Row &row, const Results &results, cons
     }
     Team<H, LANES, PACKS> team;
     int page[team.DEPTH];
-    const int near = first > sight.sink ? first : sight.sink, far_end = end < sight.sink ? end : sight.sink;
+    const int near = first > sight.sink ? first : sight.sink;
     const bool sees_sink = first < sight.sink;
     // Eight heads leave no registers for pages that are known so early.
-    bool is_known = H < 8;
+    const bool is_known = H < 8 && !sees_sink;
     if (is_known) {
-        team.look_up(row, page, team.begin_at(first), sees_sink ? far_end : end, sees_sink ? 0 : sight.skip);
+        team.look_up(row, page, team.begin_at(near), end, sight.skip);
     }
     wait_for_earlier_kernels();
     team.begin();
     if (sees_sink) {
+        const int until = end < sight.sink ? end : sight.sink;
         team.load_queries(q_sink, results.count, row.d, scale);
-        if (!is_known) {
-            team.look_up(row, page, team.begin_at(first), far_end, 0);
-        }
-        team.attend(row, page, first, far_end, 0);
-        is_known = false;
+        team.look_up(row, page, team.begin_at(first), until, 0);
+        team.attend(row, page, first, until, 0);
     }
     if (end > sight.sink) {
         team.load_queries(q, results.count, row.d, scale);

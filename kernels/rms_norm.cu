@@ -40,14 +40,25 @@ __device__ __forceinline__ void load_part(const float *from, int cols, float4 (&
     }
 }
 
-/// One block's row. x and delta are read once, all loads before the first use.
+/// One block's row: x[rows[row]] or x[row], to which delta[row] is added first with ADD, and stored in sum. x and
+/// delta are read once, all loads before the first use.
 template <int K, bool ADD>
-__device__ __forceinline__ void norm(const float *x, float *sum, const float *delta,
-                                     const float4 (&weight)[K], float eps, element *out, int cols) {
+__device__ __forceinline__ void norm(const float *x, const int *rows, float *sum, const float *delta,
+                                     const float *weight, float eps, element *out, int n, int cols) {
+    allow_next_kernel();
+    // No kernel of a step writes weights.
+    float4 scales[K];
+    load_part(weight, cols, scales);
+    wait_for_earlier_kernels();
+    const int row = int(blockIdx.x);
+    if (row >= n) {
+        return;
+    }
+    const long long from = rows ? rows[row] : row, start = static_cast<long long>(row) * cols;
     float4 kept[K], more[ADD ? K : 1];
-    load_part(x, cols, kept);
+    load_part(x + from * cols, cols, kept);
     if (ADD) {
-        load_part(delta, cols, more);
+        load_part(delta + start, cols, more);
     }
     float squares = 0.0f;
 #pragma unroll
@@ -59,7 +70,7 @@ __device__ __forceinline__ void norm(const float *x, float *sum, const float *de
         float4 &value = kept[i];
         if (ADD) {
             value = sum_of(value, more[i]);
-            *reinterpret_cast<float4 *>(sum + at) = value;
+            *reinterpret_cast<float4 *>(sum + start + at) = value;
         }
         squares += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
     }
@@ -68,55 +79,23 @@ __device__ __forceinline__ void norm(const float *x, float *sum, const float *de
     for (int i = 0; i < K; i++) {
         const int at = (i * THREADS + int(threadIdx.x)) * 4;
         if (at < cols) {
-            const float4 by = weight[i], value = kept[i];
-            store_four(out + at, make_float4(value.x * scale * by.x, value.y * scale * by.y,
-                                             value.z * scale * by.z, value.w * scale * by.w));
+            const float4 by = scales[i], value = kept[i];
+            store_four(out + start + at, make_float4(value.x * scale * by.x, value.y * scale * by.y,
+                                                     value.z * scale * by.z, value.w * scale * by.w));
         }
     }
-}
-
-template <int K>
-__device__ __forceinline__ void norm_of_row(const float *x, const int *rows, const float *weight, float eps,
-                                            element *out, int n, int cols) {
-    allow_next_kernel();
-    // No kernel of a step writes weights.
-    float4 by[K];
-    load_part(weight, cols, by);
-    wait_for_earlier_kernels();
-    const int row = int(blockIdx.x);
-    if (row >= n) {
-        return;
-    }
-    const long long from = rows ? rows[row] : row;
-    element *to = out + static_cast<long long>(row) * cols;
-    norm<K, false>(x + from * cols, nullptr, nullptr, by, eps, to, cols);
-}
-
-template <int K>
-__device__ __forceinline__ void norm_of_sum(float *x, const float *delta, const float *weight, float eps,
-                                            element *out, int n, int cols) {
-    allow_next_kernel();
-    float4 by[K];
-    load_part(weight, cols, by);
-    wait_for_earlier_kernels();
-    const int row = int(blockIdx.x);
-    if (row >= n) {
-        return;
-    }
-    const long long start = static_cast<long long>(row) * cols;
-    norm<K, true>(x + start, x + start, delta + start, by, eps, out + start, cols);
 }
 
 #define NORMS(NAME, K)                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                 \
         rms_norm##NAME(const float *x, const int *rows, const float *weight, float eps, element *out,     \
                        int n, int cols) {                                                                 \
-        norm_of_row<K>(x, rows, weight, eps, out, n, cols);                                               \
+        norm<K, false>(x, rows, nullptr, nullptr, weight, eps, out, n, cols);                             \
     }                                                                                                     \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                 \
         add_rms_norm##NAME(float *x, const float *delta, const float *weight, float eps, element *out,    \
                            int n, int cols) {                                                             \
-        norm_of_sum<K>(x, delta, weight, eps, out, n, cols);                                              \
+        norm<K, true>(x, nullptr, x, delta, weight, eps, out, n, cols);                                   \
     }
 
 NORMS(, KEPT)

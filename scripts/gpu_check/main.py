@@ -40,7 +40,8 @@ ROOFLINES = [f"roofline {model}" for model in MODELS]
 TIMED = {"qwen3-0.6b": 15, "qwen3-4b": 20}
 KERNELS = [f"kernels {model}" for model in TIMED]
 STEPS = [
-    "parity", "goldens", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS, "cold start", "mixed requests", "memcheck", "racecheck",
+    "parity", "goldens", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS, "cold start", "mixed requests",
+    "memcheck", "racecheck",
 ]
 # What cargo builds, and its name.
 GATE = (["--bin", "gate"], "gate")

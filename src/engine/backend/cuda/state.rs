@@ -47,21 +47,21 @@ impl<D: Device> State<D> {
         shape: &AttentionShape,
         room: &Room,
     ) -> Result<Self, DeviceError> {
-        let Heads { heads, kv_heads, d } = memory::heads(shape);
+        let all = memory::heads(shape);
+        let Heads { heads, d, .. } = all;
         let element_bytes = device.element().bytes();
         let seen = |window: Window| window.sink + window.window;
-        let (row_blocks, resident) = launch::rows_blocks(memory::heads(shape));
+        let rows = launch::rows_launch(all);
         let ladder = Ladder {
-            row_blocks,
-            at_once: resident * device.facts().multiprocessors,
+            row_blocks: rows.blocks,
+            at_once: rows.resident * device.facts().multiprocessors,
             longest: shape
                 .window
                 .map_or(room.context, |w| seen(w).min(room.context)),
             sequences: room.sequences,
             answers: room.answers,
         };
-        let takes_tiles =
-            shape.window.is_none() && launch::supports_prefill(device, memory::heads(shape));
+        let takes_tiles = shape.window.is_none() && launch::supports_prefill(device, all);
         let queries = room.rows * heads * d * element_bytes;
         let frequencies = Vector::of(device, &math::rope_frequencies(d, shape.rope_theta))?;
         let sink = match shape.window.filter(|window| window.sink > 0) {
@@ -82,7 +82,7 @@ impl<D: Device> State<D> {
             sink,
             partial: device.allocate(partials * d * F32)?,
             partial_ml: device.allocate(partials * 2 * F32)?,
-            heads: Heads { heads, kv_heads, d },
+            heads: all,
             element_bytes,
             window: shape.window,
             rows: room.rows,

@@ -14,31 +14,14 @@ pub const TILE_ROWS: usize = 64;
 /// Most parts that the reduction joins.
 pub const MOST_SPLITS: usize = 64;
 
-/// An entry of `attention_rows.cu`.
-#[derive(Clone, Copy)]
-struct RowsEntry {
-    /// Query heads that a block computes at once.
-    together: usize,
-    /// Blocks whose registers fit a multiprocessor, as in the entry's launch bounds.
-    resident: usize,
-    name: &'static str,
-}
-
-const ROWS_ENTRIES: [RowsEntry; 4] = {
-    const fn entry(together: usize, resident: usize, name: &'static str) -> RowsEntry {
-        RowsEntry {
-            together,
-            resident,
-            name,
-        }
-    }
-    [
-        entry(1, 2, "attention_rows_1"),
-        entry(2, 2, "attention_rows_2"),
-        entry(4, 1, "attention_rows_4"),
-        entry(8, 1, "attention_rows_8"),
-    ]
-};
+/// Entries of `attention_rows.cu`: the query heads that a block computes at once, the blocks whose registers fit
+/// a multiprocessor as in the entry's launch bounds, and the name.
+const ROWS_ENTRIES: [(usize, usize, &str); 4] = [
+    (1, 2, "attention_rows_1"),
+    (2, 2, "attention_rows_2"),
+    (4, 1, "attention_rows_4"),
+    (8, 1, "attention_rows_8"),
+];
 
 /// What rows by themselves attend with, and to.
 #[derive(Clone, Copy, Debug)]
@@ -72,10 +55,10 @@ pub fn attention_rows<D: Device>(
     heads: Heads,
 ) -> Result<(), DeviceError> {
     let element = device.element().bytes();
+    let RowsLaunch { entry, blocks, .. } = rows_launch(heads);
     let Heads { heads, kv_heads, d } = heads;
-    let (group, splits) = (heads / kv_heads.max(1), of.splits);
-    let RowsEntry { together, name, .. } = rows_entry(group);
-    let mut call = Call::new(name);
+    let splits = of.splits;
+    let mut call = Call::new(entry);
     supports(&mut call, heads, kv_heads, d);
     call.supports((1..=MOST_SPLITS).contains(&splits), || {
         format!("{splits} parts; 1 to {MOST_SPLITS} are possible")
@@ -99,7 +82,6 @@ pub fn attention_rows<D: Device>(
     call.at(of.out, n * heads * d, element);
     call.int(n).int(heads).int(kv_heads).int(d).float(of.scale);
     call.int(of.sink).int(of.window).int(splits);
-    let blocks = kv_heads * group.div_ceil(together);
     call.launch(device, [blocks, splits, n], 256, 0)?;
     match splits {
         1 => Ok(()),
@@ -107,18 +89,26 @@ pub fn attention_rows<D: Device>(
     }
 }
 
-fn rows_entry(group: usize) -> RowsEntry {
-    let mut entries = ROWS_ENTRIES.into_iter();
-    let enough = entries.find(|entry| entry.together >= group);
-    enough.unwrap_or(ROWS_ENTRIES[3])
+/// How [`attention_rows`] is started for such heads.
+pub struct RowsLaunch {
+    entry: &'static str,
+    /// For each row and split.
+    pub blocks: usize,
+    /// Of them, those that a multiprocessor holds at once.
+    pub resident: usize,
 }
 
-/// Blocks that [`attention_rows`] starts for each row and split, and how many of them a multiprocessor holds.
-pub fn rows_blocks(heads: Heads) -> (usize, usize) {
+pub fn rows_launch(heads: Heads) -> RowsLaunch {
     let group = heads.heads / heads.kv_heads.max(1);
-    let entry = rows_entry(group);
-    let blocks = heads.kv_heads * group.div_ceil(entry.together);
-    (blocks, entry.resident)
+    let enough = ROWS_ENTRIES
+        .into_iter()
+        .find(|(together, ..)| *together >= group);
+    let (together, resident, entry) = enough.unwrap_or(ROWS_ENTRIES[3]);
+    RowsLaunch {
+        entry,
+        blocks: heads.kv_heads * group.div_ceil(together),
+        resident,
+    }
 }
 
 fn reduce<D: Device>(

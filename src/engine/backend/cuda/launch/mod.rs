@@ -11,7 +11,7 @@ mod call;
 pub use answers::{MOST_BANNED, MOST_TOP, RESULTS, Rank, part_bytes, rank};
 pub use attention::{
     MOST_SPLITS, Prefill, RowsAttention, TILE_INTS, TILE_ROWS, attention_prefill, attention_rows,
-    rows_blocks, supports_prefill,
+    rows_launch, supports_prefill,
 };
 
 use super::device::{Device, DeviceError, Product, View};
