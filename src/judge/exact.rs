@@ -107,7 +107,7 @@ fn compare(
     Assessment::settled(figures, Verdict::Pass, "regression", text)
 }
 
-/// The worst launch of head against the limit: one launch that breaks it is enough.
+/// The worst launch of head against the limit: one launch that breaks it for sure is enough.
 fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
     let worst = |values: &Values| match side {
         Side::Ceiling => values.greatest.map(|(_, value)| value),
@@ -124,6 +124,15 @@ fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
         Side::Floor => value < limit,
     };
     let (rule, ..) = side.words();
+    if is_broken && !is_sure(view, side, limit) {
+        let text = view
+            .scope
+            .say(|| unsure(view, &figures, side, (value, limit)));
+        return match view.is_exhausted() {
+            true => Assessment::never(figures, "growth-by-chance", text),
+            false => Assessment::waiting(figures, text, view.wants()),
+        };
+    }
     if is_broken {
         let text = view
             .scope
@@ -137,6 +146,20 @@ fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
         .scope
         .say(|| kept(view, &figures, side, (value, limit)));
     Assessment::settled(figures, Verdict::Pass, rule, text)
+}
+
+/// Whether a launch is beyond the limit by more than chance. Only what grows has a least value.
+fn is_sure(view: &View<'_, '_>, side: Side, limit: f64) -> bool {
+    let kept = view.of(Arm::Head).kept.iter();
+    let mut measured = kept.filter_map(|reading| reading.measure.as_ref().ok());
+    side == Side::Floor || measured.any(|m| m.at_least.unwrap_or(m.value) > limit)
+}
+
+fn unsure(view: &View<'_, '_>, figures: &Figures, side: Side, worst: (f64, f64)) -> String {
+    let broken = broken(view, figures, side, worst);
+    format!(
+        "{broken}; the readings vary so much that chance alone can show that: a longer workload, or more frequent telemetry, gives more of them"
+    )
 }
 
 fn broken(

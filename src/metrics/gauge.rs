@@ -9,6 +9,8 @@ use crate::stats;
 
 /// Fewest readings over which growth is told.
 const GROWTH_READINGS: usize = 8;
+/// The chance that readings without growth show some.
+const CHANCE: f64 = 0.001;
 /// Growth is told over the medians of at most so many spans of equal time, which a robust slope over all
 /// pairs can bear.
 const SPANS: usize = 60;
@@ -107,6 +109,8 @@ fn growth(at: &Place<'_>, series: &[(f64, f64)]) -> Result<LaunchMeasure, Undefi
     let slope = stats::theil_sen_slope(&spans, &logs).unwrap_or(0.0);
     let length = spans.last().unwrap_or(&0.0) - spans.first().unwrap_or(&0.0);
     let mut measure = LaunchMeasure::single((slope * length).exp_m1(), n);
+    let least = stats::theil_sen_least(&spans, &logs, CHANCE).unwrap_or(f64::NEG_INFINITY);
+    measure.at_least = Some((least * length).exp_m1());
     if let Some((head, tail)) = stats::head_tail_medians(&medians) {
         measure.remarks.push(format!(
             "{head:.0} in the first fifth, {tail:.0} in the last"
@@ -194,6 +198,12 @@ mod tests {
         };
         let growth = of(Metric::KvGrowth, Statistic::Single, doubling).unwrap();
         assert!((growth.value - 1.0).abs() < 0.05, "{}", growth.value);
+        // All but the wild one lie on the line: what is shown for sure is nearly all of it.
+        let least = growth.at_least.unwrap();
+        assert!((least - 1.0).abs() < 0.05, "{least}");
+        let page_by_page = |i: u64| Some([3e5, 6e5][(i.count_ones() % 2) as usize]);
+        let noise = of(Metric::KvGrowth, Statistic::Single, page_by_page).unwrap();
+        assert!(noise.at_least.unwrap() <= 0.0, "{:?}", noise.at_least);
         let rss = of(Metric::RssGrowth, Statistic::Single, |_| Some(5e6)).unwrap();
         assert!(rss.value.abs() < 1e-12);
         let dead = of(Metric::KvGrowth, Statistic::Single, |_| Some(0.0));

@@ -42,6 +42,9 @@ use std::collections::BTreeMap;
 pub struct LaunchMeasure {
     /// In the metric's unit.
     pub value: f64,
+    /// What the value is at the least, where chance had a part in it and that can be told: a growth over
+    /// readings that vary.
+    pub at_least: Option<f64>,
     /// Requests that stand behind it (1 for a start-up time).
     pub samples: u32,
     /// The single values behind `value` in order of sending, where it is a statistic of many.
@@ -56,6 +59,7 @@ impl LaunchMeasure {
     fn single(value: f64, samples: usize) -> Self {
         Self {
             value,
+            at_least: None,
             samples: count(samples),
             series: Vec::new(),
             successes: BTreeMap::new(),

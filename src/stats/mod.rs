@@ -44,7 +44,7 @@ pub use power::{detectable, power, values_needed};
 pub use quantile::{Quantile, head_tail_medians, median, quantile};
 pub use spending::Spending;
 pub use student::t_quantile;
-pub use theil_sen::theil_sen_slope;
+pub use theil_sen::{theil_sen_least, theil_sen_slope};
 pub use trend::{Trend, trend};
 pub use warm_up::{WarmUp, warm_up};
 pub use wilson::{share_p_above, share_p_below, wilson};

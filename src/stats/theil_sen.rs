@@ -1,5 +1,7 @@
 //! A slope that a few wild points do not move.
 
+use statrs::distribution::{ContinuousCDF, Normal};
+
 use super::median;
 
 /// Theil–Sen slope (Sen 1968): the median of the slopes of all pairs with different x, in units of y
@@ -12,6 +14,29 @@ pub fn theil_sen_slope(x: &[f64], y: &[f64]) -> Option<f64> {
         return None;
     }
     median(&slopes(x, y))
+}
+
+/// The least slope that the points show: Sen's one-sided bound (1968), which lies above the true slope with
+/// probability `chance`, for points whose deviations from a line are independent. With Kendall's S of n points,
+/// whose variance without a slope is V = n (n − 1) (2n + 5) / 18, it is the slope above which all but
+/// (pairs − z √V) / 2 of the pairs' slopes lie, z the normal quantile of 1 − `chance`. Equal y make it smaller.
+///
+/// `None` where so few points bound nothing, and as for [`theil_sen_slope`].
+pub fn theil_sen_least(x: &[f64], y: &[f64], chance: f64) -> Option<f64> {
+    theil_sen_slope(x, y)?;
+    let mut slopes = slopes(x, y);
+    slopes.sort_by(f64::total_cmp);
+    let n = x.len() as f64;
+    let variance = n * (n - 1.0) * (2.0 * n + 5.0) / 18.0;
+    let z = Normal::standard().inverse_cdf(1.0 - chance);
+    let below = (slopes.len() as f64 - z * variance.sqrt()) / 2.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "above 0 and at most the number of slopes"
+    )]
+    let rank = (below > 0.0).then(|| below.ceil() as usize - 1);
+    slopes.get(rank?).copied()
 }
 
 /// The slopes of all pairs with different x, in no order.
@@ -31,6 +56,7 @@ pub(super) fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::splitmix::{GAMMA, mix};
     use proptest::prelude::*;
 
     fn check(x: &[f64], y: &[f64], expect: Option<f64>) {
@@ -56,6 +82,39 @@ mod tests {
         let mut y: Vec<f64> = x.iter().map(|v| 3.0 * v).collect();
         y[4] = 1e6;
         check(&x, &y, Some(3.0));
+    }
+
+    /// By hand: 9 points vary S by 9·8·23/18 = 92; z(.999) = 3.0902, and (36 − 29.64) / 2 = 3.18 of 36 slopes lie
+    /// below, so it is the 4th. Of 6 points, (15 − 3.0902·√(6·5·17/18)) / 2 is below 0.
+    #[test]
+    fn the_least_slope_has_the_rank_that_sen_gives() {
+        let y = [3.0, 1.0, 4.0, 1.5, 5.0, 9.0, 2.6, 5.3, 5.8];
+        let x: Vec<f64> = (0..9).map(f64::from).collect();
+        let mut all = slopes(&x, &y);
+        all.sort_by(f64::total_cmp);
+        assert_eq!(theil_sen_least(&x, &y, 0.001), Some(all[3]));
+        assert_eq!(theil_sen_least(&x[..6], &y[..6], 0.001), None);
+        assert_eq!(theil_sen_least(&[], &[], 0.001), None);
+    }
+
+    /// Of 2,000 series without a slope so many may be above 0 by chance: 0.01 · 2,000 and four standard errors.
+    #[test]
+    fn chance_shows_a_slope_as_often_as_it_may() {
+        for n in [12, 40] {
+            let x: Vec<f64> = (0..n).map(f64::from).collect();
+            let mut state = 7_u64;
+            let mut number = || {
+                state = state.wrapping_add(GAMMA);
+                (mix(state) >> 11) as f64
+            };
+            let shown = (0..2_000)
+                .filter(|_| {
+                    let y: Vec<f64> = x.iter().map(|_| number()).collect();
+                    theil_sen_least(&x, &y, 0.01).is_some_and(|least| least > 0.0)
+                })
+                .count();
+            assert!((2..=38).contains(&shown), "{shown} of series of {n}");
+        }
     }
 
     proptest! {
