@@ -1,8 +1,8 @@
 // What the kernels share: the element type, packs of 16 bytes, reductions.
 //
 // A kernel file is compiled once for each element type of matrices: ELEMENT 0 bf16, 1 f16, 2 f32. No CUDA
-// header is included, so that NVRTC needs no include path but for this folder's own two headers.
-// Sums are f32 and in an order that depends on sizes and the launch alone: no atomics.
+// header is included, so that NVRTC needs no include path but for this folder's own headers.
+// Sums are f32 and in an order that depends on sizes and the launch alone: nothing is summed by atomics.
 #pragma once
 
 #ifndef ELEMENT

@@ -26,12 +26,10 @@
 // supported  d a multiple of 2 up to 256, n up to 65,535; n * half below 2^31
 // bottleneck latency: one warp a head, all its loads at once, the norm's weight before what it norms; at many
 //            rows memory bandwidth
-#include "common.cuh"
+#include "rope.cuh"
 
 constexpr int THREADS = 128;
 constexpr int WARPS = THREADS / WARP;
-/// Pairs (i, i + half) that a lane keeps: 4 * 32 = 128 = 256 / 2.
-constexpr int PAIRS = 4;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     rope_angles(const int *positions, const float *frequencies, float *cos_sin, int n, int half) {
@@ -55,43 +53,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float *out = cos_sin + static_cast<long long>(row) * 2 * half;
     out[at] = cosine;
     out[half + at] = sine;
-}
-
-/// A lane's part of two halves that belong together.
-struct Pairs {
-    float low[PAIRS], high[PAIRS];
-
-    __device__ __forceinline__ void load(const float *from, int half) {
-#pragma unroll
-        for (int i = 0; i < PAIRS; i++) {
-            const int at = i * WARP + lane_index();
-            low[i] = at < half ? from[at] : 0.0f;
-            high[i] = at < half ? from[half + at] : 0.0f;
-        }
-    }
-
-    __device__ __forceinline__ void store(element *out, int half) const {
-#pragma unroll
-        for (int i = 0; i < PAIRS; i++) {
-            const int at = i * WARP + lane_index();
-            if (at < half) {
-                out[at] = to_element(low[i]);
-                out[half + at] = to_element(high[i]);
-            }
-        }
-    }
-};
-
-/// `angle`: cosines and sines.
-__device__ __forceinline__ Pairs turned(const Pairs &head, const Pairs &angle) {
-    Pairs out;
-#pragma unroll
-    for (int i = 0; i < PAIRS; i++) {
-        const float cosine = angle.low[i], sine = angle.high[i];
-        out.low[i] = head.low[i] * cosine - head.high[i] * sine;
-        out.high[i] = head.high[i] * cosine + head.low[i] * sine;
-    }
-    return out;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -120,17 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         kept.store(values + cached, half);
         return;
     }
-    float squares = 0.0f;
-#pragma unroll
-    for (int i = 0; i < PAIRS; i++) {
-        squares += kept.low[i] * kept.low[i] + kept.high[i] * kept.high[i];
-    }
-    const float scale = 1.0f / sqrtf(warp_sum(squares) / float(d) + eps);
-#pragma unroll
-    for (int i = 0; i < PAIRS; i++) {
-        kept.low[i] *= scale * norm.low[i];
-        kept.high[i] *= scale * norm.high[i];
-    }
+    kept.norm(norm, eps, d);
     if (head >= heads) {
         turned(kept, angle).store(keys + cached, half);
         return;

@@ -155,10 +155,10 @@ impl<B: Backend> Model<B> {
             let bias = layer.qkv_bias.as_ref();
             backend.matmul(n, &s.normed, &layer.qkv, bias, &mut s.qkv)?;
             // 4. heads of q and k normed and turned; k, v [n, K, d] into the cache's pages
-            let (q_norm, k_norm) = (&layer.q_norm, &layer.k_norm);
-            backend.rope_and_store(n, index, &mut s.qkv, q_norm, k_norm, &mut self.cache)?;
             // 5. q [n, H, d] over cached k, v [positions, K, d] → attended [n, H d]
-            backend.attention(n, index, &s.qkv, &self.cache, &mut s.attended)?;
+            let (q_norm, k_norm, cache) = (&layer.q_norm, &layer.k_norm, &mut self.cache);
+            let (qkv, attended) = (&mut s.qkv, &mut s.attended);
+            backend.attend(n, index, qkv, q_norm, k_norm, cache, attended)?;
             // 6. attended [n, H d] → delta [n, h]
             let bias = layer.output_bias.as_ref();
             backend.matmul(n, &s.attended, &layer.output, bias, &mut s.delta)?;

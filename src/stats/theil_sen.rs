@@ -56,7 +56,6 @@ pub(super) fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splitmix::{GAMMA, mix};
     use proptest::prelude::*;
 
     fn check(x: &[f64], y: &[f64], expect: Option<f64>) {
@@ -97,24 +96,30 @@ mod tests {
         assert_eq!(theil_sen_least(&[], &[], 0.001), None);
     }
 
-    /// Of 2,000 series without a slope so many may be above 0 by chance: 0.01 · 2,000 and four standard errors.
+    /// All orders of seven values are as likely where there is no slope. Three pairs' slopes may be the least that
+    /// counts, and 1 + 6 + 20 orders have at most two pairs that fall: 27 of 5,040, not above 1 in 100.
     #[test]
-    fn chance_shows_a_slope_as_often_as_it_may() {
-        for n in [12, 40] {
-            let x: Vec<f64> = (0..n).map(f64::from).collect();
-            let mut state = 7_u64;
-            let mut number = || {
-                state = state.wrapping_add(GAMMA);
-                (mix(state) >> 11) as f64
-            };
-            let shown = (0..2_000)
-                .filter(|_| {
-                    let y: Vec<f64> = x.iter().map(|_| number()).collect();
-                    theil_sen_least(&x, &y, 0.01).is_some_and(|least| least > 0.0)
-                })
-                .count();
-            assert!((2..=38).contains(&shown), "{shown} of series of {n}");
+    fn chance_shows_a_slope_no_more_often_than_it_may() {
+        let x: Vec<f64> = (0..7).map(f64::from).collect();
+        let orders = orders(&x);
+        let shows = |y: &&Vec<f64>| theil_sen_least(&x, y, 0.01).unwrap() > 0.0;
+        assert_eq!(
+            (orders.iter().filter(shows).count(), orders.len()),
+            (27, 5_040)
+        );
+    }
+
+    fn orders(values: &[f64]) -> Vec<Vec<f64>> {
+        if values.is_empty() {
+            return vec![vec![]];
         }
+        let with_first = |at: usize| {
+            let mut rest = values.to_vec();
+            let first = rest.remove(at);
+            let rest = orders(&rest).into_iter();
+            rest.map(move |rest| [vec![first], rest].concat())
+        };
+        (0..values.len()).flat_map(with_first).collect()
     }
 
     proptest! {

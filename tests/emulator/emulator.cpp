@@ -6,7 +6,9 @@
 
 #include "machine.h"
 // Before the kernels, whose files each stand in a namespace of their own.
+#include "../../kernels/attention_join.cuh"
 #include "../../kernels/common.cuh"
+#include "../../kernels/rope.cuh"
 
 namespace embedding_file {
 #include "../../kernels/embedding.cu"
@@ -19,6 +21,9 @@ namespace qkv_epilogue_file {
 }
 namespace attention_prefill_file {
 #include "../../kernels/attention_prefill.cu"
+}
+namespace attention_decode_file {
+#include "../../kernels/attention_decode.cu"
 }
 namespace attention_rows_file {
 #include "../../kernels/attention_rows.cu"
@@ -82,7 +87,10 @@ const Entry ENTRIES[] = {
     ENTRY(attention_rows, attention_rows_2),
     ENTRY(attention_rows, attention_rows_4),
     ENTRY(attention_rows, attention_rows_8),
-    ENTRY(attention_rows, attention_reduce),
+    ENTRY(attention_decode, attention_decode_1),
+    ENTRY(attention_decode, attention_decode_2),
+    ENTRY(attention_decode, attention_decode_4),
+    ENTRY(attention_decode, attention_decode_8),
     ENTRY(swiglu, swiglu),
     ENTRY(gemv, gemv_1),
     ENTRY(gemv, gemv_2),

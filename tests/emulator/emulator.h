@@ -121,6 +121,14 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
 }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 
+// Blocks run one after another.
+inline void __threadfence() {}
+inline int atomicAdd(int *place, int value) {
+    const int before = *place;
+    *place += value;
+    return before;
+}
+
 inline unsigned __float_as_uint(float value) {
     unsigned bits;
     std::memcpy(&bits, &value, 4);
@@ -189,6 +197,8 @@ inline uint4 load_written(const void *from) { return *static_cast<const uint4 *>
 
 inline uint4 load_once_if(bool there, const void *from) { return there ? load_once(from) : uint4{0, 0, 0, 0}; }
 inline uint4 load_written_if(bool there, const void *from) { return load_once_if(there, from); }
+
+inline void fetch_into_l2(const void *) {}
 
 inline void copy_async(void *to_shared, const void *from_global, bool valid) {
     emulator::start_copy(to_shared, from_global, valid);

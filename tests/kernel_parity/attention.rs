@@ -2,37 +2,43 @@
 
 use infergate::engine::Element;
 use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{self, Heads, Prefill, RowsAttention, TILE_ROWS};
+use infergate::engine::cuda::launch::{self, Heads, Prefill, Queries, RowsAttention, TILE_ROWS};
 
 use crate::lab::{Lab, Placed, close, rounding};
 use crate::on_a_device;
 
-const PAGE: usize = 16;
+pub(crate) const PAGE: usize = 16;
 
 /// f32 sums, and exponentials within two units in the last place.
 const SUM: f64 = 4e-6;
 
 /// A sequence in the cache: which page holds each of its page indices.
-struct Sequence {
+pub(crate) struct Sequence {
     pages: Vec<usize>,
     /// Where its list begins in what the kernel reads.
-    first: usize,
-    gap: usize,
+    pub(crate) first: usize,
+    pub(crate) gap: usize,
 }
 
 /// A cache with pages in random order, NaN wherever no sequence has a key.
-struct Cache<D: Device> {
-    keys: Placed<D::Memory>,
-    values: Placed<D::Memory>,
-    pages: usize,
-    lists: D::Memory,
-    sequences: Vec<Sequence>,
+pub(crate) struct Cache<D: Device> {
+    pub(crate) keys: Placed<D::Memory>,
+    pub(crate) values: Placed<D::Memory>,
+    pub(crate) pages: usize,
+    pub(crate) lists: D::Memory,
+    pub(crate) sequences: Vec<Sequence>,
     heads: Heads,
 }
 
 impl<D: Device> Cache<D> {
     /// For sequences of so many positions each, of which all but `gap` pages after the sink's are held.
-    fn new(lab: &mut Lab<D>, heads: Heads, lengths: &[usize], sink: usize, gap: usize) -> Self {
+    pub(crate) fn new(
+        lab: &mut Lab<D>,
+        heads: Heads,
+        lengths: &[usize],
+        sink: usize,
+        gap: usize,
+    ) -> Self {
         let Heads { kv_heads, d, .. } = heads;
         let sink_pages = sink.div_ceil(PAGE);
         let held = |length: usize| {
@@ -85,14 +91,15 @@ impl<D: Device> Cache<D> {
         }
     }
 
-    fn slot(&self, sequence: usize, position: usize, kv_head: usize) -> usize {
+    /// Where a position's key and value begin.
+    pub(crate) fn slot(&self, sequence: usize, position: usize, kv_head: usize) -> usize {
         let page = self.sequences[sequence].pages[position / PAGE];
         assert_ne!(page, usize::MAX, "a position in the gap");
         ((page * self.heads.kv_heads + kv_head) * PAGE + position % PAGE) * self.heads.d
     }
 
     /// One head of one row: softmax over the positions with their queries, times the values.
-    fn attend(
+    pub(crate) fn attend(
         &self,
         sequence: usize,
         head: usize,
@@ -126,16 +133,38 @@ impl<D: Device> Cache<D> {
 
 /// Tolerance of an output whose values are below 1: probabilities are rounded to the element on tensor
 /// cores, and the result is.
-fn tolerance(element: Element) -> (f64, f64) {
+pub(crate) fn tolerance(element: Element) -> (f64, f64) {
     (2.0 * rounding(element) + SUM, rounding(element) / 2.0 + SUM)
 }
 
-struct Rows {
-    lengths: Vec<usize>,
-    heads: Heads,
+pub(crate) struct Rows {
+    pub(crate) lengths: Vec<usize>,
+    pub(crate) heads: Heads,
     /// Sink and window; 0 for none.
-    window: (usize, usize),
-    splits: usize,
+    pub(crate) window: (usize, usize),
+    pub(crate) splits: usize,
+}
+
+impl Rows {
+    /// Pages behind the sink's that no sequence needs any more.
+    pub(crate) fn gap(&self) -> usize {
+        let (sink, window) = self.window;
+        let shortest = self.lengths.iter().min().unwrap();
+        let hidden = match window {
+            0 => 0,
+            _ => shortest.saturating_sub(window) / PAGE,
+        };
+        hidden.saturating_sub(sink.div_ceil(PAGE))
+    }
+
+    /// Positions that the last row of a sequence sees; true: under the sink's angle.
+    pub(crate) fn seen(&self, length: usize) -> Vec<(usize, bool)> {
+        let (sink, window) = self.window;
+        let far = window > 0 && length > sink + window;
+        let sees = |p: &usize| !far || *p < sink || p + window >= length;
+        let seen = (0..length).filter(sees);
+        seen.map(|p| (p, far && p < sink)).collect()
+    }
 }
 
 /// The last row of each sequence, each by itself.
@@ -147,14 +176,7 @@ fn check_rows<D: Device>(lab: &mut Lab<D>, case: &Rows) {
         splits,
     } = case;
     let (n, Heads { heads, d, .. }) = (lengths.len(), *sizes);
-    let shortest = lengths.iter().min().unwrap();
-    let hidden = if *window > 0 {
-        (*shortest).saturating_sub(*window) / PAGE
-    } else {
-        0
-    };
-    let gap = hidden.saturating_sub(sink.div_ceil(PAGE));
-    let cache = Cache::new(lab, *sizes, lengths, *sink, gap);
+    let cache = Cache::new(lab, *sizes, lengths, *sink, case.gap());
     let (q, q_sink) = (
         lab.elements(n * heads * d, 1.0),
         lab.elements(n * heads * d, 1.0),
@@ -167,9 +189,12 @@ fn check_rows<D: Device>(lab: &mut Lab<D>, case: &Rows) {
     let partial_ml = lab.poisoned_floats(n * heads * splits * 2);
     let out = lab.poisoned_elements(n * heads * d);
     let scale = 1.0 / (d as f32).sqrt();
-    let of = RowsAttention {
+    let arrived = lab.ints(&vec![0; n * heads]);
+    let queries = Queries {
         q: q.view(),
         q_sink: (*sink > 0).then(|| q_sink.view()),
+    };
+    let of = RowsAttention {
         keys: cache.keys.view(),
         values: cache.values.view(),
         cache_pages: cache.pages,
@@ -179,23 +204,22 @@ fn check_rows<D: Device>(lab: &mut Lab<D>, case: &Rows) {
         positions: places.view(),
         partial: partial.view(),
         partial_ml: partial_ml.view(),
+        arrived: arrived.view(),
         out: out.view(),
         scale,
         sink: *sink,
         window: *window,
         splits: *splits,
     };
-    launch::attention_rows(&mut lab.device, &of, n, *sizes).unwrap();
+    launch::attention_rows(&mut lab.device, &of, &queries, n, *sizes).unwrap();
+    assert!(lab.bytes(&arrived).iter().all(|byte| *byte == 0));
     let mut want = Vec::new();
     for (row, length) in lengths.iter().enumerate() {
-        let (position, far) = (length - 1, *window > 0 && length > &(sink + window));
         for head in 0..heads {
             let at = (row * heads + head) * d..(row * heads + head + 1) * d;
             let (near_q, sink_q) = (&q.numbers[at.clone()], &q_sink.numbers[at]);
-            let sees = |p: &usize| !far || p < sink || p + window > position;
-            let seen = (0..*length).filter(sees);
-            let of = |p| (p, if far && p < *sink { sink_q } else { near_q });
-            let seen: Vec<(usize, &[f64])> = seen.map(of).collect();
+            let query = |(p, by_sink)| (p, if by_sink { sink_q } else { near_q });
+            let seen: Vec<(usize, &[f64])> = case.seen(*length).into_iter().map(query).collect();
             want.extend(cache.attend(row, head, &seen, f64::from(scale)));
         }
     }
@@ -207,7 +231,7 @@ fn check_rows<D: Device>(lab: &mut Lab<D>, case: &Rows) {
     close(&name, &lab.read_elements(&out), &want, relative, absolute);
 }
 
-fn heads(heads: usize, kv_heads: usize, d: usize) -> Heads {
+pub(crate) fn heads(heads: usize, kv_heads: usize, d: usize) -> Heads {
     Heads { heads, kv_heads, d }
 }
 
@@ -216,34 +240,27 @@ fn single_rows_of_every_head_size_and_group() {
     on_a_device!(check_sizes, Element::ALL);
 }
 
+/// Every head size, in groups of one and two; every group.
+pub(crate) fn sizes() -> Vec<Rows> {
+    let by_size = [16, 48, 64, 80, 96, 128, 256].into_iter().flat_map(|d| {
+        [(1, 1), (2, 4)].map(|(group, splits)| Rows {
+            lengths: vec![1, 15, 16, 17, 40],
+            heads: heads(2 * group, 2, d),
+            window: (0, 0),
+            splits,
+        })
+    });
+    let by_group = (1..=9).map(|group| Rows {
+        lengths: vec![17, 33, 3],
+        heads: heads(group, 1, 64),
+        window: (0, 0),
+        splits: [1, 4][group % 2],
+    });
+    by_size.chain(by_group).collect()
+}
+
 fn check_sizes<D: Device>(lab: &mut Lab<D>) {
-    let lengths = [1, 15, 16, 17, 40];
-    for d in [16, 48, 64, 80, 96, 128, 256] {
-        for (group, splits) in [(1, 1), (2, 4)] {
-            let (lengths, sizes) = (lengths.to_vec(), heads(2 * group, 2, d));
-            check_rows(
-                lab,
-                &Rows {
-                    lengths,
-                    heads: sizes,
-                    window: (0, 0),
-                    splits,
-                },
-            );
-        }
-    }
-    for group in 1..=9 {
-        let (lengths, splits) = (vec![17, 33, 3], [1, 4][group % 2]);
-        check_rows(
-            lab,
-            &Rows {
-                lengths,
-                heads: heads(group, 1, 64),
-                window: (0, 0),
-                splits,
-            },
-        );
-    }
+    sizes().iter().for_each(|case| check_rows(lab, case));
 }
 
 #[test]
@@ -251,30 +268,25 @@ fn single_rows_of_long_contexts_and_large_batches() {
     on_a_device!(check_contexts, Element::ALL);
 }
 
+pub(crate) fn contexts() -> Vec<Rows> {
+    let of = |splits| {
+        let case = |lengths, heads| Rows {
+            lengths,
+            heads,
+            window: (0, 0),
+            splits,
+        };
+        let many = (0..33).map(|row| 1 + row * 5).collect();
+        [
+            case(vec![4_095, 1, 1_000], heads(2, 1, 128)),
+            case(many, heads(4, 2, 48)),
+        ]
+    };
+    [1, 4, 16, 64].into_iter().flat_map(of).collect()
+}
+
 fn check_contexts<D: Device>(lab: &mut Lab<D>) {
-    for splits in [1, 4, 16, 64] {
-        let window = (0, 0);
-        let lengths = vec![4_095, 1, 1_000];
-        check_rows(
-            lab,
-            &Rows {
-                lengths,
-                heads: heads(2, 1, 128),
-                window,
-                splits,
-            },
-        );
-        let lengths = (0..33).map(|row| 1 + row * 5).collect();
-        check_rows(
-            lab,
-            &Rows {
-                lengths,
-                heads: heads(4, 2, 48),
-                window,
-                splits,
-            },
-        );
-    }
+    contexts().iter().for_each(|case| check_rows(lab, case));
 }
 
 #[test]
@@ -282,22 +294,26 @@ fn single_rows_with_a_window() {
     on_a_device!(check_windows, Element::ALL);
 }
 
-fn check_windows<D: Device>(lab: &mut Lab<D>) {
-    for window in [(0, 1), (0, 23), (4, 20), (16, 32), (21, 40), (37, 5)] {
+pub(crate) fn windows() -> Vec<Rows> {
+    let windows = [(0, 1), (0, 23), (4, 20), (16, 32), (21, 40), (37, 5)];
+    let mut cases = Vec::new();
+    for window in windows {
         for splits in [1, 4] {
             for lengths in [vec![200, 217, 301], vec![3, 30, 61, 100]] {
-                check_rows(
-                    lab,
-                    &Rows {
-                        lengths,
-                        heads: heads(3, 1, 64),
-                        window,
-                        splits,
-                    },
-                );
+                cases.push(Rows {
+                    lengths,
+                    heads: heads(3, 1, 64),
+                    window,
+                    splits,
+                });
             }
         }
     }
+    cases
+}
+
+fn check_windows<D: Device>(lab: &mut Lab<D>) {
+    windows().iter().for_each(|case| check_rows(lab, case));
 }
 
 /// Rows `start..end` of each sequence, in tiles.

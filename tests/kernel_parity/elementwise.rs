@@ -7,7 +7,7 @@ use infergate::engine::cuda::launch::{self, Heads, QkvEpilogue};
 use crate::lab::{Lab, close, loaded, rounding, stored};
 use crate::on_a_device;
 
-const EPS: f32 = 1e-6;
+pub(crate) const EPS: f32 = 1e-6;
 /// f32 sums of up to some thousand terms.
 const SUM: f64 = 2e-6;
 
@@ -159,7 +159,7 @@ fn check_swiglu<D: Device>(lab: &mut Lab<D>) {
 }
 
 /// As the reference has it: f32 below position 65,536.
-fn angle(position: i32, frequency: f64) -> f64 {
+pub(crate) fn angle(position: i32, frequency: f64) -> f64 {
     match position {
         ..65_536 => f64::from(position as f32 * frequency as f32),
         _ => f64::from(position) * frequency,
@@ -167,7 +167,7 @@ fn angle(position: i32, frequency: f64) -> f64 {
 }
 
 /// A head of one row: RMS norm, then RoPE in the half-split form.
-fn turned(head: &[f64], weight: &[f64], position: i32, frequencies: &[f64]) -> Vec<f64> {
+pub(crate) fn turned(head: &[f64], weight: &[f64], position: i32, frequencies: &[f64]) -> Vec<f64> {
     let head = norm(head, weight);
     let half = head.len() / 2;
     let pair = |i: usize| {

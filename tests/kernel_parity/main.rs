@@ -8,6 +8,7 @@
 )]
 
 mod attention;
+mod decoding;
 mod elementwise;
 mod lab;
 mod products;

@@ -2,7 +2,7 @@
 
 use infergate::engine::Element;
 use infergate::engine::cuda::device::{Device, DeviceError, Memory};
-use infergate::engine::cuda::launch::{self, Heads, Prefill};
+use infergate::engine::cuda::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 
 use crate::lab::Lab;
 use crate::on_a_device;
@@ -54,12 +54,71 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
             "{refused:?}"
         );
     }
+    let rows = RowsAttention {
+        keys: from,
+        values: from,
+        cache_pages: 1,
+        pages: from,
+        first_page: from,
+        gaps: from,
+        positions: from,
+        partial: from,
+        partial_ml: from,
+        arrived: from,
+        out: from,
+        scale: 1.0,
+        sink: 0,
+        window: 0,
+        splits: 2,
+    };
+    let queries = Queries {
+        q: from,
+        q_sink: None,
+    };
+    let projected = Projected {
+        qkv: from,
+        q_norm: from,
+        k_norm: from,
+        eps: 1e-6,
+        cos_sin: from,
+        sink_cos_sin: None,
+    };
+    let of_64 = Heads {
+        heads: 2,
+        kv_heads: 1,
+        d: 64,
+    };
+    let of_24 = Heads { d: 24, ..of_64 };
+    let too_many = RowsAttention { splits: 65, ..rows };
+    for (rows, heads) in [(&rows, of_24), (&too_many, of_64)] {
+        for refused in [
+            launch::attention_rows(device, rows, &queries, 1, heads),
+            launch::attention_decode(device, rows, &projected, 1, heads),
+        ] {
+            assert!(
+                matches!(refused, Err(DeviceError::Unsupported { .. })),
+                "{refused:?}"
+            );
+        }
+    }
+    let with_sink = RowsAttention {
+        sink: 4,
+        window: 16,
+        ..rows
+    };
+    let uncounted = RowsAttention {
+        arrived: to.after(64 * 4 - 4),
+        ..rows
+    };
     let off_by_four = from.after(4);
     let misused = [
         launch::rms_norm(device, from, 1, None, from, 1e-6, to, 1, 4_096),
         launch::add(device, off_by_four, from, 8),
         launch::copy_page(device, from, from, 0, 2, 1, 2, 16),
         launch::gemv(device, to, from, None, from, 1, 64, 64),
+        launch::attention_rows(device, &with_sink, &queries, 1, of_64),
+        launch::attention_decode(device, &with_sink, &projected, 1, of_64),
+        launch::attention_decode(device, &uncounted, &projected, 70, of_64),
     ];
     for refused in misused {
         assert!(

@@ -330,6 +330,21 @@ pub(crate) trait Backend {
         cache: &Self::Cache,
         out: &mut Self::Buffer,
     ) -> Result<(), BackendError>;
+    /// [`rope_and_store`](Self::rope_and_store), then [`attention`](Self::attention).
+    #[expect(clippy::too_many_arguments, reason = "what two operations take")]
+    fn attend(
+        &mut self,
+        n: usize,
+        layer: usize,
+        qkv: &mut Self::Buffer,
+        q_norm: &Self::Vector,
+        k_norm: &Self::Vector,
+        cache: &mut Self::Cache,
+        out: &mut Self::Buffer,
+    ) -> Result<(), BackendError> {
+        self.rope_and_store(n, layer, qkv, q_norm, k_norm, cache)?;
+        self.attention(n, layer, qkv, cache, out)
+    }
     /// Keys and values of every layer from page `from` to page `to`.
     fn copy_page(
         &mut self,

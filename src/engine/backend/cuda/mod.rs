@@ -355,6 +355,25 @@ impl<D: Device> Backend for CudaBackend<D> {
         Ok(state.attend(device, n, cache, layer, out.view())?)
     }
 
+    fn attend(
+        &mut self,
+        n: usize,
+        layer: usize,
+        qkv: &mut Buffer<D>,
+        q_norm: &Vector<D>,
+        k_norm: &Vector<D>,
+        cache: &mut KvCache<D>,
+        out: &mut Buffer<D>,
+    ) -> Done {
+        let (device, state) = self.parts()?;
+        if state.step.decodes {
+            let own = [qkv.view(), q_norm.view(), k_norm.view()];
+            return Ok(state.decode(device, n, own, cache, layer, out.view())?);
+        }
+        self.rope_and_store(n, layer, qkv, q_norm, k_norm, cache)?;
+        self.attention(n, layer, qkv, cache, out)
+    }
+
     fn copy_page(&mut self, from: PageId, to: PageId, cache: &mut KvCache<D>) -> Done {
         Ok(cache.copy_page(&mut self.device, from as usize, to as usize)?)
     }

@@ -170,9 +170,16 @@ macro_rules! header {
 }
 
 /// What sources include, by the name in `#include`.
-pub(super) const HEADERS: &[(&str, &str)] = &[header!("common.cuh"), header!("ptx.cuh")];
+pub(super) const HEADERS: &[(&str, &str)] = &[
+    header!("attention.cuh"),
+    header!("attention_join.cuh"),
+    header!("common.cuh"),
+    header!("ptx.cuh"),
+    header!("rope.cuh"),
+];
 
 pub(super) const SOURCES: &[Source] = &[
+    kernel!("attention_decode", &Element::ALL),
     kernel!("attention_prefill", HALVES),
     kernel!("attention_rows", &Element::ALL),
     kernel!("convert", &Element::ALL),

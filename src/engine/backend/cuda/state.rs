@@ -3,10 +3,12 @@
 //! Main type: [`State`]: the step's integers, angles, queries, parts of attention, questions. Refuses to
 //! know: layers' weights.
 
+use std::ops::Range;
+
 use super::answers::Answers;
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{Ladder, Shape};
-use super::launch::{self, Heads, Prefill, RowsAttention};
+use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 use super::memory::{self, KvCache, Vector};
 use super::step::Step;
 use crate::engine::backend::{AttentionShape, Part, Rehearsal, Room, math};
@@ -26,6 +28,7 @@ pub(super) struct State<D: Device> {
     sink: Option<Sink<D>>,
     partial: D::Memory,
     partial_ml: D::Memory,
+    arrived: D::Memory,
     heads: Heads,
     element_bytes: usize,
     window: Option<Window>,
@@ -82,6 +85,7 @@ impl<D: Device> State<D> {
             sink,
             partial: device.allocate(partials * d * F32)?,
             partial_ml: device.allocate(partials * 2 * F32)?,
+            arrived: device.allocate(room.rows * rows.blocks * size_of::<i32>())?,
             heads: all,
             element_bytes,
             window: shape.window,
@@ -112,6 +116,7 @@ impl<D: Device> State<D> {
         self.heads.heads * self.heads.d * self.element_bytes
     }
 
+    /// Of rows whose keys are in the cache.
     pub(super) fn attend(
         &mut self,
         device: &mut D,
@@ -120,37 +125,18 @@ impl<D: Device> State<D> {
         layer: usize,
         out: View,
     ) -> Result<(), DeviceError> {
-        let (keys, values) = cache.layer(layer);
-        let scale = 1.0 / (self.heads.d as f32).sqrt();
         let singles = self.step.singles.iter().cloned();
         for rows in singles.map(|rows| rows.start..rows.end.min(n)) {
-            let count = rows.len();
-            let splits = match self.step.shape {
-                Some(shape) => shape.splits,
-                None => self.ladder.splits(count, self.step.longest),
-            };
-            let of = RowsAttention {
+            let queries = Queries {
                 q: self.queries(rows.start),
                 q_sink: self
                     .sink()
                     .map(|(_, queries)| queries.after(rows.start * self.row_bytes())),
-                keys,
-                values,
-                cache_pages: cache.pages,
-                pages: self.step.pages(),
-                first_page: self.step.first_pages(rows.start),
-                gaps: self.step.gaps(rows.start),
-                positions: self.step.positions(rows.start),
-                partial: self.partial.view(),
-                partial_ml: self.partial_ml.view(),
-                out: out.after(rows.start * self.row_bytes()),
-                scale,
-                sink: self.window.map_or(0, |window| window.sink),
-                window: self.window.map_or(0, |window| window.window),
-                splits,
             };
-            launch::attention_rows(device, &of, count, self.heads)?;
+            let of = self.rows_attention(&rows, cache, layer, out);
+            launch::attention_rows(device, &of, &queries, rows.len(), self.heads)?;
         }
+        let (keys, values) = cache.layer(layer);
         let (tiles, count) = self.step.tiles();
         let of = Prefill {
             q: self.queries(0),
@@ -160,12 +146,68 @@ impl<D: Device> State<D> {
             pages: self.step.pages(),
             tiles,
             out,
-            scale,
+            scale: self.scale(),
         };
         match count {
             0 => Ok(()),
             _ => launch::attention_prefill(device, &of, count, n, self.heads),
         }
+    }
+
+    /// Of the first n rows of a step that decodes, which is told of its keys by `qkv`.
+    pub(super) fn decode(
+        &mut self,
+        device: &mut D,
+        n: usize,
+        [qkv, q_norm, k_norm]: [View; 3],
+        cache: &KvCache<D>,
+        layer: usize,
+        out: View,
+    ) -> Result<(), DeviceError> {
+        let projected = Projected {
+            qkv,
+            q_norm,
+            k_norm,
+            eps: cache.shape.norm_eps,
+            cos_sin: self.cos_sin.view(),
+            sink_cos_sin: self.sink().map(|(angle, _)| angle),
+        };
+        let of = self.rows_attention(&(0..n), cache, layer, out);
+        launch::attention_decode(device, &of, &projected, n, self.heads)
+    }
+
+    fn rows_attention(
+        &self,
+        rows: &Range<usize>,
+        cache: &KvCache<D>,
+        layer: usize,
+        out: View,
+    ) -> RowsAttention {
+        let (keys, values) = cache.layer(layer);
+        RowsAttention {
+            keys,
+            values,
+            cache_pages: cache.pages,
+            pages: self.step.pages(),
+            first_page: self.step.first_pages(rows.start),
+            gaps: self.step.gaps(rows.start),
+            positions: self.step.positions(rows.start),
+            partial: self.partial.view(),
+            partial_ml: self.partial_ml.view(),
+            arrived: self.arrived.view(),
+            out: out.after(rows.start * self.row_bytes()),
+            scale: self.scale(),
+            sink: self.window.map_or(0, |window| window.sink),
+            window: self.window.map_or(0, |window| window.window),
+            splits: match self.step.shape {
+                Some(shape) => shape.splits,
+                None => self.ladder.splits(rows.len(), self.step.longest),
+            },
+        }
+    }
+
+    fn scale(&self) -> f32 {
+        1.0 / (self.heads.d as f32).sqrt()
     }
 
     /// First the greater steps, which are run so that their products are timed; then all that is recorded.

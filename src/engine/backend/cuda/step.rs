@@ -26,6 +26,8 @@ pub(super) struct Step<D: Device> {
     pub(super) singles: Vec<Range<usize>>,
     /// Most positions that one of them attends to.
     pub(super) longest: usize,
+    /// Every row is its sequence's newest, and no sequence has two.
+    pub(super) decodes: bool,
     /// What it can be repeated by.
     pub(super) shape: Option<Shape>,
     window: Option<Window>,
@@ -53,6 +55,7 @@ impl<D: Device> Step<D> {
             tiles: 0,
             singles: Vec::new(),
             longest: 0,
+            decodes: false,
             shape: None,
             window,
             spare_page,
@@ -68,8 +71,8 @@ impl<D: Device> Step<D> {
         ladder: &Ladder,
     ) -> Result<(), DeviceError> {
         let count = batch.tokens.len();
-        let decodes = batch.spans.iter().all(|span| span.positions().len() == 1);
-        let bucket = ladder.bucket(Part::Network, count).filter(|_| decodes);
+        self.decodes = batch.spans.iter().all(|span| span.positions().len() == 1);
+        let bucket = ladder.bucket(Part::Network, count).filter(|_| self.decodes);
         self.lay_out(bucket.unwrap_or(count));
         for (row, token) in batch.tokens.iter().enumerate() {
             self.ints[row] = *token as i32;
@@ -107,6 +110,7 @@ impl<D: Device> Step<D> {
         self.tiles = 0;
         self.singles = std::iter::once(0..self.n).collect();
         self.longest = 1;
+        self.decodes = true;
         self.shape = Some(shape);
         self.write(device)
     }

@@ -11,24 +11,41 @@ pub const TILE_INTS: usize = 5;
 /// Most rows of a tile.
 pub const TILE_ROWS: usize = 64;
 
-/// Most parts that the reduction joins.
+/// Most parts that a row's keys are divided over.
 pub const MOST_SPLITS: usize = 64;
 
-/// Entries of `attention_rows.cu`: the query heads that a block computes at once, the blocks whose registers fit
-/// a multiprocessor as in the entry's launch bounds, and the name.
-const ROWS_ENTRIES: [(usize, usize, &str); 4] = [
-    (1, 2, "attention_rows_1"),
-    (2, 2, "attention_rows_2"),
-    (4, 1, "attention_rows_4"),
-    (8, 1, "attention_rows_8"),
+/// Entries of `attention_rows.cu` and `attention_decode.cu`: the query heads that a block computes at once, the
+/// blocks whose registers fit a multiprocessor as in the entries' launch bounds, and the names.
+const ROWS_ENTRIES: [(usize, usize, &str, &str); 4] = [
+    (1, 2, "attention_rows_1", "attention_decode_1"),
+    (2, 2, "attention_rows_2", "attention_decode_2"),
+    (4, 1, "attention_rows_4", "attention_decode_4"),
+    (8, 1, "attention_rows_8", "attention_decode_8"),
 ];
 
-/// What rows by themselves attend with, and to.
+/// What rows by themselves attend with: queries that are ready, and keys that are in the cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Queries {
+    pub q: View,
+    /// As far rows see the window's sink.
+    pub q_sink: Option<View>,
+}
+
+/// The same for rows that are their sequences' newest, as the projection left them: stacked q, k and v.
+#[derive(Clone, Copy, Debug)]
+pub struct Projected {
+    pub qkv: View,
+    pub q_norm: View,
+    pub k_norm: View,
+    pub eps: f32,
+    pub cos_sin: View,
+    /// The angle under which far rows see the window's sink.
+    pub sink_cos_sin: Option<View>,
+}
+
+/// What rows by themselves attend to.
 #[derive(Clone, Copy, Debug)]
 pub struct RowsAttention {
-    pub q: View,
-    /// Queries as far rows see the window's sink.
-    pub q_sink: Option<View>,
     /// Of the layer.
     pub keys: View,
     pub values: View,
@@ -39,6 +56,8 @@ pub struct RowsAttention {
     pub positions: View,
     pub partial: View,
     pub partial_ml: View,
+    /// As many integers a row as [`rows_launch`] says blocks, 0 before and after.
+    pub arrived: View,
     pub out: View,
     pub scale: f32,
     pub sink: usize,
@@ -51,47 +70,86 @@ pub struct RowsAttention {
 pub fn attention_rows<D: Device>(
     device: &mut D,
     of: &RowsAttention,
+    queries: &Queries,
     n: usize,
     heads: Heads,
 ) -> Result<(), DeviceError> {
     let element = device.element().bytes();
-    let RowsLaunch { entry, blocks, .. } = rows_launch(heads);
+    let numbers = n * heads.heads * heads.d;
+    let mut call = Call::new(rows_launch(heads).entry);
+    call.takes(
+        of.sink == 0 || of.window == 0 || queries.q_sink.is_some(),
+        || "a sink without its queries".to_owned(),
+    );
+    call.at(queries.q, numbers, element);
+    call.at_or_null(queries.q_sink, numbers, element);
+    finish_rows(device, call, of, n, heads)
+}
+
+/// [`qkv_epilogue`](super::qkv_epilogue) and [`attention_rows`] in one, of rows that are their sequences' newest.
+pub fn attention_decode<D: Device>(
+    device: &mut D,
+    of: &RowsAttention,
+    projected: &Projected,
+    n: usize,
+    heads: Heads,
+) -> Result<(), DeviceError> {
+    let Heads {
+        heads: queries,
+        kv_heads,
+        d,
+    } = heads;
+    let mut call = Call::new(rows_launch(heads).decode_entry);
+    call.takes(
+        of.sink == 0 || of.window == 0 || projected.sink_cos_sin.is_some(),
+        || "a sink without its angle".to_owned(),
+    );
+    call.at(projected.qkv, n * (queries + 2 * kv_heads) * d, F32);
+    call.at(projected.q_norm, d, F32);
+    call.at(projected.k_norm, d, F32);
+    call.float(projected.eps);
+    call.at(projected.cos_sin, n * d, F32);
+    call.at_or_null(projected.sink_cos_sin, d, F32);
+    finish_rows(device, call, of, n, heads)
+}
+
+/// From the cache on both take the same.
+fn finish_rows<D: Device>(
+    device: &mut D,
+    mut call: Call,
+    of: &RowsAttention,
+    n: usize,
+    heads: Heads,
+) -> Result<(), DeviceError> {
+    let element = device.element().bytes();
+    let blocks = rows_launch(heads).blocks;
     let Heads { heads, kv_heads, d } = heads;
     let splits = of.splits;
-    let mut call = Call::new(entry);
     supports(&mut call, heads, kv_heads, d);
     call.supports((1..=MOST_SPLITS).contains(&splits), || {
         format!("{splits} parts; 1 to {MOST_SPLITS} are possible")
     });
-    call.takes(
-        of.sink == 0 || of.window == 0 || of.q_sink.is_some(),
-        || "a sink without its queries".to_owned(),
-    );
     let cached = of.cache_pages * kv_heads * PAGE_TOKENS * d;
-    let parts = if splits > 1 { n * heads * splits } else { 0 };
-    call.at(of.q, n * heads * d, element);
-    call.at_or_null(of.q_sink, n * heads * d, element);
+    let parts = if splits > 1 { n * splits } else { 0 };
     call.at(of.keys, cached, element);
     call.at(of.values, cached, element);
     call.ints(of.pages, 1);
     call.ints(of.first_page, n);
     call.ints(of.gaps, n);
     call.ints(of.positions, n);
-    call.at(of.partial, parts * d, F32);
-    call.at(of.partial_ml, parts * 2, F32);
+    call.at(of.partial, parts * heads * d, F32);
+    call.at(of.partial_ml, parts * heads * 2, F32);
+    call.ints(of.arrived, if splits > 1 { n * blocks } else { 0 });
     call.at(of.out, n * heads * d, element);
     call.int(n).int(heads).int(kv_heads).int(d).float(of.scale);
     call.int(of.sink).int(of.window).int(splits);
-    call.launch(device, [blocks, splits, n], 256, 0)?;
-    match splits {
-        1 => Ok(()),
-        _ => reduce(device, of, n, heads, d),
-    }
+    call.launch(device, [blocks, splits, n], 256, 0)
 }
 
-/// How [`attention_rows`] is started for such heads.
+/// How [`attention_rows`] and [`attention_decode`] are started for such heads.
 pub struct RowsLaunch {
     entry: &'static str,
+    decode_entry: &'static str,
     /// For each row and split.
     pub blocks: usize,
     /// Of them, those that a multiprocessor holds at once.
@@ -103,29 +161,13 @@ pub fn rows_launch(heads: Heads) -> RowsLaunch {
     let enough = ROWS_ENTRIES
         .into_iter()
         .find(|(together, ..)| *together >= group);
-    let (together, resident, entry) = enough.unwrap_or(ROWS_ENTRIES[3]);
+    let (together, resident, entry, decode_entry) = enough.unwrap_or(ROWS_ENTRIES[3]);
     RowsLaunch {
         entry,
+        decode_entry,
         blocks: heads.kv_heads * group.div_ceil(together),
         resident,
     }
-}
-
-fn reduce<D: Device>(
-    device: &mut D,
-    of: &RowsAttention,
-    n: usize,
-    heads: usize,
-    d: usize,
-) -> Result<(), DeviceError> {
-    let element = device.element().bytes();
-    let parts = n * heads * of.splits;
-    let mut call = Call::new("attention_reduce");
-    call.at(of.partial, parts * d, F32);
-    call.at(of.partial_ml, parts * 2, F32);
-    call.at(of.out, n * heads * d, element);
-    call.int(n).int(heads).int(d).int(of.splits);
-    call.launch(device, [heads, n, 1], 128, 0)
 }
 
 fn supports(call: &mut Call, heads: usize, kv_heads: usize, d: usize) {

@@ -10,8 +10,8 @@ mod call;
 
 pub use answers::{MOST_BANNED, MOST_TOP, RESULTS, Rank, part_bytes, rank};
 pub use attention::{
-    MOST_SPLITS, Prefill, RowsAttention, TILE_INTS, TILE_ROWS, attention_prefill, attention_rows,
-    rows_launch, supports_prefill,
+    MOST_SPLITS, Prefill, Projected, Queries, RowsAttention, TILE_INTS, TILE_ROWS,
+    attention_decode, attention_prefill, attention_rows, rows_launch, supports_prefill,
 };
 
 use super::device::{Device, DeviceError, Product, View};
