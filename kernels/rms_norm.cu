@@ -1,21 +1,19 @@
 // RMS norm of rows, alone or after the residual sum.
 //
 // formula    out[i] = x / sqrt(mean(x^2) + eps) . weight, with
-//   entries rms_norm, rms_norm_wide          x = x[rows[i]], or x[i] where rows is null
+//   entries rms_norm, rms_norm_wide          x = x[rows[i]], or x[i] where rows is null; plus the same row of
+//                                            delta where that is not null
 //   entries add_rms_norm, add_rms_norm_wide  x = x[i] + delta[i], stored back into x before
-//   entry add           x += delta alone
 //   entry add_bias      x[i] += bias alone
-// x          [any, cols] f32 (rms_norm), [n, cols] f32, read and written (add_rms_norm), [count] f32 (add),
-//            [n, cols] f32 (add_bias)
+// x          [any, cols] f32 (rms_norm), [n, cols] f32, read and written (add_rms_norm, add_bias)
 // rows       [n] int or null
 // delta      like x, f32
 // weight     [cols] f32; bias too
 // out        [n, cols] element; never x
 // launch     the norms: grid = (n), block = 512, dynamic shared = 0 bytes
-//            add: grid = (ceil(count / 1024)), block = 256, dynamic shared = 0 bytes
 //            add_bias: grid = (n, ceil(cols / 1024)), block = 256, dynamic shared = 0 bytes
 // supported  cols a multiple of 4, up to 4,096 for the norms and up to 16,384 for the wide ones, whose
-//            registers leave less room for blocks of the kernel behind; count a multiple of 4
+//            registers leave less room for blocks of the kernel behind
 // bottleneck latency at few rows (one block a row, the row stays in registers between its two uses, and the
 //            weight is there before what is normed), else memory bandwidth
 #include "common.cuh"
@@ -40,8 +38,8 @@ __device__ __forceinline__ void load_part(const float *from, int cols, float4 (&
     }
 }
 
-/// One block's row: x[rows[row]] or x[row], to which delta[row] is added first with ADD, and stored in sum. x and
-/// delta are read once, all loads before the first use.
+/// One block's row: x[rows[row]] or x[row], to which with ADD the same row of delta is added first, and stored in sum
+/// unless that is null. x and delta are read once, all loads before the first use.
 template <int K, bool ADD>
 __device__ __forceinline__ void norm(const float *x, const int *rows, float *sum, const float *delta,
                                      const float *weight, float eps, element *out, int n, int cols) {
@@ -54,11 +52,12 @@ __device__ __forceinline__ void norm(const float *x, const int *rows, float *sum
     if (row >= n) {
         return;
     }
-    const long long from = rows ? rows[row] : row, start = static_cast<long long>(row) * cols;
+    const long long from = (rows ? rows[row] : row) * static_cast<long long>(cols);
+    const long long start = static_cast<long long>(row) * cols;
     float4 kept[K], more[ADD ? K : 1];
-    load_part(x + from * cols, cols, kept);
+    load_part(x + from, cols, kept);
     if (ADD) {
-        load_part(delta + start, cols, more);
+        load_part(delta + from, cols, more);
     }
     float squares = 0.0f;
 #pragma unroll
@@ -70,7 +69,9 @@ __device__ __forceinline__ void norm(const float *x, const int *rows, float *sum
         float4 &value = kept[i];
         if (ADD) {
             value = sum_of(value, more[i]);
-            *reinterpret_cast<float4 *>(sum + start + at) = value;
+            if (sum) {
+                *reinterpret_cast<float4 *>(sum + start + at) = value;
+            }
         }
         squares += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
     }
@@ -88,9 +89,13 @@ __device__ __forceinline__ void norm(const float *x, const int *rows, float *sum
 
 #define NORMS(NAME, K)                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                 \
-        rms_norm##NAME(const float *x, const int *rows, const float *weight, float eps, element *out,     \
-                       int n, int cols) {                                                                 \
-        norm<K, false>(x, rows, nullptr, nullptr, weight, eps, out, n, cols);                             \
+        rms_norm##NAME(const float *x, const float *delta, const int *rows, const float *weight,          \
+                       float eps, element *out, int n, int cols) {                                        \
+        if (delta) {                                                                                      \
+            norm<K, true>(x, rows, nullptr, delta, weight, eps, out, n, cols);                            \
+        } else {                                                                                          \
+            norm<K, false>(x, rows, nullptr, nullptr, weight, eps, out, n, cols);                         \
+        }                                                                                                 \
     }                                                                                                     \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                 \
         add_rms_norm##NAME(float *x, const float *delta, const float *weight, float eps, element *out,    \
@@ -100,15 +105,6 @@ __device__ __forceinline__ void norm(const float *x, const int *rows, float *sum
 
 NORMS(, KEPT)
 NORMS(_wide, WIDE_KEPT)
-
-extern "C" __global__ void __launch_bounds__(256) add(float *x, const float *delta, long long count) {
-    allow_next_kernel();
-    wait_for_earlier_kernels();
-    const long long at = (static_cast<long long>(blockIdx.x) * 256 + threadIdx.x) * 4;
-    if (at < count) {
-        *reinterpret_cast<float4 *>(x + at) = sum_of(load_four(x + at), load_four(delta + at));
-    }
-}
 
 extern "C" __global__ void __launch_bounds__(256) add_bias(float *x, const float *bias, int n, int cols) {
     allow_next_kernel();

@@ -168,20 +168,20 @@ impl<B: Backend> Model<B> {
             // 8. normed [n, h] → gate, up [n, 2m] → activated [n, m]
             let (gate_up, activated) = (&mut s.gate_up, &mut s.activated);
             backend.swiglu_product(n, &s.normed, &layer.gate_up, gate_up, activated)?;
-            // 9. activated [n, m] → delta [n, h], which the next layer's norm adds to the stream
+            // 9. activated [n, m] → delta [n, h], which the next norm adds to the stream
             backend.matmul(n, &s.activated, &layer.down, None, &mut s.delta)?;
         }
-        backend.add(n, &mut s.stream, &s.delta)?;
         backend.end()
     }
 
-    /// 10. r rows of the stream, those that were loaded → final norm → logits [r, V] → scores
+    /// 10. r rows of stream and delta, those that were loaded → final norm → logits [r, V] → scores
     fn score(&mut self, r: usize) -> Result<(), BackendError> {
         let Begun::Compute { rows: r } = self.backend.begin(Part::Answers, r)? else {
             return Ok(());
         };
         let (backend, s, eps) = (&mut self.backend, &mut self.scratch, self.config.norm_eps);
-        backend.norm_asked(r, &s.stream, &self.final_norm, eps, &mut s.picked_normed)?;
+        let norm = &self.final_norm;
+        backend.norm_asked(r, &s.stream, &s.delta, norm, eps, &mut s.picked_normed)?;
         let head = self.head.as_ref().unwrap_or(&self.embeddings);
         backend.matmul(r, &s.picked_normed, head, None, &mut s.logits)?;
         backend.score(r, &s.logits)?;

@@ -75,7 +75,6 @@ const Entry ENTRIES[] = {
     ENTRY(rms_norm, rms_norm_wide),
     ENTRY(rms_norm, add_rms_norm),
     ENTRY(rms_norm, add_rms_norm_wide),
-    ENTRY(rms_norm, add),
     ENTRY(rms_norm, add_bias),
     ENTRY(qkv_epilogue, rope_angles),
     ENTRY(qkv_epilogue, qkv_epilogue),

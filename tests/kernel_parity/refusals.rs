@@ -17,13 +17,13 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
     let (from, to) = (large.view(), small.view());
     let device = &mut lab.device;
     let unsupported = [
-        launch::rms_norm(device, from, 1, None, from, 1e-6, from, 1, 6),
-        launch::rms_norm(device, from, 1, None, from, 1e-6, from, 1, 16_388),
+        launch::rms_norm(device, (from, None), 1, None, from, 1e-6, from, 1, 6),
+        launch::rms_norm(device, (from, None), 1, None, from, 1e-6, from, 1, 16_388),
         launch::embedding(device, from, 4, from, from, 1, 12),
         launch::gemv(device, from, from, None, from, 9, 8, 8),
         launch::gemv(device, from, from, None, from, 1, 8, 12),
         launch::swiglu(device, from, from, 1, 6),
-        launch::add(device, from, from, 6),
+        launch::add_bias(device, from, from, 1, 6),
         launch::copy_page(device, from, from, 0, 1, 1, 2, 12),
     ];
     for refused in unsupported {
@@ -112,8 +112,19 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
     };
     let off_by_four = from.after(4);
     let misused = [
-        launch::rms_norm(device, from, 1, None, from, 1e-6, to, 1, 4_096),
-        launch::add(device, off_by_four, from, 8),
+        launch::rms_norm(device, (from, None), 1, None, from, 1e-6, to, 1, 4_096),
+        launch::rms_norm(
+            device,
+            (from, Some(to)),
+            1,
+            None,
+            from,
+            1e-6,
+            from,
+            1,
+            4_096,
+        ),
+        launch::add_bias(device, off_by_four, from, 1, 8),
         launch::copy_page(device, from, from, 0, 2, 1, 2, 16),
         launch::gemv(device, to, from, None, from, 1, 64, 64),
         launch::attention_rows(device, &with_sink, &queries, 1, of_64),

@@ -51,9 +51,9 @@ pub(crate) enum Role {
 /// A part of a step that a backend may record and repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
-    /// From the tokens through all layers to the stream.
+    /// From the tokens through all layers.
     Network,
-    /// From the stream's rows that are asked about to what the answers are made of.
+    /// From the rows that are asked about to what the answers are made of.
     Answers,
 }
 
@@ -280,13 +280,6 @@ pub(crate) trait Backend {
         eps: f32,
         out: &mut Self::Buffer,
     ) -> Result<(), BackendError>;
-    /// `x += delta`, by row.
-    fn add(
-        &mut self,
-        n: usize,
-        x: &mut Self::Buffer,
-        delta: &Self::Buffer,
-    ) -> Result<(), BackendError>;
     /// `x += delta`, then `out` = its norm.
     fn add_rms_norm(
         &mut self,
@@ -296,10 +289,7 @@ pub(crate) trait Backend {
         weight: &Self::Vector,
         eps: f32,
         out: &mut Self::Buffer,
-    ) -> Result<(), BackendError> {
-        self.add(n, x, delta)?;
-        self.rms_norm(n, x, weight, eps, out)
-    }
+    ) -> Result<(), BackendError>;
     /// `out[n, rows] = x[n, cols] · weight[rows, cols]ᵀ (+ bias[rows])`.
     fn matmul(
         &mut self,
@@ -373,14 +363,15 @@ pub(crate) trait Backend {
         self.swiglu(n, gate_up, out)
     }
 
-    /// Makes these rows of the stream and these questions those that `norm_asked`, `score` and `rank`
+    /// Makes these rows of the batch and these questions those that `norm_asked`, `score` and `rank`
     /// work on.
     fn load_asks(&mut self, rows: &[usize], asks: &[Ask<'_>]) -> Result<(), BackendError>;
-    /// [`rms_norm`](Self::rms_norm) of the rows asked about.
+    /// [`rms_norm`](Self::rms_norm) of `x + delta` in the rows asked about.
     fn norm_asked(
         &mut self,
         n: usize,
         x: &Self::Buffer,
+        delta: &Self::Buffer,
         weight: &Self::Vector,
         eps: f32,
         out: &mut Self::Buffer,

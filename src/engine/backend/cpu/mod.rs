@@ -84,24 +84,6 @@ impl CpuBackend {
     pub(crate) fn has_room(bytes: usize) -> bool {
         memory::can_be_had(bytes)
     }
-
-    /// Norms of n rows, wherever they are.
-    fn norm<'x>(
-        &self,
-        n: usize,
-        x: impl Fn(usize) -> &'x [f32] + Sync,
-        weight: &[f32],
-        eps: f32,
-        out: &mut CpuBuffer,
-    ) {
-        let cols = out.cols;
-        self.threads
-            .chunks(out.rows_mut(n), cols, cols * NORM_WORK, &|first, run| {
-                for (at, out) in run.chunks_exact_mut(cols).enumerate() {
-                    math::rms_norm(x(first + at), weight, eps, out);
-                }
-            });
-    }
 }
 
 impl Backend for CpuBackend {
@@ -194,11 +176,25 @@ impl Backend for CpuBackend {
         eps: f32,
         out: &mut CpuBuffer,
     ) -> Result<(), BackendError> {
-        self.norm(n, |row| x.row(row), weight, eps, out);
+        let cols = out.cols;
+        self.threads
+            .chunks(out.rows_mut(n), cols, cols * NORM_WORK, &|first, run| {
+                for (at, out) in run.chunks_exact_mut(cols).enumerate() {
+                    math::rms_norm(x.row(first + at), weight, eps, out);
+                }
+            });
         Ok(())
     }
 
-    fn add(&mut self, n: usize, x: &mut CpuBuffer, delta: &CpuBuffer) -> Result<(), BackendError> {
+    fn add_rms_norm(
+        &mut self,
+        n: usize,
+        x: &mut CpuBuffer,
+        delta: &CpuBuffer,
+        weight: &Vec<f32>,
+        eps: f32,
+        out: &mut CpuBuffer,
+    ) -> Result<(), BackendError> {
         let cols = x.cols;
         self.threads
             .chunks(x.rows_mut(n), cols, cols, &|first, run| {
@@ -207,7 +203,7 @@ impl Backend for CpuBackend {
                     *x += delta;
                 }
             });
-        Ok(())
+        self.rms_norm(n, x, weight, eps, out)
     }
 
     fn matmul(
@@ -346,11 +342,24 @@ impl Backend for CpuBackend {
         &mut self,
         n: usize,
         x: &CpuBuffer,
+        delta: &CpuBuffer,
         weight: &Vec<f32>,
         eps: f32,
         out: &mut CpuBuffer,
     ) -> Result<(), BackendError> {
-        self.norm(n, |at| x.row(self.asked[at]), weight, eps, out);
+        let (cols, asked) = (x.cols, &self.asked);
+        self.threads
+            .chunks(out.rows_mut(n), cols, cols * NORM_WORK, &|first, run| {
+                for (at, out) in run.chunks_exact_mut(cols).enumerate() {
+                    let row = asked[first + at];
+                    for (out, (x, delta)) in
+                        out.iter_mut().zip(x.row(row).iter().zip(delta.row(row)))
+                    {
+                        *out = x + delta;
+                    }
+                    math::rms_norm_in_place(out, weight, eps);
+                }
+            });
         Ok(())
     }
 

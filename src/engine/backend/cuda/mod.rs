@@ -255,7 +255,7 @@ impl<D: Device> Backend for CudaBackend<D> {
         let (weight, out, cols) = (weight.view(), out.view(), x.cols);
         launch::rms_norm(
             &mut self.device,
-            x.view(),
+            (x.view(), None),
             n,
             None,
             weight,
@@ -264,11 +264,6 @@ impl<D: Device> Backend for CudaBackend<D> {
             n,
             cols,
         )?;
-        Ok(())
-    }
-
-    fn add(&mut self, n: usize, x: &mut Buffer<D>, delta: &Buffer<D>) -> Done {
-        launch::add(&mut self.device, x.view(), delta.view(), n * x.cols)?;
         Ok(())
     }
 
@@ -411,14 +406,16 @@ impl<D: Device> Backend for CudaBackend<D> {
         &mut self,
         n: usize,
         x: &Buffer<D>,
+        delta: &Buffer<D>,
         weight: &Vector<D>,
         eps: f32,
         out: &mut Buffer<D>,
     ) -> Done {
         let (device, state) = self.parts()?;
         let rows = Some(state.answers.rows());
+        let of = (x.view(), Some(delta.view()));
         let (weight, out, cols) = (weight.view(), out.view(), x.cols);
-        launch::rms_norm(device, x.view(), x.rows, rows, weight, eps, out, n, cols)?;
+        launch::rms_norm(device, of, x.rows, rows, weight, eps, out, n, cols)?;
         Ok(())
     }
 

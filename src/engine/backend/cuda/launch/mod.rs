@@ -54,11 +54,12 @@ pub fn embedding<D: Device>(
     call.launch(device, [n, 1, 1], 256, 0)
 }
 
-/// `out[i] = norm(x[rows[i]])`, or of `x[i]` without rows. `x_rows`: of all of x.
+/// `out[i] = norm(x[rows[i]])`, or of `x[i]` without rows; of x plus a delta where there is one. `x_rows`: of all of
+/// either.
 #[expect(clippy::too_many_arguments, reason = "the kernel's own")]
 pub fn rms_norm<D: Device>(
     device: &mut D,
-    x: View,
+    (x, delta): (View, Option<View>),
     x_rows: usize,
     rows: Option<View>,
     weight: View,
@@ -70,6 +71,7 @@ pub fn rms_norm<D: Device>(
     let element = device.element().bytes();
     let mut call = norm(cols, "rms_norm", "rms_norm_wide");
     call.at(x, x_rows * cols, F32);
+    call.at_or_null(delta, x_rows * cols, F32);
     call.ints_or_null(rows, n);
     call.at(weight, cols, F32);
     call.float(eps);
@@ -107,18 +109,6 @@ fn norm(cols: usize, entry: &'static str, wide: &'static str) -> Call {
         format!("{cols} columns; a multiple of 4 up to {MOST_NORM_COLS} is needed")
     });
     call
-}
-
-/// `x += delta`
-pub fn add<D: Device>(device: &mut D, x: View, delta: View, count: usize) -> Done {
-    let mut call = Call::new("add");
-    call.supports(count.is_multiple_of(4), || {
-        format!("{count} numbers; a multiple of 4 is needed")
-    });
-    call.at(x, count, F32);
-    call.at(delta, count, F32);
-    call.long(count);
-    call.launch(device, [count.div_ceil(1024), 1, 1], 256, 0)
 }
 
 /// `x[i] += bias` for each of n rows.
