@@ -13,8 +13,9 @@
 // pages, first_page, gaps, positions, out, partial, partial_ml, arrived  as in attention_rows.cu
 // launch     grid = (kv_heads * ceil(group / H), splits, n), block = 256, dynamic shared = 0 bytes
 // supported  d a multiple of 16 up to 256, any group, 1 to 64 splits, n up to 65,535; no two rows of one sequence
-// bottleneck latency at short contexts, else memory bandwidth. What is cached was written by earlier steps: the first
-//            keys and values are under way before the projection ahead has ended.
+// bottleneck latency at short contexts, else memory bandwidth. What is cached was written by earlier steps, which a
+//            copy parts from this one (Step::write): the first keys and values are under way once a
+//            multiprocessor has finished its own blocks of the projection ahead.
 #include "attention_join.cuh"
 #include "rope.cuh"
 

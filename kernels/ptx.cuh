@@ -183,8 +183,8 @@ __device__ __forceinline__ void allow_next_kernel() {
 #endif
 }
 
-/// From here on all that earlier kernels wrote is there. Every kernel calls it before it reads what a
-/// kernel may have written, and before it writes anything.
+/// From here on all that earlier kernels wrote is there. Every kernel calls it before it reads what a kernel of
+/// the same step may have written, and before it writes anything.
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if DEPENDENT_LAUNCH && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -240,7 +240,8 @@ fn single_rows_of_every_head_size_and_group() {
     on_a_device!(check_sizes, Element::ALL);
 }
 
-/// Every head size, in groups of one and two; every group.
+/// Every head size, in groups of one and two; every group; wide heads in groups that one block takes in turns, and
+/// that two take.
 pub(crate) fn sizes() -> Vec<Rows> {
     let by_size = [16, 48, 64, 80, 96, 128, 256].into_iter().flat_map(|d| {
         [(1, 1), (2, 4)].map(|(group, splits)| Rows {
@@ -256,7 +257,13 @@ pub(crate) fn sizes() -> Vec<Rows> {
         window: (0, 0),
         splits: [1, 4][group % 2],
     });
-    by_size.chain(by_group).collect()
+    let wide = [(8, 1), (8, 4), (9, 4)].map(|(group, splits)| Rows {
+        lengths: vec![17, 300, 3],
+        heads: heads(2 * group, 2, 256),
+        window: (0, 0),
+        splits,
+    });
+    by_size.chain(by_group).chain(wide).collect()
 }
 
 fn check_sizes<D: Device>(lab: &mut Lab<D>) {

@@ -163,6 +163,8 @@ impl<D: Device> Step<D> {
         }
     }
 
+    /// A step's first work is this copy, never a recording's or a kernel's: kernels that begin before those ahead
+    /// of them have ended do not begin before it, and may read what earlier steps wrote without waiting.
     fn write(&mut self, device: &mut D) -> Result<(), DeviceError> {
         let bytes: Vec<u8> = self.ints.iter().flat_map(|int| int.to_ne_bytes()).collect();
         device.write(self.memory.view(), &bytes)
