@@ -4,10 +4,10 @@ use infergate::engine::Element;
 use infergate::engine::cuda::device::{Device, Memory};
 use infergate::engine::cuda::launch::{self, Heads, Projected, RowsAttention};
 
-use crate::attention::{Cache, Rows, contexts, sizes, tolerance, windows};
 use crate::elementwise::{EPS, angle, turned};
 use crate::lab::{Lab, Placed, close, loaded, rounding, stored};
 use crate::on_a_device;
+use crate::paged::{Cache, Rows, contexts, sizes, tolerance, windows};
 
 #[test]
 fn decoding_of_every_head_size_and_group() {

@@ -11,6 +11,7 @@ mod attention;
 mod decoding;
 mod elementwise;
 mod lab;
+mod paged;
 mod products;
 mod ranking;
 mod refusals;
