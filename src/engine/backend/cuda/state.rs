@@ -118,7 +118,7 @@ impl<D: Device> State<D> {
 
     /// Of rows whose keys are in the cache.
     pub(super) fn attend(
-        &mut self,
+        &self,
         device: &mut D,
         n: usize,
         cache: &KvCache<D>,
@@ -154,9 +154,9 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Of the first n rows of a step that decodes, which is told of its keys by `qkv`.
+    /// Of the n rows of a step that decodes: what the projection gave them, and the norms of queries and keys.
     pub(super) fn decode(
-        &mut self,
+        &self,
         device: &mut D,
         n: usize,
         [qkv, q_norm, k_norm]: [View; 3],
