@@ -57,7 +57,7 @@ def launches(steps):
     """What a decoded token starts, where steps are recorded."""
     counted = {said["model"]["name"]: said["launches_per_token"] for said in steps.values() if "launches_per_token" in said}
     counts = ", ".join(f"{model} {count}" for model, count in counted.items() if count is not None)
-    return [f"Kernels, copies and fills a decoded token, attention not split: {counts}."] if counts else []
+    return [f"Kernels, copies and fills a decoded token: {counts}."] if counts else []
 
 
 def roofline_rows(steps):
