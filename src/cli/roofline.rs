@@ -411,9 +411,9 @@ fn table(roofline: &Roofline) -> String {
         1..5,
     );
     let launches = match roofline.launches_per_token {
-        Some(launches) => format!(
-            "A decoded token starts {launches} kernels, copies and fills, where attention is not split.\n"
-        ),
+        Some(launches) => {
+            format!("A decoded token starts {launches} kernels, copies and fills.\n")
+        }
         None => String::new(),
     };
     let kernels: String = roofline.kernels.iter().map(kernels::table).collect();
