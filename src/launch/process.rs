@@ -77,13 +77,12 @@ pub struct Ready {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Leader of the process group; its number is the group's.
     pid: i32,
     log: PathBuf,
     spawned: Instant,
     ended: bool,
-    /// Ends the child's group if the gate is killed; dropped after the child's end.
-    _ward: Ward,
+    /// Ends the child if the gate is killed; leads the group that it was started in. Dropped after its end.
+    ward: Ward,
 }
 
 /// A port that was free a moment ago.
@@ -114,7 +113,6 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(log_error)?)
             .stderr(output)
-            .process_group(0)
             .kill_on_drop(true);
         for name in environment::secret_names() {
             starting.env_remove(name);
@@ -125,6 +123,7 @@ impl Process {
             source,
         };
         let mut ward = Ward::start(folder).map_err(ProcessError::Ward)?;
+        starting.process_group(ward.group());
         let spawned = Instant::now();
         let child = starting.spawn().map_err(spawn_error)?;
         let pid = child
@@ -138,7 +137,7 @@ impl Process {
             log: log.to_path_buf(),
             spawned,
             ended: false,
-            _ward: ward,
+            ward,
         })
     }
 
@@ -218,7 +217,7 @@ impl Process {
     /// Asks the child to end, kills what remains of its tree, and waits until all of it is gone.
     pub async fn stop(mut self) {
         let tree = tree::below(self.pid);
-        let _ = killpg(Pid::from_raw(self.pid), Signal::SIGTERM);
+        self.signal(Signal::SIGTERM);
         let _ = timeout(GRACE, self.child.wait()).await;
         self.kill(&tree);
         let _ = self.child.wait().await;
@@ -228,17 +227,24 @@ impl Process {
         self.ended = true;
     }
 
+    /// To the group that the child was started in, and to its own if it has made one.
+    fn signal(&self, signal: Signal) {
+        for group in [self.ward.group(), self.pid] {
+            let _ = killpg(Pid::from_raw(group), signal);
+        }
+    }
+
     /// Kills the group, and by number whoever left it. `before` are those who were below it earlier;
     /// orphans have become our own children, since nobody else is below us while this child lives.
     fn kill(&self, before: &[tree::Id]) {
         let ourselves = std::process::id().cast_signed();
-        let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
+        self.signal(Signal::SIGKILL);
         let below = tree::below(ourselves);
         for id in before.iter().chain(&below).filter(|id| id.pid != ourselves) {
             if tree::is_alive(*id) {
                 let _ = kill(Pid::from_raw(id.pid), Signal::SIGKILL);
             }
-            if id.pid != self.pid {
+            if ![self.pid, self.ward.group()].contains(&id.pid) {
                 // An orphan that is dead by now is ours to bury.
                 let _ = waitpid(Pid::from_raw(id.pid), Some(WaitPidFlag::WNOHANG));
             }

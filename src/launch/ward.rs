@@ -2,14 +2,22 @@
 //! lived on would keep its port and its GPU memory from the session that resumes.
 //!
 //! Main type: [`Ward`], a shell that waits for the end of a pipe of which the gate holds the other end; the
-//! kernel closes that whatever the gate dies of. Refuses to know: what the child is.
+//! kernel closes that whatever the gate dies of. The child is started in the shell's own process group, so there
+//! is no moment at which it runs and is not watched. Refuses to know: what the child is.
 
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Nothing more comes after the group's number; the second `read` returns at the pipe's end.
-const SCRIPT: &str = r#"read -r group && { read -r _; kill -s KILL -- "-$group"; }"#;
+/// Signals that ask the group to end are not meant for the shell. The first `read` takes the child's number, which
+/// may never come; the second returns at the pipe's end. The child may have made a group of its own.
+const SCRIPT: &str = r#"
+    trap '' HUP INT TERM
+    read -r child; read -r _
+    [ "$child" ] && kill -s KILL -- "-$child"
+    kill -s KILL 0
+"#;
 
 #[derive(Debug)]
 pub(super) struct Ward {
@@ -28,14 +36,20 @@ impl Ward {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()?;
         let gate_lives = shell.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         Ok(Self { shell, gate_lives })
     }
 
-    /// Names the process group to be killed.
-    pub(super) fn watch(&mut self, group: i32) -> io::Result<()> {
-        writeln!(self.gate_lives, "{group}")
+    /// The process group to start the child in. Its number is nobody else's while this lives.
+    pub(super) fn group(&self) -> i32 {
+        self.shell.id().cast_signed()
+    }
+
+    /// Names the child, which is found then even where it has left the group for its own.
+    pub(super) fn watch(&mut self, child: i32) -> io::Result<()> {
+        writeln!(self.gate_lives, "{child}")
     }
 }
 
@@ -44,5 +58,42 @@ impl Drop for Ward {
     fn drop(&mut self) {
         let _ = self.shell.kill();
         let _ = self.shell.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    /// Starts a child in this group and ends the pipe, as the gate's death does; gives what ended the child.
+    fn ending(group: impl Fn(&Ward) -> i32, is_named: bool) -> Option<i32> {
+        let here = Path::new("/");
+        let mut ward = Ward::start(here).unwrap();
+        let mut sleeper = Command::new("sleep");
+        let mut child = sleeper
+            .arg("600")
+            .process_group(group(&ward))
+            .spawn()
+            .unwrap();
+        if is_named {
+            ward.watch(child.id().cast_signed()).unwrap();
+        }
+        let mut other = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
+        ward.gate_lives = other.stdin.take().unwrap();
+        other.wait().unwrap();
+        child.wait().unwrap().signal()
+    }
+
+    #[test]
+    fn a_child_that_was_not_yet_named_ends_with_the_gate() {
+        assert_eq!(ending(Ward::group, false), Some(9));
+    }
+
+    #[test]
+    fn a_child_in_a_group_of_its_own_ends_with_the_gate() {
+        assert_eq!(ending(|_| 0, true), Some(9));
     }
 }
