@@ -151,20 +151,27 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> 
     Ok(runtime.block_on(future))
 }
 
-/// Completes at the first SIGINT, SIGTERM or SIGHUP.
-pub(super) async fn interrupted() {
-    let wait = |kind| async move {
-        match signal(kind) {
-            Ok(mut signals) => {
-                signals.recv().await;
+/// Completes at the first SIGINT, SIGTERM or SIGHUP from this call on, which needs a runtime: what comes before the
+/// future is first polled is not lost.
+pub(super) fn interrupted() -> impl Future<Output = ()> {
+    let listen = |kind| {
+        // Without a handler the signal's default ends us, which is what was asked for.
+        let signals = signal(kind).ok();
+        async {
+            match signals {
+                Some(mut signals) => drop(signals.recv().await),
+                None => std::future::pending().await,
             }
-            // Without a handler the signal's default ends us, which is what was asked for.
-            Err(_) => std::future::pending().await,
         }
     };
-    tokio::select! {
-        () = wait(SignalKind::interrupt()) => {}
-        () = wait(SignalKind::terminate()) => {}
-        () = wait(SignalKind::hangup()) => {}
+    let interrupt = listen(SignalKind::interrupt());
+    let terminate = listen(SignalKind::terminate());
+    let hangup = listen(SignalKind::hangup());
+    async {
+        tokio::select! {
+            () = interrupt => {}
+            () = terminate => {}
+            () = hangup => {}
+        }
     }
 }

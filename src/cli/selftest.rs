@@ -66,7 +66,7 @@ pub(super) fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
             progress.show(&event);
         }
     };
-    let done = block_on(pipeline::selftest(&options, &show, interrupted()))??;
+    let done = block_on(async { pipeline::selftest(&options, &show, interrupted()).await })??;
     progress.finish();
     if let Some(kept) = &done.kept {
         output::note(&format!("results: {}", kept.display()));
