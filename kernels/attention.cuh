@@ -40,7 +40,12 @@ template <int H, int LANES, int PACKS> struct Team {
     /// Keys that a warp takes in one turn, and those of a block.
     static constexpr int TURN = DEPTH * TEAMS, STEP = WARPS * TURN;
 
+    using Packs = uint4[DEPTH][PACKS];
+
     float q[H][WIDTH], sum[H][WIDTH], greatest[H], total[H];
+    /// Keys and values that are under way, and the pages of those that come next.
+    Packs keys, values;
+    int page[DEPTH];
 
     __device__ __forceinline__ static int lane() { return lane_index() % LANES; }
     __device__ __forceinline__ static int team() { return lane_index() / LANES; }
@@ -58,60 +63,49 @@ template <int H, int LANES, int PACKS> struct Team {
         }
     }
 
-    using Packs = uint4[DEPTH][PACKS];
-
-    /// Keys and values that are under way, and the pages of those that come next.
-    struct Flight {
-        Packs keys, values;
-        int page[DEPTH];
-    };
-
     /// Where a warp begins among keys from `first` on.
     __device__ __forceinline__ static int begin_at(int first) { return first + warp_index() * TURN; }
 
     /// Looks up the pages of the first keys of first .. end.
-    __device__ __forceinline__ static void find(const Row &row, Flight &flight, int first, int end, int skip) {
-        look_up(row, flight.page, begin_at(first), end, skip);
+    __device__ __forceinline__ void find(const Row &row, int first, int end, int skip) {
+        look_up(row, begin_at(first), end, skip);
     }
 
     /// Starts the loads of the first keys and values, whose pages were found.
-    __device__ __forceinline__ static void depart(const Row &row, Flight &flight, int first, int end,
-                                                  int skip) {
+    __device__ __forceinline__ void depart(const Row &row, int first, int end, int skip) {
         const int base = begin_at(first);
-        load(row, row.keys, flight.page, flight.keys, base, end, skip);
-        load(row, row.values, flight.page, flight.values, base, end, skip);
-        look_up(row, flight.page, base + STEP, end, skip);
+        load(row, row.keys, keys, base, end, skip);
+        load(row, row.values, values, base, end, skip);
+        look_up(row, base + STEP, end, skip);
     }
 
     /// The keys numbered first .. end, each at the position of its number plus `skip`, of which the first have
     /// departed. A turn's keys make room for the next turn's as soon as they are used, and so do its values:
     /// loads are always under way.
-    __device__ __forceinline__ void attend(const Row &row, Flight &flight, int first, int end, int skip) {
+    __device__ __forceinline__ void attend(const Row &row, int first, int end, int skip) {
         for (int base = begin_at(first); base < end; base += STEP) {
             float scores[DEPTH][H];
-            score(flight.keys, scores, base, end);
-            load(row, row.keys, flight.page, flight.keys, base + STEP, end, skip);
+            score(keys, scores, base, end);
+            load(row, row.keys, keys, base + STEP, end, skip);
             weigh(scores);
-            add(flight.values, scores);
-            load(row, row.values, flight.page, flight.values, base + STEP, end, skip);
-            look_up(row, flight.page, base + 2 * STEP, end, skip);
+            add(values, scores);
+            load(row, row.values, values, base + STEP, end, skip);
+            look_up(row, base + 2 * STEP, end, skip);
         }
     }
 
     /// The number of the team's key u in the turn from `base` on.
     __device__ __forceinline__ static int key(int base, int u) { return base + u * TEAMS + team(); }
 
-    __device__ __forceinline__ static void look_up(const Row &row, int (&page)[DEPTH], int base, int end,
-                                                   int skip) {
+    __device__ __forceinline__ void look_up(const Row &row, int base, int end, int skip) {
 #pragma unroll
         for (int u = 0; u < DEPTH; u++) {
             page[u] = key(base, u) < end ? row.page_of(key(base, u) + skip) : 0;
         }
     }
 
-    __device__ __forceinline__ static void load(const Row &row, const element *cache,
-                                                const int (&page)[DEPTH], Packs &packs, int base, int end,
-                                                int skip) {
+    __device__ __forceinline__ void load(const Row &row, const element *cache, Packs &packs, int base, int end,
+                                         int skip) const {
 #pragma unroll
         for (int u = 0; u < DEPTH; u++) {
             const long long start = row.start_of(page[u], key(base, u) + skip);

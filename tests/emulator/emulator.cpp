@@ -6,7 +6,7 @@
 
 #include "machine.h"
 // Before the kernels, whose files each stand in a namespace of their own.
-#include "../../kernels/attention_join.cuh"
+#include "../../kernels/attention_block.cuh"
 #include "../../kernels/common.cuh"
 #include "../../kernels/rope.cuh"
 

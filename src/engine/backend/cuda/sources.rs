@@ -172,6 +172,7 @@ macro_rules! header {
 /// What sources include, by the name in `#include`.
 pub(super) const HEADERS: &[(&str, &str)] = &[
     header!("attention.cuh"),
+    header!("attention_block.cuh"),
     header!("attention_join.cuh"),
     header!("common.cuh"),
     header!("ptx.cuh"),
