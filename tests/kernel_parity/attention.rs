@@ -2,74 +2,36 @@
 
 use infergate::engine::Element;
 use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{self, Heads, Prefill, Queries, RowsAttention, TILE_ROWS};
+use infergate::engine::cuda::launch::{self, Heads, Prefill, Queries, TILE_ROWS};
 
+use crate::decoding;
 use crate::lab::{Lab, close};
 use crate::on_a_device;
-use crate::paged::{Cache, Rows, contexts, heads, sizes, tolerance, windows};
+use crate::paged::{Batch, Cache, Rows, contexts, heads, sizes, tolerance, windows};
 
-/// The last row of each sequence, each by itself.
+/// Rows whose own keys are in the cache, and rows that decode.
+fn check<D: Device>(lab: &mut Lab<D>, case: &Rows) {
+    check_rows(lab, case);
+    decoding::check(lab, case);
+}
+
 fn check_rows<D: Device>(lab: &mut Lab<D>, case: &Rows) {
-    let Rows {
-        lengths,
-        heads: sizes,
-        window: (sink, window),
-        splits,
-    } = case;
-    let (n, Heads { heads, d, .. }) = (lengths.len(), *sizes);
-    let cache = Cache::new(lab, *sizes, lengths, *sink, case.gap());
-    let (q, q_sink) = (
-        lab.elements(n * heads * d, 1.0),
-        lab.elements(n * heads * d, 1.0),
-    );
-    let firsts: Vec<i32> = cache.sequences.iter().map(|s| s.first as i32).collect();
-    let gaps: Vec<i32> = cache.sequences.iter().map(|s| s.gap as i32).collect();
-    let positions: Vec<i32> = lengths.iter().map(|length| *length as i32 - 1).collect();
-    let (firsts, gaps, places) = (lab.ints(&firsts), lab.ints(&gaps), lab.ints(&positions));
-    let partial = lab.poisoned_floats(n * heads * splits * d);
-    let partial_ml = lab.poisoned_floats(n * heads * splits * 2);
-    let out = lab.poisoned_elements(n * heads * d);
-    let scale = 1.0 / (d as f32).sqrt();
-    let arrived = lab.ints(&vec![0; n * heads]);
+    let (n, Heads { heads, d, .. }) = (case.lengths.len(), case.heads);
+    let (sink, _) = case.window;
+    let cache = Cache::new(lab, case.heads, &case.lengths, sink, case.gap());
+    let batch = Batch::new(lab, case, &cache.sequences);
+    let [q, q_sink] = [(); 2].map(|()| lab.elements(n * heads * d, 1.0));
     let queries = Queries {
         q: q.view(),
-        q_sink: (*sink > 0).then(|| q_sink.view()),
+        q_sink: (sink > 0).then(|| q_sink.view()),
     };
-    let of = RowsAttention {
-        keys: cache.keys.view(),
-        values: cache.values.view(),
-        cache_pages: cache.pages,
-        pages: cache.lists.view(),
-        first_page: firsts.view(),
-        gaps: gaps.view(),
-        positions: places.view(),
-        partial: partial.view(),
-        partial_ml: partial_ml.view(),
-        arrived: arrived.view(),
-        out: out.view(),
-        scale,
-        sink: *sink,
-        window: *window,
-        splits: *splits,
-    };
-    launch::attention_rows(&mut lab.device, &of, &queries, n, *sizes).unwrap();
-    assert!(lab.bytes(&arrived).iter().all(|byte| *byte == 0));
-    let mut want = Vec::new();
-    for (row, length) in lengths.iter().enumerate() {
-        for head in 0..heads {
-            let at = (row * heads + head) * d..(row * heads + head + 1) * d;
-            let (near_q, sink_q) = (&q.numbers[at.clone()], &q_sink.numbers[at]);
-            let query = |(p, by_sink)| (p, if by_sink { sink_q } else { near_q });
-            let seen: Vec<(usize, &[f64])> = case.seen(*length).into_iter().map(query).collect();
-            want.extend(cache.attend(row, head, &seen, f64::from(scale)));
-        }
-    }
-    let (relative, absolute) = tolerance(lab.element());
-    let name = format!(
-        "attention_rows {sizes:?} {lengths:?} {:?} {splits}",
-        case.window
-    );
-    close(&name, &lab.read_elements(&out), &want, relative, absolute);
+    let of = batch.attention(case, &cache);
+    launch::attention_rows(&mut lab.device, &of, &queries, n, case.heads).unwrap();
+    batch.check(lab, "attention_rows", case, &cache, |row, head, by_sink| {
+        let start = (row * heads + head) * d;
+        let from = if by_sink { &q_sink } else { &q };
+        from.numbers[start..start + d].to_vec()
+    });
 }
 
 #[test]
@@ -78,7 +40,7 @@ fn single_rows_of_every_head_size_and_group() {
 }
 
 fn check_sizes<D: Device>(lab: &mut Lab<D>) {
-    sizes().iter().for_each(|case| check_rows(lab, case));
+    sizes().iter().for_each(|case| check(lab, case));
 }
 
 #[test]
@@ -87,7 +49,7 @@ fn single_rows_of_long_contexts_and_large_batches() {
 }
 
 fn check_contexts<D: Device>(lab: &mut Lab<D>) {
-    contexts().iter().for_each(|case| check_rows(lab, case));
+    contexts().iter().for_each(|case| check(lab, case));
 }
 
 #[test]
@@ -96,7 +58,7 @@ fn single_rows_with_a_window() {
 }
 
 fn check_windows<D: Device>(lab: &mut Lab<D>) {
-    windows().iter().for_each(|case| check_rows(lab, case));
+    windows().iter().for_each(|case| check(lab, case));
 }
 
 /// Rows `start..end` of each sequence, in tiles.

@@ -1,40 +1,12 @@
-//! Attention of rows that decode: norm, RoPE, the row's own key and the cache in one kernel.
+//! Attention of rows that decode: norm, RoPE, the row's own key and the cache in one kernel. Over the cases of
+//! attention.rs.
 
-use infergate::engine::Element;
 use infergate::engine::cuda::device::{Device, Memory};
 use infergate::engine::cuda::launch::{self, Heads, Projected, RowsAttention};
 
 use crate::elementwise::{EPS, angle, turned};
 use crate::lab::{Lab, Placed, close, loaded, rounding, stored};
-use crate::on_a_device;
-use crate::paged::{Cache, Rows, contexts, sizes, tolerance, windows};
-
-#[test]
-fn decoding_of_every_head_size_and_group() {
-    on_a_device!(check_sizes, Element::ALL);
-}
-
-fn check_sizes<D: Device>(lab: &mut Lab<D>) {
-    sizes().iter().for_each(|case| check(lab, case));
-}
-
-#[test]
-fn decoding_of_long_contexts_and_large_batches() {
-    on_a_device!(check_contexts, Element::ALL);
-}
-
-fn check_contexts<D: Device>(lab: &mut Lab<D>) {
-    contexts().iter().for_each(|case| check(lab, case));
-}
-
-#[test]
-fn decoding_with_a_window() {
-    on_a_device!(check_windows, Element::ALL);
-}
-
-fn check_windows<D: Device>(lab: &mut Lab<D>) {
-    windows().iter().for_each(|case| check(lab, case));
-}
+use crate::paged::{Batch, Cache, Rows};
 
 /// What the projection gave the rows, and what it is turned by.
 struct Given<M> {
@@ -55,11 +27,7 @@ impl<M> Given<M> {
         let n = case.lengths.len();
         let frequency = |i: usize| f64::from(10_000f32.powf(-2.0 * i as f32 / d as f32));
         let frequencies: Vec<f64> = (0..d / 2).map(frequency).collect();
-        let positions: Vec<i32> = case
-            .lengths
-            .iter()
-            .map(|length| *length as i32 - 1)
-            .collect();
+        let positions = case.positions();
         let sink_position = (case.window.0 + case.window.1) as i32;
         let cos_sin = |position: i32| -> Vec<f32> {
             let angles: Vec<f64> = frequencies.iter().map(|f| angle(position, *f)).collect();
@@ -119,54 +87,20 @@ impl<M> Given<M> {
 }
 
 /// The last row of each sequence, whose own key and value the kernel makes: their places hold NaN before.
-fn check<D: Device>(lab: &mut Lab<D>, case: &Rows) {
-    let (n, Heads { heads, kv_heads, d }) = (case.lengths.len(), case.heads);
-    let (sink, window) = case.window;
+pub(crate) fn check<D: Device>(lab: &mut Lab<D>, case: &Rows) {
+    let (n, sink) = (case.lengths.len(), case.window.0);
     let given = Given::new(lab, case);
     let mut cache = Cache::new(lab, case.heads, &case.lengths, sink, case.gap());
-    let own_slots: Vec<(usize, usize, usize)> = (0..n)
-        .flat_map(|row| (0..kv_heads).map(move |kv_head| (row, kv_head)))
-        .map(|(row, kv_head)| {
-            (
-                row,
-                kv_head,
-                cache.slot(row, case.lengths[row] - 1, kv_head),
-            )
-        })
-        .collect();
+    let own_slots = own_slots(case, &cache);
     for placed in [&mut cache.keys, &mut cache.values] {
         for (_, _, slot) in &own_slots {
-            placed.numbers[*slot..slot + d].fill(f64::NAN);
+            placed.numbers[*slot..slot + case.heads.d].fill(f64::NAN);
         }
         let narrow: Vec<f32> = placed.numbers.iter().map(|x| *x as f32).collect();
         *placed = lab.place_elements(&narrow);
     }
-    let ints = |of: &dyn Fn(usize) -> usize| (0..n).map(|row| of(row) as i32).collect::<Vec<i32>>();
-    let firsts = lab.ints(&ints(&|row| cache.sequences[row].first));
-    let gaps = lab.ints(&ints(&|row| cache.sequences[row].gap));
-    let positions = lab.ints(&given.positions);
-    let partial = lab.poisoned_floats(n * heads * case.splits * d);
-    let partial_ml = lab.poisoned_floats(n * heads * case.splits * 2);
-    let arrived = lab.ints(&vec![0; n * heads]);
-    let out = lab.poisoned_elements(n * heads * d);
-    let scale = 1.0 / (d as f32).sqrt();
-    let of = RowsAttention {
-        keys: cache.keys.view(),
-        values: cache.values.view(),
-        cache_pages: cache.pages,
-        pages: cache.lists.view(),
-        first_page: firsts.view(),
-        gaps: gaps.view(),
-        positions: positions.view(),
-        partial: partial.view(),
-        partial_ml: partial_ml.view(),
-        arrived: arrived.view(),
-        out: out.view(),
-        scale,
-        sink,
-        window,
-        splits: case.splits,
-    };
+    let batch = Batch::new(lab, case, &cache.sequences);
+    let of = batch.attention(case, &cache);
     let projected = Projected {
         qkv: given.qkv.view(),
         q_norm: given.q_norm.view(),
@@ -176,27 +110,26 @@ fn check<D: Device>(lab: &mut Lab<D>, case: &Rows) {
         sink_cos_sin: (sink > 0).then(|| given.sink_cos_sin.view()),
     };
     launch::attention_decode(&mut lab.device, &of, &projected, n, case.heads).unwrap();
-    check_repeated(lab, case, &of, &projected, &out);
-    let name = format!(
-        "attention_decode {:?} {:?} {:?} {}",
-        case.heads, case.lengths, case.window, case.splits
+    check_repeated(lab, case, &of, &projected, &batch.out);
+    check_cache(lab, &format!("{case:?}"), &mut cache, &given, &own_slots);
+    batch.check(
+        lab,
+        "attention_decode",
+        case,
+        &cache,
+        |row, head, by_sink| given.query(row, head, by_sink),
     );
-    assert!(
-        lab.bytes(&arrived).iter().all(|byte| *byte == 0),
-        "{name}: the count"
-    );
-    check_cache(lab, &name, &mut cache, &given, &own_slots);
-    let mut want = Vec::with_capacity(n * heads * d);
-    for (row, length) in case.lengths.iter().enumerate() {
-        for head in 0..heads {
-            let [near_q, sink_q] = [false, true].map(|by_sink| given.query(row, head, by_sink));
-            let query = |(p, by_sink)| (p, if by_sink { &sink_q[..] } else { &near_q[..] });
-            let seen: Vec<(usize, &[f64])> = case.seen(*length).into_iter().map(query).collect();
-            want.extend(cache.attend(row, head, &seen, f64::from(scale)));
-        }
-    }
-    let (relative, absolute) = tolerance(lab.element());
-    close(&name, &lab.read_elements(&out), &want, relative, absolute);
+}
+
+/// Row, key head, and where in the cache its own key and value belong.
+fn own_slots<D: Device>(case: &Rows, cache: &Cache<D>) -> Vec<(usize, usize, usize)> {
+    let heads = |row| (0..case.heads.kv_heads).map(move |kv_head| (row, kv_head));
+    let rows = (0..case.lengths.len()).flat_map(heads);
+    rows.map(|(row, kv_head)| {
+        let slot = cache.slot(row, case.lengths[row] - 1, kv_head);
+        (row, kv_head, slot)
+    })
+    .collect()
 }
 
 /// Launches right behind each other, with the same room between, give the same to the bit, whichever block ends

@@ -2,10 +2,10 @@
 //! decoding and for tiles are held against.
 
 use infergate::engine::Element;
-use infergate::engine::cuda::device::Device;
-use infergate::engine::cuda::launch::Heads;
+use infergate::engine::cuda::device::{Device, Memory};
+use infergate::engine::cuda::launch::{Heads, RowsAttention};
 
-use crate::lab::{Lab, Placed, rounding};
+use crate::lab::{Lab, Placed, close, rounding};
 
 pub(crate) const PAGE: usize = 16;
 
@@ -17,7 +17,7 @@ pub(crate) struct Sequence {
     pages: Vec<usize>,
     /// Where its list begins in what the kernel reads.
     pub(crate) first: usize,
-    pub(crate) gap: usize,
+    gap: usize,
 }
 
 /// A cache with pages in random order, NaN wherever no sequence has a key.
@@ -138,6 +138,7 @@ pub(crate) fn tolerance(element: Element) -> (f64, f64) {
 }
 
 /// The last row of each sequence, which attends by itself.
+#[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) lengths: Vec<usize>,
     pub(crate) heads: Heads,
@@ -158,6 +159,11 @@ impl Rows {
         hidden.saturating_sub(sink.div_ceil(PAGE))
     }
 
+    pub(crate) fn positions(&self) -> Vec<i32> {
+        let last = |length: &usize| *length as i32 - 1;
+        self.lengths.iter().map(last).collect()
+    }
+
     /// Positions that the last row of a sequence sees; true: under the sink's angle.
     pub(crate) fn seen(&self, length: usize) -> Vec<(usize, bool)> {
         let (sink, window) = self.window;
@@ -165,6 +171,84 @@ impl Rows {
         let sees = |p: &usize| !far || *p < sink || p + window >= length;
         let seen = (0..length).filter(sees);
         seen.map(|p| (p, far && p < sink)).collect()
+    }
+}
+
+/// The rest of what a launch for them takes, and what comes out of it.
+pub(crate) struct Batch<D: Device> {
+    firsts: D::Memory,
+    gaps: D::Memory,
+    positions: D::Memory,
+    partial: D::Memory,
+    partial_ml: D::Memory,
+    arrived: D::Memory,
+    pub(crate) out: D::Memory,
+    scale: f32,
+}
+
+impl<D: Device> Batch<D> {
+    pub(crate) fn new(lab: &mut Lab<D>, case: &Rows, sequences: &[Sequence]) -> Self {
+        let Heads { heads, d, .. } = case.heads;
+        let (n, parts) = (sequences.len(), sequences.len() * heads * case.splits);
+        let firsts: Vec<i32> = sequences.iter().map(|s| s.first as i32).collect();
+        let gaps: Vec<i32> = sequences.iter().map(|s| s.gap as i32).collect();
+        Self {
+            firsts: lab.ints(&firsts),
+            gaps: lab.ints(&gaps),
+            positions: lab.ints(&case.positions()),
+            partial: lab.poisoned_floats(parts * d),
+            partial_ml: lab.poisoned_floats(parts * 2),
+            arrived: lab.ints(&vec![0; n * heads]),
+            out: lab.poisoned_elements(n * heads * d),
+            scale: 1.0 / (d as f32).sqrt(),
+        }
+    }
+
+    pub(crate) fn attention(&self, case: &Rows, cache: &Cache<D>) -> RowsAttention {
+        let (sink, window) = case.window;
+        RowsAttention {
+            keys: cache.keys.view(),
+            values: cache.values.view(),
+            cache_pages: cache.pages,
+            pages: cache.lists.view(),
+            first_page: self.firsts.view(),
+            gaps: self.gaps.view(),
+            positions: self.positions.view(),
+            partial: self.partial.view(),
+            partial_ml: self.partial_ml.view(),
+            arrived: self.arrived.view(),
+            out: self.out.view(),
+            scale: self.scale,
+            sink,
+            window,
+            splits: case.splits,
+        }
+    }
+
+    /// Holds what came out against the cache, with the queries of (row, head, whether under the sink's angle).
+    pub(crate) fn check(
+        &self,
+        lab: &mut Lab<D>,
+        kernel: &str,
+        case: &Rows,
+        cache: &Cache<D>,
+        query: impl Fn(usize, usize, bool) -> Vec<f64>,
+    ) {
+        let name = format!("{kernel} {case:?}");
+        let is_zero = lab.bytes(&self.arrived).iter().all(|byte| *byte == 0);
+        assert!(is_zero, "{name}: the count");
+        let mut want = Vec::new();
+        for (row, length) in case.lengths.iter().enumerate() {
+            for head in 0..case.heads.heads {
+                let [near, far] = [false, true].map(|by_sink| query(row, head, by_sink));
+                let of = |(p, by_sink)| (p, if by_sink { &far[..] } else { &near[..] });
+                let seen: Vec<(usize, &[f64])> = case.seen(*length).into_iter().map(of).collect();
+                want.extend(cache.attend(row, head, &seen, f64::from(self.scale)));
+            }
+        }
+        let (relative, absolute) = tolerance(lab.element());
+        let out = lab.read_elements(&self.out);
+        close(&name, &out, &want, relative, absolute);
     }
 }
 
