@@ -49,6 +49,7 @@ pub mod proxy;
 pub mod roofline;
 
 mod digest;
+mod fault_value;
 mod splitmix;
 
 #[cfg(test)]

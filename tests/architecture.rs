@@ -10,11 +10,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Room → the rooms that it may import. `digest` and `splitmix` are leaves.
-const ROOMS: [(&str, &[&str]); 29] = [
+/// Room → the rooms that it may import. `digest`, `fault_value` and `splitmix` are leaves.
+const ROOMS: [(&str, &[&str]); 30] = [
     ("record", &[]),
     ("stats", &[]),
     ("digest", &[]),
+    ("fault_value", &[]),
     ("splitmix", &[]),
     ("plan", &["record", "digest"]),
     ("load", &["record", "plan", "digest", "splitmix"]),
@@ -53,8 +54,8 @@ const ROOMS: [(&str, &[&str]); 29] = [
     ("presets", &[]),
     ("roofline", &[]),
     ("github", &["record", "digest", "splitmix"]),
-    ("proxy", &[]),
-    ("engine", &["digest", "splitmix"]),
+    ("proxy", &["fault_value"]),
+    ("engine", &["digest", "fault_value", "splitmix"]),
     ("server", &["engine", "splitmix"]),
     (
         "pipeline",
@@ -102,6 +103,7 @@ const ROOMS: [(&str, &[&str]); 29] = [
             "selftest",
             "doctor",
             "github",
+            "fault_value",
         ],
     ),
     ("main", &["cli"]),

@@ -1,6 +1,7 @@
 //! `--fault SPEC`: faults to plant in the engine, for tests of the gate itself.
 
 use crate::engine::{Delay, Faults};
+use crate::fault_value::{count, time};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -38,13 +39,13 @@ impl FromStr for FaultArg {
             None => (spec, None),
         };
         let fault = match (name, value) {
-            ("decode-delay", Some(value)) => delay(value).map(Self::DecodeDelay),
-            ("prefill-delay", Some(value)) => delay(value).map(Self::PrefillDelay),
+            ("decode-delay", Some(value)) => value.parse().map(Self::DecodeDelay),
+            ("prefill-delay", Some(value)) => value.parse().map(Self::PrefillDelay),
             ("slow-start", Some(value)) => time(value).map(Self::SlowStart),
-            ("kv-leak", Some(value)) => positive(value).map(Self::KvLeak),
-            ("empty-beside", Some(value)) => positive(value).map(Self::EmptyBeside),
-            ("wrong-token", Some(value)) => positive(value).map(Self::WrongToken),
-            ("hang-after", Some(value)) => positive(value).map(Self::HangAfter),
+            ("kv-leak", Some(value)) => count(value).map(Self::KvLeak),
+            ("empty-beside", Some(value)) => count(value).map(Self::EmptyBeside),
+            ("wrong-token", Some(value)) => count(value).map(Self::WrongToken),
+            ("hang-after", Some(value)) => count(value).map(Self::HangAfter),
             ("prefill-leak", None) => Ok(Self::PrefillLeak),
             ("die-at-start", None) => Ok(Self::DieAtStart),
             (
@@ -78,40 +79,6 @@ pub(super) fn combine(faults: Vec<FaultArg>) -> Faults {
     all
 }
 
-fn positive(value: &str) -> Result<u32, String> {
-    match value.parse() {
-        Ok(0) | Err(_) => Err(format!("{value} is not a whole number above 0")),
-        Ok(number) => Ok(number),
-    }
-}
-
-fn time(value: &str) -> Result<Duration, String> {
-    match delay(value)? {
-        Delay::Absolute(time) => Ok(time),
-        Delay::Share(_) => Err(format!("{value} is a share where a time is needed")),
-    }
-}
-
-fn delay(value: &str) -> Result<Delay, String> {
-    let digits =
-        value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '%');
-    let number = digits
-        .parse::<f64>()
-        .ok()
-        .filter(|number| number.is_finite() && *number >= 0.0);
-    let number = number.ok_or_else(|| format!("{value} is not a delay"))?;
-    let seconds = match &value[digits.len()..] {
-        "%" => return Ok(Delay::Share(number / 100.0)),
-        "us" => number / 1e6,
-        "ms" => number / 1e3,
-        "s" => number,
-        _ => return Err(format!("{value} is not a delay with a unit")),
-    };
-    let duration =
-        Duration::try_from_secs_f64(seconds).map_err(|_| format!("{value} is too long"))?;
-    Ok(Delay::Absolute(duration))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,12 +86,11 @@ mod tests {
     #[test]
     fn every_form_is_read() {
         let check = |spec: &str, expect: FaultArg| assert_eq!(spec.parse(), Ok(expect), "{spec}");
-        let absolute =
-            |micros| FaultArg::DecodeDelay(Delay::Absolute(Duration::from_micros(micros)));
+        let absolute = |micros| FaultArg::DecodeDelay(Delay::Time(Duration::from_micros(micros)));
         check("decode-delay=20us", absolute(20));
         check("decode-delay=1.5ms", absolute(1500));
         check("decode-delay=10%", FaultArg::DecodeDelay(Delay::Share(0.1)));
-        let prefill = Delay::Absolute(Duration::from_micros(2));
+        let prefill = Delay::Time(Duration::from_micros(2));
         check("prefill-delay=2us", FaultArg::PrefillDelay(prefill));
         check("kv-leak=2", FaultArg::KvLeak(2));
         check("empty-beside=1", FaultArg::EmptyBeside(1));

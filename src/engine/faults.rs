@@ -4,12 +4,13 @@
 //! Main types: [`Faults`], the plain data, and `Planted`, which counts tokens and acts. Refuses to know:
 //! how the faults were asked for, and what catches them.
 
+use crate::fault_value::Delay;
 use std::time::{Duration, Instant};
 
 /// What goes wrong on purpose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Every step that decodes takes longer, by a time each.
+    /// Every step that decodes takes longer, by a time each or a share of its own.
     pub decode_delay: Option<Delay>,
     /// Every step that prefills takes longer, by a time for each prompt token that it computes.
     pub prefill_delay: Option<Delay>,
@@ -27,13 +28,6 @@ pub struct Faults {
     pub die_at_start: bool,
     /// The engine stops answering for good after this many generated tokens in all.
     pub hang_after: Option<u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Delay {
-    Absolute(Duration),
-    /// Of the step's own time: 0.1 makes it 10 % longer.
-    Share(f64),
 }
 
 /// The faults at work in one engine.
@@ -100,10 +94,7 @@ impl Planted {
             return;
         }
         let own = start.elapsed();
-        let extra = |(delay, times): (Delay, usize)| match delay {
-            Delay::Absolute(delay) => delay.mul_f64(times as f64),
-            Delay::Share(share) => own.mul_f64(share.max(0.0)),
-        };
+        let extra = |(delay, times): (Delay, usize)| delay.of(own, times);
         let extra: Duration = decode.into_iter().chain(prefill).map(extra).sum();
         wait_until(start + own + extra);
     }
@@ -148,14 +139,14 @@ mod tests {
             decode_delay: Some(delay),
             ..Faults::default()
         };
-        check(decode(Delay::Absolute(Duration::from_millis(2))), true, 0);
+        check(decode(Delay::Time(Duration::from_millis(2))), true, 0);
         check(decode(Delay::Share(20_000.0)), true, 3);
         let prefill = |delay| Faults {
             prefill_delay: Some(delay),
             ..Faults::default()
         };
         let each = Duration::from_micros(20);
-        check(prefill(Delay::Absolute(each)), false, 100);
+        check(prefill(Delay::Time(each)), false, 100);
         check(prefill(Delay::Share(20_000.0)), true, 1);
     }
 

@@ -40,6 +40,7 @@ pub mod cuda {
     pub use super::backend::cuda::times;
 }
 
+pub use crate::fault_value::Delay;
 pub use backend::cuda::cache::KernelCache;
 pub use backend::cuda::compile::{
     CompileError, CompilerVersion, Module, Origin, compiler_version, modules, why_not_kept,
@@ -50,7 +51,7 @@ pub use backend::cuda::usage::KernelUsage;
 pub use chat::{ChatTemplate, Message, TemplateError};
 pub use compute::BackendChoice;
 pub use config::{ConfigError, ModelShape};
-pub use faults::{Delay, Faults};
+pub use faults::Faults;
 pub use files::{FileError, ModelSource};
 pub use handle::{Engine, Health, MAX_LOGPROBS, ModelInfo, StartError, SubmitError};
 pub use options::{DEFAULT_KV_BYTES, Options, Window};

@@ -3,6 +3,7 @@
 //! Main types: [`Fault`], one as it was asked for, and [`Faults`], all of them together. Refuses to know: how
 //! they are planted.
 
+use crate::fault_value::{Delay, count, time};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ const FORMS: &str = "decode-delay=200us (of each event), decode-delay=10%, prefi
 /// One fault, as `NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// Each event of a stream after its first leaves later than it came.
+    /// Each event of a stream after its first leaves later than it came; a share is of the engine's own time since
+    /// that first.
     DecodeDelay(Delay),
     /// An answer begins later, by so much for each token of its prompt.
     PrefillDelay(Delay),
@@ -33,13 +35,6 @@ pub enum Fault {
     ZeroGauge(String),
     /// A gauge of `/metrics` that reads more with every request.
     RisingGauge(String),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Delay {
-    Time(Duration),
-    /// Of the engine's own time, for decoding since the stream's first token: 0.1 makes it 10 % slower.
-    Share(f64),
 }
 
 /// Every n-th stream pauses once.
@@ -68,16 +63,6 @@ pub struct Faults {
 #[error("{problem}; the faults are: {FORMS}")]
 pub struct FaultError {
     problem: String,
-}
-
-impl Delay {
-    /// The delay of something that took `own` time, or so many times a fixed one.
-    pub(super) fn of(self, own: Duration, times: usize) -> Duration {
-        match self {
-            Self::Time(time) => time.mul_f64(times as f64),
-            Self::Share(share) => own.mul_f64(share),
-        }
-    }
 }
 
 impl Faults {
@@ -141,24 +126,17 @@ impl FromStr for Fault {
 
 fn read(name: &str, value: &str) -> Result<Fault, String> {
     match name {
-        "decode-delay" => delay(value).map(Fault::DecodeDelay),
-        "prefill-delay" => delay(value).map(Fault::PrefillDelay),
+        "decode-delay" => value.parse().map(Fault::DecodeDelay),
+        "prefill-delay" => value.parse().map(Fault::PrefillDelay),
         "wrong-token" => count(value).map(Fault::WrongToken),
         "empty-beside" => count(value).map(Fault::EmptyBeside),
         "usage-add" => count(value).map(Fault::UsageAdd),
         "merge" => count(value).map(Fault::Merge),
-        "slow-start" => delay(value).map(Fault::SlowStart),
+        "slow-start" => value.parse().map(Fault::SlowStart),
         "stall" => stall(value).map(Fault::Stall),
         "zero-gauge" => gauge(value).map(Fault::ZeroGauge),
         "rising-gauge" => gauge(value).map(Fault::RisingGauge),
         _ => Err(format!("there is no fault `{name}`")),
-    }
-}
-
-fn count(value: &str) -> Result<u32, String> {
-    match value.parse() {
-        Ok(0) | Err(_) => Err(format!("`{value}` is not a whole number above 0")),
-        Ok(number) => Ok(number),
     }
 }
 
@@ -178,31 +156,6 @@ fn stall(value: &str) -> Result<Stall, String> {
         every: count(every)?,
         time: time(pause)?,
     })
-}
-
-fn time(value: &str) -> Result<Duration, String> {
-    match delay(value)? {
-        Delay::Time(time) => Ok(time),
-        Delay::Share(_) => Err(format!("`{value}` is a share where a time is needed")),
-    }
-}
-
-fn delay(value: &str) -> Result<Delay, String> {
-    let is_unit = |letter: char| letter.is_ascii_alphabetic() || letter == '%';
-    let digits = value.trim_end_matches(is_unit);
-    let number = digits.parse::<f64>().ok();
-    let number = number.filter(|number| number.is_finite() && *number > 0.0);
-    let number = number.ok_or_else(|| format!("`{value}` is not a delay"))?;
-    let seconds = match &value[digits.len()..] {
-        "%" => return Ok(Delay::Share(number / 100.0)),
-        "us" => number / 1e6,
-        "ms" => number / 1e3,
-        "s" => number,
-        _ => return Err(format!("`{value}` is not a delay with a unit")),
-    };
-    let time = Duration::try_from_secs_f64(seconds);
-    time.map(Delay::Time)
-        .map_err(|_| format!("`{value}` is too long"))
 }
 
 #[cfg(test)]

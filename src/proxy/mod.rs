@@ -18,8 +18,9 @@ mod relay;
 mod route;
 mod script;
 
+pub use crate::fault_value::Delay;
 pub use engine::{Engine, EngineError};
-pub use fault::{Delay, Fault, FaultError, Faults, Stall};
+pub use fault::{Fault, FaultError, Faults, Stall};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;

@@ -214,7 +214,7 @@ fn shutdown_answers_what_waits_and_takes_nothing_new() {
 #[test]
 fn what_cannot_be_served_is_refused_at_once() {
     let slow = Faults {
-        decode_delay: Some(Delay::Absolute(Duration::from_millis(1))),
+        decode_delay: Some(Delay::Time(Duration::from_millis(1))),
         ..Faults::default()
     };
     let limits = Options {
@@ -295,7 +295,7 @@ fn faults_do_what_they_say() {
     let stats = leaky.stats();
     assert_eq!((stats.cache_queries, stats.cache_hits), (0, 0));
 
-    let delay = Some(Delay::Absolute(Duration::from_millis(3)));
+    let delay = Some(Delay::Time(Duration::from_millis(3)));
     let slow = with(Faults {
         decode_delay: delay,
         ..Faults::default()
