@@ -61,6 +61,11 @@ pub(super) fn below(root: i32) -> Vec<Id> {
     found
 }
 
+/// Whether a process of this number runs; a zombie does not.
+pub(super) fn runs(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| !stat.zombie)
+}
+
 /// Whether it still runs; a zombie does not.
 pub(super) fn is_alive(id: Id) -> bool {
     stat(id.pid).is_some_and(|stat| stat.started == id.started && !stat.zombie)

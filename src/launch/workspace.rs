@@ -3,10 +3,16 @@
 
 use super::build::{self, Artifact, BuildError, Job};
 use super::git::{GitError, Repository};
+use super::tree;
 use crate::{digest, plan};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a lock may outlive its owner. A child has a copy of all that is open until it becomes the program that it
+/// was started for, also where its parent is killed meanwhile.
+const INHERITED: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
@@ -64,20 +70,25 @@ impl Workspace {
             source,
         };
         let mut file = File::options()
-            .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .open(&path)
             .map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut owner = String::new();
-                file.read_to_string(&mut owner).map_err(failed)?;
-                return Err(WorkspaceError::Locked(owner.trim().to_owned()));
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {
+                    let owner = fs::read_to_string(&path).map_err(failed)?;
+                    let is_held = owner.parse().is_ok_and(tree::runs);
+                    if is_held || begun.elapsed() > INHERITED {
+                        return Err(WorkspaceError::Locked(owner));
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         file.set_len(0).map_err(failed)?;
         write!(file, "{}", std::process::id()).map_err(failed)?;
@@ -148,4 +159,30 @@ fn file_name(build: &plan::Build) -> PathBuf {
         .artifact
         .file_name()
         .map_or_else(|| "artifact".into(), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn what_a_dead_session_left_open_is_waited_for() {
+        let project = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(project.path()).unwrap();
+        let held = workspace.lock().unwrap();
+        let error = workspace.lock().unwrap_err().to_string();
+        assert!(error.contains(&std::process::id().to_string()), "{error}");
+        let mut dead = Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        fs::write(project.path().join(".gate/lock"), dead.id().to_string()).unwrap();
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(held);
+        });
+        workspace.lock().unwrap();
+        holder.join().unwrap();
+    }
 }
