@@ -8,7 +8,9 @@ use crate::record::{RunRecord, RunVerdict};
 use anyhow::Context;
 use clap::Args;
 use std::env;
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::task::Poll;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a session measures; shared by `check` and `baseline record`.
@@ -154,24 +156,24 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> 
 /// Completes at the first SIGINT, SIGTERM or SIGHUP from this call on, which needs a runtime: what comes before the
 /// future is first polled is not lost.
 pub(super) fn interrupted() -> impl Future<Output = ()> {
-    let listen = |kind| {
-        // Without a handler the signal's default ends us, which is what was asked for.
-        let signals = signal(kind).ok();
-        async {
-            match signals {
-                Some(mut signals) => drop(signals.recv().await),
-                None => std::future::pending().await,
-            }
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ];
+    // Without a handler the signal's default ends us, which is what was asked for.
+    let mut signals: Vec<_> = kinds
+        .into_iter()
+        .filter_map(|kind| signal(kind).ok())
+        .collect();
+    poll_fn(move |context| {
+        let is_heard = signals
+            .iter_mut()
+            .any(|one| one.poll_recv(context).is_ready());
+        if is_heard {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
-    };
-    let interrupt = listen(SignalKind::interrupt());
-    let terminate = listen(SignalKind::terminate());
-    let hangup = listen(SignalKind::hangup());
-    async {
-        tokio::select! {
-            () = interrupt => {}
-            () = terminate => {}
-            () = hangup => {}
-        }
-    }
+    })
 }

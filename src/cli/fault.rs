@@ -1,7 +1,7 @@
 //! `--fault SPEC`: faults to plant in the engine, for tests of the gate itself.
 
-use crate::engine::{Delay, Faults};
-use crate::fault_value::{count, time};
+use crate::engine::Faults;
+use crate::fault_value::{Delay, count, time};
 use std::str::FromStr;
 use std::time::Duration;
 

@@ -76,19 +76,16 @@ impl Workspace {
             .open(&path)
             .map_err(failed)?;
         let begun = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) => {
-                    let owner = fs::read_to_string(&path).map_err(failed)?;
-                    let is_held = owner.parse().is_ok_and(tree::runs);
-                    if is_held || begun.elapsed() > INHERITED {
-                        return Err(WorkspaceError::Locked(owner));
-                    }
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(TryLockError::Error(source)) => return Err(failed(source)),
+        while let Err(refusal) = file.try_lock() {
+            if let TryLockError::Error(source) = refusal {
+                return Err(failed(source));
             }
+            let owner = fs::read_to_string(&path).map_err(failed)?;
+            let is_held = owner.parse().is_ok_and(tree::runs);
+            if is_held || begun.elapsed() > INHERITED {
+                return Err(WorkspaceError::Locked(owner));
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         file.set_len(0).map_err(failed)?;
         write!(file, "{}", std::process::id()).map_err(failed)?;

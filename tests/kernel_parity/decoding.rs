@@ -96,8 +96,7 @@ pub(crate) fn check<D: Device>(lab: &mut Lab<D>, case: &Rows) {
         for (_, _, slot) in &own_slots {
             placed.numbers[*slot..slot + case.heads.d].fill(f64::NAN);
         }
-        let narrow: Vec<f32> = placed.numbers.iter().map(|x| *x as f32).collect();
-        *placed = lab.place_elements(&narrow);
+        *placed = lab.place_elements(&narrow(&placed.numbers));
     }
     let batch = Batch::new(lab, case, &cache.sequences);
     let of = batch.attention(case, &cache);
@@ -201,9 +200,12 @@ fn check_cache<D: Device>(
             let place = *slot..slot + d;
             placed.numbers[place.clone()].copy_from_slice(&now[place]);
         }
-        let narrow = |numbers: &[f64]| -> Vec<f32> { numbers.iter().map(|x| *x as f32).collect() };
         let same =
             stored(lab.element(), &narrow(&placed.numbers)) == stored(lab.element(), &narrow(now));
         assert!(same, "{name}: another place of the cache was written");
     }
+}
+
+fn narrow(numbers: &[f64]) -> Vec<f32> {
+    numbers.iter().map(|x| *x as f32).collect()
 }
