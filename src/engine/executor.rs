@@ -23,6 +23,11 @@ pub(crate) trait Executor {
     /// Copies a page's keys and values.
     fn copy_page(&mut self, copy: Copy) -> Result<(), BackendError>;
 
+    /// Asked after an error: whether what computes is gone, so that no later call can do better.
+    fn is_lost(&mut self) -> bool {
+        false
+    }
+
     /// Of parts of a step, since the start.
     fn recordings(&self) -> Recordings {
         Recordings::default()

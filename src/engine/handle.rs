@@ -29,13 +29,15 @@ use super::weights::{Checkpoint, WeightError};
 pub const MAX_LOGPROBS: u32 = 20;
 
 /// Whether the worker gets on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     Well,
     /// The step in progress has taken so long.
     Stalled(Duration),
-    /// The worker has ended, as it was asked to or by a panic.
+    /// The worker has ended, as it was asked to.
     Ended,
+    /// The worker has ended, of this: a panic, or a GPU that is lost.
+    Died(String),
 }
 
 /// Facts about the model that is served.
@@ -113,8 +115,8 @@ pub enum SubmitError {
     QueueFull { waiting: usize },
     #[error("the engine is shutting down")]
     ShuttingDown,
-    #[error("the engine's worker has died")]
-    Dead,
+    #[error("the engine's worker has died: {0}")]
+    Dead(String),
 }
 
 /// A running engine. Share it by `Arc`; dropping it shuts it down without waiting.
@@ -250,7 +252,8 @@ impl Engine {
     /// Whether the worker gets on.
     pub fn health(&self) -> Health {
         if !self.shared.is_alive() {
-            return Health::Ended;
+            let death = self.shared.death();
+            return death.map_or(Health::Ended, |why| Health::Died(why.to_owned()));
         }
         match self.shared.pulse.since_beat() {
             Some(time) if time > self.stall_after => Health::Stalled(time),
@@ -356,10 +359,9 @@ impl Engine {
     }
 
     fn gone(&self) -> SubmitError {
-        if self.shared.has_failed() {
-            SubmitError::Dead
-        } else {
-            SubmitError::ShuttingDown
+        match self.shared.death() {
+            Some(why) => SubmitError::Dead(why.to_owned()),
+            None => SubmitError::ShuttingDown,
         }
     }
 }

@@ -213,6 +213,10 @@ impl<B: Backend> Executor for Model<B> {
         self.backend.copy_page(copy.from, copy.to, &mut self.cache)
     }
 
+    fn is_lost(&mut self) -> bool {
+        self.backend.is_lost()
+    }
+
     fn recordings(&self) -> Recordings {
         self.backend.recordings()
     }

@@ -68,7 +68,8 @@ impl App {
                 let detail = format!("a step has taken {:.1} s so far", step.as_secs_f64());
                 Err(ApiError::engine_down(&detail))
             }
-            Health::Ended => Err(ApiError::engine_ended()),
+            Health::Ended => Err(ApiError::engine_down("it has ended")),
+            Health::Died(why) => Err(ApiError::engine_died(&why)),
         }
     }
 

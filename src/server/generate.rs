@@ -352,7 +352,7 @@ fn refused(error: SubmitError, param: &str, app: &App) -> ApiError {
             ApiError::queue_full(waiting, app.metrics.retry_after_s(waiting))
         }
         SubmitError::ShuttingDown => ApiError::shutting_down(),
-        SubmitError::Dead => ApiError::engine_ended(),
+        SubmitError::Dead(why) => ApiError::engine_died(&why),
     }
 }
 

@@ -213,6 +213,10 @@ pub(crate) trait Backend {
     fn threads(&self) -> usize;
     /// See the module's promise.
     fn batch_invariant(&self) -> bool;
+    /// Asked after an error: whether no later call can do better.
+    fn is_lost(&mut self) -> bool {
+        false
+    }
     /// Of parts, since the start.
     fn recordings(&self) -> Recordings {
         Recordings::default()

@@ -2,7 +2,8 @@
 //!
 //! Main type: [`Shared`]. Refuses to know: the network, sequences.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::pulse::Pulse;
 use super::queue::Queue;
@@ -13,14 +14,10 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) counters: Counters,
     pub(crate) pulse: Pulse,
-    life: AtomicU8,
+    ended: AtomicBool,
+    /// What the worker died of.
+    death: OnceLock<String>,
 }
-
-const ALIVE: u8 = 0;
-const ENDED: u8 = 1;
-const FAILED: u8 = 2;
-
-pub(super) const WORKER_DIED: &str = "the engine's worker has died";
 
 impl Shared {
     pub(crate) fn new(queue_limit: usize) -> Self {
@@ -28,34 +25,40 @@ impl Shared {
             queue: Queue::new(queue_limit),
             counters: Counters::default(),
             pulse: Pulse::new(),
-            life: AtomicU8::new(ALIVE),
+            ended: AtomicBool::new(false),
+            death: OnceLock::new(),
         }
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        self.life.load(Ordering::Acquire) == ALIVE
+        !self.ended.load(Ordering::Acquire)
     }
 
-    pub(crate) fn has_failed(&self) -> bool {
-        self.life.load(Ordering::Acquire) == FAILED
+    /// What the worker died of, where it did.
+    pub(crate) fn death(&self) -> Option<&str> {
+        self.death.get().map(String::as_str)
     }
 
     /// The worker has done all that it was asked to, or never came up.
     pub(super) fn end(&self) {
-        self.end_as(ENDED);
+        self.refuse("the engine has ended");
     }
 
-    /// The worker has died.
-    pub(super) fn fail(&self) {
-        self.end_as(FAILED);
+    /// The worker has died of `why`; gives what callers are told.
+    pub(super) fn die(&self, why: String) -> String {
+        let said = format!("the engine's worker has died: {why}");
+        // There is one worker, which dies once.
+        let _ = self.death.set(why);
+        self.refuse(&said);
+        said
     }
 
     /// Nothing is taken in any more; what waited is told why.
-    fn end_as(&self, life: u8) {
-        self.life.store(life, Ordering::Release);
+    fn refuse(&self, why: &str) {
+        self.ended.store(true, Ordering::Release);
         for pending in self.queue.end() {
             self.counters.failed.add(1);
-            drop(pending.caller.send(Event::Failed(WORKER_DIED.to_owned())));
+            drop(pending.caller.send(Event::Failed(why.to_owned())));
         }
     }
 }

@@ -40,7 +40,6 @@ use super::handle::{ModelInfo, StartError, timed};
 use super::kv::PAGE_TOKENS;
 use super::model::{LOGIT_ROWS, Model};
 use super::stats::Stage;
-use life::WORKER_DIED;
 use worker::Worker;
 
 /// What the worker says while it comes up.
@@ -117,15 +116,16 @@ fn work_on<B: Backend>(
     live(&mut worker, shared);
 }
 
-/// Works to the end; after a panic nobody is left untold.
+/// Works to the end; where that is a panic, or the loss of what computes, nobody is left untold.
 fn live<E: Executor>(worker: &mut Worker<E>, shared: &Shared) {
-    match catch_unwind(AssertUnwindSafe(|| worker.run(shared))) {
-        Ok(()) => shared.end(),
-        Err(_) => {
-            shared.fail();
-            worker.fail_all(WORKER_DIED, shared);
-        }
-    }
+    let why = match catch_unwind(AssertUnwindSafe(|| worker.run(shared))) {
+        Ok(Ok(())) => return shared.end(),
+        Ok(Err(lost)) => lost,
+        // The panic itself has been printed.
+        Err(_) => "a panic".to_owned(),
+    };
+    let said = shared.die(why);
+    worker.fail_all(&said, shared);
 }
 
 fn come_up<B: Backend>(

@@ -15,6 +15,7 @@ use super::place::Rules;
 use super::plan::Limits;
 use super::queue::Pending;
 use super::worker::Worker;
+use crate::engine::backend::cuda::device::DeviceError;
 use crate::engine::backend::{BackendError, Batch, Ranked, Span};
 use crate::engine::executor::{Answers, Executor, RowAsk};
 use crate::engine::faults::{Faults, Planted};
@@ -26,6 +27,8 @@ const VOCAB: u32 = 50;
 const EOS: u32 = 49;
 /// No token of any other request: the stand-in panics.
 const BREAKS: u32 = VOCAB;
+/// Nor this: what computes is gone from there on.
+const LOSES: u32 = VOCAB + 1;
 
 /// A token of some value at a position, after what it attends to.
 fn mix(seen: u64, token: u32, position: usize) -> u64 {
@@ -57,6 +60,7 @@ struct Fake {
     slots: Vec<[u64; PAGE_TOKENS]>,
     window: Option<Window>,
     rows: usize,
+    lost: bool,
 }
 
 impl Fake {
@@ -79,10 +83,15 @@ impl Executor for Fake {
                     .fold(0, |seen, at| combine(seen, *self.slot(span, at)));
                 let token = *tokens.next().expect("a token a position");
                 assert_ne!(token, BREAKS, "the stand-in breaks");
+                self.lost |= token == LOSES;
                 let value = mix(seen, token, position);
                 *self.slot(span, position) = value;
                 values.push(value);
             }
+        }
+        if self.lost {
+            let (call, cause) = ("a call", "it is gone".to_owned());
+            return Err(DeviceError::Failed { call, cause }.into());
         }
         let answer = |ask: &RowAsk<'_>| {
             Ok(Ranked {
@@ -96,6 +105,10 @@ impl Executor for Fake {
     fn copy_page(&mut self, Copy { from, to }: Copy) -> Result<(), BackendError> {
         self.slots[to as usize] = self.slots[from as usize];
         Ok(())
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.lost
     }
 }
 
@@ -176,6 +189,7 @@ impl Run {
             slots: vec![[u64::MAX; PAGE_TOKENS]; house.pages],
             window: house.window,
             rows: house.limits.step_tokens,
+            lost: false,
         };
         let planted = Planted::new(Faults::default());
         let eos = vec![EOS];
@@ -400,31 +414,37 @@ fn a_newcomer_runs_at_the_next_step() {
     assert_eq!((running(&run), run.shared.queue.waiting()), (2, 0));
 }
 
-/// A panic within a step ends those who run and those who wait, and says so; nothing is taken any more.
+/// A panic within a step, or the loss of what computes, ends those who run and those who wait, and says so; nothing
+/// is taken any more.
 #[test]
-fn a_panic_in_a_step_leaves_nobody_untold() {
-    let mut run = Run::new(house_for_two(), 1);
-    // Two that run, of which one reads a token that breaks the stand-in, and one that has to wait.
-    run.submit(Request::new(vec![1, 2, 3], 50));
-    run.submit(Request::new(vec![4, BREAKS], 50));
-    run.submit(Request::new(vec![5], 50));
-    super::live(&mut run.worker, &run.shared);
-    for caller in run.callers.values_mut() {
-        let mut last = None;
-        while let Ok(event) = caller.events.try_recv() {
-            last = Some(event);
+fn a_worker_that_dies_leaves_nobody_untold() {
+    for (token, death) in [
+        (BREAKS, "a panic"),
+        (LOSES, "the GPU failed in a call: it is gone"),
+    ] {
+        let mut run = Run::new(house_for_two(), 1);
+        // Two that run, of which one reads a token that ends the stand-in, and one that has to wait.
+        run.submit(Request::new(vec![1, 2, 3], 50));
+        run.submit(Request::new(vec![4, token], 50));
+        run.submit(Request::new(vec![5], 50));
+        super::live(&mut run.worker, &run.shared);
+        for caller in run.callers.values_mut() {
+            let mut last = None;
+            while let Ok(event) = caller.events.try_recv() {
+                last = Some(event);
+            }
+            assert!(matches!(last, Some(Event::Failed(_))), "{last:?}");
         }
-        assert!(matches!(last, Some(Event::Failed(_))), "{last:?}");
+        assert_eq!(run.shared.death(), Some(death));
+        assert!(!run.shared.is_alive());
+        let stats = run.shared.counters.snapshot(0, &[]);
+        assert_eq!(
+            (stats.running, stats.failed, stats.kv.pages_used),
+            (0, 3, 0)
+        );
     }
-    assert!(run.shared.has_failed() && !run.shared.is_alive());
-    let stats = run.shared.counters.snapshot(0, &[]);
-    assert_eq!(
-        (stats.running, stats.failed, stats.kv.pages_used),
-        (0, 3, 0)
-    );
 }
 
-/// What the other tests rest on: another content of a page that is read gives another answer.
 #[test]
 fn the_fake_tells_a_wrong_page() {
     let request = Request::new(vec![1; 40], 8);
@@ -433,6 +453,7 @@ fn the_fake_tells_a_wrong_page() {
         slots: vec![[0; PAGE_TOKENS]; 4],
         window: None,
         rows: 64,
+        lost: false,
     };
     let pages: [PageId; 3] = [0, 1, 2];
     let span = Span {

@@ -12,7 +12,7 @@ use super::place::{self, Place, Rules};
 use super::plan;
 use super::resolve::{Outcome, resolve};
 use super::sequence::Sequence;
-use crate::engine::backend::{Batch, Ranked, Span};
+use crate::engine::backend::{BackendError, Batch, Ranked, Span};
 use crate::engine::executor::Executor;
 use crate::engine::faults::Planted;
 use crate::engine::kv::PagePool;
@@ -31,6 +31,8 @@ pub(crate) struct Worker<E: Executor> {
     eos: Vec<u32>,
     vocab: usize,
     planted: Planted,
+    /// Why nothing can be computed any more.
+    lost: Option<String>,
 }
 
 /// One sequence's answers, or why it cannot go on.
@@ -70,19 +72,23 @@ impl<E: Executor> Worker<E> {
             eos,
             vocab,
             planted,
+            lost: None,
         }
     }
 
-    /// Runs until the queue is closed and everything is answered.
-    pub(crate) fn run(&mut self, shared: &Shared) {
+    /// Runs until the queue is closed and everything is answered. The error: what computes is gone, and why.
+    pub(crate) fn run(&mut self, shared: &Shared) -> Result<(), String> {
         loop {
             if self.is_idle() {
                 shared.pulse.rest();
                 if !shared.queue.wait() {
-                    return;
+                    return Ok(());
                 }
             }
             self.turn(shared);
+            if let Some(why) = self.lost.take() {
+                return Err(why);
+            }
         }
     }
 
@@ -214,7 +220,7 @@ impl<E: Executor> Worker<E> {
             Ok(()) => self.running.push(sequence),
             Err(error) => {
                 let mut effects = Effects::default();
-                let end = End::Failed(error.to_string());
+                let end = End::Failed(self.why(&error));
                 self.part(sequence, end, shared, &mut effects);
                 effects.carry_out();
             }
@@ -295,8 +301,17 @@ impl<E: Executor> Worker<E> {
                 let own = |count: &usize| answers.by_ref().take(*count).collect();
                 counts.iter().map(own).collect()
             }
-            Err(error) => vec![Err(error.to_string()); self.running.len()],
+            Err(error) => vec![Err(self.why(&error)); self.running.len()],
         }
+    }
+
+    /// What callers are told; after an error there may be nothing left to compute with.
+    fn why(&mut self, error: &BackendError) -> String {
+        let why = error.to_string();
+        if self.executor.is_lost() {
+            self.lost.get_or_insert_with(|| why.clone());
+        }
+        why
     }
 
     /// The decision has seen to the pages, so that this fails only if its rule is broken.

@@ -196,8 +196,8 @@ impl ApiError {
     }
 
     /// The engine's worker is gone for good.
-    pub(crate) fn engine_ended() -> Self {
-        Self::engine_down("its worker thread has ended")
+    pub(crate) fn engine_died(why: &str) -> Self {
+        Self::engine_down(&format!("its worker has died: {why}"))
     }
 
     /// The engine gave up on this request.

@@ -133,6 +133,12 @@ impl<D: Device> Backend for CudaBackend<D> {
         false
     }
 
+    /// After a fault of a kernel, as a read of memory that is not there, a GPU does nothing more for this process and
+    /// says the same of every call.
+    fn is_lost(&mut self) -> bool {
+        self.device.synchronize().is_err()
+    }
+
     fn recordings(&self) -> Recordings {
         Recordings {
             made: self.graphs.count(),

@@ -232,6 +232,6 @@ impl Drop for Preference {
 fn failed(call: &'static str, error: CublasError) -> DeviceError {
     DeviceError::Failed {
         call,
-        cause: error.to_string(),
+        cause: format!("{:?}", error.0),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, DriverError};
 
-use super::{failed, libraries};
+use super::{failed, libraries, told};
 use crate::engine::backend::cuda::cache::KernelCache;
 use crate::engine::backend::cuda::compile::{self, Module};
 use crate::engine::backend::cuda::device::{DeviceError, Facts};
@@ -31,8 +31,8 @@ impl Card {
     /// The first GPU. Nothing panics where there is none, or no driver.
     pub fn find() -> Result<Self, DeviceError> {
         libraries::check()?;
-        let context = kept_context()
-            .map_err(|error| DeviceError::Missing(format!("no GPU that CUDA can use: {error}")))?;
+        let none = |error| format!("no GPU that CUDA can use: {}", told(&error));
+        let context = kept_context().map_err(|error| DeviceError::Missing(none(error)))?;
         libraries::check_age("cuBLAS", libraries::blas_major(), driver_version()?)?;
         let attribute = |which| {
             let value = context

@@ -134,7 +134,7 @@ pub(super) fn check_age(library: &str, major: u32, driver: u32) -> Result<(), De
     }
     let minor = driver % 1000 / 10;
     missing(&format!(
-        "{library} is for CUDA {major}, and the NVIDIA driver for {known}.{minor}; update the driver, or have a \
+        "{library} is for CUDA {major}, and the NVIDIA driver for {known}.{minor}; update the driver, or have \
          {library} for CUDA {known} in LD_LIBRARY_PATH and no newer one"
     ))
 }

@@ -195,7 +195,7 @@ impl Device for Driver {
         };
         done.result().map_err(|error| DeviceError::Failed {
             call: "cuLaunchKernelEx",
-            cause: format!("{}: {error}", launch.kernel),
+            cause: format!("{}: {}", launch.kernel, told(&error)),
         })?;
         self.mark(launch.started())
     }
@@ -314,7 +314,7 @@ impl GpuMemory {
     ) -> Result<Self, DeviceError> {
         let refused = |error: DriverError| DeviceError::Memory {
             bytes,
-            cause: error.to_string(),
+            cause: told(&error),
         };
         #[expect(unsafe_code, reason = "takes GPU memory")]
         // SAFETY: the context is current; the memory is zeroed before anything reads it.
@@ -372,6 +372,15 @@ fn room(call: &'static str, view: View, bytes: usize) -> Result<(), DeviceError>
 fn failed(call: &'static str, error: &DriverError) -> DeviceError {
     DeviceError::Failed {
         call,
-        cause: error.to_string(),
+        cause: told(error),
+    }
+}
+
+/// In the driver's words, and by the name that its documentation has.
+fn told(error: &DriverError) -> String {
+    let name = format!("{:?}", error.0);
+    match error.error_string() {
+        Ok(words) => format!("{} ({name})", words.to_string_lossy()),
+        Err(_) => name,
     }
 }
