@@ -1,0 +1,99 @@
+//! What keeps a GPU from being used: one line, exit 5, and never a panic.
+
+use crate::fake::FakeGpu;
+use crate::process::Server;
+use std::process::Command;
+
+/// What `gate serve --backend cuda` says behind its stages.
+#[track_caller]
+fn refusal(gpu: &FakeGpu, more: &[(&str, &str)]) -> String {
+    let output = gpu.serve(more);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    let said: Vec<&str> = stderr
+        .lines()
+        .filter(|line| !line.ends_with(" ms"))
+        .collect();
+    assert_eq!(said.len(), 1, "{stderr}");
+    said[0].to_owned()
+}
+
+#[test]
+fn what_is_missing_is_one_line() {
+    let Some(gpu) = FakeGpu::of_bf16() else {
+        return;
+    };
+    for (setting, says) in [
+        (
+            ("FAKE_CUDA_FAIL", "cuInit:1:100"),
+            "no GPU that CUDA can use: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)",
+        ),
+        (
+            ("FAKE_CUDA_ARCH", "75"),
+            "they need sm_80 or newer, and fake GPU is sm_75",
+        ),
+        (
+            ("FAKE_CUDA_VERSION", "11080"),
+            "and the NVIDIA driver for 11.8; update the driver",
+        ),
+        (
+            ("FAKE_CUDA_FAIL", "cuMemAlloc_v2:9:2"),
+            "bytes of GPU memory could not be had (out of memory (CUDA_ERROR_OUT_OF_MEMORY))",
+        ),
+        (("FAKE_CUDA_FAIL", "cublasLtCreate:1:1"), "cublasLtCreate"),
+        (
+            ("FAKE_CUDA_FAIL", "cuModuleLoadData:3:209"),
+            "cuModuleLoadData",
+        ),
+        (
+            ("FAKE_CUDA_FAIL", "cuStreamEndCapture:2:901"),
+            "the warm-up failed: the GPU failed in cuStreamEndCapture",
+        ),
+    ] {
+        let said = refusal(&gpu, &[setting]);
+        assert!(
+            said.starts_with("error: ") && said.contains(says),
+            "{setting:?}: {said}"
+        );
+    }
+}
+
+/// A library that lacks a function is told by that function's name: cudarc would panic.
+#[test]
+fn an_old_library_is_told_by_what_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    for library in ["libcuda.so", "libcublasLt.so"] {
+        let compiler = Command::new("g++")
+            .args(["-shared", "-x", "c++", "/dev/null", "-o"])
+            .arg(folder.path().join(library))
+            .status();
+        if let Err(error) = compiler {
+            return crate::skip::skip(&format!("g++ cannot be run: {error}"));
+        }
+    }
+    let gpu = FakeGpu::with(folder.path().to_owned());
+    let said = refusal(&gpu, &[]);
+    assert!(
+        said.contains("is missing; update the NVIDIA driver"),
+        "{said}"
+    );
+}
+
+#[test]
+fn auto_serves_on_the_cpu_and_says_why() {
+    let Some(gpu) = FakeGpu::of_bf16() else {
+        return;
+    };
+    let environment = gpu.environment();
+    let own = environment
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()));
+    let environment: Vec<_> = own.chain([("FAKE_CUDA_FAIL", "cuInit:1:100")]).collect();
+    let server = Server::start_with(&["--backend", "auto"], &environment);
+    let why = "serving on the CPU: no GPU that CUDA can use";
+    assert!(
+        server.start.iter().any(|line| line.starts_with(why)),
+        "{:#?}",
+        server.start
+    );
+}
