@@ -4,17 +4,13 @@
 // names, one does no sums of another shape than it was named for, and one says that it does nothing at all.
 // Refuses to know: kernels.
 
-#include "gpu.h"
+#include "call.h"
 // Hides what is named after it.
 #include "../emulator/emulator.h"
-
-#define API extern "C" __attribute__((visibility("default")))
 
 using namespace fake;
 
 namespace {
-
-using Handle = void *;
 
 /// cublasStatus_t.
 enum Status : int { SUCCESS = 0, NOT_INITIALIZED_ = 1, INVALID = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
@@ -220,5 +216,5 @@ API int cublasLtMatmul(Handle handle, Handle operation, const float *alpha, cons
         return NOT_SUPPORTED;
     }
     product->backwards = algorithm->which == 2;
-    return gpu.enqueue(*stream, {[=] { return compute(*product); }, nullptr}) == OK ? SUCCESS : EXECUTION_FAILED;
+    return gpu.enqueue(*stream, Work([=] { return compute(*product); })) == OK ? SUCCESS : EXECUTION_FAILED;
 }

@@ -1,9 +1,8 @@
 // libcuda.so for a machine without a GPU: the functions that infergate calls, as NVIDIA's documentation of the driver
-// API tells them, with kernels run by the emulator.
+// API tells them. Here: the device, memory, streams, events and recordings.
 //
-// Built together with cublaslt.cpp, gpu.cpp and the emulator into one library, which lies there under both names. It is
-// strict where the driver is lenient: what the documentation forbids is refused and reported. A cubin is read for
-// what a launch of its kernels takes, and the emulator's kernel of that name is run in its place. Settings:
+// Built together with kernels.cpp, cublaslt.cpp, gpu.cpp and the emulator into one library, which lies there under both
+// names. It is strict where the driver is lenient: what the documentation forbids is refused and reported. Settings:
 //   FAKE_CUDA_FAIL=CALL:N:CODE  the N-th such call fails; after 700 and 719 every later call does
 //   FAKE_CUDA_VERSION=12090     of the driver
 //   FAKE_CUDA_ARCH=90           of the GPU
@@ -14,27 +13,15 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "gpu.h"
-
-extern "C" int emulate(const char *kernel, const unsigned grid[3], const unsigned block[3], unsigned dynamic_shared,
-                       void **args);
-
-#define API extern "C" __attribute__((visibility("default")))
+#include "call.h"
 
 using namespace fake;
 
 namespace {
 
-using Handle = void *;
-using Pointer = unsigned long long;
-
 constexpr int DEVICE = 0;
-const Handle CONTEXT = reinterpret_cast<Handle>(0xc0);
-thread_local Handle current = nullptr;
-
 // An H200.
-constexpr unsigned MULTIPROCESSORS = 132, SHARED_LIMIT = 232448, SHARED_RESERVED = 1024;
-constexpr unsigned REGISTERS = 65536, REGISTER_GRAIN = 256, WARP = 32, GRID_LIMIT = 65535;
+constexpr unsigned MULTIPROCESSORS = 132;
 
 enum Attribute : int {
     ATTRIBUTE_MULTIPROCESSORS = 16,
@@ -43,97 +30,10 @@ enum Attribute : int {
     ATTRIBUTE_SHARED_OPTIN = 97,
     ATTRIBUTE_MEMORY_POOLS = 115,
 };
-constexpr int DYNAMIC_SHARED = 8;
-constexpr unsigned PROGRAMMATIC_SERIALIZATION = 6;
 constexpr unsigned EVENT_DISABLE_TIMING = 2, EVENT_RECORD_EXTERNAL = 1;
 constexpr int CAPTURE_THREAD_LOCAL = 1;
 /// Larger copies within the device are not made: a rate is measured by them, and nobody reads what they give.
 constexpr size_t MOST_COPIED = size_t(1) << 28;
-
-/// What a call asks for.
-enum Needs { NOTHING, INITIALIZED, BOUND, BOUND_AND_NOT_RECORDING };
-
-/// One call: alone, counted, and refused where what it needs is not there.
-struct Call {
-    Call(const char *name, Needs needs) : name(name), gpu(Gpu::the()), alone(gpu.mutex), code(gpu.enter(name)) {
-        if (code != OK || needs == NOTHING) {
-            return;
-        }
-        if (!gpu.initialized) {
-            code = wrong("before cuInit", NOT_INITIALIZED);
-        } else if (needs >= BOUND && current != CONTEXT) {
-            code = wrong("no context is current on this thread", INVALID_CONTEXT);
-        } else if (needs == BOUND_AND_NOT_RECORDING && gpu.records_here()) {
-            code = wrong("this thread records", CAPTURE_UNSUPPORTED);
-        }
-    }
-    explicit operator bool() const { return code == OK; }
-    Code wrong(const std::string &what, Code with) { return gpu.wrong(name, what, with); }
-
-    const char *name;
-    Gpu &gpu;
-    std::lock_guard<std::recursive_mutex> alone;
-    Code code;
-};
-
-struct Config {
-    unsigned grid[3], block[3], shared;
-    Handle stream;
-    const struct LaunchAttribute *attributes;
-    unsigned count;
-};
-struct LaunchAttribute {
-    unsigned id;
-    char pad[4];
-    union {
-        char room[64];
-        int allowed;
-    } value;
-};
-static_assert(sizeof(Config) == 56 && sizeof(LaunchAttribute) == 72);
-
-std::string number(unsigned long long value) { return std::to_string(value); }
-
-/// What keeps a GPU from this launch; empty: nothing.
-std::string refused(const Config &config, const Kernel &kernel, unsigned arch) {
-    const auto &[x, y, z] = config.grid;
-    const unsigned threads = config.block[0] * config.block[1] * config.block[2];
-    if (!x || !y || !z || y > GRID_LIMIT || z > GRID_LIMIT || !threads) {
-        return "a grid of " + number(x) + ", " + number(y) + ", " + number(z) + " blocks of " + number(threads);
-    }
-    if (threads > kernel.most_threads) {
-        return number(threads) + " threads where it was compiled for " + number(kernel.most_threads);
-    }
-    if (config.shared > kernel.dynamic_limit) {
-        return number(config.shared) + " bytes of shared memory, and " + number(kernel.dynamic_limit) + " are allowed";
-    }
-    if (config.count > 1 || (config.count == 1 && config.attributes->id != PROGRAMMATIC_SERIALIZATION)) {
-        return "an attribute that is not known here";
-    }
-    if (config.count == 1 && arch < 90) {
-        return "a dependent launch before sm_90";
-    }
-    return "";
-}
-
-/// Whether a multiprocessor has the registers for one block; they are given to a warp at a time.
-bool has_registers(const Config &config, const Kernel &kernel) {
-    const unsigned warps = (config.block[0] * config.block[1] * config.block[2] + WARP - 1) / WARP;
-    const unsigned each = (kernel.registers * WARP + REGISTER_GRAIN - 1) / REGISTER_GRAIN * REGISTER_GRAIN;
-    return warps * each <= REGISTERS;
-}
-
-Code run(const std::string &kernel, Config config, std::vector<uint64_t> words) {
-    std::vector<void *> args;
-    for (uint64_t &word : words) {
-        args.push_back(&word);
-    }
-    const int status = emulate(kernel.c_str(), config.grid, config.block, config.shared, args.data());
-    if (status != 0) {
-        return Gpu::the().wrong("cuLaunchKernelEx", kernel + " failed, status " + number(status), LAUNCH_FAILED);
-    }
-    return OK;
-}
 
 Code reach(const std::shared_ptr<Event> &event, uint64_t record) {
     event->passed = std::max(event->passed, record);
@@ -305,29 +205,13 @@ bool is_pinned(const Gpu &gpu, const void *memory, size_t bytes) {
     return after != gpu.pinned.begin() && address + bytes <= (--after)->first + after->second;
 }
 
-/// The stream that work goes into; null, with the call's code set, where there is none such or the place is none.
-std::shared_ptr<Stream> into(Call &call, Handle handle, Pointer address, size_t bytes) {
-    if (!call) {
-        return nullptr;
-    }
-    std::shared_ptr<Stream> stream = call.gpu.streams.find(handle);
-    if (!stream) {
-        call.code = call.wrong("there is no such stream", INVALID_HANDLE);
-    } else if (bytes > 0 && !call.gpu.holds(address, bytes)) {
-        call.code = call.wrong(number(bytes) + " bytes are not there", INVALID_VALUE);
-        stream = nullptr;
-    }
-    return stream;
-}
-
 void *host(Pointer address) { return reinterpret_cast<void *>(address); }
 
-Node copy(void *to, const void *from, size_t bytes) {
-    return {[=] {
-                std::memmove(to, from, bytes);
-                return OK;
-            },
-            nullptr};
+Work copy(void *to, const void *from, size_t bytes) {
+    return [=] {
+        std::memmove(to, from, bytes);
+        return OK;
+    };
 }
 
 } // namespace
@@ -338,11 +222,10 @@ API int cuMemsetD8Async(Pointer to, unsigned char value, size_t bytes, Handle ha
     if (!stream) {
         return call.code;
     }
-    return call.gpu.enqueue(*stream, {[=] {
-                                          std::memset(host(to), value, bytes);
-                                          return OK;
-                                      },
-                                      nullptr});
+    return call.gpu.enqueue(*stream, Work([=] {
+        std::memset(host(to), value, bytes);
+        return OK;
+    }));
 }
 
 API int cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, Handle handle) {
@@ -368,11 +251,10 @@ API int cuMemcpyHtoDAsync_v2(Pointer to, const void *from, size_t bytes, Handle 
     }
     const auto kept = std::make_shared<std::vector<char>>(static_cast<const char *>(from),
                                                           static_cast<const char *>(from) + bytes);
-    return call.gpu.enqueue(*stream, {[=] {
-                                          std::memcpy(host(to), kept->data(), bytes);
-                                          return OK;
-                                      },
-                                      nullptr});
+    return call.gpu.enqueue(*stream, Work([=] {
+        std::memcpy(host(to), kept->data(), bytes);
+        return OK;
+    }));
 }
 
 API int cuMemcpyDtoHAsync_v2(void *to, Pointer from, size_t bytes, Handle handle) {
@@ -439,10 +321,12 @@ API int cuEventRecordWithFlags(Handle handle, Handle stream_handle, unsigned fla
         return call.wrong(stream->recording ? "in a recording" : "outside of a recording", INVALID_VALUE);
     }
     if (stream->recording) {
-        return call.gpu.enqueue(*stream, {nullptr, event});
+        Node node(nullptr);
+        node.event = event;
+        return call.gpu.enqueue(*stream, std::move(node));
     }
     const uint64_t record = ++event->recorded;
-    return call.gpu.enqueue(*stream, {[=] { return reach(event, record); }, nullptr});
+    return call.gpu.enqueue(*stream, Work([=] { return reach(event, record); }));
 }
 
 API int cuEventRecord(Handle event, Handle stream) { return cuEventRecordWithFlags(event, stream, 0); }
@@ -474,87 +358,6 @@ API int cuEventElapsedTime(float *milliseconds, Handle start_handle, Handle end_
     }
     *milliseconds = std::chrono::duration<float, std::milli>(end->when - start->when).count();
     return OK;
-}
-
-// ---- kernels ------------------------------------------------------------------------------------
-
-API int cuModuleLoadData(Handle *handle, const void *image) {
-    Call call("cuModuleLoadData", BOUND_AND_NOT_RECORDING);
-    if (!call) {
-        return call.code;
-    }
-    const auto module = std::make_shared<Module>();
-    module->cubin = read_cubin(static_cast<const unsigned char *>(image));
-    if (module->cubin.kernels.empty()) {
-        return call.wrong("no cubin, or one without kernels", INVALID_IMAGE);
-    }
-    // Machine code runs on its own major version's GPUs, from its minor version on.
-    const unsigned arch = module->cubin.arch;
-    if (arch / 10 != call.gpu.arch / 10 || arch > call.gpu.arch) {
-        return call.wrong("machine code for sm_" + number(arch), NO_BINARY_FOR_GPU);
-    }
-    *handle = call.gpu.modules.add(module);
-    return OK;
-}
-
-API int cuModuleUnload(Handle handle) {
-    Call call("cuModuleUnload", BOUND_AND_NOT_RECORDING);
-    if (!call) {
-        return call.code;
-    }
-    const Code done = call.gpu.drain_all();
-    return call.gpu.modules.remove(handle) ? done : call.wrong("there is no such module", INVALID_HANDLE);
-}
-
-API int cuModuleGetFunction(Handle *function, Handle handle, const char *name) {
-    Call call("cuModuleGetFunction", BOUND);
-    const auto module = call.gpu.modules.find(handle);
-    if (!call || !module) {
-        return call ? call.wrong("there is no such module", INVALID_HANDLE) : call.code;
-    }
-    const auto found = module->cubin.kernels.find(name);
-    if (found == module->cubin.kernels.end()) {
-        return call.wrong(std::string("there is no kernel ") + name, NOT_FOUND);
-    }
-    *function = call.gpu.functions.add(std::shared_ptr<Kernel>(module, &found->second));
-    return OK;
-}
-
-API int cuFuncSetAttribute(Handle function, int attribute, int value) {
-    Call call("cuFuncSetAttribute", BOUND);
-    const auto kernel = call.gpu.functions.find(function);
-    if (!call || !kernel) {
-        return call ? call.wrong("there is no such function", INVALID_HANDLE) : call.code;
-    }
-    const unsigned limit = SHARED_LIMIT - (std::max(kernel->shared, SHARED_RESERVED) - SHARED_RESERVED);
-    if (attribute != DYNAMIC_SHARED || value < 0 || unsigned(value) > limit) {
-        return call.wrong(kernel->name + " cannot have " + number(value), INVALID_VALUE);
-    }
-    kernel->dynamic_limit = unsigned(value);
-    return OK;
-}
-
-API int cuLaunchKernelEx(const Config *config, Handle function, void **args, void **extra) {
-    Call call("cuLaunchKernelEx", BOUND);
-    const auto stream = into(call, config->stream, 0, 0);
-    const auto kernel = call.gpu.functions.find(function);
-    if (!stream || !kernel || extra) {
-        return call ? call.wrong("there is no such function", INVALID_HANDLE) : call.code;
-    }
-    const std::string reason = refused(*config, *kernel, call.gpu.arch);
-    if (!reason.empty()) {
-        return call.wrong(kernel->name + ": " + reason, INVALID_VALUE);
-    }
-    if (!has_registers(*config, *kernel)) {
-        return call.wrong(kernel->name + ": too many registers for such a block", LAUNCH_OUT_OF_RESOURCES);
-    }
-    std::vector<uint64_t> words;
-    for (size_t at = 0; at < kernel->parameters.size(); at++) {
-        words.push_back(0);
-        std::memcpy(&words.back(), args[at], kernel->parameters[at]);
-    }
-    const Config kept = *config;
-    return call.gpu.enqueue(*stream, {[=] { return run(kernel->name, kept, words); }, nullptr});
 }
 
 // ---- recordings ---------------------------------------------------------------------------------

@@ -1,23 +1,21 @@
-//! The fake driver's library, built by g++ once for each state of its sources, and what it tells at the end.
+//! A driver that is none, for a process to find, and what it tells at the process's end.
 //!
-//! Main types: [`FakeGpu`] and [`Report`]. The kernels are those that NVRTC makes for the GPU that it shows; where
-//! either compiler is missing, tests are skipped with a line, or fail if INFERGATE_REQUIRE_CLIENTS is 1.
+//! Main types: [`FakeGpu`] and [`Report`]. Its library is built by g++ once for each state of its sources; where there is
+//! no g++, a test is skipped with a line, or fails if INFERGATE_REQUIRE_CLIENTS is 1. Refuses to know: what is in it.
 
-use crate::common::repository;
-use crate::process::gate;
 use crate::skip::skip;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
 /// Its own sources, and what they include.
 const FOLDERS: [&str; 3] = ["tests/driver", "tests/emulator", "kernels"];
-/// The names under which the libraries are looked for.
+/// The names under which libraries are looked for; both are one here.
 const DRIVER: &str = "libcuda.so";
 const BLAS: &str = "libcublasLt.so";
 
@@ -32,21 +30,9 @@ pub(crate) struct FakeGpu {
 pub(crate) struct Report(Value);
 
 impl FakeGpu {
-    /// With kernels at hand, for a model in bf16. `None`, with a line, where a compiler is missing.
-    pub(crate) fn of_bf16() -> Option<Self> {
-        // Tests begin at once: the first compiles, and the others wait for what it leaves.
-        static COMPILING: Mutex<()> = Mutex::new(());
-        let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
-        let gpu = Self::with(built()?);
-        // It ends behind the kernels.
-        let output = gpu.serve(&[("FAKE_CUDA_FAIL", "cuStreamCreate:1:999")]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        if stderr.contains("no CUDA compiler") {
-            skip(stderr.trim());
-            return None;
-        }
-        assert!(stderr.contains("cuStreamCreate"), "{stderr}");
-        Some(gpu)
+    /// Whose kernels are in bf16.
+    pub(crate) fn build() -> Option<Self> {
+        Some(Self::with(built()?))
     }
 
     /// Whatever these libraries are.
@@ -60,24 +46,15 @@ impl FakeGpu {
     /// What a process needs to find it.
     pub(crate) fn environment(&self) -> [(&'static str, String); 3] {
         let installed = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+        let path = |path: &Path| path.to_str().unwrap().to_owned();
         [
             (
                 "LD_LIBRARY_PATH",
-                format!("{}:{installed}", self.libraries.display()),
+                format!("{}:{installed}", path(&self.libraries)),
             ),
-            (
-                "INFERGATE_KERNEL_CACHE",
-                kept().join("kernels").display().to_string(),
-            ),
-            ("FAKE_CUDA_REPORT", self.report_path().display().to_string()),
+            ("INFERGATE_KERNEL_CACHE", path(&kept().join("kernels"))),
+            ("FAKE_CUDA_REPORT", path(&self.report_path())),
         ]
-    }
-
-    /// `gate serve --backend cuda` that must end by itself.
-    pub(crate) fn serve(&self, more: &[(&str, &str)]) -> Output {
-        let mut command = gate(&["serve", "--port", "0", "--backend", "cuda"]);
-        command.envs(self.environment()).envs(more.iter().copied());
-        command.stdout(Stdio::null()).output().unwrap()
     }
 
     pub(crate) fn report(&self) -> Report {
@@ -113,8 +90,15 @@ fn kept() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-gpu")
 }
 
-/// The folder with both libraries, which are one.
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder with the libraries.
 fn built() -> Option<PathBuf> {
+    // Tests begin at once: the first compiles, and the others wait.
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = kept().join(digest());
     if !folder.exists() {
         fs::create_dir_all(kept()).unwrap();
@@ -149,21 +133,20 @@ fn compile(library: &Path) -> Option<()> {
     let flags = "-std=c++20 -O2 -Wall -Wextra -Werror -Wno-unknown-pragmas -shared -fPIC -DEMULATED -DELEMENT=0";
     let output = Command::new("g++")
         .args(flags.split(' '))
-        .args(["cuda", "cublaslt", "gpu"].map(|name| format!("tests/driver/{name}.cpp")))
+        .args(["cuda", "kernels", "cublaslt", "gpu"].map(|name| format!("tests/driver/{name}.cpp")))
         .args(["tests/emulator/emulator.cpp", "-o"])
         .arg(library)
         .current_dir(repository())
         .output();
     match output {
-        Ok(output) => assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        ),
+        Ok(output) => {
+            let log = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{log}");
+            Some(())
+        }
         Err(error) => {
             skip(&format!("g++ cannot be run: {error}"));
-            return None;
+            None
         }
     }
-    Some(())
 }

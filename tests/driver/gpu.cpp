@@ -15,6 +15,8 @@ const size_t PAGE = size_t(sysconf(_SC_PAGESIZE));
 constexpr size_t ALIGNMENT = 256;
 /// What fresh memory holds: a NaN in each type.
 constexpr int POISON = 0xff;
+/// Kernels that begin before the stream's next has run.
+constexpr size_t BEGUN_AHEAD = 2;
 
 size_t pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
@@ -136,17 +138,34 @@ Code Gpu::enqueue(Stream &stream, Node node) {
         stream.recording->nodes.push_back(std::move(node));
         return stream.invalidated ? CAPTURE_INVALIDATED : OK;
     }
-    stream.waiting.push_back(std::move(node.work));
+    stream.waiting.push_back(std::move(node));
     return OK;
 }
 
 Code Gpu::drain(Stream &stream, const Event *event) {
     while (!stream.waiting.empty() && lost == OK && (!event || event->passed < event->recorded)) {
-        const Work work = std::move(stream.waiting.front());
+        begin_early(stream);
+        const Work work = std::move(stream.waiting.front().work);
         stream.waiting.pop_front();
         lost = work();
     }
     return lost;
+}
+
+/// What may begin before the stream's next kernel has ended.
+void Gpu::begin_early(Stream &stream) {
+    const size_t end = std::min(stream.waiting.size(), 1 + BEGUN_AHEAD);
+    for (size_t at = 1; at < end && stream.waiting[at - 1].is_kernel; at++) {
+        Node &node = stream.waiting[at];
+        if (!node.is_kernel || (!node.begin && !node.begun)) {
+            return;
+        }
+        if (node.begin) {
+            node.work = node.begin();
+            node.begin = nullptr;
+            node.begun = true;
+        }
+    }
 }
 
 Code Gpu::drain_all() {

@@ -2,7 +2,8 @@
 //
 // Main type: Gpu. Of all orders that CUDA allows, work is done in the latest: it waits in its stream until somebody
 // waits for it. So a copy out of pinned memory takes what is there then, and a host that reads too early reads
-// the old. Refuses to know: the names and structures of CUDA's interface.
+// the old. A kernel that may begin early does so before the two ahead of it have begun at all: what it reads of theirs
+// without waiting is the old, too. Refuses to know: the names and structures of CUDA's interface.
 #pragma once
 
 #include <array>
@@ -53,9 +54,15 @@ struct Event {
 
 /// One thing that a stream or a recording holds.
 struct Node {
+    Node(Work work) : work(std::move(work)) {}
+
     Work work;
     /// Recorded anew by each replay.
     std::shared_ptr<Event> event;
+    /// Of a kernel that may begin before the one ahead has ended: does what needs nothing of the others, and gives
+    /// what is left to do.
+    std::function<Work()> begin;
+    bool begun = false, is_kernel = false;
 };
 
 struct Graph {
@@ -63,7 +70,7 @@ struct Graph {
 };
 
 struct Stream {
-    std::deque<Work> waiting;
+    std::deque<Node> waiting;
     std::shared_ptr<Graph> recording;
     std::thread::id recorder;
     bool invalidated = false;
@@ -142,6 +149,7 @@ class Gpu {
 
   private:
     Gpu();
+    void begin_early(Stream &stream);
     size_t taken = 0, most_taken = 0;
     std::map<std::string, uint64_t> calls;
     std::vector<std::string> mistakes;

@@ -2,6 +2,7 @@
 
 use crate::fake::FakeGpu;
 use crate::process::Server;
+use crate::start;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -10,29 +11,22 @@ const A_LATER_REPLAY: &str = "cuGraphLaunch:30:";
 
 fn server(gpu: &FakeGpu, failure: &str) -> Server {
     let failure = [A_LATER_REPLAY, failure].concat();
-    let environment = gpu.environment();
-    let own = environment
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()));
-    let environment: Vec<_> = own.chain([("FAKE_CUDA_FAIL", failure.as_str())]).collect();
-    Server::start_with(
-        &[
-            "--backend",
-            "cuda",
-            "--max-running",
-            "1",
-            "--kv-tokens",
-            "512",
-        ],
-        &environment,
-    )
+    let flags = [
+        "--backend",
+        "cuda",
+        "--max-running",
+        "1",
+        "--kv-tokens",
+        "512",
+    ];
+    start::server(gpu, &flags, &[("FAKE_CUDA_FAIL", &failure)])
 }
 
 /// After an illegal access the driver refuses every call: the server says that it is dead, and why, and answers nothing
 /// more, so that whoever watches it starts another.
 #[test]
 fn a_gpu_that_is_lost_is_told_by_health() {
-    let Some(gpu) = FakeGpu::of_bf16() else {
+    let Some(gpu) = start::with_kernels() else {
         return;
     };
     let mut server = server(&gpu, "700");
@@ -60,7 +54,7 @@ fn a_gpu_that_is_lost_is_told_by_health() {
 /// A call that was refused leaves the GPU as it was: one request is lost.
 #[test]
 fn a_call_that_fails_is_one_requests_matter() {
-    let Some(gpu) = FakeGpu::of_bf16() else {
+    let Some(gpu) = start::with_kernels() else {
         return;
     };
     let mut server = server(&gpu, "1");

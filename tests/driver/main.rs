@@ -21,3 +21,4 @@ mod roofline;
 mod served;
 #[path = "../common/skip.rs"]
 mod skip;
+mod start;

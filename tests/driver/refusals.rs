@@ -1,13 +1,13 @@
 //! What keeps a GPU from being used: one line, exit 5, and never a panic.
 
 use crate::fake::FakeGpu;
-use crate::process::Server;
+use crate::start;
 use std::process::Command;
 
 /// What `gate serve --backend cuda` says behind its stages.
 #[track_caller]
 fn refusal(gpu: &FakeGpu, more: &[(&str, &str)]) -> String {
-    let output = gpu.serve(more);
+    let output = start::to_end(gpu, more);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(5), "{stderr}");
     let said: Vec<&str> = stderr
@@ -20,7 +20,7 @@ fn refusal(gpu: &FakeGpu, more: &[(&str, &str)]) -> String {
 
 #[test]
 fn what_is_missing_is_one_line() {
-    let Some(gpu) = FakeGpu::of_bf16() else {
+    let Some(gpu) = start::with_kernels() else {
         return;
     };
     for (setting, says) in [
@@ -81,15 +81,11 @@ fn an_old_library_is_told_by_what_it_lacks() {
 
 #[test]
 fn auto_serves_on_the_cpu_and_says_why() {
-    let Some(gpu) = FakeGpu::of_bf16() else {
+    let Some(gpu) = start::with_kernels() else {
         return;
     };
-    let environment = gpu.environment();
-    let own = environment
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()));
-    let environment: Vec<_> = own.chain([("FAKE_CUDA_FAIL", "cuInit:1:100")]).collect();
-    let server = Server::start_with(&["--backend", "auto"], &environment);
+    let no_gpu = [("FAKE_CUDA_FAIL", "cuInit:1:100")];
+    let server = start::server(&gpu, &["--backend", "auto"], &no_gpu);
     let why = "serving on the CPU: no GPU that CUDA can use";
     assert!(
         server.start.iter().any(|line| line.starts_with(why)),

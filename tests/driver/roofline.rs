@@ -1,12 +1,12 @@
 //! `gate roofline --kernels`, whose events stand within recordings.
 
-use crate::fake::FakeGpu;
 use crate::process::gate;
+use crate::start;
 use serde_json::Value;
 
 #[test]
 fn each_start_of_a_token_is_timed() {
-    let Some(gpu) = FakeGpu::of_bf16() else {
+    let Some(gpu) = start::with_kernels() else {
         return;
     };
     let lengths = [

@@ -3,6 +3,7 @@
 use crate::fake::{FakeGpu, Report};
 use crate::http;
 use crate::process::Server;
+use crate::start;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -64,14 +65,6 @@ fn agree(got: &Value, want: &Value) {
     }
 }
 
-fn start(gpu: &FakeGpu) -> Server {
-    let environment = gpu.environment();
-    let environment = environment
-        .each_ref()
-        .map(|(name, value)| (*name, value.as_str()));
-    Server::start_with(&FLAGS, &environment)
-}
-
 /// Ends it as an operator does.
 fn ended(mut server: Server, gpu: &FakeGpu) -> Report {
     server.signal(Signal::SIGTERM);
@@ -81,11 +74,11 @@ fn ended(mut server: Server, gpu: &FakeGpu) -> Report {
 
 #[test]
 fn answers_are_the_cpus_and_everything_is_given_back() {
-    let Some(gpu) = FakeGpu::of_bf16() else {
+    let Some(gpu) = start::with_kernels() else {
         return;
     };
     let cpu = Server::start(&[]);
-    let server = start(&gpu);
+    let server = start::server(&gpu, &FLAGS, &[]);
     assert!(
         server
             .start
@@ -97,8 +90,8 @@ fn answers_are_the_cpus_and_everything_is_given_back() {
     let captures = server.metric("infergate_captures_total", "");
     assert!(captures > 0.0);
 
-    // One token, a whole page, several chunks; and once more, from the cache, with a page that must be copied.
-    for length in [1, 16, 100, 100] {
+    // One token, a few, a whole page, several chunks; and once more, from the cache, with a page that must be copied.
+    for length in [1, 5, 16, 100, 100] {
         let body = asked(length, 6);
         agree(&server.complete(body.clone()), &cpu.complete(body));
     }
@@ -129,7 +122,7 @@ fn answers_are_the_cpus_and_everything_is_given_back() {
     let report = ended(server, &gpu);
     report.is_clean();
     let idle = {
-        let server = start(&gpu);
+        let server = start::server(&gpu, &FLAGS, &[]);
         ended(server, &gpu)
     };
     idle.is_clean();

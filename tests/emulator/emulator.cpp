@@ -2,7 +2,7 @@
 //
 // Built from the repository's root, once for each element type, as one shared library:
 //   g++ -std=c++20 -O2 -shared -fPIC -DEMULATED -DELEMENT=0 tests/emulator/emulator.cpp -o emulator_0.so
-// It exports `emulate` and `emulate_seed`. Refuses to know: what any kernel computes.
+// It exports `emulate`, `emulate_begin` and `emulate_end`, and `emulate_seed`. Refuses to know: what any kernel computes.
 
 #include "machine.h"
 // Before the kernels, whose files each stand in a namespace of their own.
@@ -107,63 +107,113 @@ const Entry ENTRIES[] = {
     ENTRY(convert, convert),
 };
 
-Status launch(unsigned dynamic_bytes) {
-    if (!machine.stacks) {
+/// The machine that runs from here on, with all of its blocks ahead of it; null where no GPU takes such a launch.
+Machine *set_up(Body body, const unsigned grid[3], const unsigned block[3], unsigned dynamic_bytes, void **args) {
+    const bool fits = block[0] >= 1 && block[0] <= THREAD_LIMIT && block[1] == 1 && block[2] == 1 &&
+                      grid[0] >= 1 && grid[1] >= 1 && grid[2] >= 1 && grid[1] <= 65535 && grid[2] <= 65535 &&
+                      dynamic_bytes <= DYNAMIC_LIMIT;
+    if (!fits) {
+        return nullptr;
+    }
+    if (idle.empty()) {
+        idle.push_back(std::make_unique<Machine>());
+    }
+    machine = idle.back().release();
+    idle.pop_back();
+    if (!machine->stacks) {
         void *stacks = mmap(nullptr, THREAD_LIMIT * STACK_BYTES, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (stacks == MAP_FAILED) {
-            return BAD_LAUNCH;
+            return nullptr;
         }
-        machine.stacks = static_cast<unsigned char *>(stacks);
+        machine->stacks = static_cast<unsigned char *>(stacks);
     }
-    const uint64_t blocks = uint64_t(grid_size.x) * grid_size.y * grid_size.z;
-    std::vector<uint64_t> order(blocks);
-    for (uint64_t at = 0; at < blocks; at++) {
-        order[at] = at;
-    }
-    std::shuffle(order.begin(), order.end(), machine.order);
-    for (const uint64_t at : order) {
-        block_index = {unsigned(at % grid_size.x), unsigned(at / grid_size.x % grid_size.y),
-                       unsigned(at / grid_size.x / grid_size.y)};
-        const Status status = run_block(dynamic_bytes);
-        if (status != OK) {
+    machine->grid = {grid[0], grid[1], grid[2]};
+    machine->block = {block[0], 1, 1};
+    machine->threads = block[0];
+    machine->dynamic_bytes = dynamic_bytes;
+    machine->body = body;
+    machine->args = args;
+    machine->blocks.resize(uint64_t(grid[0]) * grid[1] * grid[2]);
+    std::iota(machine->blocks.begin(), machine->blocks.end(), uint64_t(0));
+    std::shuffle(machine->blocks.begin(), machine->blocks.end(), order);
+    return machine;
+}
+
+void begin_next_block() {
+    begin_block(machine->blocks.back());
+    machine->blocks.pop_back();
+}
+
+/// Runs what is left of the block that has begun, and the blocks behind it.
+Status run_to_end() {
+    for (;;) {
+        Status status = run_threads();
+        status = status == OK ? end_block() : status;
+        if (status != OK || machine->blocks.empty()) {
+            idle.emplace_back(machine);
             return status;
         }
+        begin_next_block();
     }
-    return OK;
+}
+
+const Entry *find(const char *kernel) {
+    const auto named = [&](const Entry &entry) { return std::strcmp(entry.name, kernel) == 0; };
+    const auto *found = std::find_if(std::begin(ENTRIES), std::end(ENTRIES), named);
+    return found == std::end(ENTRIES) ? nullptr : found;
 }
 
 } // namespace
 } // namespace emulator
 
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
 /// Draws the order of blocks and warps anew.
-extern "C" __attribute__((visibility("default"))) void emulate_seed(unsigned long long seed) {
-    const std::lock_guard lock(emulator::machine.mutex);
-    emulator::machine.order.seed(seed);
+EXPORTED void emulate_seed(unsigned long long seed) {
+    const std::lock_guard lock(emulator::alone);
+    emulator::order.seed(seed);
 }
 
 /// `args` as for cuLaunchKernel: a pointer to each argument. 0 done; 1 unknown kernel; 2 a barrier or an
 /// instruction of a warp that not all threads reached; 3 a write behind the dynamic shared memory; 4 no
 /// such launch on a GPU (sizes beyond a device's limits).
-extern "C" __attribute__((visibility("default"))) int emulate(const char *kernel, const unsigned grid[3], const unsigned block[3],
-                       unsigned dynamic_shared, void **args) {
+EXPORTED int emulate(const char *kernel, const unsigned grid[3], const unsigned block[3], unsigned dynamic_shared,
+                     void **args) {
     using namespace emulator;
-    const std::lock_guard lock(machine.mutex);
-    const auto named = [&](const Entry &entry) { return std::strcmp(entry.name, kernel) == 0; };
-    const auto *found = std::find_if(std::begin(ENTRIES), std::end(ENTRIES), named);
-    if (found == std::end(ENTRIES)) {
+    const std::lock_guard lock(alone);
+    const Entry *found = find(kernel);
+    if (!found) {
         return UNKNOWN_KERNEL;
     }
-    const bool fits = block[0] >= 1 && block[0] <= THREAD_LIMIT && block[1] == 1 && block[2] == 1 &&
-                      grid[0] >= 1 && grid[1] >= 1 && grid[2] >= 1 && grid[1] <= 65535 && grid[2] <= 65535 &&
-                      dynamic_shared <= DYNAMIC_LIMIT;
-    if (!fits) {
+    if (!set_up(found->body, grid, block, dynamic_shared, args)) {
         return BAD_LAUNCH;
     }
-    grid_size = {grid[0], grid[1], grid[2]};
-    block_size = {block[0], 1, 1};
-    machine.threads = block[0];
-    machine.body = found->body;
-    machine.args = args;
-    return launch(dynamic_shared);
+    begin_next_block();
+    return run_to_end();
+}
+
+/// As a dependent launch, before the kernels ahead of it have run: one block goes as far as it does without waiting for
+/// them. To be ended by `emulate_end`, until when `args` must live; null where `emulate` would refuse.
+EXPORTED void *emulate_begin(const char *kernel, const unsigned grid[3], const unsigned block[3],
+                             unsigned dynamic_shared, void **args) {
+    using namespace emulator;
+    const std::lock_guard lock(alone);
+    const Entry *found = find(kernel);
+    if (!found || !set_up(found->body, grid, block, dynamic_shared, args)) {
+        return nullptr;
+    }
+    machine->holds = true;
+    begin_next_block();
+    run_threads();
+    machine->holds = false;
+    return machine;
+}
+
+/// Runs the rest of what has begun; as `emulate`.
+EXPORTED int emulate_end(void *begun) {
+    using namespace emulator;
+    const std::lock_guard lock(alone);
+    machine = static_cast<Machine *>(begun);
+    return machine->failed ? DIVERGED : run_to_end();
 }

@@ -72,6 +72,8 @@ unsigned own_lane();
 Operands &own_slot();
 void block_barrier();
 int block_barrier_or(int predicate);
+/// Where a launch has only begun, its threads go no further.
+void wait_for_earlier();
 /// A static shared array: the same for one `site` within a block.
 void *shared_array(const void *site, size_t bytes);
 unsigned char *dynamic_shared();
@@ -229,4 +231,4 @@ inline void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0, u
 }
 
 inline void allow_next_kernel() {}
-inline void wait_for_earlier_kernels() {}
+inline void wait_for_earlier_kernels() { emulator::wait_for_earlier(); }

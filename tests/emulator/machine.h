@@ -1,10 +1,12 @@
-// One launch at a time: fibers, the barriers and meetings that they wait at, and their memory.
+// A launch: fibers, the barriers and meetings that they wait at, and their memory.
 //
-// Main type: Machine. Refuses to know: the names of kernels.
+// Main type: Machine. One runs at a time; others may have begun. Refuses to know: the names of kernels.
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <sys/mman.h>
 #include <utility>
@@ -54,7 +56,7 @@ struct Copy {
     bool valid;
 };
 
-enum class State { Ready, InWarp, AtBarrier, Done };
+enum class State { Ready, InWarp, AtBarrier, BeforeEarlier, Done };
 
 struct Fiber {
     State state;
@@ -80,11 +82,15 @@ struct Warp {
 
 using Body = void (*)(void **);
 
-/// The launch that is under way; one at a time.
+/// One for each launch that has begun; taken from those that lie idle.
 struct Machine {
-    std::mutex mutex;
-    std::mt19937_64 order{0};
     unsigned char *stacks = nullptr;
+    dim3 grid, block, at;
+    unsigned dynamic_bytes = 0;
+    /// In the order in which they run, the last first.
+    std::vector<uint64_t> blocks;
+    /// Threads go no further than to where they wait for earlier kernels.
+    bool holds = false;
     std::vector<unsigned char> dynamic = std::vector<unsigned char>(DYNAMIC_LIMIT + GUARD_BYTES + 128);
     std::vector<unsigned char> statics = std::vector<unsigned char>(STATIC_LIMIT + 128);
     std::vector<std::pair<const void *, size_t>> sites;
@@ -103,7 +109,14 @@ struct Machine {
 #else
     ucontext_t scheduler;
 #endif
-} machine;
+};
+
+/// Held for as long as one of them runs.
+std::mutex alone;
+std::mt19937_64 order{0};
+std::vector<std::unique_ptr<Machine>> idle;
+/// The one that runs.
+Machine *machine = nullptr;
 
 unsigned char *aligned(std::vector<unsigned char> &bytes) {
     const auto address = reinterpret_cast<uintptr_t>(bytes.data());
@@ -121,31 +134,31 @@ void poison(void *to, size_t bytes) {
 
 #if defined(__x86_64__)
 
-void leave() { emulator_switch_stack(&machine.current->stack_pointer, machine.scheduler); }
-void enter(Fiber &fiber) { emulator_switch_stack(&machine.scheduler, fiber.stack_pointer); }
+void leave() { emulator_switch_stack(&machine->current->stack_pointer, machine->scheduler); }
+void enter(Fiber &fiber) { emulator_switch_stack(&machine->scheduler, fiber.stack_pointer); }
 
 #else
 
-void leave() { swapcontext(&machine.current->context, &machine.scheduler); }
-void enter(Fiber &fiber) { swapcontext(&machine.scheduler, &fiber.context); }
+void leave() { swapcontext(&machine->current->context, &machine->scheduler); }
+void enter(Fiber &fiber) { swapcontext(&machine->scheduler, &fiber.context); }
 
 #endif
 
 void release_barrier_if_full() {
-    if (machine.alive > 0 && machine.at_barrier == machine.alive) {
-        machine.at_barrier = 0;
-        machine.barriers++;
-        machine.vote_result = machine.vote;
-        machine.vote = 0;
+    if (machine->alive > 0 && machine->at_barrier == machine->alive) {
+        machine->at_barrier = 0;
+        machine->barriers++;
+        machine->vote_result = machine->vote;
+        machine->vote = 0;
     }
 }
 
 void fiber_main() {
-    machine.body(machine.args);
-    Fiber &fiber = *machine.current;
+    machine->body(machine->args);
+    Fiber &fiber = *machine->current;
     fiber.state = State::Done;
-    machine.alive--;
-    machine.warps[fiber.thread / WARP_LANES].lanes &= ~(1u << fiber.thread % WARP_LANES);
+    machine->alive--;
+    machine->warps[fiber.thread / WARP_LANES].lanes &= ~(1u << fiber.thread % WARP_LANES);
     release_barrier_if_full();
     leave();
     __builtin_unreachable();
@@ -156,7 +169,7 @@ void prepare(Fiber &fiber, unsigned thread) {
     fiber.thread = thread;
     fiber.open.clear();
     fiber.groups.clear();
-    unsigned char *stack = machine.stacks + thread * STACK_BYTES;
+    unsigned char *stack = machine->stacks + thread * STACK_BYTES;
 #if defined(__x86_64__)
     // As if it had been left just before the call of fiber_main: six registers, then where to go on; the
     // stack is 8 off a multiple of 16 there, as after a call.
@@ -180,9 +193,11 @@ bool runnable(const Fiber &fiber) {
     case State::Ready:
         return true;
     case State::InWarp:
-        return machine.warps[fiber.thread / WARP_LANES].meetings > fiber.ticket;
+        return machine->warps[fiber.thread / WARP_LANES].meetings > fiber.ticket;
     case State::AtBarrier:
-        return machine.barriers > fiber.ticket;
+        return machine->barriers > fiber.ticket;
+    case State::BeforeEarlier:
+        return !machine->holds;
     case State::Done:
         return false;
     }
@@ -190,7 +205,7 @@ bool runnable(const Fiber &fiber) {
 }
 
 void resume(Fiber &fiber) {
-    machine.current = &fiber;
+    machine->current = &fiber;
     fiber.state = State::Ready;
     thread_index = {fiber.thread, 0, 0};
     enter(fiber);
@@ -198,13 +213,13 @@ void resume(Fiber &fiber) {
 
 /// Runs one warp's lanes as far as they get without the other warps.
 bool run_warp(unsigned warp) {
-    const unsigned first = warp * WARP_LANES, end = std::min(first + WARP_LANES, machine.threads);
+    const unsigned first = warp * WARP_LANES, end = std::min(first + WARP_LANES, machine->threads);
     bool any = false;
-    for (bool moved = true; moved && !machine.failed;) {
+    for (bool moved = true; moved && !machine->failed;) {
         moved = false;
-        for (unsigned thread = first; thread < end && !machine.failed; thread++) {
-            if (runnable(machine.fibers[thread])) {
-                resume(machine.fibers[thread]);
+        for (unsigned thread = first; thread < end && !machine->failed; thread++) {
+            if (runnable(machine->fibers[thread])) {
+                resume(machine->fibers[thread]);
                 moved = any = true;
             }
         }
@@ -212,61 +227,76 @@ bool run_warp(unsigned warp) {
     return any;
 }
 
-Status run_block(unsigned dynamic_bytes) {
-    unsigned char *dynamic = aligned(machine.dynamic);
-    poison(dynamic, dynamic_bytes + GUARD_BYTES);
-    poison(aligned(machine.statics), STATIC_LIMIT);
-    machine.sites.clear();
-    machine.statics_used = 0;
-    machine.alive = machine.threads;
-    machine.at_barrier = 0;
-    machine.vote = 0;
-    machine.failed = false;
-    std::vector<unsigned> warps((machine.threads + WARP_LANES - 1) / WARP_LANES);
-    for (unsigned warp = 0; warp < warps.size(); warp++) {
-        const unsigned lanes = std::min(WARP_LANES, machine.threads - warp * WARP_LANES);
-        machine.warps[warp].lanes = lanes == WARP_LANES ? ~0u : (1u << lanes) - 1;
-        machine.warps[warp].arrived = 0;
-        warps[warp] = warp;
+void begin_block(uint64_t at) {
+    const dim3 grid = machine->grid;
+    machine->at = {unsigned(at % grid.x), unsigned(at / grid.x % grid.y), unsigned(at / grid.x / grid.y)};
+    poison(aligned(machine->dynamic), machine->dynamic_bytes + GUARD_BYTES);
+    poison(aligned(machine->statics), STATIC_LIMIT);
+    machine->sites.clear();
+    machine->statics_used = 0;
+    machine->alive = machine->threads;
+    machine->at_barrier = 0;
+    machine->vote = 0;
+    machine->failed = false;
+    for (unsigned first = 0; first < machine->threads; first += WARP_LANES) {
+        const unsigned lanes = std::min(WARP_LANES, machine->threads - first);
+        Warp &warp = machine->warps[first / WARP_LANES];
+        warp.lanes = lanes == WARP_LANES ? ~0u : (1u << lanes) - 1;
+        warp.arrived = 0;
     }
-    for (unsigned thread = 0; thread < machine.threads; thread++) {
-        prepare(machine.fibers[thread], thread);
+    for (unsigned thread = 0; thread < machine->threads; thread++) {
+        prepare(machine->fibers[thread], thread);
     }
-    while (machine.alive > 0) {
-        std::shuffle(warps.begin(), warps.end(), machine.order);
+}
+
+/// Runs the block's threads to their end, or as far as they get while the machine holds.
+Status run_threads() {
+    grid_size = machine->grid;
+    block_size = machine->block;
+    block_index = machine->at;
+    std::vector<unsigned> warps((machine->threads + WARP_LANES - 1) / WARP_LANES);
+    std::iota(warps.begin(), warps.end(), 0u);
+    while (machine->alive > 0) {
+        std::shuffle(warps.begin(), warps.end(), order);
         bool moved = false;
         for (const unsigned warp : warps) {
             moved |= run_warp(warp);
         }
-        if (machine.failed || !moved) {
-            return DIVERGED;
+        if (machine->failed || !moved) {
+            return !machine->failed && machine->holds ? OK : DIVERGED;
         }
     }
+    return machine->failed ? DIVERGED : OK;
+}
+
+/// Whether the guard behind the block's dynamic shared memory is as it was.
+Status end_block() {
+    const unsigned char *guard = aligned(machine->dynamic) + machine->dynamic_bytes;
     for (size_t at = 0; at < GUARD_BYTES; at += 4) {
-        if (std::memcmp(dynamic + dynamic_bytes + at, &POISON, 4) != 0) {
+        if (std::memcmp(guard + at, &POISON, 4) != 0) {
             return OUT_OF_BOUNDS;
         }
     }
-    return machine.failed ? DIVERGED : OK;
+    return OK;
 }
 
-Warp &own_warp() { return machine.warps[machine.current->thread / WARP_LANES]; }
+Warp &own_warp() { return machine->warps[machine->current->thread / WARP_LANES]; }
 
 /// Ends the launch: the running thread never goes on.
 void fail() {
-    machine.failed = true;
+    machine->failed = true;
     for (;;) {
         leave();
     }
 }
 
 void wait_at_barrier() {
-    Fiber &fiber = *machine.current;
+    Fiber &fiber = *machine->current;
     fiber.state = State::AtBarrier;
-    fiber.ticket = machine.barriers;
-    machine.at_barrier++;
+    fiber.ticket = machine->barriers;
+    machine->at_barrier++;
     release_barrier_if_full();
-    if (machine.barriers == fiber.ticket) {
+    if (machine->barriers == fiber.ticket) {
         leave();
     } else {
         fiber.state = State::Ready;
@@ -275,7 +305,7 @@ void wait_at_barrier() {
 
 } // namespace
 
-unsigned own_lane() { return machine.current->thread % WARP_LANES; }
+unsigned own_lane() { return machine->current->thread % WARP_LANES; }
 
 Operands &own_slot() {
     Warp &warp = own_warp();
@@ -284,7 +314,7 @@ Operands &own_slot() {
 
 Operands *meet(Meeting kind, unsigned mask) {
     Warp &warp = own_warp();
-    Fiber &fiber = *machine.current;
+    Fiber &fiber = *machine->current;
     // Only whole warps meet: a mask that leaves out a lane, or a lane that has ended, is an error.
     const bool whole = mask == ~0u && warp.lanes == ~0u;
     if (!whole || (warp.arrived > 0 && warp.kind != kind)) {
@@ -306,42 +336,49 @@ Operands *meet(Meeting kind, unsigned mask) {
 
 void block_barrier() { wait_at_barrier(); }
 
+void wait_for_earlier() {
+    if (machine->holds) {
+        machine->current->state = State::BeforeEarlier;
+        leave();
+    }
+}
+
 int block_barrier_or(int predicate) {
-    machine.vote |= predicate != 0;
+    machine->vote |= predicate != 0;
     wait_at_barrier();
-    return machine.vote_result;
+    return machine->vote_result;
 }
 
 void *shared_array(const void *site, size_t bytes) {
-    for (const auto &[known, offset] : machine.sites) {
+    for (const auto &[known, offset] : machine->sites) {
         if (known == site) {
-            return aligned(machine.statics) + offset;
+            return aligned(machine->statics) + offset;
         }
     }
-    const size_t offset = machine.statics_used;
+    const size_t offset = machine->statics_used;
     if (offset + bytes > STATIC_LIMIT) {
         fail();
     }
-    machine.sites.emplace_back(site, offset);
-    machine.statics_used = (offset + bytes + 127) / 128 * 128;
-    return aligned(machine.statics) + offset;
+    machine->sites.emplace_back(site, offset);
+    machine->statics_used = (offset + bytes + 127) / 128 * 128;
+    return aligned(machine->statics) + offset;
 }
 
-unsigned char *dynamic_shared() { return aligned(machine.dynamic); }
+unsigned char *dynamic_shared() { return aligned(machine->dynamic); }
 
 void start_copy(void *to, const void *from, bool valid) {
     poison(to, 16);
-    machine.current->open.push_back({to, from, valid});
+    machine->current->open.push_back({to, from, valid});
 }
 
 void close_copies() {
-    Fiber &fiber = *machine.current;
+    Fiber &fiber = *machine->current;
     fiber.groups.push_back(std::move(fiber.open));
     fiber.open.clear();
 }
 
 void finish_copies(int pending) {
-    auto &groups = machine.current->groups;
+    auto &groups = machine->current->groups;
     while (groups.size() > size_t(pending)) {
         for (const Copy &copy : groups.front()) {
             if (copy.valid) {

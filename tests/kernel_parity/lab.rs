@@ -18,10 +18,21 @@ use crate::skip::skip;
 pub(crate) enum Found {
     Gpu(Box<Driver>),
     Emulated(Box<Emulated>),
+    /// Another element alone is asked for.
+    NotThis,
     Nothing,
 }
 
+/// Set to an element: kernels of that alone, and on a GPU or not at all.
+pub(crate) const ON_GPU: &str = "KERNEL_PARITY_ON_GPU";
+
 pub(crate) fn find(element: Element) -> Found {
+    if let Ok(only) = std::env::var(ON_GPU) {
+        return match only == element.to_string() {
+            true => Found::Gpu(Box::new(gpu(element).expect("a GPU"))),
+            false => Found::NotThis,
+        };
+    }
     let missing = match gpu(element) {
         Ok(driver) => return Found::Gpu(Box::new(driver)),
         Err(missing) => missing,
@@ -59,6 +70,7 @@ macro_rules! on_a_device {
             match $crate::lab::find(element) {
                 $crate::lab::Found::Gpu(device) => $check(&mut $crate::lab::Lab::new(*device)),
                 $crate::lab::Found::Emulated(device) => $check(&mut $crate::lab::Lab::new(*device)),
+                $crate::lab::Found::NotThis => {}
                 $crate::lab::Found::Nothing => return,
             }
         }

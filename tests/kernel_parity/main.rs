@@ -10,6 +10,9 @@
 mod attention;
 mod decoding;
 mod elementwise;
+#[path = "../driver/fake.rs"]
+#[allow(dead_code, reason = "the driver's own tests use the rest")]
+mod fake;
 mod lab;
 mod paged;
 mod products;
@@ -17,3 +20,4 @@ mod ranking;
 mod refusals;
 #[path = "../common/skip.rs"]
 mod skip;
+mod through_the_driver;

@@ -1,0 +1,41 @@
+//! `gate serve` on the fake GPU.
+
+use crate::fake::FakeGpu;
+use crate::process::{Server, gate};
+use crate::skip::skip;
+use std::process::{Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// With compiled kernels at hand. `None`, with a line, where a compiler is missing.
+pub(crate) fn with_kernels() -> Option<FakeGpu> {
+    let gpu = FakeGpu::build()?;
+    // Tests begin at once: the first compiles, and the others wait for what it leaves.
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+    // It ends behind the kernels.
+    let output = to_end(&gpu, &[("FAKE_CUDA_FAIL", "cuStreamCreate:1:999")]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("no CUDA compiler") {
+        skip(stderr.trim());
+        return None;
+    }
+    assert!(stderr.contains("cuStreamCreate"), "{stderr}");
+    Some(gpu)
+}
+
+/// One that must end by itself.
+pub(crate) fn to_end(gpu: &FakeGpu, more: &[(&str, &str)]) -> Output {
+    let mut command = gate(&["serve", "--port", "0", "--backend", "cuda"]);
+    command.envs(gpu.environment()).envs(more.iter().copied());
+    command.stdout(Stdio::null()).output().unwrap()
+}
+
+/// One that listens.
+pub(crate) fn server(gpu: &FakeGpu, flags: &[&str], more: &[(&str, &str)]) -> Server {
+    let environment = gpu.environment();
+    let own = environment
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()));
+    let all: Vec<(&str, &str)> = own.chain(more.iter().copied()).collect();
+    Server::start_with(flags, &all)
+}
