@@ -1,7 +1,8 @@
 //! `gate authorize`: whether this commit of a pull request may run on the machine, and why.
 
+use super::Exit;
 use super::github::{self, GitHubArgs};
-use super::{Exit, check};
+use super::runtime::block_on;
 use crate::pipeline::{self, AuthorizeOptions};
 use anyhow::Context;
 use clap::Args;
@@ -52,7 +53,7 @@ pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
         profile,
         starter: actor.filter(|_| is_dispatched),
     };
-    let ruling = check::block_on(pipeline::authorize(&options))??;
+    let ruling = block_on(pipeline::authorize(&options))??;
     github::show(&[ruling.line()])?;
     github::set_outputs(&ruling.outputs())?;
     Ok(if ruling.is_authorized {

@@ -1,7 +1,8 @@
 //! `gate baseline record | list | show | push | pull | prune`: main's stored sessions.
 
-use super::check::{SessionArgs, block_on, interrupted, print};
+use super::check::{SessionArgs, print};
 use super::progress::Progress;
+use super::runtime::{block_on, interrupted};
 use super::signer::signer;
 use super::{Exit, exchange, output};
 use crate::baseline::Entry;

@@ -1,7 +1,7 @@
 //! `gate bisect`: the commit of a regression.
 
-use super::check::{block_on, interrupted};
 use super::progress::Progress;
+use super::runtime::{block_on, interrupted};
 use super::{Exit, Format, output};
 use crate::pipeline::{self, BisectOptions};
 use crate::record::{Bisection, Conclusion, Finding};

@@ -1,7 +1,8 @@
 //! `gate calibrate`: what this machine can resolve, by A/A sessions.
 
-use super::check::{block_on, interrupted, print};
+use super::check::print;
 use super::progress::Progress;
+use super::runtime::{block_on, interrupted};
 use super::{Exit, VerdictFormat, output};
 use crate::calibration::Certificate;
 use crate::pipeline::{self, CalibrateOptions, Calibration, CalibrationResult, Outcome};

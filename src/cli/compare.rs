@@ -1,7 +1,7 @@
 //! `gate compare`: results beside one another, or engines launched for it.
 
-use super::check::{block_on, interrupted};
 use super::progress::Progress;
+use super::runtime::{block_on, interrupted};
 use super::{Exit, Format, output};
 use crate::figures::Table;
 use crate::pipeline::{self, Contest, Error, Source};

@@ -1,6 +1,6 @@
 //! `gate baseline push | pull | prune`: what passes between this machine and the store of gates/gate.toml.
 
-use super::check::block_on;
+use super::runtime::block_on;
 use super::signer::signer;
 use super::{Exit, output};
 use crate::pipeline::{self, Exchanged};

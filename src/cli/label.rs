@@ -1,7 +1,8 @@
 //! `gate label`: the labels that a pull request's paths need, and the run that they start.
 
+use super::Exit;
 use super::github::{self, GitHubArgs};
-use super::{Exit, check};
+use super::runtime::block_on;
 use crate::pipeline::{self, Error, LabelOptions, Trigger};
 use anyhow::Context;
 use clap::Args;
@@ -51,7 +52,7 @@ pub(super) fn run(args: LabelArgs) -> anyhow::Result<Exit> {
         dry_run,
         profile,
     };
-    let labelled = check::block_on(pipeline::label(&options))??;
+    let labelled = block_on(pipeline::label(&options))??;
     github::show(&labelled.lines)?;
     github::set_outputs(&labelled.outputs())?;
     Ok(Exit::Pass)

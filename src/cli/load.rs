@@ -1,6 +1,6 @@
 //! `gate load`: one workload against a server that already runs.
 
-use super::check::{block_on, interrupted};
+use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
 use crate::pipeline::{self, LoadOptions, Traffic};
 use crate::plan::{Arrivals, Slo};

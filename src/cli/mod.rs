@@ -31,6 +31,7 @@ mod proxy;
 mod publish;
 mod replay;
 mod roofline;
+mod runtime;
 mod selftest;
 mod serve;
 mod signer;

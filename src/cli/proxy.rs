@@ -1,6 +1,6 @@
 //! `gate proxy`: stands between a client and an engine, and plants faults in what passes.
 
-use super::check::{block_on, interrupted};
+use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
 use crate::proxy::{self, Door, Engine, Fault, Faults};
 use clap::Args;

@@ -1,7 +1,7 @@
 //! `gate publish`: say on GitHub what became of a pull request's commit.
 
-use super::check::block_on;
 use super::github::{GitHubArgs, variable};
+use super::runtime::block_on;
 use super::{Exit, output};
 use crate::github::{Repository, Sha};
 use crate::pipeline::{self, End, Error, PublishOptions, Published, Subject};

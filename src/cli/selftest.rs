@@ -1,7 +1,7 @@
 //! `gate selftest`: plants faults, and says which gates catch them.
 
-use super::check::{block_on, interrupted};
 use super::progress::Progress;
+use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
 use crate::pipeline::{self, Event, Selftest, SelftestOptions};
 use crate::plan::Selection;

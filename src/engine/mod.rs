@@ -42,9 +42,8 @@ pub mod cuda {
 
 pub use crate::fault_value::Delay;
 pub use backend::cuda::cache::KernelCache;
-pub use backend::cuda::compile::{
-    CompileError, CompilerVersion, Module, Origin, compiler_version, modules, why_not_kept,
-};
+pub use backend::cuda::compile::{Module, Origin, compiler_version, modules, why_not_kept};
+pub use backend::cuda::compiler::{CompileError, CompilerVersion};
 pub use backend::cuda::sources::{Arch, Element};
 pub use backend::cuda::spills::{AllowedSpill, allowed_spills};
 pub use backend::cuda::usage::KernelUsage;

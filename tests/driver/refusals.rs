@@ -6,8 +6,8 @@ use std::process::Command;
 
 /// What `gate serve --backend cuda` says behind its stages.
 #[track_caller]
-fn refusal(gpu: &FakeGpu, more: &[(&str, &str)]) -> String {
-    let output = start::to_end(gpu, more);
+fn refusal(gpu: &FakeGpu, flags: &[&str], more: &[(&str, &str)]) -> String {
+    let output = start::to_end(gpu, flags, more);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(5), "{stderr}");
     let said: Vec<&str> = stderr
@@ -50,7 +50,7 @@ fn what_is_missing_is_one_line() {
             "the warm-up failed: the GPU failed in cuStreamEndCapture",
         ),
     ] {
-        let said = refusal(&gpu, &[setting]);
+        let said = refusal(&gpu, &[], &[setting]);
         assert!(
             said.starts_with("error: ") && said.contains(says),
             "{setting:?}: {said}"
@@ -72,9 +72,23 @@ fn an_old_library_is_told_by_what_it_lacks() {
         }
     }
     let gpu = FakeGpu::with(folder.path().to_owned());
-    let said = refusal(&gpu, &[]);
+    let said = refusal(&gpu, &[], &[]);
     assert!(
         said.contains("is missing; update the NVIDIA driver"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_told_with_both_sizes() {
+    let Some(gpu) = start::with_kernels() else {
+        return;
+    };
+    let said = refusal(&gpu, &["--synthetic", "qwen3-8b"], &[]);
+    // 6 GiB, of which the driver and its libraries are given one.
+    let free = format!("{} are free", 5u64 << 30);
+    assert!(
+        said.contains("bytes of GPU memory could not be had") && said.contains(&free),
         "{said}"
     );
 }

@@ -13,7 +13,7 @@ pub(crate) fn with_kernels() -> Option<FakeGpu> {
     static COMPILING: Mutex<()> = Mutex::new(());
     let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
     // It ends behind the kernels.
-    let output = to_end(&gpu, &[("FAKE_CUDA_FAIL", "cuStreamCreate:1:999")]);
+    let output = to_end(&gpu, &[], &[("FAKE_CUDA_FAIL", "cuStreamCreate:1:999")]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     if stderr.contains("no CUDA compiler") {
         skip(stderr.trim());
@@ -24,8 +24,9 @@ pub(crate) fn with_kernels() -> Option<FakeGpu> {
 }
 
 /// One that must end by itself.
-pub(crate) fn to_end(gpu: &FakeGpu, more: &[(&str, &str)]) -> Output {
+pub(crate) fn to_end(gpu: &FakeGpu, flags: &[&str], more: &[(&str, &str)]) -> Output {
     let mut command = gate(&["serve", "--port", "0", "--backend", "cuda"]);
+    command.args(flags);
     command.envs(gpu.environment()).envs(more.iter().copied());
     command.stdout(Stdio::null()).output().unwrap()
 }

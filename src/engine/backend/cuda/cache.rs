@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::compile::CompilerVersion;
+use super::compiler::CompilerVersion;
 use super::sources::{Arch, Element};
 use super::usage::KernelUsage;
 use crate::digest;

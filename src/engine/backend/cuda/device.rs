@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::compile::CompileError;
+use super::compiler::CompileError;
 use super::sources::{Arch, Element};
 use super::times::Started;
 

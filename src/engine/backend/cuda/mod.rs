@@ -8,6 +8,7 @@
 mod answers;
 pub(crate) mod cache;
 pub(crate) mod compile;
+pub(crate) mod compiler;
 pub mod device;
 pub mod driver;
 pub mod emulated;

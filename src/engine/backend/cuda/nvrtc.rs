@@ -8,7 +8,7 @@ use std::ptr;
 
 use cudarc::nvrtc::sys;
 
-use super::compile::{CompileError, CompilerVersion};
+use super::compiler::{CompileError, CompilerVersion};
 use super::sources::Arch;
 
 /// All that is called here.
