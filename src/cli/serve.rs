@@ -10,6 +10,7 @@ use crate::engine::{Engine, ModelInfo, Options, Stage, StartError, Window};
 use crate::server::{self, Door, Limits};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -88,6 +89,10 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "SPEC", hide_short_help = true)]
     fault: Vec<FaultArg>,
 }
+
+/// How long the engine may take to end: a process must not while one of its threads gives back a GPU's memory, since the
+/// driver is taken down then; and one that hangs must not hold it.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// No count of these flags may be 0.
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
@@ -192,9 +197,11 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(serve(door, engine, limits, drain));
-    // An engine that hangs must not hold the process.
+    let engine = Arc::new(engine);
+    let ended = runtime.block_on(serve(door, Arc::clone(&engine), limits, drain));
+    // What still runs is cut off.
     runtime.shutdown_background();
+    engine.end(GOODBYE);
     ended
 }
 
@@ -223,7 +230,7 @@ fn properties(model: &ModelInfo) -> Vec<String> {
 
 async fn serve(
     door: Door,
-    engine: Engine,
+    engine: Arc<Engine>,
     limits: Limits,
     drain: Duration,
 ) -> anyhow::Result<Exit> {

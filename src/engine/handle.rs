@@ -314,6 +314,18 @@ impl Engine {
         }
     }
 
+    /// Shuts down and waits until the worker has ended and given back what it held, but no longer than `limit`.
+    pub fn end(self: Arc<Self>, limit: Duration) {
+        self.shutdown();
+        let (ended, wait) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            self.join();
+            drop(ended);
+        });
+        // The channel closes, or the time is over.
+        let _ = wait.recv_timeout(limit);
+    }
+
     fn check(&self, request: &Request) -> Result<(), SubmitError> {
         let (vocab, max) = (self.info.vocab_size, self.info.max_context);
         let (prompt, max_tokens) = (request.prompt.len(), request.max_tokens as usize);

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 
 pub(crate) struct App {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) model: Arc<str>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) admission: Arc<Admission>,
@@ -28,7 +28,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(engine: Engine, limits: Limits, listening: Duration) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, limits: Limits, listening: Duration) -> Self {
         Self {
             model: engine.model_info().name.as_str().into(),
             engine,

@@ -39,8 +39,8 @@ use tokio::net::TcpSocket;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// After the last answer, how long connections may take to be closed, and then the engine to give back what it
-/// holds: one that holds half a request must not hold the process, nor an engine that hangs.
+/// After the last answer, how long connections may take to be closed: one that holds half a request must
+/// not hold the process.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// What a client may ask of the server's patience and memory.
@@ -113,7 +113,7 @@ impl Door {
 /// runtime.
 pub async fn serve(
     door: Door,
-    engine: Engine,
+    engine: Arc<Engine>,
     limits: Limits,
     listening: impl FnOnce(SocketAddr, Duration),
     stop: impl Future<Output = ()> + Send + 'static,
@@ -138,17 +138,7 @@ pub async fn serve(
         late = late(&app.admission, drain) => late,
     };
     app.engine.shutdown();
-    if ended.is_ok() {
-        part(app).await;
-    }
     ended
-}
-
-/// Waits until the engine has ended: a process must not end while one of its threads gives back a GPU's memory,
-/// since the driver is taken down meanwhile.
-async fn part(app: Arc<App>) {
-    let ended = tokio::task::spawn_blocking(move || app.engine.join());
-    drop(tokio::time::timeout(GOODBYE, ended).await);
 }
 
 /// Waits for the end of the time that running answers have after the door is closed, or, where they all

@@ -4,6 +4,7 @@
 // .nv.info of all. Attributes of .nv.info are named as cuobjdump names them. Refuses to know: instructions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <elf.h>
@@ -12,6 +13,9 @@
 #include <vector>
 
 namespace fake {
+
+/// Of a block's shared memory, what the system keeps for itself.
+constexpr unsigned SHARED_RESERVED = 1024;
 
 struct Kernel {
     std::string name;
@@ -22,7 +26,7 @@ struct Kernel {
     unsigned most_threads = 1024;
     /// Bytes of each parameter, in their order.
     std::vector<unsigned> parameters;
-    /// Most bytes of dynamic shared memory that a launch may ask for.
+    /// Most bytes of dynamic shared memory that a launch may ask for; less what is static where nobody says more.
     unsigned dynamic_limit = 48 << 10;
 };
 
@@ -117,7 +121,8 @@ inline Cubin read_cubin(const unsigned char *image) {
     if (std::memcmp(image, ELFMAG, SELFMAG) != 0 || head->e_machine != MACHINE_CUDA) {
         return read;
     }
-    read.arch = head->e_flags & 0xff;
+    // NVRTC 12 and 13 keep it in different places.
+    read.arch = head->e_ident[EI_ABIVERSION] < 8 ? head->e_flags & 0xff : head->e_flags >> 8 & 0xff;
     const std::vector<Section> all = sections(image);
     for (const Section &section : all) {
         const std::string name = after(".text.", section.name);
@@ -132,7 +137,9 @@ inline Cubin read_cubin(const unsigned char *image) {
             read_own(read.kernels[own], section);
         }
         if (read.kernels.count(shared)) {
-            read.kernels[shared].shared = unsigned(section.header->sh_size);
+            Kernel &kernel = read.kernels[shared];
+            kernel.shared = unsigned(section.header->sh_size);
+            kernel.dynamic_limit -= std::max(kernel.shared, SHARED_RESERVED) - SHARED_RESERVED;
         }
         if (section.name != ".nv.info") {
             continue;

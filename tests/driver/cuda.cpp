@@ -3,9 +3,10 @@
 //
 // Built together with kernels.cpp, cublaslt.cpp, gpu.cpp and the emulator into one library, which lies there under both
 // names. It is strict where the driver is lenient: what the documentation forbids is refused and reported. Settings:
-//   FAKE_CUDA_FAIL=CALL:N:CODE  the N-th such call fails; after 700 and 719 every later call does
-//   FAKE_CUDA_VERSION=12090     of the driver
+//   FAKE_CUDA_FAIL=CALL:N:CODE  the N-th such call fails (with 13 where it is cuBLASLt's); after 700 and 719 every later one does
+//   FAKE_CUDA_VERSION=13000     of the driver
 //   FAKE_CUDA_ARCH=90           of the GPU
+//   FAKE_CUDA_SEED=0            of the order in which blocks and warps run
 //   FAKE_CUDA_REPORT=FILE       written at the end: calls, mistakes, and what was not given back
 // Refuses to know: how work waits, what a kernel computes.
 
@@ -37,7 +38,7 @@ constexpr size_t MOST_COPIED = size_t(1) << 28;
 
 Code reach(const std::shared_ptr<Event> &event, uint64_t record) {
     event->passed = std::max(event->passed, record);
-    event->when = std::chrono::steady_clock::now();
+    event->when = Gpu::the().clock;
     return OK;
 }
 
@@ -326,7 +327,9 @@ API int cuEventRecordWithFlags(Handle handle, Handle stream_handle, unsigned fla
         return call.gpu.enqueue(*stream, std::move(node));
     }
     const uint64_t record = ++event->recorded;
-    return call.gpu.enqueue(*stream, Work([=] { return reach(event, record); }));
+    Node node([=] { return reach(event, record); });
+    node.event = event;
+    return call.gpu.enqueue(*stream, std::move(node));
 }
 
 API int cuEventRecord(Handle event, Handle stream) { return cuEventRecordWithFlags(event, stream, 0); }
@@ -356,7 +359,7 @@ API int cuEventElapsedTime(float *milliseconds, Handle start_handle, Handle end_
     if (start->passed < start->recorded || end->passed < end->recorded) {
         return call.wrong("an event that was not waited for", NOT_READY);
     }
-    *milliseconds = std::chrono::duration<float, std::milli>(end->when - start->when).count();
+    *milliseconds = float(end->when - start->when) / 1e3f;
     return OK;
 }
 
@@ -433,6 +436,8 @@ API int cuGraphLaunch(Handle handle, Handle stream_handle) {
     }
     for (const Node &node : recording->nodes) {
         Node again = node;
+        // What a replay begins with begins when all before it has ended.
+        again.begin = &node == &recording->nodes.front() ? nullptr : node.begin;
         if (const auto event = node.event) {
             const uint64_t record = ++event->recorded;
             again.work = [=] { return reach(event, record); };

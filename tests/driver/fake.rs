@@ -11,6 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 /// Its own sources, and what they include.
@@ -18,11 +19,16 @@ const FOLDERS: [&str; 3] = ["tests/driver", "tests/emulator", "kernels"];
 /// The names under which libraries are looked for; both are one here.
 const DRIVER: &str = "libcuda.so";
 const BLAS: &str = "libcublasLt.so";
+/// Printed by each test, and repeats it.
+const SEED: &str = "FAKE_CUDA_SEED";
+const FLAGS: &str = "-std=c++20 -O2 -Wall -Wextra -Werror -Wno-unknown-pragmas -shared -fPIC -DEMULATED -DELEMENT=0";
 
 pub(crate) struct FakeGpu {
     libraries: PathBuf,
     /// For the report.
     folder: TempDir,
+    /// Of the order in which blocks and warps run.
+    seed: String,
 }
 
 /// What the fake driver wrote when its process ended.
@@ -37,14 +43,18 @@ impl FakeGpu {
 
     /// Whatever these libraries are.
     pub(crate) fn with(libraries: PathBuf) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let seed = std::env::var(SEED).unwrap_or_else(|_| now.as_nanos().to_string());
+        println!("{SEED}={seed}");
         Self {
             libraries,
             folder: tempfile::tempdir().unwrap(),
+            seed,
         }
     }
 
     /// What a process needs to find it.
-    pub(crate) fn environment(&self) -> [(&'static str, String); 3] {
+    pub(crate) fn environment(&self) -> [(&'static str, String); 4] {
         let installed = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
         let path = |path: &Path| path.to_str().unwrap().to_owned();
         [
@@ -54,6 +64,7 @@ impl FakeGpu {
             ),
             ("INFERGATE_KERNEL_CACHE", path(&kept().join("kernels"))),
             ("FAKE_CUDA_REPORT", path(&self.report_path())),
+            (SEED, self.seed.clone()),
         ]
     }
 
@@ -105,7 +116,12 @@ fn built() -> Option<PathBuf> {
         let making = tempfile::tempdir_in(kept()).unwrap();
         compile(&making.path().join(DRIVER))?;
         symlink(DRIVER, making.path().join(BLAS)).unwrap();
-        fs::rename(making.keep(), &folder).unwrap();
+        let made = making.keep();
+        // Another process may have been first.
+        if let Err(error) = fs::rename(&made, &folder) {
+            assert!(folder.exists(), "{error}");
+            fs::remove_dir_all(made).unwrap();
+        }
     }
     Some(folder)
 }
@@ -118,7 +134,7 @@ fn digest() -> String {
         .filter(|path| path.extension().is_some_and(|ending| ending != "rs"))
         .collect();
     files.sort();
-    let mut digest = Sha256::new();
+    let mut digest = Sha256::new_with_prefix(FLAGS);
     for file in files.iter().filter(|path| path.is_file()) {
         digest.update(fs::read(file).unwrap());
     }
@@ -130,9 +146,8 @@ fn digest() -> String {
 }
 
 fn compile(library: &Path) -> Option<()> {
-    let flags = "-std=c++20 -O2 -Wall -Wextra -Werror -Wno-unknown-pragmas -shared -fPIC -DEMULATED -DELEMENT=0";
     let output = Command::new("g++")
-        .args(flags.split(' '))
+        .args(FLAGS.split(' '))
         .args(["cuda", "kernels", "cublaslt", "gpu"].map(|name| format!("tests/driver/{name}.cpp")))
         .args(["tests/emulator/emulator.cpp", "-o"])
         .arg(library)

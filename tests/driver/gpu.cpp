@@ -1,5 +1,7 @@
 #include "gpu.h"
 
+extern "C" void emulate_seed(unsigned long long seed);
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -47,6 +49,9 @@ Gpu::Gpu() {
     }
     if (const char *value = setting("FAKE_CUDA_ARCH")) {
         arch = unsigned(std::atoi(value));
+    }
+    if (const char *value = setting("FAKE_CUDA_SEED")) {
+        emulate_seed(std::strtoull(value, nullptr, 10));
     }
     // CALL:TIMES:CODE
     if (const char *value = setting("FAKE_CUDA_FAIL")) {
@@ -118,8 +123,9 @@ bool Gpu::free(uint64_t address) {
         return false;
     }
     taken -= found->second;
-    // Unmapped: whatever still reads or writes it ends the process.
-    munmap(reinterpret_cast<void *>(address / PAGE * PAGE - PAGE), pages(found->second) + 2 * PAGE);
+    // Its pages go and its place stays taken: whatever still reads or writes it ends the process.
+    mmap(reinterpret_cast<void *>(address / PAGE * PAGE - PAGE), pages(found->second) + 2 * PAGE, PROT_NONE,
+         MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     allocations.erase(found);
     return true;
 }
@@ -145,9 +151,10 @@ Code Gpu::enqueue(Stream &stream, Node node) {
 Code Gpu::drain(Stream &stream, const Event *event) {
     while (!stream.waiting.empty() && lost == OK && (!event || event->passed < event->recorded)) {
         begin_early(stream);
-        const Work work = std::move(stream.waiting.front().work);
+        const Node node = std::move(stream.waiting.front());
         stream.waiting.pop_front();
-        lost = work();
+        lost = node.work();
+        clock += node.event ? 0 : 1;
     }
     return lost;
 }
@@ -175,7 +182,8 @@ Code Gpu::drain_all() {
     return lost;
 }
 
-void Gpu::report() const {
+void Gpu::report() {
+    const std::lock_guard alone(mutex);
     const char *path = setting("FAKE_CUDA_REPORT");
     std::FILE *file = path ? std::fopen(path, "w") : nullptr;
     if (!file) {

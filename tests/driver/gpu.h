@@ -7,7 +7,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -49,7 +48,8 @@ struct Event {
     bool timed = true;
     /// How often it was recorded, and how often such a record was reached.
     uint64_t recorded = 0, passed = 0;
-    std::chrono::steady_clock::time_point when;
+    /// By the GPU's clock.
+    uint64_t when = 0;
 };
 
 /// One thing that a stream or a recording holds.
@@ -57,7 +57,7 @@ struct Node {
     Node(Work work) : work(std::move(work)) {}
 
     Work work;
-    /// Recorded anew by each replay.
+    /// What it records and nothing else; anew by each replay.
     std::shared_ptr<Event> event;
     /// Of a kernel that may begin before the one ahead has ended: does what needs nothing of the others, and gives
     /// what is left to do.
@@ -80,14 +80,15 @@ struct Module {
     Cubin cubin;
 };
 
-/// Things by the handles under which they were given out. A handle is never given out twice.
+inline uintptr_t last_handle = 0x1000;
+
+/// Things by the handles under which they were given out. A handle is never given out twice, whatever of.
 template <class Thing> class Handles {
   public:
     void *add(std::shared_ptr<Thing> thing) {
-        static uintptr_t last = 0x1000;
-        last += 0x10;
-        things[reinterpret_cast<void *>(last)] = std::move(thing);
-        return reinterpret_cast<void *>(last);
+        last_handle += 0x10;
+        things[reinterpret_cast<void *>(last_handle)] = std::move(thing);
+        return reinterpret_cast<void *>(last_handle);
     }
     std::shared_ptr<Thing> find(void *handle) const {
         const auto found = things.find(handle);
@@ -132,7 +133,10 @@ class Gpu {
     std::recursive_mutex mutex;
     unsigned arch = 90;
     size_t capacity = size_t(6) << 30;
-    int version = 12090;
+    /// Of a driver that takes the libraries of CUDA 12 and 13.
+    int version = 13000;
+    /// Microseconds: each work takes one, so that what was timed can be told beforehand.
+    uint64_t clock = 0;
     bool initialized = false;
 
     Handles<Stream> streams;
@@ -141,11 +145,11 @@ class Gpu {
     Handles<Module> modules;
     Handles<Kernel> functions;
     /// Of cuBLASLt.
-    Handles<std::array<int64_t, 4>> descriptions;
+    Handles<std::array<int64_t, 5>> descriptions;
     std::map<uint64_t, size_t> allocations, pinned;
 
     /// Writes what was called, what was wrong and what was not given back.
-    void report() const;
+    void report();
 
   private:
     Gpu();

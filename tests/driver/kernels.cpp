@@ -19,7 +19,6 @@ using namespace fake;
 namespace {
 
 // An H200.
-constexpr unsigned SHARED_RESERVED = 1024;
 constexpr unsigned REGISTERS = 65536, REGISTER_GRAIN = 256, WARP = 32, GRID_LIMIT = 65535;
 
 constexpr int DYNAMIC_SHARED = 8;
@@ -135,7 +134,16 @@ API int cuModuleUnload(Handle handle) {
         return call.code;
     }
     const Code done = call.gpu.drain_all();
-    return call.gpu.modules.remove(handle) ? done : call.wrong("there is no such module", INVALID_HANDLE);
+    const auto module = call.gpu.modules.find(handle);
+    if (!module) {
+        return call.wrong("there is no such module", INVALID_HANDLE);
+    }
+    // Its functions go with it.
+    std::erase_if(call.gpu.functions.things, [&](const auto &function) {
+        return !function.second.owner_before(module) && !module.owner_before(function.second);
+    });
+    call.gpu.modules.remove(handle);
+    return done;
 }
 
 API int cuModuleGetFunction(Handle *function, Handle handle, const char *name) {

@@ -5,6 +5,7 @@
 //! `src/engine/backend/cuda/driver/` is run here but for the GPU.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "which seed")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -55,6 +55,7 @@ fn what_is_missing_is_one_line() {
             said.starts_with("error: ") && said.contains(says),
             "{setting:?}: {said}"
         );
+        gpu.report().is_clean();
     }
 }
 

@@ -54,6 +54,9 @@ struct Copy {
     void *to;
     const void *from;
     bool valid;
+    /// What was there when it was asked for, where that was before earlier kernels had run.
+    bool is_early;
+    unsigned char early[16];
 };
 
 enum class State { Ready, InWarp, AtBarrier, BeforeEarlier, Done };
@@ -114,7 +117,8 @@ struct Machine {
 /// Held for as long as one of them runs.
 std::mutex alone;
 std::mt19937_64 order{0};
-std::vector<std::unique_ptr<Machine>> idle;
+/// Never destroyed: a thread may still be at work when the process ends.
+auto &idle = *new std::vector<std::unique_ptr<Machine>>;
 /// The one that runs.
 Machine *machine = nullptr;
 
@@ -368,7 +372,11 @@ unsigned char *dynamic_shared() { return aligned(machine->dynamic); }
 
 void start_copy(void *to, const void *from, bool valid) {
     poison(to, 16);
-    machine->current->open.push_back({to, from, valid});
+    Copy copy{to, from, valid, machine->holds, {}};
+    if (copy.is_early && valid) {
+        std::memcpy(copy.early, from, 16);
+    }
+    machine->current->open.push_back(copy);
 }
 
 void close_copies() {
@@ -382,7 +390,7 @@ void finish_copies(int pending) {
     while (groups.size() > size_t(pending)) {
         for (const Copy &copy : groups.front()) {
             if (copy.valid) {
-                std::memcpy(copy.to, copy.from, 16);
+                std::memcpy(copy.to, copy.is_early ? copy.early : copy.from, 16);
             } else {
                 std::memset(copy.to, 0, 16);
             }

@@ -445,6 +445,7 @@ fn a_worker_that_dies_leaves_nobody_untold() {
     }
 }
 
+/// What the other tests rest on: another content of a page that is read gives another answer.
 #[test]
 fn the_fake_tells_a_wrong_page() {
     let request = Request::new(vec![1; 40], 8);

@@ -13,9 +13,6 @@ use super::failed;
 use crate::engine::backend::cuda::compile::Module;
 use crate::engine::backend::cuda::device::DeviceError;
 
-/// What a block may have without being asked for.
-const PLAIN_SHARED_BYTES: u32 = 48 << 10;
-
 pub(super) struct Kernels {
     modules: Vec<CUmodule>,
     functions: HashMap<String, Function>,
@@ -23,7 +20,8 @@ pub(super) struct Kernels {
 
 struct Function {
     handle: CUfunction,
-    /// Most bytes of dynamic shared memory that were asked for so far.
+    /// Most bytes of dynamic shared memory that were asked for so far: what a block has without asking depends on its
+    /// static ones.
     shared: u32,
 }
 
@@ -51,10 +49,7 @@ impl Kernels {
                 // SAFETY: the module was just loaded, and is unloaded by `drop` only.
                 let handle = unsafe { result::module::get_function(loaded, name) };
                 let handle = handle.map_err(|e| failed("cuModuleGetFunction", &e))?;
-                let function = Function {
-                    handle,
-                    shared: PLAIN_SHARED_BYTES,
-                };
+                let function = Function { handle, shared: 0 };
                 kernels.functions.insert(usage.kernel.clone(), function);
             }
         }

@@ -47,7 +47,8 @@ pub struct Driver {
     kernels: Kernels,
     /// Around what is timed.
     around: [Event; 2],
-    stream: CUstream,
+    /// Given back behind all that works in it.
+    stream: Stream,
     facts: Facts,
     element: Element,
     overlaps: bool,
@@ -57,6 +58,8 @@ pub struct Driver {
     marks: Option<Marks>,
     context: Arc<CudaContext>,
 }
+
+struct Stream(CUstream);
 
 pub struct GpuMemory {
     view: View,
@@ -82,10 +85,9 @@ impl Driver {
         context
             .bind_to_thread()
             .map_err(|e| failed("cuCtxSetCurrent", &e))?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
-            .map_err(|e| failed("cuStreamCreate", &e))?;
+        let stream = Stream::new()?;
         Ok(Self {
-            blas: Blas::new(&context, stream, element)?,
+            blas: Blas::new(&context, stream.0, element)?,
             staging: Staging::new()?,
             kernels: Kernels::load(&modules)?,
             around: [Event::timed()?, Event::timed()?],
@@ -108,7 +110,7 @@ impl Driver {
 
     fn mark(&mut self, started: Started) -> Result<(), DeviceError> {
         match &mut self.marks {
-            Some(marks) => marks.after(started, self.stream),
+            Some(marks) => marks.after(started, self.stream.0),
             None => Ok(()),
         }
     }
@@ -120,7 +122,7 @@ impl Driver {
         #[expect(unsafe_code, reason = "the driver's copy")]
         // SAFETY: both have the room.
         let done =
-            unsafe { result::memcpy_dtod_async(to.address, from.address, bytes, self.stream) };
+            unsafe { result::memcpy_dtod_async(to.address, from.address, bytes, self.stream.0) };
         done.map_err(|e| failed("cuMemcpyDtoDAsync", &e))
     }
 }
@@ -143,17 +145,17 @@ impl Device for Driver {
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<GpuMemory, DeviceError> {
-        GpuMemory::new(&self.context, self.stream, bytes)
+        GpuMemory::new(&self.context, self.stream.0, bytes)
     }
 
     fn write(&mut self, to: View, bytes: &[u8]) -> Result<(), DeviceError> {
         room("write", to, bytes.len())?;
-        self.staging.send(self.stream, to, bytes)
+        self.staging.send(self.stream.0, to, bytes)
     }
 
     fn read(&mut self, from: View, to: &mut [u8]) -> Result<(), DeviceError> {
         room("read", from, to.len())?;
-        self.staging.fetch(self.stream, from, to)
+        self.staging.fetch(self.stream.0, from, to)
     }
 
     fn launch(&mut self, launch: &Launch) -> Result<(), DeviceError> {
@@ -177,7 +179,7 @@ impl Device for Driver {
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: launch.shared,
-            hStream: self.stream,
+            hStream: self.stream.0,
             attrs: &raw mut overlap,
             // Behind an event nothing can begin early.
             numAttrs: u32::from(self.overlaps && self.marks.is_none()),
@@ -209,7 +211,7 @@ impl Device for Driver {
         product: &Product,
         algorithm: &cublasLtMatmulAlgo_t,
     ) -> Result<(), DeviceError> {
-        self.blas.run(self.stream, product, algorithm)?;
+        self.blas.run(self.stream.0, product, algorithm)?;
         self.mark(product.started())
     }
 
@@ -217,12 +219,12 @@ impl Device for Driver {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         #[expect(unsafe_code, reason = "begins a recording")]
         // SAFETY: the stream lives as long as this.
-        let done = unsafe { result::stream::begin_capture(self.stream, mode) };
+        let done = unsafe { result::stream::begin_capture(self.stream.0, mode) };
         done.map_err(|e| failed("cuStreamBeginCapture", &e))?;
         let Some(times) = &self.times else {
             return Ok(());
         };
-        match Marks::begin(times, self.stream) {
+        match Marks::begin(times, self.stream.0) {
             Ok(marks) => self.marks = Some(marks),
             Err(error) => {
                 drop(self.end_capture());
@@ -237,7 +239,7 @@ impl Device for Driver {
         #[expect(unsafe_code, reason = "ends a recording")]
         // SAFETY: the stream lives; the graph is only made into what can be launched, and given back.
         let (handle, nodes) = unsafe {
-            let graph = result::stream::end_capture(self.stream)
+            let graph = result::stream::end_capture(self.stream.0)
                 .map_err(|e| failed("cuStreamEndCapture", &e))?;
             let mut nodes = 0_usize;
             let counted =
@@ -260,7 +262,7 @@ impl Device for Driver {
     fn replay(&mut self, graph: &GpuGraph) -> Result<(), DeviceError> {
         #[expect(unsafe_code, reason = "launches a recording")]
         // SAFETY: both live; the memory that it names is the backend's, which drops recordings first.
-        let done = unsafe { result::graph::launch(graph.handle, self.stream) };
+        let done = unsafe { result::graph::launch(graph.handle, self.stream.0) };
         done.map_err(|e| failed("cuGraphLaunch", &e))?;
         if let Some(marks) = &graph.marks {
             self.synchronize()?;
@@ -277,9 +279,9 @@ impl Device for Driver {
         &mut self,
         work: &mut dyn FnMut(&mut Self) -> Result<(), DeviceError>,
     ) -> Result<Duration, DeviceError> {
-        self.around[0].record(self.stream)?;
+        self.around[0].record(self.stream.0)?;
         work(self)?;
-        self.around[1].record(self.stream)?;
+        self.around[1].record(self.stream.0)?;
         self.synchronize()?;
         self.around[0].until(&self.around[1])
     }
@@ -287,7 +289,7 @@ impl Device for Driver {
     fn synchronize(&mut self) -> Result<(), DeviceError> {
         #[expect(unsafe_code, reason = "waits for the stream")]
         // SAFETY: it lives as long as this.
-        let done = unsafe { result::stream::synchronize(self.stream) };
+        let done = unsafe { result::stream::synchronize(self.stream.0) };
         done.map_err(|e| failed("cuStreamSynchronize", &e))
     }
 }
@@ -296,11 +298,23 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let _ = self.context.bind_to_thread();
         drop(self.synchronize());
-        #[expect(unsafe_code, reason = "gives back what `start` took")]
-        // SAFETY: all work is done, or the context is broken, where the calls only report it. What the
-        // fields give back by themselves needs no stream.
+    }
+}
+
+impl Stream {
+    /// Of the context that is current.
+    fn new() -> Result<Self, DeviceError> {
+        let made = result::stream::create(result::stream::StreamKind::NonBlocking);
+        Ok(Self(made.map_err(|e| failed("cuStreamCreate", &e))?))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "gives back what `new` took")]
+        // SAFETY: made once, given back once; the driver ends what it still has to do.
         unsafe {
-            let _ = result::stream::destroy(self.stream);
+            let _ = result::stream::destroy(self.0);
         }
     }
 }
