@@ -3,7 +3,8 @@
 //
 // Built together with kernels.cpp, cublaslt.cpp, gpu.cpp and the emulator into one library, which lies there under both
 // names. It is strict where the driver is lenient: what the documentation forbids is refused and reported. Settings:
-//   FAKE_CUDA_FAIL=CALL:N:CODE  the N-th such call fails (with 13 where it is cuBLASLt's); after 700 and 719 every later one does
+//   FAKE_CUDA_FAIL=CALL:N:CODE  the N-th such call fails, with 13 where it is cuBLASLt's; after 700 and 719 every later
+//                               call does
 //   FAKE_CUDA_VERSION=13000     of the driver
 //   FAKE_CUDA_ARCH=90           of the GPU
 //   FAKE_CUDA_SEED=0            of the order in which blocks and warps run

@@ -1,12 +1,17 @@
-#include "gpu.h"
-
-extern "C" void emulate_seed(unsigned long long seed);
+// How the fake GPU's memory, work and report behave; gpu.h says what they are.
+//
+// Refuses to know: the names and structures of CUDA's interface.
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "gpu.h"
+
+// The emulator's.
+extern "C" void emulate_seed(unsigned long long seed);
 
 namespace fake {
 

@@ -59,6 +59,7 @@ pub struct Driver {
     context: Arc<CudaContext>,
 }
 
+/// Where work is done in order. Needs a current context for as long as it lives.
 struct Stream(CUstream);
 
 pub struct GpuMemory {
