@@ -47,15 +47,23 @@ struct Call {
 
 inline std::string number(unsigned long long value) { return std::to_string(value); }
 
-/// The stream that work goes into; null, with the call's code set, where there is none such or the place is none.
-inline std::shared_ptr<Stream> into(Call &call, Handle handle, Pointer address, size_t bytes) {
+/// What has the handle; null, with the call's code set, where nothing has or the call is refused already.
+template <class Thing>
+std::shared_ptr<Thing> named(Call &call, const Handles<Thing> &things, Handle handle, const std::string &what) {
     if (!call) {
         return nullptr;
     }
-    std::shared_ptr<Stream> stream = call.gpu.streams.find(handle);
-    if (!stream) {
-        call.code = call.wrong("there is no such stream", INVALID_HANDLE);
-    } else if (bytes > 0 && !call.gpu.holds(address, bytes)) {
+    const std::shared_ptr<Thing> found = things.find(handle);
+    if (!found) {
+        call.code = call.wrong("there is no such " + what, INVALID_HANDLE);
+    }
+    return found;
+}
+
+/// The stream that work goes into; null, with the call's code set, where there is none such or the place is none.
+inline std::shared_ptr<Stream> into(Call &call, Handle handle, Pointer address, size_t bytes) {
+    std::shared_ptr<Stream> stream = named(call, call.gpu.streams, handle, "stream");
+    if (stream && bytes > 0 && !call.gpu.holds(address, bytes)) {
         call.code = call.wrong(number(bytes) + " bytes are not there", INVALID_VALUE);
         stream = nullptr;
     }

@@ -37,10 +37,14 @@ constexpr int CAPTURE_THREAD_LOCAL = 1;
 /// Larger copies within the device are not made: a rate is measured by them, and nobody reads what they give.
 constexpr size_t MOST_COPIED = size_t(1) << 28;
 
-Code reach(const std::shared_ptr<Event> &event, uint64_t record) {
-    event->passed = std::max(event->passed, record);
-    event->when = Gpu::the().clock;
-    return OK;
+/// Records the event, which is reached when this is done.
+Work record(const std::shared_ptr<Event> &event) {
+    const uint64_t record = ++event->recorded;
+    return [=] {
+        event->passed = std::max(event->passed, record);
+        event->when = Gpu::the().clock;
+        return OK;
+    };
 }
 
 } // namespace
@@ -281,7 +285,7 @@ API int cuStreamCreate(Handle *handle, unsigned) {
 
 API int cuStreamDestroy_v2(Handle handle) {
     Call call("cuStreamDestroy_v2", BOUND);
-    const auto stream = into(call, handle, 0, 0);
+    const auto stream = named(call, call.gpu.streams, handle, "stream");
     if (!stream) {
         return call.code;
     }
@@ -292,7 +296,7 @@ API int cuStreamDestroy_v2(Handle handle) {
 
 API int cuStreamSynchronize(Handle handle) {
     Call call("cuStreamSynchronize", BOUND_AND_NOT_RECORDING);
-    const auto stream = into(call, handle, 0, 0);
+    const auto stream = named(call, call.gpu.streams, handle, "stream");
     return stream ? call.gpu.drain(*stream) : call.code;
 }
 
@@ -308,27 +312,24 @@ API int cuEventCreate(Handle *handle, unsigned flags) {
 
 API int cuEventDestroy_v2(Handle handle) {
     Call call("cuEventDestroy_v2", BOUND);
-    return call && !call.gpu.events.remove(handle) ? call.wrong("there is no such event", INVALID_HANDLE) : call.code;
+    if (named(call, call.gpu.events, handle, "event")) {
+        call.gpu.events.remove(handle);
+    }
+    return call.code;
 }
 
 API int cuEventRecordWithFlags(Handle handle, Handle stream_handle, unsigned flags) {
     Call call("cuEventRecordWithFlags", BOUND);
-    const auto stream = into(call, stream_handle, 0, 0);
-    const auto event = call.gpu.events.find(handle);
+    const auto stream = named(call, call.gpu.streams, stream_handle, "stream");
+    const auto event = named(call, call.gpu.events, handle, "event");
     if (!stream || !event) {
-        return call ? call.wrong("there is no such event", INVALID_HANDLE) : call.code;
+        return call.code;
     }
     // Within a recording any other record would only order streams, and never be reached.
     if (bool(stream->recording) != (flags == EVENT_RECORD_EXTERNAL)) {
         return call.wrong(stream->recording ? "in a recording" : "outside of a recording", INVALID_VALUE);
     }
-    if (stream->recording) {
-        Node node(nullptr);
-        node.event = event;
-        return call.gpu.enqueue(*stream, std::move(node));
-    }
-    const uint64_t record = ++event->recorded;
-    Node node([=] { return reach(event, record); });
+    Node node(stream->recording ? nullptr : record(event));
     node.event = event;
     return call.gpu.enqueue(*stream, std::move(node));
 }
@@ -337,9 +338,9 @@ API int cuEventRecord(Handle event, Handle stream) { return cuEventRecordWithFla
 
 API int cuEventSynchronize(Handle handle) {
     Call call("cuEventSynchronize", BOUND_AND_NOT_RECORDING);
-    const auto event = call.gpu.events.find(handle);
-    if (!call || !event) {
-        return call ? call.wrong("there is no such event", INVALID_HANDLE) : call.code;
+    const auto event = named(call, call.gpu.events, handle, "event");
+    if (!event) {
+        return call.code;
     }
     for (const auto &[other, stream] : call.gpu.streams.things) {
         const Code done = call.gpu.drain(*stream, event.get());
@@ -352,10 +353,13 @@ API int cuEventSynchronize(Handle handle) {
 
 API int cuEventElapsedTime(float *milliseconds, Handle start_handle, Handle end_handle) {
     Call call("cuEventElapsedTime", BOUND);
-    const auto start = call.gpu.events.find(start_handle), end = call.gpu.events.find(end_handle);
-    const bool known = start && end && start->timed && end->timed && start->recorded && end->recorded;
-    if (!call || !known) {
-        return call ? call.wrong("an event without a time", INVALID_HANDLE) : call.code;
+    const auto start = named(call, call.gpu.events, start_handle, "event");
+    const auto end = named(call, call.gpu.events, end_handle, "event");
+    if (!start || !end) {
+        return call.code;
+    }
+    if (!start->timed || !end->timed || !start->recorded || !end->recorded) {
+        return call.wrong("an event without a time", INVALID_HANDLE);
     }
     if (start->passed < start->recorded || end->passed < end->recorded) {
         return call.wrong("an event that was not waited for", NOT_READY);
@@ -368,7 +372,7 @@ API int cuEventElapsedTime(float *milliseconds, Handle start_handle, Handle end_
 
 API int cuStreamBeginCapture_v2(Handle handle, int mode) {
     Call call("cuStreamBeginCapture_v2", BOUND);
-    const auto stream = into(call, handle, 0, 0);
+    const auto stream = named(call, call.gpu.streams, handle, "stream");
     if (!stream) {
         return call.code;
     }
@@ -399,9 +403,12 @@ API int cuStreamEndCapture(Handle handle, Handle *graph) {
 
 API int cuGraphGetNodes(Handle handle, Handle *nodes, size_t *count) {
     Call call("cuGraphGetNodes", BOUND);
-    const auto graph = call.gpu.graphs.find(handle);
-    if (!call || !graph || nodes) {
-        return call ? call.wrong("there is no such graph", INVALID_HANDLE) : call.code;
+    const auto graph = named(call, call.gpu.graphs, handle, "graph");
+    if (!graph) {
+        return call.code;
+    }
+    if (nodes) {
+        return call.wrong("the nodes themselves are not known here", INVALID_VALUE);
     }
     *count = graph->nodes.size();
     return OK;
@@ -409,39 +416,41 @@ API int cuGraphGetNodes(Handle handle, Handle *nodes, size_t *count) {
 
 API int cuGraphInstantiateWithFlags(Handle *handle, Handle graph_handle, unsigned long long) {
     Call call("cuGraphInstantiateWithFlags", BOUND);
-    const auto graph = call.gpu.graphs.find(graph_handle);
-    if (!call || !graph) {
-        return call ? call.wrong("there is no such graph", INVALID_HANDLE) : call.code;
+    if (const auto graph = named(call, call.gpu.graphs, graph_handle, "graph")) {
+        *handle = call.gpu.recordings.add(graph);
     }
-    *handle = call.gpu.recordings.add(graph);
-    return OK;
+    return call.code;
 }
 
 API int cuGraphDestroy(Handle handle) {
     Call call("cuGraphDestroy", BOUND);
-    return call && !call.gpu.graphs.remove(handle) ? call.wrong("there is no such graph", INVALID_HANDLE) : call.code;
+    if (named(call, call.gpu.graphs, handle, "graph")) {
+        call.gpu.graphs.remove(handle);
+    }
+    return call.code;
 }
 
 API int cuGraphExecDestroy(Handle handle) {
     Call call("cuGraphExecDestroy", BOUND);
-    const bool gone = call && !call.gpu.recordings.remove(handle);
-    return gone ? call.wrong("there is no such recording", INVALID_HANDLE) : call.code;
+    if (named(call, call.gpu.recordings, handle, "recording")) {
+        call.gpu.recordings.remove(handle);
+    }
+    return call.code;
 }
 
 API int cuGraphLaunch(Handle handle, Handle stream_handle) {
     Call call("cuGraphLaunch", BOUND);
-    const auto stream = into(call, stream_handle, 0, 0);
-    const auto recording = call.gpu.recordings.find(handle);
+    const auto stream = named(call, call.gpu.streams, stream_handle, "stream");
+    const auto recording = named(call, call.gpu.recordings, handle, "recording");
     if (!stream || !recording) {
-        return call ? call.wrong("there is no such recording", INVALID_HANDLE) : call.code;
+        return call.code;
     }
     for (const Node &node : recording->nodes) {
         Node again = node;
         // What a replay begins with begins when all before it has ended.
         again.begin = &node == &recording->nodes.front() ? nullptr : node.begin;
-        if (const auto event = node.event) {
-            const uint64_t record = ++event->recorded;
-            again.work = [=] { return reach(event, record); };
+        if (node.event) {
+            again.work = record(node.event);
         }
         const Code queued = call.gpu.enqueue(*stream, std::move(again));
         if (queued != OK) {

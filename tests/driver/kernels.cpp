@@ -74,37 +74,36 @@ struct Start {
     std::string kernel;
     Config config;
     std::vector<uint64_t> words;
+    /// To each of the words.
+    std::vector<void *> args;
 };
 
-std::vector<void *> pointers(std::vector<uint64_t> &words) {
-    std::vector<void *> args;
-    for (uint64_t &word : words) {
-        args.push_back(&word);
+/// One of its own, whose arguments live as long as it does.
+std::shared_ptr<Start> copied(const Start &start) {
+    const auto own = std::make_shared<Start>(start);
+    for (uint64_t &word : own->words) {
+        own->args.push_back(&word);
     }
-    return args;
+    return own;
 }
 
-Code judge(const std::string &kernel, int status) {
-    const std::string what = kernel + " failed, status " + number(unsigned(status));
+Code judge(const Start &start, int status) {
+    const std::string what = start.kernel + " failed, status " + number(unsigned(status));
     return status == 0 ? OK : Gpu::the().wrong("cuLaunchKernelEx", what, LAUNCH_FAILED);
 }
 
-Code run(Start start) {
-    const Config &config = start.config;
-    std::vector<void *> args = pointers(start.words);
-    const int status = emulate(start.kernel.c_str(), config.grid, config.block, config.shared, args.data());
-    return judge(start.kernel, status);
+Code run(const Start &start) {
+    const auto own = copied(start);
+    const Config &config = own->config;
+    return judge(*own, emulate(own->kernel.c_str(), config.grid, config.block, config.shared, own->args.data()));
 }
 
 Work begin(const Start &start) {
-    const auto kept = std::make_shared<Start>(start);
-    const auto args = std::make_shared<std::vector<void *>>(pointers(kept->words));
-    const Config &config = start.config;
-    void *const begun = emulate_begin(start.kernel.c_str(), config.grid, config.block, config.shared, args->data());
-    return [=] {
-        (void)args;
-        return judge(kept->kernel, begun ? emulate_end(begun) : -1);
-    };
+    const auto own = copied(start);
+    const Config &config = own->config;
+    void *const begun =
+        emulate_begin(own->kernel.c_str(), config.grid, config.block, config.shared, own->args.data());
+    return [=] { return judge(*own, begun ? emulate_end(begun) : -1); };
 }
 
 } // namespace
@@ -134,9 +133,9 @@ API int cuModuleUnload(Handle handle) {
         return call.code;
     }
     const Code done = call.gpu.drain_all();
-    const auto module = call.gpu.modules.find(handle);
+    const auto module = named(call, call.gpu.modules, handle, "module");
     if (!module) {
-        return call.wrong("there is no such module", INVALID_HANDLE);
+        return call.code;
     }
     // Its functions go with it.
     std::erase_if(call.gpu.functions.things, [&](const auto &function) {
@@ -148,9 +147,9 @@ API int cuModuleUnload(Handle handle) {
 
 API int cuModuleGetFunction(Handle *function, Handle handle, const char *name) {
     Call call("cuModuleGetFunction", BOUND);
-    const auto module = call.gpu.modules.find(handle);
-    if (!call || !module) {
-        return call ? call.wrong("there is no such module", INVALID_HANDLE) : call.code;
+    const auto module = named(call, call.gpu.modules, handle, "module");
+    if (!module) {
+        return call.code;
     }
     const auto found = module->cubin.kernels.find(name);
     if (found == module->cubin.kernels.end()) {
@@ -162,9 +161,9 @@ API int cuModuleGetFunction(Handle *function, Handle handle, const char *name) {
 
 API int cuFuncSetAttribute(Handle function, int attribute, int value) {
     Call call("cuFuncSetAttribute", BOUND);
-    const auto kernel = call.gpu.functions.find(function);
-    if (!call || !kernel) {
-        return call ? call.wrong("there is no such function", INVALID_HANDLE) : call.code;
+    const auto kernel = named(call, call.gpu.functions, function, "function");
+    if (!kernel) {
+        return call.code;
     }
     const unsigned limit = SHARED_LIMIT - (std::max(kernel->shared, SHARED_RESERVED) - SHARED_RESERVED);
     if (attribute != DYNAMIC_SHARED || value < 0 || unsigned(value) > limit) {
@@ -176,10 +175,13 @@ API int cuFuncSetAttribute(Handle function, int attribute, int value) {
 
 API int cuLaunchKernelEx(const Config *config, Handle function, void **args, void **extra) {
     Call call("cuLaunchKernelEx", BOUND);
-    const auto stream = into(call, config->stream, 0, 0);
-    const auto kernel = call.gpu.functions.find(function);
-    if (!stream || !kernel || extra) {
-        return call ? call.wrong("there is no such function", INVALID_HANDLE) : call.code;
+    const auto stream = named(call, call.gpu.streams, config->stream, "stream");
+    const auto kernel = named(call, call.gpu.functions, function, "function");
+    if (!stream || !kernel) {
+        return call.code;
+    }
+    if (extra) {
+        return call.wrong("arguments in another form", INVALID_VALUE);
     }
     const std::string reason = refused(*config, *kernel, call.gpu.arch);
     if (!reason.empty()) {
@@ -188,7 +190,7 @@ API int cuLaunchKernelEx(const Config *config, Handle function, void **args, voi
     if (!has_registers(*config, *kernel)) {
         return call.wrong(kernel->name + ": too many registers for such a block", LAUNCH_OUT_OF_RESOURCES);
     }
-    Start start{kernel->name, *config, {}};
+    Start start{kernel->name, *config, {}, {}};
     for (size_t at = 0; at < kernel->parameters.size(); at++) {
         start.words.push_back(0);
         std::memcpy(&start.words.back(), args[at], kernel->parameters[at]);

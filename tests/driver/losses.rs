@@ -3,7 +3,6 @@
 use crate::fake::FakeGpu;
 use crate::process::Server;
 use crate::start;
-use nix::sys::signal::Signal;
 use serde_json::json;
 
 /// Beyond those of the start.
@@ -29,7 +28,7 @@ fn a_gpu_that_is_lost_is_told_by_health() {
     let Some(gpu) = start::with_kernels() else {
         return;
     };
-    let mut server = server(&gpu, "700");
+    let server = server(&gpu, "700");
     let body = json!({"prompt": [5, 6, 7], "max_tokens": 60, "ignore_eos": true});
     let failed = server.post("/v1/completions", &body);
     assert_eq!(failed.status, 500);
@@ -47,8 +46,7 @@ fn a_gpu_that_is_lost_is_told_by_health() {
         );
     }
     assert_eq!(server.post("/v1/completions", &body).status, 503);
-    server.signal(Signal::SIGTERM);
-    assert_eq!(server.exit_code(), Some(0), "{}", server.last_words());
+    start::end(server);
 }
 
 /// A call that was refused leaves the GPU as it was: one request is lost.
@@ -57,7 +55,7 @@ fn a_call_that_fails_is_one_requests_matter() {
     let Some(gpu) = start::with_kernels() else {
         return;
     };
-    let mut server = server(&gpu, "1");
+    let server = server(&gpu, "1");
     let body = json!({"prompt": [5, 6, 7], "max_tokens": 60, "ignore_eos": true});
     let failed = server.post("/v1/completions", &body);
     assert_eq!(failed.status, 500);
@@ -65,7 +63,6 @@ fn a_call_that_fails_is_one_requests_matter() {
     assert_eq!(server.get("/health").status, 200);
     let answer = server.complete(json!({"prompt": [5, 6, 7], "max_tokens": 4, "ignore_eos": true}));
     assert_eq!(answer["usage"]["completion_tokens"], 4);
-    server.signal(Signal::SIGTERM);
-    assert_eq!(server.exit_code(), Some(0), "{}", server.last_words());
+    start::end(server);
     gpu.report().is_clean();
 }

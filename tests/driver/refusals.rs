@@ -1,22 +1,9 @@
 //! What keeps a GPU from being used: one line, exit 5, and never a panic.
 
 use crate::fake::FakeGpu;
+use crate::process::refusal;
 use crate::start;
 use std::process::Command;
-
-/// What `gate serve --backend cuda` says behind its stages.
-#[track_caller]
-fn refusal(gpu: &FakeGpu, flags: &[&str], more: &[(&str, &str)]) -> String {
-    let output = start::to_end(gpu, flags, more);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(5), "{stderr}");
-    let said: Vec<&str> = stderr
-        .lines()
-        .filter(|line| !line.ends_with(" ms"))
-        .collect();
-    assert_eq!(said.len(), 1, "{stderr}");
-    said[0].to_owned()
-}
 
 #[test]
 fn what_is_missing_is_one_line() {
@@ -50,7 +37,7 @@ fn what_is_missing_is_one_line() {
             "the warm-up failed: the GPU failed in cuStreamEndCapture",
         ),
     ] {
-        let said = refusal(&gpu, &[], &[setting]);
+        let said = refusal(&start::to_end(&gpu, &[], &[setting]));
         assert!(
             said.starts_with("error: ") && said.contains(says),
             "{setting:?}: {said}"
@@ -73,7 +60,7 @@ fn an_old_library_is_told_by_what_it_lacks() {
         }
     }
     let gpu = FakeGpu::with(folder.path().to_owned());
-    let said = refusal(&gpu, &[], &[]);
+    let said = refusal(&start::to_end(&gpu, &[], &[]));
     assert!(
         said.contains("is missing; update the NVIDIA driver"),
         "{said}"
@@ -85,7 +72,7 @@ fn a_model_that_does_not_fit_is_told_with_both_sizes() {
     let Some(gpu) = start::with_kernels() else {
         return;
     };
-    let said = refusal(&gpu, &["--synthetic", "qwen3-8b"], &[]);
+    let said = refusal(&start::to_end(&gpu, &["--synthetic", "qwen3-8b"], &[]));
     // 6 GiB, of which the driver and its libraries are given one.
     let free = format!("{} are free", 5u64 << 30);
     assert!(

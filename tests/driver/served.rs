@@ -4,7 +4,6 @@ use crate::fake::{FakeGpu, Report};
 use crate::http;
 use crate::process::Server;
 use crate::start;
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 /// Few recordings, and prompts in several chunks.
@@ -65,10 +64,8 @@ fn agree(got: &Value, want: &Value) {
     }
 }
 
-/// Ends it as an operator does.
-fn ended(mut server: Server, gpu: &FakeGpu) -> Report {
-    server.signal(Signal::SIGTERM);
-    assert_eq!(server.exit_code(), Some(0), "{}", server.last_words());
+fn ended(server: Server, gpu: &FakeGpu) -> Report {
+    start::end(server);
     gpu.report()
 }
 

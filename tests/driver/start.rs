@@ -3,6 +3,7 @@
 use crate::fake::FakeGpu;
 use crate::process::{Server, gate};
 use crate::skip::skip;
+use nix::sys::signal::Signal;
 use std::process::{Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,6 +30,12 @@ pub(crate) fn to_end(gpu: &FakeGpu, flags: &[&str], more: &[(&str, &str)]) -> Ou
     command.args(flags);
     command.envs(gpu.environment()).envs(more.iter().copied());
     command.stdout(Stdio::null()).output().unwrap()
+}
+
+/// Ends it as an operator does.
+pub(crate) fn end(mut server: Server) {
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.exit_code(), Some(0), "{}", server.last_words());
 }
 
 /// One that listens.

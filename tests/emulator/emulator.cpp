@@ -215,5 +215,5 @@ EXPORTED int emulate_end(void *begun) {
     using namespace emulator;
     const std::lock_guard lock(alone);
     machine = static_cast<Machine *>(begun);
-    return machine->failed ? DIVERGED : run_to_end();
+    return run_to_end();
 }

@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
@@ -173,6 +173,22 @@ pub(crate) fn run_to_end(arguments: &[&str]) -> (Option<i32>, String) {
     let lines = read_lines(&mut child);
     let code = wait(&mut child);
     (code, lines.iter().map(|line| line + "\n").collect())
+}
+
+/// What it said behind its stages, where that is one line and it ended with 5.
+#[track_caller]
+pub(crate) fn refusal(output: &Output) -> String {
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    let said: Vec<&str> = stderr
+        .lines()
+        .filter(|line| !line.ends_with(" ms"))
+        .collect();
+    let [line] = said[..] else {
+        panic!("{stderr}");
+    };
+    line.to_owned()
 }
 
 /// Lines of stderr; the channel closes when the process does.
