@@ -1,6 +1,6 @@
 //! The emulator as a library: built by g++ once for each element type and state of its sources.
 //!
-//! Main function: [`built`]. Refuses to know: what is in it.
+//! Main type: [`EmulatorSources`]. Refuses to know: what is in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,28 @@ use crate::digest;
 use crate::engine::backend::cuda::device::DeviceError;
 use crate::engine::backend::cuda::sources::Element;
 
+const FLAGS: [&str; 9] = [
+    "-std=c++20",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    // CUDA's.
+    "-Wno-unknown-pragmas",
+    "-shared",
+    "-fPIC",
+    "-DEMULATED",
+];
+
 /// Where the emulator's sources are, and where what is built of them may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmulatorSources {
     /// Of this project.
     pub repository: PathBuf,
     pub build: PathBuf,
+    /// What is compiled into one library, and the folders of all that it includes.
+    pub files: Vec<&'static str>,
+    pub folders: Vec<&'static str>,
 }
 
 impl EmulatorSources {
@@ -24,22 +40,30 @@ impl EmulatorSources {
         Self {
             repository: repository.to_owned(),
             build: repository.join("target").join("emulator"),
+            files: vec!["tests/emulator/emulator.cpp"],
+            folders: vec!["kernels", "tests/emulator"],
         }
+    }
+
+    /// The library, named by the digest of all that it is made of.
+    pub fn built(&self, element: Element) -> Result<PathBuf, DeviceError> {
+        built(self, element)
     }
 }
 
-/// The emulator's library, named by the digest of all that it is made of.
-pub(super) fn built(sources: &EmulatorSources, element: Element) -> Result<PathBuf, DeviceError> {
+fn built(sources: &EmulatorSources, element: Element) -> Result<PathBuf, DeviceError> {
     let unreadable = |path: &Path, error: std::io::Error| {
         DeviceError::Missing(format!("{} cannot be read: {error}", path.display()))
     };
-    let mut parts = Vec::new();
-    for folder in ["kernels", "tests/emulator"] {
+    let mut parts = vec![[&FLAGS[..], &sources.files].concat().concat().into_bytes()];
+    for folder in &sources.folders {
         let folder = sources.repository.join(folder);
         let entries = std::fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))?;
         let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
         files.sort();
-        for file in files.iter().filter(|file| file.is_file()) {
+        // Tests lie beside some, and are not part of it.
+        let is_source = |file: &&PathBuf| file.is_file() && file.extension() != Some("rs".as_ref());
+        for file in files.iter().filter(is_source) {
             parts.push(std::fs::read(file).map_err(|error| unreadable(file, error))?);
         }
     }
@@ -64,9 +88,9 @@ fn compile(sources: &EmulatorSources, element: Element, path: &Path) -> Result<(
     let folder = tempfile::tempdir_in(&sources.build).map_err(failed)?;
     let made = folder.path().join("emulator.so");
     let output = Command::new("g++")
-        .args(["-std=c++20", "-O2", "-shared", "-fPIC", "-DEMULATED"])
+        .args(FLAGS)
         .arg(format!("-DELEMENT={}", element.number()))
-        .arg("tests/emulator/emulator.cpp")
+        .args(&sources.files)
         .arg("-o")
         .arg(&made)
         .current_dir(&sources.repository)

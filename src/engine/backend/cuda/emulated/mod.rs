@@ -91,7 +91,7 @@ impl Order {
 impl Emulated {
     /// Builds the emulator with g++, or takes what was built of the same sources before.
     pub fn build(sources: &EmulatorSources, element: Element) -> Result<Self, DeviceError> {
-        let path = library::built(sources, element)?;
+        let path = sources.built(element)?;
         #[expect(unsafe_code, reason = "loads the library that was just built")]
         // SAFETY: it is built of this repository's sources; its constructors only set up memory of its own.
         let library = unsafe { Library::new(&path) };
