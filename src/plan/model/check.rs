@@ -1,0 +1,54 @@
+//! What must hold: a rule on one metric of one workload.
+
+use crate::record::{CacheState, Metric, Statistic};
+
+/// One rule of a gate on one metric of one workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// `gate/check`.
+    pub id: String,
+    /// The [`Workload::id`](super::Workload::id) whose samples it reads.
+    pub workload: String,
+    /// Which of them.
+    pub part: Part,
+    pub metric: Metric,
+    pub statistic: Statistic,
+    pub rule: Rule,
+    /// Samples that a launch must have, warm-up left out; fewer make the check invalid.
+    pub min_samples: u32,
+    /// Line of the rule in the gate's file, for annotations.
+    pub line: u32,
+}
+
+/// A part of a workload's samples; `None` in all: the whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    pub batch: Option<u32>,
+    pub context: Option<u32>,
+    pub cache: Option<CacheState>,
+    pub streamed: Option<bool>,
+    /// Of [`Metric::Stage`]: the stage's name.
+    pub stage: Option<String>,
+    /// Of [`Metric::Goodput`]: bounds in milliseconds that a good request keeps, at least one.
+    pub slo: Option<Slo>,
+}
+
+/// Bounds that a request must keep, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Slo {
+    pub ttft_ms: Option<f64>,
+    pub tpot_ms: Option<f64>,
+    pub e2e_ms: Option<f64>,
+}
+
+/// Limits are in the metric's unit; margins are fractions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Head against base: fails when worse by more than `margin`, passes when shown to be worse by
+    /// less than `ceiling`.
+    Regression { margin: f64, ceiling: f64 },
+    /// Head's value must not exceed `limit`.
+    Ceiling { limit: f64 },
+    /// Head's value must reach `limit`.
+    Floor { limit: f64 },
+}

@@ -1,0 +1,193 @@
+//! What is sent to an engine: one type for each kind of workload that a gate can name.
+
+use crate::record::CacheState;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A named stream of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// `gate/workload`.
+    pub id: String,
+    /// Only the first so many launches of each arm run it; `None`: all.
+    pub launches: Option<u32>,
+    pub kind: WorkloadKind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum WorkloadKind {
+    Steady(Steady),
+    Mixed(Mixed),
+    Trace(Trace),
+    FirstRequest(FirstRequest),
+    Matrix(Matrix),
+    Staggered(Staggered),
+    Session(Session),
+    Goldens(Goldens),
+    Tasks(Tasks),
+}
+
+/// When requests that do not depend on each other are sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// So many in flight; each slot sends its next as soon as its last was answered.
+    Closed { concurrency: u32 },
+    /// An open loop: exponential gaps with this mean rate, requests a second.
+    Poisson { rate: f64 },
+    /// An open loop: equal gaps.
+    Constant { rate: f64 },
+    /// An open loop: so many at once, again and again.
+    Burst { size: u32, every: Duration },
+    /// An open loop: these moments from the start, rising.
+    Recorded { at: Vec<Duration> },
+}
+
+/// Independent requests of one shape with forced output length, unique prompts, streamed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steady {
+    pub requests: u32,
+    /// Further requests sent first and kept out of every metric.
+    pub warmup: u32,
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+    pub arrivals: Arrivals,
+}
+
+/// Independent requests of several shapes, drawn by weight: a soak.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixed {
+    pub requests: u32,
+    pub warmup: u32,
+    /// At least one.
+    pub shapes: Vec<Shape>,
+    pub arrivals: Arrivals,
+    /// The last moment, from the start, at which a request is sent.
+    pub duration: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+    /// Share of requests, relative to the other shapes'.
+    pub weight: u32,
+    /// Streamed, or answered whole.
+    pub streamed: bool,
+}
+
+/// Recorded traffic, replayed: lengths and moments of real requests, with prompts of our own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// In the order of their moments.
+    pub entries: Vec<TraceEntry>,
+    /// First entries that no metric counts.
+    pub warmup: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TraceEntry {
+    /// From the trace's start, the configured speed-up applied.
+    pub at: Duration,
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+}
+
+/// One request, the first that the engine gets after it became ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstRequest {
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+}
+
+/// Every combination of batch, cache, streaming and context, several times over, in a random order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    pub batches: Vec<u32>,
+    pub caches: Vec<CacheState>,
+    pub streamed: Vec<bool>,
+    /// Prompt tokens.
+    pub contexts: Vec<u32>,
+    pub output_tokens: u32,
+    /// Repetitions of each cell.
+    pub passes: u32,
+    /// Requests that each of the batch's slots sends in a row within one pass.
+    pub rounds: u32,
+    /// Requests sent before the first cell.
+    pub warmup: u32,
+}
+
+/// Users that arrive one after another, measured alone in turn and together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staggered {
+    pub users: u32,
+    /// Time between two arrivals.
+    pub offset: Duration,
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+    pub passes: u32,
+    pub warmup: u32,
+}
+
+/// One conversation over the chat route; each turn sends the whole history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    pub turns: u32,
+    /// First turns that no metric counts.
+    pub warmup_turns: u32,
+    pub message_words: u32,
+    pub reply_tokens: u32,
+    /// Time from one turn's intended moment to the next; `None`: as soon as the last was answered.
+    pub spacing: Option<Duration>,
+    /// The last moment, from the start, at which a turn begins.
+    pub duration: Option<Duration>,
+}
+
+/// Greedy and teacher-forced comparison with a reference implementation's output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Goldens {
+    pub cases: Vec<GoldenCase>,
+    /// A first divergence where the reference's two best tokens lie closer than this is no mismatch.
+    pub near_tie_nats: f64,
+    /// How many best tokens to ask for.
+    pub top_k: u32,
+    /// Text of the token ids that the cases' `top` lists name, by which an engine's answer is told.
+    /// Ids of the cases' own tokens need not be repeated here.
+    pub texts: BTreeMap<u32, String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GoldenCase {
+    pub id: String,
+    pub prompt_ids: Vec<u32>,
+    pub ignore_eos: bool,
+    pub tokens: Vec<GoldenToken>,
+    pub text: String,
+    /// `stop` or `length`.
+    pub finish: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GoldenToken {
+    pub id: u32,
+    pub text: String,
+    pub logprob: f64,
+    /// Best token ids with their log-probabilities, best first.
+    pub top: Vec<(u32, f64)>,
+}
+
+/// Problems with one right answer, over the chat route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tasks {
+    pub cases: Vec<TaskCase>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskCase {
+    pub id: String,
+    pub task: String,
+    /// (role, content)
+    pub messages: Vec<(String, String)>,
+    /// The whole answer, compared after trimming white space.
+    pub expect: String,
+    pub max_tokens: u32,
+}
