@@ -140,14 +140,15 @@ impl Choice {
     }
 
     pub(super) fn reasoning(&self) -> &str {
-        // Engines that send both names send the same text twice.
-        self.part()
-            .and_then(|part| {
-                part.reasoning_content
-                    .as_deref()
-                    .or(part.reasoning.as_deref())
-            })
-            .unwrap_or("")
+        let Some(part) = self.part() else {
+            return "";
+        };
+        // Engines that send both names send the same text twice, or leave one of them empty.
+        let names = [&part.reasoning_content, &part.reasoning];
+        let mut texts = names.into_iter().flatten();
+        texts
+            .find(|text| !text.is_empty())
+            .map_or("", String::as_str)
     }
 
     /// How many token ids it names, where the engine names them.
@@ -212,6 +213,12 @@ mod tests {
         check(r#"{"delta":{"reasoning_content":"r"}}"#, true, "", "r");
         check(
             r#"{"delta":{"reasoning":"r","reasoning_content":null}}"#,
+            true,
+            "",
+            "r",
+        );
+        check(
+            r#"{"delta":{"reasoning":"r","reasoning_content":""}}"#,
             true,
             "",
             "r",

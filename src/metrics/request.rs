@@ -197,6 +197,8 @@ mod tests {
             ),
             (None, None, Err(Why::NoUsage)),
             (Some(5), None, Ok(10.0)),
+            // A usage of 0 counts nothing.
+            (Some(5), Some(0), Ok(10.0)),
         ];
         for (completion, at_first, expect) in table {
             let mut s = streamed("w", 0, 50.0, 10.0, 5);

@@ -168,9 +168,10 @@ pub struct TokenCounts {
 
 impl TokenCounts {
     /// Tokens of the first output event, where the stream tells: by cumulative usage, else as
-    /// [`Self::per_event`].
+    /// [`Self::per_event`]. A usage of 0 tells nothing: Ollama sends zeros until the end.
     pub fn of_first_event(&self) -> Option<u32> {
-        self.at_first_event.or(self.per_event.first().copied())
+        let by_usage = self.at_first_event.filter(|tokens| *tokens > 0);
+        by_usage.or(self.per_event.first().copied())
     }
 }
 

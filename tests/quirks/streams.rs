@@ -84,6 +84,11 @@ async fn no_usage_at_all() {
 }
 
 #[tokio::test]
+async fn usage_of_zero_until_the_end() {
+    check_true(Quirk::ZeroUsage, 1).await;
+}
+
+#[tokio::test]
 async fn end_of_sequence_at_half_the_forced_length() {
     check_void(Quirk::EarlyEnd, VoidRule::FinishReason).await;
 }

@@ -15,6 +15,8 @@ pub(crate) enum Quirk {
     /// Four tokens in each event, and their ids beside them.
     FourIds,
     NoUsage,
+    /// Usage in each event, all zeros until the last (Ollama).
+    ZeroUsage,
     /// Half of the tokens, then `stop`.
     EarlyEnd,
     /// An empty delta halfway between any two tokens, and before the first.
@@ -43,13 +45,14 @@ pub(crate) enum Quirk {
     AfterBody,
 }
 
-const NAMES: [(Quirk, &str); 21] = [
+const NAMES: [(Quirk, &str); 22] = [
     (Quirk::None, "none"),
     (Quirk::RoleFirst, "role-first"),
     (Quirk::FourTokens, "four-tokens"),
     (Quirk::FourCounted, "four-counted"),
     (Quirk::FourIds, "four-ids"),
     (Quirk::NoUsage, "no-usage"),
+    (Quirk::ZeroUsage, "zero-usage"),
     (Quirk::EarlyEnd, "early-end"),
     (Quirk::EmptyDeltas, "empty-deltas"),
     (Quirk::ReasoningContent, "reasoning-content"),

@@ -196,7 +196,11 @@ impl<'a> Stream<'a> {
             Quirk::Reasoning if first < self.ask.tokens / 2 => "reasoning",
             _ => "content",
         };
-        let usage = (self.ask.quirk == Quirk::FourCounted).then(|| usage(self.ask, end));
+        let usage = match self.ask.quirk {
+            Quirk::FourCounted => Some(usage(self.ask, end)),
+            Quirk::ZeroUsage => Some(json!({"prompt_tokens": 0, "completion_tokens": 0})),
+            _ => None,
+        };
         let mut delta = self.delta(name, &text);
         if self.ask.quirk == Quirk::FourIds {
             delta["token_ids"] = (first..end).collect();
