@@ -19,7 +19,7 @@ pub(super) struct ImportArgs {
     /// The tool that wrote them [default: told from the file]
     #[arg(long, value_enum, value_name = "TOOL")]
     from: Option<From>,
-    /// Which benchmark of a guidellm file that holds several, from 0
+    /// Which benchmark of a file that holds several (guidellm, vLLM's --append-result), from 0
     #[arg(long, value_name = "N", conflicts_with = "arm")]
     benchmark: Option<usize>,
     /// Make these files the launches of an arm, in a session in --out that `gate judge` judges

@@ -33,6 +33,7 @@ pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
                 .filter(|l| is_measured(l))
                 .map(|l| single(l))
                 .collect(),
+            is_sample: false,
             summary: LoadResult::default(),
             missing,
         });
@@ -52,6 +53,7 @@ pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
         version: text(file, "/aiperf_version").map(str::to_owned),
         model: text(file, "/input_config/endpoint/model_names/0").map(str::to_owned),
         requests: Vec::new(),
+        is_sample: false,
         summary: summary(file),
         missing,
     })

@@ -67,12 +67,16 @@ pub enum ImportError {
     Unknown,
     #[error("it is no result of {}: {what}; give the file as the tool saved it, or name another with --from", .tool.title())]
     Wrong { tool: Tool, what: String },
-    #[error("it holds {count} benchmarks: choose one with --benchmark 0 to {}", .count - 1)]
+    /// Whoever reads this may have asked `gate compare`, or for the launches of an arm.
+    #[error(
+        "it holds {count} benchmarks: choose one with `gate import --benchmark 0 to {}`, whose JSON `gate compare` \
+         reads; as the launches of an arm (--as) give files of one benchmark each",
+        .count - 1
+    )]
     Several { count: usize },
 }
 
-/// Reads a tool's result. `tool`: `None` detects it. `benchmark` chooses one of a guidellm file that holds
-/// several.
+/// Reads a tool's result. `tool`: `None` detects it. `benchmark` chooses one of a file that holds several.
 pub fn parse(
     text: &str,
     tool: Option<Tool>,
@@ -88,10 +92,22 @@ pub fn parse(
     };
     let first = documents.first().ok_or(ImportError::Unknown)?;
     match tool {
-        Tool::Vllm => vllm::read(first),
+        // `--append-result` writes one a line.
+        Tool::Vllm => vllm::read(one(&documents, benchmark)?),
         Tool::Guidellm => guidellm::read(first, benchmark),
         Tool::Aiperf => aiperf::read(&documents),
     }
+}
+
+/// The benchmark that was chosen, or the only one.
+fn one(benchmarks: &[Value], chosen: Option<usize>) -> Result<&Value, ImportError> {
+    match (chosen, benchmarks) {
+        (None, [one]) => Some(one),
+        (chosen, list) => chosen.and_then(|index| list.get(index)),
+    }
+    .ok_or(ImportError::Several {
+        count: benchmarks.len(),
+    })
 }
 
 /// One JSON document, or one a line.

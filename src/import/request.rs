@@ -13,7 +13,9 @@ pub struct Imported {
     pub model: Option<String>,
     /// Measured requests; empty where the file holds none singly.
     pub requests: Vec<Request>,
-    /// What the file itself says, by our definitions; where there are requests they go before.
+    /// They are not all that were measured.
+    pub is_sample: bool,
+    /// What the file itself says, by our definitions; what requests say goes before.
     pub summary: LoadResult,
     /// What the file lacks, each with its consequence.
     pub missing: Vec<String>,
@@ -51,15 +53,16 @@ impl Request {
 }
 
 impl Imported {
-    /// Whether requests hold enough to be judged as samples: a first and a last token's time and a count. Of a
-    /// single token the first is the last.
+    /// Whether requests are all there and hold enough to be judged as samples: a first and a last token's time and a
+    /// count. Of a single token the first is the last.
     pub fn is_judgeable(&self) -> bool {
         let is_whole = |r: &Request| match r.output {
             Some(1) => r.ttft_ms.is_some(),
             _ => r.tpot_ms().is_some(),
         };
         let mut requests = self.requests.iter();
-        !self.requests.is_empty() && requests.all(|r| r.failed.is_some() || is_whole(r))
+        let are_there = !self.requests.is_empty() && !self.is_sample;
+        are_there && requests.all(|r| r.failed.is_some() || is_whole(r))
     }
 
     /// The JSON of `gate load`, with what the file holds.
@@ -75,37 +78,62 @@ impl Imported {
             .iter()
             .filter(|request| request.failed.is_none())
             .collect();
-        if sound.is_empty() {
-            return result;
+        times(&mut result, &sound);
+        if !sound.is_empty() && !self.is_sample {
+            totals(&mut result, &sound);
+            let failed = self.requests.len() - sound.len();
+            result.requests = counted(sound.len() as u64, &[(VoidRule::Status, failed as u64)]);
         }
-        let over = |value: &dyn Fn(&Request) -> Option<f64>| {
-            let values: Vec<f64> = sound.iter().filter_map(|r| value(r)).collect();
-            Distribution::of(&values)
-        };
-        result.ttft_ms = over(&|r| r.ttft_ms);
-        result.tpot_ms = over(&Request::tpot_ms);
-        result.e2e_ms = over(&|r| r.last_ms);
-        result.prompt_tokens = over(&|r| r.prompt.map(f64::from));
-        result.output_tokens = over(&|r| r.output.map(f64::from));
-        let gaps: Vec<f64> = sound
-            .iter()
-            .flat_map(|r| r.gaps_ms.iter().copied())
-            .collect();
-        result.icl_ms = Distribution::of(&gaps);
-        // Of a chunk with several tokens nobody can say when each came.
-        result.itl_ms = if sound.iter().all(|r| r.token_by_token()) {
-            result.icl_ms
-        } else {
-            Distribution::default()
-        };
-        let failed = self.requests.len() - sound.len();
-        result.requests = counted(sound.len() as u64, &[(VoidRule::Status, failed as u64)]);
-        result.throughput = Throughput {
-            output_tokens_per_s: throughput(&sound).or(result.throughput.output_tokens_per_s),
-            output_tokens_per_s_full: None,
-        };
         result
     }
+}
+
+/// Replaces the tool's own times by those of the requests, where these have them.
+fn times(result: &mut LoadResult, sound: &[&Request]) {
+    let gaps: Vec<f64> = sound
+        .iter()
+        .flat_map(|r| r.gaps_ms.iter().copied())
+        .collect();
+    // Of a chunk with several tokens nobody can say when each came.
+    let by_token = sound.iter().all(|r| r.token_by_token());
+    let itl = if by_token { gaps.as_slice() } else { &[] };
+    for (times, values) in [
+        (&mut result.ttft_ms, of_each(sound, |r| r.ttft_ms)),
+        (&mut result.tpot_ms, of_each(sound, Request::tpot_ms)),
+        (&mut result.e2e_ms, of_each(sound, |r| r.last_ms)),
+        (&mut result.itl_ms, Distribution::of(itl)),
+        (&mut result.icl_ms, Distribution::of(&gaps)),
+    ] {
+        // Tools write 0 where they measured nothing, as for the first token of an answer that came whole.
+        if times.mean.is_some_and(|mean| mean <= 0.0) {
+            *times = Distribution::default();
+        }
+        prefer(times, values);
+    }
+}
+
+/// What the requests say goes before what the tool says, where they say anything.
+fn prefer(said: &mut Distribution, own: Distribution) {
+    if own.n > 0 {
+        *said = own;
+    }
+}
+
+/// What only all requests together tell.
+fn totals(result: &mut LoadResult, sound: &[&Request]) {
+    let prompts = of_each(sound, |r| r.prompt.map(f64::from));
+    prefer(&mut result.prompt_tokens, prompts);
+    let outputs = of_each(sound, |r| r.output.map(f64::from));
+    prefer(&mut result.output_tokens, outputs);
+    result.throughput = Throughput {
+        output_tokens_per_s: throughput(sound).or(result.throughput.output_tokens_per_s),
+        output_tokens_per_s_full: None,
+    };
+}
+
+fn of_each(sound: &[&Request], value: impl Fn(&Request) -> Option<f64>) -> Distribution {
+    let values: Vec<f64> = sound.iter().filter_map(|r| value(r)).collect();
+    Distribution::of(&values)
 }
 
 /// So many sound requests, and those that are void, by the rule that they broke.
@@ -153,6 +181,7 @@ mod tests {
                 version: None,
                 model: None,
                 requests: requests.to_vec(),
+                is_sample: false,
                 summary: LoadResult::default(),
                 missing: Vec::new(),
             };

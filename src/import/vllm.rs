@@ -30,6 +30,7 @@ pub(super) fn read(file: &Value) -> Result<Imported, ImportError> {
         model: text(file, "/model_id").map(str::to_owned),
         summary: summary(file, completed),
         requests,
+        is_sample: false,
         missing,
     })
 }

@@ -48,6 +48,94 @@ fn every_tool_says_the_same_of_the_same_server() {
     }
 }
 
+/// guidellm's fixture, changed.
+fn guidellm(folder: &Path, change: impl FnOnce(&mut Value)) -> String {
+    let text = std::fs::read_to_string(sample("guidellm.json")).unwrap();
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    change(&mut file["benchmarks"][0]);
+    let path = folder.join("changed.json");
+    std::fs::write(&path, file.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// `--sample-requests`: what only all requests together tell is guidellm's own.
+#[test]
+fn a_sample_of_the_requests_is_not_taken_for_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = guidellm(folder.path(), |benchmark| {
+        let metrics = &mut benchmark["metrics"];
+        metrics["request_totals"]["successful"] = json!(1000);
+        metrics["output_token_count"]["successful"]["mean"] = json!(7.0);
+    });
+    let ended = import(&[&file]).expect(0).says(&["4 of 1001 requests"]);
+    let got = ended.json();
+    let requests = &got["requests"];
+    assert_eq!(
+        (&requests["sent"], &requests["ok"]),
+        (&1001.into(), &1000.into())
+    );
+    assert!(
+        near(&got["throughput"]["output_tokens_per_s"], 50.0),
+        "{got}"
+    );
+    assert!(near(&got["output_tokens"]["mean"], 7.0), "{got}");
+    assert!(near(&got["e2e_ms"]["p50"], 90.0), "{got}");
+    assert_eq!(got["ttft_ms"]["n"], 3, "{got}");
+    let out = folder.path().join("session");
+    import(&[&file, "--as", "head", "--out", out.to_str().unwrap()])
+        .expect(2)
+        .says(&["cannot be judged", "4 of 1001 requests"]);
+}
+
+/// The first request ends before guidellm measures and the failed one begins after; neither is in its totals.
+#[test]
+fn warm_up_and_cool_down_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = guidellm(folder.path(), |benchmark| {
+        benchmark["scheduler_metrics"] =
+            json!({"measure_start_time": 1000.096, "measure_end_time": 1000.25});
+        benchmark["metrics"]["request_totals"] =
+            json!({"successful": 2, "incomplete": 0, "errored": 0, "total": 2});
+    });
+    let ended = import(&[&file]).expect(0);
+    assert!(!ended.stderr.contains("singly"), "{}", ended.stderr);
+    let got = ended.json();
+    assert_eq!(
+        (&got["ttft_ms"]["n"], &got["requests"]["sent"]),
+        (&2.into(), &2.into())
+    );
+    // Ten tokens from 1000.1 to 1000.29 s.
+    assert!(
+        near(&got["throughput"]["output_tokens_per_s"], 10.0 / 0.19),
+        "{got}"
+    );
+}
+
+/// guidellm writes zeros for the tokens' times, which nobody saw.
+#[test]
+fn answers_that_came_whole_keep_the_time_that_guidellm_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = guidellm(folder.path(), |benchmark| {
+        for name in ["time_to_first_token_ms", "inter_token_latency_ms"] {
+            for key in ["mean", "median", "min", "max"] {
+                benchmark["metrics"][name]["successful"][key] = json!(0.0);
+            }
+        }
+        let requests = benchmark["requests"]["successful"].as_array_mut().unwrap();
+        for request in requests {
+            for name in ["first_token_iteration", "last_token_iteration"] {
+                request["info"]["timings"][name] = Value::Null;
+            }
+        }
+    });
+    let ended = import(&[&file]).expect(0).says(&["not streamed"]);
+    let got = ended.json();
+    assert!(near(&got["e2e_ms"]["p50"], 95.0), "{got}");
+    for name in ["ttft_ms", "tpot_ms"] {
+        assert_eq!(got[name]["p50"], Value::Null, "{got}");
+    }
+}
+
 /// vLLM's "ITL" is between chunks; where a chunk held two tokens it is no time between tokens.
 #[test]
 fn times_between_chunks_are_not_called_times_between_tokens() {
@@ -68,6 +156,34 @@ fn a_sweep_needs_a_choice_and_its_own_quantiles_are_taken() {
     let got = ended.says(&["end of the answer"]).json();
     assert!(near(&got["e2e_ms"]["p50"], 95.0), "{got}");
     import(&[&sample("guidellm-sweep.json"), "--benchmark", "2"]).expect(2);
+}
+
+/// `vllm bench serve --append-result` writes one benchmark a line.
+#[test]
+fn one_of_several_appended_results_is_chosen_and_never_the_first_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(sample("vllm.json")).unwrap();
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    let first = file.to_string();
+    file["median_ttft_ms"] = json!(80.0);
+    let path = folder.path().join("appended.json");
+    std::fs::write(&path, format!("{first}\n{file}")).unwrap();
+    let path = path.to_str().unwrap();
+    import(&[path])
+        .expect(2)
+        .says(&["2 benchmarks", "--benchmark 0 to 1"]);
+    let got = import(&[path, "--benchmark", "1"]).expect(0).json();
+    assert!(near(&got["ttft_ms"]["p50"], 80.0), "{got}");
+    import(&[path, "--benchmark", "2"]).expect(2);
+    // Two commands that have no --benchmark name the one that has.
+    let compared = gate(&["compare", path]).output().unwrap();
+    Ended::of(&compared)
+        .expect(2)
+        .says(&["`gate import --benchmark 0 to 1`"]);
+    let out = folder.path().join("session");
+    import(&[path, "--as", "head", "--out", out.to_str().unwrap()])
+        .expect(2)
+        .says(&["files of one benchmark each"]);
 }
 
 #[test]
