@@ -84,9 +84,11 @@ pub(super) fn of_record(
     let workload = choose(&name, &plan, workload)?;
     let count = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     let mut column = Column::new(name, Origin::Launches(count));
-    // Two machines that nobody named are not one.
-    column.machine = (!record.is_imported()).then(|| record.machine.fingerprint.clone());
-    figures::cold(&mut column, &launches);
+    // Of an imported session nobody knows the machine, of which two are not one, nor any start.
+    if !record.is_imported() {
+        column.machine = Some(record.machine.fingerprint.clone());
+        figures::cold(&mut column, &launches);
+    }
     warm(&mut column, &launches, workload);
     column.remarks.extend(caveats::of_record(record, workload));
     Ok(column)

@@ -253,6 +253,33 @@ fn judged(head_tpot_ms: f64) -> Ended {
     again
 }
 
+/// No gate started its engine: there is no spawn to count from.
+#[test]
+fn an_imported_session_has_no_cold_half() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = launch(folder.path(), "a.json", 10.0, 50.0);
+    let session = folder.path().join("session");
+    let (file, session) = (file.to_str().unwrap(), session.to_str().unwrap());
+    import(&[file, "--as", "head", "--out", session]).expect(0);
+    let compared = gate(&["compare", session, "--format", "json"])
+        .output()
+        .unwrap();
+    let table = Ended::of(&compared).expect(0).json();
+    let rows = table["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    let warm = [
+        "ttft_ms_p50",
+        "tpot_ms_p50",
+        "itl_ms_p99",
+        "e2e_ms_p50",
+        "throughput",
+    ];
+    assert_eq!(names, warm);
+}
+
 #[test]
 fn a_slower_head_fails_by_imported_launches() {
     let ended = judged(12.0).expect(1);
