@@ -40,6 +40,9 @@ pub struct LoadResult {
     /// How the server's own timings contradict its streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_contradicts: Option<String>,
+    /// What could not be measured although the requests are sound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Present in a result of another tool alone: its name, and what it lacks with the consequence of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported_from: Option<String>,
@@ -90,6 +93,7 @@ impl Default for LoadResult {
             client_beyond_limit: Vec::new(),
             stopped: None,
             server_contradicts: None,
+            notes: Vec::new(),
             imported_from: None,
             missing: Vec::new(),
         }
@@ -117,6 +121,7 @@ impl LoadResult {
         let late = late.map(|how| format!("its client was not good enough: {how}"));
         column.remarks.extend(late);
         column.remarks.extend(self.server_contradicts.clone());
+        column.remarks.extend(self.notes.iter().cloned());
         column.remarks.extend(self.missing.iter().cloned());
         column.put(Row::TtftMedian, self.ttft_ms.p50);
         column.put(Row::TtftP99, self.ttft_ms.p99);

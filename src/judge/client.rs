@@ -10,13 +10,14 @@ use super::invalid::{Finding, invalid};
 use super::sight::Sight;
 use super::view::is_by_clock;
 use super::words::percent;
-use crate::metrics::contradiction;
+use crate::metrics::{self, contradiction};
 use crate::plan::Rule;
 use crate::record::{ClientHealth, Metric, Sample, Statistic};
 
-/// Share of ambiguous events that a tail can bear, and that a middle can.
-const AMBIGUOUS_TAIL: f64 = 0.01;
-const AMBIGUOUS_MIDDLE: f64 = 0.1;
+/// Share of ambiguous events that a tail can bear.
+pub const AMBIGUOUS_TAIL: f64 = 0.01;
+/// Share of them that a middle can bear.
+pub const AMBIGUOUS_MIDDLE: f64 = 0.1;
 /// Share of the streams asked for that must have been in flight.
 const STREAMS: f64 = 0.9;
 
@@ -41,7 +42,7 @@ pub(super) fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding>
     }
     let (ambiguous, events) = match check.metric {
         Metric::Ttft => (first_shared(sight.sound()), sight.sound().len()),
-        _ => shared(sight.sound()),
+        _ => metrics::ambiguous(sight.sound()),
     };
     let share = ambiguous as f64 / events.max(1) as f64;
     let bearable = if is_tail(check.statistic) {
@@ -75,14 +76,6 @@ fn first_shared(samples: &[&Sample]) -> usize {
     let shared =
         |s: &&&Sample| matches!(s.stamps.events_ns[..], [first, second, ..] if first == second);
     samples.iter().filter(shared).count()
-}
-
-/// Events that arrived together with a later one, and all. One a stream is borne: many engines send the stream's end
-/// (finish reason, usage, `[DONE]`) in one segment with the last token.
-fn shared(samples: &[&Sample]) -> (usize, usize) {
-    let shared = |s: &&Sample| (s.stamps.ambiguous_events as usize).saturating_sub(1);
-    let events = samples.iter().map(|s| s.stamps.events_ns.len()).sum();
-    (samples.iter().map(shared).sum(), events)
 }
 
 /// The load that the gate names was not on the engine.

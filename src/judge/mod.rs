@@ -43,6 +43,7 @@ mod voids;
 mod waived;
 mod words;
 
+pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
 pub use contrast::{Contrast, Unsound, contrast};
 pub use machine::shared_gpu;
 pub use session::is_throttled;

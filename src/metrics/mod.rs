@@ -6,6 +6,7 @@
 //!
 //! Refuses to know: what is good or bad, how launches are compared, how anything is shown.
 
+mod ambiguous;
 mod beside;
 mod contradiction;
 mod differences;
@@ -23,6 +24,7 @@ mod tasks;
 mod throughput;
 mod undefined;
 
+pub use ambiguous::ambiguous;
 pub use beside::beside;
 pub use contradiction::contradiction;
 pub use differences::{Difference, differences};

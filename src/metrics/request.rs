@@ -34,6 +34,16 @@ pub(super) fn tpot_ms(sample: &Sample) -> Result<f64, Why> {
     }
 }
 
+/// TPOT where its tokens took any time: of an answer that arrived at one moment nobody knows it.
+pub(super) fn positive_tpot_ms(sample: &Sample) -> Result<f64, Why> {
+    let tpot = tpot_ms(sample)?;
+    if tpot > 0.0 {
+        Ok(tpot)
+    } else {
+        Err(Why::NoPositiveTime("its tokens"))
+    }
+}
+
 /// ICL: the gaps between output events; none for a single event.
 pub(super) fn icl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
     if !sample.streamed {
@@ -106,12 +116,7 @@ pub(super) fn prefill_rate(sample: &Sample) -> Result<f64, Why> {
 
 /// Output tokens a second after the first: 1 / TPOT.
 pub(super) fn decode_rate(sample: &Sample) -> Result<f64, Why> {
-    let tpot = tpot_ms(sample)?;
-    if tpot > 0.0 {
-        Ok(1e3 / tpot)
-    } else {
-        Err(Why::NoPositiveTime("its tokens"))
-    }
+    positive_tpot_ms(sample).map(|tpot| 1e3 / tpot)
 }
 
 /// The client's E2E over the server's own time (prompt and prediction) for the same request.

@@ -4,8 +4,8 @@
 //! Main type: [`RunNumbers`]. Only samples of [`Phase::Measured`] enter, and only sound ones but for
 //! goodput. Refuses to know: how the values are summarised.
 
-use super::request::{self, e2e_ms, icl_ms, itl_ms, tpot_ms, ttft_ms};
-use super::{Why, throughput};
+use super::request::{self, e2e_ms, icl_ms, itl_ms, positive_tpot_ms, ttft_ms};
+use super::{Why, ambiguous, throughput};
 use crate::plan::Slo;
 use crate::record::{Phase, Sample};
 
@@ -13,11 +13,16 @@ use crate::record::{Phase, Sample};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunNumbers {
     pub ttft_ms: Vec<f64>,
+    /// Without those of [`Self::at_once`].
     pub tpot_ms: Vec<f64>,
+    /// Requests of several tokens whose output arrived at one moment, so that their TPOT is not known.
+    pub at_once: usize,
     /// Of requests whose stream tells the tokens of each event.
     pub itl_ms: Vec<f64>,
     pub icl_ms: Vec<f64>,
     pub e2e_ms: Vec<f64>,
+    /// Share of output events whose time is an upper bound only, as [`ambiguous()`] counts them.
+    pub ambiguous_share: f64,
     /// Output tokens per second from the first send to the last output.
     pub throughput: Option<f64>,
     /// The same while as many streams as asked for were in flight.
@@ -40,12 +45,15 @@ pub fn run_numbers(samples: &[Sample], streams: Option<u32>, slo: &Slo) -> RunNu
     let measured = || samples.iter().filter(|s| s.phase == Phase::Measured);
     let sound: Vec<&Sample> = measured().filter(|s| s.void.is_none()).collect();
     let asked = *slo != Slo::default();
+    let (shared, events) = ambiguous(&sound);
     RunNumbers {
         ttft_ms: values(&sound, ttft_ms),
-        tpot_ms: values(&sound, tpot_ms),
+        tpot_ms: values(&sound, positive_tpot_ms),
+        at_once: sound.iter().filter(|s| came_at_once(s)).count(),
         itl_ms: gaps(&sound, itl_ms),
         icl_ms: gaps(&sound, icl_ms),
         e2e_ms: values(&sound, e2e_ms),
+        ambiguous_share: shared as f64 / events.max(1) as f64,
         throughput: throughput::of_runs(&sound).ok(),
         throughput_full: streams.and_then(|streams| at_full_occupancy(&sound, streams)),
         burst_factor: burst_factor(&sound),
@@ -57,6 +65,10 @@ pub fn run_numbers(samples: &[Sample], streams: Option<u32>, slo: &Slo) -> RunNu
 
 fn values(samples: &[&Sample], value: fn(&Sample) -> Result<f64, Why>) -> Vec<f64> {
     samples.iter().filter_map(|s| value(s).ok()).collect()
+}
+
+fn came_at_once(sample: &Sample) -> bool {
+    matches!(positive_tpot_ms(sample), Err(Why::NoPositiveTime(_)))
 }
 
 fn gaps(samples: &[&Sample], gaps: fn(&Sample) -> Result<Vec<f64>, Why>) -> Vec<f64> {
@@ -88,7 +100,11 @@ fn goodput<'a>(
     seconds: f64,
 ) -> Option<Goodput> {
     // A request that lacks what a bound is about is not known to keep it.
-    let judged = |s| throughput::is_good(s, *slo).unwrap_or(Some(false));
+    let unknown = |s: &Sample| slo.tpot_ms.is_some() && came_at_once(s);
+    let judged = |s| {
+        let kept = throughput::is_good(s, *slo).unwrap_or(Some(false));
+        kept.map(|kept| kept && !unknown(s))
+    };
     let judged: Vec<bool> = samples.filter_map(judged).collect();
     let good = judged.iter().filter(|good| **good).count() as f64;
     Some(Goodput {
@@ -170,6 +186,21 @@ mod tests {
         let numbers = run_numbers(&[sample], None, &Slo::default());
         assert_eq!(numbers.itl_ms, [5.0, 5.0, 10.0, 10.0, 2.5, 2.5, 2.5, 2.5]);
         close(numbers.burst_factor, 9.0 / 5.0);
+    }
+
+    #[test]
+    fn a_tpot_of_no_time_is_none_and_keeps_no_bound() {
+        let mut held_back = request(1, 100);
+        held_back.stamps.events_ns = vec![190 * MS; 5];
+        held_back.stamps.ambiguous_events = 5;
+        let slo = Slo {
+            tpot_ms: Some(20.0),
+            ..Slo::default()
+        };
+        let numbers = run_numbers(&[request(0, 0), held_back], None, &slo);
+        assert_eq!((numbers.tpot_ms, numbers.at_once), (vec![10.0], 1));
+        close(Some(numbers.ambiguous_share), 0.4);
+        close(numbers.goodput.map(|good| good.share), 0.5);
     }
 
     #[test]

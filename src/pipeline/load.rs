@@ -4,6 +4,7 @@
 
 mod address;
 mod limits;
+mod notes;
 mod parameters;
 
 use super::results::replace;
@@ -16,6 +17,7 @@ use crate::record::{ClientHealth, Phase, Sample, TokenCounts};
 use crate::report::{GoodShare, LoadReport, Requests};
 use address::address;
 pub(super) use limits::beyond_limit;
+use notes::notes;
 use parameters::parameters;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -307,6 +309,7 @@ fn report(
         client,
         client_beyond_limit: beyond.unwrap_or_default(),
         server_contradicts: contradiction(samples),
+        notes: notes(&numbers),
     }
 }
 

@@ -12,10 +12,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Share of events from which single gaps say more of the client than of the server; the judge's bound for a
-/// middle (`ambiguous-events`).
-const AMBIGUOUS: f64 = 0.1;
-
 /// Column of the values under the table.
 const LABEL: usize = 14;
 
@@ -56,6 +52,8 @@ pub struct LoadReport {
     /// How the server's own timings contradict its streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_contradicts: Option<String>,
+    /// What could not be measured although the requests are sound.
+    pub notes: Vec<String>,
 }
 
 impl LoadReport {
@@ -225,12 +223,8 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     }
     if let Some(health) = &report.client {
         lines.push(("client", client(health)));
-        if health.ambiguous_share > AMBIGUOUS {
-            let text = "many events were read together with a later one, so the ITL and ICL of single tokens \
-                        are not known: a gap is too long and the next too short by as much";
-            lines.push(("note", text.into()));
-        }
     }
+    lines.extend(report.notes.iter().map(|text| ("note", text.clone())));
     lines.extend(report.invalid().map(|text| ("INVALID", text.clone())));
     lines
 }
@@ -312,6 +306,7 @@ mod tests {
             client: Some(ClientHealth::default()),
             client_beyond_limit: vec!["the client sent late".into()],
             server_contradicts: None,
+            notes: vec!["one answer arrived at one moment".into()],
         }
     }
 
@@ -327,6 +322,7 @@ mod tests {
             "–",
             "token-counts",
             "INVALID",
+            "note          one answer",
             "1234",
             "50 %",
         ] {

@@ -1,0 +1,13 @@
+//! Events whose time is an upper bound only.
+//!
+//! Main function: [`ambiguous`]. Refuses to know: how many a result can bear.
+
+use crate::record::Sample;
+
+/// Events that arrived together with a later one, and all. One a stream is borne: many engines send the stream's end
+/// (finish reason, usage, `[DONE]`) in one segment with the last token.
+pub fn ambiguous(samples: &[&Sample]) -> (usize, usize) {
+    let shared = |s: &&Sample| (s.stamps.ambiguous_events as usize).saturating_sub(1);
+    let events = samples.iter().map(|s| s.stamps.events_ns.len()).sum();
+    (samples.iter().map(shared).sum(), events)
+}
