@@ -50,6 +50,7 @@ pub(super) struct Ask {
 #[derive(Debug)]
 pub(super) struct Client {
     address: SocketAddr,
+    authority: String,
     silence: Duration,
     keep_alive: bool,
     clock: SessionClock,
@@ -75,6 +76,7 @@ impl Client {
     pub(super) fn new(endpoint: &Endpoint, clock: &SessionClock, gauges: &Arc<Gauges>) -> Self {
         Self {
             address: endpoint.address,
+            authority: endpoint.authority.clone(),
             silence: endpoint.request_timeout.min(LONGEST_SILENCE),
             keep_alive: endpoint.keep_alive,
             clock: clock.clone(),
@@ -131,7 +133,7 @@ impl Client {
         Request::builder()
             .method(&ask.method)
             .uri(&ask.path)
-            .header(HOST, self.address.to_string())
+            .header(HOST, &self.authority)
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(ask.body.clone()))
             .map_err(|error| Ending::Garbled(format!("the request cannot be made: {error}")))

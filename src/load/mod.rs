@@ -78,6 +78,8 @@ use std::time::Duration;
 pub struct Endpoint {
     /// Plain HTTP.
     pub address: SocketAddr,
+    /// Its host and port as it was named, for the `Host` header: a proxy may tell servers apart by it.
+    pub authority: String,
     /// The model's name in requests.
     pub model: String,
     /// How long an answer may be silent; ten times that is the most that a whole one may take.
@@ -104,6 +106,7 @@ impl Endpoint {
     pub fn usual(address: SocketAddr, model: &str) -> Self {
         Self {
             address,
+            authority: address.to_string(),
             model: model.to_owned(),
             request_timeout: Duration::from_secs(60),
             prompt_ids: None,
@@ -120,6 +123,7 @@ impl Endpoint {
     pub fn new(address: SocketAddr, engine: &Engine, tokenizer: Option<Arc<Tokenizer>>) -> Self {
         Self {
             address,
+            authority: address.to_string(),
             model: engine.model.clone(),
             request_timeout: engine.request_timeout,
             prompt_ids: engine.prompt_ids,

@@ -15,7 +15,7 @@ use crate::metrics::{contradiction, run_numbers};
 use crate::plan::{self, Arrivals, Plausible, Slo, Steady, Trace, Workload, WorkloadKind};
 use crate::record::{ClientHealth, Phase, Sample, TokenCounts};
 use crate::report::{GoodShare, LoadReport, Requests};
-use address::address;
+use address::{address, authority};
 pub(super) use limits::beyond_limit;
 use notes::notes;
 use parameters::parameters;
@@ -156,6 +156,7 @@ fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
     let tokenizer = options.tokenizer.as_deref().map(Tokenizer::open);
     Ok(Endpoint {
         address: address(&options.url).map_err(Error::Usage)?,
+        authority: authority(&options.url).map_err(Error::Usage)?.to_owned(),
         model: options.model.clone(),
         request_timeout: options.timeout,
         prompt_ids: options.prompt_ids,

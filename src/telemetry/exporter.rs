@@ -32,6 +32,7 @@ impl Exporter {
         Ok(Self {
             spec: spec.to_owned(),
             endpoint: Endpoint {
+                authority: host.to_owned(),
                 request_timeout: PATIENCE,
                 ..Endpoint::usual(address, "")
             },

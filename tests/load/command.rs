@@ -241,6 +241,29 @@ async fn an_answer_that_came_at_one_moment_has_no_tpot() {
     assert_eq!(report["goodput"]["share"], 0.0);
 }
 
+/// RFC 9110, 7.2: a proxy in front of several servers tells them apart by it.
+#[tokio::test]
+async fn the_host_header_is_the_urls_own() {
+    let server = Server::start(|_, _| stream(&plain())).await;
+    let name = format!("localhost:{}", server.address.port());
+    let mut command = gate(&["load", "--url", &format!("http://{name}"), "--model", MODEL]);
+    command.args([
+        "--concurrency",
+        "1",
+        "--requests",
+        "1",
+        "--output-tokens",
+        "64",
+    ]);
+    let output = ended(command).await;
+    let received = server.received();
+    let hosts: Vec<&str> = received
+        .iter()
+        .map(|request| request.host.as_str())
+        .collect();
+    assert_eq!(hosts, [name], "{output:?}");
+}
+
 #[tokio::test]
 async fn the_table_fits_its_width() {
     let server = Server::start(|_, _| stream(&plain())).await;

@@ -25,6 +25,8 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) path: String,
+    /// The `Host` header.
+    pub(crate) host: String,
     pub(crate) json: Value,
     /// Ordinal of its connection, from 0.
     pub(crate) connection: usize,
@@ -121,10 +123,9 @@ async fn read_request(
         read_more(stream, buffer).await?;
     };
     let head = String::from_utf8(buffer[..head_end].to_vec()).unwrap();
-    let length = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "))
-        .map_or(0, |length| length.parse::<usize>().unwrap());
+    let header = |name| head.lines().find_map(|line| line.strip_prefix(name));
+    let length = header("content-length: ").map_or(0, |length| length.parse::<usize>().unwrap());
+    let host = header("host: ").unwrap_or_default().to_owned();
     while buffer.len() < head_end + length {
         read_more(stream, buffer).await?;
     }
@@ -133,6 +134,7 @@ async fn read_request(
     let path = head.split(' ').nth(1).unwrap().to_owned();
     Ok(Received {
         path,
+        host,
         json,
         connection,
     })

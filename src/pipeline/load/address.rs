@@ -1,6 +1,6 @@
 //! Where a server is, from what a user writes: `http://host[:port]` and nothing else.
 //!
-//! Main function: [`address`]. Refuses to know: what is sent there.
+//! Main functions: [`authority`], its name; [`address`], where that is. Refuses to know: what is sent there.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -10,14 +10,14 @@ const TRY: Duration = Duration::from_secs(1);
 
 /// Where `http://host[:port]` is.
 pub(super) fn address(url: &str) -> Result<SocketAddr, String> {
-    let host = host(url)?;
-    let port_is_named = host
+    let authority = authority(url)?;
+    let port_is_named = authority
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.ends_with(']'));
     let named = if port_is_named {
-        host.to_owned()
+        authority.to_owned()
     } else {
-        format!("{host}:80")
+        format!("{authority}:80")
     };
     let unknown = |cause: String| format!("{url}: {cause}; check --url");
     let found = named
@@ -34,7 +34,7 @@ pub(super) fn address(url: &str) -> Result<SocketAddr, String> {
 }
 
 /// The host and port of a URL that names nothing else.
-fn host(url: &str) -> Result<&str, String> {
+pub(super) fn authority(url: &str) -> Result<&str, String> {
     if url.starts_with("https://") {
         return Err(format!(
             "{url}: TLS is not spoken, since it would be timed too; give the server's plain http:// address"
@@ -57,7 +57,7 @@ fn host(url: &str) -> Result<&str, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, host};
+    use super::{address, authority};
 
     #[test]
     fn only_a_plain_address_is_taken() {
@@ -70,7 +70,7 @@ mod tests {
             ("h:1", Err("http://127.0.0.1:8000")),
             ("http://", Err("no host")),
         ] {
-            match (host(url), expect) {
+            match (authority(url), expect) {
                 (Ok(got), Ok(want)) => assert_eq!(got, want),
                 (Err(got), Err(want)) => assert!(got.contains(want), "{url}: {got}"),
                 (got, want) => panic!("{url}: {got:?}, not {want:?}"),
