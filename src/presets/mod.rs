@@ -62,7 +62,7 @@ pub const ALL: [Preset; 7] = [
     },
     Preset {
         name: "ollama",
-        example: "qwen3:0.6b",
+        example: "qwen2.5:0.5b",
         engine: include_str!("ollama.toml"),
         gates: &[LATENCY, COLD_START],
     },
