@@ -241,6 +241,21 @@ async fn an_answer_that_came_at_one_moment_has_no_tpot() {
     assert_eq!(report["goodput"]["share"], 0.0);
 }
 
+#[tokio::test]
+async fn switches_that_were_given_are_named() {
+    let server = Server::start(|_, _| stream(&plain())).await;
+    let mut command = load(server.address, &["--concurrency", "1", "--requests", "1"]);
+    command.args([
+        "--output-tokens",
+        "64",
+        "--no-keep-alive",
+        "--format",
+        "json",
+    ]);
+    let parameters = &json(&ended(command).await)["parameters"];
+    assert_eq!(parameters["no_keep_alive"], true, "{parameters}");
+}
+
 /// RFC 9110, 7.2: a proxy in front of several servers tells them apart by it.
 #[tokio::test]
 async fn the_host_header_is_the_urls_own() {

@@ -50,6 +50,7 @@ pub(super) fn parameters(options: &LoadOptions, seed: u64) -> Map<String, Value>
     name("timeout", json!(options.timeout.as_secs_f64()));
     name("no_ignore_eos", json!(!options.forces_length));
     name("no_stream_usage", json!(!options.stream_usage));
+    name("no_keep_alive", json!(!options.keep_alive));
     name("return_token_ids", json!(options.return_token_ids));
     named
 }
