@@ -9,6 +9,7 @@
 use super::gauges::Gauges;
 use super::slots::{self, Bench, Due, Finished, Queue, Shift};
 use super::steal::HostTime;
+use super::traffic::MOST_IN_FLIGHT;
 use super::{Endpoint, SessionClock, alarm};
 use nix::time::{ClockId, clock_gettime};
 use std::any::Any;
@@ -29,8 +30,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// thread is.
 const TICK_ALONE: Duration = Duration::from_secs(5);
 
-/// File descriptors that the process needs beside one a stream.
-const OTHER_FILES: u64 = 256;
+/// Open files that a client of the most streams needs, and as many that its engine does.
+const OPEN_FILES: u64 = 2 * MOST_IN_FLIGHT as u64 + 256;
 
 /// Threads that send and receive.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ type Panic = Box<dyn Any + Send>;
 impl Crew {
     /// Threads for so many streams in flight.
     pub(super) fn start(endpoint: &Endpoint, clock: &SessionClock, streams: u32) -> Self {
-        allow_files(u64::from(streams));
+        allow_files();
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let lanes = threads(streams, u32::try_from(cores).unwrap_or(u32::MAX));
         Self {
@@ -211,15 +212,15 @@ pub(super) fn cpu_of_this_thread() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Raises this process's limit of open files where so many streams need it, as far as it may. What was
-/// started before keeps its own limit; where the system's is too low, the requests say so.
-fn allow_files(streams: u64) {
+/// Raises this process's limit of open files, as far as it may, to what the most streams need that a workload can have:
+/// not those of one workload, so that every engine that is started afterwards inherits the same. Where the system's
+/// limit is too low, the requests say so.
+pub fn allow_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let needed = 2 * streams + OTHER_FILES;
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < needed
+        && soft < OPEN_FILES
     {
-        let _refused = setrlimit(Resource::RLIMIT_NOFILE, needed.min(hard), hard);
+        let _refused = setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES.min(hard), hard);
     }
 }
 

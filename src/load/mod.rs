@@ -61,6 +61,7 @@ mod wire;
 mod workloads;
 
 pub use clock::SessionClock;
+pub use crew::allow_files;
 pub use probe::{ProbeError, probe, scrape};
 pub use progress::Progress;
 pub use prompts::PromptSeed;

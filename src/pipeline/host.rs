@@ -242,6 +242,8 @@ impl ArmHost<'_> {
         let port = free_port()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let command = self.command(arm, args, port);
+        // Before the first engine, so that all have the limit that the client needs.
+        load::allow_files();
         let mut process = Process::spawn(&command, &self.engine.env, self.root, log)?;
         let endpoint = load::Endpoint::new(address, self.engine, self.tokenizer.clone());
         let probe = || async {

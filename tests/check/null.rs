@@ -1,8 +1,24 @@
 //! Nothing changed: no gate may fail.
 
-use super::common::Project;
+use super::common::{Ended, Project};
 use super::{alone, gates_that};
 use std::fs;
+
+/// A limit that every start keeps.
+const START: &str = r#"
+title = "Start"
+
+[workload.first]
+kind = "first-request"
+prompt_tokens = 32
+output_tokens = 8
+
+[[check]]
+name = "ceiling"
+metric = "port_open"
+rule = "ceiling"
+limit = "60 s"
+"#;
 
 #[test]
 fn an_unchanged_engine_does_not_fail_and_its_record_judges_to_the_same_bytes() {
@@ -42,4 +58,20 @@ fn an_unchanged_engine_does_not_fail_and_its_record_judges_to_the_same_bytes() {
         let first = project.read(&format!("result/{file}"));
         assert_eq!(first, project.read(&format!("copy/{file}")), "{file}");
     }
+}
+
+#[test]
+fn every_engine_is_started_with_the_same_limit_of_open_files() {
+    let _alone = alone();
+    let project = Project::without_build();
+    project.write("gates/start.toml", START);
+    project.write("engine.sh", "ulimit -Sn >> limits\nexec \"$@\"\n");
+    let serve = r#"serve = ["sh", "engine.sh", "#;
+    project.edit("gates/gate.toml", "serve = [", serve);
+    let mut command = project.command_after("ulimit -Sn 200", &["check", "--gate", "start"]);
+    Ended::of(&command.output().unwrap()).expect(0);
+    let limits = project.read("limits");
+    let limits: Vec<&str> = limits.lines().collect();
+    assert!(limits.len() >= 8, "{limits:?}");
+    assert!(limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");
 }

@@ -194,6 +194,25 @@ impl Project {
         command
     }
 
+    /// `gate` as a shell becomes it after this script.
+    pub(crate) fn command_after(&self, script: &str, arguments: &[&str]) -> Command {
+        let gate = self.command(arguments);
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("{script}\nexec \"$0\" \"$@\"")])
+            .arg(gate.get_program())
+            .args(gate.get_args())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        for (name, value) in gate.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
         Ended::of(&self.command(arguments).output().unwrap())
     }
