@@ -99,19 +99,18 @@ impl Selftest {
             self.is_interrupted = true;
             return false;
         }
-        if row.outcome == Caught::Clean {
-            self.never_ready = never_ready(outcome);
-        }
+        self.never_ready = never_ready(outcome, row.outcome == Caught::Clean);
         on_event(Event::Planted(row.clone()));
         self.rows.push(row);
         self.never_ready.is_none()
     }
 }
 
-/// Why a clean engine did not start, and the end of its log.
-fn never_ready(outcome: &Outcome) -> Option<String> {
-    let mut exits = outcome.record.launches.iter().map(|launch| &launch.exit);
-    exits.find_map(|exit| match exit {
+/// Why an engine without a fault did not start, and the end of its log. Base has none in any session.
+fn never_ready(outcome: &Outcome, is_clean: bool) -> Option<String> {
+    let launches = outcome.record.launches.iter();
+    let mut clean = launches.filter(|launch| is_clean || launch.arm == Arm::Base);
+    clean.find_map(|launch| match &launch.exit {
         Exit::NeverReady { detail, log_tail } => Some(format!("{detail}\n{log_tail}")),
         _ => None,
     })

@@ -6,6 +6,9 @@
 use super::{Abroad, Fault};
 use crate::record::{CheckVerdict, RunVerdict, Verdict};
 
+/// The judge's rule where an engine failed that has no fault.
+const LAUNCH_FAILED: &str = "launch-failed";
+
 /// What came of a planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -99,7 +102,8 @@ pub fn grade(fault: &Fault, verdict: &RunVerdict, launches: usize, elapsed_s: f6
     }
 }
 
-/// How a session of somebody else's gates answers the fault. What was red without it proves nothing.
+/// How a session of somebody else's gates answers the fault. What was red without it proves nothing, and an engine that
+/// failed without it nothing either.
 pub fn grade_abroad(
     (fault, abroad): (&Fault, &Abroad),
     verdict: &RunVerdict,
@@ -108,9 +112,10 @@ pub fn grade_abroad(
     elapsed_s: f64,
 ) -> Row {
     let checks = || verdict.gates.iter().flat_map(|gate| &gate.checks);
-    let is_new =
-        |check: &&CheckVerdict| is_red(check) && !clean.iter().any(|red| red.check == check.id);
-    let seen: Vec<Judged> = checks().filter(is_new).map(judged).collect();
+    let is_new = |check: &&CheckVerdict| !clean.iter().any(|red| red.check == check.id);
+    let is_seen = |check: &&CheckVerdict| is_red(check) && check.reason.rule != LAUNCH_FAILED;
+    let seen = checks().filter(is_seen).filter(is_new);
+    let seen: Vec<Judged> = seen.map(judged).collect();
     let count = |verdict| checks().filter(|check| check.verdict == verdict).count();
     Row {
         fault: fault.name,
@@ -280,5 +285,15 @@ mod tests {
             &["c/d"],
         );
         check(&[("c/d", Verdict::Pass)], &[]);
+    }
+
+    #[test]
+    fn abroad_an_engine_that_fails_without_the_fault_proves_nothing() {
+        let slow = fault("decode-slow");
+        let abroad = slow.abroad.as_ref().unwrap();
+        let mut failed = session(&[("c/d", Verdict::Invalid)]);
+        failed.gates[0].checks[0].reason.rule = LAUNCH_FAILED;
+        let row = grade_abroad((slow, abroad), &failed, &[], 2, 1.0);
+        assert_eq!((row.outcome, row.seen.len()), (Outcome::Missed, 0));
     }
 }

@@ -192,6 +192,55 @@ fn a_projects_gates_are_tried_and_what_they_cannot_see_is_told() {
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
+/// Puts a command before the engine's in which `"$@"` is the engine.
+fn wrap_engine(project: &Project, script: &str) {
+    project.write("engine.sh", script);
+    project.edit(
+        "gates/gate.toml",
+        "serve = [",
+        "serve = [\"sh\", \"engine.sh\", ",
+    );
+}
+
+#[test]
+fn a_check_that_is_red_without_the_fault_catches_nothing() {
+    let project = Project::without_build();
+    wrap_engine(&project, "exec \"$@\" --fault=wrong-token=50\n");
+    // The gate's requests come one after another: none ever stands beside another.
+    let arguments = ["selftest", "--project", "--gate", "e2e", "--format", "json"];
+    let ended = project.run(&[&arguments[..], &["--fault", "empty-output"]].concat());
+    let ended = ended.expect(1);
+    let results: Vec<_> = rows(&ended.json())
+        .into_iter()
+        .map(|(fault, result, _)| (fault, result))
+        .collect();
+    let row = |fault: &str, result: &str| (fault.to_owned(), result.to_owned());
+    let expect = [row("none-proxied", "clean"), row("empty-output", "missed")];
+    assert_eq!(results, expect, "{}", ended.stdout);
+}
+
+#[test]
+fn a_projects_engine_that_does_not_start_is_no_fault_caught() {
+    for (script, rows_before) in [
+        ("exec \"$@\" --fault=die-at-start\n", 0),
+        // From the fault's own session on.
+        (
+            "ls -d .gate/selftest/*/wrong-token && exit 1\nexec \"$@\"\n",
+            1,
+        ),
+    ] {
+        let project = Project::without_build();
+        wrap_engine(&project, script);
+        let arguments = ["selftest", "--project", "--gate", "e2e", "--format", "json"];
+        let ended = project
+            .run(&[&arguments[..], &["--fault", "wrong-token"]].concat())
+            .expect(5)
+            .says(&["the engine does not start without a fault"]);
+        assert_eq!(rows(&ended.json()).len(), rows_before + 1);
+        assert_eq!(project.leftovers(), [0; 0]);
+    }
+}
+
 #[test]
 fn the_list_names_every_fault_and_unknown_ones_are_refused() {
     let place = Project::empty();

@@ -1,13 +1,14 @@
 //! The faults that a proxy can plant, before a project's own engine and against the project's own gates.
 //!
-//! A fault that no check of the project can see is told without measuring: GPU minutes are dear.
+//! A fault that no check of the project can see is told without measuring: GPU minutes are dear. Where any is
+//! measured, a session without a fault comes first, asked for or not: what is red in it proves nothing.
 
 use super::super::results::Results;
 use super::super::{Error, Event, Place, Project};
 use super::{Selftest, SelftestOptions, behind_proxy, measured, two_arms};
 use crate::launch::Artifact;
 use crate::plan::{self, Engine, Plan, Selection};
-use crate::selftest::{self, Abroad, Fault, Judged, Outcome, Plant, Row, Side, Spec};
+use crate::selftest::{self, Abroad, FAULTS, Fault, Judged, Outcome, Plant, Row, Side, Spec};
 use std::fs;
 use std::future::Future;
 use std::path::Path;
@@ -24,14 +25,15 @@ pub(super) async fn run<C: Future<Output = ()>>(
     let folder = plan::find_root(start)?.join(format!(".gate/selftest/{time}"));
     let place = |fault: &Fault| folder.join(fault.name);
     let trials: Vec<_> = faults.iter().filter_map(|fault| Trial::of(fault)).collect();
-    let Some(first) = trials.first() else {
+    if trials.is_empty() {
         return Err(Error::Usage(
             "no proxy can plant these faults: leave --fault out, or see --list".into(),
         ));
-    };
-    let place_of_first = place(first.fault);
+    }
+    let place_of_first = place(Trial::clean().fault);
     let mut project =
         Project::open(start, selection, Place::New(Some(&place_of_first)))?.without_waivers();
+    let trials = clean_first(trials, &project.plan);
     let artifact = tokio::select! {
         artifact = built(&project, on_event) => artifact?,
         () = cancel.as_mut() => return Err(Error::Interrupted),
@@ -75,6 +77,16 @@ pub(super) async fn run<C: Future<Output = ()>>(
     Ok(done)
 }
 
+/// The trials with the clean one first, where any is measured.
+fn clean_first(mut trials: Vec<Trial>, plan: &Plan) -> Vec<Trial> {
+    let is_measured = trials.iter().any(|trial| trial.specs(plan).is_ok());
+    trials.retain(|trial| trial.abroad.is_some());
+    if is_measured {
+        trials.insert(0, Trial::clean());
+    }
+    trials
+}
+
 /// One fault before the project's engine.
 struct Trial {
     fault: &'static Fault,
@@ -88,6 +100,12 @@ impl Trial {
         let abroad = fault.abroad.as_ref();
         let is_clean = fault.plant == Plant::Nothing(Side::Proxy);
         (is_clean || abroad.is_some()).then_some(Self { fault, abroad })
+    }
+
+    fn clean() -> Self {
+        let mut trials = FAULTS.iter().filter_map(Self::of);
+        let clean = trials.find(|trial| trial.abroad.is_none());
+        clean.expect("the catalogue has a clean session behind proxies")
     }
 
     fn what(&self) -> &'static str {
