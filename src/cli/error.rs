@@ -103,7 +103,9 @@ fn github_exit(error: &GitHubError) -> Exit {
 
 fn git_exit(error: &GitError) -> Exit {
     match error {
-        GitError::Missing(_) | GitError::Failed { .. } => Exit::Infrastructure,
+        GitError::Missing(_) | GitError::Leftover { .. } | GitError::Failed { .. } => {
+            Exit::Infrastructure
+        }
         _ => Exit::Usage,
     }
 }

@@ -1,6 +1,8 @@
 //! The few facts of a repository that a comparison needs, asked of the `git` command.
 
 use crate::record::Commit;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,7 +12,7 @@ const MAIN_REFS: [&str; 2] = ["origin/main", "main"];
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("cannot run git")]
-    Missing(#[source] std::io::Error),
+    Missing(#[source] io::Error),
     #[error("{} is not inside a git repository, so there is no main to compare with", .0.display())]
     NoRepository(PathBuf),
     #[error("the repository has no commit yet, so there is no main to compare with")]
@@ -37,6 +39,8 @@ pub enum GitError {
         bad: String,
         instead: String,
     },
+    #[error("cannot remove what is left of the worktree {}", path.display())]
+    Leftover { path: PathBuf, source: io::Error },
     #[error("git {command} failed: {message}")]
     Failed { command: String, message: String },
 }
@@ -167,22 +171,26 @@ impl Repository {
         }
     }
 
-    /// A checkout of `commit` at `path`, made if it is not there.
+    /// A checkout of `commit` at `path`, which is ours alone: made anew if it is not there whole.
     pub(super) fn worktree(&self, path: &Path, commit: &str) -> Result<(), GitError> {
-        if path.join(".git").exists() {
-            let there = Self {
-                root: path.to_path_buf(),
-            };
-            if there.head().is_ok_and(|head| head == commit) && !there.is_dirty().unwrap_or(true) {
-                return Ok(());
-            }
-            self.git(&["worktree", "remove", "--force", &path.to_string_lossy()])?;
+        let there = Self {
+            root: path.to_path_buf(),
+        };
+        // Without a `.git` of its own the repository around it would answer.
+        let is_whole = path.join(".git").exists()
+            && there.head().is_ok_and(|head| head == commit)
+            && there.is_dirty().is_ok_and(|dirty| !dirty);
+        if is_whole {
+            return Ok(());
         }
-        // Forgets worktrees whose folder somebody deleted; else their path could not be used again.
-        self.git(&["worktree", "prune"])?;
+        wipe(path)?;
+        // Git may still know a worktree at this path (once), locked if a signal cut its making off (twice). Nothing
+        // is pruned: a worktree of the user's may stand on a disk that is not there now.
         self.git(&[
             "worktree",
             "add",
+            "--force",
+            "--force",
             "--detach",
             &path.to_string_lossy(),
             commit,
@@ -210,6 +218,17 @@ impl Repository {
             command: args.join(" "),
             message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         })
+    }
+}
+
+/// Removes a folder of ours with all that is in it, if it is there.
+fn wipe(path: &Path) -> Result<(), GitError> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(GitError::Leftover {
+            path: path.to_path_buf(),
+            source,
+        }),
+        _ => Ok(()),
     }
 }
 

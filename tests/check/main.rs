@@ -16,6 +16,7 @@ mod every_gate;
 mod faults;
 mod interrupted;
 mod null;
+mod worktrees;
 
 use common::alone;
 

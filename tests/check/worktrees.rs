@@ -1,0 +1,54 @@
+//! Where commits are built: what another session left there, and what is the user's own.
+
+use super::common::Project;
+use std::fs;
+
+/// A commit whose build says why it fails: all that comes before it has been done then.
+fn with_broken_commit() -> Project {
+    let project = Project::with_commits();
+    project.git(&["checkout", "--quiet", "-b", "broken"]);
+    project.write("build.sh", "echo does not compile; exit 1\n");
+    project.commit("broken");
+    project.git(&["checkout", "--quiet", "main"]);
+    project
+}
+
+#[track_caller]
+fn builds(project: &Project) {
+    project
+        .run(&["check", "--gate", "e2e", "--head", "broken"])
+        .expect(5)
+        .says(&["does not compile"]);
+}
+
+#[test]
+fn a_worktree_that_a_dead_session_left_is_made_anew() {
+    let project = with_broken_commit();
+    builds(&project);
+    let worktrees = fs::read_dir(project.path(".gate/worktrees")).unwrap();
+    let worktree = worktrees.flatten().next().unwrap().path();
+    let path = worktree.to_str().unwrap();
+    // As it is where git was killed in the middle of making it.
+    project.git(&["worktree", "lock", path]);
+    fs::remove_file(worktree.join("build.sh")).unwrap();
+    builds(&project);
+    project.git(&["worktree", "lock", path]);
+    fs::remove_dir_all(&worktree).unwrap();
+    builds(&project);
+    // As it is where the project was moved.
+    fs::write(worktree.join(".git"), "gitdir: /nowhere/worktrees/it\n").unwrap();
+    builds(&project);
+}
+
+#[test]
+fn a_worktree_of_the_users_that_is_not_there_now_is_kept() {
+    let project = with_broken_commit();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (theirs, hidden) = (elsewhere.path().join("tree"), elsewhere.path().join("away"));
+    let path = theirs.to_str().unwrap();
+    project.git(&["worktree", "add", "--quiet", "--detach", path, "main"]);
+    fs::rename(&theirs, &hidden).unwrap();
+    builds(&project);
+    fs::rename(&hidden, &theirs).unwrap();
+    project.git(&["-C", path, "status"]);
+}
