@@ -59,7 +59,9 @@ impl Repository {
         };
         match here.git(&["rev-parse", "--show-toplevel"]) {
             Ok(root) => Ok(Self { root: root.into() }),
-            Err(GitError::Failed { .. }) => Err(GitError::NoRepository(path.to_path_buf())),
+            Err(GitError::Failed { message, .. }) if message.contains("not a git repository") => {
+                Err(GitError::NoRepository(path.to_path_buf()))
+            }
             Err(other) => Err(other),
         }
     }
@@ -75,7 +77,14 @@ impl Repository {
 
     /// Whether tracked files differ from the commit, or untracked ones exist that are not ignored.
     pub fn is_dirty(&self) -> Result<bool, GitError> {
-        Ok(!self.git(&["status", "--porcelain"])?.is_empty())
+        let status = self.git(&[
+            "status",
+            "--porcelain",
+            // Whatever the user's settings show of these.
+            "--untracked-files=normal",
+            "--ignore-submodules=none",
+        ])?;
+        Ok(!status.is_empty())
     }
 
     /// The commit that stands for main: the merge-base of `head` with `base`, or with origin/main or main.
@@ -209,6 +218,8 @@ impl Repository {
             .env_remove("GIT_DIR")
             .env_remove("GIT_WORK_TREE")
             .env_remove("GIT_INDEX_FILE")
+            // Its words are read.
+            .env("LC_ALL", "C")
             .output()
             .map_err(GitError::Missing)?;
         if output.status.success() {
@@ -235,4 +246,25 @@ fn wipe(path: &Path) -> Result<(), GitError> {
 /// As many digits as people read.
 fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+    use super::*;
+
+    #[test]
+    fn a_new_file_is_seen_whatever_the_users_settings_show() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository {
+            root: folder.path().to_path_buf(),
+        };
+        repository.git(&["init", "--quiet"]).unwrap();
+        assert!(!repository.is_dirty().unwrap());
+        let hide = ["config", "status.showUntrackedFiles", "no"];
+        repository.git(&hide).unwrap();
+        fs::write(folder.path().join("new"), "").unwrap();
+        assert!(repository.is_dirty().unwrap());
+    }
 }

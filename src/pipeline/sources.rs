@@ -2,7 +2,7 @@
 
 use super::host::Arms;
 use super::{Base, Error, Event, Options, Project};
-use crate::launch::{Artifact, Repository};
+use crate::launch::{Artifact, GitError, Repository};
 use crate::plan;
 use std::path::Path;
 
@@ -87,7 +87,7 @@ pub(super) struct Commits {
 
 pub(super) fn commits(options: &Options, root: &Path) -> Result<Commits, Error> {
     if options.base == Base::Stored && options.head.is_none() {
-        return Ok(commits_without_base(root));
+        return commits_without_base(root);
     }
     let repository = Repository::open(root)?;
     let (head, dirty) = match &options.head {
@@ -109,16 +109,20 @@ pub(super) fn commits(options: &Options, root: &Path) -> Result<Commits, Error> 
 }
 
 /// Stored sessions need no repository; where there is one, head's commit is told.
-fn commits_without_base(root: &Path) -> Commits {
-    let repository = Repository::open(root).ok();
+fn commits_without_base(root: &Path) -> Result<Commits, Error> {
+    let repository = match Repository::open(root) {
+        Ok(repository) => Some(repository),
+        Err(GitError::Missing(_) | GitError::NoRepository(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
     let head = repository.as_ref().and_then(|r| r.head().ok());
     let dirty = repository
         .as_ref()
         .is_none_or(|r| r.is_dirty().unwrap_or(true));
-    Commits {
+    Ok(Commits {
         head,
         dirty,
         base: None,
         repository,
-    }
+    })
 }

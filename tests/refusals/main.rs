@@ -233,6 +233,21 @@ fn places_without_project_repository_or_main() {
 }
 
 #[test]
+fn a_repository_that_git_refuses_is_told_in_gits_words() {
+    let project = Project::with_commits();
+    for base in ["main", "stored"] {
+        let mut command = project.command(&["check", "--base", base]);
+        command
+            .env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1");
+        common::Ended::of(&command.output().unwrap())
+            .expect(5)
+            .says(&["dubious ownership", "safe.directory"]);
+    }
+}
+
+#[test]
 fn builds_that_fail() {
     let project = Project::with_commits();
     project.write("build.sh", "echo the compiler says no >&2; exit 1");
