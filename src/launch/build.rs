@@ -30,6 +30,8 @@ pub enum BuildError {
     },
     #[error("the build succeeded, but {} is not there: check engine.build.artifact", .0.display())]
     NoArtifact(PathBuf),
+    #[error("cannot remove {}, which an earlier build made", path.display())]
+    Stale { path: PathBuf, source: io::Error },
     #[error("cannot keep a copy of the artifact at {}", path.display())]
     Keep { path: PathBuf, source: io::Error },
 }
@@ -62,10 +64,16 @@ impl Job<'_> {
     /// Runs the build command and copies its artifact. Dropping the future kills the build.
     pub(super) async fn run(&self) -> Result<Artifact, BuildError> {
         let begun = Instant::now();
+        let artifact = self.build.artifact.to_string_lossy();
+        let built = self.tree.join(self.fill(&artifact));
+        // What another commit's build left there would pass for this one's. Elsewhere in the tree it may be a source.
+        if artifact.starts_with("{target}") && built.is_file() {
+            fs::remove_file(&built).map_err(|source| BuildError::Stale {
+                path: built.clone(),
+                source,
+            })?;
+        }
         self.command().await?;
-        let built = self
-            .tree
-            .join(self.fill(&self.build.artifact.to_string_lossy()));
         if !built.is_file() {
             return Err(BuildError::NoArtifact(built));
         }

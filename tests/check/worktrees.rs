@@ -22,6 +22,30 @@ fn builds(project: &Project) {
 }
 
 #[test]
+fn an_artifact_of_another_commit_is_not_taken_for_one_that_was_not_made() {
+    let project = Project::with_commits();
+    let build = project.read("build.sh");
+    project.write("build.sh", "echo makes nothing\n");
+    project.commit("makes nothing");
+    project.git(&["checkout", "--quiet", "-b", "mended"]);
+    project.write("build.sh", &build);
+    project.commit("makes its engine");
+    project.git(&["checkout", "--quiet", "main"]);
+    let head = ["check", "--gate", "e2e", "--head", "mended"];
+    project.run(&head).expect(5).says(&[
+        "built head",
+        "the build succeeded, but",
+        "engine.build.artifact",
+    ]);
+    // What stands in the tree itself may be its source.
+    project.edit("gates/gate.toml", "{target}/engine", "engine");
+    project.write("engine", "#!/bin/sh\nexit 1\n");
+    project.commit("the engine is a script");
+    project.run(&["check", "--gate", "e2e"]).expect(5);
+    assert!(project.path("engine").is_file());
+}
+
+#[test]
 fn a_worktree_that_a_dead_session_left_is_made_anew() {
     let project = with_broken_commit();
     builds(&project);

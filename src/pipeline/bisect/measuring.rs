@@ -111,7 +111,9 @@ impl Hunt<'_> {
         match self.build_or_end(commit, cancel).await {
             Ok(artifact) => Ok(Ok(artifact)),
             Err(Error::Workspace(WorkspaceError::Build(error))) => match error {
-                BuildError::Keep { .. } | BuildError::Wait(_) => Err(error.into()),
+                BuildError::Keep { .. } | BuildError::Stale { .. } | BuildError::Wait(_) => {
+                    Err(error.into())
+                }
                 BuildError::Failed { status, .. } => Ok(Err(format!("does not build ({status})"))),
                 BuildError::TimedOut { .. } => Ok(Err("its build takes too long".into())),
                 BuildError::NoArtifact(_) => Ok(Err("its build makes no artifact".into())),
