@@ -5,7 +5,7 @@ use super::{Error, checkpoint, rendering};
 use crate::judge;
 use crate::launch::Workspace;
 use crate::plan::{self, Plan, PlanError, Selection};
-use crate::record::{Ending, Launch, MERGED_FORMAT, RUN_FORMAT, RunRecord, RunVerdict};
+use crate::record::{Ending, Extent, Launch, MERGED_FORMAT, RUN_FORMAT, RunRecord, RunVerdict};
 use crate::report;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -279,10 +279,12 @@ pub(super) fn has_run(directory: &Path) -> bool {
     directory.join(RUN).exists()
 }
 
-/// The record of a result directory. Launches of an unfinished session stand in files of their own.
+/// The record of a result directory. Launches of an unfinished session stand in files of their own; not those of a
+/// merged record, whose shards each count their launches from 0.
 pub(super) fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
     let mut record: RunRecord = read_json_of(&directory.join(RUN), &[RUN_FORMAT, MERGED_FORMAT])?;
-    if record.ending == Ending::Unfinished {
+    let is_merged = matches!(record.extent, Extent::Merged { .. });
+    if record.ending == Ending::Unfinished && !is_merged {
         for saved in checkpoint::whole(directory)? {
             let is_it = |l: &Launch| l.position == saved.launch.position;
             if !record.launches.iter().any(is_it) {

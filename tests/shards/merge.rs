@@ -95,7 +95,19 @@ fn shards_become_one_verdict_that_can_be_computed_again() {
         count("all/run.json"),
         count("a/run.json") + count("b/run.json")
     );
+    unfinished(&project);
     refusals(&project);
+}
+
+/// A shard whose machine went down: the verdict is the same when the merged record is judged again.
+fn unfinished(project: &Project) {
+    changed(project, |record| {
+        record["ending"] = serde_json::json!({"why": "unfinished"});
+    });
+    merge(project, &["a", "c"]);
+    let before = project.read("all/verdict.json");
+    project.run(&["judge", "all"]);
+    assert_eq!(project.read("all/verdict.json"), before);
 }
 
 /// On what was measured once: what cannot be merged, and why.
