@@ -13,6 +13,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -44,6 +45,10 @@ pub enum ProcessError {
 
 /// What servers write, in lower case, where their port is taken.
 const PORT_TAKEN: [&str; 3] = ["address already in use", "address in use", "eaddrinuse"];
+
+/// Whoever was below us before we started anything: what a shell left running in the background when it became the
+/// gate. They are not ours to end.
+static STRANGERS: OnceLock<Vec<tree::Id>> = OnceLock::new();
 
 /// Why an engine never became ready.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,6 +110,7 @@ impl Process {
             source,
         };
         let output = File::create(log).map_err(log_error)?;
+        strangers();
         guard_ourselves();
         let mut starting = Command::new(&command[0]);
         starting
@@ -216,7 +222,7 @@ impl Process {
 
     /// Asks the child to end, kills what remains of its tree, and waits until all of it is gone.
     pub async fn stop(mut self) {
-        let tree = tree::below(self.pid);
+        let tree = tree::below(self.pid, &[]);
         self.signal(Signal::SIGTERM);
         let _ = timeout(GRACE, self.child.wait()).await;
         self.kill(&tree);
@@ -235,11 +241,11 @@ impl Process {
     }
 
     /// Kills the group, and by number whoever left it. `before` are those who were below it earlier;
-    /// orphans have become our own children, since nobody else is below us while this child lives.
+    /// orphans have become our own children, since nobody else but strangers is below us while this child lives.
     fn kill(&self, before: &[tree::Id]) {
         let ourselves = std::process::id().cast_signed();
         self.signal(Signal::SIGKILL);
-        let below = tree::below(ourselves);
+        let below = tree::below(ourselves, strangers());
         for id in before.iter().chain(&below).filter(|id| id.pid != ourselves) {
             if tree::is_alive(*id) {
                 let _ = kill(Pid::from_raw(id.pid), Signal::SIGKILL);
@@ -250,6 +256,16 @@ impl Process {
             }
         }
     }
+}
+
+/// See [`STRANGERS`]. Asked for the first time before anything is started.
+fn strangers() -> &'static [tree::Id] {
+    STRANGERS.get_or_init(|| {
+        let ourselves = std::process::id().cast_signed();
+        let mut below = tree::below(ourselves, &[]);
+        below.retain(|id| id.pid != ourselves);
+        below
+    })
 }
 
 /// Orphans of our children become ours, so that a server which left its group can still be found; and no

@@ -30,8 +30,8 @@ fn stat(pid: i32) -> Option<Stat> {
     })
 }
 
-/// Every living process below `root`, `root` included.
-pub(super) fn below(root: i32) -> Vec<Id> {
+/// Every living process below `root`, `root` included; but for those of `spared`, and whoever is below them.
+pub(super) fn below(root: i32, spared: &[Id]) -> Vec<Id> {
     let mut children: HashMap<i32, Vec<Id>> = HashMap::new();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -43,6 +43,9 @@ pub(super) fn below(root: i32) -> Vec<Id> {
             pid,
             started: stat.started,
         };
+        if spared.contains(&id) {
+            continue;
+        }
         if pid == root {
             found.push(id);
         }

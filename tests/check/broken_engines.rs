@@ -2,6 +2,8 @@
 
 use super::common::{Ended, Project};
 use super::{alone, gates_that};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 #[test]
 fn head_that_dies_at_its_start_fails_by_reliability() {
@@ -102,6 +104,22 @@ fn a_child_that_left_its_dead_parent_is_found_and_ended() {
     project.write("gates/gate.toml", &config.replace(serve, forking));
     project.run(&["check", "--gate", "tpot"]).expect(5);
     assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn what_a_shell_left_running_when_it_became_the_gate_lives_on() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let script = "sleep 1000 > job.log 2>&1 & echo $! > job";
+    let fault = "--fault=die-at-start";
+    let both = ["--head-arg", fault, "--base-arg", fault];
+    let arguments = [&["check", "--gate", "tpot"][..], &both].concat();
+    let mut command = project.command_after(script, &arguments);
+    Ended::of(&command.output().unwrap()).expect(5);
+    let job: u32 = project.read("job").trim().parse().unwrap();
+    let left = project.leftovers();
+    let _ = kill(Pid::from_raw(job.cast_signed()), Signal::SIGKILL);
+    assert_eq!(left, [job]);
 }
 
 #[test]
