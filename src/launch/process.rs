@@ -44,7 +44,13 @@ pub enum ProcessError {
 }
 
 /// What servers write, in lower case, where their port is taken.
-const PORT_TAKEN: [&str; 3] = ["address already in use", "address in use", "eaddrinuse"];
+const PORT_TAKEN: [&str; 4] = [
+    "address already in use",
+    "address in use",
+    "eaddrinuse",
+    // llama.cpp, which says no more.
+    "couldn't bind http server socket",
+];
 
 /// Whoever was below us before we started anything: what a shell left running in the background when it became the
 /// gate. They are not ours to end.
@@ -299,6 +305,8 @@ mod tests {
         };
         assert!(lost("error: Address already in use (os error 98)", true));
         assert!(lost("OSError: [Errno 98] EADDRINUSE", true));
+        let llama = "start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 8080";
+        assert!(lost(llama, true));
         assert!(!lost("error: out of memory", true));
         // It lives on: it may try again, or the line is about something else.
         assert!(!lost("metrics: address already in use", false));
