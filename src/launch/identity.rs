@@ -12,8 +12,9 @@ use crate::digest;
 use crate::record::EngineFile;
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -63,10 +64,11 @@ fn content(path: &Path) -> io::Result<(u64, String)> {
     Ok((size, digest::of_parts([told.as_bytes()])))
 }
 
-/// Where a command's first word leads for an engine that starts in `folder`; `None` where nothing is there.
+/// Where a command's first word leads for a child that is started in `folder` with this environment beside ours;
+/// `None` where nothing is there that can be run.
 pub fn program(word: &str, folder: &Path, env: &[(String, String)]) -> Option<PathBuf> {
     if word.contains('/') {
-        return Some(folder.join(word)).filter(|path| path.is_file());
+        return Some(folder.join(word)).filter(|path| is_program(path));
     }
     let own = env.iter().rev().find(|(name, _)| name == "PATH");
     let paths: OsString = match own {
@@ -74,13 +76,17 @@ pub fn program(word: &str, folder: &Path, env: &[(String, String)]) -> Option<Pa
         None => env::var_os("PATH")?,
     };
     let mut places = env::split_paths(&paths).map(|place| folder.join(place).join(word));
-    places.find(|path| path.is_file())
+    places.find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    let found = fs::metadata(path);
+    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::time::{Duration, SystemTime};
 
     /// What one change after another does to a folder's identity.
@@ -143,6 +149,8 @@ mod tests {
         let root = folder.path();
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::write(root.join("bin/serve"), "").unwrap();
+        fs::write(root.join("bin/notes"), "").unwrap();
+        fs::set_permissions(root.join("bin/serve"), fs::Permissions::from_mode(0o755)).unwrap();
         let env = [("PATH".to_owned(), "/nowhere:bin".to_owned())];
         let here = Some(root.join("bin/serve"));
         for (word, env, expect) in [
@@ -150,6 +158,8 @@ mod tests {
             ("serve", &env[..], &here),
             ("serve", &[], &None),
             ("bin/other", &env, &None),
+            ("bin/notes", &env, &None),
+            ("notes", &env, &None),
             ("bin", &env, &None),
         ] {
             assert_eq!(program(word, root, env), *expect, "{word}");

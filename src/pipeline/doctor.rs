@@ -2,16 +2,15 @@
 
 use super::Error;
 use crate::doctor::{self, Facts, Finding, Fitness, Found, Program};
+use crate::launch;
 use crate::measure;
 use crate::plan::{self, Plan, Selection};
 use crate::telemetry;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
-use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What a project asks of the machine, held against the machine; the worst of it last.
 pub fn doctor(start: &Path, selection: &Selection) -> Result<(Vec<Finding>, Fitness), Error> {
@@ -59,39 +58,24 @@ fn disk_free_bytes(root: &Path) -> Option<u64> {
     Some(disk.blocks_available() * disk.fragment_size())
 }
 
-/// Those that the project names, and the one that builds or starts the engine.
+/// Those that the project names, and those that build and start the engine, each where it would be found then.
 fn programs(plan: &Plan, root: &Path) -> Vec<Program> {
     let (engine, host) = (&plan.engine, &plan.host);
-    let build = engine
-        .build
-        .iter()
-        .filter_map(|build| build.command.first());
+    let found = |name: &String, env: &[(String, String)]| Program {
+        path: launch::program(name, root, env),
+        name: name.clone(),
+    };
+    let mut programs: Vec<Program> = host.programs.iter().map(|name| found(name, &[])).collect();
+    if let Some(build) = &engine.build {
+        programs.push(found(&"git".to_owned(), &[]));
+        programs.extend(build.command.first().map(|name| found(name, &build.env)));
+    }
     let serve = engine.serve.first().filter(|word| !word.contains('{'));
-    let mut names: BTreeSet<String> = host.programs.iter().cloned().collect();
-    names.extend(build.chain(serve).cloned());
-    if engine.build.is_some() {
-        names.insert("git".to_owned());
-    }
-    let program = |name: String| Program {
-        path: program_path(root, &name),
-        name,
-    };
-    names.into_iter().map(program).collect()
-}
-
-/// Where a shell would find it; a name with a slash is a path from the project's root.
-fn program_path(root: &Path, name: &str) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| {
-        let found = fs::metadata(path);
-        found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    if name.contains('/') {
-        return Some(root.join(name)).filter(is_program);
-    }
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(is_program)
+    programs.extend(serve.map(|name| found(name, &engine.env)));
+    // Of one that is looked for in several ways, the way in which it is missing.
+    programs.sort_unstable_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+    programs.dedup_by(|a, b| a.name == b.name);
+    programs
 }
 
 /// A file or folder, relative to the project's root; `~/` is the user's own folder.

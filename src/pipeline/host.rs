@@ -363,9 +363,9 @@ mod tests {
         let artifact = root.join("Cargo.toml");
         let artifact = artifact.to_str();
         check("{artifact}", artifact, &["gates/models", "tokenizer.json"]);
-        let with_program = ["./Cargo.lock", "gates/models", "tokenizer.json"];
-        check("./Cargo.lock", artifact, &with_program);
-        let unbuilt = ["Cargo.lock", "{artifact}", "gates/models", "tokenizer.json"];
-        check("./Cargo.lock", None, &unbuilt);
+        let with_program = ["./.ci/run", "gates/models", "tokenizer.json"];
+        check("./.ci/run", artifact, &with_program);
+        let unbuilt = [".ci/run", "{artifact}", "gates/models", "tokenizer.json"];
+        check("./.ci/run", None, &unbuilt);
     }
 }

@@ -7,6 +7,7 @@ mod common;
 
 use common::{Ended, Project};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 /// A project that asks for this.
 fn asking(host: &str) -> Project {
@@ -43,6 +44,23 @@ fn a_machine_that_has_what_is_asked_is_fit() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     assert!(text.contains("FIT"), "{text}");
+}
+
+#[test]
+fn the_engines_program_is_looked_for_where_it_would_be_started_from() {
+    let project = asking("[engine.env]\nPATH = \"venv/bin\"\n");
+    let serve = format!("serve = [\"{}\"", env!("CARGO_BIN_EXE_gate"));
+    project.edit("gates/gate.toml", &serve, "serve = [\"own-engine\"");
+    let fitness = |code| {
+        let ended = project.run(&["doctor", "--format", "json"]).expect(code);
+        finding(&ended, "own-engine")["fitness"].clone()
+    };
+    fs::create_dir_all(project.path("venv/bin")).unwrap();
+    project.write("venv/bin/own-engine", "");
+    assert_eq!(fitness(5), "unfit");
+    let may_run = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(project.path("venv/bin/own-engine"), may_run).unwrap();
+    assert_eq!(fitness(0), "fit");
 }
 
 #[test]
