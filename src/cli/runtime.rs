@@ -5,13 +5,16 @@ use std::future::poll_fn;
 use std::task::Poll;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs a future on this thread: the load client measures best where nothing else is scheduled.
+/// Runs a future on this thread: the load client measures best where nothing else is scheduled. What threads of the
+/// runtime still read for it when it ends is not waited for.
 pub(super) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the asynchronous runtime")?;
-    Ok(runtime.block_on(future))
+    let ended = runtime.block_on(future);
+    runtime.shutdown_background();
+    Ok(ended)
 }
 
 /// Completes at the first SIGINT, SIGTERM or SIGHUP from this call on, which needs a runtime: what comes before the

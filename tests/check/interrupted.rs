@@ -4,12 +4,18 @@ use super::alone;
 use super::common::{Ended, Project};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The kernel's flag for opening a pipe without waiting for its other end.
+const O_NONBLOCK: i32 = nix::fcntl::OFlag::O_NONBLOCK.bits();
 
 /// Starts a check that will not end by itself soon.
 fn start(project: &Project) -> Child {
@@ -83,6 +89,54 @@ fn a_second_session_is_refused_while_one_measures() {
         .says(&["another session is measuring", &pid]);
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     child.wait_with_output().unwrap();
+}
+
+/// Writes into a pipe until more was read of it than it holds.
+fn feed(pipe: &mut fs::File) {
+    let (begun, mut written) = (Instant::now(), 0);
+    while written < 4 << 20 {
+        assert!(begun.elapsed() < DEADLINE, "nobody reads");
+        // Where it is full, or nobody has it open, there is nothing to do but to try again.
+        match pipe.write(&[7; 4096]) {
+            Ok(bytes) => written += bytes,
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn a_signal_is_heard_while_files_are_read() {
+    let _alone = alone();
+    let project = Project::without_build();
+    // A file that ends only when its writer is gone, which is this test.
+    let weights = project.path("weights");
+    mkfifo(&weights, Mode::S_IRWXU).unwrap();
+    let files = format!("files = [{:?}]", env!("CARGO_BIN_EXE_gate"));
+    project.edit("gates/gate.toml", &files, "files = [\"weights\"]");
+    let warm = "page_cache = \"warm\"\n[workload.decode]";
+    project.edit("gates/tpot.toml", "[workload.decode]", warm);
+    let mut child = start(&project);
+    let begun = Instant::now();
+    let mut pipe = loop {
+        assert!(begun.elapsed() < DEADLINE, "nobody opened the file");
+        let mut writing = fs::File::options();
+        match writing.write(true).custom_flags(O_NONBLOCK).open(&weights) {
+            Ok(pipe) => break pipe,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    feed(&mut pipe);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > DEADLINE {
+            child.kill().unwrap();
+        }
+        std::thread::yield_now();
+    }
+    drop(pipe);
+    Ended::of(&child.wait_with_output().unwrap()).expect(130);
+    assert_eq!(project.leftovers(), [0; 0]);
 }
 
 #[test]
