@@ -20,7 +20,7 @@ pub(super) fn page_cache(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding
     let Some(share) = launch.startup.resident_share else {
         let text = format!(
             "{}: the page cache was to be {}, and its state was never read: name the engine's files in \
-             `engine.files`",
+             `engine.files`, and see that util-linux's `fincore` is installed",
             at(launch),
             wanted.name()
         );

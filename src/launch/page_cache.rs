@@ -20,6 +20,9 @@ pub struct PageCacheError {
     source: io::Error,
 }
 
+/// Files that one `fincore` is asked of: with the longest paths they stay within what a command line may hold.
+const AT_ONCE: usize = 256;
+
 /// Brings `files` into the state and gives the share of their pages in memory then, 0 to 1; `None` where
 /// that cannot be told (no `fincore`, no bytes). Pages that a running process maps stay where they are.
 pub fn prepare(state: PageCache, files: &[PathBuf]) -> Result<Option<f64>, PageCacheError> {
@@ -71,6 +74,12 @@ fn read(path: &Path) -> io::Result<()> {
 }
 
 fn resident_share(files: &[PathBuf]) -> Option<f64> {
+    let tables = files.chunks(AT_ONCE).map(residency);
+    share(&tables.collect::<Option<String>>()?)
+}
+
+/// A line a file, as [`share`] reads them.
+fn residency(files: &[PathBuf]) -> Option<String> {
     let mut command = Command::new("fincore");
     command
         .args(["--bytes", "--raw", "--noheadings", "--output", "RES,SIZE"])
@@ -78,7 +87,7 @@ fn resident_share(files: &[PathBuf]) -> Option<f64> {
         .args(files)
         .env("LC_ALL", "C");
     let output = command.output().ok().filter(|o| o.status.success())?;
-    share(&String::from_utf8_lossy(&output.stdout))
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Lines of resident bytes, whole pages, and the file's size.
@@ -112,6 +121,22 @@ mod tests {
             let found = share(table);
             assert_eq!(found.map(f64::to_bits), expect.map(f64::to_bits), "{table}");
         }
+    }
+
+    /// Their names together are more than one command line can hold.
+    #[test]
+    fn many_files_are_told_as_few_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = (0..12).fold(folder.path().to_path_buf(), |path, _| {
+            path.join("x".repeat(250))
+        });
+        fs::create_dir_all(&deep).unwrap();
+        for number in 0..1_000 {
+            fs::write(deep.join(number.to_string()), "7").unwrap();
+        }
+        let mut files = Vec::new();
+        collect(folder.path(), &mut files).unwrap();
+        assert_eq!(resident_share(&files), resident_share(&files[..1]));
     }
 
     #[test]
