@@ -33,12 +33,17 @@ pub struct Tokenizer {
 impl Tokenizer {
     pub(crate) fn load(files: &Files, vocab: usize) -> Result<Self, TokenizerError> {
         let path = || files.path(FILE).display().to_string();
-        let inner = tokenizers::Tokenizer::from_bytes(files.read(FILE)?).map_err(|cause| {
-            TokenizerError::Format {
-                path: path(),
-                cause: cause.to_string(),
-            }
-        })?;
+        let format = |cause: tokenizers::Error| TokenizerError::Format {
+            path: path(),
+            cause: cause.to_string(),
+        };
+        let mut inner = tokenizers::Tokenizer::from_bytes(files.read(FILE)?).map_err(format)?;
+        // The file may hold how texts were cut and filled up for training. A prompt is neither, as in transformers and
+        // vLLM.
+        inner
+            .with_padding(None)
+            .with_truncation(None)
+            .map_err(format)?;
         let widest = inner.get_vocab(true).into_values().max();
         if let Some(id) = widest.filter(|id| *id as usize >= vocab) {
             return Err(TokenizerError::TooWide {

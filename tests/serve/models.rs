@@ -31,6 +31,10 @@ impl Model {
         fs::write(self.path(name), text.replace(from, to)).unwrap();
     }
 
+    fn serve(&self) -> Server {
+        Server::start(&["--model", self.folder.path().to_str().unwrap()])
+    }
+
     #[track_caller]
     fn refused(&self, parts: &[&str]) {
         let path = self.folder.path().to_str().unwrap();
@@ -144,7 +148,7 @@ fn a_model_without_a_usable_template_completes_but_does_not_chat() {
     let bare = Model::copy();
     fs::remove_file(bare.path("chat_template.jinja")).unwrap();
     for (model, cause) in [(broken, "cannot be parsed"), (bare, "no chat template")] {
-        let server = Server::start(&["--model", model.folder.path().to_str().unwrap()]);
+        let server = model.serve();
         let warned = |line: &String| line.starts_with("warning: ") && line.contains(cause);
         assert!(server.start.iter().any(warned), "{:#?}", server.start);
         let body = json!({"messages": [{"role": "user", "content": "a"}]});
@@ -157,6 +161,30 @@ fn a_model_without_a_usable_template_completes_but_does_not_chat() {
         );
         server.complete(json!({"prompt": "a"}));
     }
+}
+
+/// As in transformers and vLLM.
+#[test]
+fn a_tokenizer_that_cuts_and_fills_up_does_neither() {
+    let model = Model::copy();
+    for (from, to) in [
+        (
+            "\"truncation\": null",
+            r#""truncation": {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}"#,
+        ),
+        (
+            "\"padding\": null",
+            r#""padding": {"strategy": {"Fixed": 32}, "direction": "Right", "pad_to_multiple_of": null,
+                "pad_id": 0, "pad_type_id": 0, "pad_token": "<|endoftext|>"}"#,
+        ),
+    ] {
+        model.edit("tokenizer.json", from, to);
+    }
+    let ids = |server: &Server| {
+        let body = json!({"prompt": "12+34=46, 5+6=11", "max_tokens": 1, "return_token_ids": true});
+        server.complete(body)["choices"][0]["prompt_token_ids"].clone()
+    };
+    assert_eq!(ids(&model.serve()), ids(&Server::start(&[])));
 }
 
 #[test]
@@ -187,7 +215,7 @@ fn a_model_that_samples_by_its_own_rules() {
     let model = Model::copy();
     let own = "\"do_sample\": true, \"temperature\": 2.0";
     model.edit("generation_config.json", "\"do_sample\": false", own);
-    let server = Server::start(&["--model", model.folder.path().to_str().unwrap()]);
+    let server = model.serve();
     let ask = |more: Value| {
         let body = json!({"prompt": "12+34=", "max_tokens": 32, "ignore_eos": true});
         server.complete(with(body, more))["choices"].clone()
