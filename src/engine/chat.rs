@@ -1,19 +1,26 @@
 //! The model's chat template: messages → prompt text.
 //!
 //! Main type: [`ChatTemplate`]. Templates are written for Python's Jinja as transformers runs it: blocks
-//! trimmed, Python's string methods, `raise_exception`. Refuses to know: tokens, HTTP.
+//! trimmed, Python's string methods, `raise_exception`, `strftime_now` (here in UTC). Refuses to know: tokens, HTTP.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use std::error::Error as StdError;
 
 use super::files::{FileError, Files};
 
 const FILE: &str = "chat_template.jinja";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const NAME: &str = "chat";
+
+/// Instructions that a template may run for each message, and as many beside them. Those of real models take some
+/// hundred; one that loops must end.
+const FUEL: u64 = 10_000;
 
 /// One turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,10 +47,18 @@ pub enum TemplateError {
     Form { path: String },
     #[error("the chat template cannot be parsed: {0}")]
     Syntax(String),
-    /// The template's own words, by `raise_exception`, or what went wrong in it.
+    /// The template's own words, by `raise_exception`.
     #[error("the chat template refused the messages: {0}")]
     Refused(String),
+    /// What went wrong in it.
+    #[error("the chat template failed: {0}")]
+    Failed(String),
 }
+
+/// What a template raised by `raise_exception`.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Raised(String);
 
 /// tokenizer_config.json has had many forms: what is not looked for may be anything.
 #[derive(Default, Deserialize)]
@@ -114,18 +129,25 @@ impl ChatTemplate {
     }
 
     /// The prompt; with `add_generation_prompt` it ends where the assistant's answer begins.
+    ///
+    /// # Errors
+    /// The template refuses the messages, or fails: also where it would run for ever. What memory it takes is not
+    /// bounded.
     pub fn render(
         &self,
         messages: &[Message],
         add_generation_prompt: bool,
     ) -> Result<String, TemplateError> {
-        let template = self.environment.get_template(NAME).map_err(syntax)?;
+        // A copy shares everything but this number.
+        let mut environment = self.environment.clone();
+        environment.set_fuel(Some(FUEL * (1 + messages.len() as u64)));
+        let template = environment.get_template(NAME).map_err(syntax)?;
         template
             .render(context! {
-                messages => Value::from(Serde(messages)),
+                messages => Value::from(Serde(messages)), tools => (), documents => (),
                 add_generation_prompt, bos_token => self.bos.as_str(), eos_token => self.eos.as_str(),
             })
-            .map_err(|error| TemplateError::Refused(reason(&error)))
+            .map_err(|error| failure(&error))
     }
 }
 
@@ -141,9 +163,11 @@ fn environment(text: String) -> Result<Environment<'static>, Error> {
     environment.add_function(
         "raise_exception",
         |message: String| -> Result<Value, Error> {
-            Err(Error::new(ErrorKind::InvalidOperation, message))
+            let error = Error::new(ErrorKind::InvalidOperation, message.clone());
+            Err(error.with_source(Raised(message)))
         },
     );
+    environment.add_function("strftime_now", strftime_now);
     environment.add_template_owned(NAME, text)?;
     Ok(environment)
 }
@@ -152,10 +176,26 @@ fn syntax(error: Error) -> TemplateError {
     TemplateError::Syntax(error.to_string())
 }
 
-fn reason(error: &Error) -> String {
-    error
-        .detail()
-        .map_or_else(|| error.to_string(), str::to_owned)
+/// In UTC, which says the same on every machine; transformers has the machine's own time.
+fn strftime_now(format: String) -> Result<String, Error> {
+    let now = Timestamp::now().to_zoned(TimeZone::UTC);
+    jiff::fmt::strtime::format(&format, &now)
+        .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+}
+
+/// The template's own refusal, however deep in it, or its failure.
+fn failure(error: &Error) -> TemplateError {
+    let first: &(dyn StdError + 'static) = error;
+    let mut causes = std::iter::successors(Some(first), |error| (**error).source());
+    if let Some(Raised(words)) = causes.find_map(|cause| cause.downcast_ref()) {
+        return TemplateError::Refused(words.clone());
+    }
+    if error.kind() == ErrorKind::OutOfFuel {
+        return TemplateError::Failed(format!(
+            "it ran {FUEL} instructions a message without an end"
+        ));
+    }
+    TemplateError::Failed(error.to_string())
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use super::chunks::{Envelope, Form};
 use super::seeds::{choice_seed, fresh_seed};
 use super::separately::Separately;
 use super::stream::EventStream;
-use super::wire::chat::ChatRequest;
+use super::wire::chat::{ChatMessage, ChatRequest};
 use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInput};
 use super::wire::sampling::check_ids;
 use super::wire::{ApiError, Common, Delivery, StreamUsage};
 use crate::engine::request::Request;
-use crate::engine::{Message, SubmitError, TemplateError, Tokenizer};
+use crate::engine::{Engine, Message, SubmitError, TemplateError, Tokenizer};
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -56,10 +56,10 @@ impl Job {
             }
         }
         let bytes = prompts.iter().map(|prompt| prompt.work_bytes(echo)).sum();
-        let read = move |tokenizer: &Tokenizer| {
+        let read = move |engine: &Engine| {
             let prompts = prompts.into_iter();
             prompts
-                .map(|prompt| Prompt::read(tokenizer, prompt, echo))
+                .map(|prompt| Prompt::read(engine.tokenizer(), prompt, echo))
                 .collect::<Result<_, _>>()
         };
         Ok(Self {
@@ -71,25 +71,31 @@ impl Job {
 
     pub(crate) async fn chat(app: &Arc<App>, request: ChatRequest) -> Result<Self, ApiError> {
         app.check_model(request.common.model.as_deref())?;
-        let template = app.engine.chat_template().map_err(chat_error)?;
-        let messages: Vec<Message> = request
-            .messages
-            .into_iter()
-            .map(|message| Message {
-                role: message.role,
-                content: message.content,
-            })
-            .collect();
-        let text = template
-            .render(&messages, request.add_generation_prompt)
-            .map_err(|error| chat_error(&error))?;
-        // The template writes the special tokens itself.
-        let bytes = text.len();
-        let read = move |tokenizer: &Tokenizer| encode(tokenizer, &text, false, "messages");
+        let ChatRequest {
+            common,
+            messages,
+            add_generation_prompt,
+        } = request;
+        let bytes = messages.iter().map(ChatMessage::work_bytes).sum();
+        let read = move |engine: &Engine| {
+            let template = engine.chat_template().map_err(chat_error)?;
+            let messages: Vec<Message> = messages
+                .into_iter()
+                .map(|message| Message {
+                    role: message.role,
+                    content: message.content,
+                })
+                .collect();
+            let text = template
+                .render(&messages, add_generation_prompt)
+                .map_err(|error| chat_error(&error))?;
+            // The template writes the special tokens itself.
+            encode(engine.tokenizer(), &text, false, "messages")
+        };
         let ids = tokenise(app, bytes, read).await?;
         Ok(Self {
             form: Form::Chat,
-            common: request.common,
+            common,
             prompts: vec![Prompt {
                 ids,
                 is_text: true,
@@ -297,16 +303,16 @@ fn max_tokens(
 async fn tokenise<T: Send + 'static>(
     app: &App,
     bytes: usize,
-    read: impl FnOnce(&Tokenizer) -> Result<T, ApiError> + Send + 'static,
+    read: impl FnOnce(&Engine) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     if bytes < LONG_TEXT_BYTES {
-        return read(app.engine.tokenizer());
+        return read(&app.engine);
     }
-    let tokenizer = app.engine.tokenizer().clone();
+    let engine = Arc::clone(&app.engine);
     // The semaphore is never closed. The place is held to the end of the work, also if the client is gone.
     let place = Arc::clone(&app.long_texts).acquire_owned().await;
     let task = tokio::task::spawn_blocking(move || {
-        let read = read(&tokenizer);
+        let read = read(&engine);
         drop(place);
         read
     });
@@ -324,10 +330,11 @@ fn encode(
     encoded.map_err(|error| ApiError::invalid_value(param, error.to_string()))
 }
 
-/// The template's refusal is about the messages; any other error is about the model.
+/// The template's own refusal is about the messages; any other error is about the model.
 fn chat_error(error: &TemplateError) -> ApiError {
     match error {
         TemplateError::Refused(_) => ApiError::invalid_value("messages", error.to_string()),
+        TemplateError::Failed(_) => ApiError::chat_template_failed(&error.to_string()),
         TemplateError::File(_)
         | TemplateError::Json { .. }
         | TemplateError::None

@@ -3,7 +3,9 @@
 
 use super::answers::with;
 use super::embedded;
+use super::http;
 use super::process::{Server, run_to_end};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -161,6 +163,89 @@ fn a_model_without_a_usable_template_completes_but_does_not_chat() {
         );
         server.complete(json!({"prompt": "a"}));
     }
+}
+
+fn chat(content: &str, messages: usize) -> Value {
+    let message = json!({"role": "user", "content": content});
+    json!({"messages": vec![message; messages], "max_tokens": 1})
+}
+
+/// A model whose chat template is this one.
+fn with_template(template: &str) -> Model {
+    let model = Model::copy();
+    fs::write(model.path("chat_template.jinja"), template).unwrap();
+    model
+}
+
+const ENDLESS: &str =
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
+
+/// What the template says of the messages is the request's fault; what goes wrong in it, the model's.
+#[test]
+fn a_template_that_fails_is_no_fault_of_the_request() {
+    let raises =
+        "{% macro refuse() %}{{ raise_exception('no turns') }}{% endmacro %}{{ refuse() }}";
+    for (template, status, code, words) in [
+        (
+            raises,
+            400,
+            "invalid_value",
+            "refused the messages: no turns",
+        ),
+        (
+            "{{ nothing.at.all }}",
+            500,
+            "chat_template_failed",
+            "undefined",
+        ),
+        (
+            ENDLESS,
+            500,
+            "chat_template_failed",
+            "10000 instructions a message",
+        ),
+    ] {
+        let server = with_template(template).serve();
+        let refused = server.post("/v1/chat/completions", &chat("a", 1));
+        assert_eq!(refused.status, status, "{template}");
+        let error = refused.json()["error"].clone();
+        assert_eq!(error["code"], code);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+        server.complete(json!({"prompt": "a"}));
+    }
+}
+
+/// Many messages may run many instructions: on threads of their own, for which the end does not wait.
+#[test]
+fn a_template_that_takes_long_delays_nobody() {
+    let mut server = with_template(ENDLESS).serve();
+    let body = chat("", 50_000).to_string();
+    let request = http::post_bytes("/v1/chat/completions", "application/json", &body);
+    let _chats: Vec<_> = (0..3)
+        .map(|_| http::send(server.address, &request))
+        .collect();
+    for _ in 0..100 {
+        assert_eq!(server.get("/health").status, 200);
+    }
+    server.signal(Signal::SIGTERM);
+    server.signal(Signal::SIGINT);
+    assert_eq!(server.exit_code(), Some(130));
+}
+
+/// What transformers gives to a template.
+#[test]
+fn a_template_finds_what_it_was_written_for() {
+    let server = with_template(
+        "{% if tools is none and documents is none %}{{ strftime_now('%Y') }}{% endif %}",
+    )
+    .serve();
+    let answer = server.ok("/v1/chat/completions", chat("a", 1)).json();
+    let year = server.complete(json!({"prompt": "2025", "max_tokens": 1}));
+    assert_eq!(
+        answer["usage"]["prompt_tokens"],
+        year["usage"]["prompt_tokens"]
+    );
 }
 
 /// As in transformers and vLLM.

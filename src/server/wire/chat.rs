@@ -27,6 +27,9 @@ pub(crate) struct ChatRequest {
     pub(crate) add_generation_prompt: bool,
 }
 
+/// What the template does for one message takes about as long as so many bytes to tokenise.
+const MESSAGE_BYTES: usize = 128;
+
 /// A message with its text parts joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChatMessage {
@@ -89,6 +92,11 @@ fn logprobs(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
 }
 
 impl ChatMessage {
+    /// How much there is to render and to tokenise.
+    pub(crate) fn work_bytes(&self) -> usize {
+        MESSAGE_BYTES + self.content.len()
+    }
+
     fn read(at: usize, value: Value) -> Result<Self, ApiError> {
         let name = format!("messages.{at}");
         let Value::Object(members) = value else {

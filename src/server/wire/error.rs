@@ -185,6 +185,15 @@ impl ApiError {
         Self::new(StatusCode::NOT_IMPLEMENTED, "no_chat_template", message)
     }
 
+    /// The model's chat template broke off on these messages; others may be possible.
+    pub(crate) fn chat_template_failed(detail: &str) -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "chat_template_failed",
+            format!("{detail}; /v1/completions works"),
+        )
+    }
+
     /// The engine's worker is dead or does not answer.
     pub(crate) fn engine_down(detail: &str) -> Self {
         let message = format!("the engine is not working: {detail}");
