@@ -91,6 +91,39 @@ impl Tokenizer {
             .map_err(|cause| TokenizerError::Encode(cause.to_string()))
     }
 
+    /// As [`Self::encode`], and where each id's text begins: in characters of `text`, whatever the normalizer made of
+    /// them. The parts of one character begin with it; an id put beside the text stands where the one before it ends.
+    pub(crate) fn encode_with_offsets(
+        &self,
+        text: &str,
+        add_special: bool,
+    ) -> Result<(Vec<u32>, Vec<usize>), TokenizerError> {
+        let encoding = self
+            .inner
+            .encode_char_offsets(text, add_special)
+            .map_err(|cause| TokenizerError::Encode(cause.to_string()))?;
+        let mut end = 0;
+        let offsets = encoding.get_offsets().iter().map(|&(from, to)| {
+            let begin = if from < to { from } else { end };
+            end = end.max(to);
+            begin
+        });
+        let offsets = offsets.collect();
+        Ok((encoding.get_ids().to_vec(), offsets))
+    }
+
+    /// As [`Self::decode`], and where each id's text begins, in characters. One without text stands where the next begins.
+    pub(crate) fn decode_with_offsets(&self, ids: &[u32]) -> (String, Vec<usize>) {
+        let mut stream = self.stream();
+        let mut end = 0;
+        let offsets = ids.iter().map(|id| {
+            let begin = end;
+            end += stream.push(*id).map_or(0, |piece| piece.chars().count());
+            begin
+        });
+        (self.decode(ids), offsets.collect())
+    }
+
     /// The ids' text, special tokens left out. Ids that the tokenizer does not know give nothing.
     pub fn decode(&self, ids: &[u32]) -> String {
         if self.speakers.is_empty() {
@@ -294,6 +327,40 @@ pub(super) mod tests {
         let pieces: Vec<String> = ids[..3].iter().filter_map(|id| stream.push(*id)).collect();
         assert_eq!(pieces.concat(), "a");
         assert!(stream.finish().contains('\u{fffd}'));
+    }
+
+    /// Loads the tokenizer with its JSON changed.
+    fn changed(change: impl FnOnce(&mut serde_json::Value)) -> Tokenizer {
+        let json = bytes_tokenizer().inner.to_string(false).unwrap();
+        let mut json = serde_json::from_str(&json).unwrap();
+        change(&mut json);
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join(FILE), json.to_string()).unwrap();
+        Tokenizer::load(&Files::Directory(directory.path().to_path_buf()), 300).unwrap()
+    }
+
+    /// `e` and a combining accent are one character to the network, two in the text. A token beside the text has no
+    /// place of its own, and one in it has.
+    #[test]
+    fn offsets_are_places_in_the_text_as_it_came() {
+        let tokenizer = changed(|json| {
+            json["normalizer"] = serde_json::json!({"type": "NFC"});
+            json["post_processor"] = serde_json::json!({
+                "type": "TemplateProcessing", "pair": [],
+                "single": [{"SpecialToken": {"id": "<|end|>", "type_id": 0}},
+                    {"Sequence": {"id": "A", "type_id": 0}},
+                    {"SpecialToken": {"id": "<|end|>", "type_id": 0}}],
+                "special_tokens": {"<|end|>": {"id": "<|end|>", "ids": [256], "tokens": ["<|end|>"]}}
+            });
+        });
+        let text = "ae\u{301}b<|end|>🙂c";
+        let (ids, offsets) = tokenizer.encode_with_offsets(text, true).unwrap();
+        assert_eq!(ids, tokenizer.encode(text, true).unwrap());
+        assert_eq!(ids[..4], [256, 97, 0xc3, 0xa9]);
+        assert_eq!(offsets, [0, 0, 1, 1, 3, 4, 11, 11, 11, 11, 12, 13]);
+        let (text, offsets) = tokenizer.decode_with_offsets(&ids);
+        assert_eq!(text, "aéb🙂c");
+        assert_eq!(offsets, [0, 0, 1, 1, 2, 3, 3, 3, 3, 3, 4, 5]);
     }
 
     #[test]

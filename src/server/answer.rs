@@ -56,8 +56,8 @@ pub(crate) struct Ending {
 pub(crate) struct Echo {
     pub(crate) prompt: Vec<u32>,
     pub(crate) text: String,
-    /// The text has the special tokens by name: it is the client's own, not made from ids.
-    pub(crate) names_special: bool,
+    /// Where in the text each id's begins, in characters; empty where no log-probabilities are asked for.
+    pub(crate) offsets: Vec<usize>,
 }
 
 /// One choice as it grows.
@@ -135,29 +135,11 @@ impl Answer {
     }
 
     fn score_prompt(&self, echo: &Echo, logprobs: Vec<Option<Logprob>>) -> Vec<Scored> {
-        let mut stream = self.tokenizer.stream();
-        let mut offset = 0;
-        // What of the text lies at and behind the offset.
-        let mut rest = echo.text.as_str();
-        let scored = echo.prompt.iter().zip(logprobs).map(|(id, logprob)| {
-            let scored = self.scored(*id, offset, logprob);
-            let shown = match self.tokenizer.has_text(*id) {
-                true => stream.push(*id),
-                false => self.special(*id, echo, rest),
-            };
-            let chars = shown.map_or(0, |piece| piece.chars().count());
-            offset += chars;
-            rest = behind(rest, chars);
-            scored
-        });
+        let places = echo.prompt.iter().zip(&echo.offsets);
+        let scored = places
+            .zip(logprobs)
+            .map(|((id, offset), logprob)| self.scored(*id, *offset, logprob));
         scored.collect()
-    }
-
-    /// A special token's name, where the text goes on with it. One that the tokenizer put around the text
-    /// does not stand there.
-    fn special(&self, id: u32, echo: &Echo, rest: &str) -> Option<String> {
-        let name = self.tokenizer.token_text(id);
-        (echo.names_special && rest.starts_with(&name)).then_some(name)
     }
 
     fn grow(&mut self, token: Token) -> Delta {
@@ -244,10 +226,4 @@ impl Answer {
             false => self.tokenizer.token_text(id),
         }
     }
-}
-
-/// The text without its first `chars` characters.
-fn behind(text: &str, chars: usize) -> &str {
-    let start = text.char_indices().nth(chars);
-    start.map_or("", |(start, _)| &text[start..])
 }

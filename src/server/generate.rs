@@ -14,7 +14,7 @@ use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInpu
 use super::wire::sampling::check_ids;
 use super::wire::{ApiError, Common, Delivery, StreamUsage};
 use crate::engine::request::Request;
-use crate::engine::{Engine, Message, SubmitError, TemplateError, Tokenizer};
+use crate::engine::{Engine, Message, SubmitError, TemplateError, Tokenizer, TokenizerError};
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -32,10 +32,8 @@ pub(crate) struct Job {
 
 struct Prompt {
     ids: Vec<u32>,
-    /// It came as text.
-    is_text: bool,
-    /// The prompt's text, if it is to stand before the answer.
-    echo: Option<String>,
+    /// If it is to stand before the answer.
+    echo: Option<Echo>,
 }
 
 impl Job {
@@ -56,10 +54,14 @@ impl Job {
             }
         }
         let bytes = prompts.iter().map(|prompt| prompt.work_bytes(echo)).sum();
+        let scored = common.show.logprobs.is_some();
         let read = move |engine: &Engine| {
             let prompts = prompts.into_iter();
             prompts
-                .map(|prompt| Prompt::read(engine.tokenizer(), prompt, echo))
+                .map(|prompt| match echo {
+                    true => Prompt::echoed(engine.tokenizer(), prompt, scored),
+                    false => Prompt::read(engine.tokenizer(), prompt),
+                })
                 .collect::<Result<_, _>>()
         };
         Ok(Self {
@@ -96,11 +98,7 @@ impl Job {
         Ok(Self {
             form: Form::Chat,
             common,
-            prompts: vec![Prompt {
-                ids,
-                is_text: true,
-                echo: None,
-            }],
+            prompts: vec![Prompt { ids, echo: None }],
         })
     }
 
@@ -184,14 +182,9 @@ impl Job {
         } = self;
         let stops = Arc::new(common.stops);
         let one = |(prompt, max_tokens): (Prompt, u32)| {
-            let Prompt { ids, is_text, echo } = prompt;
+            let Prompt { ids, echo } = prompt;
             // The same prompt with the same seed has the same answer, whatever stands beside it.
             let seed = common.choosing.seed.unwrap_or_else(fresh_seed);
-            let echo = echo.map(|text| Echo {
-                prompt: ids.clone(),
-                text,
-                names_special: is_text,
-            });
             let scored = echo.is_some() && common.show.logprobs.is_some();
             let mut request = alike.clone();
             request.prompt = ids;
@@ -255,20 +248,43 @@ impl Job {
 }
 
 impl Prompt {
-    fn read(tokenizer: &Tokenizer, input: PromptInput, echoed: bool) -> Result<Self, ApiError> {
-        let is_text = matches!(input, PromptInput::Text(_));
-        let (ids, text) = match input {
-            PromptInput::Text(text) => (encode(tokenizer, &text, true, "prompt")?, text),
-            PromptInput::Tokens(ids) if echoed => {
-                let text = tokenizer.decode(&ids);
-                (ids, text)
+    fn read(tokenizer: &Tokenizer, input: PromptInput) -> Result<Self, ApiError> {
+        let ids = match input {
+            PromptInput::Text(text) => encode(tokenizer, &text, true, "prompt")?,
+            PromptInput::Tokens(ids) => ids,
+        };
+        Ok(Self { ids, echo: None })
+    }
+
+    /// One that is to stand before the answer; `scored`: with its log-probabilities, and so with its tokens' places.
+    fn echoed(tokenizer: &Tokenizer, input: PromptInput, scored: bool) -> Result<Self, ApiError> {
+        let (ids, text, offsets) = match input {
+            PromptInput::Text(text) if scored => {
+                let encoded = tokenizer.encode_with_offsets(&text, true);
+                let (ids, offsets) = encoded.map_err(|error| unencodable("prompt", &error))?;
+                (ids, text, offsets)
             }
-            PromptInput::Tokens(ids) => (ids, String::new()),
+            PromptInput::Text(text) => {
+                let ids = encode(tokenizer, &text, true, "prompt")?;
+                (ids, text, Vec::new())
+            }
+            PromptInput::Tokens(ids) if scored => {
+                let (text, offsets) = tokenizer.decode_with_offsets(&ids);
+                (ids, text, offsets)
+            }
+            PromptInput::Tokens(ids) => {
+                let text = tokenizer.decode(&ids);
+                (ids, text, Vec::new())
+            }
+        };
+        let echo = Echo {
+            prompt: ids.clone(),
+            text,
+            offsets,
         };
         Ok(Self {
             ids,
-            is_text,
-            echo: echoed.then_some(text),
+            echo: Some(echo),
         })
     }
 }
@@ -327,7 +343,11 @@ fn encode(
     param: &str,
 ) -> Result<Vec<u32>, ApiError> {
     let encoded = tokenizer.encode(text, add_special);
-    encoded.map_err(|error| ApiError::invalid_value(param, error.to_string()))
+    encoded.map_err(|error| unencodable(param, &error))
+}
+
+fn unencodable(param: &str, error: &TokenizerError) -> ApiError {
+    ApiError::invalid_value(param, error.to_string())
 }
 
 /// The template's own refusal is about the messages; any other error is about the model.

@@ -144,6 +144,25 @@ fn offsets_of_an_echoed_prompt_count_the_special_tokens_that_are_shown() {
     check(ids, "ab cd", "<|im_start|>");
 }
 
+/// The network sees one character where the text has two.
+#[test]
+fn offsets_of_an_echoed_prompt_are_places_in_the_text_as_it_came() {
+    let server = Server::start(&[]);
+    let text = "ae\u{301}<|im_end|>b";
+    let more = json!({"prompt": text, "echo": true, "logprobs": 0, "max_tokens": 1});
+    let choice = ask(&server, more)["choices"][0].clone();
+    assert!(choice["text"].as_str().unwrap().starts_with(text));
+    let logprobs = &choice["logprobs"];
+    let place = |wanted: &str| {
+        let at = array(&logprobs["tokens"])
+            .iter()
+            .position(|token| token == wanted);
+        logprobs["text_offset"][at.unwrap()].clone()
+    };
+    assert_eq!((place("<|im_end|>"), place("b")), (json!(3), json!(13)));
+    assert_eq!(array(&logprobs["text_offset"]).last(), Some(&json!(14)));
+}
+
 /// Teacher forcing gives what generation gave: the prompt and its own greedy answer, scored in one go.
 #[test]
 fn a_forced_answer_scores_as_the_generated_one() {
