@@ -16,7 +16,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Delta {
     pub(crate) text: String,
-    pub(crate) scored: Vec<Scored>,
+    /// Shared: the choices of one prompt show the same scores of it.
+    pub(crate) scored: Vec<Arc<Scored>>,
     pub(crate) ids: Vec<u32>,
 }
 
@@ -134,7 +135,7 @@ impl Answer {
         self.waiting.text = echo.text;
     }
 
-    fn score_prompt(&self, echo: &Echo, logprobs: Vec<Option<Logprob>>) -> Vec<Scored> {
+    fn score_prompt(&self, echo: &Echo, logprobs: Vec<Option<Logprob>>) -> Vec<Arc<Scored>> {
         let places = echo.prompt.iter().zip(&echo.offsets);
         let scored = places
             .zip(logprobs)
@@ -204,7 +205,7 @@ impl Answer {
         }
     }
 
-    fn scored(&self, id: u32, offset: usize, logprob: Option<Logprob>) -> Scored {
+    fn scored(&self, id: u32, offset: usize, logprob: Option<Logprob>) -> Arc<Scored> {
         let score = logprob.map(|logprob| Score {
             chosen: logprob.chosen,
             top: logprob
@@ -213,11 +214,11 @@ impl Answer {
                 .map(|(id, logprob)| (self.name(*id), *logprob))
                 .collect(),
         });
-        Scored {
+        Arc::new(Scored {
             text: self.name(id),
             offset,
             score,
-        }
+        })
     }
 
     fn name(&self, id: u32) -> String {

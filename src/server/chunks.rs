@@ -172,7 +172,7 @@ impl Envelope {
             index: said.index as u32,
             text: said.delta.text,
             logprobs: (self.with_logprobs && !said.delta.scored.is_empty())
-                .then(|| CompletionLogprobs::new(said.delta.scored)),
+                .then(|| CompletionLogprobs::new(&said.delta.scored)),
             finish_reason: said.reason,
             stop_reason: said.stop,
             prompt_token_ids: self.prompt_ids.get_mut(said.index).and_then(Option::take),
@@ -205,7 +205,7 @@ impl Envelope {
                     false => ChatPart::Message(text),
                 },
                 logprobs: (self.with_logprobs && !said.delta.scored.is_empty())
-                    .then(|| ChatLogprobs::new(said.delta.scored)),
+                    .then(|| ChatLogprobs::new(&said.delta.scored)),
                 finish_reason: said.reason,
                 stop_reason: said.stop,
                 token_ids: self.with_ids.then_some(said.delta.ids),

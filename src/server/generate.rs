@@ -24,6 +24,10 @@ use std::time::Instant;
 /// Text longer than this is tokenised on a thread of its own: it takes milliseconds.
 const LONG_TEXT_BYTES: usize = 32 << 10;
 
+/// Most log-probabilities of prompts that one answer may hold, over all prompts and choices; each takes some hundred
+/// bytes while the answer is made. Room for a prompt of 40,960 tokens with the most that can be asked for.
+const MAX_PROMPT_SCORES: usize = 1 << 20;
+
 pub(crate) struct Job {
     form: Form,
     common: Common,
@@ -111,6 +115,7 @@ impl Job {
         let ticket = app.admission.enter().ok_or_else(ApiError::shutting_down)?;
         let (delivery, n, param) = (self.common.delivery, self.common.n, self.prompt_param());
         self.check_count(app)?;
+        self.check_scores()?;
         // Every check stands before the first copy: a request may have many choices.
         let lengths = self.lengths(app)?;
         let alike = self.request(&lengths, app)?;
@@ -138,6 +143,22 @@ impl Job {
             "{prompts} prompts are more than the {queue} requests that may wait here: send several requests"
         );
         Err(ApiError::invalid_value(self.prompt_param(), message))
+    }
+
+    /// Every choice shows its prompt's log-probabilities anew: a short request could ask for gigabytes.
+    fn check_scores(&self) -> Result<(), ApiError> {
+        let echoed = self.prompts.iter().filter(|prompt| prompt.echo.is_some());
+        let tokens: usize = echoed.map(|prompt| prompt.ids.len()).sum();
+        let (n, top) = (self.common.n, self.common.show.logprobs);
+        let scores = top.map_or(0, |top| tokens * n * (1 + top as usize));
+        if scores <= MAX_PROMPT_SCORES {
+            return Ok(());
+        }
+        let message = format!(
+            "`echo` and `logprobs` ask for {scores} log-probabilities of prompts ({tokens} tokens × {n} choices × \
+             (1 + `logprobs`)); at most {MAX_PROMPT_SCORES} are allowed: lower `logprobs` or `n`, or send several requests"
+        );
+        Err(ApiError::invalid_value("logprobs", message))
     }
 
     /// Tokens to generate at the most, by prompt.

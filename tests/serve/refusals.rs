@@ -223,6 +223,19 @@ fn a_prompt_that_does_not_fit_is_refused_with_the_numbers() {
     assert_eq!(ask(30, json!(null)).json()["usage"]["completion_tokens"], 2);
 }
 
+/// Each choice would show its prompt's anew: 9 kB of a request would be gigabytes.
+#[test]
+fn an_echo_with_too_many_log_probabilities_is_refused_with_the_numbers() {
+    let server = Server::start(&[]);
+    let body = |n: u32, logprobs: u32| json!({"prompt": vec![20; 3125], "n": n, "logprobs": logprobs, "echo": true, "max_tokens": 0});
+    let refused = server.post(COMPLETIONS, &body(16, 20));
+    let message = check(refused, 400, "invalid_value", json!("logprobs"));
+    for number in ["1050000", "3125", "16", "1048576"] {
+        assert!(message.contains(number), "{message}");
+    }
+    server.ok(COMPLETIONS, body(16, 0));
+}
+
 #[test]
 fn bodies_that_are_no_json_object_are_refused() {
     let server = Server::start(&[]);

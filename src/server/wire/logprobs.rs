@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A token as log-probabilities show it.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,18 +36,15 @@ pub(crate) struct CompletionLogprobs {
 }
 
 impl CompletionLogprobs {
-    pub(crate) fn new(tokens: Vec<Scored>) -> Self {
+    pub(crate) fn new(tokens: &[Arc<Scored>]) -> Self {
         let mut arrays = Self::default();
         for token in tokens {
-            let top = token
-                .score
-                .as_ref()
-                .map(|score| top_map(score, &token.text));
-            arrays
-                .token_logprobs
-                .push(token.score.map(|score| finite(score.chosen)));
+            let score = token.score.as_ref();
+            let top = score.map(|score| top_map(score, &token.text));
+            let chosen = score.map(|score| finite(score.chosen));
+            arrays.token_logprobs.push(chosen);
             arrays.top_logprobs.push(top);
-            arrays.tokens.push(token.text);
+            arrays.tokens.push(token.text.clone());
             arrays.text_offset.push(token.offset);
         }
         arrays
@@ -85,16 +83,16 @@ struct ChatAlternative {
 
 impl ChatLogprobs {
     /// Tokens without a score (there are none in a chat's answer) are left out.
-    pub(crate) fn new(tokens: Vec<Scored>) -> Self {
+    pub(crate) fn new(tokens: &[Arc<Scored>]) -> Self {
         let scored = tokens
-            .into_iter()
-            .filter_map(|token| Some((token.text, token.score?)));
+            .iter()
+            .filter_map(|token| Some((&token.text, token.score.as_ref()?)));
         let content = scored.map(|(text, score)| ChatToken {
             token: ChatAlternative::new(text, score.chosen),
             top_logprobs: score
                 .top
-                .into_iter()
-                .map(|(text, logprob)| ChatAlternative::new(text, logprob))
+                .iter()
+                .map(|(text, logprob)| ChatAlternative::new(text, *logprob))
                 .collect(),
         });
         Self {
@@ -105,10 +103,10 @@ impl ChatLogprobs {
 }
 
 impl ChatAlternative {
-    fn new(token: String, logprob: f32) -> Self {
+    fn new(token: &str, logprob: f32) -> Self {
         Self {
-            bytes: token.clone().into_bytes(),
-            token,
+            token: token.to_owned(),
+            bytes: token.as_bytes().to_vec(),
             logprob: finite(logprob),
         }
     }
@@ -125,7 +123,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn tokens() -> Vec<Scored> {
+    fn tokens() -> Vec<Arc<Scored>> {
         let score = |chosen, top: &[(&str, f32)]| {
             let top = top
                 .iter()
@@ -135,10 +133,12 @@ mod tests {
                 top: top.collect(),
             })
         };
-        let token = |text: &str, offset, score| Scored {
-            text: text.to_owned(),
-            offset,
-            score,
+        let token = |text: &str, offset, score| {
+            Arc::new(Scored {
+                text: text.to_owned(),
+                offset,
+                score,
+            })
         };
         vec![
             token("a", 0, None),
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn completions_form_has_parallel_arrays() {
         assert_eq!(
-            serde_json::to_value(CompletionLogprobs::new(tokens())).unwrap(),
+            serde_json::to_value(CompletionLogprobs::new(&tokens())).unwrap(),
             json!({
                 "tokens": ["a", "b", "d"],
                 "token_logprobs": [null, -0.5, -9999.0],
@@ -166,8 +166,7 @@ mod tests {
 
     #[test]
     fn chat_form_has_one_object_a_token() {
-        let tokens = tokens().split_off(1);
-        let value = serde_json::to_value(ChatLogprobs::new(tokens)).unwrap();
+        let value = serde_json::to_value(ChatLogprobs::new(&tokens()[1..])).unwrap();
         assert_eq!(
             value["content"][0],
             json!({
@@ -183,15 +182,15 @@ mod tests {
 
     #[test]
     fn of_tokens_with_one_text_the_best_is_shown() {
-        let half = |offset, chosen| Scored {
+        let half = Arc::new(Scored {
             text: "\u{fffd}".to_owned(),
-            offset,
+            offset: 0,
             score: Some(Score {
-                chosen,
+                chosen: -3.0,
                 top: vec![("\u{fffd}".to_owned(), -0.5), ("\u{fffd}".to_owned(), -3.0)],
             }),
-        };
-        let value = serde_json::to_value(CompletionLogprobs::new(vec![half(0, -3.0)])).unwrap();
+        });
+        let value = serde_json::to_value(CompletionLogprobs::new(&[half])).unwrap();
         assert_eq!(value["top_logprobs"][0], json!({"\u{fffd}": -0.5}));
         assert_eq!(value["token_logprobs"][0], json!(-3.0));
     }
