@@ -3,6 +3,7 @@
 //! [`Admission`] hands out a [`Ticket`] an answer; the server may end once the door is closed and every
 //! ticket is back.
 
+use axum::body::Bytes;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -69,6 +70,27 @@ impl Admission {
     }
 }
 
+impl Ticket {
+    /// The bytes as they are; the ticket is back once the last of them is written to the socket, or given up.
+    pub(crate) fn around(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+        Bytes::from_owner(Ticketed {
+            bytes,
+            _ticket: self,
+        })
+    }
+}
+
+struct Ticketed<B> {
+    bytes: B,
+    _ticket: Ticket,
+}
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Ticketed<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.admission
@@ -92,6 +114,18 @@ mod tests {
         assert!(admission.emptied().now_or_never().is_none());
         drop(ticket);
         assert!(admission.emptied().now_or_never().is_some());
+    }
+
+    #[test]
+    fn bytes_that_are_not_written_are_an_answer_under_way() {
+        let admission = Admission::new();
+        let mut bytes = admission.enter().unwrap().around("answer");
+        let written = bytes.split_to(3);
+        assert_eq!((&written[..], &bytes[..]), (&b"ans"[..], &b"wer"[..]));
+        drop(written);
+        assert_eq!(admission.under_way(), 1);
+        drop(bytes);
+        assert_eq!(admission.under_way(), 0);
     }
 
     #[test]

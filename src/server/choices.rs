@@ -42,7 +42,7 @@ pub(crate) struct Choices {
     n: usize,
     left: usize,
     usage: Usage,
-    _ticket: Ticket,
+    ticket: Ticket,
 }
 
 struct Choice {
@@ -74,7 +74,7 @@ impl Choices {
             n,
             left: rest.len() * n,
             usage: Usage::new(prompt_tokens as u32, 0, 0),
-            _ticket: ticket,
+            ticket,
         };
         all.choices.resize_with(all.left, || None);
         for (prompt, ((answer, siblings), events)) in rest.into_iter().zip(receivers).enumerate() {
@@ -92,6 +92,11 @@ impl Choices {
     /// Counts so far: each prompt once, the tokens of all choices.
     pub(crate) fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// Cancels what is left of them. The answer is under way for as long as its bytes are on their way to the client.
+    pub(crate) fn into_ticket(self) -> Ticket {
+        self.ticket
     }
 
     /// The next step of any choice; `None` when all have ended.

@@ -128,6 +128,7 @@ impl Job {
             Delivery::Whole => {
                 let all = choices.whole().await?;
                 let body = envelope.whole(all, choices.usage());
+                let body = choices.into_ticket().around(body);
                 Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
             }
         }

@@ -56,8 +56,11 @@ impl EventStream {
                     self.ready.extend(failure(&error));
                 }
                 None => {
-                    self.choices = None;
                     self.ready.extend(self.envelope.close(so_far));
+                    let ticket = self.choices.take().map(Choices::into_ticket);
+                    if let (Some(ticket), Some(last)) = (ticket, self.ready.pop_back()) {
+                        self.ready.push_back(ticket.around(last));
+                    }
                 }
             }
         }

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 const COMPLETIONS: &str = "/v1/completions";
+const CHAT: &str = "/v1/chat/completions";
 
 /// An answer that takes at least `tokens` × the planted delay.
 fn long(tokens: u32, stream: bool) -> Value {
@@ -168,17 +169,18 @@ fn one_signal_ends_a_hung_engine_when_the_time_to_drain_is_over() {
 /// goes out.
 #[test]
 fn one_signal_ends_a_client_that_does_not_read_when_the_time_to_drain_is_over() {
-    let mut server = Server::start(&["--drain-timeout", "1"]);
-    let body = json!({"messages": [{"role": "user", "content": "1+1="}], "max_tokens": 3000,
-        "ignore_eos": true, "stream": true, "logprobs": true, "top_logprobs": 20,
-        "return_tokens_as_token_ids": true});
-    let path = "/v1/chat/completions";
-    let request = http::post_bytes(path, "application/json", &body.to_string());
-    let _deaf = http::send_with_little_room(server.address, &request);
-    server.await_metric("vllm:generation_tokens_total", 3000.0);
-    server.await_metric("vllm:num_requests_running", 0.0);
-    server.signal(Signal::SIGTERM);
-    check_cut_off(&mut server);
+    for stream in [true, false] {
+        let mut server = Server::start(&["--drain-timeout", "1"]);
+        let body = json!({"messages": [{"role": "user", "content": "1+1="}], "max_tokens": 3000,
+            "ignore_eos": true, "stream": stream, "logprobs": true, "top_logprobs": 20,
+            "return_tokens_as_token_ids": true});
+        let request = http::post_bytes(CHAT, "application/json", &body.to_string());
+        let _deaf = http::send_with_little_room(server.address, &request);
+        server.await_metric("vllm:generation_tokens_total", 3000.0);
+        server.await_metric("vllm:num_requests_running", 0.0);
+        server.signal(Signal::SIGTERM);
+        check_cut_off(&mut server);
+    }
 }
 
 fn check_cut_off(server: &mut Server) {
