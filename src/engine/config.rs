@@ -99,8 +99,10 @@ struct RawConfig {
 #[derive(Deserialize)]
 struct RawRope {
     rope_theta: Option<f64>,
-    #[serde(alias = "type")]
     rope_type: Option<String>,
+    /// The older name of `rope_type`; some files have both.
+    #[serde(rename = "type")]
+    kind: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -215,7 +217,8 @@ fn refuse_unsupported(raw: &RawConfig, path: &std::path::Path) -> Result<(), Con
         .into_iter()
         .flatten()
     {
-        if let Some(kind) = rope.rope_type.as_deref().filter(|kind| *kind != "default") {
+        let mut kinds = [&rope.rope_type, &rope.kind].into_iter().flatten();
+        if let Some(kind) = kinds.find(|kind| *kind != "default") {
             return unsupported(format!("rope type `{kind}`"));
         }
     }
@@ -389,6 +392,9 @@ mod tests {
             None,
         );
         assert_eq!(newer.unwrap(), plain);
+        let both = json!({"rope_type": "default", "type": "default"});
+        let both = load(|value| value["rope_scaling"] = both, None);
+        assert_eq!(both.unwrap(), plain);
     }
 
     #[test]
@@ -411,6 +417,10 @@ mod tests {
         refused(
             |v| v["rope_scaling"] = json!({"type": "linear"}),
             "rope type `linear`",
+        );
+        refused(
+            |v| v["rope_scaling"] = json!({"rope_type": "default", "type": "yarn"}),
+            "rope type `yarn`",
         );
         refused(|v| v["num_experts"] = json!(8), "mixture of experts");
         refused(|v| v["hidden_act"] = json!("gelu"), "hidden_act `gelu`");

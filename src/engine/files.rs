@@ -31,6 +31,8 @@ pub enum FileError {
     NoDirectory { path: PathBuf },
     #[error("{} is missing; download the whole model directory again", path.display())]
     Missing { path: PathBuf },
+    #[error("{} is no regular file; download the whole model directory again", path.display())]
+    NotRegular { path: PathBuf },
     #[error("{} cannot be read", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{} is not valid UTF-8", path.display())]
@@ -88,9 +90,11 @@ impl Files {
     /// A small file, read whole.
     pub(crate) fn read(&self, name: &str) -> Result<Cow<'static, [u8]>, FileError> {
         match self {
-            Self::Directory(_) => std::fs::read(self.path(name))
-                .map(Cow::Owned)
-                .map_err(|source| self.error(name, source)),
+            Self::Directory(_) => {
+                let path = self.regular(name)?;
+                let bytes = std::fs::read(path).map_err(|source| self.error(name, source))?;
+                Ok(Cow::Owned(bytes))
+            }
             Self::Embedded(_) => self.embedded(name).map(Cow::Borrowed),
         }
     }
@@ -106,7 +110,7 @@ impl Files {
         let Self::Directory(_) = self else {
             return self.embedded(name).map(Bytes::Static);
         };
-        let file = File::open(self.path(name)).map_err(|source| self.error(name, source))?;
+        let file = File::open(self.regular(name)?).map_err(|source| self.error(name, source))?;
         #[expect(
             unsafe_code,
             reason = "a memory map is the only way to read weights without a copy"
@@ -115,6 +119,16 @@ impl Files {
         // file while it is mapped, is confined to start-up: the backend copies every tensor it keeps.
         let map = unsafe { Mmap::map(&file) }.map_err(|source| self.error(name, source))?;
         Ok(Bytes::Mapped(Arc::new(map)))
+    }
+
+    /// The path of what can be opened: a pipe that nobody writes to would hold the start for ever.
+    fn regular(&self, name: &str) -> Result<PathBuf, FileError> {
+        let path = self.path(name);
+        let found = std::fs::metadata(&path).map_err(|source| self.error(name, source))?;
+        match found.is_file() {
+            true => Ok(path),
+            false => Err(FileError::NotRegular { path }),
+        }
     }
 
     fn embedded(&self, name: &str) -> Result<&'static [u8], FileError> {

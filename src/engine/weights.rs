@@ -171,6 +171,10 @@ impl Checkpoint {
                 path: path.clone(),
                 source,
             })?;
+        if index.weight_map.is_empty() {
+            let source = serde::de::Error::custom("`weight_map` names no tensor");
+            return Err(WeightError::Index { path, source });
+        }
         let mut names: Vec<&String> = index.weight_map.values().collect();
         names.sort();
         names.dedup();

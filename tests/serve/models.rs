@@ -273,6 +273,26 @@ fn a_tokenizer_that_cuts_and_fills_up_does_neither() {
 }
 
 #[test]
+fn an_index_without_a_tensor() {
+    let model = Model::copy();
+    fs::remove_file(model.path(WEIGHTS)).unwrap();
+    let index = "model.safetensors.index.json";
+    fs::write(model.path(index), r#"{"weight_map": {}}"#).unwrap();
+    model.refused(&[index, "names no tensor"]);
+}
+
+/// A pipe that nobody writes to could be waited for without an end.
+#[test]
+fn files_that_are_none() {
+    for file in [CONFIG, WEIGHTS] {
+        let model = Model::copy();
+        fs::remove_file(model.path(file)).unwrap();
+        nix::unistd::mkfifo(&model.path(file), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        model.refused(&[file, "no regular file"]);
+    }
+}
+
+#[test]
 fn sizes_whose_product_overflows() {
     let model = Model::copy();
     for (from, to) in [
