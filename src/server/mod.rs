@@ -78,7 +78,8 @@ pub enum ServeError {
 }
 
 /// A port that is taken but does not accept yet, so that a port in use is known before a model is loaded,
-/// and an open port means a model that is.
+/// and an open port means a model that is. A port counts as in use once its server listens: of two that start at the
+/// same time, the later one is refused when it would listen.
 #[derive(Debug)]
 pub struct Door {
     socket: TcpSocket,
