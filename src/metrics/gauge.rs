@@ -7,7 +7,7 @@ use super::{LaunchMeasure, Place, Undefined, Why, reduce};
 use crate::record::{Reading, Statistic};
 use crate::stats;
 
-/// Fewest readings over which growth is told.
+/// Fewest readings above 0 over which growth is told.
 const GROWTH_READINGS: usize = 8;
 /// The chance that readings without growth show some.
 const CHANCE: f64 = 0.001;
@@ -94,19 +94,20 @@ fn of_gauge(
 }
 
 fn growth(at: &Place<'_>, series: &[(f64, f64)]) -> Result<LaunchMeasure, Undefined> {
-    let n = series.len();
-    if n < GROWTH_READINGS {
-        let need = GROWTH_READINGS;
-        return Err(at.undefined(Why::TooFewReadings { n, need }, None));
-    }
-    if series.iter().all(|(_, v)| *v <= 0.0) {
-        return Err(at.undefined(Why::AlwaysZero { n }, None));
-    }
     let (times, values): (Vec<f64>, Vec<f64>) =
         series.iter().copied().filter(|(_, v)| *v > 0.0).unzip();
+    let (n, need) = (values.len(), GROWTH_READINGS);
+    if n == 0 && series.len() >= need {
+        let n = series.len();
+        return Err(at.undefined(Why::AlwaysZero { n }, None));
+    }
+    let too_few = || at.undefined(Why::TooFewReadings { n, need }, None);
+    if n < need {
+        return Err(too_few());
+    }
     let (spans, medians) = medians_over_time(&times, &values);
     let logs: Vec<f64> = medians.iter().map(|v| v.ln()).collect();
-    let slope = stats::theil_sen_slope(&spans, &logs).unwrap_or(0.0);
+    let slope = stats::theil_sen_slope(&spans, &logs).ok_or_else(too_few)?;
     let length = spans.last().unwrap_or(&0.0) - spans.first().unwrap_or(&0.0);
     let mut measure = LaunchMeasure::single((slope * length).exp_m1(), n);
     let least = stats::theil_sen_least(&spans, &logs, CHANCE).unwrap_or(f64::NEG_INFINITY);
@@ -212,5 +213,13 @@ mod tests {
             (i < 5).then_some(1.0)
         });
         assert_eq!(few.unwrap_err().why, Why::TooFewReadings { n: 5, need: 8 });
+        // 101 readings, of which seven have a logarithm.
+        let seldom = of(Metric::KvGrowth, Statistic::Single, |i| {
+            Some(if i % 15 == 0 { 4096.0 } else { 0.0 })
+        });
+        assert_eq!(
+            seldom.unwrap_err().why,
+            Why::TooFewReadings { n: 7, need: 8 }
+        );
     }
 }

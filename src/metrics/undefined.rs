@@ -41,7 +41,9 @@ pub enum Why {
     NoGauge(&'static str),
     #[error("the process's memory was never read")]
     NoMemory,
-    #[error("{n} readings where {need} are needed: lengthen the workload, or read more often")]
+    #[error(
+        "{n} readings above 0 where {need} are needed: lengthen the workload, or read more often"
+    )]
     TooFewReadings { n: usize, need: usize },
     #[error("the gauge is 0 in all of {n} readings: it measures nothing")]
     AlwaysZero { n: usize },

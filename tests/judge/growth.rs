@@ -3,7 +3,9 @@
 use infergate::record::{EngineReading, Reading, Telemetry};
 
 use super::fixture::*;
+use super::random::Random;
 use super::*;
+use infergate::stats;
 
 /// Blocks of a request of 1 s, during which head's KV gauge reads what is given, every 50 ms.
 fn gauged(count: u32, head: impl Fn(u32, usize) -> f64) -> RunRecord {
@@ -81,6 +83,49 @@ fn growth_that_chance_alone_can_show_fails_nothing() {
         _ => by_chance(i),
     });
     expect(&one, Verdict::Fail, "ceiling", "above the ceiling");
+    // A gauge that reads 0 but once shows nothing, and passes nothing.
+    let once = gauged(4, |_, i| if i == 9 { 4096.0 } else { 0.0 });
+    expect(
+        &once,
+        Verdict::Invalid,
+        "missing-value",
+        "1 readings above 0 where 8 are needed",
+    );
     let still = gauged(4, |_, i| 4e5 + by_chance(i % 2));
     expect(&still, Verdict::Pass, "ceiling", "not above the ceiling");
+}
+
+/// What the bound promises holds for readings that know nothing of one another.
+#[test]
+fn neighbours_that_resemble_one_another_show_growth_by_chance() {
+    const SERIES: u32 = 2_000;
+    let times: Vec<f64> = (0..60).map(f64::from).collect();
+    let mut random = Random(0x0009_0157);
+    let mut series = |rho: f64| -> Vec<f64> {
+        let mut y = random.normal();
+        let next = |_: &f64| {
+            let now = y;
+            y = rho * y + (1.0 - rho * rho).sqrt() * random.normal();
+            0.3 * now
+        };
+        times.iter().map(next).collect()
+    };
+    let mut shown = |rho: f64| {
+        let least = (0..SERIES).map(|_| stats::theil_sen_least(&times, &series(rho), 0.001));
+        let growth: Vec<f64> = least
+            .map(|slope| (slope.unwrap() * 59.0).exp_m1())
+            .collect();
+        let beyond = |limit: f64| growth.iter().filter(|&&least| least > limit).count();
+        (beyond(0.0), beyond(0.2))
+    };
+    let [independent, half, alike] = [0.0, 0.5, 0.8].map(|rho| {
+        let (growing, beyond) = shown(rho);
+        println!("rho {rho}: {growing} of {SERIES} above 0, {beyond} above 20 %");
+        growing
+    });
+    assert!(
+        independent <= 8,
+        "{independent}: four times what is promised"
+    );
+    assert!(independent < half && half < alike);
 }

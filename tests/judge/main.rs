@@ -9,6 +9,9 @@ mod growth;
 mod invalid;
 mod latency;
 mod limits;
+#[path = "../history/random.rs"]
+#[allow(dead_code, reason = "the history's own tests use the rest")]
+mod random;
 mod stored;
 mod streams;
 mod surroundings;
