@@ -31,6 +31,8 @@ pub(super) struct Evidence<'a> {
     sound: Vec<usize>,
     looked: usize,
     pub(super) values: Values,
+    /// Those of the launches that the latest look reads.
+    seen: Values,
     /// Launches gave different cases as right.
     pub(super) differs: bool,
     pub(super) tally: Tally,
@@ -76,6 +78,8 @@ impl<'a> Evidence<'a> {
     /// A look reads what is there.
     pub(super) fn look(&mut self) {
         self.looked = self.sound.len();
+        let measured = self.looked_at().filter_map(|r| r.measure.as_ref().ok());
+        self.seen = measured.map(|measure| measure.value).collect();
     }
 
     pub(super) fn looked_at(&self) -> impl Iterator<Item = &Reading<'a>> {
@@ -95,6 +99,15 @@ impl<'a> Evidence<'a> {
     /// The measure of a kept launch, by its number.
     pub(super) fn measure(&self, kept: usize) -> Option<&LaunchMeasure> {
         self.kept.get(kept)?.measure.as_ref().ok()
+    }
+
+    /// The values that a comparison reads: up to the latest look, or all there are where none saw any.
+    pub(super) fn tested(&self) -> &Values {
+        if self.looked > 0 {
+            &self.seen
+        } else {
+            &self.values
+        }
     }
 }
 

@@ -34,9 +34,9 @@ fn regression(
         (Comparison::Stored, Err(text)) => {
             return Assessment::never(Figures::of(view), "no-stored-base", text.clone());
         }
-        _ => &view.of(Arm::Base).values,
+        _ => view.of(Arm::Base).tested(),
     };
-    let head = &view.of(Arm::Head).values;
+    let head = view.of(Arm::Head).tested();
     let figures = Figures::of(view).with_launches(base.n, head.n);
     if base.n == 0 || head.n == 0 || !view.is_complete() {
         return incomplete(view, figures);

@@ -244,3 +244,36 @@ fn exactly_the_margin_is_within_it_downwards_too() {
     check(0.25, Verdict::Pass);
     check(0.24, Verdict::Fail);
 }
+
+#[test]
+fn a_counter_that_varies_between_two_looks_is_as_the_last_look_left_it() {
+    let mut plan = counter_plan(Metric::PrefilledTokens, REGRESSION);
+    // A check that stays open, so that the session goes on.
+    let tpot = check("tpot", Metric::Tpot, Statistic::Median, REGRESSION);
+    plan.gates[0].checks.push(tpot);
+    let session = |count: u32| {
+        let mut launches = tpot_blocks(count, 0.02, 0.02);
+        for launch in &mut launches {
+            let more = u32::from(launch.block == 4 && launch.arm == Arm::Base);
+            for sample in &mut launch.samples {
+                sample.tokens.prompt = Some(1_000 + more);
+                sample.tokens.cached = Some(0);
+            }
+        }
+        let mut session = interleaved(launches);
+        session.ending = Ending::Budget;
+        session
+    };
+    let told = |count| {
+        let got = judge(&plan, &session(count));
+        let check = first(&got);
+        (check.verdict, check.reason.text.clone())
+    };
+    let as_at_four = told(4);
+    assert_eq!(as_at_four.0, Verdict::Pass, "{}", as_at_four.1);
+    assert_eq!(told(5), as_at_four);
+    // The next look reads the launch that differs, and compares by t.
+    let at_six = told(6);
+    assert_eq!(at_six.0, Verdict::Pass, "{}", at_six.1);
+    assert!(at_six.1.contains("6 + 6 launches"), "{}", at_six.1);
+}
