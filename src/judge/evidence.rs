@@ -63,7 +63,7 @@ impl<'a> Evidence<'a> {
             drift = invalid::within_launch_drift(&measure.series);
             measure.series = Vec::new();
             self.differs |= differs(&self.kept, measure);
-            self.values.add(self.kept.len(), measure.value);
+            self.values.add(measure.value);
         }
         if in_sound_block {
             self.sound.push(self.kept.len());
@@ -96,11 +96,6 @@ impl<'a> Evidence<'a> {
         self.broken.get(rule)?.clone()
     }
 
-    /// The measure of a kept launch, by its number.
-    pub(super) fn measure(&self, kept: usize) -> Option<&LaunchMeasure> {
-        self.kept.get(kept)?.measure.as_ref().ok()
-    }
-
     /// The values that a comparison reads: up to the latest look, or all there are where none saw any.
     pub(super) fn tested(&self) -> &Values {
         if self.looked > 0 {
@@ -126,27 +121,23 @@ pub(super) struct Values {
     /// One is not above zero; one is not zero.
     touches_zero: bool,
     leaves_zero: bool,
-    /// Numbers of the kept launches with the least value (the first such) and the greatest (the last).
-    pub(super) least: Option<(usize, f64)>,
-    pub(super) greatest: Option<(usize, f64)>,
+    pub(super) least: Option<f64>,
+    pub(super) greatest: Option<f64>,
 }
 
 impl Values {
-    fn add(&mut self, kept: usize, value: f64) {
+    fn add(&mut self, value: f64) {
         self.n += 1;
         let first = *self.first.get_or_insert(value);
         self.varies |= value.to_bits() != first.to_bits();
         let is_positive = value > 0.0;
         self.touches_zero |= !is_positive;
         self.leaves_zero |= value.abs() > 0.0;
-        if self.least.is_none_or(|(_, v)| value.total_cmp(&v).is_lt()) {
-            self.least = Some((kept, value));
+        if self.least.is_none_or(|v| value.total_cmp(&v).is_lt()) {
+            self.least = Some(value);
         }
-        if self
-            .greatest
-            .is_none_or(|(_, v)| value.total_cmp(&v).is_ge())
-        {
-            self.greatest = Some((kept, value));
+        if self.greatest.is_none_or(|v| value.total_cmp(&v).is_gt()) {
+            self.greatest = Some(value);
         }
     }
 
@@ -167,9 +158,7 @@ impl Values {
 impl FromIterator<f64> for Values {
     fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
         let mut folded = Self::default();
-        for (kept, value) in values.into_iter().enumerate() {
-            folded.add(kept, value);
-        }
+        values.into_iter().for_each(|value| folded.add(value));
         folded
     }
 }

@@ -110,8 +110,8 @@ fn compare(
 /// The worst launch of head against the limit: one launch that breaks it for sure is enough.
 fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
     let worst = |values: &Values| match side {
-        Side::Ceiling => values.greatest.map(|(_, value)| value),
-        Side::Floor => values.least.map(|(_, value)| value),
+        Side::Ceiling => values.greatest,
+        Side::Floor => values.least,
     };
     let (base, head) = (&view.of(Arm::Base).values, &view.of(Arm::Head).values);
     let mut figures = Figures::of(view).with_launches(base.n, head.n);

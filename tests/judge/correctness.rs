@@ -228,25 +228,6 @@ fn lost_cases_are_paired() {
 }
 
 #[test]
-fn launches_that_answer_differently_are_told_and_the_worst_counts() {
-    let mut floor = tasks_plan(100, Rule::Floor { limit: 0.9 });
-    floor.gates[0].workloads[0].launches = Some(2);
-    let mut session = answers(100, 0, 0);
-    let second = answers(100, 0, 30).launches.into_iter().rev().zip(2..);
-    session.launches.extend(second.map(|(l, position)| Launch {
-        position,
-        block: 1,
-        ..l
-    }));
-    let got = judge(&floor, &session);
-    assert_eq!(got.verdict, Verdict::Fail);
-    assert_eq!(
-        first(&got).notes,
-        ["launches of head answer differently; the one least kind to head is taken"]
-    );
-}
-
-#[test]
 fn a_workload_of_few_launches_carries_no_t_test() {
     let mut few = tpot_plan();
     few.gates[0].workloads[0].launches = Some(2);

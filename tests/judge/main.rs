@@ -12,6 +12,7 @@ mod limits;
 #[path = "../history/random.rs"]
 #[allow(dead_code, reason = "the history's own tests use the rest")]
 mod random;
+mod repeats;
 mod stored;
 mod streams;
 mod surroundings;
