@@ -11,7 +11,7 @@ use super::words::{count, number};
 use super::{Rules, client, late, machine, voids};
 use crate::metrics::LaunchMeasure;
 use crate::plan::WorkloadKind;
-use crate::record::{Arm, Exit, Launch, MetricKind, RunRecord, Verdict};
+use crate::record::{Arm, Exit, Launch, Metric, MetricKind, RunRecord, Verdict};
 use crate::stats;
 use std::ops::Range;
 
@@ -199,6 +199,7 @@ fn impossible_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         );
     }
     let wrong = match metric.kind() {
+        MetricKind::Latency if is_gap(metric) => return no_gap(sight, measure),
         MetricKind::Latency => all.find(|&&v| v <= 0.0),
         MetricKind::Counter | MetricKind::Share => all.find(|&&v| v < 0.0),
         MetricKind::Score => None,
@@ -208,6 +209,25 @@ fn impossible_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         "not-positive",
         format!("launch {at}: {metric} of {v} cannot be"),
     )
+}
+
+/// Single gaps of 0 are events that came in one segment, and [`client::ambiguous`] tells how many can be borne. In the
+/// launch's value they are too many for anyone.
+fn no_gap(sight: &Sight<'_, '_>, measure: &LaunchMeasure) -> Option<Finding> {
+    let (metric, at) = (sight.check.metric, sight.launch.position);
+    let text = match measure.series.iter().find(|&&v| v < 0.0) {
+        Some(v) => format!("launch {at}: {metric} of {v} cannot be"),
+        None if measure.value > 0.0 => return None,
+        None => format!(
+            "launch {at}: {metric} of {} says nothing: most events arrived together with another",
+            measure.value
+        ),
+    };
+    invalid("not-positive", text)
+}
+
+fn is_gap(metric: Metric) -> bool {
+    matches!(metric, Metric::Icl | Metric::Itl)
 }
 
 fn too_few_samples(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {

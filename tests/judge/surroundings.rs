@@ -193,25 +193,63 @@ fn a_client_that_sends_late() {
 
 #[test]
 fn times_that_are_upper_bounds_only() {
-    let events: u32 = spoiled(|_| ()).launches[3]
-        .samples
-        .iter()
-        .map(|s| s.stamps.events_ns.len() as u32)
-        .sum();
-    let check = |plan: &Plan, share: f64, expect| {
-        expect_rule(plan, expect, |launch| {
-            launch.samples[0].stamps.ambiguous_events = (f64::from(events) * share) as u32;
-            for sample in &mut launch.samples {
-                sample.stamps.kernel_stamps = true;
-            }
-        });
+    let check = |plan: &Plan, shared: usize, expect| {
+        verdict_is(&judge(plan, &with_shared_segments(shared)), expect);
     };
-    let ambiguous = Some(("ambiguous-events", "arrived together with a later one"));
-    let icl = plan_on(Metric::Icl, Statistic::Median);
-    check(&icl, 0.09, None);
-    check(&icl, 0.2, ambiguous);
+    let plan_on = |metric, statistic| plan_on(metric, statistic);
+    for metric in [Metric::Icl, Metric::Itl] {
+        let middle = plan_on(metric, Statistic::Median);
+        check(&middle, 0, None);
+        check(&middle, 2, None);
+        check(
+            &middle,
+            3,
+            Some(("ambiguous-events", "14.29 % of the events arrived together")),
+        );
+        let tail = plan_on(metric, Statistic::P95);
+        check(&tail, 0, None);
+        check(&tail, 1, Some(("ambiguous-events", "1 % can be borne")));
+    }
     // TPOT is a mean over the answer: what happens between its ends does not touch it.
-    check(&tpot_plan(), 0.2, None);
+    check(&tpot_plan(), 3, None);
+}
+
+#[test]
+fn a_gap_of_nothing_in_the_middle_of_all() {
+    let plan = plan_on(Metric::Icl, Statistic::Median);
+    let got = judge(&plan, &with_shared_segments(11));
+    let check = first(&got);
+    assert_eq!(
+        (check.verdict, check.reason.rule),
+        (Verdict::Invalid, "not-positive")
+    );
+    assert_eq!(
+        check.reason.text,
+        "launch 3: icl of 0 says nothing: most events arrived together with another"
+    );
+}
+
+/// Four blocks of 30 streams of 21 tokens, 20 ms each. In each stream of launch 3 so many events share a segment, and
+/// its stamp, with the next one; everywhere the last one does with the stream's end.
+fn with_shared_segments(shared: usize) -> RunRecord {
+    let mut session = interleaved(tpot_blocks(4, 0.0, 0.003));
+    for launch in &mut session.launches {
+        let shared = if launch.position == 3 { shared } else { 0 };
+        for sample in &mut launch.samples {
+            let gap_ns = sample.stamps.events_ns[1];
+            let mut events_ns: Vec<u64> = (0..21).map(|i| i * gap_ns).collect();
+            // Eleven and fewer: every second one, and then one after them.
+            for i in (0..shared).map(|i| if i < 10 { 2 * i + 1 } else { 0 }) {
+                events_ns[i] = events_ns[i + 1];
+            }
+            sample.stamps.events_ns = events_ns;
+            sample.stamps.ambiguous_events = shared as u32 + 1;
+            sample.stamps.kernel_stamps = true;
+            sample.tokens.completion = Some(21);
+            sample.tokens.per_event = vec![1; 21];
+        }
+    }
+    session
 }
 
 #[test]
