@@ -6,7 +6,7 @@
 
 use super::sight::Sight;
 use super::treatment::zero_is_vacuous;
-use super::view::{Case, View};
+use super::view::View;
 use super::words::{count, number};
 use super::{Rules, client, late, machine, voids};
 use crate::metrics::LaunchMeasure;
@@ -293,20 +293,24 @@ pub(super) struct Unsteady {
     drift: f64,
 }
 
-/// Mean over launches of ln(median of the last third / median of the first third), per arm and pooled.
-/// Only for requests of one shape: a conversation's turns are meant to differ.
-pub(super) fn unsteady(case: &Case<'_>) -> Option<Unsteady> {
+/// Mean over launches of ln(median of the last third / median of the first third), per arm that the check reads and
+/// pooled. Only for requests of one shape: a conversation's turns are meant to differ.
+pub(super) fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
+    let case = view.case;
     let timed = case.check.metric.kind() == MetricKind::Latency;
     if !timed || !matches!(case.workload.kind, WorkloadKind::Steady(_)) {
         return None;
     }
-    let drifts = |arm| -> Vec<f64> { case.of(arm).looked_at().filter_map(|r| r.drift).collect() };
-    let (base, head) = (drifts(Arm::Base), drifts(Arm::Head));
-    let pooled: Vec<f64> = base.iter().chain(&head).copied().collect();
-    let groups = [("base", &base), ("head", &head), ("both arms", &pooled)];
+    let drifts = |arm| case.of(arm).looked_at().filter_map(|r| r.drift);
+    let arms = view.arms().iter();
+    let mut groups: Vec<(&str, Vec<f64>)> = arms
+        .map(|&arm| (arm.name(), drifts(arm).collect()))
+        .collect();
+    let pooled = groups.iter().flat_map(|(_, group)| group).copied();
+    groups.push(("both arms", pooled.collect()));
     groups.into_iter().find_map(|(arms, group)| {
-        let drift = stats::mean(group)?;
-        let is_clear = drift.abs() > STEADY_DRIFT && drift_p(group) < STEADY_P;
+        let drift = stats::mean(&group)?;
+        let is_clear = drift.abs() > STEADY_DRIFT && drift_p(&group) < STEADY_P;
         is_clear.then_some(Unsteady { arms, drift })
     })
 }

@@ -79,7 +79,7 @@ impl<'a> Case<'a> {
             Arm::BOTH
                 .iter()
                 .for_each(|&arm| self.evidence.of_mut(arm).look());
-            self.unsteady = invalid::unsteady(self);
+            self.unsteady = invalid::unsteady(&View::new(self, scope, rules.record));
         }
     }
 

@@ -107,3 +107,26 @@ fn a_drift_is_held_against_its_limit() {
         assert_eq!(got.verdict, verdict, "{}", got.summary);
     }
 }
+
+#[test]
+fn a_base_that_is_not_steady_leaves_heads_limit_alone() {
+    let limit = Rule::Ceiling { limit: 25.0 };
+    let c = check("ceiling", Metric::Tpot, Statistic::Median, limit);
+    let absolute = plan(vec![workload(None, steady())], vec![c]);
+    let drifting = |arm: Arm| {
+        spoiled(move |launch| {
+            for (i, sample) in launch.samples.iter_mut().enumerate() {
+                let gap = &mut sample.stamps.events_ns[1];
+                *gap += if launch.arm == arm {
+                    *gap * i as u64 / 400
+                } else {
+                    0
+                };
+            }
+        })
+    };
+    let rule = |plan: &Plan, arm| first(&judge(plan, &drifting(arm))).reason.rule;
+    assert_eq!(rule(&absolute, Arm::Base), "ceiling");
+    assert_eq!(rule(&absolute, Arm::Head), "not-steady");
+    assert_eq!(rule(&tpot_plan(), Arm::Base), "not-steady");
+}
