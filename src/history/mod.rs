@@ -13,13 +13,12 @@ mod series;
 mod steps;
 
 pub use creep::{Creep, RATIOS};
-pub use scale::Scale;
 pub use series::differences;
 pub use steps::Step;
 
 use crate::baseline::Entry;
 use crate::record::Metric;
-use crate::stats::{self, Trend};
+use crate::stats::{self, Scale, Trend};
 use jiff::Timestamp;
 
 /// A check whose history is wanted.

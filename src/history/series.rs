@@ -1,7 +1,7 @@
 //! Entries → series: which sessions can be compared, and what ended each comparison.
 
 use super::creep::Creep;
-use super::scale::Scale;
+use super::scale::scale_of;
 use super::{Age, Point, Series, Watched, days, steps};
 use crate::baseline::{Entry, Key};
 use crate::record::{Direction, machine_changes};
@@ -114,7 +114,7 @@ fn read(
         ]
     };
     let all = entries.iter().flat_map(|entry| arms(entry)).flatten();
-    let scale = Scale::of(check.metric, all.flatten());
+    let scale = scale_of(check.metric, all.flatten());
     let mean = |values: Vec<f64>| {
         let values: Vec<f64> = values.into_iter().map(|v| scale.forward(v)).collect();
         stats::mean(&values).unwrap_or(f64::NAN)

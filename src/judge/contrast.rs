@@ -4,12 +4,12 @@
 //! looks and error budgets have no say. Refuses to know: what the numbers are asked for.
 
 use super::invalid;
-use super::treatment::{Scale, Treatment};
+use super::treatment::{Treatment, no_relative_scale, treatment};
 use super::view::{View, values};
 use super::{Checked, Rules, whole};
 use crate::plan::Plan;
 use crate::record::{Arm, Direction, Reason, RunRecord, Verdict};
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Estimate, Scale};
 
 /// What both arms read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +54,12 @@ pub fn contrast(plan: &Plan, record: &RunRecord, id: &str) -> Result<Contrast, U
         Direction::LowerIsBetter => 1.0,
         Direction::HigherIsBetter => -1.0,
     };
-    match case.treatment {
+    // Not the check's own treatment: a limit may have none that is relative.
+    match treatment(case.check.metric) {
+        Treatment::Timed(Scale::Log) if base.iter().chain(&head).any(|&v| v <= 0.0) => {
+            let (rule, text) = no_relative_scale(case.check.metric);
+            Err(by(Verdict::Inconclusive, rule, text))
+        }
         Treatment::Timed(scale) => timed(&base, &head, scale, worse),
         Treatment::Exact | Treatment::Share => match (constant(&base), constant(&head)) {
             (Some(base), Some(head)) => Ok(Contrast {

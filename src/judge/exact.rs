@@ -6,11 +6,11 @@ use super::evidence::Values;
 use super::limit::Side;
 use super::timed;
 use super::trail::Trail;
-use super::treatment::Scale;
 use super::view::View;
 use super::words::{self, label};
 use crate::plan::Rule;
 use crate::record::{Arm, Comparison, Direction, Verdict};
+use crate::stats::Scale;
 
 pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
     match view.case.check.rule {

@@ -200,6 +200,8 @@ fn impossible_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     }
     let wrong = match metric.kind() {
         MetricKind::Latency if is_gap(metric) => return no_gap(sight, measure),
+        // Noise tilts a line that is flat, and a flat one has a slope of 0.
+        MetricKind::Latency if metric.is_fitted() => None,
         MetricKind::Latency => all.find(|&&v| v <= 0.0),
         MetricKind::Counter | MetricKind::Share => all.find(|&&v| v < 0.0),
         MetricKind::Score => None,

@@ -4,11 +4,10 @@ use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested};
 use super::timed::{INTERVAL_ALPHA, no_t, too_few};
 use super::trail::Trail;
-use super::treatment::Scale;
 use super::view::{View, values};
 use super::words::{self, label};
 use crate::record::Arm;
-use crate::stats;
+use crate::stats::{self, Scale};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {

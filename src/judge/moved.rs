@@ -17,7 +17,7 @@ pub(super) fn remark(view: &View<'_, '_>) -> Option<String> {
     let (Treatment::Timed(scale), Ok(stored)) = (view.case.treatment, &view.case.stored) else {
         return None;
     };
-    if !view.comparison.arms().contains(&Arm::Base) {
+    if !scale.is_relative() || !view.comparison.arms().contains(&Arm::Base) {
         return None;
     }
     let mean = |values: &[f64]| {

@@ -2,14 +2,15 @@
 
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested};
+use super::evidence::Values;
 use super::limit::{self, Side};
 use super::trail::{Trail, smallest_effect};
-use super::treatment::Scale;
+use super::treatment::no_relative_scale;
 use super::view::{View, values};
 use super::words::{self, label};
 use crate::plan::Rule;
 use crate::record::{Arm, Comparison, Direction, Verdict};
-use crate::stats::{self, Degenerate, Estimate};
+use crate::stats::{self, Degenerate, Estimate, Scale};
 
 /// Fewer launches an arm than this carry no t-test.
 const LAUNCHES: usize = 4;
@@ -80,6 +81,10 @@ fn regression(
     if let Some(assessment) = too_few(view, head.min(base)) {
         return assessment;
     }
+    if scale == Scale::Log && !is_positive(view) {
+        let (rule, text) = no_relative_scale(view.case.check.metric);
+        return Assessment::never(figures, rule, text);
+    }
     let estimate = trail.estimate(view.scope, || sides(view, scale).estimate());
     let e = match estimate {
         Ok(e) => e,
@@ -108,6 +113,14 @@ fn launches<'s>(view: &View<'s, '_>) -> Result<(usize, usize), &'s String> {
         _ => view.of(Arm::Base).looked(),
     };
     Ok((base, view.of(Arm::Head).looked()))
+}
+
+/// Whether all values that the test reads have a logarithm.
+fn is_positive(view: &View<'_, '_>) -> bool {
+    let mut arms = view.arms().iter().map(|&arm| view.of(arm).tested());
+    let stored = view.case.stored.as_ref().ok();
+    let stored = stored.filter(|_| view.comparison == Comparison::Stored);
+    arms.all(Values::are_positive) && stored.is_none_or(|stored| stored.values.are_positive())
 }
 
 /// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the

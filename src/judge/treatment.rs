@@ -1,6 +1,8 @@
 //! How each metric is compared, and when a zero says nothing.
 
+use crate::plan::{Check, Rule};
 use crate::record::{Metric, MetricKind};
+use crate::stats::Scale;
 
 /// What a metric's launch values are to the judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,34 +15,9 @@ pub(super) enum Treatment {
     Share,
 }
 
-/// On which scale differences are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scale {
-    /// y = ln(value): differences are relative changes, margins are ln(1 + margin).
-    Log,
-    /// y = ln(1 + value): the value is a relative change, 0 where nothing changed.
-    LogOfChange,
-}
-
 impl Treatment {
     pub(super) fn is_timed(self) -> bool {
         matches!(self, Self::Timed(_))
-    }
-}
-
-impl Scale {
-    pub(super) fn forward(self, value: f64) -> f64 {
-        match self {
-            Self::Log => value.ln(),
-            Self::LogOfChange => value.ln_1p(),
-        }
-    }
-
-    pub(super) fn back(self, y: f64) -> f64 {
-        match self {
-            Self::Log => y.exp(),
-            Self::LogOfChange => y.exp_m1(),
-        }
     }
 }
 
@@ -53,6 +30,17 @@ pub fn on_test_scale(metric: Metric, value: f64) -> Option<f64> {
     }
 }
 
+/// The treatment of a check. A limit needs no relative scale, and a value at or below 0 has none.
+pub(super) fn treatment_of(check: &Check) -> Treatment {
+    match check.rule {
+        Rule::Ceiling { .. } | Rule::Floor { .. } if check.metric.is_fitted() => {
+            Treatment::Timed(Scale::Plain)
+        }
+        _ => treatment(check.metric),
+    }
+}
+
+/// The treatment of a metric whose changes are asked for.
 pub(super) fn treatment(metric: Metric) -> Treatment {
     match metric.kind() {
         MetricKind::Latency => Treatment::Timed(Scale::Log),
@@ -64,6 +52,14 @@ pub(super) fn treatment(metric: Metric) -> Treatment {
             _ => Treatment::Exact,
         },
     }
+}
+
+/// Said of launches of which one has no logarithm, where a change is asked for: (rule, text).
+pub(super) fn no_relative_scale(metric: Metric) -> (&'static str, String) {
+    let text = format!(
+        "{metric} is 0 or below in some launch, and no change is a share of that: ask for longer contexts, or give it a ceiling"
+    );
+    ("no-relative-scale", text)
 }
 
 /// Why zero in every launch proves that nothing was measured; `None` where zero is a sound value (no

@@ -6,7 +6,7 @@ use super::invalid;
 use super::session::{Block, PerArm, Scope};
 use super::sight::{Shelf, Sight};
 use super::stored;
-use super::treatment::{Treatment, treatment};
+use super::treatment::{Treatment, treatment_of};
 use crate::plan::{Check, Gate, Rule, Workload};
 use crate::record::{Arm, Comparison, Launch, Metric, RunRecord};
 
@@ -42,7 +42,7 @@ impl<'a> Case<'a> {
             gate,
             check,
             workload,
-            treatment: treatment(check.metric),
+            treatment: treatment_of(check),
             stored: stored.map(|sessions| Stored {
                 values: sessions.iter().flatten().copied().collect(),
                 sessions,
@@ -102,7 +102,7 @@ impl<'a> Case<'a> {
 }
 
 pub(super) fn is_by_clock(check: &Check) -> bool {
-    treatment(check.metric).is_timed() || check.metric == Metric::Goodput
+    treatment_of(check).is_timed() || check.metric == Metric::Goodput
 }
 
 /// A check within a scope.

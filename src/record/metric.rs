@@ -201,6 +201,11 @@ impl Metric {
         self.facts().direction
     }
 
+    /// Whether the value is read off a fitted line, which noise can bring to 0 or below.
+    pub fn is_fitted(self) -> bool {
+        matches!(self, Self::TpotBase | Self::TpotSlope)
+    }
+
     /// Whether the metric is one value a launch, so that no statistic can be chosen.
     pub fn is_single(self) -> bool {
         self.facts().values == Values::One

@@ -2,6 +2,8 @@
 
 use super::fixture::*;
 use super::*;
+use infergate::plan::Matrix;
+use infergate::record::{CacheState, Setting};
 
 #[test]
 fn a_ceiling_on_a_latency() {
@@ -129,4 +131,74 @@ fn a_base_that_is_not_steady_leaves_heads_limit_alone() {
     assert_eq!(rule(&absolute, Arm::Base), "ceiling");
     assert_eq!(rule(&absolute, Arm::Head), "not-steady");
     assert_eq!(rule(&tpot_plan(), Arm::Base), "not-steady");
+}
+
+/// Four blocks of a matrix over two contexts, the longer one's tokens so much slower in each of head's launches.
+fn over_contexts(slower_us: [i64; 4]) -> RunRecord {
+    interleaved(blocks(4, |arm, block| {
+        let slower_us = match arm {
+            Arm::Head => slower_us[block as usize],
+            Arm::Base => 1_000 + i64::from(block),
+        };
+        let cell = |(index, context): (u32, u32)| {
+            let tpot_us = 20_000 + i64::from(block) + if context > 100 { slower_us } else { 0 };
+            let mut sample = timed(index, tpot_us * 1_000);
+            sample.setting = Some(Setting::Cell {
+                batch: 1,
+                cache: CacheState::Cold,
+                context,
+                pass: 0,
+            });
+            sample
+        };
+        (0..).zip([100, 1_100]).map(cell).collect()
+    }))
+}
+
+#[test]
+fn a_line_that_noise_tilts_has_a_limit_and_no_change() {
+    let on = |metric, rule| {
+        let matrix = Matrix {
+            batches: vec![1],
+            caches: vec![CacheState::Cold],
+            streamed: vec![true],
+            contexts: vec![100, 1_100],
+            output_tokens: 2,
+            passes: 1,
+            rounds: 1,
+            warmup: 0,
+        };
+        plan(
+            vec![workload(None, WorkloadKind::Matrix(matrix))],
+            vec![check("line", metric, Statistic::Single, rule)],
+        )
+    };
+    let flat = over_contexts([-40, 30, -10, 0]);
+    let slope = |limit| on(Metric::TpotSlope, Rule::Ceiling { limit });
+    expect(
+        &slope(5.0),
+        &flat,
+        Verdict::Pass,
+        "ceiling",
+        "tpot slope -0.005 µs/token [-0.08931, 0.07931] (base 1.002 µs/token), below the ceiling of 5 µs/token (p = 1e-7; 4 launches)",
+    );
+    let steep = over_contexts([9_000, 9_040, 8_990, 9_010]);
+    assert_eq!(judge(&slope(5.0), &steep).verdict, Verdict::Fail);
+    let got = expect(
+        &on(Metric::TpotSlope, REGRESSION),
+        &flat,
+        Verdict::Inconclusive,
+        "no-relative-scale",
+        "tpot_slope is 0 or below in some launch, and no change is a share of that: ask for longer contexts, or give it a ceiling",
+    );
+    assert_eq!(got.decision, Decision::Stop);
+    let change = judge(&on(Metric::TpotSlope, REGRESSION), &steep);
+    assert_eq!(
+        (change.verdict, first(&change).reason.rule),
+        (Verdict::Fail, "regression")
+    );
+    assert_eq!(
+        first(&judge(&on(Metric::TpotBase, REGRESSION), &flat)).verdict,
+        Verdict::Pass
+    );
 }
