@@ -1,8 +1,8 @@
 //! `gate label`: the labels that a pull request's paths need, and the run that they start.
 
-use super::Exit;
 use super::github::{self, GitHubArgs};
 use super::runtime::block_on;
+use super::{Exit, output};
 use crate::pipeline::{self, Error, LabelOptions, Trigger};
 use anyhow::Context;
 use clap::Args;
@@ -54,6 +54,9 @@ pub(super) fn run(args: LabelArgs) -> anyhow::Result<Exit> {
     };
     let labelled = block_on(pipeline::label(&options))??;
     github::show(&labelled.lines)?;
+    for remark in &labelled.remarks {
+        output::note(remark);
+    }
     github::set_outputs(&labelled.outputs())?;
     Ok(Exit::Pass)
 }

@@ -10,7 +10,7 @@ struct Added<'a> {
 }
 
 impl Client {
-    /// Adds a label, which GitHub makes if the repository has none of that name.
+    /// Adds a label. GitHub makes one that the repository does not have, for a token with `issues: write`.
     pub async fn add_label(&self, number: u64, name: &str) -> Result<(), Error> {
         let route = self.route(&format!("/issues/{number}/labels"));
         let _: IgnoredAny = self.post(&route, &Added { labels: [name] }).await?;

@@ -83,6 +83,28 @@ fn errors_name_the_request_and_what_mends_it() {
 }
 
 #[test]
+fn a_label_that_cannot_be_made_keeps_nothing_from_its_run() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.fake.state().grant("issues", None);
+    job.add_label("gpu-approved");
+    let ended = job.label_on("labeled", Some("gpu-approved"), "ada");
+    ended.expect(0).says(&[
+        "the label `needs-gpu` stays as it was",
+        "You do not have permission to create labels",
+    ]);
+    assert_eq!(
+        job.statuses("infergate/approval"),
+        ["success: approved by @ada"]
+    );
+    assert_eq!(job.started().len(), 1);
+    assert_eq!(job.outputs()["started"], "true");
+    // One that the repository has needs no more than `pull-requests: write`.
+    job.fake.state().labels.push("Needs-GPU".into());
+    job.label_on("reopened", None, "ada").expect(0);
+    assert_eq!(job.labels(), ["gpu-approved", "needs-gpu"]);
+}
+
+#[test]
 fn a_github_that_is_down_is_infrastructure() {
     let job = Job::with_pull("ada", false, &["src/lib.rs"]);
     job.fake.plant(Trouble {

@@ -48,6 +48,8 @@ pub struct LabelOptions {
 pub struct Labelled {
     /// For people, one a line.
     pub lines: Vec<String>,
+    /// One sentence each: labels that could not be set.
+    pub remarks: Vec<String>,
     number: String,
     head_sha: String,
     is_needed: bool,
@@ -107,13 +109,21 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         gates: &gates,
         mark: &mark,
     };
+    let mut remarks = Vec::new();
     if !options.dry_run {
         for step in &steps {
-            work.carry_out(step).await?;
+            match (work.carry_out(step).await, step) {
+                // A label lets nothing run and keeps nothing from it.
+                (Err(error), Step::Add { label, .. } | Step::Remove { label, .. }) => {
+                    remarks.push(format!("the label `{label}` stays as it was: {error}"));
+                }
+                (done, _) => done?,
+            }
         }
     }
     Ok(Labelled {
         lines: lines(options, &situation, &steps, &gates),
+        remarks,
         number: number.to_string(),
         head_sha: pull.head_sha.as_str().to_owned(),
         // Where its paths are held against a branch of anybody's, they prove nothing about main.

@@ -1,7 +1,7 @@
 //! Comments and labels.
 
 use super::routes::Asked;
-use super::state::{Comment, State};
+use super::state::{Comment, Grant, State};
 use super::{Answer, shapes};
 use serde_json::{Value, json};
 
@@ -111,15 +111,24 @@ pub(super) fn add_labels(state: &mut State, asked: &Asked<'_>) -> Answer {
         Ok(number) => number,
         Err(refusal) => return refusal,
     };
-    let labels = &mut state.pull(number).labels;
+    // Case does not tell labels apart.
+    let has = |labels: &[String], name: &str| labels.iter().any(|l| l.eq_ignore_ascii_case(name));
     for name in asked.body["labels"].as_array().into_iter().flatten() {
         let name = name.as_str().unwrap_or_default();
-        // Case does not tell labels apart.
-        if !labels.iter().any(|l| l.eq_ignore_ascii_case(name)) {
+        if !has(&state.labels, name) {
+            // To make one is more than to add one.
+            if asked.account.grants.get("issues") != Some(&Grant::Write) {
+                let words = "You do not have permission to create labels on this repository.";
+                return Answer::error(403, words);
+            }
+            state.labels.push(name.to_owned());
+        }
+        let labels = &mut state.pull(number).labels;
+        if !has(labels, name) {
             labels.push(name.to_owned());
         }
     }
-    Answer::of(200, shown(labels))
+    Answer::of(200, shown(&state.pulls[&number].labels))
 }
 
 pub(super) fn remove_label(state: &mut State, asked: &Asked<'_>) -> Answer {

@@ -13,6 +13,8 @@ pub(crate) struct State {
     /// By login.
     pub(crate) people: BTreeMap<String, Person>,
     pub(crate) pulls: BTreeMap<u64, Pull>,
+    /// Labels that the repository has, whether or not a pull request has them.
+    pub(crate) labels: Vec<String>,
     pub(crate) comments: Vec<Comment>,
     /// As GitHub answers them.
     pub(crate) check_runs: Vec<Value>,
@@ -129,6 +131,7 @@ impl State {
                 ("actions", Grant::Write),
                 ("checks", Grant::Write),
                 ("contents", Grant::Read),
+                ("issues", Grant::Write),
                 ("metadata", Grant::Read),
                 ("pull_requests", Grant::Write),
                 ("statuses", Grant::Write),
@@ -144,6 +147,7 @@ impl State {
             accounts: accounts.map(|(token, a)| (token.to_owned(), a)).into(),
             people: people.map(person).into(),
             pulls: BTreeMap::new(),
+            labels: Vec::new(),
             comments: Vec::new(),
             check_runs: Vec::new(),
             statuses: Vec::new(),
