@@ -69,6 +69,20 @@ fn another_list_of_gates_is_another_run() {
 }
 
 #[test]
+fn another_base_is_another_run() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    let bases = "workflow = \"gate.yml\"\nbases = [\"release/*\"]";
+    job.project
+        .edit("gates/gate.toml", "workflow = \"gate.yml\"", bases);
+    // Also back again: the newest verdict is against the branch between.
+    for (branch, runs) in [("main", 1), ("release/1", 2), ("release/1", 2), ("main", 3)] {
+        job.fake.state().pull(12).base_branch = branch.into();
+        job.label_on("edited", None, "ada").expect(0);
+        assert_eq!(job.started().len(), runs, "{branch}");
+    }
+}
+
+#[test]
 fn the_label_goes_when_no_path_needs_it() {
     let job = Job::with_pull("ada", false, &["README.md"]);
     job.add_label("Needs-GPU");

@@ -87,7 +87,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
     let pull = client.pull(number).await?;
     let asked = ask(options, &client, &rules, &pull, event.as_ref()).await?;
     let gates = asked.needed.gates(&rules.of_profile).join(" ");
-    let mark = mark(&gates);
+    let mark = mark(&gates, &pull.base_branch);
     let situation = Situation {
         rules: &rules,
         pull: &pull,
@@ -178,14 +178,15 @@ async fn ask(
     })
 }
 
-/// What the status says of a run that was started with these gates; another list of gates is another run.
-fn mark(gates: &str) -> String {
+/// What the status says of a run that was started with these gates against this branch; with others it is another
+/// run. Only the digest knows the branch: GitHub refuses a description with characters that a branch's name may have.
+fn mark(gates: &str, base_branch: &str) -> String {
     let told = if gates.is_empty() {
         "the profile's"
     } else {
         gates
     };
-    let known = digest::of_parts([gates.as_bytes()]);
+    let known = digest::of_parts([gates.as_bytes(), base_branch.as_bytes()]);
     let told: String = told.chars().take(80).collect();
     format!("started with gates {told} ({})", &known[..8])
 }
