@@ -39,7 +39,7 @@ pub use commit_status::{CommitStatus, NewStatus, State};
 pub use error::{Error, Refusal};
 pub use identity::ACTIONS_BOT_ID;
 pub use permission::{Permission, PersonKind};
-pub use pull::{ChangedFile, MOST_FILES, Pull};
+pub use pull::{ChangedFile, Comparison, MOST_COMPARED, MOST_FILES, Pull};
 pub use repository::{Repository, Sha};
 pub use route::segment;
 pub use text::clean;

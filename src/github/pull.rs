@@ -1,4 +1,4 @@
-//! Pull requests as they are now: [`Pull`], the files that one changes, and its merge base.
+//! Pull requests as they are now: [`Pull`], the files that one changes, and how a commit differs from a branch.
 
 use super::permission::PersonKind;
 use super::wire::{Account, Label};
@@ -7,6 +7,8 @@ use serde::Deserialize;
 
 /// GitHub lists no more files of a pull request ("List pull requests files").
 pub const MOST_FILES: usize = 3_000;
+/// GitHub lists no more files of a comparison ("Compare two commits").
+pub const MOST_COMPARED: usize = 300;
 
 /// What GitHub says of a pull request at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,9 +63,20 @@ struct Repo {
     default_branch: String,
 }
 
+/// How a commit differs from a branch: by its own words, whatever is pushed meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The newest commit that both hold: what the commit is measured against.
+    pub merge_base: Sha,
+    /// The files that it changes since; GitHub stops at [`MOST_COMPARED`].
+    pub files: Vec<ChangedFile>,
+}
+
 #[derive(Deserialize)]
-struct Comparison {
+struct Compared {
     merge_base_commit: Commit,
+    #[serde(default)]
+    files: Vec<ChangedFile>,
 }
 
 #[derive(Deserialize)]
@@ -109,12 +122,15 @@ impl Client {
         self.pages(&route, pages).await
     }
 
-    /// The newest commit that both hold: what head is measured against.
-    pub async fn merge_base(&self, branch: &str, head: &Sha) -> Result<Sha, Error> {
+    pub async fn compare(&self, branch: &str, head: &Sha) -> Result<Comparison, Error> {
         let between = format!("{}...{head}", segment(branch));
+        // Pages are of commits; the files stand on the first.
         let route = self.route(&format!("/compare/{between}?per_page=1"));
-        let comparison: Comparison = self.get(&route).await?;
-        Sha::parse(&comparison.merge_base_commit.sha)
+        let compared: Compared = self.get(&route).await?;
+        Ok(Comparison {
+            merge_base: Sha::parse(&compared.merge_base_commit.sha)?,
+            files: compared.files,
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 //! it, or an approval that is bound to this very commit ([`approval`]).
 
 use super::{Error, GitHubOptions};
-use crate::github::{Client, CommitStatus, Pull, Sha, State, clean};
+use crate::github::{ChangedFile, Client, CommitStatus, MOST_COMPARED, Pull, Sha, State, clean};
 use crate::plan::{self, Forks, GitHubConfig, GitHubRules, Needed};
 use std::path::PathBuf;
 
@@ -175,9 +175,14 @@ pub async fn authorize(options: &AuthorizeOptions) -> Result<Ruling, Error> {
         head_sha: asked,
     };
     if ruling.is_authorized {
-        let base = client.merge_base(&pull.base_branch, &ruling.head_sha);
-        ruling.base_sha = Some(base.await?);
-        ruling.gates = gates(options, &client, &rules, &pull).await?.join(" ");
+        let compared = client.compare(&pull.base_branch, &ruling.head_sha).await?;
+        ruling.gates = match options.gates.as_slice() {
+            [] => needed(&rules, &pull, compared.files)
+                .gates(&rules.of_profile)
+                .join(" "),
+            asked => asked.join(" "),
+        };
+        ruling.base_sha = Some(compared.merge_base);
     }
     Ok(ruling)
 }
@@ -234,36 +239,19 @@ pub(super) async fn may_write(client: &Client, login: Option<&str>) -> Result<bo
     }
 }
 
-/// Names of the gates to run; empty: the profile's.
-async fn gates(
-    options: &AuthorizeOptions,
-    client: &Client,
-    rules: &GitHubRules,
-    pull: &Pull,
-) -> Result<Vec<String>, Error> {
-    if !options.gates.is_empty() {
-        return Ok(options.gates.clone());
-    }
-    Ok(needed(client, rules, pull).await?.gates(&rules.of_profile))
-}
-
-/// What the pull request's paths need. Of a rename both paths count; where GitHub does not list all, everything is
-/// needed.
-pub(super) async fn needed(
-    client: &Client,
-    rules: &GitHubRules,
-    pull: &Pull,
-) -> Result<Needed, Error> {
-    let files = client.changed_files(pull.number).await?;
-    if files.len() < pull.changed_files {
-        return Ok(Needed::everything(&rules.labels));
+/// What the paths need that the live head changes. Of a rename both paths count; where GitHub does not list all,
+/// everything is needed. `files` are of a comparison, which is of one commit: the pull request's own list is of
+/// whatever is its head when it is asked for, and somebody may have pushed since.
+pub(super) fn needed(rules: &GitHubRules, pull: &Pull, files: Vec<ChangedFile>) -> Needed {
+    if files.len() >= MOST_COMPARED || files.len() < pull.changed_files {
+        return Needed::everything(&rules.labels);
     }
     let paths: Vec<String> = files
         .into_iter()
         .flat_map(|file| [Some(file.filename), file.previous_filename])
         .flatten()
         .collect();
-    Ok(Needed::of_paths(&rules.labels, &paths))
+    Needed::of_paths(&rules.labels, &paths)
 }
 
 #[cfg(test)]

@@ -220,7 +220,7 @@ fn a_commit_is_all_its_digits() {
 #[test]
 fn what_github_does_not_answer_is_no_answer() {
     let job = Job::with_pull("ada", false, &["src/lib.rs"]);
-    for path in ["/pulls/12", "/permission", "/files", "/compare/"] {
+    for path in ["/pulls/12", "/permission", "/compare/"] {
         job.fake.plant(Trouble {
             method: "GET",
             path,

@@ -115,25 +115,9 @@ fn a_rename_counts_with_both_its_paths() {
 }
 
 #[test]
-fn every_page_of_files_is_read() {
-    let mut files = vec!["docs/a"; 250];
-    files.push("src/last.rs");
-    let job = Job::with_pull("ada", false, &files);
-    job.label_on("opened", None, "ada").expect(0);
-    assert_eq!(job.labels(), [NEEDS]);
-    let pages = job
-        .fake
-        .asked()
-        .iter()
-        .filter(|r| r.ends_with("/files"))
-        .count();
-    assert_eq!(pages, 3);
-}
-
-#[test]
 fn what_is_not_all_listed_needs_everything() {
-    // GitHub ends its list at 3,000; and a list may be short for other reasons.
-    for (listed, told) in [(3_001, None), (2, Some(3))] {
+    // GitHub ends its list at 300; and a list may be short for other reasons.
+    for (listed, told) in [(300, None), (301, None), (2, Some(3))] {
         let job = Job::with_pull("ada", false, &vec!["docs/a"; listed]);
         job.fake.state().pull(12).changed_files = told;
         let ended = job.label_on("opened", None, "ada").expect(0);
@@ -144,6 +128,28 @@ fn what_is_not_all_listed_needs_everything() {
         );
         assert_eq!(job.labels(), [NEEDS]);
     }
+}
+
+#[test]
+fn a_push_in_between_proves_nothing_about_the_commit_before() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    let mut state = job.fake.state();
+    // The head moves once it was read, and what the pull request lists from then on are docs.
+    let former = std::mem::replace(&mut state.pull(12).files, vec![("a.md".into(), None)]);
+    state.former.insert(sha(12), former);
+    state.moves = Some((12, 1, sha(13)));
+    drop(state);
+    job.label_on_event(&event("synchronize", None, "ada", &sha(12)))
+        .expect(0);
+    let outputs = job.outputs();
+    assert_eq!(outputs["needed"], "true");
+    assert_eq!(outputs["head_sha"], sha(12));
+    assert_eq!(job.started()[0]["head_sha"], sha(12));
+    // The newer head's own event says what that one needs.
+    job.label_on("synchronize", None, "ada").expect(0);
+    let outputs = job.outputs();
+    assert_eq!(outputs["needed"], "false");
+    assert_eq!(outputs["head_sha"], sha(13));
 }
 
 #[test]

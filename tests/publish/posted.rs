@@ -267,6 +267,21 @@ fn a_commit_that_may_not_run_asks_for_action() {
     );
 }
 
+#[test]
+fn an_older_commit_is_not_said_to_need_nothing() {
+    let (site, fake) = (Site::new(&Value::Null), github());
+    fake.state().pull(12).head_sha = sha(99);
+    let ended = publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]);
+    let ended = ended
+        .expect(0)
+        .says(&["nothing is said of what an older one needs"]);
+    assert!(!ended.stderr.contains("posts it later"), "{}", ended.stderr);
+    assert!(fake.state().check_runs.is_empty() && fake.state().statuses.is_empty());
+    fake.state().pull(12).head_sha = HEAD.into();
+    publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
+    assert_eq!(fake.state().check_runs[0]["conclusion"], "skipped");
+}
+
 /// Main's gate has so many checks more that nothing can hold.
 fn with_failing_checks(number: usize) -> Site {
     let checks: String = (0..number)

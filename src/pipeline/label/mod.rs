@@ -169,8 +169,9 @@ async fn ask(
         },
         None => None,
     };
+    let compared = client.compare(&pull.base_branch, &pull.head_sha).await?;
     Ok(Answers {
-        needed: authorize::needed(client, rules, pull).await?,
+        needed: authorize::needed(rules, pull, compared.files),
         author_may_write: may_write(client, pull.author.as_deref()).await?,
         word,
         statuses: client.statuses(&pull.head_sha).await?,

@@ -146,7 +146,7 @@ pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
         let moved_to = publication.moved_to.as_deref();
         posted = post::post(client, options, &said, moved_to, &mut remarks).await;
     }
-    if client.is_some() && (posted.is_comment_missing || posted.check_url.is_none()) {
+    if posted.is_missing {
         remarks.push(format!(
             "what was to be said is kept in {}; the same command posts it later",
             directory.display()

@@ -14,8 +14,8 @@ use crate::report::Conclusion;
 pub(super) struct Posted {
     pub(super) comment_url: Option<String>,
     pub(super) check_url: Option<String>,
-    /// It was to be there, and is not.
-    pub(super) is_comment_missing: bool,
+    /// One of them was to be there, and is not.
+    pub(super) is_missing: bool,
 }
 
 /// The pull request just before anything is said about it.
@@ -66,27 +66,45 @@ pub(super) async fn post(
     remarks: &mut Vec<String>,
 ) -> Posted {
     let mut posted = Posted::default();
-    if options.subject == Subject::Cancelled && is_anothers(client, options).await {
-        remarks.push(
-            "another run of this commit goes on: nothing is said of the one that was ended"
-                .to_owned(),
-        );
+    if let Some(why) = keeps_silent(client, options, moved_to).await {
+        remarks.push(why);
         return posted;
     }
     if options.wants_comment {
         match comment(client, options, said, moved_to, remarks).await {
             Ok(url) => posted.comment_url = url,
             Err(error) => {
-                posted.is_comment_missing = true;
+                posted.is_missing = true;
                 remarks.push(format!("the comment could not be posted: {error}"));
             }
         }
     }
     match check(client, options, said, remarks).await {
         Ok(url) => posted.check_url = url,
-        Err(error) => remarks.push(format!("the check run could not be posted: {error}")),
+        Err(error) => {
+            posted.is_missing = true;
+            remarks.push(format!("the check run could not be posted: {error}"));
+        }
     }
     posted
+}
+
+/// Why nothing at all is said; `None`: it is.
+async fn keeps_silent(
+    client: &Client,
+    options: &PublishOptions,
+    moved_to: Option<&str>,
+) -> Option<String> {
+    match (&options.subject, moved_to) {
+        // It satisfies a required check; the newer head's own event says what that one needs.
+        (Subject::NotNeeded, Some(newer)) => Some(format!(
+            "the head is {newer} by now: nothing is said of what an older one needs"
+        )),
+        (Subject::Cancelled, _) if is_anothers(client, options).await => Some(
+            "another run of this commit goes on: nothing is said of the one that was ended".into(),
+        ),
+        _ => None,
+    }
 }
 
 /// Its address; `None` where an existing one is left as it is.

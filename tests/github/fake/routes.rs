@@ -11,6 +11,9 @@ const PER_PAGE: (usize, usize) = (30, 100);
 /// GitHub lists no more files of a pull request.
 const MOST_FILES: usize = 3_000;
 
+/// And no more of a comparison.
+const MOST_COMPARED: usize = 300;
+
 /// The path as the description has it: without Enterprise's prefix, and the repository by its name where a link
 /// names it by its number.
 pub(super) fn plain_path(path: &str) -> String {
@@ -174,9 +177,7 @@ fn dispatch(state: &mut State, asked: &Asked<'_>) -> Answer {
         ("get", "pulls/{pull_number}") => pull(state, asked),
         ("get", "pulls/{pull_number}/files") => files(state, asked),
         ("get", "collaborators/{username}/permission") => permission(state, asked),
-        ("get", "compare/{basehead}") => {
-            Answer::of(200, shapes::comparison(asked.spec, &state.merge_base))
-        }
+        ("get", "compare/{basehead}") => compare(state, asked),
         ("post", "actions/workflows/{workflow_id}/dispatches") => workflow(state, asked),
         ("post", "statuses/{sha}") => checks::add_status(state, asked),
         ("get", "commits/{ref}/statuses") => checks::statuses(state, asked),
@@ -211,18 +212,33 @@ fn current_user(state: &State, asked: &Asked<'_>) -> Answer {
 
 fn pull(state: &mut State, asked: &Asked<'_>) -> Answer {
     let number = asked.number("pull_number");
-    if let Some((of, left, sha)) = state.moves.clone() {
-        if of == number && left == 0 {
-            state.pull(number).head_sha = sha;
-            state.moves = None;
-        } else if of == number {
-            state.moves = Some((of, left - 1, sha));
-        }
+    let Some(pull) = state.pulls.get(&number) else {
+        return Answer::error(404, "Not Found");
+    };
+    let answer = Answer::of(200, shapes::pull(state, asked.spec, number, pull));
+    match state.moves.take() {
+        Some((of, 1, sha)) if of == number => state.pull(number).head_sha = sha,
+        Some((of, left, sha)) if of == number => state.moves = Some((of, left - 1, sha)),
+        others => state.moves = others,
     }
-    match state.pulls.get(&number) {
-        None => Answer::error(404, "Not Found"),
-        Some(pull) => Answer::of(200, shapes::pull(state, asked.spec, number, pull)),
-    }
+    answer
+}
+
+fn compare(state: &State, asked: &Asked<'_>) -> Answer {
+    let basehead = asked.operation.parameter("basehead");
+    let (_, head) = basehead.split_once("...").unwrap();
+    let of_head = state.pulls.values().find(|pull| pull.head_sha == head);
+    let files = of_head.map(|pull| &pull.files);
+    let files = files.or_else(|| state.former.get(head));
+    let listed = files.into_iter().flatten().take(MOST_COMPARED);
+    let file = |(name, previous): &(String, Option<String>)| {
+        shapes::file(asked.spec, name, previous.as_deref())
+    };
+    let files = listed.map(file).collect();
+    Answer::of(
+        200,
+        shapes::comparison(asked.spec, &state.merge_base, files),
+    )
 }
 
 fn files(state: &State, asked: &Asked<'_>) -> Answer {

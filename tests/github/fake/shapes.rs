@@ -102,8 +102,9 @@ pub(super) fn status(state: &State, spec: &Spec, status: &Status) -> Value {
     value
 }
 
-pub(super) fn comparison(spec: &Spec, merge_base: &str) -> Value {
+pub(super) fn comparison(spec: &Spec, merge_base: &str, files: Vec<Value>) -> Value {
     let mut value = spec.example("commit-comparison");
+    value["files"] = Value::Array(files);
     value["merge_base_commit"]["sha"] = json!(merge_base);
     value
 }

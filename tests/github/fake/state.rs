@@ -26,7 +26,9 @@ pub(crate) struct State {
     pub(crate) merge_base: String,
     pub(crate) default_branch: String,
     pub(crate) troubles: Vec<Trouble>,
-    /// A pull request whose head moves to this commit after so many more reads of it.
+    /// Files of commits that are no head any more.
+    pub(crate) former: BTreeMap<String, Files>,
+    /// A pull request whose head moves to this commit when it was read so many more times.
     pub(crate) moves: Option<(u64, usize, String)>,
     pub(crate) requests: Vec<Recorded>,
     pub(crate) violations: Vec<String>,
@@ -58,6 +60,9 @@ pub(crate) struct Person {
     pub(crate) permission: String,
 }
 
+/// Name, and the name before where it was renamed.
+pub(crate) type Files = Vec<(String, Option<String>)>;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Pull {
     pub(crate) author: String,
@@ -69,8 +74,7 @@ pub(crate) struct Pull {
     pub(crate) head_repository: Option<String>,
     pub(crate) base_branch: String,
     pub(crate) labels: Vec<String>,
-    /// Name, and the name before where it was renamed.
-    pub(crate) files: Vec<(String, Option<String>)>,
+    pub(crate) files: Files,
     /// What the pull request says of their number, where that is not the list's length.
     pub(crate) changed_files: Option<usize>,
 }
@@ -155,6 +159,7 @@ impl State {
             merge_base: sha(0),
             default_branch: "main".into(),
             troubles: Vec::new(),
+            former: BTreeMap::new(),
             moves: None,
             requests: Vec::new(),
             violations: Vec::new(),
