@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part of this")]
 
+pub(crate) mod workflow;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

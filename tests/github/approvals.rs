@@ -1,5 +1,6 @@
 //! Approvals through `gate label`: whose word counts, for which commit, and what becomes of those who try without.
 
+use super::common::{Ended, workflow};
 use super::fake::sha;
 use super::job::{Job, event};
 
@@ -17,7 +18,31 @@ fn a_forks_pull_request_is_labelled_and_not_started() {
     );
     assert_eq!(job.labels(), [NEEDS]);
     assert!(job.started().is_empty());
-    assert_eq!(job.outputs()["started"], "false");
+    let outputs = job.outputs();
+    assert_eq!(outputs["started"], "false");
+    assert_eq!(outputs["needed"], "true");
+    assert!(outputs["reason"].contains("nobody approved this commit"));
+    // As label.yml says it. A reason may hold names from outside, and is data in the script.
+    let reason = format!("{}; `touch a` $(touch b) \"", outputs["reason"]);
+    let run = |number: &str| {
+        let mut command = job.command(&[]);
+        command.env("PR", "12").env("HEAD_SHA", sha(12));
+        command.env("REASON", &reason).env("GITHUB_RUN_ID", number);
+        command.env("GITHUB_SERVER_URL", "https://github.com");
+        let mut step = workflow::step("label.yml", "Say why it does not run", &command);
+        Ended::of(&step.output().unwrap()).expect(0)
+    };
+    run("1");
+    {
+        let state = job.fake.state();
+        assert_eq!(state.check_runs[0]["conclusion"], "action_required");
+        assert!(state.comments[0].body.contains("nobody approved"));
+    }
+    assert!(!job.project.path("a").exists() && !job.project.path("b").exists());
+    // A verdict of a run that somebody started by hand outlives the next event.
+    job.fake.state().check_runs[0]["conclusion"] = "success".into();
+    run("2").says(&["is not said"]);
+    assert_eq!(job.fake.state().check_runs[0]["conclusion"], "success");
 }
 
 #[test]

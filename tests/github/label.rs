@@ -31,6 +31,7 @@ fn paths_bring_the_label_and_the_bot_starts_the_run_itself() {
     assert_eq!(outputs["pr"], "12");
     assert_eq!(outputs["needed"], "true");
     assert_eq!(outputs["started"], "true");
+    assert_eq!(outputs["reason"], "");
     assert_eq!(outputs["head_sha"], sha(12));
 }
 

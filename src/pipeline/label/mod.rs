@@ -54,18 +54,21 @@ pub struct Labelled {
     head_sha: String,
     is_needed: bool,
     is_started: bool,
+    /// Why a run that is needed may not be; empty: it may, or none is needed.
+    reason: String,
     gates: String,
 }
 
 impl Labelled {
     /// For later steps of the job.
-    pub fn outputs(&self) -> [(&'static str, &str); 5] {
+    pub fn outputs(&self) -> [(&'static str, &str); 6] {
         let word = |is: bool| if is { "true" } else { "false" };
         [
             ("pr", &self.number),
             ("head_sha", &self.head_sha),
             ("needed", word(self.is_needed)),
             ("started", word(self.is_started)),
+            ("reason", &self.reason),
             ("gates", &self.gates),
         ]
     }
@@ -133,8 +136,16 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
                     .config
                     .allows_base(&pull.base_branch, &pull.default_branch)),
         is_started: !options.dry_run && steps.contains(&Step::Start),
+        reason: steps.iter().find_map(why_not).unwrap_or_default(),
         gates,
     })
+}
+
+fn why_not(step: &Step) -> Option<String> {
+    match step {
+        Step::Refuse { why } => Some(why.clone()),
+        _ => None,
+    }
 }
 
 /// What GitHub was asked for.
@@ -227,7 +238,7 @@ impl Work<'_> {
                     .await?;
             }
             Step::Start => self.start(head).await?,
-            Step::Tell(_) => {}
+            Step::Refuse { .. } | Step::Tell(_) => {}
         }
         Ok(())
     }

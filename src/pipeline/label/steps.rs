@@ -58,6 +58,10 @@ pub(super) enum Step {
     },
     /// Start the run.
     Start,
+    /// It is needed, and may not be started.
+    Refuse {
+        why: String,
+    },
     /// Nothing but a line.
     Tell(String),
 }
@@ -71,6 +75,7 @@ impl Step {
             Self::Approve { by } => format!("approve this commit: by @{}", clean(by, 60)),
             Self::Withdraw { by } => format!("take the approval back: by @{}", clean(by, 60)),
             Self::Start => "start the run".into(),
+            Self::Refuse { why } => format!("nothing is started: {why}"),
             Self::Tell(line) => line.clone(),
         }
     }
@@ -204,7 +209,7 @@ fn start(situation: &Situation<'_>, before: &[Step]) -> Step {
         approval: approved.as_deref().or(there),
     });
     match ruling {
-        Err(why_not) => Step::Tell(format!("nothing is started: {why_not}")),
+        Err(why) => Step::Refuse { why },
         Ok(_) if situation.is_started => {
             Step::Tell("nothing is started: this commit has its run already".into())
         }

@@ -103,6 +103,10 @@ async fn keeps_silent(
         (Subject::Cancelled, _) if is_anothers(client, options).await => Some(
             "another run of this commit goes on: nothing is said of the one that was ended".into(),
         ),
+        // Somebody who may write started it by hand; that nobody else may is no news, and no verdict.
+        (Subject::NotRun(_), _) if is_anothers(client, options).await => Some(
+            "another run said something of this commit: that it may not run is not said".into(),
+        ),
         _ => None,
     }
 }
@@ -170,7 +174,7 @@ fn check_name<'a>(options: &'a PublishOptions, external_id: &'a str) -> CheckNam
     }
 }
 
-/// Whether the commit's check run belongs to a workflow run that began after this one.
+/// Whether the commit's check run belongs to another workflow run than this one.
 async fn is_anothers(client: &Client, options: &PublishOptions) -> bool {
     let external_id = external_id(options);
     let found = client.check(&check_name(options, &external_id)).await;
