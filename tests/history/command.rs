@@ -1,6 +1,6 @@
 //! `gate history` through the binary, on stores that the tests write.
 
-use super::common::Project;
+use super::common::{Ended, Project, workflow};
 use super::random::Random;
 use serde_json::{Value, json};
 use std::fs;
@@ -105,6 +105,30 @@ fn holds(text: &str, parts: &[&str]) {
     }
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(80), "{widest:?} columns:\n{text}");
+}
+
+#[test]
+fn the_workflow_shows_whatever_the_history_is() {
+    let step = |store: &Store| {
+        let mut command = store.project.command(&[]);
+        command.env("GITHUB_STEP_SUMMARY", store.project.path("summary"));
+        let mut step = workflow::step("baseline.yml", "How did main move?", &command);
+        Ended::of(&step.output().unwrap())
+    };
+    // Too few sessions to say anything.
+    let mut few = Store::tpot(3);
+    few.write(3, 1.0, &PLAIN);
+    assert_eq!(step(&few).expect(0).stdout, "");
+    assert!(few.project.read("summary").contains("tpot/regression"));
+    // An alarm.
+    let mut worse = Store::tpot(30);
+    worse.write(20, 1.0, &PLAIN).write(10, 1.05, &PLAIN);
+    let ended = step(&worse).expect(0);
+    assert!(ended.stdout.starts_with("::warning::"), "{}", ended.stdout);
+    assert!(worse.project.read("summary").contains("v0.3.0"));
+    // What could not be told fails.
+    worse.project.write("gates/gate.toml", "[");
+    step(&worse).expect(2);
 }
 
 #[test]
