@@ -88,11 +88,17 @@ fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
         Some(there) if there.contains("[[label]]") || there.contains("[github]") => {
             notes.push(format!(
                 "{CONFIG} has label rules already and stays as it is: let `workflow` in [github] be \
-                 \"infergate-gate.yml\""
+                 \"infergate-gate.yml\", and `store` in [baseline] \"git:infergate-baselines\""
             ));
             None
         }
-        Some(there) => Some(there + &rules),
+        Some(there) => {
+            notes.push(format!(
+                "{CONFIG} was there already: where [baseline] names no `store`, write store = \
+                 \"git:infergate-baselines\" there, so that CI keeps main's records"
+            ));
+            Some(there + &rules)
+        }
         None => {
             let (preset, mut gates, is_built) = gates_of(args, &tree)?;
             if !is_built {
@@ -116,7 +122,8 @@ fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
     notes.push(
         "next: read gates/gate.toml; set a machine up as docs/runner-setup.md of infergate says, the trust boundary \
          first; then commit all of this to the default branch. Where that is not called main, say so in \
-         infergate-baseline.yml"
+         infergate-baseline.yml. Main's records go to the branch that `store` in [baseline] names: protect it, and \
+         give the repository a secret INFERGATE_BASELINE_KEY (16 characters or more) that signs them"
             .to_owned(),
     );
     for note in &notes {

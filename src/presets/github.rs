@@ -43,6 +43,11 @@ pub fn rules(tree: &Tree) -> String {
     text
 }
 
+/// Where the workflows keep main's records. [`SESSION`] ends in the table that this belongs to.
+const STORE: &str = r#"# The branch of this repository that keeps main's records; the first push makes it.
+store = "git:infergate-baselines"
+"#;
+
 /// The demands of a machine with a GPU; `gate doctor` holds them against it.
 const HOST: &str = r#"
 # What the machine must have; `gate doctor` looks. A cache names the command that warms it.
@@ -60,12 +65,13 @@ impl Preset {
         let recipe = recipe(self.name);
         let mut files = self.files(model);
         let Some(recipe) = recipe else {
+            files[0].text.push_str(STORE);
             return (files, false);
         };
         let (from, to) = recipe.serve;
         let from = format!("serve = [{from}");
         let engine = filled(self.engine, model).replace(&from, &format!("serve = [{to}"));
-        files[0].text = engine + recipe.build + HOST + SESSION;
+        files[0].text = engine + recipe.build + HOST + SESSION + STORE;
         (files, true)
     }
 }

@@ -1,8 +1,10 @@
 //! `gate init --github`: workflows, gates and label rules for the engine that a tree holds.
 
 use super::common::{Ended, gate};
+use infergate::{plan, presets};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 const ACTION: &str = "owner/infergate@0123456789abcdef0123456789abcdef01234567";
 
@@ -81,6 +83,85 @@ fn a_known_engines_tree_gets_everything() {
     }
 }
 
+/// `timeout-minutes` of a job.
+fn minutes(workflow: &str, job: &str) -> u64 {
+    let (_, job) = workflow.split_once(&format!("\n  {job}:\n")).unwrap();
+    let (_, after) = job.split_once("    timeout-minutes: ").unwrap();
+    let digits = after.split(|c: char| !c.is_ascii_digit()).next();
+    digits.unwrap().parse().unwrap()
+}
+
+#[test]
+fn jobs_have_time_for_two_builds_and_the_budget() {
+    for preset in presets::ALL {
+        let folder = tree(&[]);
+        let folder = folder.path();
+        init(folder, &["--action", ACTION, "--engine", preset.name]).expect(0);
+        let selection = plan::Selection {
+            profile: "full".into(),
+            gates: Vec::new(),
+        };
+        let (plan, _) = plan::from_directory(folder, &selection).unwrap();
+        let build = plan.engine.build.map(|build| build.timeout);
+        let build = build.unwrap_or_default().as_secs() / 60;
+        let session = 2 * build + plan.design.budget.as_secs() / 60;
+        // Checkouts, the build of `gate`, artifacts.
+        let rest = 60;
+        let gate = read(folder, ".github/workflows/infergate-gate.yml");
+        let baseline = read(folder, ".github/workflows/infergate-baseline.yml");
+        let name = preset.name;
+        assert!(minutes(&gate, "gpu") >= session + rest, "{name}");
+        assert!(minutes(&baseline, "record") >= session + rest, "{name}");
+        // By night a soak, and twelve sessions of one build.
+        let night = session + build + 12 * plan.design.budget.as_secs() / 60;
+        assert!(minutes(&baseline, "night") >= night + rest, "{name}");
+    }
+}
+
+#[test]
+fn mains_records_have_a_place() {
+    let folder = tree(&[("pyproject.toml", "[project]\nname = \"vllm\"\n")]);
+    let folder = folder.path();
+    init(folder, &["--action", ACTION])
+        .expect(0)
+        .says(&["INFERGATE_BASELINE_KEY"]);
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(arguments)
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    git(&["init", "--quiet", "--initial-branch=main"]);
+    git(&["init", "--quiet", "--bare", "origin.git"]);
+    git(&["remote", "add", "origin", "origin.git"]);
+    // As the job `store` calls them.
+    for word in ["push", "pull"] {
+        let output = gate(&["baseline", word])
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        Ended::of(&output).expect(0);
+    }
+}
+
+#[test]
+fn the_night_soaks_where_there_is_such_a_gate() {
+    let folder = tree(&[]);
+    let folder = folder.path();
+    init(folder, &["--action", ACTION, "--engine", "vllm"]).expect(0);
+    let baseline = read(folder, ".github/workflows/infergate-baseline.yml");
+    let (_, step) = baseline.split_once("- name: Does main endure?\n").unwrap();
+    let (step, _) = step.split_once("- name: ").unwrap();
+    assert!(step.contains("--gate soak"), "{step}");
+    assert!(
+        step.contains("if: hashFiles('gates/soak.toml') != ''"),
+        "{step}"
+    );
+    assert!(!folder.join("gates/soak.toml").exists());
+}
+
 #[test]
 fn gates_that_are_there_keep_their_words() {
     let folder = tree(&[("go.mod", "module example.org/engine\n")]);
@@ -129,7 +210,7 @@ fn the_action_installs_a_named_binary_and_refuses_one_that_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("path");
     let run = |binary: &str| {
-        let mut command = std::process::Command::new(&install);
+        let mut command = Command::new(&install);
         command
             .env("RUNNER_TEMP", folder.path())
             .env("GITHUB_PATH", &path)
