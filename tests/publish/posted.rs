@@ -1,6 +1,6 @@
 //! What GitHub is told, through the binary against the fake: comments, check runs, and GitHub's troubles.
 
-use super::common::Ended;
+use super::common::{Ended, workflow};
 use super::fake::{
     ACTIONS_BOT_ID, ACTIONS_TOKEN, Comment, Fake, Grant, Ill, PERSONAL_TOKEN, REPOSITORY, Trouble,
     sha,
@@ -280,6 +280,26 @@ fn an_older_commit_is_not_said_to_need_nothing() {
     fake.state().pull(12).head_sha = HEAD.into();
     publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
     assert_eq!(fake.state().check_runs[0]["conclusion"], "skipped");
+}
+
+#[test]
+fn a_judge_that_was_killed_leaves_no_check_run_pending() {
+    let (site, fake) = (Site::new(&Value::Null), github());
+    let pending = ["--pending", "--base-sha", BASE];
+    publish(&site, &fake, ACTIONS_TOKEN, &pending).expect(0);
+    let mut command = site.main.command(&[]);
+    command
+        .env("GITHUB_TOKEN", ACTIONS_TOKEN)
+        .env("GITHUB_REPOSITORY", REPOSITORY)
+        .env("GITHUB_API_URL", fake.url())
+        .envs([("PR", "12"), ("HEAD_SHA", HEAD), ("BASE_SHA", BASE)])
+        .envs([("PROFILE", "quick"), ("GATES", "tpot")]);
+    let mut step = workflow::step("gate.yml", "Say that judging was killed", &command);
+    Ended::of(&step.output().unwrap()).expect(5);
+    let state = fake.state();
+    assert_eq!(state.check_runs[0]["conclusion"], "failure");
+    assert!(state.comments[0].body.contains("infergate: not measured"));
+    assert!(state.comments[0].body.contains("see the log of the job"));
 }
 
 /// Main's gate has so many checks more that nothing can hold.
