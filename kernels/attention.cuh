@@ -1,8 +1,8 @@
 // How the kernels for attention of single rows walk over paged keys and values. attention_rows.cu finds the row's
 // own key in the cache, attention_decode.cu makes it.
 //
-// The keys in sight are numbered from 0 and divided over `splits` blocks for each row and up to H query heads of one
-// key head. In a block each warp takes the keys of its turns, and in a warp each team of lanes one key.
+// The keys in sight are numbered from 0 and divided into parts, one for each block of the row and up to H query heads
+// of one key head. In a block each warp takes the keys of its turns, and in a warp each team of lanes one key.
 #pragma once
 
 #include "common.cuh"
@@ -80,8 +80,8 @@ template <int H, int LANES, int PACKS> struct Team {
     }
 
     /// The keys numbered first .. end, each at the position of its number plus `skip`, of which the first have
-    /// departed. A turn's keys make room for the next turn's as soon as they are used, and so do its values:
-    /// loads are always under way.
+    /// departed. A turn's keys make room for the next turn's, and so do its values. (NVRTC 12.9 and 13.0 put both
+    /// loads behind most of the turn's arithmetic, so that a warp has none under way for a moment in each turn.)
     __device__ __forceinline__ void attend(const Row &row, int first, int end, int skip) {
         for (int base = begin_at(first); base < end; base += STEP) {
             float scores[DEPTH][H];
@@ -249,9 +249,9 @@ struct Share {
     int first, end;
 };
 
-/// By the row's position alone, in multiples of a page: one launch serves every length.
-__device__ __forceinline__ Share share_of(const Sight &sight, int split, int splits) {
-    const int each = divided_up(divided_up(sight.count, splits), PAGE_TOKENS) * PAGE_TOKENS;
-    const int first = split * each;
+/// In multiples of a page.
+__device__ __forceinline__ Share share_of(const Sight &sight, int part, int parts) {
+    const int each = divided_up(divided_up(sight.count, parts), PAGE_TOKENS) * PAGE_TOKENS;
+    const int first = part * each;
     return {first, first + each < sight.count ? first + each : sight.count};
 }

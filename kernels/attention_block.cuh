@@ -17,9 +17,12 @@
 /// What a block has to do.
 struct Block {
     Place place;
+    /// The row's place in the step.
+    int index;
     Row row;
-    Results results;
+    Outputs outputs;
     Sight sight;
+    Share share;
     float scale;
     Joint joint;
 };
@@ -29,10 +32,10 @@ __device__ __forceinline__ void run(const Block &block, const Source &source) {
     Team<H, LANES, PACKS> team;
     const Row &row = block.row;
     const Sight &sight = block.sight;
-    const Share share = share_of(sight, block.results.split, block.results.splits);
+    const Share share = block.share;
     if (share.first >= share.end) {
         wait_for_earlier_kernels();
-        finish_empty(block.results);
+        finish_empty(block.outputs.of(block.place));
         return;
     }
     // The greatest number is the row's own.
@@ -78,31 +81,33 @@ __device__ __forceinline__ void run(const Block &block, const Source &source) {
         }
         team.attend(row, near, end, sight.skip);
     }
-    finish(team, block.results, block.joint);
+    finish(team, block.outputs.of(block.place), block.joint);
 }
 
 /// A whole kernel, for up to H query heads a block; all but the first as attention_rows.cu has them.
 template <int H, class Arguments>
 __device__ __forceinline__ void attend_row(const Arguments &arguments, const element *keys, const element *values,
-                                           const int *pages, const int *first_page, const int *gaps,
-                                           const int *positions, float *partial, float *partial_ml, int *arrived,
-                                           element *out, int n, int heads, int kv_heads, int d, float scale, int sink,
-                                           int window, int splits) {
+                                           const int *pages, const Split *splits, float *partial, float *partial_ml,
+                                           int *arrived, element *out, int heads, int kv_heads, int d, float scale,
+                                           int sink, int window) {
     allow_next_kernel();
     // Of a step's integers, which are copied here ahead of all its kernels, much is read before what earlier
     // kernels write: `run` waits for those.
-    const int index = int(blockIdx.z);
-    if (index >= n) {
+    const Split split = splits[blockIdx.y];
+    if (split.row < 0) {
         wait_for_earlier_kernels();
         return;
     }
     const Place place = Place::of_block<H>(heads, kv_heads);
+    const Sight sight = sight_of(split.position, sink, window);
     JOINT(H, joint);
     const Block block = {place,
-                         {keys, values, pages + first_page[index], kv_heads, place.kv_head, d, gaps[index],
+                         split.row,
+                         {keys, values, pages + split.first_page, kv_heads, place.kv_head, d, split.gap,
                           divided_up(sink, PAGE_TOKENS)},
-                         results_of(place, partial, partial_ml, arrived, out, heads, d, splits),
-                         sight_of(positions[index], sink, window),
+                         {splits, partial, partial_ml, arrived, out, heads, d},
+                         sight,
+                         share_of(sight, split.part, split.parts),
                          scale,
                          joint};
     const auto source = arguments.of(block);
@@ -118,7 +123,8 @@ __device__ __forceinline__ void attend_row(const Arguments &arguments, const ele
         run<H, 32, 2>(block, source);
 #endif
     }
-    if (splits > 1 && is_last(block.results)) {
-        join_blocks(block.results, joint);
+    const Results results = block.outputs.of(place);
+    if (results.parts > 1 && is_last(results)) {
+        join_blocks(results, joint);
     }
 }

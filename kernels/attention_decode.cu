@@ -10,9 +10,10 @@
 //            null where sink = 0 or window = 0
 // keys, values  the layer's cache, [pages, kv_heads, 16, d] element; of each row's sequence all that it sees but its
 //            own position, which is written
-// pages, first_page, gaps, positions, out, partial, partial_ml, arrived  as in attention_rows.cu
-// launch     grid = (kv_heads * ceil(group / H), splits, n), block = 256, dynamic shared = 0 bytes
-// supported  d a multiple of 16 up to 256, any group, 1 to 64 splits, n up to 65,535; no two rows of one sequence
+// pages, splits, out, partial, partial_ml, arrived  as in attention_rows.cu
+// launch     grid = (kv_heads * ceil(group / H), splits), block = 256, dynamic shared = 0 bytes
+// supported  d a multiple of 16 up to 256, any group, 1 to 64 parts a row, up to 65,535 splits; no two rows of one
+//            sequence
 // bottleneck latency at short contexts, else memory bandwidth. What is cached was written by earlier steps, which a
 //            copy parts from this one (Step::write): the first keys and values are under way once a
 //            multiprocessor has finished its own blocks of the projection ahead.
@@ -145,9 +146,9 @@ struct Projection {
     __device__ __forceinline__ Projected of(const Block &block) const {
         const Place &place = block.place;
         const int d = block.row.d, kv_heads = block.row.kv_heads;
-        const long long index = blockIdx.z, all = heads + 2 * kv_heads;
+        const long long index = block.index, all = heads + 2 * kv_heads;
         const float *from = qkv + index * all * d;
-        const bool writes = place.part == 0;
+        const bool writes = place.share == 0;
         return {from + place.head * d,
                 from + (heads + place.kv_head) * d,
                 from + (heads + kv_heads + place.kv_head) * d,
@@ -164,13 +165,12 @@ struct Projection {
 #define ATTENTION_DECODE(H, RESIDENT)                                                                     \
     extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention_decode_##H(                 \
         const float *qkv, const float *q_norm, const float *k_norm, float eps, const float *cos_sin,      \
-        const float *sink_cos_sin, element *keys, element *values, const int *pages,                      \
-        const int *first_page, const int *gaps, const int *positions, float *partial, float *partial_ml,  \
-        int *arrived, element *out, int n, int heads, int kv_heads, int d, float scale, int sink,         \
-        int window, int splits) {                                                                         \
+        const float *sink_cos_sin, element *keys, element *values, const int *pages, const Split *splits, \
+        float *partial, float *partial_ml, int *arrived, element *out, int heads, int kv_heads, int d,    \
+        float scale, int sink, int window) {                                                              \
         const Projection from = {qkv, q_norm, k_norm, eps, cos_sin, sink_cos_sin, keys, values, heads};   \
-        attend_row<H>(from, keys, values, pages, first_page, gaps, positions, partial, partial_ml,         \
-                      arrived, out, n, heads, kv_heads, d, scale, sink, window, splits);                  \
+        attend_row<H>(from, keys, values, pages, splits, partial, partial_ml, arrived, out, heads,        \
+                      kv_heads, d, scale, sink, window);                                                  \
     }
 
 ATTENTION_DECODE(1, 2)

@@ -6,58 +6,91 @@
 
 /// Numbers of each warp's sums that the block joins at once.
 constexpr int JOINED = 1024;
-/// Most blocks that a row's keys are divided over: a lane joins two.
-constexpr int MOST_SPLITS = 2 * WARP;
+/// Most parts that a row's keys are divided into: a lane joins two.
+constexpr int MOST_PARTS = 2 * WARP;
 /// Loads that a thread has under way when it joins blocks.
 constexpr int JOIN_DEPTH = 16;
 
-/// Where a block's results go.
+/// What the blocks of one place in the grid's second axis have to do: a part of a row's keys. As the host wrote it.
+struct __align__(16) Split {
+    /// Negative: there is nothing to do.
+    int row;
+    int position, first_page, gap;
+    /// Of the row's keys, this part of so many, and where the row's first part stands among the splits.
+    int part, parts, first;
+    int unused;
+};
+
+/// Where a block's results go, all of the block's first head.
 struct Results {
+    /// Of the row's first part.
     float *partial, *partial_ml;
     /// How many blocks of these heads have stored theirs.
     int *arrived;
     element *out;
-    /// Of the block's first head: row * heads + head; and how many it has.
-    long long head;
-    int count, d, split, splits;
+    /// Of the block, and of the row.
+    int count, heads;
+    int d, part, parts;
+
+    /// Where a part's results of head h stand.
+    __device__ __forceinline__ long long at(int part, int h) const { return static_cast<long long>(part) * heads + h; }
 
     /// What the block saw of its head h; a block without keys has only this.
     __device__ __forceinline__ void store_weights(int h, float greatest, float total) const {
-        if (splits > 1 && h < count) {
-            float *to = partial_ml + ((head + h) * splits + split) * 2;
+        if (parts > 1 && h < count) {
+            float *to = partial_ml + at(part, h) * 2;
             to[0] = greatest, to[1] = total;
         }
     }
 
     __device__ __forceinline__ void store(int h, int column, float sum, float total) const {
-        if (splits > 1) {
-            partial[((head + h) * splits + split) * d + column] = sum;
+        if (parts > 1) {
+            partial[at(part, h) * d + column] = sum;
         } else {
-            out[(head + h) * d + column] = to_element(sum / total);
+            out[h * d + column] = to_element(sum / total);
         }
     }
 };
 
 /// Which of a row's heads a block has: up to H query heads of one key head, in a grid of
-/// (kv_heads * ceil(group / H), splits, rows).
+/// (kv_heads * ceil(group / H), splits).
 struct Place {
-    int kv_head, part;
+    int kv_head;
+    /// Of the key head's query heads.
+    int share;
     /// The first of its heads, and their number.
     int head, count;
 
     template <int H> __device__ __forceinline__ static Place of_block(int heads, int kv_heads) {
         const int group = heads / kv_heads, parts = divided_up(group, H);
-        const int kv_head = int(blockIdx.x) / parts, part = int(blockIdx.x) % parts, rest = group - part * H;
-        return {kv_head, part, kv_head * group + part * H, rest < H ? rest : H};
+        const int kv_head = int(blockIdx.x) / parts, share = int(blockIdx.x) % parts, rest = group - share * H;
+        return {kv_head, share, kv_head * group + share * H, rest < H ? rest : H};
     }
 };
 
-__device__ __forceinline__ Results results_of(const Place &place, float *partial, float *partial_ml,
-                                              int *arrived, element *out, int heads, int d, int splits) {
-    const long long row = blockIdx.z;
-    int *const count = arrived ? arrived + row * gridDim.x + blockIdx.x : nullptr;
-    return {partial, partial_ml, count, out, row * heads + place.head, place.count, d, int(blockIdx.y), splits};
-}
+/// The kernel's arguments for what comes out.
+struct Outputs {
+    const Split *splits;
+    float *partial, *partial_ml;
+    int *arrived;
+    element *out;
+    int heads, d;
+
+    /// Reads the split again, when the keys are done: no registers keep it meanwhile.
+    __device__ __forceinline__ Results of(const Place &place) const {
+        const Split split = splits[blockIdx.y];
+        const long long row = split.row, first = static_cast<long long>(split.first) * heads + place.head;
+        return {partial + first * d,
+                partial_ml + first * 2,
+                arrived + row * gridDim.x + blockIdx.x,
+                out + (row * heads + place.head) * d,
+                place.count,
+                heads,
+                d,
+                split.part,
+                split.parts};
+    }
+};
 
 /// Shared memory that the warps are joined in.
 struct Joint {
@@ -156,35 +189,35 @@ __device__ __forceinline__ bool is_last(const Results &results) {
     __syncthreads();
     if (threadIdx.x == 0) {
         *before = atomicAdd(results.arrived, 1);
-        if (*before == results.splits - 1) {
+        if (*before == results.parts - 1) {
             *results.arrived = 0;
         }
     }
     __syncthreads();
     __threadfence();
-    return *before == results.splits - 1;
+    return *before == results.parts - 1;
 }
 
 /// Joins what all blocks of these heads have stored, in their order.
 __device__ __forceinline__ void join_blocks(const Results &results, const Joint &joint) {
-    // [heads, MOST_SPLITS], [heads]
+    // [heads, MOST_PARTS], [heads]
     float *const factors = joint.sums, *const scales = joint.totals;
-    const int warp = warp_index(), splits = results.splits;
+    const int warp = warp_index(), parts = results.parts;
     if (warp < results.count) {
-        const float *ml = results.partial_ml + (results.head + warp) * splits * 2;
         float greatest[2], seen[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const int split = lane_index() + i * WARP;
-            greatest[i] = split < splits ? ml[split * 2] : minus_infinity();
-            seen[i] = split < splits ? ml[split * 2 + 1] : 0.0f;
+            const int part = lane_index() + i * WARP;
+            const float *ml = results.partial_ml + results.at(part, warp) * 2;
+            greatest[i] = part < parts ? ml[0] : minus_infinity();
+            seen[i] = part < parts ? ml[1] : 0.0f;
         }
         const float most = warp_max(fmaxf(greatest[0], greatest[1]));
         float total = 0.0f;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const float factor = exp2_fast(greatest[i] - most);
-            factors[warp * MOST_SPLITS + lane_index() + i * WARP] = factor;
+            factors[warp * MOST_PARTS + lane_index() + i * WARP] = factor;
             total += factor * seen[i];
         }
         total = warp_sum(total);
@@ -196,24 +229,23 @@ __device__ __forceinline__ void join_blocks(const Results &results, const Joint 
     const int groups = results.d / 4;
     for (int at = int(threadIdx.x); at < results.count * groups; at += THREADS) {
         const int h = at / groups, column = at % groups * 4;
-        const float *factor = factors + h * MOST_SPLITS;
-        const float *from = results.partial + (results.head + h) * splits * results.d + column;
+        const float *factor = factors + h * MOST_PARTS;
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        for (int base = 0; base < splits; base += JOIN_DEPTH) {
-            uint4 parts[JOIN_DEPTH];
+        for (int base = 0; base < parts; base += JOIN_DEPTH) {
+            uint4 sums[JOIN_DEPTH];
 #pragma unroll
             for (int u = 0; u < JOIN_DEPTH; u++) {
                 // A block without keys has factor 0 and has stored no sums, and so have those that are not.
-                const long long split = base + u;
-                parts[u] = load_written_if(factor[split] > 0.0f, from + split * results.d);
+                const float *from = results.partial + results.at(base + u, h) * results.d + column;
+                sums[u] = load_written_if(factor[base + u] > 0.0f, from);
             }
 #pragma unroll
             for (int u = 0; u < JOIN_DEPTH; u++) {
-                add_scaled(sum, parts[u], factor[base + u]);
+                add_scaled(sum, sums[u], factor[base + u]);
             }
         }
         const float scale = scales[h];
-        store_four(results.out + (results.head + h) * results.d + column,
+        store_four(results.out + h * results.d + column,
                    make_float4(sum.x * scale, sum.y * scale, sum.z * scale, sum.w * scale));
     }
 }

@@ -9,28 +9,32 @@
 // q          [n, heads, d] element
 // q_sink     like q; may be null where sink = 0 or window = 0
 // keys, values  the layer's cache, [pages, kv_heads, 16, d] element
-// pages      the sequences' page lists, int; row i's begins at pages[first_page[i]]. Page index p (position
-//            / 16) is its entry p below ceil(sink / 16), else its entry p - gaps[i]
-// first_page, gaps, positions  [n] int
-// out        [n, heads, d] element
-// partial    [n, heads, splits, d] f32, sums not yet divided; partial_ml [n, heads, splits, 2] f32: the
-//            greatest score times log2(e), and the sum of exponentials relative to it (0: no keys, and the
-//            split's partial is not written); arrived [n, kv_heads * ceil(group / H)] int, 0 before and after.
-//            All three for the joining of splits > 1, else they may be null
-// launch     grid = (kv_heads * ceil(group / H), splits, n), block = 256, dynamic shared = 0 bytes
-// supported  d a multiple of 16 up to 256, any group, 1 to 64 splits, n up to 65,535
-// bottleneck memory bandwidth: keys and values are read once for all query heads of a key head. The keys
-//            in sight are divided over the splits from the position alone, in multiples of 16: one launch
-//            serves every length.
+// pages      the sequences' page lists, int
+// splits     [splits, 8] int: who does what. Row, or -1 for nothing; its position; where its page list begins in pages;
+//            its gap: page index p (position / 16) is the list's entry p below ceil(sink / 16), else its entry
+//            p - gap; the part of the row's keys, of how many, and the number of the split with the row's first part,
+//            behind which its others follow. The parts are of equal size but for the last, in multiples of 16 keys.
+// out        [n, heads, d] element; rows without a split are left as they are
+// partial    [splits, heads, d] f32, sums not yet divided; partial_ml [splits, heads, 2] f32: the greatest score
+//            times log2(e), and the sum of exponentials relative to it (0: no keys, and the split's partial is not
+//            written); arrived [n, kv_heads * ceil(group / H)] int, 0 before and after. All three for the joining of
+//            rows with several parts, else they are not touched
+// launch     grid = (kv_heads * ceil(group / H), splits), block = 256, dynamic shared = 0 bytes
+// supported  d a multiple of 16 up to 256, any group, 1 to 64 parts a row, up to 65,535 splits
+// bottleneck memory bandwidth: keys and values are read once for all query heads of a key head. Which row is
+//            divided into how many parts is the host's choice for each step (splits.rs), so that one launch gives
+//            every multiprocessor its share of contexts that differ.
 #include "attention_block.cuh"
 
 struct Queries {
     static constexpr bool MAKES_OWN = false;
     const element *q, *q_sink;
 
+    int heads;
+
     __device__ __forceinline__ Queries of(const Block &block) const {
-        const long long start = block.results.head * block.row.d;
-        return {q + start, q_sink + start};
+        const long long row = block.index, start = (row * heads + block.place.head) * block.row.d;
+        return {q + start, q_sink + start, heads};
     }
 
     template <int H, int LANES, int PACKS>
@@ -56,11 +60,10 @@ struct Queries {
 #define ATTENTION_ROWS(H, RESIDENT)                                                                       \
     extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention_rows_##H(                   \
         const element *q, const element *q_sink, const element *keys, const element *values,              \
-        const int *pages, const int *first_page, const int *gaps, const int *positions, float *partial,   \
-        float *partial_ml, int *arrived, element *out, int n, int heads, int kv_heads, int d,             \
-        float scale, int sink, int window, int splits) {                                                  \
-        attend_row<H>(Queries{q, q_sink}, keys, values, pages, first_page, gaps, positions, partial,      \
-                      partial_ml, arrived, out, n, heads, kv_heads, d, scale, sink, window, splits);      \
+        const int *pages, const Split *splits, float *partial, float *partial_ml, int *arrived,           \
+        element *out, int heads, int kv_heads, int d, float scale, int sink, int window) {                \
+        attend_row<H>(Queries{q, q_sink, heads}, keys, values, pages, splits, partial, partial_ml,        \
+                      arrived, out, heads, kv_heads, d, scale, sink, window);                             \
     }
 
 ATTENTION_ROWS(1, 2)

@@ -13,8 +13,9 @@
 //            gemv_swiglu_8:          grid = (ceil(m / 8)),     block = 256, dynamic shared = 0 bytes
 // supported  cols a multiple of 8
 // bottleneck memory bandwidth: each weight is read once. A multiprocessor needs some 40 KB under way to
-//            keep its share of an H200's memory busy: every thread keeps 8 loads of 16 bytes, each replaced
-//            as it is used, and the first of them leave before the earlier kernel has ended. x comes
+//            keep its share of an H200's memory busy: every thread has 8 loads of 16 bytes a turn, and the first
+//            of them leave before the earlier kernel has ended. NVRTC 12.9 and 13.0 put a turn's loads behind
+//            most of its arithmetic, so a warp has none under way for a moment; the others cover it. x comes
 //            through L1. For 8 vectors of 16-bit elements multiplying on the ordinary units would cost as
 //            much as the memory, so there the tensor cores do it.
 #include "common.cuh"

@@ -141,7 +141,7 @@ fn check_repeated<D: Device>(
     first: &D::Memory,
 ) {
     let n = case.lengths.len();
-    if case.splits == 1 || n > 5 {
+    if case.parts == 1 || n > 5 {
         return;
     }
     let size = n * case.heads.heads * case.heads.d;
@@ -155,7 +155,7 @@ fn check_repeated<D: Device>(
     }
     let want = lab.bytes(first);
     for out in &outs {
-        assert!(lab.bytes(out) == want, "{:?} {}", case.heads, case.splits);
+        assert!(lab.bytes(out) == want, "{:?} {}", case.heads, case.parts);
     }
 }
 

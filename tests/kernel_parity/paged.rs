@@ -3,7 +3,7 @@
 
 use infergate::engine::Element;
 use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{Heads, RowsAttention};
+use infergate::engine::cuda::launch::{Heads, RowsAttention, SPLIT_INTS};
 
 use crate::lab::{Lab, Placed, close, rounding};
 
@@ -144,10 +144,37 @@ pub(crate) struct Rows {
     pub(crate) heads: Heads,
     /// Sink and window; 0 for none.
     pub(crate) window: (usize, usize),
-    pub(crate) splits: usize,
+    /// Parts that a row's keys are divided into at the most.
+    pub(crate) parts: usize,
 }
 
 impl Rows {
+    /// Rows are divided into all the parts, none and half of them.
+    fn parts_of(&self, row: usize) -> usize {
+        [self.parts, 1, self.parts.div_ceil(2)][row % 3]
+    }
+
+    /// Who does what: the last rows first, with nothing to do between two.
+    fn splits(&self, sequences: &[Sequence]) -> Vec<[i32; SPLIT_INTS]> {
+        let mut splits = Vec::new();
+        for (row, (sequence, position)) in sequences.iter().zip(self.positions()).enumerate().rev()
+        {
+            let (first, parts) = (splits.len(), self.parts_of(row));
+            let of = |part: usize| {
+                [row, part, parts, first, sequence.first, sequence.gap].map(|int| int as i32)
+            };
+            splits.extend(
+                (0..parts)
+                    .map(of)
+                    .map(|[row, part, parts, first, first_page, gap]| {
+                        [row, position, first_page, gap, part, parts, first, 0]
+                    }),
+            );
+            splits.push([-1; SPLIT_INTS]);
+        }
+        splits
+    }
+
     /// Pages behind the sink's that no sequence needs any more.
     pub(crate) fn gap(&self) -> usize {
         let (sink, window) = self.window;
@@ -176,9 +203,8 @@ impl Rows {
 
 /// The rest of what a launch for them takes, and what comes out of it.
 pub(crate) struct Batch<D: Device> {
-    firsts: D::Memory,
-    gaps: D::Memory,
-    positions: D::Memory,
+    splits: D::Memory,
+    split_count: usize,
     partial: D::Memory,
     partial_ml: D::Memory,
     arrived: D::Memory,
@@ -189,13 +215,11 @@ pub(crate) struct Batch<D: Device> {
 impl<D: Device> Batch<D> {
     pub(crate) fn new(lab: &mut Lab<D>, case: &Rows, sequences: &[Sequence]) -> Self {
         let Heads { heads, d, .. } = case.heads;
-        let (n, parts) = (sequences.len(), sequences.len() * heads * case.splits);
-        let firsts: Vec<i32> = sequences.iter().map(|s| s.first as i32).collect();
-        let gaps: Vec<i32> = sequences.iter().map(|s| s.gap as i32).collect();
+        let splits = case.splits(sequences);
+        let (n, parts) = (sequences.len(), splits.len() * heads);
         Self {
-            firsts: lab.ints(&firsts),
-            gaps: lab.ints(&gaps),
-            positions: lab.ints(&case.positions()),
+            splits: lab.ints(splits.as_flattened()),
+            split_count: splits.len(),
             partial: lab.poisoned_floats(parts * d),
             partial_ml: lab.poisoned_floats(parts * 2),
             arrived: lab.ints(&vec![0; n * heads]),
@@ -211,9 +235,9 @@ impl<D: Device> Batch<D> {
             values: cache.values.view(),
             cache_pages: cache.pages,
             pages: cache.lists.view(),
-            first_page: self.firsts.view(),
-            gaps: self.gaps.view(),
-            positions: self.positions.view(),
+            splits: self.splits.view(),
+            split_count: self.split_count,
+            is_joined: case.parts > 1,
             partial: self.partial.view(),
             partial_ml: self.partial_ml.view(),
             arrived: self.arrived.view(),
@@ -221,7 +245,6 @@ impl<D: Device> Batch<D> {
             scale: self.scale,
             sink,
             window,
-            splits: case.splits,
         }
     }
 
@@ -260,35 +283,35 @@ pub(crate) fn heads(heads: usize, kv_heads: usize, d: usize) -> Heads {
 /// that two take.
 pub(crate) fn sizes() -> Vec<Rows> {
     let by_size = [16, 48, 64, 80, 96, 128, 256].into_iter().flat_map(|d| {
-        [(1, 1), (2, 4)].map(|(group, splits)| Rows {
+        [(1, 1), (2, 4)].map(|(group, parts)| Rows {
             lengths: vec![1, 15, 16, 17, 40],
             heads: heads(2 * group, 2, d),
             window: (0, 0),
-            splits,
+            parts,
         })
     });
     let by_group = (1..=9).map(|group| Rows {
         lengths: vec![17, 33, 3],
         heads: heads(group, 1, 64),
         window: (0, 0),
-        splits: [1, 4][group % 2],
+        parts: [1, 4][group % 2],
     });
-    let wide = [(8, 1), (8, 4), (9, 4)].map(|(group, splits)| Rows {
+    let wide = [(8, 1), (8, 4), (9, 4)].map(|(group, parts)| Rows {
         lengths: vec![17, 300, 3],
         heads: heads(2 * group, 2, 256),
         window: (0, 0),
-        splits,
+        parts,
     });
     by_size.chain(by_group).chain(wide).collect()
 }
 
 pub(crate) fn contexts() -> Vec<Rows> {
-    let of = |splits| {
+    let of = |parts| {
         let case = |lengths, heads| Rows {
             lengths,
             heads,
             window: (0, 0),
-            splits,
+            parts,
         };
         let many = (0..33).map(|row| 1 + row * 5).collect();
         [
@@ -303,13 +326,13 @@ pub(crate) fn windows() -> Vec<Rows> {
     let windows = [(0, 1), (0, 23), (4, 20), (16, 32), (21, 40), (37, 5)];
     let mut cases = Vec::new();
     for window in windows {
-        for splits in [1, 4] {
+        for parts in [1, 4] {
             for lengths in [vec![200, 217, 301], vec![3, 30, 61, 100]] {
                 cases.push(Rows {
                     lengths,
                     heads: heads(3, 1, 64),
                     window,
-                    splits,
+                    parts,
                 });
             }
         }

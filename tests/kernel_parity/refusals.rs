@@ -59,9 +59,9 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
         values: from,
         cache_pages: 1,
         pages: from,
-        first_page: from,
-        gaps: from,
-        positions: from,
+        splits: from,
+        split_count: 2,
+        is_joined: true,
         partial: from,
         partial_ml: from,
         arrived: from,
@@ -69,7 +69,6 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
         scale: 1.0,
         sink: 0,
         window: 0,
-        splits: 2,
     };
     let queries = Queries {
         q: from,
@@ -89,17 +88,14 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
         d: 64,
     };
     let of_24 = Heads { d: 24, ..of_64 };
-    let too_many = RowsAttention { splits: 65, ..rows };
-    for (rows, heads) in [(&rows, of_24), (&too_many, of_64)] {
-        for refused in [
-            launch::attention_rows(device, rows, &queries, 1, heads),
-            launch::attention_decode(device, rows, &projected, 1, heads),
-        ] {
-            assert!(
-                matches!(refused, Err(DeviceError::Unsupported { .. })),
-                "{refused:?}"
-            );
-        }
+    for refused in [
+        launch::attention_rows(device, &rows, &queries, 1, of_24),
+        launch::attention_decode(device, &rows, &projected, 1, of_24),
+    ] {
+        assert!(
+            matches!(refused, Err(DeviceError::Unsupported { .. })),
+            "{refused:?}"
+        );
     }
     let with_sink = RowsAttention {
         sink: 4,
@@ -108,6 +104,11 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
     };
     let uncounted = RowsAttention {
         arrived: to.after(64 * 4 - 4),
+        ..rows
+    };
+    let unlisted = RowsAttention {
+        splits: to,
+        split_count: 9,
         ..rows
     };
     let off_by_four = from.after(4);
@@ -130,6 +131,7 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
         launch::attention_rows(device, &with_sink, &queries, 1, of_64),
         launch::attention_decode(device, &with_sink, &projected, 1, of_64),
         launch::attention_decode(device, &uncounted, &projected, 70, of_64),
+        launch::attention_rows(device, &unlisted, &queries, 1, of_64),
     ];
     for refused in misused {
         assert!(

@@ -1,27 +1,21 @@
 //! Which parts of a step are recorded, and the recordings.
 //!
-//! Main types: [`Ladder`], pure: to how many rows a batch is filled up, and into how many parts attention
-//! is split; [`Graphs`], what was recorded for each. All are recorded before the first request, so that
-//! their number never grows with requests. Refuses to know: kernels.
+//! Main types: [`Ladder`], pure: to how many rows a batch is filled up, and to how many splits of attention;
+//! [`Graphs`], what was recorded for each. All are recorded before the first request, so that their number never
+//! grows with requests. Refuses to know: kernels.
 
 use std::collections::HashMap;
 
-use super::launch::MOST_SPLITS;
+use super::launch::MOST_PARTS;
+use super::splits::{Slots, TURN_KEYS};
 use crate::engine::backend::Part;
 
-/// Keys that a block of attention takes in one turn, with heads of 128 numbers of 2 bytes.
-const TURN_KEYS: usize = 64;
-
-/// Keys that one block reads faster than the parts of several are joined. Predicted, not measured.
-const WHOLE_KEYS: usize = 2 * TURN_KEYS;
+/// Splits beyond one a row that a launch may have, in times what the GPU holds at once.
+const MOST_WAVES: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ladder {
-    /// Blocks of attention for each row and part.
-    pub(super) row_blocks: usize,
-    /// Blocks that the GPU holds at once: what a part reads begins with waiting, and more parts than that would
-    /// begin one after the other.
-    pub(super) at_once: usize,
+    pub(super) slots: Slots,
     /// Most positions that a row attends to.
     pub(super) longest: usize,
     /// Most sequences that decode together.
@@ -30,7 +24,7 @@ pub(super) struct Ladder {
     pub(super) answers: usize,
 }
 
-/// One recording: a part of the step for so many rows, with attention split so.
+/// One recording: a part of the step for so many rows, with so many splits of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     pub(super) part: Part,
@@ -39,15 +33,32 @@ pub(super) struct Shape {
 }
 
 impl Ladder {
-    /// Parts for `rows` rows of which one attends to `longest` positions: a power of two.
-    pub(super) fn splits(&self, rows: usize, longest: usize) -> usize {
-        if longest <= WHOLE_KEYS {
-            return 1;
+    /// Numbers of splits that so many rows are recorded with, ascending: one a row, and what fills the GPU once,
+    /// twice and so on as far as there are keys enough.
+    fn split_counts(&self, rows: usize) -> Vec<usize> {
+        let useful = rows * self.longest.div_ceil(TURN_KEYS).clamp(1, MOST_PARTS);
+        let waves = std::iter::successors(Some(self.slots.0), |count| Some(count * 2));
+        let more = waves.skip_while(|count| *count <= rows);
+        let mut counts = vec![rows];
+        for count in more.take_while(|count| *count <= rows + MOST_WAVES * self.slots.0) {
+            if counts.last().is_some_and(|last| *last < useful) {
+                counts.push(count.min(useful));
+            }
         }
-        let wanted = longest.div_ceil(TURN_KEYS).next_power_of_two();
-        let most = self.at_once / (self.row_blocks * rows.max(1));
-        let most = 1 << most.max(1).ilog2();
-        wanted.min(most).min(MOST_SPLITS)
+        counts
+    }
+
+    /// Most splits of so many rows.
+    pub(super) fn most_splits(&self, rows: usize) -> usize {
+        self.split_counts(rows).last().copied().unwrap_or(rows)
+    }
+
+    /// The number that so many splits of `rows` rows are filled up to.
+    pub(super) fn split_bucket(&self, rows: usize, splits: usize) -> usize {
+        let counts = self.split_counts(rows).into_iter();
+        counts
+            .min_by_key(|count| (*count < splits, *count))
+            .unwrap_or(splits)
     }
 
     /// Rows that a batch of `rows` decoding sequences is filled up to; `None` where none was recorded.
@@ -77,7 +88,7 @@ impl Ladder {
         for part in [Part::Network, Part::Answers] {
             for rows in self.buckets(part) {
                 let splits = match part {
-                    Part::Network => self.all_splits(rows),
+                    Part::Network => self.split_counts(rows),
                     Part::Answers => vec![1],
                 };
                 let shape = |splits| Shape { part, rows, splits };
@@ -85,24 +96,6 @@ impl Ladder {
             }
         }
         shapes
-    }
-
-    /// All that [`splits`](Self::splits) says for so many rows, ascending.
-    fn all_splits(&self, rows: usize) -> Vec<usize> {
-        let doubled = |keys: &usize| (*keys < self.longest).then_some(keys * 2);
-        let longest = std::iter::successors(Some(WHOLE_KEYS), doubled);
-        let longest = longest.map(|keys| keys.min(self.longest));
-        let mut all: Vec<usize> = longest.map(|longest| self.splits(rows, longest)).collect();
-        all.dedup();
-        all
-    }
-
-    /// Rows times splits, of the launch with most of them, where as many as `rows` rows come one by one. A
-    /// context that is not split leaves none; one there is always, for launches to name.
-    pub(super) fn most_partials(&self, rows: usize) -> usize {
-        let split = (1..=rows).map(|rows| (rows, self.splits(rows, self.longest)));
-        let split = split.filter(|(_, splits)| *splits > 1);
-        split.map(|(rows, splits)| rows * splits).max().unwrap_or(1)
     }
 }
 
@@ -137,8 +130,7 @@ mod tests {
 
     fn ladder(sequences: usize, longest: usize) -> Ladder {
         Ladder {
-            row_blocks: 8,
-            at_once: 132,
+            slots: Slots(16),
             longest,
             sequences,
             answers: 16,
@@ -155,8 +147,14 @@ mod tests {
                 for rows in 1..=sequences {
                     let bucket = ladder.bucket(Part::Network, rows).unwrap();
                     assert!(bucket >= rows && bucket < 2 * rows.max(1) + usize::from(rows == 1));
-                    for context in 1..=longest.min(700) {
-                        let splits = ladder.splits(bucket, context * longest / longest.min(700));
+                    let most = ladder.most_splits(bucket);
+                    for short in (0..40).map(|at| 1 + at * (longest - 1) / 39) {
+                        let mut keys = vec![1; bucket];
+                        keys[..rows].fill(short);
+                        keys[rows / 2] = longest;
+                        let parts = ladder.slots.parts(&keys, most).iter().sum();
+                        let splits = ladder.split_bucket(bucket, parts);
+                        assert!(splits >= parts);
                         let shape = Shape {
                             part: Part::Network,
                             rows: bucket,
@@ -176,20 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn long_contexts_are_split_until_the_gpu_is_full() {
-        let ladder = ladder(64, 40_960);
-        let splits = |rows, longest| ladder.splits(rows, longest);
-        assert_eq!((splits(1, 1), splits(1, 128), splits(1, 129)), (1, 1, 4));
-        let of_one = [256, 257, 1_024, 40_960].map(|longest| splits(1, longest));
-        assert_eq!(of_one, [4, 8, 16, 16]);
-        let of_many = [2, 4, 8, 16, 64].map(|rows| splits(rows, 40_960));
-        assert_eq!(of_many, [8, 4, 2, 1, 1]);
-        assert_eq!(ladder.all_splits(1), [1, 4, 8, 16]);
-        assert_eq!(ladder.most_partials(64), 16);
-        let small = Ladder {
-            row_blocks: 1,
-            ..ladder
-        };
-        assert_eq!(small.splits(1, 40_960), 64);
+    fn splits_fill_the_gpu_a_few_times() {
+        let counts = |rows, longest| ladder(64, longest).split_counts(rows);
+        assert_eq!(counts(1, 40_960), [1, 16, 32, 64]);
+        assert_eq!(counts(16, 40_960), [16, 32, 64]);
+        assert_eq!(counts(64, 40_960), [64, 128]);
+        // What there are no keys for is not recorded.
+        assert_eq!(counts(1, 64), [1]);
+        assert_eq!(counts(1, 600), [1, 10]);
+        assert_eq!(counts(8, 600), [8, 16, 32, 64]);
     }
 }

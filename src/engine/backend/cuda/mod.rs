@@ -19,6 +19,7 @@ mod nvrtc;
 mod products;
 pub(crate) mod sources;
 pub(crate) mod spills;
+mod splits;
 mod state;
 mod step;
 pub mod times;
@@ -336,7 +337,7 @@ impl<D: Device> Backend for CudaBackend<D> {
             cos_sin: state.cos_sin.view(),
             places: state.step.places(),
             sink: state.sink(),
-            q: state.queries(0),
+            q: state.queries(),
             keys,
             values,
             pages: cache.pages,

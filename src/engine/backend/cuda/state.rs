@@ -3,13 +3,12 @@
 //! Main type: [`State`]: the step's integers, angles, queries, parts of attention, questions. Refuses to
 //! know: layers' weights.
 
-use std::ops::Range;
-
 use super::answers::Answers;
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{Ladder, Shape};
 use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 use super::memory::{self, KvCache, Vector};
+use super::splits::Slots;
 use super::step::Step;
 use crate::engine::backend::{AttentionShape, Part, Rehearsal, Room, math};
 use crate::engine::options::Window;
@@ -30,7 +29,6 @@ pub(super) struct State<D: Device> {
     partial_ml: D::Memory,
     arrived: D::Memory,
     heads: Heads,
-    element_bytes: usize,
     window: Option<Window>,
     /// Most rows of a step.
     rows: usize,
@@ -56,8 +54,7 @@ impl<D: Device> State<D> {
         let seen = |window: Window| window.sink + window.window;
         let rows = launch::rows_launch(all);
         let ladder = Ladder {
-            row_blocks: rows.blocks,
-            at_once: rows.resident * device.facts().multiprocessors,
+            slots: Slots((rows.resident * device.facts().multiprocessors / rows.blocks).max(1)),
             longest: shape
                 .window
                 .map_or(room.context, |w| seen(w).min(room.context)),
@@ -74,9 +71,23 @@ impl<D: Device> State<D> {
                 queries: device.allocate(queries)?,
             }),
         };
-        let partials = ladder.most_partials(room.rows) * heads;
+        // With tiles, rows that attend by themselves are those that decode.
+        let singles = if takes_tiles {
+            room.sequences.min(room.rows)
+        } else {
+            room.rows
+        };
+        let splits = ladder.most_splits(singles);
+        let partials = splits * heads;
         Ok(Self {
-            step: Step::new(device, room, shape.window, shape.pages, takes_tiles)?,
+            step: Step::new(
+                device,
+                room,
+                splits.max(room.rows),
+                shape.window,
+                shape.pages,
+                takes_tiles,
+            )?,
             answers: Answers::new(device, room.answers)?,
             ladder,
             cos_sin: Vector::new(device, room.rows * d)?,
@@ -87,7 +98,6 @@ impl<D: Device> State<D> {
             partial_ml: device.allocate(partials * 2 * F32)?,
             arrived: device.allocate(room.rows * rows.blocks * size_of::<i32>())?,
             heads: all,
-            element_bytes,
             window: shape.window,
             rows: room.rows,
         })
@@ -95,25 +105,19 @@ impl<D: Device> State<D> {
 
     /// The angles of the step's positions.
     pub(super) fn turn(&mut self, device: &mut D, n: usize) -> Result<(), DeviceError> {
-        let (positions, half) = (self.step.positions(0), self.heads.d / 2);
+        let (positions, half) = (self.step.positions(), self.heads.d / 2);
         let (frequencies, cos_sin) = (self.frequencies.view(), self.cos_sin.view());
         launch::rope_angles(device, positions, frequencies, cos_sin, n, half)
     }
 
-    /// From `row` on.
-    pub(super) fn queries(&self, row: usize) -> View {
-        self.q.view().after(row * self.row_bytes())
+    pub(super) fn queries(&self) -> View {
+        self.q.view()
     }
 
     /// The angle under which far rows see the sink, and where those queries are.
     pub(super) fn sink(&self) -> Option<(View, View)> {
         let sink = self.sink.as_ref()?;
         Some((sink.cos_sin.view(), sink.queries.view()))
-    }
-
-    /// Bytes of a row of queries, and of what attention gives.
-    fn row_bytes(&self) -> usize {
-        self.heads.heads * self.heads.d * self.element_bytes
     }
 
     /// Of rows whose keys are in the cache.
@@ -125,21 +129,18 @@ impl<D: Device> State<D> {
         layer: usize,
         out: View,
     ) -> Result<(), DeviceError> {
-        let singles = self.step.singles.iter().cloned();
-        for rows in singles.map(|rows| rows.start..rows.end.min(n)) {
+        let of = self.rows_attention(cache, layer, out);
+        if of.split_count > 0 {
             let queries = Queries {
-                q: self.queries(rows.start),
-                q_sink: self
-                    .sink()
-                    .map(|(_, queries)| queries.after(rows.start * self.row_bytes())),
+                q: self.queries(),
+                q_sink: self.sink().map(|(_, queries)| queries),
             };
-            let of = self.rows_attention(&rows, cache, layer, out);
-            launch::attention_rows(device, &of, &queries, rows.len(), self.heads)?;
+            launch::attention_rows(device, &of, &queries, n, self.heads)?;
         }
         let (keys, values) = cache.layer(layer);
         let (tiles, count) = self.step.tiles();
         let of = Prefill {
-            q: self.queries(0),
+            q: self.queries(),
             keys,
             values,
             cache_pages: cache.pages,
@@ -172,37 +173,28 @@ impl<D: Device> State<D> {
             cos_sin: self.cos_sin.view(),
             sink_cos_sin: self.sink().map(|(angle, _)| angle),
         };
-        let of = self.rows_attention(&(0..n), cache, layer, out);
+        let of = self.rows_attention(cache, layer, out);
         launch::attention_decode(device, &of, &projected, n, self.heads)
     }
 
-    fn rows_attention(
-        &self,
-        rows: &Range<usize>,
-        cache: &KvCache<D>,
-        layer: usize,
-        out: View,
-    ) -> RowsAttention {
+    fn rows_attention(&self, cache: &KvCache<D>, layer: usize, out: View) -> RowsAttention {
         let (keys, values) = cache.layer(layer);
+        let (splits, split_count) = self.step.splits();
         RowsAttention {
             keys,
             values,
             cache_pages: cache.pages,
             pages: self.step.pages(),
-            first_page: self.step.first_pages(rows.start),
-            gaps: self.step.gaps(rows.start),
-            positions: self.step.positions(rows.start),
+            splits,
+            split_count,
+            is_joined: self.step.is_split(),
             partial: self.partial.view(),
             partial_ml: self.partial_ml.view(),
             arrived: self.arrived.view(),
-            out: out.after(rows.start * self.row_bytes()),
+            out,
             scale: self.scale(),
             sink: self.window.map_or(0, |window| window.sink),
             window: self.window.map_or(0, |window| window.window),
-            splits: match self.step.shape {
-                Some(shape) => shape.splits,
-                None => self.ladder.splits(rows.len(), self.step.longest),
-            },
         }
     }
 
@@ -236,7 +228,7 @@ impl<D: Device> State<D> {
         let shape = |rows| Shape {
             part: Part::Network,
             rows,
-            splits: self.ladder.splits(rows, 1),
+            splits: rows,
         };
         prompts
             .map(|rows| rehearsal(shape(rows), Way::Run))

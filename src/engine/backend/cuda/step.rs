@@ -1,31 +1,35 @@
 //! What one step brings to the device: tokens, positions, places in the cache, pages, all in one write.
 //!
-//! Main type: [`Step`]. Its integers lie at places that follow from the count of rows alone, so that a
+//! Main type: [`Step`]. Its integers lie at places that follow from the counts of rows and of splits alone, so that a
 //! recording finds them where they were. Refuses to know: heads, layers.
 
 use std::ops::Range;
 
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{Ladder, Shape};
-use super::launch::{TILE_INTS, TILE_ROWS};
+use super::launch::{SPLIT_INTS, TILE_INTS, TILE_ROWS};
 use crate::engine::backend::{Batch, Part, Room, Span};
 use crate::engine::kv::{PAGE_TOKENS, pages_for};
 use crate::engine::options::Window;
 
-/// Lists with one integer a row: tokens, positions, places, first pages, gaps.
-const ROW_LISTS: usize = 5;
+/// Lists with one integer a row: tokens, positions, places.
+const ROW_LISTS: usize = 3;
+
+/// A split with nothing to do.
+const NO_SPLIT: [i32; SPLIT_INTS] = [-1, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) struct Step<D: Device> {
     memory: D::Memory,
+    /// Ahead of all others: what attends to what.
+    splits: Vec<[i32; SPLIT_INTS]>,
+    /// The lists of the rows, pages, tiles.
     ints: Vec<i32>,
     /// Rows, those of padding among them.
     n: usize,
     pages: usize,
     tiles: usize,
     /// Rows that attend one by one.
-    pub(super) singles: Vec<Range<usize>>,
-    /// Most positions that one of them attends to.
-    pub(super) longest: usize,
+    singles: Vec<Single>,
     /// Every row is its sequence's newest, and no sequence has two.
     pub(super) decodes: bool,
     /// What it can be repeated by.
@@ -36,25 +40,36 @@ pub(super) struct Step<D: Device> {
     takes_tiles: bool,
 }
 
+/// A row that attends by itself.
+struct Single {
+    row: usize,
+    position: usize,
+    first_page: usize,
+    gap: usize,
+    /// Positions that it attends to.
+    keys: usize,
+}
+
 impl<D: Device> Step<D> {
-    /// `takes_tiles`: attention has a kernel for many rows of one sequence.
+    /// `splits`: the most of one step. `takes_tiles`: attention has a kernel for many rows of one sequence.
     pub(super) fn new(
         device: &mut D,
         room: &Room,
+        splits: usize,
         window: Option<Window>,
         spare_page: usize,
         takes_tiles: bool,
     ) -> Result<Self, DeviceError> {
         let tables = 1 + room.sequences * (pages_for(room.context) + 2);
-        let ints = (ROW_LISTS + TILE_INTS) * room.rows + tables;
+        let ints = SPLIT_INTS * splits + (ROW_LISTS + TILE_INTS) * room.rows + tables;
         Ok(Self {
             memory: device.allocate(ints * size_of::<i32>())?,
+            splits: Vec::with_capacity(splits),
             ints: Vec::with_capacity(ints),
             n: 0,
             pages: 0,
             tiles: 0,
             singles: Vec::new(),
-            longest: 0,
             decodes: false,
             shape: None,
             window,
@@ -84,21 +99,24 @@ impl<D: Device> Step<D> {
             if rows.len() > 1 && self.takes_tiles {
                 add_tiles(&mut tiles, rows.clone(), span.positions.0, first_page);
             } else {
-                self.add_singles(rows.clone());
+                self.add_singles(rows.clone(), span, first_page);
             }
             row = rows.end;
         }
         self.pages = self.ints.len() - ROW_LISTS * self.n;
         self.tiles = tiles.len() / TILE_INTS;
         self.ints.extend(tiles);
-        self.longest = self.longest.max(1);
+        if bucket.is_some() {
+            self.pad(count);
+        }
+        self.divide(ladder);
         self.shape = bucket.map(|rows| Shape {
             part: Part::Network,
             rows,
-            splits: ladder.splits(rows, self.longest),
+            splits: ladder.split_bucket(rows, self.splits.len()),
         });
-        if bucket.is_some() {
-            self.singles = std::iter::once(0..self.n).collect();
+        if let Some(shape) = self.shape {
+            self.splits.resize(shape.splits, NO_SPLIT);
         }
         self.write(device)
     }
@@ -108,8 +126,13 @@ impl<D: Device> Step<D> {
         self.lay_out(shape.rows);
         self.pages = 1;
         self.tiles = 0;
-        self.singles = std::iter::once(0..self.n).collect();
-        self.longest = 1;
+        self.pad(0);
+        self.splits = self
+            .singles
+            .iter()
+            .map(|single| single.split(0, 1, single.row))
+            .collect();
+        self.splits.resize(shape.splits, NO_SPLIT);
         self.decodes = true;
         self.shape = Some(shape);
         self.write(device)
@@ -119,7 +142,7 @@ impl<D: Device> Step<D> {
     fn lay_out(&mut self, n: usize) {
         self.n = n;
         self.singles.clear();
-        self.longest = 0;
+        self.splits.clear();
         self.ints.clear();
         self.ints.resize(ROW_LISTS * n, 0);
         self.ints[2 * n..3 * n].fill((self.spare_page * PAGE_TOKENS) as i32);
@@ -135,8 +158,6 @@ impl<D: Device> Step<D> {
             let place = self.place(span, position);
             self.ints[n + row] = position as i32;
             self.ints[2 * n + row] = place as i32;
-            self.ints[3 * n + row] = first_page as i32;
-            self.ints[4 * n + row] = span.gap as i32;
         }
         first_page
     }
@@ -150,68 +171,113 @@ impl<D: Device> Step<D> {
         span.pages[index - missing] as usize * PAGE_TOKENS + position % PAGE_TOKENS
     }
 
-    fn add_singles(&mut self, rows: Range<usize>) {
-        let last = self.ints[self.n + rows.end - 1] as usize;
-        let attended = match self.window {
-            None => last + 1,
-            Some(window) => (last + 1).min(window.sink + window.window),
-        };
-        self.longest = self.longest.max(attended);
-        match self.singles.last_mut() {
-            Some(before) if before.end == rows.start => before.end = rows.end,
-            _ => self.singles.push(rows),
+    fn add_singles(&mut self, rows: Range<usize>, span: &Span<'_>, first_page: usize) {
+        let seen = self
+            .window
+            .map_or(usize::MAX, |window| window.sink + window.window);
+        let rows = rows.zip(span.positions());
+        self.singles.extend(rows.map(|(row, position)| Single {
+            row,
+            position,
+            first_page,
+            gap: span.gap,
+            keys: (position + 1).min(seen),
+        }));
+    }
+
+    /// Rows from `first` on are padding: each attends to itself, on the page that nobody owns.
+    fn pad(&mut self, first: usize) {
+        self.singles.extend((first..self.n).map(|row| Single {
+            row,
+            position: 0,
+            first_page: 0,
+            gap: 0,
+            keys: 1,
+        }));
+    }
+
+    /// Gives each single row its parts.
+    fn divide(&mut self, ladder: &Ladder) {
+        let keys: Vec<usize> = self.singles.iter().map(|single| single.keys).collect();
+        let parts = ladder.slots.parts(&keys, ladder.most_splits(keys.len()));
+        for (single, parts) in self.singles.iter().zip(parts) {
+            let first = self.splits.len();
+            self.splits
+                .extend((0..parts).map(|part| single.split(part, parts, first)));
         }
     }
 
     /// A step's first work is this copy, never a recording's or a kernel's: kernels that begin before those ahead
     /// of them have ended do not begin before it, and may read what earlier steps wrote without waiting.
     fn write(&mut self, device: &mut D) -> Result<(), DeviceError> {
-        let bytes: Vec<u8> = self.ints.iter().flat_map(|int| int.to_ne_bytes()).collect();
+        let ints = self.splits.iter().flatten().chain(&self.ints);
+        let bytes: Vec<u8> = ints.flat_map(|int| int.to_ne_bytes()).collect();
         device.write(self.memory.view(), &bytes)
     }
 
-    /// One list's integers from `row` on.
-    fn list(&self, list: usize, row: usize) -> View {
-        let first = list * self.n + row;
+    /// So many integers, of those behind the splits.
+    fn part(&self, first: usize, ints: usize) -> View {
+        let splits = SPLIT_INTS * self.splits.len();
         self.memory
             .view()
-            .part(first, self.n - row, size_of::<i32>())
+            .part(splits + first, ints, size_of::<i32>())
+    }
+
+    fn list(&self, list: usize) -> View {
+        self.part(list * self.n, self.n)
     }
 
     pub(super) fn tokens(&self) -> View {
-        self.list(0, 0)
+        self.list(0)
     }
 
-    pub(super) fn positions(&self, row: usize) -> View {
-        self.list(1, row)
+    pub(super) fn positions(&self) -> View {
+        self.list(1)
     }
 
     pub(super) fn places(&self) -> View {
-        self.list(2, 0)
-    }
-
-    pub(super) fn first_pages(&self, row: usize) -> View {
-        self.list(3, row)
-    }
-
-    pub(super) fn gaps(&self, row: usize) -> View {
-        self.list(4, row)
+        self.list(2)
     }
 
     /// As many pages as a recording's later steps may bring.
     pub(super) fn pages(&self) -> View {
-        self.memory
-            .view()
-            .after(ROW_LISTS * self.n * size_of::<i32>())
+        let first = SPLIT_INTS * self.splits.len() + ROW_LISTS * self.n;
+        self.memory.view().after(first * size_of::<i32>())
+    }
+
+    /// Who does what of single rows' attention, and how many they are.
+    pub(super) fn splits(&self) -> (View, usize) {
+        let count = self.splits.len();
+        (
+            self.memory
+                .view()
+                .part(0, SPLIT_INTS * count, size_of::<i32>()),
+            count,
+        )
+    }
+
+    /// Whether attention of single rows has more splits than rows: of a recording, in any step.
+    pub(super) fn is_split(&self) -> bool {
+        self.splits.len() > self.singles.len()
     }
 
     pub(super) fn tiles(&self) -> (View, usize) {
         let first = ROW_LISTS * self.n + self.pages;
-        let ints = self.tiles * TILE_INTS;
-        (
-            self.memory.view().part(first, ints, size_of::<i32>()),
-            self.tiles,
-        )
+        (self.part(first, self.tiles * TILE_INTS), self.tiles)
+    }
+}
+
+impl Single {
+    /// The `part`th of so many; `first`: the split with the row's first.
+    fn split(&self, part: usize, parts: usize, first: usize) -> [i32; SPLIT_INTS] {
+        let Self {
+            row,
+            position,
+            first_page,
+            gap,
+            keys: _,
+        } = *self;
+        [row, position, first_page, gap, part, parts, first, 0].map(|int| int as i32)
     }
 }
 

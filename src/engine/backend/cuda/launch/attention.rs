@@ -11,8 +11,11 @@ pub const TILE_INTS: usize = 5;
 /// Most rows of a tile.
 pub const TILE_ROWS: usize = 64;
 
-/// Most parts that a row's keys are divided over.
-pub const MOST_SPLITS: usize = 64;
+/// Most parts that a row's keys are divided into.
+pub const MOST_PARTS: usize = 64;
+
+/// Integers of a split: row, position, first page, gap, part, parts, the split with the row's first part, unused.
+pub const SPLIT_INTS: usize = 8;
 
 /// Entries of `attention_rows.cu` and `attention_decode.cu`: the query heads that a block computes at once, the
 /// blocks whose registers fit a multiprocessor as in the entries' launch bounds, and the names.
@@ -51,9 +54,11 @@ pub struct RowsAttention {
     pub values: View,
     pub cache_pages: usize,
     pub pages: View,
-    pub first_page: View,
-    pub gaps: View,
-    pub positions: View,
+    /// Who does what: [`SPLIT_INTS`] integers each.
+    pub splits: View,
+    pub split_count: usize,
+    /// Whether a row may have several.
+    pub is_joined: bool,
     pub partial: View,
     pub partial_ml: View,
     /// As many integers a row as [`rows_launch`] says blocks, 0 before and after.
@@ -63,8 +68,6 @@ pub struct RowsAttention {
     pub sink: usize,
     /// 0: every position is attended to.
     pub window: usize,
-    /// Parts of each row's keys.
-    pub splits: usize,
 }
 
 pub fn attention_rows<D: Device>(
@@ -124,33 +127,32 @@ fn finish_rows<D: Device>(
     let element = device.element().bytes();
     let blocks = rows_launch(heads).blocks;
     let Heads { heads, kv_heads, d } = heads;
-    let splits = of.splits;
+    let splits = of.split_count;
     supports(&mut call, heads, kv_heads, d);
-    call.supports((1..=MOST_SPLITS).contains(&splits), || {
-        format!("{splits} parts; 1 to {MOST_SPLITS} are possible")
-    });
     let cached = of.cache_pages * kv_heads * PAGE_TOKENS * d;
-    let parts = if splits > 1 { n * splits } else { 0 };
+    let (parts, counts) = if of.is_joined {
+        (splits, n * blocks)
+    } else {
+        (0, 0)
+    };
     call.at(of.keys, cached, element);
     call.at(of.values, cached, element);
     call.ints(of.pages, 1);
-    call.ints(of.first_page, n);
-    call.ints(of.gaps, n);
-    call.ints(of.positions, n);
+    call.at(of.splits, splits * SPLIT_INTS, size_of::<i32>());
     call.at(of.partial, parts * heads * d, F32);
     call.at(of.partial_ml, parts * heads * 2, F32);
-    call.ints(of.arrived, if splits > 1 { n * blocks } else { 0 });
+    call.ints(of.arrived, counts);
     call.at(of.out, n * heads * d, element);
-    call.int(n).int(heads).int(kv_heads).int(d).float(of.scale);
-    call.int(of.sink).int(of.window).int(splits);
-    call.launch(device, [blocks, splits, n], 256, 0)
+    call.int(heads).int(kv_heads).int(d).float(of.scale);
+    call.int(of.sink).int(of.window);
+    call.launch(device, [blocks, splits, 1], 256, 0)
 }
 
 /// How [`attention_rows`] and [`attention_decode`] are started for such heads.
 pub struct RowsLaunch {
     entry: &'static str,
     decode_entry: &'static str,
-    /// For each row and split.
+    /// For each split.
     pub blocks: usize,
     /// Of them, those that a multiprocessor holds at once.
     pub resident: usize,
