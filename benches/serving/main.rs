@@ -64,8 +64,8 @@ impl Engines {
             ..Options::default()
         };
         let whole = Options {
-            chunk_tokens: WHOLE,
-            step_tokens: WHOLE,
+            chunk_tokens: Some(WHOLE),
+            step_tokens: Some(WHOLE),
             ..chunked.clone()
         };
         Ok(Self {

@@ -237,8 +237,8 @@ fn options(args: &RooflineArgs) -> Options {
     Options {
         kv_tokens: longest + args.answer as usize + 64,
         running: RUNNING,
-        step_tokens: longest.max(128) + RUNNING,
-        chunk_tokens: longest.max(128),
+        step_tokens: Some(longest.max(128) + RUNNING),
+        chunk_tokens: Some(longest.max(128)),
         prefix_cache: false,
         ..args.model.options()
     }

@@ -43,14 +43,12 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = at_least_one(),
         default_value_t = Options::default().running as u32)]
     max_running: u32,
-    /// Tokens that one step computes at the most, prompts and answers together
-    #[arg(long, value_name = "N", value_parser = at_least_one(),
-        default_value_t = Options::default().step_tokens as u32)]
-    step_tokens: u32,
-    /// Prompt tokens of one request in a step at the most
-    #[arg(long, value_name = "N", value_parser = at_least_one(),
-        default_value_t = Options::default().chunk_tokens as u32)]
-    chunk_tokens: u32,
+    /// Tokens that one step computes at the most, prompts and answers together [default: 256, on a GPU 2048]
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    step_tokens: Option<u32>,
+    /// Prompt tokens of one request in a step at the most [default: 128, on a GPU 2048]
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    chunk_tokens: Option<u32>,
     /// Attend to the last N positions only, and to the sink; by default to all
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     window: Option<u32>,
@@ -140,8 +138,8 @@ impl ServeArgs {
                 max_context,
                 queue_limit: queue as usize,
                 running: max_running as usize,
-                step_tokens: step_tokens as usize,
-                chunk_tokens: chunk_tokens as usize,
+                step_tokens: step_tokens.map(|tokens| tokens as usize),
+                chunk_tokens: chunk_tokens.map(|tokens| tokens as usize),
                 window: window.map(|window| Window {
                     sink: sink as usize,
                     window: window as usize,

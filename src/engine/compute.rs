@@ -44,13 +44,22 @@ pub(crate) struct Ground {
     /// Bytes that weights, activations, keys and values may take together; `None`: the system's own
     /// memory, which is taken as it is used.
     pub(crate) free_bytes: Option<usize>,
+    /// Tokens of a step, and of one prompt in it, where nothing else is asked for.
+    pub(crate) step_tokens: usize,
+    pub(crate) chunk_tokens: usize,
 }
 
-/// The CPU keeps keys and values in f32.
+/// The CPU keeps keys and values in f32. A step of so many tokens takes it long enough for who waits beside it.
 const CPU_GROUND: Ground = Ground {
     kv_element_bytes: 4,
     free_bytes: None,
+    step_tokens: 256,
+    chunk_tokens: 128,
 };
+
+/// On a GPU a step reads all weights for 128 tokens in the time that it computes them in: only from some hundred on is
+/// it bound by arithmetic.
+const GPU_STEP_TOKENS: usize = 2_048;
 
 /// What the driver, its libraries and recordings take for themselves.
 const GPU_RESERVE: usize = 1 << 30;
@@ -105,6 +114,8 @@ impl Compute {
             } => Ground {
                 kv_element_bytes: equipped.element().bytes(),
                 free_bytes: Some(free_bytes.saturating_sub(GPU_RESERVE)),
+                step_tokens: GPU_STEP_TOKENS,
+                chunk_tokens: GPU_STEP_TOKENS,
             },
             Self::Emulated(_, element) => Ground {
                 kv_element_bytes: element.bytes(),

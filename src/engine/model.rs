@@ -15,8 +15,11 @@ use super::options::Window;
 use super::synthetic::Weights;
 use super::weights::WeightError;
 
-/// Rows of logits that are computed at once: `[rows, V]` of f32 is the largest buffer of all.
-pub(crate) const LOGIT_ROWS: usize = 16;
+/// Rows of logits that are computed at once, where so many sequences run: theirs, since each pass reads the whole
+/// output matrix. `[rows, V]` of f32 is the largest buffer of all, so it has a bound.
+pub(crate) fn logit_rows(running: usize) -> usize {
+    running.clamp(16, 64)
+}
 
 pub(crate) struct Model<B: Backend> {
     backend: B,
@@ -79,7 +82,9 @@ impl<B: Backend> Model<B> {
         room: Room,
     ) -> Result<Self, WeightError> {
         let mut loader = Loader::new(&mut backend, weights);
-        loader.refuse_too_large(weights.bytes() + scratch_bytes(&config, room.rows, window))?;
+        loader.refuse_too_large(
+            weights.bytes() + scratch_bytes(&config, room.rows, room.answers, window),
+        )?;
         let embeddings = loader.matrix("model.embed_tokens.weight", config.vocab, config.hidden)?;
         let layers = (0..config.layers)
             .map(|layer| loader.layer(layer, &config))
@@ -203,7 +208,7 @@ impl<B: Backend> Executor for Model<B> {
         self.backend.load_batch(batch, &self.cache)?;
         self.network(batch.tokens.len())?;
         let mut answers = Answers::with_capacity(asks.len());
-        for asks in asks.chunks(LOGIT_ROWS) {
+        for asks in asks.chunks(self.room.answers) {
             answers.extend(self.answer(asks)?);
         }
         Ok(answers)
@@ -235,14 +240,19 @@ fn attention_shape(config: &Config, pages: usize, window: Option<Window>) -> Att
     }
 }
 
-/// Bytes that the activations of steps of `rows` rows take, in f32.
-pub(crate) fn scratch_bytes(config: &Config, rows: usize, window: Option<Window>) -> usize {
+/// Bytes that the activations of steps of `rows` rows take, in f32, with `answers` rows of logits at once.
+pub(crate) fn scratch_bytes(
+    config: &Config,
+    rows: usize,
+    answers: usize,
+    window: Option<Window>,
+) -> usize {
     let shape = attention_shape(config, 0, window);
     // Queries are kept a second time, as they see the sink.
     let queries = if window.is_some() { 2 } else { 1 } * shape.q_cols();
     let of_a_row = 3 * config.hidden + shape.qkv_cols() + queries + 3 * config.intermediate;
     let of_an_answer = config.hidden + config.vocab;
-    (rows * of_a_row + LOGIT_ROWS * of_an_answer) * size_of::<f32>()
+    (rows * of_a_row + answers * of_an_answer) * size_of::<f32>()
 }
 
 impl<B: Backend> Scratch<B> {

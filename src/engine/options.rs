@@ -30,10 +30,10 @@ pub struct Options {
     pub queue_limit: usize,
     /// Requests that are computed together at the most.
     pub running: usize,
-    /// Tokens that one step computes at the most, prompts and answers together.
-    pub step_tokens: usize,
-    /// Prompt tokens of one request in a step at the most.
-    pub chunk_tokens: usize,
+    /// Tokens that one step computes at the most, prompts and answers together; `None`: as suits the backend.
+    pub step_tokens: Option<usize>,
+    /// Prompt tokens of one request in a step at the most; `None`: as suits the backend.
+    pub chunk_tokens: Option<usize>,
     pub window: Option<Window>,
     /// Keep keys and values of ended requests for those that begin alike.
     pub prefix_cache: bool,
@@ -66,8 +66,8 @@ impl Default for Options {
             max_context: None,
             queue_limit: 1024,
             running: 64,
-            step_tokens: 256,
-            chunk_tokens: 128,
+            step_tokens: None,
+            chunk_tokens: None,
             window: None,
             prefix_cache: true,
             memory_limit: None,

@@ -17,6 +17,8 @@ fn server(gpu: &FakeGpu, failure: &str) -> Server {
         "1",
         "--kv-tokens",
         "512",
+        "--step-tokens",
+        "48",
     ];
     start::server(gpu, &flags, &[("FAKE_CUDA_FAIL", &failure)])
 }

@@ -27,7 +27,8 @@ pub(crate) fn with_kernels() -> Option<FakeGpu> {
 /// One that must end by itself.
 pub(crate) fn to_end(gpu: &FakeGpu, flags: &[&str], more: &[(&str, &str)]) -> Output {
     let mut command = gate(&["serve", "--port", "0", "--backend", "cuda"]);
-    command.args(flags);
+    // A GPU's own steps are too large for a fake one.
+    command.args(["--step-tokens", "256"]).args(flags);
     command.envs(gpu.environment()).envs(more.iter().copied());
     command.stdout(Stdio::null()).output().unwrap()
 }

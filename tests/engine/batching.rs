@@ -92,7 +92,9 @@ fn sixty_four_requests_together_are_answered_as_each_alone() {
         assert_eq!(said(collect(events).expect("it is answered")), *expect);
     }
     assert!(engine.stats().cache_hits > 0);
-    for (step_tokens, chunk_tokens) in [(600, 512), (65, 7)] {
+    for (step_tokens, chunk_tokens) in
+        [(600, 512), (65, 7)].map(|(step, chunk)| (Some(step), Some(chunk)))
+    {
         let tight = Options {
             kv_tokens: 1_728,
             step_tokens,
@@ -138,8 +140,8 @@ fn ten_thousand_requests_leave_no_page_behind() {
         threads: 1,
         kv_tokens: PAGES * 16,
         running: 16,
-        step_tokens: 64,
-        chunk_tokens: 24,
+        step_tokens: Some(64),
+        chunk_tokens: Some(24),
         ..Options::default()
     });
     let (mut state, mut cancelled) = (7, 0);

@@ -38,8 +38,8 @@ fn options(model: ModelSource, backend: BackendChoice) -> Options {
         threads: 1,
         kv_tokens: 4096,
         running: 3,
-        step_tokens: 48,
-        chunk_tokens: 40,
+        step_tokens: Some(48),
+        chunk_tokens: Some(40),
         ..Options::default()
     }
 }

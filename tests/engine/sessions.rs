@@ -79,8 +79,8 @@ fn ten_thousand_turns_stay_within_a_page_of_constant() {
         most <= 1 + (window.window as u64).div_ceil(16) + 1,
         "{most} pages"
     );
-    // While it runs: sink, window, and the piece of the first prompt that is computed in a step.
-    let chunk = Options::default().chunk_tokens as u64;
+    // While it runs: sink, window, and the piece of the first prompt that the CPU computes in a step.
+    let chunk = 128;
     assert!(in_use > 0 && in_use <= 1 + (window.window as u64 + chunk).div_ceil(16) + 1);
     println!(
         "{TURNS} turns, {} tokens: {least} to {most} pages kept, {in_use} in use at the most",
@@ -99,7 +99,7 @@ fn a_windowed_session_equals_one_request() {
             window: 70,
         }),
         kv_tokens,
-        chunk_tokens,
+        chunk_tokens: Some(chunk_tokens),
         ..Options::default()
     };
     let (turns, whole) = (start(options(0, 512)), start(options(400, 33)));
@@ -189,7 +189,7 @@ fn options_that_cannot_be_are_refused() {
     );
     check(
         Options {
-            chunk_tokens: 0,
+            chunk_tokens: Some(0),
             ..default()
         },
         "at least 1",
@@ -197,7 +197,7 @@ fn options_that_cannot_be_are_refused() {
     check(
         Options {
             running: 8,
-            step_tokens: 8,
+            step_tokens: Some(8),
             ..default()
         },
         "8 running",

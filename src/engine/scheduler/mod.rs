@@ -38,7 +38,7 @@ use super::compute::Compute;
 use super::executor::Executor;
 use super::handle::{ModelInfo, StartError, timed};
 use super::kv::PAGE_TOKENS;
-use super::model::{LOGIT_ROWS, Model};
+use super::model::{Model, logit_rows};
 use super::stats::Stage;
 use worker::Worker;
 
@@ -151,7 +151,7 @@ fn come_up<B: Backend>(
     let (vocab, eos, sampling) = (config.vocab, config.eos.clone(), config.sampling.clone());
     let room = Room {
         rows: rules.limits.step_tokens,
-        answers: LOGIT_ROWS,
+        answers: logit_rows(rules.limits.running),
         sequences: rules.limits.running,
         context: max_context,
     };

@@ -11,7 +11,7 @@ use crate::engine::config::Config;
 use crate::engine::faults::Planted;
 use crate::engine::handle::StartError;
 use crate::engine::kv::{PAGE_TOKENS, PageId, Reach, pages_for};
-use crate::engine::model::scratch_bytes;
+use crate::engine::model::{logit_rows, scratch_bytes};
 use crate::engine::options::{DEFAULT_KV_BYTES, Options, Window};
 use crate::engine::synthetic::Weights;
 
@@ -54,11 +54,15 @@ impl Setup {
                 options.threads
             ));
         }
-        let limits = limits(options)?;
+        let limits = limits(options, ground)?;
         let longest = longest_context(&config, options)?;
         let bytes_per_token = config.kv_bytes_per_token(ground.kv_element_bytes);
         let page_bytes = bytes_per_token * PAGE_TOKENS;
-        let taken = || weights.bytes() + scratch_bytes(&config, limits.step_tokens, options.window);
+        let scratch = || {
+            let answers = logit_rows(limits.running);
+            scratch_bytes(&config, limits.step_tokens, answers, options.window)
+        };
+        let taken = || weights.bytes() + scratch();
         let limit = Limit::of(options.memory_limit, ground.free_bytes);
         let left = limit
             .map(|limit| limit.left_for_pages(taken(), page_bytes))
@@ -98,9 +102,10 @@ fn refused<T>(why: String) -> Result<T, StartError> {
     Err(StartError::Options(why))
 }
 
-fn limits(options: &Options) -> Result<Limits, StartError> {
-    let (running, step_tokens) = (options.running, options.step_tokens);
-    let chunk_tokens = options.chunk_tokens;
+fn limits(options: &Options, ground: Ground) -> Result<Limits, StartError> {
+    let running = options.running;
+    let step_tokens = options.step_tokens.unwrap_or(ground.step_tokens);
+    let chunk_tokens = options.chunk_tokens.unwrap_or(ground.chunk_tokens);
     if running == 0 || chunk_tokens == 0 {
         return refused(format!(
             "{running} running requests and {chunk_tokens} prompt tokens a chunk: at least 1 of each is needed"
