@@ -79,6 +79,16 @@ impl FakeGpu {
         ]
     }
 
+    /// Where its libraries are, and nothing else.
+    pub(crate) fn libraries(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where compiled kernels are kept.
+    pub(crate) fn kernels(&self) -> PathBuf {
+        kernels()
+    }
+
     pub(crate) fn report(&self) -> Report {
         Report(serde_json::from_slice(&fs::read(self.report_path()).unwrap()).unwrap())
     }

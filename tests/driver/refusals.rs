@@ -2,8 +2,11 @@
 
 use crate::fake::FakeGpu;
 use crate::process::refusal;
+use crate::skip::say;
 use crate::start;
+use std::fs;
 use std::process::Command;
+use tempfile::TempDir;
 
 #[test]
 fn what_is_missing_is_one_line() {
@@ -93,4 +96,45 @@ fn auto_serves_on_the_cpu_and_says_why() {
         "{:#?}",
         server.start
     );
+}
+
+/// The kernels in the cache as a compiler of a CUDA that is yet to come would have left them.
+fn kernels_of_the_future(gpu: &FakeGpu) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(gpu.kernels()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        // Another test may be writing one.
+        if let Some((stem, _version)) = name.split_once("-nvrtc") {
+            let newer = format!("{stem}-nvrtc99.0.kernels");
+            fs::copy(&path, folder.path().join(newer)).unwrap();
+        }
+    }
+    folder
+}
+
+#[test]
+fn without_a_compiler_kernels_for_a_newer_driver_are_not_loaded() {
+    let Some(gpu) = start::with_kernels() else {
+        return;
+    };
+    let empty = tempfile::tempdir().unwrap();
+    let none = ("INFERGATE_KERNEL_CACHE", empty.path().to_str().unwrap());
+    let alone = ("LD_LIBRARY_PATH", gpu.libraries().to_str().unwrap());
+    // As far as the kernels and no further.
+    let end = ("FAKE_CUDA_FAIL", "cuStreamCreate:1:999");
+    let said = refusal(&start::to_end(&gpu, &[], &[alone, none, end]));
+    if !said.contains("no CUDA compiler") {
+        return say("NVRTC is installed where every program finds it");
+    }
+    let newer = kernels_of_the_future(&gpu);
+    let newer = ("INFERGATE_KERNEL_CACHE", newer.path().to_str().unwrap());
+    let server = start::server(&gpu, &["--backend", "auto"], &[alone, newer]);
+    let why = "serving on the CPU: the kernels in";
+    let told = server.start.iter().find(|line| line.starts_with(why));
+    let told = told.unwrap_or_else(|| panic!("{:#?}", server.start));
+    assert!(told.contains("a newer CUDA than 13.0"), "{told}");
+    // With those that the driver loads it needs no compiler.
+    let said = refusal(&start::to_end(&gpu, &[], &[alone, end]));
+    assert!(said.contains("cuStreamCreate"), "{said}");
 }

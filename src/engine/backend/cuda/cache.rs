@@ -83,14 +83,16 @@ impl KernelCache {
         Entry::parse(&fs::read(path).ok()?)
     }
 
-    /// The entry of the newest compiler that made one: for a machine that has none itself.
-    pub(super) fn find_any(&self, key: &Key<'_>) -> Option<Entry> {
+    /// The entry of the newest compiler that made one, of those up to this major version of CUDA: for a machine that
+    /// has none itself.
+    pub(super) fn find_any(&self, key: &Key<'_>, most_major: u32) -> Option<Entry> {
         let directory = self.directory.as_ref()?;
         let stem = key.stem();
         let version = |name: &str| CompilerVersion::parse(name.strip_prefix(&stem)?);
         let mut versions: Vec<CompilerVersion> = fs::read_dir(directory)
             .ok()?
             .filter_map(|entry| version(entry.ok()?.file_name().to_str()?.strip_suffix(ENDING)?))
+            .filter(|version| version.major <= most_major)
             .collect();
         versions.sort();
         let mut newest_first = versions.into_iter().rev();
@@ -246,15 +248,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = KernelCache::at(folder.path().to_owned());
         let made = key(&["source"]);
-        assert!(cache.find_any(&made).is_none());
-        for (major, minor) in [(12, 10), (12, 9)] {
+        assert!(cache.find_any(&made, 13).is_none());
+        for (major, minor) in [(12, 10), (12, 9), (13, 0)] {
             let made_by = CompilerVersion { major, minor };
             let cubin = vec![u8::try_from(minor).unwrap()];
             let entry = Entry { cubin, ..entry() };
             cache.keep(&made, made_by, &entry).unwrap();
         }
-        assert_eq!(cache.find_any(&made).unwrap().cubin, [10]);
-        assert!(cache.find_any(&key(&["other"])).is_none());
+        let cubin = |most_major| cache.find_any(&made, most_major).map(|entry| entry.cubin);
+        assert_eq!(cubin(14), Some(vec![0]));
+        // A driver of CUDA 12 does not load what was compiled for 13.
+        assert_eq!(cubin(12), Some(vec![10]));
+        assert_eq!(cubin(11), None);
+        assert!(cache.find_any(&key(&["other"]), 14).is_none());
     }
 
     #[test]
@@ -262,6 +268,6 @@ mod tests {
         let cache = KernelCache::none();
         let made = key(&["source"]);
         assert!(!cache.keep(&made, VERSION, &entry()).unwrap());
-        assert!(cache.find_any(&made).is_none());
+        assert!(cache.find_any(&made, 12).is_none());
     }
 }

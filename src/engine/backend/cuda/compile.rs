@@ -1,6 +1,6 @@
 //! Kernels from source to machine code, by NVRTC or from the cache.
 //!
-//! Entry point: [`modules`]. The machine code is a cubin and no PTX: a driver that is older than the
+//! Entry points: [`modules`], and [`stored`] where there is no compiler. The machine code is a cubin and no PTX: a driver that is older than the
 //! compiler refuses newer PTX, and takes a cubin of the same major version of CUDA. Refuses to know: GPUs,
 //! launches.
 
@@ -38,39 +38,44 @@ pub fn compiler_version() -> Result<CompilerVersion, CompileError> {
     nvrtc::compiler().map(|compiler| compiler.version)
 }
 
-/// The kernels for `element` on a GPU of `arch`, one module a source, in a fixed order. Without a compiler
-/// the cache alone may do.
+/// The kernels for `element` on a GPU of `arch`, one module a source, in a fixed order.
 pub fn modules(
     arch: Arch,
     element: Element,
     cache: &KernelCache,
 ) -> Result<Vec<Module>, CompileError> {
     let sources: Vec<&'static Source> = sources::of(element).collect();
-    match nvrtc::compiler() {
-        Ok(compiler) => {
-            let target = compiler.target(arch)?;
-            let make = |source: &&'static Source| module(&compiler, source, target, element, cache);
-            sources.par_iter().map(make).collect()
-        }
-        Err(missing) => {
-            let cached = |source: &&'static Source| stored(source, arch, element, cache);
-            sources
-                .iter()
-                .map(cached)
-                .collect::<Option<_>>()
-                .ok_or(missing)
-        }
-    }
+    let compiler = nvrtc::compiler()?;
+    let target = compiler.target(arch)?;
+    let make = |source: &&'static Source| module(&compiler, source, target, element, cache);
+    sources.par_iter().map(make).collect()
 }
 
-/// One line where the cache did not take what was compiled: its directory, and what was wrong.
+/// The same from the cache alone, of compilers up to this major version of CUDA. `None`: not all are there.
+pub(super) fn stored(
+    arch: Arch,
+    element: Element,
+    cache: &KernelCache,
+    most_major: u32,
+) -> Option<Vec<Module>> {
+    sources::of(element)
+        .map(|source| stored_module(source, arch, element, cache, most_major))
+        .collect()
+}
+
+/// One line where the cache did not take what was compiled: its directory, and what was wrong; or why there is none.
 pub fn why_not_kept(modules: &[Module], cache: &KernelCache) -> Option<String> {
+    let is_compiled = |module: &Module| module.origin != Origin::Cache;
+    let Some(directory) = cache.directory() else {
+        let nowhere =
+            "kernels cannot be kept: INFERGATE_KERNEL_CACHE, XDG_CACHE_HOME and HOME are unset";
+        return modules.iter().any(is_compiled).then(|| nowhere.to_owned());
+    };
     let lost = |module: &Module| match &module.origin {
         Origin::Compiled { lost } => lost.clone(),
         Origin::Cache => None,
     };
-    let (why, directory) = (modules.iter().find_map(lost)?, cache.directory()?);
-    let directory = directory.display();
+    let (why, directory) = (modules.iter().find_map(lost)?, directory.display());
     Some(format!("kernels cannot be kept in {directory}: {why}"))
 }
 
@@ -100,18 +105,18 @@ fn module(
     Ok(as_module(entry, Origin::Compiled { lost }))
 }
 
-/// From the cache alone. Which architectures the compiler knew cannot be asked: this one or an earlier
-/// one of the same major.
-fn stored(
+/// Which architectures the compiler knew cannot be asked: this one or an earlier one of the same major.
+fn stored_module(
     source: &'static Source,
     arch: Arch,
     element: Element,
     cache: &KernelCache,
+    most_major: u32,
 ) -> Option<Module> {
     (0..=arch.minor).rev().find_map(|minor| {
         let arch = Arch { minor, ..arch };
         let options = options(arch, element);
-        let entry = cache.find_any(&key(source, arch, element, &options))?;
+        let entry = cache.find_any(&key(source, arch, element, &options), most_major)?;
         Some(Module {
             file: source.name,
             element,
@@ -175,4 +180,39 @@ fn options(arch: Arch, element: Element) -> Vec<String> {
         options.push("-DDEPENDENT_LAUNCH=1".to_owned());
     }
     options
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_compiles_in_vain_says_why() {
+        let module = |origin| Module {
+            file: "gemv",
+            element: Element::Bf16,
+            arch: Arch { major: 9, minor: 0 },
+            cubin: Vec::new(),
+            usage: Vec::new(),
+            origin,
+        };
+        let lost = |why: Option<&str>| Origin::Compiled {
+            lost: why.map(str::to_owned),
+        };
+        let folder = KernelCache::at("/kernels".into());
+        for (cache, origin, says) in [
+            (KernelCache::none(), lost(None), "HOME are unset"),
+            (folder.clone(), lost(Some("full")), "in /kernels: full"),
+        ] {
+            let modules = [module(Origin::Cache), module(origin)];
+            let why = why_not_kept(&modules, &cache).unwrap();
+            assert!(why.contains(says), "{why}");
+        }
+        assert_eq!(
+            why_not_kept(&[module(Origin::Cache)], &KernelCache::none()),
+            None
+        );
+        assert_eq!(why_not_kept(&[module(lost(None))], &folder), None);
+    }
 }

@@ -73,16 +73,33 @@ impl Card {
 
     /// Takes the kernels from the cache, or compiles them.
     pub fn equip(self, element: Element, cache: &KernelCache) -> Result<Equipped, DeviceError> {
-        if let Ok(compiler) = compile::compiler_version() {
-            libraries::check_age("NVRTC", compiler.major, driver_version()?)?;
-        }
-        let modules = compile::modules(self.facts.arch, element, cache)?;
+        let modules = self.modules(element, cache)?;
         Ok(Equipped {
             card: self,
             element,
             not_kept: compile::why_not_kept(&modules, cache),
             modules,
         })
+    }
+
+    /// None that the driver does not load: of a newer major version of CUDA than its own.
+    fn modules(&self, element: Element, cache: &KernelCache) -> Result<Vec<Module>, DeviceError> {
+        let driver = driver_version()?;
+        let missing = match compile::compiler_version() {
+            Ok(compiler) => {
+                libraries::check_age("NVRTC", compiler.major, driver)?;
+                return Ok(compile::modules(self.facts.arch, element, cache)?);
+            }
+            Err(missing) => missing,
+        };
+        let stored = |most_major| compile::stored(self.facts.arch, element, cache, most_major);
+        if let Some(modules) = stored(libraries::major(driver)) {
+            return Ok(modules);
+        }
+        match cache.directory().filter(|_| stored(u32::MAX).is_some()) {
+            Some(directory) => Err(libraries::too_new(directory, driver)),
+            None => Err(missing.into()),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! be called before. Refuses to know: what the functions do.
 
 use std::ffi::c_void;
+use std::path::Path;
 
 use cudarc::{cublaslt, driver};
 
@@ -128,15 +129,33 @@ pub(super) fn blas_major() -> u32 {
 /// A library for a newer major version of CUDA than the driver's has kernels that it does not load.
 /// `driver`: as 12030 for 12.3.
 pub(super) fn check_age(library: &str, major: u32, driver: u32) -> Result<(), DeviceError> {
-    let known = driver / 1000;
+    let known = self::major(driver);
     if major <= known {
         return Ok(());
     }
-    let minor = driver % 1000 / 10;
+    let minor = minor(driver);
     missing(&format!(
         "{library} is for CUDA {major}, and the NVIDIA driver for {known}.{minor}; update the driver, or have \
          {library} for CUDA {known} in LD_LIBRARY_PATH and no newer one"
     ))
+}
+
+/// Where no compiler is, and all kernels in the cache are for a newer major version than the driver's.
+pub(super) fn too_new(cache: &Path, driver: u32) -> DeviceError {
+    let (cache, known, minor) = (cache.display(), major(driver), minor(driver));
+    DeviceError::Missing(format!(
+        "the kernels in {cache} are for a newer CUDA than {known}.{minor}, which the NVIDIA driver is for; update the \
+         driver, or have NVRTC for CUDA {known} in LD_LIBRARY_PATH"
+    ))
+}
+
+/// 12 of a driver's 12030, as `minor` is 3.
+pub(super) fn major(driver: u32) -> u32 {
+    driver / 1000
+}
+
+fn minor(driver: u32) -> u32 {
+    driver % 1000 / 10
 }
 
 fn missing(what: &str) -> Result<(), DeviceError> {
