@@ -438,6 +438,15 @@ API int cuGraphExecDestroy(Handle handle) {
     return call.code;
 }
 
+API int cuGraphUpload(Handle handle, Handle stream_handle) {
+    Call call("cuGraphUpload", BOUND);
+    const auto stream = named(call, call.gpu.streams, stream_handle, "stream");
+    if (!stream || !named(call, call.gpu.recordings, handle, "recording")) {
+        return call.code;
+    }
+    return stream->recording ? call.wrong("in a recording", CAPTURE_UNSUPPORTED) : call.code;
+}
+
 API int cuGraphLaunch(Handle handle, Handle stream_handle) {
     Call call("cuGraphLaunch", BOUND);
     const auto stream = named(call, call.gpu.streams, stream_handle, "stream");

@@ -39,6 +39,10 @@ fn what_is_missing_is_one_line() {
             ("FAKE_CUDA_FAIL", "cuStreamEndCapture:2:901"),
             "the warm-up failed: the GPU failed in cuStreamEndCapture",
         ),
+        (
+            ("FAKE_CUDA_FAIL", "cuGraphUpload:1:2"),
+            "the warm-up failed: the GPU failed in cuGraphUpload",
+        ),
     ] {
         let said = refusal(&start::to_end(&gpu, &[], &[setting]));
         assert!(

@@ -135,4 +135,7 @@ fn answers_are_the_cpus_and_everything_is_given_back() {
         assert_eq!(report.calls(call), idle.calls(call), "{call}");
     }
     assert_eq!(report.most_bytes(), idle.most_bytes());
+    // The first request that meets a shape does not wait for its recording to get there.
+    let recordings = report.calls("cuGraphInstantiateWithFlags");
+    assert_eq!(report.calls("cuGraphUpload"), recordings);
 }

@@ -35,6 +35,7 @@ const DRIVER: &[&str] = &[
     "cuGraphGetNodes",
     "cuGraphInstantiateWithFlags",
     "cuGraphLaunch",
+    "cuGraphUpload",
     "cuInit",
     "cuLaunchKernelEx",
     "cuMemAlloc_v2",

@@ -251,13 +251,20 @@ impl Device for Driver {
             // Only told: a driver that does not count is no reason to stop.
             (handle, counted.map_or(0, |()| nodes as u64))
         };
-        let context = Arc::clone(&self.context);
-        Ok(GpuGraph {
+        let graph = GpuGraph {
             handle,
             nodes: nodes.saturating_sub(marks.as_ref().map_or(0, Marks::count)),
             marks,
-            context,
-        })
+            context: Arc::clone(&self.context),
+        };
+        #[expect(
+            unsafe_code,
+            reason = "what the first launch would do, and take memory for"
+        )]
+        // SAFETY: both live, and the stream records no longer.
+        let done = unsafe { result::graph::upload(graph.handle, self.stream.0) };
+        done.map_err(|e| failed("cuGraphUpload", &e))?;
+        Ok(graph)
     }
 
     fn replay(&mut self, graph: &GpuGraph) -> Result<(), DeviceError> {
