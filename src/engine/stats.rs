@@ -11,8 +11,8 @@ use super::backend::Recordings;
 /// One step of start-up and the time it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// `config`, `tokenizer`, `weights_map`, `weights_upload` or `warm_up`; on a GPU also `driver`,
-    /// `kernel_cache`, `backend` and `graph_capture`.
+    /// `config`, `tokenizer`, `weights_map`, `weights_upload` (of random weights `weights_made`) or `warm_up`; on a
+    /// GPU also `driver`, `kernel_cache`, `backend` and `graph_capture`.
     pub name: &'static str,
     pub elapsed: Duration,
 }

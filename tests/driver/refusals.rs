@@ -39,6 +39,11 @@ fn what_is_missing_is_one_line() {
             ("FAKE_CUDA_FAIL", "cuStreamEndCapture:2:901"),
             "the warm-up failed: the GPU failed in cuStreamEndCapture",
         ),
+        // What goes wrong within a stage is told there, and its time is that stage's.
+        (
+            ("FAKE_CUDA_FAIL", "cuStreamSynchronize:1:1"),
+            "tensor (the last of them)",
+        ),
         (
             ("FAKE_CUDA_FAIL", "cuGraphUpload:1:2"),
             "the warm-up failed: the GPU failed in cuGraphUpload",

@@ -217,6 +217,10 @@ pub(crate) trait Backend {
     fn is_lost(&mut self) -> bool {
         false
     }
+    /// Waits until all is done that was asked for: a device goes on by itself.
+    fn wait(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
     /// Of parts, since the start.
     fn recordings(&self) -> Recordings {
         Recordings::default()

@@ -83,6 +83,14 @@ impl SyntheticWeights {
 }
 
 impl Weights {
+    /// What the start-up's stage is called that brings them to the backend.
+    pub(crate) fn stage(&self) -> &'static str {
+        match self {
+            Self::Stored(_) => "weights_upload",
+            Self::Synthetic(_) => "weights_made",
+        }
+    }
+
     /// Bytes of all of them.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -109,6 +117,14 @@ mod tests {
     fn config(model: Synthetic) -> Config {
         let files = Files::open(&ModelSource::Synthetic(model)).unwrap();
         Config::load(&files).unwrap()
+    }
+
+    /// No upload is timed where there is none.
+    #[test]
+    fn weights_that_are_made_have_a_stage_of_their_own() {
+        let model = Synthetic::Qwen3B06;
+        let made = Weights::Synthetic(SyntheticWeights::new(model, &config(model)));
+        assert_eq!(made.stage(), "weights_made");
     }
 
     /// As the model cards and the headers of the published files have them; tied embeddings once.

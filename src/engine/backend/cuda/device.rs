@@ -185,5 +185,5 @@ pub trait Device {
         &mut self,
         work: &mut dyn FnMut(&mut Self) -> Result<(), DeviceError>,
     ) -> Result<Duration, DeviceError>;
-    fn synchronize(&mut self) -> Result<(), DeviceError>;
+    fn synchronize(&self) -> Result<(), DeviceError>;
 }

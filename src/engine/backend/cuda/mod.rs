@@ -141,6 +141,10 @@ impl<D: Device> Backend for CudaBackend<D> {
         self.device.synchronize().is_err()
     }
 
+    fn wait(&self) -> Done {
+        Ok(self.device.synchronize()?)
+    }
+
     fn recordings(&self) -> Recordings {
         Recordings {
             made: self.graphs.count(),

@@ -294,7 +294,7 @@ impl Device for Driver {
         self.around[0].until(&self.around[1])
     }
 
-    fn synchronize(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&self) -> Result<(), DeviceError> {
         #[expect(unsafe_code, reason = "waits for the stream")]
         // SAFETY: it lives as long as this.
         let done = unsafe { result::stream::synchronize(self.stream.0) };

@@ -343,7 +343,7 @@ impl Device for Emulated {
         Ok(start.elapsed())
     }
 
-    fn synchronize(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&self) -> Result<(), DeviceError> {
         self.not_recording("synchronize")
     }
 }
