@@ -9,8 +9,12 @@ import sys
 import processes
 
 
+# Attributes of the compute capability, as the driver numbers them.
+MAJOR, MINOR = 75, 76
+
+
 def gpu():
-    """The first GPU's name and the driver's CUDA version, or None where none answers."""
+    """The first GPU's name and architecture, and the driver's CUDA version; or None where none answers."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -21,7 +25,15 @@ def gpu():
     cuda.cuDeviceGet(ctypes.byref(device), 0)
     cuda.cuDeviceGetName(name, 100, device)
     cuda.cuDriverGetVersion(ctypes.byref(version))
-    return {"name": name.value.decode(), "cuda": f"{version.value // 1000}.{version.value % 1000 // 10}"}
+    major, minor = (attribute(cuda, device, which) for which in (MAJOR, MINOR))
+    version = f"{version.value // 1000}.{version.value % 1000 // 10}"
+    return {"name": name.value.decode(), "arch": f"sm_{major}{minor}", "cuda": version}
+
+
+def attribute(cuda, device, which):
+    value = ctypes.c_int()
+    cuda.cuDeviceGetAttribute(ctypes.byref(value), which, device)
+    return value.value
 
 
 def cpu():

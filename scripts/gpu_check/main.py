@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Checks and times the CUDA engine on this machine's GPU; writes gpu-check.json and gpu-check.md.
 
-Steps, each with its share of nine minutes (cargo's build comes before): kernels against their f64 twins; goldens of the
-embedded model over HTTP, one by one, all at once, and where no kernel begins before the one ahead has ended; roofline and
-prefill of 0.6B, 1.7B, 4B and 8B with random weights; what each kernel of a decoded token takes, of 0.6B and 4B; the cold
-start by stage, without and with compiled kernels at hand; 500 mixed requests, a fifth of them cancelled, without growth of
-memory or captures; compute-sanitizer's memcheck and racecheck.
+Steps, each with its share of nine minutes (cargo's build comes before): kernels are compiled; they are held against their
+f64 twins; goldens of the embedded model over HTTP, one by one, all at once, and where no kernel begins before the one ahead
+has ended; roofline and prefill of 0.6B, 1.7B, 4B and 8B with random weights; what each kernel of a decoded token takes, of
+0.6B and 4B; the cold start by stage of 4B, whose weights are made on the GPU, without and with compiled kernels at hand; the
+start of 0.6B from files, held against the CPU; 500 mixed requests, a fifth of them cancelled, without growth of memory or
+captures; compute-sanitizer's memcheck and racecheck.
+
+Compiled kernels are kept in a directory of this run's own, or in INFERGATE_KERNEL_CACHE. What was written by a step that
+did not pass is in STEP.log beside the two files: of parity, memcheck and racecheck, and of the first two others.
 
 Ends with 0 where all passed, 1 where a step failed ("failed: ...") or was skipped or unfinished ("incomplete: ..."; so
 where compute-sanitizer is not installed), 5 where there is no GPU to check. A speed that was asked for and not reached
@@ -15,6 +19,7 @@ script itself. A GPU machine needs no cargo: --pack DIR makes both programs smal
 them there. GPU_CHECK_COMMIT names the commit where the tree has no git.
 """
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -23,12 +28,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import machine
 import programs
 import report
 import serving
+from logs import Logs
 from steps import Step, Steps
 from targets import targets
 
@@ -40,8 +47,8 @@ ROOFLINES = [f"roofline {model}" for model in MODELS]
 TIMED = {"qwen3-0.6b": 15, "qwen3-4b": 20}
 KERNELS = [f"kernels {model}" for model in TIMED]
 STEPS = [
-    "parity", "goldens", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS, "cold start", "mixed requests",
-    "memcheck", "racecheck",
+    "compile", "parity", "goldens", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS, "cold start",
+    "from files", "mixed requests", "memcheck", "racecheck",
 ]
 # What cargo builds, and its name.
 GATE = (["--bin", "gate"], "gate")
@@ -64,7 +71,8 @@ def arguments():
     )
     parser.add_argument("--rehearse", action="store_true", help="try the script without a GPU")
     options = parser.parse_args()
-    other = set(options.only) & set([*ROOFLINES, *KERNELS] if options.rehearse else ["roofline embedded"])
+    on_gpu = ["compile", *ROOFLINES, *KERNELS]
+    other = set(options.only) & set(on_gpu if options.rehearse else ["roofline embedded"])
     if other:
         where = "not in a rehearsal" if options.rehearse else "with --rehearse alone"
         parser.error(f"{', '.join(sorted(other))}: {where}")
@@ -73,8 +81,10 @@ def arguments():
 
 def program(text):
     path = pathlib.Path(text).resolve()
-    if not os.access(path, os.X_OK) or path.is_dir():
+    if not path.is_file():
         raise argparse.ArgumentTypeError(f"no program: {path}")
+    if not os.access(path, os.X_OK):
+        raise argparse.ArgumentTypeError(f"a copy may have dropped its mode, so that it does not run: chmod +x {path}")
     return path
 
 
@@ -92,19 +102,31 @@ def main():
     gate = options.gate or build(*GATE)
     parity = options.parity or build(*PARITY)
     options.out.mkdir(parents=True, exist_ok=True)
-    chosen = [step for step in plan(gate, parity, options.rehearse) if not options.only or step.name in options.only]
+    planned = plan(gate, parity, gpu, options.rehearse)
+    chosen = [step for step in planned if not options.only or step.name in options.only]
     about = {"rehearsal": options.rehearse, "only": options.only, "gpu": gpu, "cpu": machine.cpu(), **commit()}
     begun = time.monotonic()
-    steps = Steps(chosen, BUDGET_S, lambda: write(options.out, about, steps, begun))
-    steps.run()
+    steps = Steps(chosen, BUDGET_S, Logs(options.out, STEPS), lambda: write(options.out, about, steps, begun))
+    with kernel_cache():
+        steps.run()
     print(write(options.out, about, steps, begun))
     return 0 if steps.outcome() == "passed" else 1
 
 
-def plan(gate, parity, rehearse):
+@contextlib.contextmanager
+def kernel_cache():
+    """What is compiled once every program finds, whether there is a home directory or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        if not os.environ.get("INFERGATE_KERNEL_CACHE"):
+            os.environ["INFERGATE_KERNEL_CACHE"] = folder
+        yield
+
+
+def plan(gate, parity, gpu, rehearse):
     """The shares add up to the budget; the sanitizers are last and have what the others leave, beside their own."""
     backend, on_gpu = ("cpu", lambda _: None) if rehearse else ("cuda", lambda model: model)
     models = {"embedded": 25} if rehearse else MODELS
+    config = ROOT / ("gates/models/tiny-qwen3/config.json" if rehearse else "src/engine/synthetic/qwen3-0.6b.json")
 
     def roofline(model):
         return lambda limit: programs.roofline(gate, backend, on_gpu(model), limit)
@@ -112,16 +134,19 @@ def plan(gate, parity, rehearse):
     def kernels(model):
         return lambda limit: programs.kernels(gate, model, limit)
 
+    compiling = Step("compile", 45, lambda limit: programs.compile_kernels(gate, gpu["arch"], limit))
     return [
-        Step("parity", 60, lambda limit: programs.run_parity(parity, ROOT, limit, rehearse)),
+        *([] if rehearse else [compiling]),
+        Step("parity", 50, lambda limit: programs.run_parity(parity, ROOT, limit, rehearse)),
         Step("goldens", 25, lambda limit: serving.goldens(gate, backend, ROOT, limit)),
         Step("goldens in order", 20, lambda limit: serving.goldens_in_order(gate, backend, ROOT, limit)),
         *(Step(f"roofline {model}", share, roofline(model)) for model, share in models.items()),
         *(Step(f"kernels {model}", share, kernels(model)) for model, share in TIMED.items() if not rehearse),
         Step("cold start", 45, lambda limit: serving.cold_start(gate, backend, on_gpu("qwen3-4b"), limit)),
-        Step("mixed requests", 60, lambda limit: serving.mixed(gate, backend, on_gpu("qwen3-0.6b"), limit)),
+        Step("from files", 30, lambda limit: serving.from_files(gate, backend, ROOT, config, limit)),
+        Step("mixed requests", 45, lambda limit: serving.mixed(gate, backend, on_gpu("qwen3-0.6b"), limit)),
         *(
-            Step(tool, 75, lambda limit, tool=tool: programs.sanitize(parity, ROOT, tool, limit, rehearse))
+            Step(tool, 50, lambda limit, tool=tool: programs.sanitize(parity, ROOT, tool, limit, rehearse))
             for tool in ["memcheck", "racecheck"]
         ),
     ]
@@ -152,7 +177,7 @@ def pack(folder):
     folder.mkdir(parents=True, exist_ok=True)
     for target, name in (GATE, PARITY):
         subprocess.run(["strip", "-o", folder / name, build(target, name)], check=True)
-    print(f"scripts/gpu-check --gate {folder}/gate --parity {folder}/kernel_parity")
+    print(f"bash scripts/gpu-check --gate {folder}/gate --parity {folder}/kernel_parity")
     return 0
 
 

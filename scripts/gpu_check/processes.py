@@ -12,8 +12,25 @@ import subprocess
 
 Ended = collections.namedtuple("Ended", "code output errors")
 
+# A program that is late is asked to end, so that it writes what it still holds, and then killed. Seconds for each; one
+# that hangs in the GPU's driver, or left its session with the pipes, is waited for no longer.
+ASKED_S, KILLED_S = 2, 6
+
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
+
+
+class Failed(Exception):
+    """What went wrong, and all that the program wrote."""
+
+    def __init__(self, what, output):
+        super().__init__(what)
+        self.output = output
+
+
+def demand(holds, what, output):
+    if not holds:
+        raise Failed(what, output)
 
 
 def start(command, **named):
@@ -34,15 +51,20 @@ def end(process, sign=signal.SIGKILL):
         os.killpg(process.pid, sign)
 
 
-def limited(command, limit_s, **named):
+def limited(command, limit_s, *, stderr=subprocess.PIPE, **named):
     """What a program wrote; its code is None where it was not done in time."""
-    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **named)
+    process = start(command, stdout=subprocess.PIPE, stderr=stderr, **named)
     try:
         return ended(process, limit_s)
     except BaseException:
-        end(process)
-        process.wait()
+        kill(process)
         raise
+
+
+def kill(process):
+    end(process)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_S)
 
 
 def ended(process, limit_s):
@@ -50,7 +72,15 @@ def ended(process, limit_s):
         output, errors = process.communicate(timeout=limit_s)
         return Ended(process.returncode, output, errors)
     except subprocess.TimeoutExpired:
-        end(process)
-        # Whatever left the session may hold the pipes for ever.
-        output, errors = process.communicate(timeout=10)
-        return Ended(None, output, errors)
+        pass
+    for sign, wait_s in [(signal.SIGTERM, ASKED_S), (signal.SIGKILL, KILLED_S)]:
+        end(process, sign)
+        try:
+            return Ended(None, *process.communicate(timeout=wait_s))
+        except subprocess.TimeoutExpired as error:
+            late = error
+    return Ended(None, text(late.stdout), text(late.stderr))
+
+
+def text(written):
+    return (written or b"").decode(errors="replace")

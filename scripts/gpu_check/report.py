@@ -1,4 +1,5 @@
 """The page that is made of what was measured."""
+from steps import short
 
 
 def markdown(result):
@@ -12,7 +13,7 @@ def markdown(result):
         launches(steps),
         table(["model", "what", "tokens", "floor, ms", "measured, ms", "times the floor"], roofline_rows(steps)),
         *kernels(steps),
-        cold_start(steps.get("cold start", {}).get("starts")),
+        cold_start({name: start for said in steps.values() for name, start in said.get("starts", {}).items()}),
         table(["step", "result"], [[name, words(said)] for name, said in steps.items() if told(name, said)]),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -97,7 +98,7 @@ def kernel_table(model, times, beside):
 
 
 def cold_start(starts):
-    """A row a stage: without compiled kernels at hand, and with them."""
+    """A row a stage, a column a start."""
     if not starts:
         return []
     names = list(dict.fromkeys(name for start in starts.values() for name in start))
@@ -110,7 +111,7 @@ def told(name, said):
 
 
 def words(said):
-    rest = {key: value for key, value in said.items() if key not in ("passed", "seconds")}
+    rest = {key: value for key, value in said.items() if key not in ("passed", "seconds", "starts")}
     text = "; ".join(f"{key}: {value}" for key, value in rest.items())
     mark = {True: "passed", False: "**failed**", None: "**incomplete**"}[said["passed"]]
-    return f"{mark}: {text}"[:1500]
+    return short(f"{mark}: {text}", 1500)

@@ -1,5 +1,4 @@
 """A `gate serve` with a time limit, whose stderr is kept."""
-import collections
 import contextlib
 import http.client
 import json
@@ -21,7 +20,7 @@ class Served:
         self.limit, self.begun = limit, time.monotonic()
         self.end = self.begun + limit
         self.stages, self.port, self.name, self.ready_ms = {}, None, None, None
-        self.last_lines, self.told = collections.deque(maxlen=10), threading.Event()
+        self.lines, self.told = [], threading.Event()
         environment = {**os.environ, **(environment or {})}
         self.process = processes.start([*command, *flags], stderr=subprocess.PIPE, env=environment)
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -29,7 +28,7 @@ class Served:
 
     def read(self):
         for line in self.process.stderr:
-            self.last_lines.append(line.rstrip())
+            self.lines.append(line)
             self.note(line)
         self.told.set()
 
@@ -54,14 +53,12 @@ class Served:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
             pass
-        processes.end(self.process)
-        self.process.wait()
+        processes.kill(self.process)
         self.reader.join(2)
 
     def last_words(self):
         late = f" after the {self.limit:.0f} s it had" if time.monotonic() >= self.end else ""
-        lines = "\n".join(self.last_lines) or "none"
-        return f"{late}; gate serve ended with {self.process.returncode}, its last lines:\n{lines}"
+        return f"{late}; gate serve ended with {self.process.returncode}"
 
     def connection(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=max(1.0, self.end - time.monotonic()))
@@ -117,7 +114,8 @@ def served(*arguments, **named):
         yield server
     except Exception as error:
         server.stop()
-        raise RuntimeError(f"{type(error).__name__}: {error}{server.last_words()}") from error
+        said = f"{type(error).__name__}: {error}{server.last_words()}"
+        raise processes.Failed(said, "".join(server.lines)) from error
     finally:
         watch.cancel()
         server.stop()

@@ -1,11 +1,13 @@
-"""What is checked over HTTP: goldens, the cold start, and a long mix of requests."""
+"""What is checked over HTTP: goldens, starts, and a long mix of requests."""
 import concurrent.futures
 import json
+import pathlib
 import random
 import tempfile
 import threading
 import time
 
+import checkpoint
 import machine
 from server import served
 
@@ -81,8 +83,38 @@ def cold_start(gate, backend, model, limit):
         for name in ["no compiled kernels", "compiled kernels"]:
             cache = {"INFERGATE_KERNEL_CACHE": folder}
             with served(gate, backend, model, end - time.monotonic(), environment=cache) as server:
-                starts[name] = {**server.stages, "ready, from outside": round(server.ready_ms, 1)}
+                starts[name] = stages(server)
     return {"starts": starts}
+
+
+def stages(server):
+    return {**server.stages, "ready, from outside": round(server.ready_ms, 1)}
+
+
+def from_files(gate, backend, root, config, limit):
+    """Weights that are uploaded, and not made: where they came over whole, prompts are as likely as on the CPU."""
+    end, draw = time.monotonic() + limit, random.Random(7)
+    with tempfile.TemporaryDirectory() as folder:
+        vocab = checkpoint.write(pathlib.Path(folder), config, root / "gates/models/tiny-qwen3/tokenizer.json")
+        prompts = [[draw.randrange(vocab) for _ in range(length)] for length in (7, 40, 100)]
+        starts, said = {}, []
+        for on in (backend, "cpu"):
+            with served(gate, on, None, end - time.monotonic(), flags=["--model", folder]) as server:
+                said.append([logprob for prompt in prompts for logprob in likelihood(server, prompt)])
+                starts[f"weights from files, {on}"] = stages(server)
+    error = max(abs(got - want) for got, want in zip(*said))
+    assert error < LOGPROB_ERROR_NATS, f"log-probabilities differ by {error}, allowed is {LOGPROB_ERROR_NATS}"
+    return {"tokens": len(said[0]), "greatest_logprob_error": round(error, 5), "starts": starts}
+
+
+def likelihood(server, prompt):
+    """Log-probabilities of a prompt's tokens but for the first; an answer follows them."""
+    said = server.post({
+        "model": server.name, "prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": True, "echo": True,
+        "logprobs": 1,
+    })
+    assert said["usage"]["completion_tokens"] == 4, f"{said['usage']} where 4 tokens were asked for"
+    return said["choices"][0]["logprobs"]["token_logprobs"][1 : len(prompt)]
 
 
 def mixed(gate, backend, model, limit, requests=500, users=16):

@@ -9,6 +9,7 @@
 mod common;
 #[path = "../common/embedded.rs"]
 mod embedded;
+mod gpu_check;
 #[path = "../common/skip.rs"]
 mod skip;
 
