@@ -125,6 +125,15 @@ fn not_interleaved(view: &View<'_, '_>) -> Option<Finding> {
 
 fn launch_failed(view: &View<'_, '_>) -> Option<Finding> {
     match (view.of(Arm::Base).failed, view.of(Arm::Head).failed) {
+        (None, Some(head)) if view.lacks_base() => {
+            let text = view.scope.say(|| {
+                format!(
+                    "{}, and base was not launched: nothing to compare with",
+                    describe_exit(head)
+                )
+            });
+            invalid("launch-failed", text)
+        }
         (None, Some(head)) => Some(Finding {
             verdict: Verdict::Fail,
             rule: "reliability",

@@ -207,10 +207,16 @@ fn explain_open(
             check.verdict = Verdict::Invalid;
             ("engine-failed", format!("the session ended: {detail}"))
         }
-        (None, Ending::Budget) => (
-            "budget",
-            format!("the time budget was spent after {sound} of at most {cap} blocks"),
-        ),
+        (None, Ending::Budget { starting }) => {
+            let starting = starting.as_ref().map(|it| format!(", while {it}"));
+            let starting = starting.unwrap_or_default();
+            (
+                "budget",
+                format!(
+                    "the time budget was spent after {sound} of at most {cap} blocks{starting}"
+                ),
+            )
+        }
         (None, Ending::Interrupted) => (
             "interrupted",
             format!("the session was interrupted after {sound} of at most {cap} blocks"),

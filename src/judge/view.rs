@@ -138,6 +138,11 @@ impl<'s, 'a> View<'s, 'a> {
         self.case.of(arm)
     }
 
+    /// Whether base, which the session has, was not launched yet: then nobody knows whether it fails as head does.
+    pub(super) fn lacks_base(&self) -> bool {
+        self.comparison.arms().contains(&Arm::Base) && self.of(Arm::Base).ran == 0
+    }
+
     /// Whether the workload will run no more: its launches are used up, or the last look was reached.
     pub(super) fn is_exhausted(&self) -> bool {
         let used_up = self.case.workload.launches.is_some_and(|limit| {

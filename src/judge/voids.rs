@@ -15,6 +15,15 @@ pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
         &view.of(Arm::Base).unanswered,
         &view.of(Arm::Head).unanswered,
     );
+    if !head.is_empty() && view.lacks_base() {
+        let text = view.scope.say(|| {
+            let head = describe_voids(head);
+            format!(
+                "head failed to answer: {head}, and base was not launched: nothing to compare with"
+            )
+        });
+        return invalid("void-samples", text);
+    }
     if !head.is_empty() && base.is_empty() {
         return Some(Finding {
             verdict: Verdict::Fail,

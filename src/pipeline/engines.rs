@@ -16,6 +16,7 @@ use crate::plan::{self, Contender, Plan, Selection};
 use crate::record::{
     Arm, Build, Comparison, Ending, Extent, Input, Launch, RUN_FORMAT, RunRecord, Sample,
 };
+use std::cell::RefCell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -178,6 +179,7 @@ async fn launch(
         clock,
         tokenizer: tokenizer.transpose()?.map(Arc::new),
         running: None,
+        starting: RefCell::default(),
     };
     let protocol = Protocol {
         plan: &lane.plan,

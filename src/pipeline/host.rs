@@ -6,6 +6,7 @@ use crate::load;
 use crate::measure::{Configuration, Host, Started};
 use crate::plan::{Engine, Plan};
 use crate::record::{Arm, Build, Comparison, Exit, PageCache, Startup};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -198,6 +199,8 @@ pub(super) struct ArmHost<'a> {
     /// The served model's, if the configuration names one.
     pub(super) tokenizer: Option<Arc<load::Tokenizer>>,
     pub(super) running: Option<Process>,
+    /// An engine that has generated no token yet, and what was last heard of it: the session may end before it has.
+    pub(super) starting: RefCell<Option<(Arm, String)>>,
 }
 
 impl ArmHost<'_> {
@@ -232,6 +235,16 @@ impl ArmHost<'_> {
             .collect()
     }
 
+    /// In a sentence's words, what the launch of this position waits for, if its engine is not ready yet.
+    pub(super) fn starting(&self, position: usize) -> Option<String> {
+        let starting = self.starting.borrow();
+        let (arm, heard) = starting.as_ref()?;
+        let arm = arm.name();
+        Some(format!(
+            "launch {position} ({arm}) had generated no token yet: {heard}"
+        ))
+    }
+
     /// One try at one port.
     async fn try_start(
         &mut self,
@@ -246,13 +259,21 @@ impl ArmHost<'_> {
         load::allow_files();
         let mut process = Process::spawn(&command, &self.engine.env, self.root, log)?;
         let endpoint = load::Endpoint::new(address, self.engine, self.tokenizer.clone());
+        let starting = &self.starting;
+        let hear = |heard: &str| *starting.borrow_mut() = Some((arm, heard.to_owned()));
+        hear("it had not answered");
         let probe = || async {
-            load::probe(&endpoint)
-                .await
-                .map_err(|error| error.to_string())
+            let probed = load::probe(&endpoint).await;
+            probed.map_err(|error| {
+                let heard = error.to_string();
+                hear(&heard);
+                heard
+            })
         };
         let within = self.engine.ready_timeout;
-        let ready = match process.await_ready(address, within, probe).await {
+        let ready = process.await_ready(address, within, probe).await;
+        self.starting.take();
+        let ready = match ready {
             Ok(ready) => ready,
             Err(error) => {
                 process.stop().await;

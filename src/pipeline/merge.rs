@@ -281,7 +281,7 @@ fn graver(a: Ending, b: Ending) -> Ending {
     let gravity = |ending: &Ending| match ending {
         Ending::Decided => 0,
         Ending::LastLook => 1,
-        Ending::Budget => 2,
+        Ending::Budget { .. } => 2,
         Ending::Interrupted => 3,
         Ending::Unfinished => 4,
         Ending::EngineFailed { .. } => 5,

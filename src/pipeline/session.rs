@@ -7,6 +7,7 @@ use crate::measure::{Follower, Progress, Protocol};
 use crate::plan::Plan;
 use crate::record::{Comparison, Decision, Ending, Launch, RunRecord, RunVerdict, Sample, Verdict};
 use crate::{judge, load};
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -114,6 +115,7 @@ impl Session<'_> {
             clock: &clock,
             tokenizer,
             running: None,
+            starting: RefCell::default(),
         };
         let protocol = Protocol {
             plan,
@@ -162,7 +164,9 @@ impl Session<'_> {
             tokio::select! {
                 done = protocol.block(block, host, launches, keeper) => done?,
                 () = cancel.as_mut() => return Ok(Ending::Interrupted),
-                () = tokio::time::sleep_until(deadline) => return Ok(Ending::Budget),
+                () = tokio::time::sleep_until(deadline) => {
+                    return Ok(Ending::Budget { starting: host.starting(launches.len()) });
+                }
             }
             block += 1;
             if let Some(ending) = self.look(record, block, protocol.clock.elapsed()) {
@@ -194,7 +198,8 @@ impl Session<'_> {
         }
         // The next block would take as long as the last ones did.
         let next = spent / blocks.max(1);
-        (spent + next > self.project.plan.design.budget).then_some(Ending::Budget)
+        let is_spent = spent + next > self.project.plan.design.budget;
+        is_spent.then_some(Ending::Budget { starting: None })
     }
 }
 

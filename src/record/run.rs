@@ -191,7 +191,11 @@ pub enum Ending {
     /// The last look was reached.
     LastLook,
     /// The profile's time budget was spent.
-    Budget,
+    Budget {
+        /// Of an engine that it cut off at its start: which launch, and what its server had said until then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        starting: Option<String>,
+    },
     /// Ctrl-C or SIGTERM.
     Interrupted,
     /// An engine failed in a way that more launches cannot mend.

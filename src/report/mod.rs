@@ -214,7 +214,10 @@ fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
             Verdict::Inconclusive => "the last look was reached".into(),
         },
         Ending::LastLook => "the last look was reached".into(),
-        Ending::Budget => "the time budget was spent".into(),
+        Ending::Budget { starting: None } => "the time budget was spent".into(),
+        Ending::Budget {
+            starting: Some(starting),
+        } => format!("the time budget was spent while {starting}"),
         Ending::Interrupted => "it was interrupted".into(),
         Ending::EngineFailed { detail } => format!("an engine failed: {detail}"),
         Ending::Unfinished => "the record is unfinished".into(),

@@ -95,6 +95,36 @@ fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
 }
 
 #[test]
+fn what_an_engine_said_at_its_start_outlives_a_budget_that_ends_before() {
+    let _alone = alone();
+    // A busy machine may need longer until the server listens.
+    let heard = [2, 8, 32, 128].iter().any(|seconds| {
+        let project = Project::without_build();
+        project.edit(
+            "gates/gate.toml",
+            "model = \"tiny-qwen3\"",
+            "model = \"another-model\"",
+        );
+        let config = project.read("gates/gate.toml");
+        let quick = config.find("[profile.quick]").unwrap();
+        let (engine, profiles) = config.split_at(quick);
+        let budget = profiles.lines().find(|l| l.starts_with("budget")).unwrap();
+        let profiles = profiles.replacen(budget, &format!("budget = \"{seconds} s\""), 1);
+        let config = engine.replace("ready_timeout = \"60 s\"", "ready_timeout = \"10 min\"");
+        project.write("gates/gate.toml", &(config + &profiles));
+        let ended = project.run(&["check", "--gate", "tpot"]).expect(3);
+        assert!(
+            ended.stdout.contains("had generated no token yet"),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!(project.leftovers(), [0; 0]);
+        ended.stdout.contains("another-model")
+    });
+    assert!(heard, "what the server answered is lost");
+}
+
+#[test]
 fn a_child_that_left_its_dead_parent_is_found_and_ended() {
     let _alone = alone();
     let project = Project::without_build();

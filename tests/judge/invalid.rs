@@ -71,6 +71,24 @@ fn a_crash_of_head_alone_fails_at_once() {
 }
 
 #[test]
+fn a_head_that_fails_before_base_was_launched_is_blamed_for_nothing() {
+    let mut head = tpot_blocks(1, 0.0, 0.003).remove(1);
+    head.exit = Exit::NeverReady {
+        detail: "no token in 60 s: status 404".into(),
+        log_tail: String::new(),
+    };
+    for comparison in [Comparison::SameBuild, Comparison::Interleaved] {
+        let mut session = record(comparison, vec![head.clone()]);
+        session.ending = Ending::Budget { starting: None };
+        expect_invalid(
+            &session,
+            "launch-failed",
+            "launch 1 (head) never became ready: no token in 60 s: status 404, and base was not launched",
+        );
+    }
+}
+
+#[test]
 fn an_engine_that_never_answers_fails_like_a_crash() {
     for exit in [
         Exit::NeverReady {
@@ -111,6 +129,17 @@ fn crashes_of_both_arms_or_of_base_are_invalid() {
         &base,
         "launch-failed",
         "launch 0 (base) crashed: signal 11: nothing to compare with",
+    );
+}
+
+#[test]
+fn requests_that_head_left_before_base_was_launched_blame_nobody() {
+    let mut head = tpot_blocks(1, 0.0, 0.003).remove(1);
+    head.samples[3].void = void(VoidRule::Status);
+    expect_invalid(
+        &interleaved(vec![head]),
+        "void-samples",
+        "head failed to answer: 1 × status; first: request 3 of gate/work in launch 1 (why), and base was not launched",
     );
 }
 

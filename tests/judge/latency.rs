@@ -129,7 +129,7 @@ fn how_the_session_ended_is_said_of_what_stayed_open() {
             "",
         ),
         (
-            Ending::Budget,
+            Ending::Budget { starting: None },
             Verdict::Inconclusive,
             "budget",
             "; the time budget was spent after 3 of at most 16 blocks",
@@ -139,6 +139,14 @@ fn how_the_session_ended_is_said_of_what_stayed_open() {
             Verdict::Inconclusive,
             "interrupted",
             "; the session was interrupted after 3 of at most 16 blocks",
+        ),
+        (
+            Ending::Budget {
+                starting: Some("launch 6 (head) had generated no token yet: status 404".into()),
+            },
+            Verdict::Inconclusive,
+            "budget",
+            " blocks, while launch 6 (head) had generated no token yet: status 404",
         ),
         (
             Ending::EngineFailed {
