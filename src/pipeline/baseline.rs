@@ -1,6 +1,6 @@
 //! Main's stored sessions: recording one, and finding those that stand for the base arm.
 
-use super::sources::commits;
+use super::sources::{commits, refuse_commits};
 use super::spent::spent;
 use super::{
     Base, Error, Event, Options, Outcome, Place, Project, build_arms, new_record, session,
@@ -234,13 +234,7 @@ fn refuse_what_is_not_main(
 ) -> Result<(), Error> {
     let refused = |text: &str| Err(Error::Usage(text.into()));
     if project.plan.engine.build.is_none() {
-        return match anchor {
-            None => Ok(()),
-            Some(_) => refused(
-                "without `engine.build` in gates/gate.toml an anchor would be the same engine as main: leave \
-                 --anchor and `baseline.anchor` out",
-            ),
-        };
+        return refuse_commits(options, anchor);
     }
     let commits = commits(options, &project.root)?;
     if commits.dirty {

@@ -81,7 +81,7 @@ fn comment(record: &RunRecord, verdict: &RunVerdict) -> String {
         build.and_then(|build| build.commit.clone())
     };
     let publication = Publication {
-        head_sha: commit(crate::record::Arm::Head).unwrap_or_else(|| "HEAD".to_owned()),
+        head_sha: commit(crate::record::Arm::Head).unwrap_or_default(),
         base_sha: commit(crate::record::Arm::Base),
         profile: record.profile.clone(),
         gates: record.gates.clone(),

@@ -14,18 +14,28 @@ pub(super) async fn build_arms(
 ) -> Result<Arms, Error> {
     let Project { plan, root, .. } = project;
     let mut arms = match &plan.engine.build {
-        None if options.head.is_some() => {
-            return Err(Error::Usage(
-                "--head names a commit to build, and gates/gate.toml has no table `engine.build` that would build \
-                 it: add one, or leave --head out"
-                    .into(),
-            ));
+        None => {
+            refuse_commits(options, None)?;
+            Arms::without_build(plan, options)
         }
-        None => Arms::without_build(plan, options),
         Some(build) => arms_from_sources(options, project, build, on_event).await?,
     };
     arms.identify(&plan.engine, root).await;
     Ok(arms)
+}
+
+/// Without a build nobody may name a commit: left aside, it would pass for one that was measured.
+pub(super) fn refuse_commits(options: &Options, anchor: Option<&str>) -> Result<(), Error> {
+    let option = match (&options.head, &options.base, anchor) {
+        (Some(_), _, _) => "--head",
+        (None, Base::Ref(_), _) => "--base",
+        (None, Base::Anchor(_), _) | (None, _, Some(_)) => "--anchor (or `baseline.anchor`)",
+        (None, Base::Main | Base::Stored, None) => return Ok(()),
+    };
+    Err(Error::Usage(format!(
+        "{option} names a commit to build, and gates/gate.toml has no table `engine.build` that would build it: \
+         add one, or leave {option} out"
+    )))
 }
 
 async fn arms_from_sources(

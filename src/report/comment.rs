@@ -240,7 +240,8 @@ fn facts(record: &RunRecord, verdict: &RunVerdict) -> Vec<String> {
         .builds
         .iter()
         .map(|build| {
-            let commit = build.commit.as_deref().unwrap_or("no commit");
+            let commit = build.commit.as_deref();
+            let commit = commit.unwrap_or_else(|| super::without_commit(build));
             format!("{} {}", build.arm.name(), code_span(commit))
         })
         .collect();

@@ -153,7 +153,8 @@ fn chart(launches: &CheckLaunches) -> Option<Value> {
 fn facts(record: &RunRecord, verdict: &RunVerdict) -> Vec<(String, String)> {
     let mut facts: Vec<(&str, String)> = Vec::new();
     for build in &record.builds {
-        let commit = build.commit.as_deref().unwrap_or("no commit");
+        let commit = build.commit.as_deref();
+        let commit = commit.unwrap_or_else(|| super::without_commit(build));
         let dirty = if build.dirty {
             " with uncommitted changes"
         } else {

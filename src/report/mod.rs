@@ -64,12 +64,20 @@ use crate::record::{
 fn commit_name(build: &Build) -> String {
     let commit = match &build.commit {
         Some(commit) => numbers::commit(commit),
-        None => "no commit".to_owned(),
+        None => without_commit(build).to_owned(),
     };
     if build.dirty {
         format!("{commit} + uncommitted changes")
     } else {
         commit
+    }
+}
+
+/// What an arm runs that has no commit.
+fn without_commit(build: &Build) -> &'static str {
+    match build.artifact_sha256 {
+        Some(_) => "built outside of a git repository",
+        None => "not built here",
     }
 }
 

@@ -9,7 +9,7 @@ use crate::record::{CheckVerdict, RunRecord, RunVerdict, Unit, Verdict};
 /// All that is said of one commit.
 #[derive(Clone, Debug)]
 pub struct Publication<'a> {
-    /// Full commit ids.
+    /// Full commit ids; head's is empty where it has none, such as an engine that is not built here.
     pub head_sha: String,
     pub base_sha: Option<String>,
     pub profile: String,
@@ -157,7 +157,10 @@ impl Publication<'_> {
 
     /// The command that measures the same again.
     pub fn command(&self) -> String {
-        let mut command = format!("gate check --head {}", self.head_sha);
+        let mut command = "gate check".to_owned();
+        if !self.head_sha.is_empty() {
+            command.push_str(&format!(" --head {}", self.head_sha));
+        }
         if let Some(base) = &self.base_sha {
             command.push_str(&format!(" --base {base}"));
         }
@@ -259,6 +262,16 @@ mod tests {
         assert_eq!(
             of(State::Cancelled).command(),
             format!("gate check --head {a} --base {b} --profile full --gate tpot --gate e2e")
+        );
+        // An engine that is not built has no commit that could be named.
+        let not_built = Publication {
+            head_sha: String::new(),
+            base_sha: None,
+            ..of(State::Cancelled)
+        };
+        assert_eq!(
+            not_built.command(),
+            "gate check --profile full --gate tpot --gate e2e"
         );
     }
 }

@@ -161,5 +161,5 @@ fn an_anchor_that_is_none_is_refused_before_anything_is_built() {
     Project::without_build()
         .run(&["baseline", "record", "--anchor", "v1"])
         .expect(2)
-        .says(&["without `engine.build`"]);
+        .says(&["--anchor", "no table `engine.build`"]);
 }

@@ -100,8 +100,14 @@ fn where_nothing_could_be_measured_the_result_directory_says_why() {
 #[test]
 fn without_a_build_no_commit_can_be_named() {
     let project = Project::without_build();
-    project
-        .run(&["check", "--head", "HEAD"])
-        .expect(2)
-        .says(&["--head", "engine.build"]);
+    for (command, option) in [
+        (&["check"][..], "--head"),
+        (&["check"], "--base"),
+        (&["baseline", "record"], "--base"),
+        (&["baseline", "record"], "--anchor"),
+    ] {
+        let ended = project.run(&[command, &[option, "v9.9-typo"]].concat());
+        let leave = format!("leave {option}");
+        ended.expect(2).says(&[option, "engine.build", &leave]);
+    }
 }
