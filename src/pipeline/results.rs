@@ -1,5 +1,5 @@
 //! The result directory: `run.json`, `verdict.json`, `report.md`, `report.html`, `junit.xml`, `logs/`; while a session
-//! runs also `launches/` (`checkpoint.rs`); where there was none, `failure.txt`.
+//! runs also `launches/` (`checkpoint.rs`); where there was none, `failure.txt`; and a `.gitignore` of all that.
 
 use super::{Error, checkpoint, rendering};
 use crate::judge;
@@ -22,6 +22,7 @@ const REPORT: &str = "report.md";
 const PAGE: &str = "report.html";
 const JUNIT: &str = "junit.xml";
 const FAILURE: &str = "failure.txt";
+const IGNORE: &str = ".gitignore";
 
 /// Records larger than this are refused: they may come from somebody else.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
@@ -86,6 +87,7 @@ impl Results {
         if directory.join(RUN).exists() {
             return Err(ResultsError::NotEmpty(directory));
         }
+        ignore_itself(&directory).map_err(failed)?;
         fs::create_dir_all(directory.join("logs")).map_err(failed)?;
         Ok(Self {
             directory,
@@ -117,6 +119,7 @@ impl Results {
         if has_run(&directory) {
             return Err(ResultsError::NotEmpty(directory));
         }
+        ignore_itself(&directory).map_err(failed)?;
         Ok(Self {
             directory,
             is_ours_and_empty: Cell::new(is_new),
@@ -131,6 +134,7 @@ impl Results {
         };
         fs::create_dir_all(directory).map_err(failed)?;
         let directory = directory.canonicalize().map_err(failed)?;
+        ignore_itself(&directory).map_err(failed)?;
         let run = directory.join(RUN);
         let earlier = if run.exists() {
             Some(read_record(&directory)?)
@@ -192,8 +196,17 @@ impl Drop for Results {
         if self.is_ours_and_empty.get() {
             // Whatever somebody put there since keeps its folder.
             let _ = fs::remove_dir(self.directory.join("logs"));
+            let _ = fs::remove_file(self.directory.join(IGNORE));
             let _ = fs::remove_dir(&self.directory);
         }
+    }
+}
+
+/// Makes a directory in which nothing stands invisible to git: results are no change of the tree that they are of.
+fn ignore_itself(directory: &Path) -> io::Result<()> {
+    match fs::read_dir(directory)?.next() {
+        Some(_) => Ok(()),
+        None => fs::write(directory.join(IGNORE), "*\n"),
     }
 }
 
@@ -208,6 +221,7 @@ pub(super) fn tell_failure(directory: &Path, error: &Error) {
         format!("{text}\n  caused by: {cause}")
     });
     let _ = fs::create_dir_all(directory);
+    let _ = ignore_itself(directory);
     let _ = replace(directory, FAILURE, |file| writeln!(file, "{text}"));
 }
 

@@ -2,6 +2,7 @@
 
 use super::common::Project;
 use super::{alone, gates_that};
+use std::fs;
 
 #[test]
 fn a_regression_between_commits_is_found_and_the_base_build_is_kept() {
@@ -35,6 +36,25 @@ fn a_clean_tree_at_main_is_measured_against_itself_with_one_build() {
     assert!(!ended.stderr.contains("building base"), "{}", ended.stderr);
     let text = project.run(&["check", "--gate", "e2e"]).expect(0).stdout;
     assert!(text.contains("an A/A run"), "{text}");
+}
+
+#[test]
+fn a_result_directory_in_the_tree_is_no_change_of_it() {
+    let _alone = alone();
+    let project = Project::with_commits();
+    fs::create_dir(project.path("empty")).unwrap();
+    for out in ["result", "more/result", "empty"] {
+        let check = ["check", "--format", "json", "--gate", "e2e", "--out", out];
+        let ended = project.run(&check).expect(0);
+        assert_eq!(ended.json()["comparison"], "same-build", "before {out}");
+        assert_eq!(ended.json()["commits"][1]["dirty"], false, "before {out}");
+    }
+    // What stands in a directory of the user's own is theirs to ignore.
+    fs::create_dir(project.path("mine")).unwrap();
+    project.write("mine/notes", "");
+    let check = ["check", "--gate", "e2e", "--out", "mine"];
+    project.run(&check).expect(0);
+    assert!(!project.path("mine/.gitignore").exists());
 }
 
 #[test]

@@ -23,7 +23,8 @@ const FILE: u64 = 512 << 20;
 const ALL: u64 = 2 << 30;
 const FILES: usize = 25_000;
 
-const FILES_KNOWN: [&str; 6] = [
+const FILES_KNOWN: [&str; 7] = [
+    ".gitignore",
     "run.json",
     "verdict.json",
     "report.md",
@@ -263,6 +264,7 @@ mod tests {
     fn refused(prepare: impl Fn(&Path)) -> String {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("run.json"), RUN).unwrap();
+        fs::write(folder.path().join(".gitignore"), "*\n").unwrap();
         prepare(folder.path());
         read(folder.path(), &str::to_owned)
             .err()
