@@ -4,12 +4,12 @@ use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested};
 use super::evidence::Values;
 use super::limit::{self, Side};
-use super::trail::{Trail, smallest_effect};
+use super::trail::{Trail, smallest_effect, too_noisy};
 use super::treatment::no_relative_scale;
 use super::view::{View, values};
 use super::words::{self, label};
 use crate::plan::Rule;
-use crate::record::{Arm, Comparison, Direction, Verdict};
+use crate::record::{Arm, Comparison, Direction, Ending, Verdict};
 use crate::stats::{self, Degenerate, Estimate, Scale};
 
 /// Fewer launches an arm than this carry no t-test.
@@ -103,7 +103,8 @@ fn regression(
         let gain = improvement(&figures, margin, direction);
         figures.notes.extend(gain);
     }
-    tested(view, trail, figures, (margin, ceiling))
+    let advice = noise(rules, view, trail, &figures, ceiling);
+    tested(view, advice, figures, (margin, ceiling))
 }
 
 /// Launches of base and head that the latest look reads; of base all stored ones, where those stand for it.
@@ -231,9 +232,27 @@ fn improvement(figures: &Figures, margin: f64, direction: Direction) -> Option<S
     })
 }
 
-fn tested(
+/// Whether the noise is to blame for what stays open: by what the launches could find where no more will come,
+/// before by the first look's forecast.
+fn noise(
+    rules: &Rules<'_>,
     view: &View<'_, '_>,
     trail: &Trail,
+    figures: &Figures,
+    ceiling: f64,
+) -> Option<String> {
+    let has_ended = rules.record.ending != Ending::Unfinished;
+    match figures.smallest_effect {
+        Some(effect) if has_ended || view.is_exhausted() => {
+            too_noisy(&figures.behind(), effect, ceiling)
+        }
+        _ => trail.too_noisy().map(str::to_owned),
+    }
+}
+
+fn tested(
+    view: &View<'_, '_>,
+    advice: Option<String>,
     figures: Figures,
     (margin, ceiling): (f64, f64),
 ) -> Assessment {
@@ -244,7 +263,7 @@ fn tested(
         beyond: say(&|| format!("beyond the margin of {}", words::percent(margin))),
         within: say(&|| format!("below the ceiling of {}", words::percent(ceiling))),
         behind: say(&|| figures.behind()),
-        advice: trail.too_noisy().map(str::to_owned),
+        advice,
         wants: (!view.is_exhausted()).then(|| view.wants()),
     };
     Assessment {

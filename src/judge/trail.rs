@@ -91,15 +91,11 @@ impl Trail {
         let Some(effect) = smallest_effect(rules, last, (se, df), m) else {
             return;
         };
-        if effect > c.exp_m1() {
-            self.too_noisy = Some(format!(
-                "this runner is too noisy for this gate: after {cap} launches an arm it could find {}, the ceiling is {}",
-                words::percent((effect * 1e3).round() / 1e3),
-                words::percent(c.exp_m1())
-            ));
-        }
+        let by_then = format!("after {cap} launches an arm it");
+        self.too_noisy = too_noisy(&by_then, effect, c.exp_m1());
     }
 
+    /// What the first look foretold, where that is no good.
     pub(super) fn too_noisy(&self) -> Option<&str> {
         self.too_noisy.as_deref()
     }
@@ -108,6 +104,17 @@ impl Trail {
         figures.p_fail = Some(self.p_fail);
         figures.p_pass = Some(self.p_pass);
     }
+}
+
+/// Says that what such launches can find is more than the ceiling.
+pub(super) fn too_noisy(launches: &str, effect: f64, ceiling: f64) -> Option<String> {
+    (effect > ceiling).then(|| {
+        format!(
+            "this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
+            words::percent((effect * 1e3).round() / 1e3),
+            words::percent(ceiling)
+        )
+    })
 }
 
 /// exp(ln(1 + m) + (t₁₋a + t.₉₅) · se) − 1, with a the level of the look of so many blocks: alpha / L.

@@ -92,6 +92,29 @@ fn a_runner_too_noisy_for_its_gate_is_told_at_the_first_look() {
 }
 
 #[test]
+fn at_the_end_a_noisy_runner_is_told_what_it_found_and_not_what_was_foretold() {
+    let check = |blocks, ending| {
+        let mut session = interleaved(tpot_blocks(blocks, 0.0, 0.05));
+        session.ending = ending;
+        let got = judge(&tpot_plan(), &session);
+        first(&got).clone()
+    };
+    for (blocks, ending) in [
+        (16, Ending::LastLook),
+        (4, Ending::Budget { starting: None }),
+    ] {
+        let check = check(blocks, ending);
+        let effect = check.smallest_effect.unwrap();
+        let expect = format!(
+            "by {blocks} + {blocks} launches; this runner is too noisy for this gate: {blocks} + {blocks} launches \
+             could find {} %, the ceiling is 3 %",
+            (effect * 1e3).round() / 10.0
+        );
+        assert!(check.reason.text.contains(&expect), "{}", check.reason.text);
+    }
+}
+
+#[test]
 fn a_gain_passes_with_a_remark() {
     let got = judge(&tpot_plan(), &interleaved(tpot_blocks(4, -0.05, 0.003)));
     assert_eq!(got.verdict, Verdict::Pass);
@@ -135,18 +158,19 @@ fn how_the_session_ended_is_said_of_what_stayed_open() {
             "; the time budget was spent after 3 of at most 16 blocks",
         ),
         (
-            Ending::Interrupted,
-            Verdict::Inconclusive,
-            "interrupted",
-            "; the session was interrupted after 3 of at most 16 blocks",
-        ),
-        (
             Ending::Budget {
                 starting: Some("launch 6 (head) had generated no token yet: status 404".into()),
             },
             Verdict::Inconclusive,
             "budget",
-            " blocks, while launch 6 (head) had generated no token yet: status 404",
+            "; the time budget was spent after 3 of at most 16 blocks, while launch 6 (head) had generated no token \
+             yet: status 404",
+        ),
+        (
+            Ending::Interrupted,
+            Verdict::Inconclusive,
+            "interrupted",
+            "; the session was interrupted after 3 of at most 16 blocks",
         ),
         (
             Ending::EngineFailed {

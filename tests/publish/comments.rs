@@ -164,16 +164,16 @@ fn an_inconclusive_result() {
     <!-- infergate:gate -->
     ## ⚠️ infergate: inconclusive
 
-    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: after 4 launches an arm it could find 977.5 %, the ceiling is 200 %
+    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
-    | ⚠️ inconclusive | `tpot/regression` | 0.0879 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: after 4 launches an arm it could… |
+    | ⚠️ inconclusive | `tpot/regression` | 0.0879 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %… |
     | ✅ pass | `tpot/ceiling` | 0.0879 ms | 0.2256 ms | – | TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches) |
 
     <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
-    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: after 4 launches an arm it could find 977.5 %, the ceiling is 200 %
+    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches)
 
     </details>
