@@ -20,7 +20,7 @@ pub(super) struct InitArgs {
         value_parser = PossibleValuesParser::new(presets::ALL.map(|preset| preset.name))
     )]
     engine: Option<String>,
-    /// The model as the engine is told it: a name, a directory or a file [default: an example]
+    /// The model as the engine is told it: a name, a directory (from --dir) or a file [default: an example]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Write GitHub workflows too, and which paths need a gate run; the engine is built from the tree
@@ -65,7 +65,7 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
 
 fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let preset = named(args.engine.as_deref().unwrap_or_default())?;
-    let files = preset.files(args.model.as_deref().unwrap_or(preset.example));
+    let files = preset.files(model(args, preset)?);
     write_all(&args.dir, &files)?;
     tell_example(args, preset);
     output::note(
@@ -143,8 +143,7 @@ fn gates_of(args: &InitArgs, tree: &Tree) -> Result<(Preset, Vec<Written>, bool)
         ))
     })?;
     let preset = named(name)?;
-    let (gates, is_built) =
-        preset.files_of_its_tree(args.model.as_deref().unwrap_or(preset.example));
+    let (gates, is_built) = preset.files_of_its_tree(model(args, preset)?);
     Ok((preset, gates, is_built))
 }
 
@@ -154,6 +153,22 @@ fn named(engine: &str) -> Result<Preset, Error> {
             "there is no preset for the engine `{engine}`; --help lists them"
         ))
     })
+}
+
+/// The model's name. An engine that holds a model of its own would serve that one under any other name too, so such a
+/// name must be a directory's.
+fn model(args: &InitArgs, preset: Preset) -> Result<&str, Error> {
+    let model = args.model.as_deref().unwrap_or(preset.example);
+    let is_known = !preset.holds_its_example() || model == preset.example;
+    if is_known || args.dir.join(model).is_dir() {
+        return Ok(model);
+    }
+    Err(Error::Usage(format!(
+        "{} serves a Hugging Face directory, or without --model the small model in its binary; there is no directory \
+         {}",
+        preset.name,
+        args.dir.join(model).display()
+    )))
 }
 
 fn tell_example(args: &InitArgs, preset: Preset) {

@@ -2,7 +2,7 @@
 //! labels.
 
 use super::tree::{Tree, recipe};
-use super::{Preset, SESSION, Written, escaped, filled};
+use super::{Preset, SESSION, Written, escaped};
 use std::fmt::Write;
 
 /// The workflows of this repository, which are the ones to copy: name and text.
@@ -70,7 +70,9 @@ impl Preset {
         };
         let (from, to) = recipe.serve;
         let from = format!("serve = [{from}");
-        let engine = filled(self.engine, model).replace(&from, &format!("serve = [{to}"));
+        let engine = self
+            .engine_text(model)
+            .replace(&from, &format!("serve = [{to}"));
         files[0].text = engine + recipe.build + HOST + SESSION + STORE;
         (files, true)
     }

@@ -34,6 +34,9 @@ const LATENCY: (&str, &str) = ("latency", include_str!("gates/latency.toml"));
 const COLD_START: (&str, &str) = ("cold-start", include_str!("gates/cold-start.toml"));
 const WHOLE: (&str, &str) = ("whole", include_str!("gates/whole.toml"));
 
+/// Where an engine that holds a model of its own is told of another one.
+const SOURCE: &str = "{{source}}";
+
 /// Every engine that has one.
 pub const ALL: [Preset; 7] = [
     Preset {
@@ -86,11 +89,25 @@ impl Preset {
         ALL.into_iter().find(|preset| preset.name == name)
     }
 
+    /// Whether the example's model stands in the engine's program itself: any other is then a directory.
+    pub fn holds_its_example(self) -> bool {
+        self.engine.contains(SOURCE)
+    }
+
+    /// How the engine is started, and what it can do.
+    fn engine_text(self, model: &str) -> String {
+        let source = match model == self.example {
+            true => String::new(),
+            false => format!("\"--model\", \"{}\", ", escaped(model)),
+        };
+        filled(self.engine, model).replace(SOURCE, &source)
+    }
+
     /// The files of `gates/`, with `model` in every place where its name belongs.
     pub fn files(self, model: &str) -> Vec<Written> {
         let project = Written {
             path: "gates/gate.toml".to_owned(),
-            text: filled(self.engine, model) + SESSION,
+            text: self.engine_text(model) + SESSION,
         };
         let gates = self.gates.iter().map(|(name, text)| Written {
             path: format!("gates/{name}.toml"),
@@ -135,6 +152,18 @@ mod tests {
             assert_eq!(Preset::named(preset.name), Some(preset));
         }
         assert_eq!(Preset::named("unknown"), None);
+    }
+
+    #[test]
+    fn an_engine_with_a_model_of_its_own_is_told_of_another_one() {
+        let own = Preset::named("infergate").unwrap();
+        let serve = |model| {
+            own.files(model)[0]
+                .text
+                .contains("\"--model\", \"a/model\"")
+        };
+        assert!(own.holds_its_example());
+        assert_eq!((serve("a/model"), serve(own.example)), (true, false));
     }
 
     #[test]

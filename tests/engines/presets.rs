@@ -15,6 +15,7 @@ fn init(engine: &str, model: &str, dir: &Path) -> Ended {
 fn every_preset_is_a_session_that_can_be_planned() {
     for preset in ALL {
         let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("a/model")).unwrap();
         let ended = init(preset.name, "a/model", folder.path()).expect(0);
         let written: Vec<&str> = ended.stdout.lines().collect();
         assert!(written[0].ends_with("gates/gate.toml"), "{written:?}");
@@ -54,6 +55,15 @@ fn nothing_is_written_where_one_file_is_in_the_way() {
     std::fs::write(folder.path().join("gates/latency.toml"), "").unwrap();
     init("ollama", "m", folder.path()).expect(2);
     assert!(!folder.path().join("gates/gate.toml").exists());
+}
+
+#[test]
+fn an_engine_with_a_model_of_its_own_takes_no_name_that_it_would_serve_that_one_under() {
+    let folder = tempfile::tempdir().unwrap();
+    init("infergate", "Qwen/Qwen3-0.6B", folder.path())
+        .expect(2)
+        .says(&["no directory", "Qwen/Qwen3-0.6B", "small model"]);
+    init("infergate", "tiny-qwen3", folder.path()).expect(0);
 }
 
 #[test]
