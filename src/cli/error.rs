@@ -5,7 +5,7 @@ use super::{output, serve};
 use crate::baseline::{RemoteError, StoreError};
 use crate::calibration::CertificateError;
 use crate::github::Error as GitHubError;
-use crate::launch::{GitError, WorkspaceError};
+use crate::launch::{GitError, ProcessError, WorkspaceError};
 use crate::pipeline::{Error, ResultsError};
 use crate::plan::PlanError;
 use crate::proxy::EngineError;
@@ -74,7 +74,7 @@ fn exit(error: &anyhow::Error) -> Exit {
 fn results_exit(error: &ResultsError) -> Exit {
     match error {
         ResultsError::Write { .. } => Exit::Infrastructure,
-        ResultsError::NotEmpty(_)
+        ResultsError::NotEmpty { .. }
         | ResultsError::Read { .. }
         | ResultsError::TooLarge { .. }
         | ResultsError::Json { .. }
@@ -121,6 +121,7 @@ fn remote_exit(error: &RemoteError) -> Exit {
 
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
     let full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let causes = error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>());
@@ -129,12 +130,18 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     }
     match error.downcast_ref::<Error>()? {
         Error::Plan(PlanError::NoProject(_)) => {
-            Some("run it inside a project that has gates/gate.toml")
+            Some("run it inside a project that has gates/gate.toml, or make one with `gate init`")
         }
         Error::Workspace(WorkspaceError::Locked(_)) => Some("wait for it, or end it"),
-        Error::Workspace(WorkspaceError::Git(GitError::NoRepository(_))) => {
-            Some("`git init` and commit, or judge against stored sessions with --base stored")
-        }
+        Error::Workspace(WorkspaceError::Git(GitError::NoRepository(_))) => Some(
+            "`git init` and commit; without commits, `gate check --base stored` judges against stored sessions",
+        ),
+        Error::Process(ProcessError::Spawn { source, .. }) if missing(source) => Some(
+            "install the engine, put it on PATH, or name its program in engine.serve of gates/gate.toml",
+        ),
+        Error::Results(ResultsError::Read { source, .. }) if missing(source) => Some(
+            "name a result directory: `gate check` says at its end where its own is, such as .gate/runs/…",
+        ),
         Error::Baseline(StoreError::Format { .. }) => {
             Some("move the file away, or read the store with the gate that wrote it")
         }

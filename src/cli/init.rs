@@ -193,10 +193,11 @@ fn write_all(dir: &Path, files: &[Written]) -> anyhow::Result<()> {
 
 /// All files that are there already are named at once; nothing is written then.
 fn refuse_to_overwrite(dir: &Path, files: &[Written]) -> Result<(), Error> {
-    let there: Vec<&str> = files
+    let there: Vec<String> = files
         .iter()
-        .map(|file| file.path.as_str())
-        .filter(|path| dir.join(path).symlink_metadata().is_ok())
+        .map(|file| dir.join(&file.path))
+        .filter(|path| path.symlink_metadata().is_ok())
+        .map(|path| path.display().to_string())
         .collect();
     if there.is_empty() {
         return Ok(());

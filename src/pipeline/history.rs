@@ -3,7 +3,7 @@
 use super::{Error, now};
 use crate::baseline::{Entry, Store};
 use crate::history::{self, Age, History, Watched};
-use crate::plan::{self, BaselineConfig, Check, Plan, PlanError, Rule, Selection};
+use crate::plan::{self, Check, Plan, PlanError, Rule, Selection};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,11 @@ pub fn history(options: &HistoryOptions) -> Result<Told, Error> {
     Ok(Told {
         history: history::tell(&entries, &watched, &age, options.last),
         remarks,
-        command: command(options, &config, if is_named { &gates } else { &[] }),
+        command: command(
+            options,
+            config.anchor.is_none() && is_built(&root, &options.profile),
+            if is_named { &gates } else { &[] },
+        ),
     })
 }
 
@@ -144,9 +148,19 @@ fn choose(watched: &mut Vec<Watched>, check: Option<&str>) -> Result<(), Error> 
     Ok(())
 }
 
-fn command(options: &HistoryOptions, config: &BaselineConfig, gates: &[String]) -> String {
+/// Whether commits are built here: an anchor is one.
+fn is_built(root: &Path, profile: &str) -> bool {
+    let selection = Selection {
+        profile: profile.to_owned(),
+        gates: Vec::new(),
+    };
+    let plan = plan::from_directory(root, &selection);
+    plan.is_ok_and(|(plan, _)| plan.engine.build.is_some())
+}
+
+fn command(options: &HistoryOptions, wants_anchor: bool, gates: &[String]) -> String {
     let mut command = "gate baseline record".to_owned();
-    if config.anchor.is_none() {
+    if wants_anchor {
         command.push_str(" --anchor RELEASE");
     }
     command.push_str(&format!(" --profile {}", options.profile));

@@ -31,10 +31,12 @@ const MAX_RECORD_BYTES: u64 = 1 << 30;
 pub enum ResultsError {
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error(
-        "{} holds a run.json already; name another result directory, or go on with --resume", .0.display()
-    )]
-    NotEmpty(PathBuf),
+    #[error("{} holds a run.json already; name another result directory{or}", directory.display())]
+    NotEmpty {
+        directory: PathBuf,
+        /// What else could be done, if anything.
+        or: &'static str,
+    },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{} has {size} bytes, more than a record may have", path.display())]
@@ -85,7 +87,8 @@ impl Results {
         fs::create_dir_all(&directory).map_err(failed)?;
         let directory = directory.canonicalize().map_err(failed)?;
         if directory.join(RUN).exists() {
-            return Err(ResultsError::NotEmpty(directory));
+            let or = ", or go on with an unfinished session by `gate check --resume`";
+            return Err(ResultsError::NotEmpty { directory, or });
         }
         ignore_itself(&directory).map_err(failed)?;
         fs::create_dir_all(directory.join("logs")).map_err(failed)?;
@@ -117,7 +120,7 @@ impl Results {
         fs::create_dir_all(directory).map_err(failed)?;
         let directory = directory.canonicalize().map_err(failed)?;
         if has_run(&directory) {
-            return Err(ResultsError::NotEmpty(directory));
+            return Err(ResultsError::NotEmpty { directory, or: "" });
         }
         ignore_itself(&directory).map_err(failed)?;
         Ok(Self {
@@ -143,7 +146,7 @@ impl Results {
         };
         // A session that was measured is not overwritten by one that was imported.
         if earlier.as_ref().is_some_and(|record| !record.is_imported()) {
-            return Err(ResultsError::NotEmpty(directory));
+            return Err(ResultsError::NotEmpty { directory, or: "" });
         }
         let results = Self {
             directory,

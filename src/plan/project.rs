@@ -49,6 +49,31 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
     })
 }
 
+/// The refusal of a gate that a profile names and that is not there.
+///
+/// # Errors
+/// The profile cannot be read.
+pub(super) fn unknown_gate(
+    source: Source<'_>,
+    profile: &str,
+    gate: &str,
+    help: String,
+) -> Result<Diagnostic, Diagnostic> {
+    let table = source.parse()?;
+    let root = Section::root(source, &table, "");
+    let profiles = root.required("profile")?;
+    let entries = profiles.section()?.entries();
+    let named = entries.iter().find(|(name, _)| *name == profile);
+    let profile = named.map_or(&profiles, |(_, field)| field).section()?;
+    let gates = profile.required("gates")?;
+    let names = gates.list()?;
+    let wrong = names.iter().find(|name| name.text() == Ok(gate));
+    let wrong = wrong.unwrap_or(&gates);
+    let mut refusal = wrong.wrong(format!("there is no gate `{gate}`"));
+    refusal.help = Some(help);
+    Ok(refusal)
+}
+
 /// The table `baseline` alone.
 pub(super) fn baseline(source: Source<'_>) -> Result<BaselineConfig, Diagnostic> {
     let table = source.parse()?;

@@ -191,7 +191,13 @@ fn assemble(
     } else {
         &selection.gates
     };
-    let chosen = choose(names, wanted)?;
+    let chosen = match choose(names, wanted) {
+        // What a profile names has a place that can be shown.
+        Err(PlanError::UnknownGate { name, hint }) if selection.gates.is_empty() => {
+            return Err(project::unknown_gate(source, &selection.profile, &name, hint)?.into());
+        }
+        chosen => chosen?,
+    };
     let mut gates = Vec::new();
     let mut refusals = Vec::new();
     for name in chosen {

@@ -41,9 +41,12 @@ fn what_is_there_is_not_overwritten_and_named() {
     let folder = tempfile::tempdir().unwrap();
     init("vllm", "m", folder.path()).expect(0);
     let before = std::fs::read(folder.path().join("gates/gate.toml")).unwrap();
+    let [gate, latency] = ["gate", "latency"].map(|name| format!("gates/{name}.toml"));
+    let [gate, latency] = [gate, latency].map(|path| folder.path().join(path));
+    let in_the_way = format!("{}, {}", gate.display(), latency.display());
     init("sglang", "m", folder.path())
         .expect(2)
-        .says(&["gates/gate.toml, gates/latency.toml", "--dir"]);
+        .says(&[&in_the_way, "--dir"]);
     let after = std::fs::read(folder.path().join("gates/gate.toml")).unwrap();
     assert_eq!(before, after);
 }

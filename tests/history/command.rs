@@ -204,6 +204,12 @@ fn too_few_too_old_or_no_sessions_are_no_verdict() {
     let ended = empty.project.run(&["history"]).expect(3);
     holds(
         &ended.stdout,
+        &["nothing is stored yet: `gate baseline record --profile quick` on main"],
+    );
+    // Only where commits are built is there one to launch beside main.
+    let built = Project::with_commits().run(&["history"]).expect(3);
+    holds(
+        &built.stdout,
         &["nothing is stored yet: `gate baseline record --anchor RELEASE --profile quick` on main"],
     );
     let mut few = Store::tpot(5);
@@ -214,7 +220,7 @@ fn too_few_too_old_or_no_sessions_are_no_verdict() {
         &[
             "5 of the 10 sessions that creep is judged by",
             "UNKNOWN",
-            "`gate baseline record --anchor RELEASE --profile full --gate tpot` on main stores one more",
+            "`gate baseline record --profile full --gate tpot` on main stores one more",
         ],
     );
     let mut old = Store::tpot(60);

@@ -197,7 +197,18 @@ fn names_that_do_not_exist() {
     project
         .run(&["judge", "nowhere"])
         .expect(2)
-        .says(&["nowhere/run.json"]);
+        .says(&["nowhere/run.json", "name a result directory"]);
+    project.edit(
+        "gates/gate.toml",
+        "gates = [\"e2e\", \"prefill-drift\", \"tpot\"]\nlooks",
+        "gates = [\"e2\", \"prefill-drift\", \"tpot\"]\nlooks",
+    );
+    project.run(&["check"]).expect(2).says(&[
+        "no gate `e2`",
+        "gates/gate.toml:",
+        "^^^^",
+        "did you mean `e2e`?",
+    ]);
 }
 
 #[test]
@@ -209,7 +220,7 @@ fn places_without_project_repository_or_main() {
         .unwrap();
     common::Ended::of(&output)
         .expect(2)
-        .says(&["no gates/gate.toml", "hint"]);
+        .says(&["no gates/gate.toml", "hint", "`gate init`"]);
 
     let project = Project::with_commits();
     project
@@ -230,6 +241,10 @@ fn places_without_project_repository_or_main() {
         .run(&["check"])
         .expect(2)
         .says(&["not inside a git repository"]);
+    project
+        .run(&["baseline", "record"])
+        .expect(2)
+        .says(&["not inside a git repository", "`gate check --base stored`"]);
 }
 
 #[test]
@@ -293,8 +308,10 @@ fn an_engine_that_cannot_be_started() {
     let binary = env!("CARGO_BIN_EXE_gate");
     let serve = |binary| format!("serve = [\"{binary}\"");
     project.edit("gates/gate.toml", &serve(binary), &serve("/no/such/engine"));
-    project
-        .run(&["check"])
-        .expect(5)
-        .says(&["cannot start `/no/such/engine", "caused by"]);
+    project.run(&["check"]).expect(5).says(&[
+        "cannot start `/no/such/engine",
+        "caused by",
+        "PATH",
+        "engine.serve",
+    ]);
 }

@@ -188,10 +188,9 @@ fn refusals(project: &Project) {
         "recording of main",
     );
     merge(project, &["a", "b"]).expect(0);
-    project
-        .run(&["merge", "a", "b", "--out", "all"])
-        .expect(2)
-        .says(&["holds a run.json already"]);
+    let again = project.run(&["merge", "a", "b", "--out", "all"]).expect(2);
+    assert!(!again.stderr.contains("--resume"), "{}", again.stderr);
+    again.says(&["holds a run.json already"]);
     project
         .run(&["merge", "all", "--out", "again"])
         .expect(2)
