@@ -1,6 +1,7 @@
 //! `gate calibrate`: what this machine can resolve, by A/A sessions.
 
 use super::check::print;
+use super::names::GateArgs;
 use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, VerdictFormat, output};
@@ -21,9 +22,8 @@ pub(super) struct CalibrateArgs {
     /// Which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick")]
     profile: String,
-    /// Only this gate; may be repeated [default: all]
-    #[arg(long = "gate", value_name = "NAME")]
-    gates: Vec<String>,
+    #[command(flatten)]
+    gates: GateArgs,
     /// Where the sessions go; a directory of an earlier call is continued, and its whole sessions count
     /// [default: a new one under .gate/runs]
     #[arg(long, value_name = "DIR")]
@@ -51,7 +51,10 @@ pub(super) fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {
     } = args;
     let options = CalibrateOptions {
         start: env::current_dir().context("cannot tell the current directory")?,
-        selection: Selection { profile, gates },
+        selection: Selection {
+            profile,
+            gates: gates.names(),
+        },
         sessions,
         out,
     };

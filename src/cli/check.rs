@@ -1,5 +1,6 @@
 //! `gate check`: the whole pipeline on this machine.
 
+use super::names::{self, GateArgs, Names};
 use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, VerdictFormat, output};
@@ -17,9 +18,8 @@ pub(super) struct SessionArgs {
     /// Which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick")]
     profile: String,
-    /// Only this gate, or several between spaces; may be repeated [default: all]
-    #[arg(long = "gate", value_name = "NAME", value_delimiter = ' ')]
-    gates: Vec<String>,
+    #[command(flatten)]
+    gates: GateArgs,
     /// Result directory [default: a new one under .gate/runs]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -51,8 +51,8 @@ pub(super) struct CheckArgs {
     head_arg: Vec<String>,
     /// Measure one shard of a run over several machines: the gates of all shards, of which --gate names this one's.
     /// The error budget is shared with the others; `gate merge` puts them together
-    #[arg(long, value_name = "NAME", value_delimiter = ' ', requires = "gates")]
-    together: Vec<String>,
+    #[arg(long, value_name = "NAME", requires = "gates")]
+    together: Vec<Names>,
     /// Go on with the unfinished or interrupted session in this result directory; refused if anything
     /// that it was measured with has changed
     #[arg(
@@ -83,7 +83,7 @@ pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
     options.head = head;
     options.base_args = base_arg;
     options.head_args = head_arg;
-    options.together = together;
+    options.together = names::all(together);
     let progress = Progress::new();
     let show = |event| progress.show(&event);
     let outcome = block_on(async {
@@ -112,7 +112,10 @@ impl SessionArgs {
         } = self;
         Ok(Options {
             start: env::current_dir().context("cannot tell the current directory")?,
-            selection: Selection { profile, gates },
+            selection: Selection {
+                profile,
+                gates: gates.names(),
+            },
             base: Base::Main,
             head: None,
             out,

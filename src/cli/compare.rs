@@ -1,5 +1,6 @@
 //! `gate compare`: results beside one another, or engines launched for it.
 
+use super::names::{self, Names};
 use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, Format, output};
@@ -24,23 +25,19 @@ pub(super) struct CompareArgs {
     /// A remark on a result by its place from 1, as 2=quantised; may be repeated
     #[arg(long, value_name = "PLACE=TEXT", value_parser = tag, conflicts_with = "engines")]
     tag: Vec<(usize, String)>,
-    /// Launch these engines of gates/engines.toml in turn and compare them
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        conflicts_with = "results"
-    )]
-    engines: Vec<String>,
+    /// Launch these engines of gates/engines.toml in turn and compare them: names between commas or spaces
+    #[arg(long, value_name = "NAMES", conflicts_with = "results")]
+    engines: Vec<Names>,
     /// Launches of each engine
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Which profile of gates/gate.toml to use for --engines
     #[arg(long, default_value = "quick")]
     profile: String,
-    /// Only this gate's workloads for --engines; may be repeated [default: all]
+    /// Only these gates' workloads for --engines, names between commas or spaces; may be repeated
+    /// [default: those of the profile]
     #[arg(long = "gate", value_name = "NAME")]
-    gates: Vec<String>,
+    gates: Vec<Names>,
     /// The workload of the warm half, as GATE/WORKLOAD, where a session has several
     #[arg(long, value_name = "ID")]
     workload: Option<String>,
@@ -87,8 +84,11 @@ pub(super) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     }
     let contest = Contest {
         start: env::current_dir().context("cannot tell the current directory")?,
-        selection: Selection { profile, gates },
-        engines,
+        selection: Selection {
+            profile,
+            gates: names::all(gates),
+        },
+        engines: names::all(engines),
         rounds,
         workload,
         out,

@@ -1,5 +1,6 @@
 //! `gate history`: how main moved, from its stored sessions.
 
+use super::names::{self, Names};
 use super::{Exit, Format, output};
 use crate::history::Outcome;
 use crate::pipeline::{self, HistoryOptions, Told};
@@ -10,13 +11,13 @@ use std::env;
 
 #[derive(Args)]
 pub(super) struct HistoryArgs {
-    /// Only this gate; may be repeated [default: all that have stored sessions]
+    /// Only this gate, or several between commas or spaces; may be repeated [default: all that have stored sessions]
     #[arg(long = "gate", value_name = "NAME")]
-    gates: Vec<String>,
+    gates: Vec<Names>,
     /// Only this check
     #[arg(long, value_name = "GATE/CHECK", conflicts_with = "gates")]
     check: Option<String>,
-    /// Read only the newest N sessions of a series [default: all]
+    /// Read only the newest N sessions of a series, at least 10: creep is judged by as many [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..))]
     last: Option<u32>,
     /// The profile that the sessions were measured with
@@ -31,7 +32,7 @@ pub(super) fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
     let options = HistoryOptions {
         start: env::current_dir().context("cannot tell the current directory")?,
         profile: args.profile,
-        gates: args.gates,
+        gates: names::all(args.gates),
         check: args.check,
         last: args.last.map_or(usize::MAX, |last| last as usize),
     };

@@ -27,7 +27,7 @@ pub(super) struct InitArgs {
     #[arg(long, requires = "action")]
     github: bool,
     /// Where the workflows take `gate` from: a repository that holds infergate, and a commit of it
-    #[arg(long, value_name = "OWNER/REPO@COMMIT", value_parser = action)]
+    #[arg(long, value_name = "OWNER/REPO@COMMIT", value_parser = action, requires = "github")]
     action: Option<String>,
     /// The project's root, in which `gates/` is made
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -58,8 +58,8 @@ fn action(text: &str) -> Result<String, String> {
 
 pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
     match &args.action {
-        Some(action) if args.github => on_github(args, action),
-        _ => alone(args),
+        Some(action) => on_github(args, action),
+        None => alone(args),
     }
 }
 

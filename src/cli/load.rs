@@ -2,7 +2,7 @@
 
 use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
-use crate::pipeline::{self, LoadOptions, Traffic};
+use crate::pipeline::{self, Error, LoadOptions, Traffic};
 use crate::plan::{Arrivals, Slo};
 use crate::report::{self, LoadReport};
 use anyhow::Context;
@@ -10,6 +10,9 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Requests of a burst, where nobody says how many.
+const BURST: u32 = 8;
 
 /// Measure a server that already runs, with one workload
 #[derive(Args)]
@@ -28,25 +31,25 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "R", value_parser = positive)]
     rate: Option<f64>,
     /// How an open loop spreads its requests
-    #[arg(long, value_enum, default_value_t = Process::Poisson, requires = "rate")]
+    #[arg(long, value_enum, default_value_t = Process::Poisson, conflicts_with_all = ["concurrency", "trace"])]
     arrivals: Process,
-    /// Requests of one burst
-    #[arg(long, value_name = "N", default_value_t = 8, requires = "rate", value_parser = clap::value_parser!(u32).range(1..))]
-    burst_size: u32,
+    /// Requests of one burst of `--arrivals burst` [default: 8]
+    #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "trace"], value_parser = clap::value_parser!(u32).range(1..))]
+    burst_size: Option<u32>,
     /// Replay recorded requests: a JSON line each with timestamp (s), prompt_length, output_length
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Requests to measure
-    #[arg(long, value_name = "M", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "M", default_value_t = 100, conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests: u32,
     /// Requests sent before those, kept out of every number; of a trace, its first ones
     #[arg(long, value_name = "W", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     warmup: u32,
-    /// Tokens of each prompt
-    #[arg(long, value_name = "P", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Tokens of each prompt; without --prompt-ids or --tokenizer so many words, which are more tokens
+    #[arg(long, value_name = "P", default_value_t = 128, conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     prompt_tokens: u32,
     /// Tokens of each answer
-    #[arg(long, value_name = "K", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "K", default_value_t = 128, conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     output_tokens: u32,
     /// Draw prompts from the token ids A to B − 1; without it, prompts are words
     #[arg(long, value_name = "A..B", value_parser = ids)]
@@ -108,6 +111,7 @@ enum Format {
 }
 
 pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
+    args.refuse_a_burst_that_is_none()?;
     let format = args.format;
     let options = args.options();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -155,6 +159,15 @@ fn exit(report: &LoadReport, format: Format) -> Exit {
 }
 
 impl LoadArgs {
+    fn refuse_a_burst_that_is_none(&self) -> Result<(), Error> {
+        if self.burst_size.is_none() || matches!(self.arrivals, Process::Burst) {
+            return Ok(());
+        }
+        Err(Error::Usage(
+            "--burst-size is for bursts: say --arrivals burst too, or leave it out".into(),
+        ))
+    }
+
     fn options(self) -> LoadOptions {
         let Self {
             url,
@@ -184,7 +197,7 @@ impl LoadArgs {
         } = self;
         let arrivals = match (concurrency, rate) {
             (Some(concurrency), _) => Arrivals::Closed { concurrency },
-            (None, rate) => open_loop(arrivals, rate.unwrap_or(1.0), burst_size),
+            (None, rate) => open_loop(arrivals, rate.unwrap_or(1.0), burst_size.unwrap_or(BURST)),
         };
         let traffic = match trace {
             Some(path) => Traffic::Trace(path),

@@ -22,6 +22,7 @@ mod label;
 mod load;
 mod merge;
 mod model;
+mod names;
 mod output;
 mod percent;
 mod plan;
@@ -105,14 +106,13 @@ enum Command {
     Proxy(proxy::ProxyArgs),
 }
 
-/// How a verdict is printed on standard output.
+/// How a result that is no verdict is printed on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A table for a terminal
+    /// For a terminal
     Text,
-    /// verdict.json
+    /// One JSON object
     Json,
-    /// report.md
     Markdown,
 }
 

@@ -1,5 +1,6 @@
 //! `gate plan`: the plan as it was understood, and with `--shards` how to share it among machines.
 
+use super::names::GateArgs;
 use super::{Exit, output};
 use crate::pipeline::{self, Cost, CostSource, Layout, LayoutOptions};
 use crate::plan::{Gate, Selection};
@@ -15,9 +16,8 @@ pub(super) struct PlanArgs {
     /// Which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick")]
     profile: String,
-    /// Only this gate, or several between spaces; may be repeated [default: all]
-    #[arg(long = "gate", value_name = "NAME", value_delimiter = ' ')]
-    gates: Vec<String>,
+    #[command(flatten)]
+    gates: GateArgs,
     /// Share the gates among so many machines; fewer where there are not as many gates
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     shards: Option<usize>,
@@ -35,7 +35,10 @@ pub(super) fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     } = args;
     let layout = pipeline::layout(&LayoutOptions {
         start: env::current_dir()?,
-        selection: Selection { profile, gates },
+        selection: Selection {
+            profile,
+            gates: gates.names(),
+        },
         shards,
     })?;
     let text = match (json, shards) {

@@ -1,6 +1,7 @@
 //! `gate power`: how many launches and minutes an effect needs on this machine.
 
 use super::calibrate::TableFormat;
+use super::names::GateArgs;
 use super::percent::{Percent, chance};
 use super::{Exit, output};
 use crate::pipeline::{self, PowerOptions};
@@ -25,9 +26,8 @@ pub(super) struct PowerArgs {
     /// Which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick")]
     profile: String,
-    /// Only this gate; may be repeated [default: all]
-    #[arg(long = "gate", value_name = "NAME")]
-    gates: Vec<String>,
+    #[command(flatten)]
+    gates: GateArgs,
     /// How to print the plan
     #[arg(long, value_enum, default_value_t = TableFormat::Text)]
     format: TableFormat,
@@ -44,7 +44,10 @@ pub(super) fn run(args: PowerArgs) -> anyhow::Result<Exit> {
     } = args;
     let plan = pipeline::power(&PowerOptions {
         start: env::current_dir().context("cannot tell the current directory")?,
-        selection: Selection { profile, gates },
+        selection: Selection {
+            profile,
+            gates: gates.names(),
+        },
         effect: effect.map(|percent| percent.0),
         power: power.0,
         sd: sd.map(|percent| percent.0),

@@ -1,6 +1,7 @@
 //! `gate publish`: say on GitHub what became of a pull request's commit.
 
 use super::github::{GitHubArgs, variable};
+use super::names::{self, Names};
 use super::runtime::block_on;
 use super::{Exit, output};
 use crate::github::{Repository, Sha};
@@ -26,9 +27,10 @@ pub(super) struct PublishArgs {
     /// Which profile of main's gates/gate.toml was authorised
     #[arg(long, default_value = "full")]
     profile: String,
-    /// A gate that was authorised; may be repeated [default: those of the profile]
+    /// A gate that was authorised, or several between commas or spaces; may be repeated
+    /// [default: those of the profile]
     #[arg(long = "gate", value_name = "NAME")]
-    gates: Vec<String>,
+    gates: Vec<Names>,
     /// Keep every text in this directory [default: .gate/publish/SHA]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -114,7 +116,7 @@ fn options(args: PublishArgs) -> anyhow::Result<PublishOptions> {
             .transpose()
             .map_err(Error::from)?,
         profile,
-        gates,
+        gates: names::all(gates),
         keep,
         wants_comment: !no_comment,
         run_url: run_url(&github.repository),

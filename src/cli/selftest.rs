@@ -1,5 +1,6 @@
 //! `gate selftest`: plants faults, and says which gates catch them.
 
+use super::names::{self, Names};
 use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
@@ -25,9 +26,10 @@ pub(super) struct SelftestArgs {
     /// With --project: which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick", requires = "project")]
     profile: String,
-    /// With --project: only this gate; may be repeated [default: all of the profile]
+    /// With --project: only this gate, or several between commas or spaces; may be repeated
+    /// [default: those of the profile]
     #[arg(long = "gate", value_name = "NAME", requires = "project")]
-    gates: Vec<String>,
+    gates: Vec<Names>,
     /// Keep the sessions' result directories, and say where they are
     #[arg(long)]
     keep: bool,
@@ -90,7 +92,7 @@ impl SelftestArgs {
                 let start = env::current_dir().context("cannot tell the current directory")?;
                 let selection = Selection {
                     profile: self.profile,
-                    gates: self.gates,
+                    gates: names::all(self.gates),
                 };
                 Some((start, selection))
             }

@@ -189,9 +189,12 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
         ("floor", Name::Floor),
     ])?;
     let limit = || {
-        section
-            .required("limit")?
-            .quantity(Dimension::of(metric.unit()))
+        let field = section.required("limit")?;
+        let limit = field.quantity(Dimension::of(metric.unit()))?;
+        if limit > 1.0 && fit::is_part_of_a_whole(metric) {
+            return Err(field.wrong(format!("`{metric}` is a share, never more than 100 %")));
+        }
+        Ok(limit)
     };
     match name {
         Name::Ceiling => Ok(Rule::Ceiling { limit: limit()? }),

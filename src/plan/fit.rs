@@ -77,6 +77,11 @@ fn is_telemetry(metric: Metric) -> bool {
     )
 }
 
+/// Whether it is a share of a whole, which is 100 % at the most.
+pub(super) fn is_part_of_a_whole(metric: Metric) -> bool {
+    matches!(metric, Metric::Accuracy | Metric::Goodput | Metric::KvUsage)
+}
+
 /// Whether a regression check can compare the arms by a share of the value.
 pub(super) fn has_relative_change(metric: Metric) -> bool {
     !matches!(

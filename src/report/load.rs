@@ -192,6 +192,11 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
             optional(output_tokens_per_s_full)
         ),
     )];
+    let [prompt, answer] = [report.prompt_tokens, report.output_tokens].map(|tokens| tokens.mean);
+    if prompt.is_some() {
+        let (prompt, answer) = (optional(prompt), optional(answer));
+        lines.push(("tokens", format!("{prompt} a prompt, {answer} an answer")));
+    }
     if let Some(factor) = report.burst_factor {
         lines.push((
             "burst factor",

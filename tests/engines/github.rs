@@ -191,6 +191,9 @@ fn what_is_wrong_is_refused_and_nothing_is_written() {
         .expect(2)
         .says(&["--engine"]);
     init(folder, &[]).expect(2).says(&["--action"]);
+    let without = ["init", "--engine", "vllm", "--action", ACTION];
+    let output = gate(&without).current_dir(folder).output().unwrap();
+    Ended::of(&output).expect(2).says(&["--github"]);
     for action in [
         "owner/infergate",
         "owner/infergate@v1",

@@ -313,6 +313,18 @@ async fn what_cannot_be_asked_is_refused_with_the_way_out() {
     )
     .await;
     check(&["--rate", "0"], "must be a number").await;
+    for dropped in [
+        &["--concurrency", "2", "--arrivals", "constant"][..],
+        &["--concurrency", "2", "--burst-size", "3"],
+        &["--trace", "no.jsonl", "--requests", "9"],
+    ] {
+        check(dropped, "cannot be used with").await;
+    }
+    check(
+        &["--rate", "2", "--burst-size", "3"],
+        "say --arrivals burst",
+    )
+    .await;
     check(&["--concurrency", "1", "--prompt-ids", "9..3"], "3..384").await;
     check(
         &["--concurrency", "1", "--tokenizer", "no.json"],

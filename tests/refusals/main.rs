@@ -142,6 +142,12 @@ fn rules_that_make_no_sense() {
     );
     refuses(
         "gates/e2e.toml",
+        "limit = \"90 %\"",
+        "limit = \"190 %\"",
+        &["`accuracy` is a share", "^^^"],
+    );
+    refuses(
+        "gates/e2e.toml",
         "workload = \"tasks\"",
         "workload = \"task\"",
         &["no workload `task`", "did you mean `tasks`?"],
