@@ -22,6 +22,8 @@ pub(super) struct Progress {
     begun: Cell<Instant>,
     /// Launches of an earlier session that are kept.
     kept: Cell<u32>,
+    /// Launches before the one that runs, and what had been spent when it began.
+    launch: Cell<(u32, Duration)>,
     /// `None` where no time ends what is measured.
     budget: Cell<Option<Duration>>,
     /// When the last line about progress was printed.
@@ -38,6 +40,7 @@ impl Progress {
             is_terminal,
             begun: Cell::new(Instant::now()),
             kept: Cell::new(0),
+            launch: Cell::new((u32::MAX, Duration::ZERO)),
             budget: Cell::new(None),
             told: Cell::new(Instant::now()),
             last_line: RefCell::default(),
@@ -112,8 +115,10 @@ impl Progress {
         let arms = comparison.arms().len() as u64;
         self.begun.set(Instant::now());
         self.budget.set(Some(budget));
+        let launches = if arms == 1 { "launch" } else { "launches" };
+        self.launch.set((u32::MAX, Duration::ZERO));
         self.line(&format!(
-            "measuring: at most {blocks} blocks of {arms} launches"
+            "measuring: at most {blocks} blocks of {arms} {launches}"
         ));
         self.bar.disable_steady_tick();
         self.bar.set_style(style("[{bar:24}] {msg}"));
@@ -156,15 +161,18 @@ impl Progress {
         let Some(budget) = self.budget.get() else {
             return String::new();
         };
-        let mut left = budget.saturating_sub(spent).as_secs_f64();
-        let done = launches_done.saturating_sub(self.kept.get());
-        if let Some(total) = self.bar.length().filter(|_| done > 0) {
-            #[expect(clippy::cast_precision_loss, reason = "a count of launches")]
-            let ahead = total as f64 - f64::from(launches_done);
-            let at_pace = ahead * spent.as_secs_f64() / f64::from(done);
-            left = left.min(at_pace.max(0.0));
+        if self.launch.get().0 != launches_done {
+            self.launch.set((launches_done, spent));
         }
-        format!(", at most {left:.0} s left")
+        let pace = Pace {
+            done: launches_done.saturating_sub(self.kept.get()),
+            took: self.launch.get().1,
+        };
+        let total = self.bar.length().unwrap_or_default();
+        let ahead = total.saturating_sub(u64::from(launches_done));
+        let left = budget.saturating_sub(spent);
+        let left = left.min(pace.left(ahead, spent).unwrap_or(left));
+        format!(", at most about {:.0} s left", left.as_secs_f64())
     }
 
     fn looked(&self, blocks: u32, verdict: &RunVerdict) {
@@ -188,6 +196,22 @@ impl Progress {
             return;
         }
         self.bar.suspend(|| output::note(text));
+    }
+}
+
+/// Finished launches, and how long they took.
+struct Pace {
+    done: u32,
+    took: Duration,
+}
+
+impl Pace {
+    /// What so many launches, of which one runs, still take after this time; `None` before the first is done.
+    fn left(&self, ahead: u64, spent: Duration) -> Option<Duration> {
+        let each = self.took.checked_div(self.done)?;
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+        let end = self.took.saturating_add(each.saturating_mul(ahead));
+        Some(end.saturating_sub(spent))
     }
 }
 
@@ -220,7 +244,26 @@ fn style(template: &str) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
+    use super::Pace;
     use indicatif::ProgressStyle;
+    use std::time::Duration;
+
+    #[test]
+    fn the_time_left_falls_while_a_launch_runs() {
+        let s = Duration::from_secs;
+        let pace = |done, took| Pace {
+            done,
+            took: s(took),
+        };
+        assert_eq!(pace(0, 0).left(8, s(9)), None);
+        for (spent, left) in [(10, 30), (15, 25), (45, 0)] {
+            assert_eq!(
+                pace(2, 10).left(6, s(spent)),
+                Some(s(left)),
+                "after {spent} s"
+            );
+        }
+    }
 
     #[test]
     fn the_templates_are_right() {

@@ -190,7 +190,13 @@ fn failed_log(launch: &Launch) -> Option<(String, &str)> {
 
 /// `8 launches in 4 blocks`.
 fn extent(record: &RunRecord, verdict: &RunVerdict) -> String {
-    let (launches, blocks) = (record.launches.len(), verdict.blocks);
+    // A recording is measured on after nothing is left to judge.
+    let measured = record.launches.chunk_by(|a, b| a.block == b.block);
+    let blocks = match record.comparison.is_recording() {
+        true => measured.count(),
+        false => verdict.blocks as usize,
+    };
+    let launches = record.launches.len();
     let plural = |is_one: bool, ending: &'static str| if is_one { "" } else { ending };
     format!(
         "{launches} launch{} in {blocks} block{}",
@@ -212,6 +218,17 @@ fn saved(verdict: &RunVerdict) -> Option<String> {
     })
 }
 
+/// Whether a check was tested to the last look.
+fn is_capped(verdict: &RunVerdict) -> bool {
+    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    checks.any(|check| check.reason.rule == "cap-reached")
+}
+
+/// Whether it is main's values that were asked for, and nothing is wrong with them.
+fn is_recorded(record: &RunRecord, verdict: &RunVerdict) -> bool {
+    record.comparison.is_recording() && publication::has_no_base(verdict)
+}
+
 /// Why the session stopped, as the end of a sentence.
 fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
     match &record.ending {
@@ -219,7 +236,8 @@ fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
             Verdict::Pass => "every check was decided".into(),
             Verdict::Fail => "it ended with the first failure".into(),
             Verdict::Invalid => "it ended where a check became invalid".into(),
-            Verdict::Inconclusive => "the last look was reached".into(),
+            Verdict::Inconclusive if is_capped(verdict) => "the last look was reached".into(),
+            Verdict::Inconclusive => "more launches would decide nothing".into(),
         },
         Ending::LastLook => "the last look was reached".into(),
         Ending::Budget { starting: None } => "the time budget was spent".into(),

@@ -173,7 +173,7 @@ impl Publication<'_> {
 }
 
 /// Some comparison had nothing to compare with, and nothing else is red.
-fn has_no_base(verdict: &RunVerdict) -> bool {
+pub(super) fn has_no_base(verdict: &RunVerdict) -> bool {
     let lacks = |check: &CheckVerdict| matches!(check.reason.rule, "no-base" | "no-stored-base");
     let checks = || verdict.gates.iter().flat_map(|gate| &gate.checks);
     let is_red = |check: &CheckVerdict| check.verdict != Verdict::Pass && !check.is_waived();

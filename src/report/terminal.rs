@@ -53,13 +53,22 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
             let _ = writeln!(out, "  | {line}");
         }
     }
-    let style = style(verdict.verdict);
-    let name = verdict.verdict.name().to_uppercase();
-    let mut summary = wrap(&verdict.summary, usize::from(WIDTH) - 14).into_iter();
+    let (style, name, summary) = conclusion(record, verdict);
+    let mut summary = wrap(summary, usize::from(WIDTH) - 14).into_iter();
     let first = summary.next().unwrap_or_default();
     let _ = writeln!(out, "\n{style}{name:<12}{style:#}  {first}");
     indent(&mut out, summary);
     out
+}
+
+/// The last word and its sentence. A recording has no base, and its verdict is inconclusive: but nothing was asked.
+fn conclusion<'a>(record: &RunRecord, verdict: &'a RunVerdict) -> (Style, String, &'a str) {
+    if super::is_recorded(record, verdict) {
+        let text = "main was measured, and compared with nothing";
+        return (style(Verdict::Pass), "MEASURED".to_owned(), text);
+    }
+    let name = verdict.verdict.name().to_uppercase();
+    (style(verdict.verdict), name, &verdict.summary)
 }
 
 fn session(record: &RunRecord, verdict: &RunVerdict) -> String {

@@ -31,10 +31,14 @@ fn a_stored_session_is_listed_and_too_few_of_them_carry_no_verdict() {
         none.stdout
     );
     project.run(&["baseline", "list"]).expect(0);
-    project
+    assert!(!none.stdout.contains("last look"), "{}", none.stdout);
+    let recorded = project
         .run(&["baseline", "record", "--gate", "tpot"])
         .expect(0)
         .says(&["stored: "]);
+    let said = &recorded.stdout;
+    assert!(said.contains("4 launches in 4 blocks,"), "{said}");
+    assert!(said.contains("\nMEASURED  "), "{said}");
     let list = project.run(&["baseline", "list"]).expect(0).stdout;
     let session = list
         .lines()

@@ -291,7 +291,7 @@ fn no_baseline() {
 
     - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
     - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
-    - profile quick, 4 launches in 4 blocks; the last look was reached
+    - profile quick, 4 launches in 4 blocks; more launches would decide nothing
     - 1 s of the machine's time
     - this machine's false alarms and smallest effects are not known: `gate calibrate`
     - a machine

@@ -22,21 +22,18 @@ impl Case<'_> {
         }
         let row = |(facet, [base, head]): (Facet, [Vec<f64>; 2])| {
             let (name, unit) = (facet.name(), facet.unit());
-            let [base_median, head_median] = [&base, &head].map(|values| stats::median(values));
-            let measured = change(&base, &head);
+            let [base_middle, head_middle] = [&base, &head].map(|values| middle(values));
             // One launch an arm has a change all the same, of which nobody knows how sure it is.
-            let medians = base_median
-                .zip(head_median)
+            let middles = base_middle
+                .zip(head_middle)
                 .filter(|(base, head)| *base > 0.0 && *head > 0.0);
             let row = FacetRow {
                 name,
                 unit,
-                base: base_median,
-                head: head_median,
-                change: measured.map_or(medians.map(|(base, head)| head / base - 1.0), |(c, _)| {
-                    Some(c)
-                }),
-                interval: measured.map(|(_, interval)| interval),
+                base: base_middle,
+                head: head_middle,
+                change: middles.map(|(base, head)| head / base - 1.0),
+                interval: interval(&base, &head),
             };
             (facet, row)
         };
@@ -44,16 +41,25 @@ impl Case<'_> {
     }
 }
 
-/// The relative change of medians' means on the scale of logarithms, with its interval. Parts that touch zero have
-/// none.
-fn change(base: &[f64], head: &[f64]) -> Option<(f64, (f64, f64))> {
-    let logs = |values: &[f64]| -> Option<Vec<f64>> {
-        let positive = values.iter().all(|value| *value > 0.0);
-        positive.then(|| values.iter().map(|value| value.ln()).collect())
-    };
+/// The launches' mean on the scale of logarithms, on which the change is measured too; of a part that touches zero
+/// their median.
+fn middle(values: &[f64]) -> Option<f64> {
+    match logs(values) {
+        Some(logs) => stats::mean(&logs).map(f64::exp),
+        None => stats::median(values),
+    }
+}
+
+/// The interval of the relative change. Parts that touch zero have none.
+fn interval(base: &[f64], head: &[f64]) -> Option<(f64, f64)> {
     let estimate = stats::welch(&logs(head)?, &logs(base)?).ok()?;
     let (low, high) = estimate.interval(CONFIDENCE);
-    Some((estimate.est.exp_m1(), (low.exp_m1(), high.exp_m1())))
+    Some((low.exp_m1(), high.exp_m1()))
+}
+
+fn logs(values: &[f64]) -> Option<Vec<f64>> {
+    let positive = values.iter().all(|value| *value > 0.0);
+    positive.then(|| values.iter().map(|value| value.ln()).collect())
 }
 
 /// In one sentence: which work takes longer, which does not.

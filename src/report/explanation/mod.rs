@@ -40,7 +40,7 @@ pub struct Explanation {
     pub answers: Vec<AnswerRow>,
 }
 
-/// One part of the time: medians over launches, the change with an interval of 95 %.
+/// One part of the time: means over launches on the scale of logarithms, the change with an interval of 95 %.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FacetRow {
     pub name: String,

@@ -147,7 +147,9 @@ fn slow(requests: &RequestSpread, e: &Explanation) -> String {
         ..
     } = requests;
     let share = *beyond as f64 / (*of).max(1) as f64;
-    let words = if share >= 0.9 {
+    let words = if beyond == of {
+        "all of them"
+    } else if share >= 0.9 {
         "nearly all of them"
     } else if share >= 0.5 {
         "most of them"
