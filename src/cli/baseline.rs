@@ -7,15 +7,12 @@ use super::signer::signer;
 use super::{Exit, exchange, output};
 use crate::baseline::Entry;
 use crate::pipeline::{self, Base, Error, Recorded, Signed};
+use crate::report;
 use clap::{Args, Subcommand};
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-
-/// Columns of a terminal.
-const WIDTH: u16 = 80;
 
 #[derive(Args)]
 pub(super) struct BaselineArgs {
@@ -126,12 +123,7 @@ fn list() -> anyhow::Result<Exit> {
     let has_anchors = entries.iter().any(|(_, entry, _)| entry.anchor.is_some());
     let mut header = vec!["session", "gate", "commit", "launches", "signed"];
     header.extend(has_anchors.then_some("anchor"));
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH)
-        .set_header(header);
+    let mut rows = Vec::new();
     for (_, entry, signed) in &entries {
         let launches = entry.values.values().map(Vec::len).max().unwrap_or(0);
         let anchor = entry.anchor.as_ref().map(|anchor| anchor.name.clone());
@@ -143,13 +135,10 @@ fn list() -> anyhow::Result<Exit> {
             sign_off(*signed),
         ];
         row.extend(has_anchors.then(|| anchor.unwrap_or_else(|| "–".into())));
-        table.add_row(row);
+        rows.push(row);
     }
-    if let Some(first) = table.column_mut(0) {
-        // `gate baseline show` takes it whole.
-        first.set_constraint(ColumnConstraint::ContentWidth);
-    }
-    output::print(&format!("{table}\n"))?;
+    let header = header.into_iter().map(str::to_owned).collect();
+    output::print(&format!("{}\n", report::columns(header, rows)))?;
     Ok(Exit::Pass)
 }
 
@@ -178,7 +167,7 @@ fn describe(text: &mut String, path: &Path, entry: &Entry, signed: Signed) {
     let _ = writeln!(text, "  commit    {commit}");
     let _ = writeln!(text, "  machine   {}", entry.key.fingerprint);
     let _ = writeln!(text, "  model     {}", entry.key.model);
-    let _ = writeln!(text, "  engine    {}", entry.key.engine.join(" "));
+    let _ = writeln!(text, "  engine    {}", engine(&entry.key.engine));
     if let Some(profile) = &entry.profile {
         let _ = writeln!(text, "  profile   {profile}");
     }
@@ -196,6 +185,21 @@ fn describe(text: &mut String, path: &Path, entry: &Entry, signed: Signed) {
         );
         list_values(text, &anchor.values);
     }
+}
+
+/// The engine's words. The ids that prompts are drawn from stand in a key as they always have, and nobody reads them so.
+fn engine(words: &[String]) -> String {
+    let readable = |word: &String| match word.strip_prefix("prompt ids: ") {
+        Some("None") => "prompts of words".to_owned(),
+        Some(ids) => {
+            let ends: Vec<&str> = ids.split(|c: char| !c.is_ascii_digit()).collect();
+            let ends: Vec<&str> = ends.into_iter().filter(|end| !end.is_empty()).collect();
+            format!("prompt ids {}", ends.join(".."))
+        }
+        None => word.clone(),
+    };
+    let words: Vec<String> = words.iter().map(readable).collect();
+    words.join(" ")
 }
 
 fn list_values(text: &mut String, values: &BTreeMap<String, Vec<f64>>) {

@@ -12,6 +12,8 @@ use std::fmt::Write;
 
 /// Most characters of a commit's subject in a line or a cell.
 const SUBJECT: usize = 18;
+/// Most characters of a reason, which stands where numbers are missing.
+const REASON: usize = 36;
 /// Where text stands that belongs to the word before it.
 const INDENT: usize = 14;
 
@@ -21,7 +23,7 @@ pub fn bisection_line(bisection: &Bisection, trial: &Trial) -> String {
     let numbers = match (trial.change, trial.reason.is_empty()) {
         (Some(change), _) => percents(&change),
         (None, true) => values(bisection, trial).unwrap_or_default(),
-        (None, false) => cut(&trial.reason, SUBJECT),
+        (None, false) => cut(&trial.reason, REASON),
     };
     let launches = match trial.launches {
         0 => String::new(),
@@ -122,7 +124,7 @@ fn row(bisection: &Bisection, trial: &Trial) -> Vec<String> {
     let subject = match (trial.step, trial.finding) {
         (Step::Confirm, _) => "BAD against GOOD".to_owned(),
         (Step::Jump, _) => "against its parent".to_owned(),
-        (Step::Search, Finding::Skipped | Finding::Invalid) => cut(&trial.reason, SUBJECT),
+        (Step::Search, Finding::Skipped | Finding::Invalid) => cut(&trial.reason, REASON),
         (Step::Search, _) => cut(&commit.subject, SUBJECT),
     };
     vec![

@@ -4,7 +4,7 @@ use super::numbers;
 use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
-    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
 use std::fmt::Write;
 use std::ops::Range;
@@ -101,6 +101,7 @@ pub fn columns_with_numbers(
     rows: Vec<Vec<String>>,
     numbers: Range<usize>,
 ) -> String {
+    let widths = longest_words(std::iter::once(&header).chain(&rows));
     let mut table = Table::new();
     table
         .load_style(STYLE)
@@ -120,11 +121,39 @@ pub fn columns_with_numbers(
     {
         column.set_cell_alignment(CellAlignment::Right);
     }
+    keep_words_whole(&mut table, &widths);
+    table.trim_fmt()
+}
+
+/// Of each column the length of its longest word, with the space behind it; of the first, which never breaks, of its
+/// longest cell.
+fn longest_words<'a>(rows: impl Iterator<Item = &'a Vec<String>>) -> Vec<u16> {
+    let mut widths: Vec<u16> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (at, (width, cell)) in widths.iter_mut().zip(row).enumerate() {
+            let words = cell.split(|c: char| at > 0 && c.is_whitespace());
+            let longest = words.map(|word| word.chars().count() + 1).max();
+            let longest = longest.unwrap_or(0);
+            *width = (*width).max(u16::try_from(longest).unwrap_or(u16::MAX));
+        }
+    }
+    widths
+}
+
+/// A broken word is no verdict, no check and no number: where there is room for the longest ones, none breaks.
+fn keep_words_whole(table: &mut Table, widths: &[u16]) {
+    let room = widths
+        .iter()
+        .fold(0_u16, |sum, width| sum.saturating_add(*width));
+    for (column, width) in table.column_iter_mut().zip(widths).skip(1) {
+        if room <= WIDTH {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width)));
+        }
+    }
     if let Some(first) = table.column_mut(0) {
-        // A broken word is no verdict.
         first.set_constraint(ColumnConstraint::ContentWidth);
     }
-    table.trim_fmt()
 }
 
 fn row(check: &CheckVerdict) -> Vec<String> {
@@ -236,4 +265,30 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
         lines.push(line);
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_of_a_table_breaks_while_all_of_them_have_room() {
+        let owned = |cells: [&str; 5]| cells.map(str::to_owned).to_vec();
+        let row = [
+            "inconclusive",
+            "prefill-drift/vs-main",
+            "12345.6 tokens/s",
+            "12345.6 tokens/s",
+            "+1234.5 % [-1234.5, +1234.5]",
+        ];
+        let header = ["verdict", "check", "base", "head", "change [interval]"];
+        let table = columns(owned(header), vec![owned(row)]);
+        assert!(
+            table.lines().all(|line| line.chars().count() <= 80),
+            "{table}"
+        );
+        for word in row.iter().flat_map(|cell| cell.split(' ')) {
+            assert!(table.contains(word), "`{word}` is broken in:\n{table}");
+        }
+    }
 }

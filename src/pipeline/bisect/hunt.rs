@@ -303,7 +303,8 @@ impl<'a> Hunt<'a> {
         let (candidates, steps) = (last - first + 1, search.steps_left());
         let name = self.name(commit);
         self.tell(format!(
-            "trying {name}: {candidates} candidates, about {steps} steps left"
+            "trying {name}: {candidates} candidates, about {steps} step{} left",
+            if steps == 1 { "" } else { "s" }
         ));
     }
 

@@ -17,7 +17,7 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
     let paths = repository.changed_paths(&base)?;
     let needed = Needed::of_paths(&rules.labels, &paths);
     let short = base.get(..12).unwrap_or(&base);
-    let mut lines = vec![format!("changed since {short}: {} paths", paths.len())];
+    let mut lines = vec![format!("changed since {short}: {}", count(paths.len()))];
     if rules.labels.is_empty() {
         lines.push("no labels: gates/gate.toml has no [[label]]".into());
         return Ok(lines);
@@ -27,7 +27,7 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
         return Ok(lines);
     }
     for (label, paths) in &needed.labels {
-        lines.push(format!("label `{label}`, for {} paths:", paths.len()));
+        lines.push(format!("label `{label}`, for {}:", count(paths.len())));
         let shown = paths.iter().take(MOST_PATHS);
         lines.extend(shown.map(|path| format!("  {}", crate::github::clean(path, 100))));
         if paths.len() > MOST_PATHS {
@@ -42,4 +42,8 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
     };
     lines.push(format!("gates: {gates}"));
     Ok(lines)
+}
+
+fn count(paths: usize) -> String {
+    format!("{paths} path{}", if paths == 1 { "" } else { "s" })
 }
