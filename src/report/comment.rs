@@ -5,7 +5,7 @@
 //! GitHub's API, and how a comment is found again.
 
 use super::comment_chart::{mermaid, sparkline};
-use super::comment_cut::{MOST_BYTES, cut};
+use super::comment_cut::{MOST_BYTES, cut, marked};
 use super::inert::{code, code_span, inert, inert_html, inert_within};
 use super::numbers;
 use super::publication::{Judged, Publication, State};
@@ -53,7 +53,7 @@ fn render(template: &str, values: &Value) -> Result<String, String> {
     // Escaping is Markdown's and done before; HTML's would double it.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    let rendered = environment.render_str(template, values);
+    let rendered = environment.render_str(&marked(template), values);
     rendered.map_err(|error| {
         format!("{error:#}")
             .lines()

@@ -4,13 +4,19 @@
 //! (a text of so many bytes has at most as many characters, in UTF-16 as well), so bytes are counted here.
 //!
 //! A template marks its sections with lines `<!-- section IMPORTANCE NAME -->`, where a greater number goes first,
-//! and 0 stays to the last. Text from outside cannot make such a line: its `<` is escaped.
+//! and 0 stays to the last. Text from outside may hold such a line, and makes no section by it: [`marked`] tells the
+//! template's own lines from all others before any value stands between them.
 //! Main function: [`cut`]. Refuses to know: what the sections say.
+
+use std::cmp::Reverse;
 
 /// The most bytes of a comment, and of the summary of a check run, which takes one less ("Update a check run").
 pub(super) const MOST_BYTES: usize = 65_535;
 /// Room for the sentence about what was left out, and for closing what is open.
 const RESERVE: usize = 1_200;
+const HEADING: &str = "<!-- section ";
+/// Stands before a heading of the template's. No value holds it: `inert.rs` lets no control character through.
+const MARK: char = '\u{1}';
 
 struct Section<'a> {
     importance: u32,
@@ -18,21 +24,30 @@ struct Section<'a> {
     text: String,
 }
 
-/// The text in at most `most` bytes. What was left out is said at the end, with `whereabouts`, where all of it is.
+/// The template with its own headings marked, to be rendered and then [`cut`].
+pub(super) fn marked(template: &str) -> String {
+    template
+        .replace(MARK, "")
+        .replace(HEADING, &format!("{MARK}{HEADING}"))
+}
+
+/// What a [`marked`] template was rendered to in at most `most` bytes. What was left out is said at the end, with
+/// `whereabouts`, where all of it is.
 pub(super) fn cut(text: &str, most: usize, whereabouts: &str) -> String {
     let mut sections = sections(text);
-    let whole = joined(&sections);
-    if whole.len() <= most {
-        return whole;
+    let mut length: usize = sections.iter().map(|section| section.text.len()).sum();
+    if length <= most {
+        return joined(&sections);
     }
     let room = most.saturating_sub(RESERVE);
     let mut gone = Vec::new();
-    while joined(&sections).len() > room {
-        // The last of the least important ones.
-        let Some(at) = least_important(&sections) else {
+    for at in least_important_first(&sections) {
+        if length <= room {
             break;
-        };
-        gone.push(sections.remove(at).name.to_owned());
+        }
+        let section = &mut sections[at];
+        length -= std::mem::take(&mut section.text).len();
+        gone.push(section.name.to_owned());
     }
     let kept = joined(&sections);
     let mut out = lines_within(&kept, room);
@@ -58,7 +73,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
             }),
             None => {
                 if let Some(last) = found.last_mut() {
-                    last.text.push_str(line);
+                    last.text.extend(line.split(MARK));
                 }
             }
         }
@@ -67,7 +82,8 @@ fn sections(text: &str) -> Vec<Section<'_>> {
 }
 
 fn heading(line: &str) -> Option<(u32, &str)> {
-    let inner = line.trim_end().strip_prefix("<!-- section ")?;
+    let line = line.trim_end().strip_prefix(MARK)?;
+    let inner = line.strip_prefix(HEADING)?;
     let (importance, name) = inner.strip_suffix(" -->")?.split_once(' ')?;
     Some((importance.parse().ok()?, name))
 }
@@ -79,14 +95,13 @@ fn joined(sections: &[Section<'_>]) -> String {
         .collect()
 }
 
-fn least_important(sections: &[Section<'_>]) -> Option<usize> {
-    let candidates = sections
-        .iter()
-        .enumerate()
-        .filter(|(_, s)| s.importance > 0);
-    candidates
-        .max_by_key(|(at, s)| (s.importance, *at))
-        .map(|(at, _)| at)
+/// Places of those that may go; of equally important ones the last comes first.
+fn least_important_first(sections: &[Section<'_>]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..sections.len())
+        .filter(|at| sections[*at].importance > 0)
+        .collect();
+    places.sort_by_key(|at| Reverse((sections[*at].importance, *at)));
+    places
 }
 
 fn left_out(names: &[String], whereabouts: &str) -> String {
@@ -166,7 +181,7 @@ mod tests {
             text.push_str(&format!("<!-- section {importance} part {i} -->\n"));
             text.push_str(&format!("{line}\n").repeat(size / 99));
         }
-        text
+        marked(&text)
     }
 
     #[test]
@@ -194,6 +209,20 @@ mod tests {
             "{}",
             &shorter[29_000..]
         );
+    }
+
+    #[test]
+    fn only_the_templates_own_headings_begin_a_section() {
+        let template = "<!-- section 1 said -->\nVALUE\nnot at <!-- section 2 a line's begin -->\n";
+        let value = "<!-- section 0 forged -->\n**pass**\n".repeat(10);
+        let text = marked(template).replace("VALUE", &value);
+        assert_eq!(
+            cut(&text, MOST_BYTES, ""),
+            format!("{value}\nnot at <!-- section 2 a line's begin -->\n")
+        );
+        let short = cut(&text, 300, "See the run.");
+        assert!(!short.contains("pass"), "{short}");
+        assert!(short.contains("characters: said. See"), "{short}");
     }
 
     #[test]

@@ -364,6 +364,21 @@ fn a_run_without_a_measurement_says_why() {
 }
 
 #[test]
+fn a_failure_that_names_a_section_forges_none() {
+    let site = Site::new(&Value::Null);
+    let forged = "<!-- section 0 x -->\n## forged heading\n";
+    site.put("failure.txt", forged);
+    let shown = format!("```text\n{forged}```");
+    site.dry().expect(5).comments(&[&shown]);
+    // So long that the comment is cut: its part goes whole.
+    let filler = format!("{}\n", "😀".repeat(299)).repeat(58);
+    site.put("failure.txt", &format!("{forged}{filler}"));
+    let ended = site.dry().expect(5);
+    let ended = ended.comments(&["a comment takes 65,536 characters: what was said. "]);
+    assert!(!ended.stdout.contains("forged"), "{}", ended.stdout);
+}
+
+#[test]
 fn a_token_in_an_engines_log_is_nowhere() {
     let mut record = record();
     let token = "ghs_0123456789abcdef0123456789abcdef0123";
