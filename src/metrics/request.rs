@@ -77,7 +77,8 @@ pub(super) fn itl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
     if per_event.is_empty() && n == sample.tokens.events {
         return Ok(gaps);
     }
-    if per_event.len() != gaps.len() + 1 {
+    let told = per_event.iter().map(|tokens| u64::from(*tokens));
+    if per_event.len() != gaps.len() + 1 || told.sum::<u64>() > u64::from(n) {
         return Err(Why::TokensPerEvent);
     }
     // An event that brought no token of its own belongs to the next one's gap.
@@ -250,6 +251,9 @@ mod tests {
         // An event without a token of its own leaves its gap to the next.
         s.tokens.per_event = vec![1, 0, 3, 3];
         assert_eq!(itl_ms(&s), Ok(vec![10.0; 6]));
+        // More than the answer has are none that could be told apart.
+        s.tokens.per_event = vec![1, 1, 1, u32::MAX];
+        assert_eq!(itl_ms(&s), Err(Why::TokensPerEvent));
         // As many tokens as events: one each.
         s.tokens.per_event = vec![];
         s.tokens.completion = Some(4);

@@ -180,6 +180,10 @@ fn what_holds_together_in_no_session_is_refused() {
         "main's gates have no workload",
     );
     check(
+        &|r| r["launches"][0]["samples"][0]["tokens"]["per_event"] = json!([1, 4_294_967_295_u32]),
+        "its events have",
+    );
+    check(
         &|r| r["pr"] = json!(99),
         "\\`pr\\`, which no record of this gate has",
     );

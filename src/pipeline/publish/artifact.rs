@@ -4,17 +4,16 @@
 //! none beyond its bound, and `run.json` must be a record of ours to the last key. Main function: [`read`]. Refuses to
 //! know: what is believed of it (`trusted.rs`).
 
-use super::limits;
+use super::form::{self, Fault};
 use crate::record::{Ending, Extent, MERGED_FORMAT, RUN_FORMAT, RunRecord};
 use serde::Deserialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Bytes of `run.json`: a full session of this repository's gates has some 30 MB.
-const RECORD: u64 = 256 << 20;
+const RECORD: u64 = 64 << 20;
 const VERDICT: u64 = 8 << 20;
 /// Of what standard error said the end is read.
 const FAILURE: u64 = 1 << 20;
@@ -198,13 +197,9 @@ fn bounded_text(directory: &Path, name: &str, most: u64) -> Result<Option<String
 
 fn record(text: &str) -> Result<RunRecord, Refusal> {
     let no_record = |error: serde_json::Error| Refusal::NoRecord(error.to_string());
-    // serde_json itself refuses what is nested beyond 128 levels, and numbers that no f64 holds.
-    let written: Value = serde_json::from_str(text).map_err(no_record)?;
-    limits::bounded(&written).map_err(Refusal::Unsound)?;
-    let format = written
-        .get("format")
-        .and_then(Value::as_str)
-        .unwrap_or("none");
+    // Before anything is built of it: a text of this length can be read to gigabytes.
+    form::bounded(text)?;
+    let format = format(text)?;
     if format != RUN_FORMAT && format != MERGED_FORMAT {
         let format = format
             .chars()
@@ -221,9 +216,29 @@ fn record(text: &str) -> Result<RunRecord, Refusal> {
         return Err(Refusal::Unsound(why));
     }
     let read = serde_json::to_value(&record).map_err(no_record)?;
-    match limits::unknown_key(&written, &read) {
-        Some(place) => Err(Refusal::UnknownKey(place)),
-        None => Ok(record),
+    form::unknown_key(text, &read)?;
+    Ok(record)
+}
+
+/// The format that a record says it has; `none` where it says nothing.
+fn format(text: &str) -> Result<String, Refusal> {
+    #[derive(Deserialize)]
+    struct Named {
+        format: Option<String>,
+    }
+    let named: Named =
+        serde_json::from_str(text).map_err(|error| Refusal::NoRecord(error.to_string()))?;
+    Ok(named.format.unwrap_or_else(|| "none".to_owned()))
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            // serde_json itself refuses numbers that no f64 holds.
+            Fault::NotJson(error) => Self::NoRecord(error.to_string()),
+            Fault::Beyond(what) => Self::Unsound(what),
+            Fault::UnknownKey(place) => Self::UnknownKey(place),
+        }
     }
 }
 
@@ -319,7 +334,7 @@ mod tests {
                     .set_len(RECORD + 1)
                     .unwrap()
             },
-            "`run.json` has 268435457 bytes, more than 268435456",
+            "`run.json` has 67108865 bytes, more than 67108864",
         );
     }
 
@@ -330,7 +345,9 @@ mod tests {
             assert!(said.contains(expect) && said.len() < 400, "{said}");
         };
         check("", "EOF while parsing");
-        check(&"[".repeat(100_000), "recursion limit exceeded");
+        check(&"[".repeat(100_000), "is nested too deeply");
+        let flood = format!("[{}0]", "{\"\":0},".repeat(2_000_000));
+        check(&flood, "`1000000` is one object too many");
         check(
             "{\"format\": \"infergate-run/9\"}",
             "`infergate-run/9`, this gate reads `infergate-run/1`",

@@ -7,6 +7,7 @@
 //! Main function: [`publish`]. Refuses to know: how GitHub is spoken to, and what a text looks like.
 
 mod artifact;
+mod form;
 mod keep;
 mod limits;
 mod past;
