@@ -27,8 +27,17 @@ pub(super) fn read(
         )));
     }
     let part = read_part(&section, metric, workload)?;
+    if let Some(why) = fit::lack(metric, &part, &workload.kind) {
+        let mut refusal = metric_field.wrong(format!(
+            "`{metric}` cannot be measured on this part of the workload `{}`",
+            workload.id
+        ));
+        refusal.help = Some(why.to_owned());
+        return Err(refusal);
+    }
     let statistic = read_statistic(&section, metric)?;
-    let min_samples = read_min_samples(&section, metric, statistic, workload)?;
+    let sent = fit::samples(metric, statistic, &part, &workload.kind);
+    let min_samples = read_min_samples(&section, metric, statistic, workload, sent)?;
     let rule = read_rule(&section, metric)?;
     let line = section.source.line(&section.span());
     section.finish()?;
@@ -150,12 +159,12 @@ fn read_min_samples(
     metric: Metric,
     statistic: Statistic,
     workload: &Workload,
+    (floor, sent): (u32, u32),
 ) -> Result<u32, Diagnostic> {
-    let (floor, sent) = fit::samples(metric, statistic, &workload.kind);
     let Some(field) = section.optional("min_samples") else {
         if sent < floor {
             let mut refusal = section.wrong(format!(
-                "the {statistic} of `{metric}` needs {floor} samples a launch, `{}` sends {sent}",
+                "the {statistic} of `{metric}` needs {floor} samples a launch, `{}` sends {sent} of them",
                 workload.id
             ));
             refusal.help = Some(format!(
@@ -168,7 +177,7 @@ fn read_min_samples(
     let given = field.count(1..1_000_001)?;
     if given > sent {
         return Err(field.wrong(format!(
-            "`min_samples` is {given}, but `{}` sends {sent}",
+            "`min_samples` is {given}, but `{}` sends {sent} of them",
             workload.id
         )));
     }

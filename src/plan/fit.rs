@@ -1,10 +1,10 @@
-//! Whether a metric, a workload and a rule fit one another: which metrics a workload can give, of how many
-//! samples, and which of them have a relative change.
+//! Whether a metric, a workload and a rule fit one another: which metrics a workload can give, on which parts of it, of
+//! how many samples, and which of them have a relative change.
 //!
-//! Refuses to know: files, keys, and how a refusal is worded.
+//! Refuses to know: files, keys, and how a refusal is worded, but for the clause that says what a part lacks.
 
-use super::model::{Matrix, WorkloadKind};
-use crate::record::{Metric, Statistic};
+use super::model::{Arrivals, Matrix, Part, Shape, Staggered, WorkloadKind};
+use crate::record::{CacheState, Metric, MetricKind, Statistic};
 
 /// Floors of sample counts below which a quantile means nothing (reason: docs/metrics.md).
 const MIN_SAMPLES: u32 = 30;
@@ -12,6 +12,8 @@ const MIN_SAMPLES_P95: u32 = 200;
 const MIN_SAMPLES_P99: u32 = 1000;
 /// Fewest readings of a gauge that tell how it behaves.
 const MIN_READINGS: u32 = 5;
+/// Fewest turns that a slope over a session stands on.
+const MIN_TURNS: u32 = 3;
 
 /// Which metrics a kind of workload can give.
 pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
@@ -57,6 +59,155 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
     }
 }
 
+/// Why no launch can ever give the metric on this part of a workload that it fits; `None`: it can.
+pub(super) fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&'static str> {
+    use WorkloadKind as Kind;
+    let answers = answers(kind, part);
+    if part.streamed.is_some() && answers.is_empty() {
+        return Some("it has no answers of this `streamed`");
+    }
+    let comes_whole = answers.iter().any(|answer| !answer.streamed);
+    if needs_streams(metric, part) && comes_whole {
+        return Some(
+            "some of these answers come whole, and have no first token: say `streamed = true`",
+        );
+    }
+    let is_short = |answer: &Answer| answer.tokens < 2;
+    let too_short = match metric {
+        // Their gaps are counted together.
+        Metric::Icl | Metric::Itl => !answers.is_empty() && answers.iter().all(is_short),
+        _ => needs_two_tokens(metric, part) && answers.iter().any(is_short),
+    };
+    if too_short {
+        return Some(
+            "nothing comes after an answer's only token: ask for two `output_tokens` or more",
+        );
+    }
+    match (metric, kind) {
+        (Metric::ThroughputFull, Kind::Trace(_)) => Some(OPEN_LOOP),
+        (Metric::ThroughputFull, Kind::Steady(steady)) => open_loop(&steady.arrivals),
+        (Metric::ThroughputFull, Kind::Mixed(mixed)) => open_loop(&mixed.arrivals),
+        (_, Kind::Matrix(matrix)) => lack_of_cells(metric, part, matrix),
+        _ => None,
+    }
+}
+
+const OPEN_LOOP: &str =
+    "an open loop asks for no number of streams: `throughput` is the metric of such";
+
+fn open_loop(arrivals: &Arrivals) -> Option<&'static str> {
+    let is_closed = matches!(arrivals, Arrivals::Closed { .. });
+    (!is_closed).then_some(OPEN_LOOP)
+}
+
+/// What is compared across cells needs two of them at the least.
+fn lack_of_cells(metric: Metric, part: &Part, matrix: &Matrix) -> Option<&'static str> {
+    let modes = count_of(&matrix.streamed, part.streamed);
+    let has_hot = matrix.caches.contains(&CacheState::Hot)
+        && part.cache.is_none_or(|cache| cache == CacheState::Hot);
+    match metric {
+        Metric::StreamParity | Metric::StreamMismatches if modes < 2 => Some(
+            "streamed answers are compared with whole ones: send both, `streamed = [true, false]`",
+        ),
+        Metric::StreamMismatches if !has_hot => {
+            Some("answers to one prompt are compared, and only a `hot` one is the same again")
+        }
+        Metric::TpotBase | Metric::TpotSlope if !matrix.streamed.contains(&true) => {
+            Some("answers that come whole have no time per token")
+        }
+        Metric::TpotBase | Metric::TpotSlope if count_of(&matrix.contexts, part.context) < 2 => {
+            Some("a line over context needs two of its `contexts`")
+        }
+        Metric::ThroughputStep if count_of(&matrix.batches, part.batch) < 2 => {
+            Some("a step leads from one of its `batches` to another")
+        }
+        _ => None,
+    }
+}
+
+/// An answer that a workload asks for.
+struct Answer {
+    streamed: bool,
+    tokens: u32,
+}
+
+/// The kinds of measured answers of a part; none of a workload whose requests are not alike.
+fn answers(kind: &WorkloadKind, part: &Part) -> Vec<Answer> {
+    use WorkloadKind as Kind;
+    let streamed = |tokens| Answer {
+        streamed: true,
+        tokens,
+    };
+    let mut answers: Vec<Answer> = match kind {
+        Kind::Steady(steady) => vec![streamed(steady.output_tokens)],
+        Kind::Mixed(mixed) => {
+            let shapes = mixed.shapes.iter();
+            let answer = |shape: &Shape| Answer {
+                streamed: shape.streamed,
+                tokens: shape.output_tokens,
+            };
+            shapes.map(answer).collect()
+        }
+        Kind::Trace(trace) => {
+            let measured = trace.entries.iter().skip(trace.warmup as usize);
+            measured
+                .map(|entry| streamed(entry.output_tokens))
+                .collect()
+        }
+        Kind::FirstRequest(first) => vec![streamed(first.output_tokens)],
+        Kind::Matrix(matrix) => {
+            let modes = matrix.streamed.iter();
+            let answer = |&streamed: &bool| Answer {
+                streamed,
+                tokens: matrix.output_tokens,
+            };
+            modes.map(answer).collect()
+        }
+        Kind::Staggered(staggered) => vec![streamed(staggered.output_tokens)],
+        Kind::Session(session) => vec![streamed(session.reply_tokens)],
+        Kind::Goldens(_) | Kind::Tasks(_) => Vec::new(),
+    };
+    answers.retain(|answer| part.streamed.is_none_or(|s| s == answer.streamed));
+    answers
+}
+
+fn needs_streams(metric: Metric, part: &Part) -> bool {
+    let of_stream = matches!(
+        metric,
+        Metric::Ttft
+            | Metric::Tpot
+            | Metric::Icl
+            | Metric::Itl
+            | Metric::BurstFactor
+            | Metric::PrefillRate
+            | Metric::DecodeRate
+            | Metric::TtftOverhead
+    );
+    let slo = part.slo.unwrap_or_default();
+    of_stream || slo.ttft_ms.is_some() || slo.tpot_ms.is_some()
+}
+
+fn needs_two_tokens(metric: Metric, part: &Part) -> bool {
+    let of_two = matches!(
+        metric,
+        Metric::Tpot | Metric::DecodeRate | Metric::TpotBase | Metric::TpotSlope
+    );
+    of_two || part.slo.is_some_and(|slo| slo.tpot_ms.is_some())
+}
+
+/// How many values of an axis are within a part.
+fn count_of<T: PartialEq>(axis: &[T], chosen: Option<T>) -> usize {
+    let within = axis
+        .iter()
+        .filter(|v| chosen.as_ref().is_none_or(|c| c == *v));
+    within.count()
+}
+
+/// Whether launches are compared by t, so that a session needs looks at them.
+pub(super) fn is_tested_by_t(metric: Metric) -> bool {
+    metric.kind() == MetricKind::Latency || metric == Metric::PrefillDrift
+}
+
 /// Whether one value stands for the launch whatever it sent, so that no number of samples is needed.
 fn is_of_launch(metric: Metric) -> bool {
     matches!(
@@ -94,8 +245,19 @@ pub(super) fn has_relative_change(metric: Metric) -> bool {
     )
 }
 
-/// Below how many samples a launch the statistic means nothing, and how many the workload gives it at the most.
-pub(super) fn samples(metric: Metric, statistic: Statistic, kind: &WorkloadKind) -> (u32, u32) {
+/// Below how many samples a launch the statistic means nothing, and how many this part of the workload gives it at the
+/// most.
+pub(super) fn samples(
+    metric: Metric,
+    statistic: Statistic,
+    part: &Part,
+    kind: &WorkloadKind,
+) -> (u32, u32) {
+    // Where few are sent by design, only what lies in a tail needs many.
+    let in_tail = match statistic {
+        Statistic::P95 | Statistic::P99 => floor_of(statistic),
+        _ => 1,
+    };
     match kind {
         _ if is_of_launch(metric) => (1, 1),
         // These count readings, as many as the launch takes time for.
@@ -106,10 +268,12 @@ pub(super) fn samples(metric: Metric, statistic: Statistic, kind: &WorkloadKind)
             floor_of(statistic),
             count(trace.entries.len()) - trace.warmup,
         ),
-        WorkloadKind::Matrix(matrix) => (1, cell_requests(matrix)),
-        WorkloadKind::Staggered(staggered) => (1, staggered.users * staggered.passes),
+        WorkloadKind::Matrix(matrix) => (in_tail, cell_requests(metric, part, matrix)),
+        WorkloadKind::Staggered(staggered) => (in_tail, staggered_requests(metric, staggered)),
         WorkloadKind::FirstRequest(_) => (1, 1),
-        WorkloadKind::Session(session) => (3, session.turns - session.warmup_turns),
+        WorkloadKind::Session(session) => {
+            (in_tail.max(MIN_TURNS), session.turns - session.warmup_turns)
+        }
         WorkloadKind::Goldens(_) | WorkloadKind::Tasks(_) => (1, u32::MAX),
     }
 }
@@ -124,12 +288,32 @@ fn floor_of(statistic: Statistic) -> u32 {
     }
 }
 
-/// Measured requests of the largest cell.
-fn cell_requests(matrix: &Matrix) -> u32 {
-    let batch = matrix.batches.iter().max().copied().unwrap_or(1);
-    batch
+/// Measured requests of the part's cells.
+fn cell_requests(metric: Metric, part: &Part, matrix: &Matrix) -> u32 {
+    let modes = match metric {
+        // The line is through the streamed ones.
+        Metric::TpotBase | Metric::TpotSlope => 1,
+        _ => count_of(&matrix.streamed, part.streamed),
+    };
+    let caches = count_of(&matrix.caches, part.cache);
+    let contexts = count_of(&matrix.contexts, part.context);
+    let batches = matrix.batches.iter();
+    let batches = batches.filter(|batch| part.batch.is_none_or(|b| b == **batch));
+    let in_flight = batches.fold(0_u32, |sum, batch| sum.saturating_add(*batch));
+    [modes, caches, contexts]
+        .iter()
+        .fold(in_flight, |n, axis| n.saturating_mul(count(*axis)))
         .saturating_mul(matrix.passes)
         .saturating_mul(matrix.rounds)
+}
+
+/// Users come one after another, and then together.
+fn staggered_requests(metric: Metric, staggered: &Staggered) -> u32 {
+    let modes = match metric {
+        Metric::WallTtft | Metric::InterleavingBenefit => 1,
+        _ => 2,
+    };
+    staggered.users * staggered.passes * modes
 }
 
 fn count(n: usize) -> u32 {

@@ -2,17 +2,19 @@
 
 use super::diagnostic::Diagnostic;
 use super::files::Files;
-use super::model::{Check, Gate};
+use super::fit::is_tested_by_t;
+use super::model::{Check, Gate, Workload};
 use super::section::{Field, Section, Source};
 use super::{check, workload};
 use crate::digest;
 use crate::record::PageCache;
 
-/// Reads `gates/NAME.toml` for one profile; data files that it names come from `files`.
+/// Reads `gates/NAME.toml` for one profile, whose judge looks after so many blocks; data files that it names come from
+/// `files`.
 pub(super) fn read(
     name: &str,
     source: Source<'_>,
-    profile: &str,
+    (profile, looks): (&str, &[u32]),
     files: &mut dyn Files,
 ) -> Result<Gate, Diagnostic> {
     let table = source.parse()?;
@@ -48,6 +50,9 @@ pub(super) fn read(
     if checks.is_empty() {
         return Err(checks_field.wrong("a gate needs a check"));
     }
+    for ((_, field), workload) in workloads_field.section()?.entries().iter().zip(&workloads) {
+        end_at_a_look(field, workload, &checks, looks)?;
+    }
     root.finish()?;
     Ok(Gate {
         name: name.to_owned(),
@@ -59,4 +64,33 @@ pub(super) fn read(
         workloads,
         checks,
     })
+}
+
+/// Launches beyond the last look that they reach are measured and never tested.
+fn end_at_a_look(
+    field: &Field<'_, '_>,
+    workload: &Workload,
+    checks: &[Check],
+    looks: &[u32],
+) -> Result<(), Diagnostic> {
+    let Some(launches) = workload.launches else {
+        return Ok(());
+    };
+    let is_tested = |check: &&Check| check.workload == workload.id && is_tested_by_t(check.metric);
+    let tested = checks.iter().find(is_tested);
+    let is_within = looks.last().is_some_and(|last| launches < *last);
+    let (Some(check), true, false) = (tested, is_within, looks.contains(&launches)) else {
+        return Ok(());
+    };
+    let looks: Vec<String> = looks.iter().map(u32::to_string).collect();
+    let place = field.section()?.required("launches")?;
+    let mut refusal = place.wrong(format!(
+        "after {launches} launches nobody looks, and `{}` is tested at looks alone",
+        check.id
+    ));
+    refusal.help = Some(format!(
+        "the profile's looks are after {} blocks: name one of them",
+        looks.join(", ")
+    ));
+    Err(refusal)
 }

@@ -1,6 +1,17 @@
 //! Numbers with units as people write them: `15 ms`, `2 %`, `16 tokens`.
 
 use crate::record::Unit;
+use std::time::Duration;
+
+/// A century: what is added to it a million times still is a moment.
+const LONGEST_S: f64 = 3.2e9;
+
+/// A time of so many seconds; `None` for one that no session can wait for.
+pub(super) fn time(seconds: f64) -> Option<Duration> {
+    (0.0..=LONGEST_S)
+        .contains(&seconds)
+        .then(|| Duration::from_secs_f64(seconds))
+}
 
 /// What a quantity measures; the parsed value is always in the unit named here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -207,7 +207,8 @@ fn assemble(
             file: &path,
             text: &text,
         };
-        match gate::read(&name, source, &selection.profile, files) {
+        let profile = (selection.profile.as_str(), project.design.looks.as_slice());
+        match gate::read(&name, source, profile, files) {
             Ok(gate) => gates.push(gate),
             Err(refusal) => refusals.push(refusal),
         }

@@ -160,7 +160,8 @@ impl<'a, 'd> Field<'a, 'd> {
         if ms <= 0.0 {
             return Err(self.wrong(format!("`{}` must be longer than nothing", self.name)));
         }
-        Ok(Duration::from_secs_f64(ms / 1e3))
+        quantity::time(ms / 1e3)
+            .ok_or_else(|| self.wrong(format!("`{}` must be shorter than a century", self.name)))
     }
 
     /// A list; may differ by profile.

@@ -4,9 +4,9 @@ use super::diagnostic::Diagnostic;
 use super::files::Files;
 use super::model::{
     Arrivals, FirstRequest, Goldens, Matrix, Mixed, Session, Shape, Staggered, Steady, Tasks,
-    Trace, Workload, WorkloadKind,
+    Trace, TraceEntry, Workload, WorkloadKind,
 };
-use super::quantity::Dimension;
+use super::quantity::{self, Dimension};
 use super::section::{Field, Section};
 use super::{data, trace};
 use crate::record::CacheState;
@@ -103,23 +103,31 @@ fn read_trace(
 ) -> Result<WorkloadKind, Diagnostic> {
     let entries_field = section.required("file")?;
     let mut entries = read_data(&entries_field, files, defined_by, trace::entries)?;
-    let speed = section
-        .given("speed", |f| f.quantity(Dimension::Ratio))?
-        .unwrap_or(1.0);
-    if speed <= 0.0 {
-        return Err(section.wrong("`speed` must be more than nothing"));
-    }
+    let speed_field = section.optional("speed");
     if let Some(field) = section.optional("requests") {
         entries.truncate(field.count(1..1_000_001)? as usize);
     }
-    for entry in &mut entries {
-        entry.at = entry.at.div_f64(speed);
+    if let Some(field) = speed_field {
+        speed_up(&mut entries, &field)?;
     }
     let warmup = warmup(section)?;
     if warmup as usize >= entries.len() {
         return Err(entries_field.wrong("nothing is left of the trace after its warm-up"));
     }
     Ok(WorkloadKind::Trace(Trace { entries, warmup }))
+}
+
+fn speed_up(entries: &mut [TraceEntry], field: &Field<'_, '_>) -> Result<(), Diagnostic> {
+    let speed = field.quantity(Dimension::Ratio)?;
+    if speed <= 0.0 {
+        return Err(field.wrong("`speed` must be more than nothing"));
+    }
+    for entry in entries {
+        let seconds = entry.at.as_secs_f64() / speed;
+        entry.at = quantity::time(seconds)
+            .ok_or_else(|| field.wrong("at this `speed` the trace takes more than a century"))?;
+    }
+    Ok(())
 }
 
 fn read_first_request(
@@ -238,10 +246,12 @@ fn arrivals(section: &Section<'_, '_>) -> Result<Arrivals, Diagnostic> {
     let rate = || {
         let field = section.required("rate")?;
         let rate = field.quantity(Dimension::Rate)?;
-        if rate > 0.0 {
-            Ok(rate)
-        } else {
-            Err(field.wrong("`rate` must be more than nothing"))
+        if rate <= 0.0 {
+            return Err(field.wrong("`rate` must be more than nothing"));
+        }
+        match quantity::time(1.0 / rate) {
+            Some(_) => Ok(rate),
+            None => Err(field.wrong("at this `rate` a request comes once in a century")),
         }
     };
     Ok(match name {

@@ -94,7 +94,7 @@ fn incident_06_a_mean_hides_a_tail() {
             "batches = [4]\nrounds = 30\ncontexts = [8]\noutput_tokens = 2\npasses = 1",
             &[
                 "name = \"mean\"\nmetric = \"e2e\"\nstatistic = \"mean\"\nrule = \"ceiling\"\nlimit = \"150 ms\"",
-                "name = \"tail\"\nmetric = \"e2e\"\nstatistic = \"p99\"\nrule = \"ceiling\"\nlimit = \"150 ms\"",
+                "name = \"tail\"\nmetric = \"e2e\"\nstatistic = \"p99\"\nmin_samples = 120\nrule = \"ceiling\"\nlimit = \"150 ms\"",
             ],
         ),
         ..Story::default()
