@@ -3,6 +3,7 @@
 
 use super::Tally;
 use crate::baseline::Key;
+use crate::plan::Spending;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -32,6 +33,9 @@ pub struct Certificate {
     pub alpha: f64,
     /// Chance that a check passes although its effect is at the ceiling.
     pub beta: f64,
+    /// How the looks share the two. Older certificates do not say it: theirs is by equal parts, whatever the judge did.
+    #[serde(default, skip_serializing_if = "Spending::is_equal")]
+    pub spending: Spending,
     /// The gates that were judged together, this one among them.
     pub gates: Vec<String>,
     /// Their checks, which share the false-alarm budget.

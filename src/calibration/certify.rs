@@ -87,6 +87,7 @@ pub fn certify(evidence: &Evidence<'_>, gate: &Gate, key: Key) -> Certificate {
         looks,
         alpha,
         beta,
+        spending,
         ..
     } = &plan.design;
     let build = Build::of(&record.builds, Arm::Head);
@@ -107,6 +108,7 @@ pub fn certify(evidence: &Evidence<'_>, gate: &Gate, key: Key) -> Certificate {
         looks: looks.clone(),
         alpha: *alpha,
         beta: *beta,
+        spending: *spending,
         gates: record.gates.clone(),
         checks_together: family,
         sessions: sessions(evidence.measured),
@@ -178,22 +180,25 @@ fn certify_check(
     let noise = noise(&observed, launch_s);
     let test = test_of(check, design, family);
     let sd = noise.as_ref().map(|noise: &Noise| noise.launch_sd);
-    let effect = |&blocks: &u32| {
-        Some(Effect {
-            blocks,
-            minutes: f64::from(2 * blocks) * launch_s / 60.0,
-            effect: test?.smallest_effect(sd?, blocks, POWER)?,
+    let effects = test.iter().flat_map(|test| {
+        test.looks.iter().filter_map(|look| {
+            Some(Effect {
+                blocks: look.blocks,
+                minutes: f64::from(2 * look.blocks) * launch_s / 60.0,
+                effect: test.smallest_effect(sd?, look, POWER)?,
+            })
         })
-    };
+    });
     CheckCertificate {
         id: check.id.clone(),
         measured,
         drawn: history::draw(check, design, past, evidence.seed),
         invalid,
         noise,
-        effects: design.looks.iter().filter_map(effect).collect(),
-        ceiling: test.map(|test| test.ceiling),
+        effects: effects.collect(),
+        ceiling: test.as_ref().map(|test| test.ceiling),
         blocks_for_ceiling: test
+            .as_ref()
             .zip(sd)
             .and_then(|(test, sd)| test.blocks_to_find(sd, test.ceiling, POWER).blocks()),
     }

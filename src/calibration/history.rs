@@ -94,17 +94,16 @@ fn verdict(check: &Check, design: &Design, blocks: &[(f64, f64)]) -> Option<Verd
         Direction::LowerIsBetter => (base, head),
         Direction::HigherIsBetter => (head, base),
     };
-    for &look in design
-        .looks
-        .iter()
-        .filter(|look| **look as usize <= blocks.len())
-    {
-        let n = look as usize;
+    for look in &test.looks {
+        let n = look.blocks as usize;
+        if n > blocks.len() {
+            break;
+        }
         let estimate = stats::welch(&head[..n], &base[..n]).ok()?;
-        if estimate.p_greater(test.margin.ln_1p()) <= test.fail_level {
+        if estimate.p_greater(test.margin.ln_1p()) <= look.fail {
             return Some(Verdict::Fail);
         }
-        if estimate.p_less(test.ceiling.ln_1p()) <= test.pass_level {
+        if estimate.p_less(test.ceiling.ln_1p()) <= look.pass {
             return Some(Verdict::Pass);
         }
     }

@@ -87,6 +87,7 @@ fn differences(subject: &Subject<'_>, certificate: &Certificate) -> Vec<String> 
         looks,
         alpha,
         beta,
+        spending,
         ..
     } = subject.design;
     if certificate.profile != *profile {
@@ -97,6 +98,12 @@ fn differences(subject: &Subject<'_>, certificate: &Certificate) -> Vec<String> 
     let budgets = (certificate.alpha.to_bits(), certificate.beta.to_bits());
     if certificate.looks != *looks || budgets != (alpha.to_bits(), beta.to_bits()) {
         found.push("is of other looks or error budgets".to_owned());
+    }
+    if certificate.spending != *spending {
+        let (then, now) = (certificate.spending.name(), spending.name());
+        found.push(format!(
+            "spends its error budgets otherwise ({then} → {now})"
+        ));
     }
     match age_days(&certificate.created, subject.now) {
         Some(days) if days <= f64::from(subject.max_age_days) => {}
@@ -202,6 +209,10 @@ mod tests {
         check(
             |c| c.alpha = 0.01,
             Some("is of other looks or error budgets"),
+        );
+        check(
+            |c| c.spending = Spending::ObrienFleming,
+            Some("spends its error budgets otherwise (obrien-fleming → bonferroni)"),
         );
         check(
             |c| c.created = "2026-08-01T12:00:00Z".into(),

@@ -5,13 +5,15 @@
 use crate::plan::{Design, Spending};
 use crate::stats;
 
-pub(super) struct Looks<'a> {
+/// The looks of a session, in order.
+pub struct Looks<'a> {
     blocks: &'a [u32],
     spending: Spending,
 }
 
 impl<'a> Looks<'a> {
-    pub(super) fn of(design: &'a Design) -> Self {
+    /// Those of the session that is designed so.
+    pub fn of(design: &'a Design) -> Self {
         Self {
             blocks: &design.looks,
             spending: design.spending,
@@ -27,14 +29,18 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// The level of the look of so many blocks for this budget.
-    pub(super) fn level(&self, budget: f64, blocks: u32) -> f64 {
+    /// The level of the look of so many blocks for this budget. Between two looks it is that of the next one; beyond
+    /// the last, that of the last.
+    pub fn level(&self, budget: f64, blocks: u32) -> f64 {
         let equal = budget / self.count();
         let Some(spending) = self.spending() else {
             return equal;
         };
         let levels = spending.levels(budget, &self.times());
-        let level = levels.and_then(|levels| levels.get(self.number(blocks)).copied());
+        let level = levels.and_then(|levels| {
+            let last = levels.len().checked_sub(1)?;
+            levels.get(self.number(blocks).min(last)).copied()
+        });
         level.unwrap_or(equal)
     }
 

@@ -45,6 +45,7 @@ mod words;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
 pub use contrast::{Contrast, Unsound, contrast};
+pub use looks::Looks;
 pub use machine::shared_gpu;
 pub use session::is_throttled;
 pub use treatment::on_test_scale;
@@ -54,7 +55,6 @@ use crate::plan::{Check, Design, Gate, Plan};
 use crate::record::{Arm, CheckVerdict, Decision, Extent, Launch, RunRecord, RunVerdict, Verdict};
 use assessment::{Assessment, Figures};
 use invalid::Finding;
-use looks::Looks;
 use session::{PerArm, Scope, Session};
 use sight::Shelf;
 use std::collections::BTreeMap;

@@ -17,6 +17,27 @@ fn a_given_spread_gives_the_worked_case_of_the_docs() {
 }
 
 #[test]
+fn how_the_looks_share_the_budget_is_planned_with() {
+    let project = super::common::Project::without_build();
+    let power = || {
+        let arguments = ["--gate", "tpot", "--profile", "full", "--sd", "0.7%"];
+        let all = [&["power"][..], &arguments].concat();
+        project.run(&all).expect(0).stdout
+    };
+    let equal = power();
+    assert!(equal.contains("after 4"), "{equal}");
+    let alarm = "false_alarm = \"2 %\"";
+    let spending = format!("{alarm}\nspending = \"obrien-fleming\"");
+    project.edit("gates/gate.toml", alarm, &spending);
+    // At the first look nearly nothing may be spent.
+    let late = power();
+    assert!(
+        late.contains("after ") && !late.contains("after 4"),
+        "{late}"
+    );
+}
+
+#[test]
 fn what_no_number_of_launches_finds_is_said() {
     let project = small();
     let power = |arguments: &[&str]| {

@@ -12,6 +12,7 @@ pub use workload::{
 
 use super::store::BaselineStore;
 use crate::record::PageCache;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -181,7 +182,8 @@ pub struct Design {
 }
 
 /// Which part of an error budget each look has. The docs tell when which is better (docs/decisions/0016).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Spending {
     /// Equal parts, as if the looks knew nothing of one another.
     #[default]
@@ -202,6 +204,11 @@ impl Spending {
             Self::Pocock => "pocock",
             Self::ObrienFleming => "obrien-fleming",
         }
+    }
+
+    /// Whether it is the one that was there before there was a choice.
+    pub fn is_equal(&self) -> bool {
+        *self == Self::Bonferroni
     }
 }
 
