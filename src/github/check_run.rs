@@ -1,7 +1,8 @@
 //! A check run of ours on a commit: begun as in progress, found again, completed with its annotations.
 //!
-//! Found again by name and `external_id`, which a token of another app cannot have written into ours: GitHub lets
-//! only the app that made a check run change it ("Update a check run").
+//! Found again by name and `external_id`: that tells ours from a job of the same name. It is no proof of origin. GitHub
+//! lets only the app that made a check run change it ("Update a check run"), but all workflows of a repository are one
+//! app, so one with `checks: write` that a pull request from a branch of the repository brings can write the same.
 
 use super::{Client, Error, Sha};
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,14 @@ struct Wire {
     status: String,
     html_url: Option<String>,
     details_url: Option<String>,
+    #[serde(default)]
+    output: WireOutput,
+}
+
+#[derive(Default, Deserialize)]
+struct WireOutput {
+    #[serde(default)]
+    annotations_count: usize,
 }
 
 #[derive(Deserialize)]
@@ -95,6 +104,7 @@ pub struct CheckRun {
     /// The page of the workflow run that it is of.
     pub details_url: Option<String>,
     is_completed: bool,
+    annotations: usize,
 }
 
 impl Client {
@@ -105,9 +115,17 @@ impl Client {
         name: &CheckName<'_>,
         text: &CheckText<'_>,
     ) -> Result<CheckRun, Error> {
-        if let Some(found) = self.open_check(name).await? {
-            return self.taken_over(found, name, text).await;
+        match self.open_check(name).await? {
+            Some(found) => self.taken_over(found, name, text).await,
+            None => self.create_check(name, text).await,
         }
+    }
+
+    async fn create_check(
+        &self,
+        name: &CheckName<'_>,
+        text: &CheckText<'_>,
+    ) -> Result<CheckRun, Error> {
         let body = Create {
             name: name.name,
             head_sha: name.head.as_str(),
@@ -127,8 +145,9 @@ impl Client {
         Ok(made.into())
     }
 
-    /// Completes the check run, one that was completed before anew; creates it where none is. Annotations beyond
-    /// [`MOST_ANNOTATIONS`] go in calls of their own, the conclusion in the last.
+    /// Completes the check run in progress, or a new one: GitHub only ever adds annotations, and would show those of
+    /// one that was completed before beside these. Annotations beyond [`MOST_ANNOTATIONS`] go in calls of their own,
+    /// the conclusion in the last.
     pub async fn complete_check(
         &self,
         name: &CheckName<'_>,
@@ -136,12 +155,10 @@ impl Client {
         annotations: &[CheckAnnotation],
         conclusion: &'static str,
     ) -> Result<CheckRun, Error> {
-        let found = match self.newest_check(name).await? {
-            Some(found) => found.into(),
-            None => self.begin_check(name, text).await?,
+        let mut run = match self.open_check(name).await? {
+            Some(open) => open,
+            None => self.create_check(name, text).await?,
         };
-        let mut run = found;
-        let route = self.route(&format!("/check-runs/{}", run.id));
         let mut chunks = annotations.chunks(MOST_ANNOTATIONS).peekable();
         loop {
             let chunk = chunks.next().unwrap_or_default();
@@ -152,12 +169,26 @@ impl Client {
                 details_url: name.details_url,
                 output: output(text, chunk),
             };
-            let made: Wire = self.patch(&route, &body).await?;
-            run = made.into();
+            run = self.annotated(&run, &body).await?;
             if is_last {
                 return Ok(run);
             }
         }
+    }
+
+    /// Changes the check run once: whether an attempt without an answer was done is told by the annotations' number.
+    async fn annotated(&self, run: &CheckRun, body: &Update<'_>) -> Result<CheckRun, Error> {
+        let route = self.route(&format!("/check-runs/{}", run.id));
+        let new = body.output.annotations.len();
+        if new == 0 {
+            return Ok(self.patch::<_, Wire>(&route, body).await?.into());
+        }
+        let changed = async || {
+            let there: Wire = self.get(&route).await?;
+            let is_done = there.output.annotations_count >= run.annotations + new;
+            Ok(is_done.then_some(there))
+        };
+        Ok(self.patch_once(&route, body, changed).await?.into())
     }
 
     async fn taken_over(
@@ -226,6 +257,7 @@ impl From<Wire> for CheckRun {
             url: wire.html_url,
             details_url: wire.details_url,
             is_completed: wire.status == "completed",
+            annotations: wire.output.annotations_count,
         }
     }
 }

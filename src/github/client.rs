@@ -150,9 +150,28 @@ impl Client {
         found: impl AsyncFn() -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
         let call = call(Method::POST, route, Some(body));
+        self.once(&call, found).await
+    }
+
+    /// The same for a change that adds to what is there.
+    pub async fn patch_once<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        route: &str,
+        body: &B,
+        found: impl AsyncFn() -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        let call = call(Method::PATCH, route, Some(body));
+        self.once(&call, found).await
+    }
+
+    async fn once<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        call: &Call<'_, B>,
+        found: impl AsyncFn() -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
         let mut tries = Tries::default();
         loop {
-            let trouble = match self.tried(&call, Repeat::IfNotDone, &mut tries).await {
+            let trouble = match self.tried(call, Repeat::IfNotDone, &mut tries).await {
                 Ok(answer) => return answer.read(&call.name()),
                 Err(trouble) => trouble,
             };

@@ -336,6 +336,32 @@ fn more_than_fifty_annotations_go_in_several_calls() {
 }
 
 #[test]
+fn no_annotation_is_shown_twice() {
+    let site = with_failing_checks(60);
+    let fake = github();
+    for method in ["POST", "PATCH"] {
+        fake.plant(Trouble {
+            method,
+            path: "/check-runs",
+            times: 1,
+            ill: Ill::DoneBut(502),
+        });
+    }
+    let annotations = || -> Vec<usize> {
+        let runs = &fake.state().check_runs;
+        let annotations = runs
+            .iter()
+            .map(|run| run["annotations"].as_array().unwrap().len());
+        annotations.collect()
+    };
+    report(&site, &fake, &["--patience", "10s"]).expect(1);
+    assert_eq!(annotations(), [60]);
+    // The same again, as when a job is run again: GitHub keeps what the first one showed.
+    report(&site, &fake, &[]).expect(1);
+    assert_eq!(annotations(), [60, 60]);
+}
+
+#[test]
 fn a_persons_token_says_it_by_a_status() {
     let (site, fake) = (Site::new(&record()), github());
     let from = site.artifact().to_str().unwrap().to_owned();
