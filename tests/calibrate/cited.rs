@@ -143,9 +143,10 @@ fn a_certificate_that_cannot_be_read_ends_the_check_before_anything_starts() {
             "hint",
             "remove the file",
         ]);
-        // Nothing is there but the reason.
+        // Nothing is there but the reason, and what hides it from git.
         let left = std::fs::read_dir(project.path("result")).unwrap();
-        assert_eq!(left.count(), 1);
+        assert_eq!(left.count(), 2);
+        assert!(project.path("result/.gitignore").exists());
         assert!(project.read("result/failure.txt").contains(part));
         std::fs::remove_dir_all(project.path("result")).unwrap();
     }

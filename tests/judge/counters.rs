@@ -261,7 +261,7 @@ fn a_counter_that_varies_between_two_looks_is_as_the_last_look_left_it() {
             }
         }
         let mut session = interleaved(launches);
-        session.ending = Ending::Budget;
+        session.ending = Ending::Budget { starting: None };
         session
     };
     let told = |count| {

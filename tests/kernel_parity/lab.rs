@@ -29,7 +29,9 @@ pub(crate) const ON_GPU: &str = "KERNEL_PARITY_ON_GPU";
 pub(crate) fn find(element: Element) -> Found {
     if let Ok(only) = std::env::var(ON_GPU) {
         return match only == element.to_string() {
-            true => Found::Gpu(Box::new(gpu(element).expect("a GPU"))),
+            true => Found::Gpu(Box::new(
+                gpu(element).unwrap_or_else(|error| panic!("a GPU: {error}")),
+            )),
             false => Found::NotThis,
         };
     }
