@@ -108,7 +108,7 @@ fn check_refusals<D: Device>(lab: &mut Lab<D>) {
     };
     let unlisted = RowsAttention {
         splits: to,
-        split_count: 9,
+        split_count: 4_096,
         ..rows
     };
     let off_by_four = from.after(4);

@@ -159,7 +159,14 @@ import subprocess, sys
 sys.path.insert(0, sys.argv[1])
 import processes
 processes.ASKED_S = 600
-command = ["sh", "-c", "trap 'echo held back; exit' TERM; echo ready; while :; do sleep 0.1; done"]
+program = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("held back"))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+command = [sys.executable, "-c", program]
 process = processes.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 assert process.stdout.readline() == "ready\n"
 ended = processes.ended(process, 0)

@@ -174,16 +174,15 @@ impl Story {
         state.comments[0].body.clone()
     }
 
-    /// Status and conclusion of the one check run of this commit.
+    /// Status and conclusion of this commit's newest check run, which is the one that GitHub shows.
     fn check_run(&self, sha: &str) -> (String, Option<String>) {
         let state = self.github.state();
-        let of_it: Vec<_> = state
-            .check_runs
-            .iter()
+        let runs = state.check_runs.iter();
+        let newest = runs
             .filter(|run| run["head_sha"] == sha)
-            .collect();
-        assert_eq!(of_it.len(), 1, "{:?}", state.check_runs);
-        let text = |name: &str| of_it[0][name].as_str().map(str::to_owned);
+            .max_by_key(|run| run["id"].as_u64())
+            .unwrap();
+        let text = |name: &str| newest[name].as_str().map(str::to_owned);
         (text("status").unwrap(), text("conclusion"))
     }
 
