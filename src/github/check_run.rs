@@ -49,6 +49,7 @@ struct Wire {
     #[serde(default)]
     external_id: Option<String>,
     status: String,
+    conclusion: Option<String>,
     html_url: Option<String>,
     details_url: Option<String>,
     #[serde(default)]
@@ -103,6 +104,8 @@ pub struct CheckRun {
     pub url: Option<String>,
     /// The page of the workflow run that it is of.
     pub details_url: Option<String>,
+    /// `None`: it is in progress.
+    pub conclusion: Option<String>,
     is_completed: bool,
     annotations: usize,
 }
@@ -256,6 +259,7 @@ impl From<Wire> for CheckRun {
             id: wire.id,
             url: wire.html_url,
             details_url: wire.details_url,
+            conclusion: wire.conclusion,
             is_completed: wire.status == "completed",
             annotations: wire.output.annotations_count,
         }

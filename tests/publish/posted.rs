@@ -268,6 +268,35 @@ fn a_commit_that_may_not_run_asks_for_action() {
     );
 }
 
+/// A pull request that went to another branch: that nothing was needed for the one before holds no longer.
+#[test]
+fn that_a_commit_may_not_run_is_withheld_from_a_verdict_alone() {
+    let (site, fake) = (Site::new(&Value::Null), github());
+    let of_run = |run: &str, arguments: &[&str]| {
+        let mut command = site
+            .main
+            .command(&["publish", "--pr", "12", "--head-sha", HEAD]);
+        command
+            .args(arguments)
+            .env("GITHUB_TOKEN", ACTIONS_TOKEN)
+            .env("GITHUB_REPOSITORY", REPOSITORY)
+            .env("GITHUB_API_URL", fake.url())
+            .env("GITHUB_SERVER_URL", "https://github.com")
+            .env("GITHUB_RUN_ID", run);
+        let ended = Ended::of(&command.output().unwrap()).expect(0);
+        let state = fake.state();
+        let newest = state.check_runs.last().unwrap();
+        (newest["conclusion"].as_str().unwrap().to_owned(), ended)
+    };
+    let refused = ["--not-run", "nobody approved it"];
+    assert_eq!(of_run("1", &["--not-needed"]).0, "skipped");
+    assert_eq!(of_run("2", &refused).0, "action_required");
+    fake.state().check_runs.last_mut().unwrap()["conclusion"] = "success".into();
+    let (conclusion, ended) = of_run("3", &refused);
+    assert_eq!(conclusion, "success");
+    ended.says(&["that it may not run is not said"]);
+}
+
 #[test]
 fn an_older_commit_is_not_said_to_need_nothing() {
     let (site, fake) = (Site::new(&Value::Null), github());

@@ -5,7 +5,8 @@
 use super::said::{Said, head_mark};
 use super::{CHECK, MARKER, PublishOptions, Subject};
 use crate::github::{
-    self, CheckAnnotation, CheckName, CheckText, Client, NewStatus, Sha, State, StickyComment,
+    self, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha, State,
+    StickyComment,
 };
 use crate::report::Conclusion;
 
@@ -100,13 +101,17 @@ async fn keeps_silent(
         (Subject::NotNeeded, Some(newer)) => Some(format!(
             "the head is {newer} by now: nothing is said of what an older one needs"
         )),
-        (Subject::Cancelled, _) if is_anothers(client, options).await => Some(
+        (Subject::Cancelled, _) if anothers(client, options).await.is_some() => Some(
             "another run of this commit goes on: nothing is said of the one that was ended".into(),
         ),
-        // Somebody who may write started it by hand; that nobody else may is no news, and no verdict.
-        (Subject::NotRun(_), _) if is_anothers(client, options).await => Some(
-            "another run said something of this commit: that it may not run is not said".into(),
-        ),
+        // Somebody who may write started it by hand; that nobody else may is no news, and no verdict. That nothing
+        // was needed was said of another branch or by other rules, and would satisfy a required check.
+        (Subject::NotRun(_), _) => {
+            let said = anothers(client, options).await?;
+            (said.conclusion.as_deref() != Some("skipped")).then(|| {
+                "another run said something of this commit: that it may not run is not said".into()
+            })
+        }
         _ => None,
     }
 }
@@ -174,12 +179,13 @@ fn check_name<'a>(options: &'a PublishOptions, external_id: &'a str) -> CheckNam
     }
 }
 
-/// Whether the commit's check run belongs to another workflow run than this one.
-async fn is_anothers(client: &Client, options: &PublishOptions) -> bool {
+/// The commit's check run, where it belongs to another workflow run than this one.
+async fn anothers(client: &Client, options: &PublishOptions) -> Option<CheckRun> {
     let external_id = external_id(options);
     let found = client.check(&check_name(options, &external_id)).await;
-    let owner = found.ok().flatten().and_then(|run| run.details_url);
-    owner.is_some() && options.run_url.is_some() && owner != options.run_url
+    let run = found.ok().flatten()?;
+    let has_owners = run.details_url.is_some() && options.run_url.is_some();
+    (has_owners && run.details_url != options.run_url).then_some(run)
 }
 
 /// The check run's address, or the status's own in its place.

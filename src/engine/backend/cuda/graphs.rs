@@ -10,8 +10,8 @@ use super::launch::MOST_PARTS;
 use super::splits::{Slots, TURN_KEYS};
 use crate::engine::backend::Part;
 
-/// Splits beyond one a row that a launch may have, in times what the GPU holds at once.
-const MOST_WAVES: usize = 4;
+/// Numbers of splits beyond one a row that are recorded, in times what the GPU holds at once, rounded up to the whole.
+const WAVES: [usize; 3] = [1, 2, 4];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ladder {
@@ -37,14 +37,10 @@ impl Ladder {
     /// twice and so on as far as there are keys enough.
     fn split_counts(&self, rows: usize) -> Vec<usize> {
         let useful = rows * self.longest.div_ceil(TURN_KEYS).clamp(1, MOST_PARTS);
-        let waves = std::iter::successors(Some(self.slots.0), |count| Some(count * 2));
-        let more = waves.skip_while(|count| *count <= rows);
+        let more = WAVES.map(|waves| (rows / self.slots.0 + waves) * self.slots.0);
         let mut counts = vec![rows];
-        for count in more.take_while(|count| *count <= rows + MOST_WAVES * self.slots.0) {
-            if counts.last().is_some_and(|last| *last < useful) {
-                counts.push(count.min(useful));
-            }
-        }
+        counts.extend(more.map(|count| count.min(useful)));
+        counts.dedup();
         counts
     }
 
@@ -177,11 +173,55 @@ mod tests {
     fn splits_fill_the_gpu_a_few_times() {
         let counts = |rows, longest| ladder(64, longest).split_counts(rows);
         assert_eq!(counts(1, 40_960), [1, 16, 32, 64]);
-        assert_eq!(counts(16, 40_960), [16, 32, 64]);
-        assert_eq!(counts(64, 40_960), [64, 128]);
+        assert_eq!(counts(16, 40_960), [16, 32, 48, 80]);
+        assert_eq!(counts(64, 40_960), [64, 80, 96, 128]);
         // What there are no keys for is not recorded.
         assert_eq!(counts(1, 64), [1]);
         assert_eq!(counts(1, 600), [1, 10]);
         assert_eq!(counts(8, 600), [8, 16, 32, 64]);
+        // However many rows there are, a long one can be divided; and more rows never have less room.
+        for slots in [1, 7, 8, 16, 33, 132] {
+            let ladder = Ladder {
+                slots: Slots(slots),
+                ..ladder(64, 40_960)
+            };
+            for rows in 1..=512 {
+                let enough = (rows + 3 * slots).min(rows * MOST_PARTS);
+                assert!(ladder.most_splits(rows) >= enough);
+                assert!(ladder.most_splits(rows) <= ladder.most_splits(rows + 1));
+            }
+        }
+    }
+
+    /// A long row among short ones, and rows that do not divide the GPU, are done within a half more than the least
+    /// time that any division takes: all slots busy all the time. As a step has them, with rows of padding.
+    #[test]
+    fn contexts_that_differ_share_the_gpu() {
+        let beside = |long: usize, short: usize, count| {
+            let mut keys = vec![short; count];
+            keys.insert(count / 2, long);
+            keys
+        };
+        let ladder = ladder(128, 40_960);
+        for mut keys in [
+            beside(8_192, 200, 8),
+            beside(32_768, 500, 31),
+            beside(32_768, 500, 127),
+            vec![8_192; 5],
+            vec![8_192; 9],
+            vec![8_192; 17],
+        ] {
+            let work: usize = keys.iter().map(|keys| keys.div_ceil(TURN_KEYS)).sum();
+            let rows = ladder.bucket(Part::Network, keys.len()).unwrap();
+            keys.resize(rows, 1);
+            let each = ladder.slots.part_keys(&keys, ladder.most_splits(rows));
+            let (took, least) = (ladder.slots.turns(&keys, each), work.div_ceil(16));
+            let whole = ladder.slots.turns(&keys, 40_960);
+            println!("{took} of {whole} turns, {least} at the least");
+            assert!(
+                took < whole && took <= least * 3 / 2 + 12,
+                "{keys:?}: {took} of {least}"
+            );
+        }
     }
 }
