@@ -1,24 +1,8 @@
 //! Nothing changed: no gate may fail.
 
-use super::common::{Ended, Project};
+use super::common::{Ended, Project, START};
 use super::{alone, gates_that};
 use std::fs;
-
-/// A limit that every start keeps.
-const START: &str = r#"
-title = "Start"
-
-[workload.first]
-kind = "first-request"
-prompt_tokens = 32
-output_tokens = 8
-
-[[check]]
-name = "ceiling"
-metric = "port_open"
-rule = "ceiling"
-limit = "60 s"
-"#;
 
 #[test]
 fn an_unchanged_engine_does_not_fail_and_its_record_judges_to_the_same_bytes() {

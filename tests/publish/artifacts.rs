@@ -336,53 +336,6 @@ fn files_that_do_not_belong_are_refused() {
 }
 
 #[test]
-fn a_run_without_a_measurement_says_why() {
-    let site = Site::new(&Value::Null);
-    site.put(
-        "failure.txt",
-        "error: the build of head failed\n  caused by: @everyone hf_abcdefghijklmnop1234\n",
-    );
-    let ended = site.dry().expect(5);
-    let ended = ended.comments(&[
-        "infergate: not measured",
-        "```text\nerror: the build of head failed\n",
-        "[redacted]",
-    ]);
-    assert!(!ended.stdout.contains("hf_"));
-    assert!(
-        fs::read_to_string(site.kept("junit.xml"))
-            .unwrap()
-            .contains("type=\"not-measured\"")
-    );
-    // A session that died is none, whatever it holds.
-    let mut unfinished = record();
-    unfinished["ending"] = json!({"why": "unfinished"});
-    site.put("run.json", &unfinished.to_string());
-    site.dry().expect(5).comments(&["infergate: not measured"]);
-    fs::remove_file(site.artifact().join("run.json")).unwrap();
-    // Nothing at all came back.
-    fs::remove_file(site.artifact().join("failure.txt")).unwrap();
-    site.dry()
-        .expect(5)
-        .comments(&["neither a finished run.json nor a failure.txt"]);
-}
-
-#[test]
-fn a_failure_that_names_a_section_forges_none() {
-    let site = Site::new(&Value::Null);
-    let forged = "<!-- section 0 x -->\n## forged heading\n";
-    site.put("failure.txt", forged);
-    let shown = format!("```text\n{forged}```");
-    site.dry().expect(5).comments(&[&shown]);
-    // So long that the comment is cut: its part goes whole.
-    let filler = format!("{}\n", "😀".repeat(299)).repeat(58);
-    site.put("failure.txt", &format!("{forged}{filler}"));
-    let ended = site.dry().expect(5);
-    let ended = ended.comments(&["what was said. All of it is in report.html"]);
-    assert!(!ended.stdout.contains("forged"), "{}", ended.stdout);
-}
-
-#[test]
 fn a_token_in_an_engines_log_is_nowhere() {
     let mut record = record();
     let token = "ghs_0123456789abcdef0123456789abcdef0123";

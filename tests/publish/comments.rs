@@ -1,4 +1,4 @@
-//! What a comment looks like in every state, and what hostile texts become in it.
+//! What a comment looks like in every state.
 
 use super::records::{BASE, HEAD, noisy, record, regressed, short};
 use infergate::plan::{self, Selection};
@@ -7,10 +7,10 @@ use infergate::report::{Judged, Link, Past, Publication, State, comment};
 use infergate::{judge, record as vocabulary};
 use serde_json::{Value, json};
 
-const MARKER: &str = "<!-- infergate:gate -->";
+pub(super) const MARKER: &str = "<!-- infergate:gate -->";
 
 /// The record with its verdict.
-pub(crate) fn judged(record: &Value) -> (RunRecord, RunVerdict) {
+pub(super) fn judged(record: &Value) -> (RunRecord, RunVerdict) {
     let record: RunRecord = serde_json::from_value(record.clone()).unwrap();
     let selection = Selection {
         profile: record.profile.clone(),
@@ -21,7 +21,7 @@ pub(crate) fn judged(record: &Value) -> (RunRecord, RunVerdict) {
     (record, verdict)
 }
 
-fn publication(state: State<'_>) -> Publication<'_> {
+pub(super) fn publication(state: State<'_>) -> Publication<'_> {
     Publication {
         head_sha: HEAD.into(),
         base_sha: Some(BASE.into()),
@@ -37,7 +37,7 @@ fn publication(state: State<'_>) -> Publication<'_> {
     }
 }
 
-fn of_record(record: &Value) -> String {
+pub(super) fn of_record(record: &Value) -> String {
     let (record, verdict) = judged(record);
     let past = Past {
         check: "tpot/regression".into(),
@@ -54,7 +54,7 @@ fn of_record(record: &Value) -> String {
 }
 
 /// The zero-width spaces that stop GitHub's links, as something to be seen.
-fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     text.replace('\u{200b}', "·")
 }
 
@@ -387,180 +387,6 @@ fn a_head_that_moved_is_told_first() {
     assert!(
         text.contains("> [!NOTE]\n> the artifact says \\`pass\\`"),
         "{text}"
-    );
-}
-
-/// Everything that somebody else may have written, at once.
-const HOSTILE: &str = "a|b `c` </details></summary><script>alert(1)</script> <!-- infergate:gate --> @everyone \
-    [x](https://evil.example) https://evil.example www.evil.example #1 GH-2 :tada: $x$ \u{202e}gnp.exe \
-    1a2b3c4d5e6f ghs_0123456789abcdef0123456789abcdef0123\n# heading\n```\n| - | - |\n";
-
-fn hostile(text: &str) -> Value {
-    let mut record = regressed();
-    record["machine"]["fingerprint"] = json!(text);
-    record["tool"] = json!(text);
-    record["created"] = json!(text);
-    record["ending"] = json!({"why": "engine-failed", "detail": text});
-    let launches = record["launches"].as_array_mut().unwrap();
-    for launch in launches.iter_mut() {
-        launch["fingerprint"] = json!(text);
-    }
-    launches[7]["exit"] = json!({"how": "crashed", "detail": text, "log_tail": text});
-    record
-}
-
-#[test]
-fn hostile_texts_stay_texts() {
-    let text = of_record(&hostile(HOSTILE));
-    let (marker, rest) = text.split_once('\n').unwrap();
-    assert_eq!(marker, MARKER);
-    for part in [
-        "<script",
-        "</details></summary>",
-        "<!--",
-        "@everyone",
-        "](https://evil",
-        "ghs_",
-        "\u{202e}",
-    ] {
-        // Within a fence anything may stand but what is secret or unseen.
-        let outside = without_fences(rest);
-        assert!(!outside.contains(part), "`{part}` in:\n{outside}");
-    }
-    // Nor is a secret there in any writing, or in part.
-    let bare = rest.replace(['\\', '\u{200b}'], "");
-    for part in ["ghs_", "0123456789abc", "\u{202e}"] {
-        assert!(!bare.contains(part), "`{part}` in:\n{rest}");
-    }
-    assert!(!without_fences(rest).contains("www.evil"));
-    assert_eq!(
-        rest.matches("<details").count(),
-        rest.matches("</details>\n").count()
-    );
-    // Every row of the table has its six cells.
-    let outside = without_fences(rest);
-    let rows = outside.lines().filter(|line| line.starts_with("| "));
-    for row in rows {
-        assert_eq!(row.replace("\\|", "").matches('|').count(), 7, "{row}");
-    }
-    insta::assert_snapshot!(visible(&text), @r##"
-    <!-- infergate:gate -->
-    ## ❌ infergate: fail
-
-    gate tpot, check tpot/regression: launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did (and 1 more check)
-
-    | | check | base | head | change [interval] | why |
-    |---|---|---|---|---|---|
-    | ❌ fail | `tpot/regression` | – | – | – | launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`… |
-    | ❌ fail | `tpot/ceiling` | – | – | – | launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`… |
-
-    <details open><summary>❌ <b>Time per output token</b>: fail</summary>
-
-    - **fail** `tpot/regression`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did
-    - **fail** `tpot/ceiling`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did
-
-    </details>
-
-    <details><summary>The engine's log: launch 7 (head): a|b `c` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;!-- infergate:·gate --&gt; @·everyone [x](https:·//evil.example) https:·//evil.example ww·w.evil.example #·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f [redacted] #· heading ``` | - | - | </summary>
-
-    ````text
-    a|b `c` </details></summary><script>alert(1)</script> <!-- infergate:gate --> @everyone [x](https://evil.example) https://evil.example www.evil.example #1 GH-2 :tada: $x$ gnp.exe 1a2b3c4d5e6f [redacted]
-    # heading
-    ```
-    | - | - |
-    ````
-
-    </details>
-
-    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.1030 ms
-
-    ```mermaid
-    %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
-    xychart-beta
-        title "tpot/regression: main"
-        x-axis "sessions of main, oldest first" [1, 2, 3, 4, 5]
-        y-axis "ms" 0.0996 --> 0.1044
-        line [0.101, 0.102, 0.1, 0.104, 0.103]
-    ```
-
-    <details><summary>How it was measured</summary>
-
-    - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
-    - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
-    - profile quick, 8 launches in 3 blocks; an engine failed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| 
-    - 1 s of the machine's time
-    - this machine's false alarms and smallest effects are not known: `gate calibrate`
-    - a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| 
-    - seed 7, a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| 
-
-    </details>
-
-    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
-
-    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
-    "##);
-}
-
-/// What Markdown reads as Markdown.
-fn without_fences(text: &str) -> String {
-    let (mut out, mut fence) = (String::new(), None::<usize>);
-    for line in text.lines() {
-        let ticks = line.chars().take_while(|c| *c == '`').count();
-        match fence {
-            Some(open) if ticks >= open && line.len() == ticks => fence = None,
-            Some(_) => {}
-            None if ticks >= 3 => fence = Some(ticks),
-            None => {
-                out.push_str(line);
-                out.push('\n');
-            }
-        }
-    }
-    assert_eq!(fence, None, "a fence is left open in:\n{text}");
-    out
-}
-
-#[test]
-fn texts_of_any_length_fit() {
-    let text = of_record(&hostile(&format!("{}\n", "x".repeat(100_000))));
-    assert!(text.len() <= 65_535, "{}", text.len());
-    let text = of_record(&hostile(&"😀 line\n".repeat(20_000)));
-    assert!(text.len() <= 65_535, "{}", text.len());
-    without_fences(&text);
-}
-
-#[test]
-fn many_gates_are_cut_from_the_least_important_on() {
-    let (record, mut verdict) = judged(&regressed());
-    let gate = verdict.gates[0].clone();
-    let pass = judged(&self::record()).1.gates[0].clone();
-    for n in 0..400 {
-        let mut other = if n % 40 == 0 {
-            gate.clone()
-        } else {
-            pass.clone()
-        };
-        other.gate = format!("gate{n}");
-        verdict.gates.push(other);
-    }
-    let judged = Judged {
-        record: &record,
-        verdict: &verdict,
-        past: None,
-    };
-    let text = comment(&publication(State::Judged(judged)), None, MARKER);
-    assert!(text.len() <= 65_535, "{}", text.len());
-    assert!(
-        text.contains("Left out, since a comment takes 65,536 characters: the gate gate"),
-        "{text}"
-    );
-    assert!(text.contains("All of it is in report.html: [the run](https://github.com/"));
-    // Red gates and how to reproduce them stay.
-    assert!(text.contains("Measure it again: `gate check --head"));
-    without_fences(&text);
-    assert_eq!(
-        text.matches("<details").count(),
-        text.matches("</details>").count()
     );
 }
 

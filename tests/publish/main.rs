@@ -10,5 +10,7 @@ mod comments;
 #[path = "../github/fake/mod.rs"]
 mod fake;
 mod forms;
+mod hostile;
 mod posted;
 mod records;
+mod unmeasured;

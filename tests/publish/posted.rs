@@ -1,6 +1,6 @@
 //! What GitHub is told, through the binary against the fake: comments, check runs, and GitHub's troubles.
 
-use super::common::{Ended, workflow};
+use super::common::Ended;
 use super::fake::{
     ACTIONS_BOT_ID, ACTIONS_TOKEN, Comment, Fake, Grant, Ill, PERSONAL_TOKEN, REPOSITORY, Trouble,
     sha,
@@ -8,11 +8,12 @@ use super::fake::{
 use super::records::{BASE, HEAD, Site, noisy, record, regressed};
 use serde_json::{Value, json};
 use std::fs;
+use std::process::Command;
 
 const MARKER: &str = "<!-- infergate:gate -->";
 
 /// A pull request 12 whose head is [`HEAD`].
-fn github() -> Fake {
+pub(super) fn github() -> Fake {
     let fake = Fake::start();
     fake.state().open_pull(12, "ada", false, &["src/lib.rs"]);
     fake.state().pull(12).head_sha = HEAD.into();
@@ -20,7 +21,7 @@ fn github() -> Fake {
 }
 
 /// `gate publish` of whatever these arguments say, as Actions runs it.
-fn publish(site: &Site, fake: &Fake, token: &str, arguments: &[&str]) -> Ended {
+pub(super) fn publishing(site: &Site, fake: &Fake, token: &str, arguments: &[&str]) -> Command {
     let mut command = site
         .main
         .command(&["publish", "--pr", "12", "--head-sha", HEAD]);
@@ -30,7 +31,11 @@ fn publish(site: &Site, fake: &Fake, token: &str, arguments: &[&str]) -> Ended {
         .env("GITHUB_TOKEN", token)
         .env("GITHUB_REPOSITORY", REPOSITORY)
         .env("GITHUB_API_URL", fake.url());
-    Ended::of(&command.output().unwrap())
+    command
+}
+
+pub(super) fn publish(site: &Site, fake: &Fake, token: &str, arguments: &[&str]) -> Ended {
+    Ended::of(&publishing(site, fake, token, arguments).output().unwrap())
 }
 
 /// The same of the site's artifact, as the report job runs it.
@@ -253,83 +258,6 @@ fn a_head_that_moved_marks_the_comment_and_not_the_check_run() {
     assert!(fake.state().comments[0].body.ends_with("something"));
     let state = fake.state();
     assert_eq!(state.check_runs.last().unwrap()["conclusion"], "cancelled");
-}
-
-#[test]
-fn a_commit_that_may_not_run_asks_for_action() {
-    let (site, fake) = (Site::new(&Value::Null), github());
-    let why = "#12 is of a fork | and `nobody` approved it; @everyone";
-    publish(&site, &fake, ACTIONS_TOKEN, &["--not-run", why]).expect(0);
-    let state = fake.state();
-    assert_eq!(state.check_runs[0]["conclusion"], "action_required");
-    assert!(
-        state.comments[0].body.contains("infergate: not run")
-            && !state.comments[0].body.contains("@everyone")
-    );
-}
-
-/// A pull request that went to another branch: that nothing was needed for the one before holds no longer.
-#[test]
-fn that_a_commit_may_not_run_is_withheld_from_a_verdict_alone() {
-    let (site, fake) = (Site::new(&Value::Null), github());
-    let of_run = |run: &str, arguments: &[&str]| {
-        let mut command = site
-            .main
-            .command(&["publish", "--pr", "12", "--head-sha", HEAD]);
-        command
-            .args(arguments)
-            .env("GITHUB_TOKEN", ACTIONS_TOKEN)
-            .env("GITHUB_REPOSITORY", REPOSITORY)
-            .env("GITHUB_API_URL", fake.url())
-            .env("GITHUB_SERVER_URL", "https://github.com")
-            .env("GITHUB_RUN_ID", run);
-        let ended = Ended::of(&command.output().unwrap()).expect(0);
-        let state = fake.state();
-        let newest = state.check_runs.last().unwrap();
-        (newest["conclusion"].as_str().unwrap().to_owned(), ended)
-    };
-    let refused = ["--not-run", "nobody approved it"];
-    assert_eq!(of_run("1", &["--not-needed"]).0, "skipped");
-    assert_eq!(of_run("2", &refused).0, "action_required");
-    fake.state().check_runs.last_mut().unwrap()["conclusion"] = "success".into();
-    let (conclusion, ended) = of_run("3", &refused);
-    assert_eq!(conclusion, "success");
-    ended.says(&["that it may not run is not said"]);
-}
-
-#[test]
-fn an_older_commit_is_not_said_to_need_nothing() {
-    let (site, fake) = (Site::new(&Value::Null), github());
-    fake.state().pull(12).head_sha = sha(99);
-    let ended = publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]);
-    let ended = ended
-        .expect(0)
-        .says(&["nothing is said of what an older one needs"]);
-    assert!(!ended.stderr.contains("posts it later"), "{}", ended.stderr);
-    assert!(fake.state().check_runs.is_empty() && fake.state().statuses.is_empty());
-    fake.state().pull(12).head_sha = HEAD.into();
-    publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
-    assert_eq!(fake.state().check_runs[0]["conclusion"], "skipped");
-}
-
-#[test]
-fn a_judge_that_was_killed_leaves_no_check_run_pending() {
-    let (site, fake) = (Site::new(&Value::Null), github());
-    let pending = ["--pending", "--base-sha", BASE];
-    publish(&site, &fake, ACTIONS_TOKEN, &pending).expect(0);
-    let mut command = site.main.command(&[]);
-    command
-        .env("GITHUB_TOKEN", ACTIONS_TOKEN)
-        .env("GITHUB_REPOSITORY", REPOSITORY)
-        .env("GITHUB_API_URL", fake.url())
-        .envs([("PR", "12"), ("HEAD_SHA", HEAD), ("BASE_SHA", BASE)])
-        .envs([("PROFILE", "quick"), ("GATES", "tpot")]);
-    let mut step = workflow::step("gate.yml", "Say that judging was killed", &command);
-    Ended::of(&step.output().unwrap()).expect(5);
-    let state = fake.state();
-    assert_eq!(state.check_runs[0]["conclusion"], "failure");
-    assert!(state.comments[0].body.contains("infergate: not measured"));
-    assert!(state.comments[0].body.contains("see the log of the job"));
 }
 
 /// Main's gate has so many checks more that nothing can hold.

@@ -13,23 +13,7 @@ mod plan;
 #[allow(dead_code, reason = "the history's own tests use the rest")]
 mod random;
 
-use common::{Project, alone};
-
-/// A limit that every start keeps: however busy the machine is, it passes at the first look.
-const START: &str = r#"
-title = "Start"
-
-[workload.first]
-kind = "first-request"
-prompt_tokens = 32
-output_tokens = 8
-
-[[check]]
-name = "ceiling"
-metric = "port_open"
-rule = "ceiling"
-limit = "60 s"
-"#;
+use common::{Project, START, alone};
 
 /// A project with three such gates, of which `two` starts its engine with an argument of its own.
 fn three() -> Project {
