@@ -5,7 +5,7 @@ use super::{output, serve};
 use crate::baseline::{RemoteError, StoreError};
 use crate::calibration::CertificateError;
 use crate::github::Error as GitHubError;
-use crate::launch::{GitError, ProcessError, WorkspaceError};
+use crate::launch::{GitError, LockError, ProcessError, WorkspaceError};
 use crate::pipeline::{Error, ResultsError};
 use crate::plan::PlanError;
 use crate::proxy::EngineError;
@@ -132,7 +132,12 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
         Error::Plan(PlanError::NoProject(_)) => {
             Some("run it inside a project that has gates/gate.toml, or make one with `gate init`")
         }
-        Error::Workspace(WorkspaceError::Locked(_)) => Some("wait for it, or end it"),
+        Error::Workspace(WorkspaceError::Lock(LockError::Held(_))) => {
+            Some("wait for it, or end it")
+        }
+        Error::Workspace(WorkspaceError::Lock(LockError::Left(_))) => {
+            Some("wait for that program, or end it (`fuser` names it)")
+        }
         Error::Workspace(WorkspaceError::Git(GitError::NoRepository(_))) => Some(
             "`git init` and commit; without commits, `gate check --base stored` judges against stored sessions",
         ),

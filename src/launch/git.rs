@@ -1,10 +1,11 @@
 //! The few facts of a repository that a comparison needs, asked of the `git` command.
 
+use super::lock::Lock;
 use crate::record::Commit;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Where main is looked for when nobody names a base, in this order.
 const MAIN_REFS: [&str; 2] = ["origin/main", "main"];
@@ -41,6 +42,8 @@ pub enum GitError {
     },
     #[error("cannot remove what is left of the worktree {}", path.display())]
     Leftover { path: PathBuf, source: io::Error },
+    #[error("cannot hand the lock of .gate/ on to git")]
+    HandOn(#[source] io::Error),
     #[error("git {command} failed: {message}")]
     Failed { command: String, message: String },
 }
@@ -180,8 +183,9 @@ impl Repository {
         }
     }
 
-    /// A checkout of `commit` at `path`, which is ours alone: made anew if it is not there whole.
-    pub(super) fn worktree(&self, path: &Path, commit: &str) -> Result<(), GitError> {
+    /// A checkout of `commit` at `path`, which is ours alone: made anew if it is not there whole. The git that makes
+    /// it holds the lock too: if we are killed, the next session waits for its end.
+    pub(super) fn worktree(&self, path: &Path, commit: &str, lock: &Lock) -> Result<(), GitError> {
         let there = Self {
             root: path.to_path_buf(),
         };
@@ -195,19 +199,20 @@ impl Repository {
         wipe(path)?;
         // Git may still know a worktree at this path (once), locked if a signal cut its making off (twice). Nothing
         // is pruned: a worktree of the user's may stand on a disk that is not there now.
-        self.git(&[
-            "worktree",
-            "add",
-            "--force",
-            "--force",
-            "--detach",
-            &path.to_string_lossy(),
-            commit,
-        ])?;
+        let path = path.to_string_lossy();
+        // What it would say breaks its pipe where nobody is left to read it.
+        let add = ["worktree", "add", "--quiet", "--force", "--force"];
+        let add = [add.as_slice(), &["--detach", &path, commit]].concat();
+        // It reads nothing there, and no other handle of ours is inherited.
+        self.run(&add, lock.handle().map_err(GitError::HandOn)?)?;
         Ok(())
     }
 
     fn git(&self, args: &[&str]) -> Result<String, GitError> {
+        self.run(args, Stdio::null())
+    }
+
+    fn run(&self, args: &[&str], stdin: Stdio) -> Result<String, GitError> {
         let output = Command::new("git")
             // A checkout must not run the repository's hooks: they may be the change's own.
             .args(["-c", "core.hooksPath=/dev/null"])
@@ -220,6 +225,7 @@ impl Repository {
             .env_remove("GIT_INDEX_FILE")
             // Its words are read.
             .env("LC_ALL", "C")
+            .stdin(stdin)
             .output()
             .map_err(GitError::Missing)?;
         if output.status.success() {

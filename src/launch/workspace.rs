@@ -3,34 +3,23 @@
 
 use super::build::{self, Artifact, BuildError, Job};
 use super::git::{GitError, Repository};
-use super::tree;
+use super::lock::{Lock, LockError};
 use crate::{digest, plan};
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// How long a lock may outlive its owner. A child has a copy of all that is open until it becomes the program that it
-/// was started for, also where its parent is killed meanwhile.
-const INHERITED: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     #[error("cannot use the folder {}", path.display())]
     Folder { path: PathBuf, source: io::Error },
-    #[error(
-        "another session is measuring here (process {0}): two at once would disturb each other"
-    )]
-    Locked(String),
+    #[error(transparent)]
+    Lock(#[from] LockError),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]
     Build(#[from] BuildError),
 }
-
-/// Held while measuring; released on drop, and by the kernel if we die.
-#[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "held for its drop")] File);
 
 /// A project's working tree and its folder `.gate/`.
 #[derive(Debug)]
@@ -64,32 +53,7 @@ impl Workspace {
 
     /// Takes the right to measure, or says who has it.
     pub fn lock(&self) -> Result<Lock, WorkspaceError> {
-        let path = self.folder.join("lock");
-        let failed = |source| WorkspaceError::Folder {
-            path: path.clone(),
-            source,
-        };
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
-        let begun = Instant::now();
-        while let Err(refusal) = file.try_lock() {
-            if let TryLockError::Error(source) = refusal {
-                return Err(failed(source));
-            }
-            let owner = fs::read_to_string(&path).map_err(failed)?;
-            let is_held = owner.parse().is_ok_and(tree::runs);
-            if is_held || begun.elapsed() > INHERITED {
-                return Err(WorkspaceError::Locked(owner));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        file.set_len(0).map_err(failed)?;
-        write!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Lock(file))
+        Ok(Lock::take(&self.folder.join("lock"))?)
     }
 
     /// Builds the working tree as it stands.
@@ -111,6 +75,7 @@ impl Workspace {
         repository: &Repository,
         build: &plan::Build,
         commit: &str,
+        lock: &Lock,
     ) -> Result<Artifact, WorkspaceError> {
         let keep = self
             .folder
@@ -121,7 +86,7 @@ impl Workspace {
             return Ok(artifact);
         }
         let worktree = self.folder.join("worktrees").join(commit);
-        repository.worktree(&worktree, commit)?;
+        repository.worktree(&worktree, commit, lock)?;
         // The project may be a folder of its repository.
         let within = self
             .root
@@ -156,30 +121,4 @@ fn file_name(build: &plan::Build) -> PathBuf {
         .artifact
         .file_name()
         .map_or_else(|| "artifact".into(), PathBuf::from)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-
-    use super::*;
-    use std::process::Command;
-
-    #[test]
-    fn what_a_dead_session_left_open_is_waited_for() {
-        let project = tempfile::tempdir().unwrap();
-        let workspace = Workspace::open(project.path()).unwrap();
-        let held = workspace.lock().unwrap();
-        let error = workspace.lock().unwrap_err().to_string();
-        assert!(error.contains(&std::process::id().to_string()), "{error}");
-        let mut dead = Command::new("true").spawn().unwrap();
-        dead.wait().unwrap();
-        fs::write(project.path().join(".gate/lock"), dead.id().to_string()).unwrap();
-        let holder = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(50));
-            drop(held);
-        });
-        workspace.lock().unwrap();
-        holder.join().unwrap();
-    }
 }

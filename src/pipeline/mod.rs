@@ -277,7 +277,7 @@ struct Project {
     inputs: Vec<Input>,
     workspace: Workspace,
     results: Results,
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// Where results go.
@@ -304,7 +304,7 @@ impl Project {
             inputs,
             workspace,
             results,
-            _lock: lock,
+            lock,
         })
     }
 

@@ -185,7 +185,7 @@ fn own_project(options: &SelftestOptions, root: &Path, fault: &Fault) -> Result<
         inputs,
         workspace,
         results,
-        _lock: lock,
+        lock,
     })
 }
 

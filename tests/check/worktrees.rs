@@ -1,7 +1,12 @@
 //! Where commits are built: what another session left there, and what is the user's own.
 
 use super::common::Project;
-use std::fs;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use std::fs::{self, File, TryLockError};
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 /// A commit whose build says why it fails: all that comes before it has been done then.
 fn with_broken_commit() -> Project {
@@ -75,4 +80,40 @@ fn a_worktree_of_the_users_that_is_not_there_now_is_kept() {
     builds(&project);
     fs::rename(&hidden, &theirs).unwrap();
     project.git(&["-C", path, "status"]);
+}
+
+/// Nobody ends it, so it would go on writing into what the next session makes.
+#[test]
+fn a_git_that_a_killed_session_left_is_waited_for() {
+    let project = with_broken_commit();
+    let (begun, hold) = (project.path("begun"), project.path("hold"));
+    mkfifo(&hold, Mode::S_IRWXU).unwrap();
+    let smudge = format!(
+        "echo >> {}; test -p {hold} && read _ < {hold}; cat",
+        begun.display(),
+        hold = hold.display()
+    );
+    project.git(&["config", "filter.slow.smudge", &smudge]);
+    project.write(".git/info/attributes", "build.sh filter=slow\n");
+
+    let mut killed = project
+        .command(&["check", "--gate", "e2e", "--head", "broken"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !begun.exists() {
+        assert!(killed.try_wait().unwrap().is_none(), "it ended");
+        thread::sleep(Duration::from_millis(5));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let lock = File::open(project.path(".gate/lock")).unwrap();
+    assert!(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
+    drop(lock);
+
+    fs::write(&hold, "\n").unwrap();
+    fs::remove_file(&hold).unwrap();
+    builds(&project);
+    assert_eq!(fs::read(&begun).unwrap(), b"\n", "it was made twice");
 }
