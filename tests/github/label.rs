@@ -1,6 +1,6 @@
 //! `gate label` through the binary: labels by paths, and the run that it starts.
 
-use super::fake::sha;
+use super::fake::{Ill, Trouble, sha};
 use super::job::{Job, event};
 use serde_json::json;
 
@@ -84,6 +84,25 @@ fn another_base_is_another_run() {
 }
 
 #[test]
+fn two_pull_requests_of_one_commit_have_a_run_each() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    let bases = "workflow = \"gate.yml\"\nbases = [\"release/*\"]";
+    job.project
+        .edit("gates/gate.toml", "workflow = \"gate.yml\"", bases);
+    let mut state = job.fake.state();
+    state.open_pull(14, "ada", false, &["src/lib.rs"]);
+    state.pull(14).head_sha = sha(12);
+    state.pull(14).base_branch = "release/1".into();
+    drop(state);
+    for number in ["12", "14", "12", "14"] {
+        job.run(&["label", "--pr", number]).expect(0);
+    }
+    let started = job.started();
+    let of: Vec<_> = started.iter().map(|run| &run["pr"]).collect();
+    assert_eq!(of, ["12", "14"]);
+}
+
+#[test]
 fn the_label_goes_when_no_path_needs_it() {
     let job = Job::with_pull("ada", false, &["README.md"]);
     job.add_label("Needs-GPU");
@@ -157,9 +176,21 @@ fn a_push_in_between_proves_nothing_about_the_commit_before() {
 fn a_closed_pull_request_is_left_alone() {
     let job = Job::with_pull("ada", false, &["src/lib.rs"]);
     job.fake.state().pull(12).is_open = false;
+    // As where the branch that it was into is gone.
+    job.fake.plant(Trouble {
+        method: "GET",
+        path: "/compare/",
+        times: 1,
+        ill: Ill::Status(404, "Not Found", vec![]),
+    });
     let ended = job.label_on("closed", None, "ada").expect(0);
     assert!(ended.stdout.contains("it is closed"), "{}", ended.stdout);
     assert!(job.labels().is_empty() && job.started().is_empty());
+    let outputs = job.outputs();
+    assert_eq!(
+        [&outputs["needed"], &outputs["started"]],
+        ["false", "false"]
+    );
 }
 
 #[test]

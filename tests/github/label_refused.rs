@@ -132,7 +132,7 @@ fn a_run_that_may_have_been_started_is_started_again() {
         .expect(0)
         .says(&["502", "trying again in 1 s"]);
     assert_eq!(job.started().len(), 2);
-    assert_eq!(job.statuses("infergate/started").len(), 1);
+    assert_eq!(job.statuses("infergate/started/12").len(), 1);
 }
 
 #[test]

@@ -20,9 +20,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use steps::{Situation, Step, Word};
 
-/// Context of the commit status that says what was started for a commit.
-const STARTED: &str = "infergate/started";
-
 /// Which pull request, and why now.
 #[derive(Clone, Debug)]
 pub enum Trigger {
@@ -88,9 +85,12 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         }
     };
     let pull = client.pull(number).await?;
+    if !pull.is_open {
+        return Ok(closed(options, &pull));
+    }
     let asked = ask(options, &client, &rules, &pull, event.as_ref()).await?;
     let gates = asked.needed.gates(&rules.of_profile).join(" ");
-    let mark = mark(&gates, &pull.base_branch);
+    let mark = Mark::of(&pull, &gates);
     let situation = Situation {
         rules: &rules,
         pull: &pull,
@@ -101,8 +101,8 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         is_fork: pull.is_from_fork(client.repository()),
         author_may_write: asked.author_may_write,
         approval: approval(&asked.statuses, asked.own_id),
-        is_started: ours(&asked.statuses, STARTED, asked.own_id)
-            .is_some_and(|status| status.description == mark),
+        is_started: ours(&asked.statuses, &mark.context, asked.own_id)
+            .is_some_and(|status| status.description == mark.description),
     };
     let steps = steps::steps(&situation);
     let work = Work {
@@ -130,15 +130,28 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         number: number.to_string(),
         head_sha: pull.head_sha.as_str().to_owned(),
         // Where its paths are held against a branch of anybody's, they prove nothing about main.
-        is_needed: pull.is_open
-            && (asked.needed.is_anything()
-                || !rules
-                    .config
-                    .allows_base(&pull.base_branch, &pull.default_branch)),
+        is_needed: asked.needed.is_anything()
+            || !rules
+                .config
+                .allows_base(&pull.base_branch, &pull.default_branch),
         is_started: !options.dry_run && steps.contains(&Step::Start),
         reason: steps.iter().find_map(why_not).unwrap_or_default(),
         gates,
     })
+}
+
+/// Its branches may be gone, so nothing else is asked.
+fn closed(options: &LabelOptions, pull: &Pull) -> Labelled {
+    Labelled {
+        lines: vec![heading(options, pull), "nothing to do: it is closed".into()],
+        remarks: Vec::new(),
+        number: pull.number.to_string(),
+        head_sha: pull.head_sha.as_str().to_owned(),
+        is_needed: false,
+        is_started: false,
+        reason: String::new(),
+        gates: String::new(),
+    }
 }
 
 fn why_not(step: &Step) -> Option<String> {
@@ -190,17 +203,29 @@ async fn ask(
     })
 }
 
-/// What the status says of a run that was started with these gates against this branch; with others it is another
-/// run. Only the digest knows the branch: GitHub refuses a description with characters that a branch's name may have.
-fn mark(gates: &str, base_branch: &str) -> String {
-    let told = if gates.is_empty() {
-        "the profile's"
-    } else {
-        gates
-    };
-    let known = digest::of_parts([gates.as_bytes(), base_branch.as_bytes()]);
-    let told: String = told.chars().take(80).collect();
-    format!("started with gates {told} ({})", &known[..8])
+/// The commit status that says what was started.
+struct Mark {
+    /// Names the pull request: another one of the same commit, into another branch, has a run of its own.
+    context: String,
+    /// With other gates or against another branch it is another run. Only the digest knows the branch: GitHub refuses a
+    /// description with characters that a branch's name may have.
+    description: String,
+}
+
+impl Mark {
+    fn of(pull: &Pull, gates: &str) -> Self {
+        let told = if gates.is_empty() {
+            "the profile's"
+        } else {
+            gates
+        };
+        let known = digest::of_parts([gates.as_bytes(), pull.base_branch.as_bytes()]);
+        let told: String = told.chars().take(80).collect();
+        Self {
+            context: format!("infergate/started/{}", pull.number),
+            description: format!("started with gates {told} ({})", &known[..8]),
+        }
+    }
 }
 
 /// The means by which steps are carried out.
@@ -209,7 +234,7 @@ struct Work<'a> {
     rules: &'a GitHubRules,
     pull: &'a Pull,
     gates: &'a str,
-    mark: &'a str,
+    mark: &'a Mark,
 }
 
 impl Work<'_> {
@@ -254,9 +279,9 @@ impl Work<'_> {
         let (workflow, branch) = (&self.rules.config.workflow, &self.pull.default_branch);
         self.client.dispatch(workflow, branch, &inputs).await?;
         let started = NewStatus {
-            context: STARTED,
+            context: &self.mark.context,
             state: State::Success,
-            description: self.mark,
+            description: &self.mark.description,
             target_url: None,
         };
         Ok(self.client.set_status(head, &started).await?)
@@ -270,17 +295,7 @@ fn lines(
     steps: &[Step],
     gates: &str,
 ) -> Vec<String> {
-    let pull = situation.pull;
-    let dry = if options.dry_run {
-        " (nothing is done: --dry-run)"
-    } else {
-        ""
-    };
-    let mut lines = vec![format!(
-        "pull request #{} at {}{dry}",
-        pull.number,
-        pull.head_sha.short()
-    )];
+    let mut lines = vec![heading(options, situation.pull)];
     let gates = if gates.is_empty() {
         "of the profile"
     } else {
@@ -294,4 +309,17 @@ fn lines(
         step => step.line(),
     }));
     lines
+}
+
+fn heading(options: &LabelOptions, pull: &Pull) -> String {
+    let dry = if options.dry_run {
+        " (nothing is done: --dry-run)"
+    } else {
+        ""
+    };
+    format!(
+        "pull request #{} at {}{dry}",
+        pull.number,
+        pull.head_sha.short()
+    )
 }

@@ -81,11 +81,8 @@ impl Step {
     }
 }
 
-/// The steps, in the order in which they are to be done.
+/// The steps for an open pull request, in the order in which they are to be done.
 pub(super) fn steps(situation: &Situation<'_>) -> Vec<Step> {
-    if !situation.pull.is_open {
-        return vec![Step::Tell("nothing to do: it is closed".into())];
-    }
     let mut steps = owned_labels(situation);
     steps.extend(approval(situation));
     steps.push(start(situation, &steps));
