@@ -8,8 +8,8 @@
 // q          [rows, heads, d] element
 // keys, values  the layer's cache, [pages, kv_heads, 16, d] element
 // pages      the sequences' page lists, int
-// tiles      [tiles, 5] int: first row, rows (0 to 64, consecutive positions of one sequence), position of
-//            the first row, where in `pages` its sequence's list begins, 0. Their keys are in the cache.
+// tiles      [tiles, 4] int: first row, rows (0 to 64, consecutive positions of one sequence), position of
+//            the first row, where in `pages` its sequence's list begins. Their keys are in the cache.
 // out        [rows, heads, d] element
 // launch     attention_prefill:   grid = (heads, tiles), block = 128, dynamic shared = 40,960 bytes for
 //                                 d <= 64, 81,920 for d <= 128, else 98,304
@@ -340,7 +340,7 @@ template <int D, int HEADS, int KEYS> struct Prefill {
 };
 
 __device__ __forceinline__ Tile own_tile(const int *tiles, const int *pages) {
-    const int *tile = tiles + (gridDim.y - 1 - blockIdx.y) * 5;
+    const int *tile = tiles + (gridDim.y - 1 - blockIdx.y) * 4;
     return {tile[0], tile[1], tile[2], pages + tile[3]};
 }
 

@@ -101,6 +101,9 @@ impl<B: Backend> Model<B> {
             |cause: BackendError| upload_error("(room for activations and the KV cache)", &cause);
         let cache = backend.cache(&shape, &room).map_err(no_room)?;
         let scratch = Scratch::new(&mut backend, &config, &shape, room).map_err(no_room)?;
+        // What a GPU is still at belongs to this, and not to what comes next.
+        let waited = backend.wait();
+        waited.map_err(|cause| upload_error("(the last of them)", &cause))?;
         Ok(Self {
             backend,
             config,
@@ -219,7 +222,7 @@ impl<B: Backend> Executor for Model<B> {
     }
 
     fn is_lost(&mut self) -> bool {
-        self.backend.is_lost()
+        self.backend.wait().is_err()
     }
 
     fn recordings(&self) -> Recordings {

@@ -73,7 +73,7 @@ impl FakeGpu {
                 "LD_LIBRARY_PATH",
                 format!("{}:{installed}", path(self.folder.path())),
             ),
-            ("INFERGATE_KERNEL_CACHE", path(&kernels())),
+            ("INFERGATE_KERNEL_CACHE", path(&self.kernels())),
             ("FAKE_CUDA_REPORT", path(&self.report_path())),
             (SEED, self.seed.clone()),
         ]
@@ -84,9 +84,9 @@ impl FakeGpu {
         self.folder.path()
     }
 
-    /// Where compiled kernels are kept.
+    /// Where compiled kernels are kept, from one run of the tests to the next.
     pub(crate) fn kernels(&self) -> PathBuf {
-        kernels()
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-gpu-kernels")
     }
 
     pub(crate) fn report(&self) -> Report {
@@ -115,9 +115,4 @@ impl Report {
     pub(crate) fn most_bytes(&self) -> u64 {
         self.0["most_bytes"].as_u64().unwrap()
     }
-}
-
-/// Compiled kernels stay from one run of the tests to the next.
-fn kernels() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-gpu-kernels")
 }

@@ -78,32 +78,21 @@ struct Start {
     std::vector<void *> args;
 };
 
-/// One of its own, whose arguments live as long as it does.
-std::shared_ptr<Start> copied(const Start &start) {
-    const auto own = std::make_shared<Start>(start);
-    for (uint64_t &word : own->words) {
-        own->args.push_back(&word);
-    }
-    return own;
-}
-
 Code judge(const Start &start, int status) {
     const std::string what = start.kernel + " failed, status " + number(unsigned(status));
     return status == 0 ? OK : Gpu::the().wrong("cuLaunchKernelEx", what, LAUNCH_FAILED);
 }
 
-Code run(const Start &start) {
-    const auto own = copied(start);
-    const Config &config = own->config;
-    return judge(*own, emulate(own->kernel.c_str(), config.grid, config.block, config.shared, own->args.data()));
+Code run(const std::shared_ptr<Start> &start) {
+    const Config &config = start->config;
+    return judge(*start, emulate(start->kernel.c_str(), config.grid, config.block, config.shared, start->args.data()));
 }
 
-Work begin(const Start &start) {
-    const auto own = copied(start);
-    const Config &config = own->config;
+Work begin(const std::shared_ptr<Start> &start) {
+    const Config &config = start->config;
     void *const begun =
-        emulate_begin(own->kernel.c_str(), config.grid, config.block, config.shared, own->args.data());
-    return [=] { return judge(*own, begun ? emulate_end(begun) : -1); };
+        emulate_begin(start->kernel.c_str(), config.grid, config.block, config.shared, start->args.data());
+    return [=] { return judge(*start, begun ? emulate_end(begun) : -1); };
 }
 
 } // namespace
@@ -190,10 +179,14 @@ API int cuLaunchKernelEx(const Config *config, Handle function, void **args, voi
     if (!has_registers(*config, *kernel)) {
         return call.wrong(kernel->name + ": too many registers for such a block", LAUNCH_OUT_OF_RESOURCES);
     }
-    Start start{kernel->name, *config, {}, {}};
+    const auto start = std::make_shared<Start>(Start{kernel->name, *config, {}, {}});
     for (size_t at = 0; at < kernel->parameters.size(); at++) {
-        start.words.push_back(0);
-        std::memcpy(&start.words.back(), args[at], kernel->parameters[at]);
+        start->words.push_back(0);
+        std::memcpy(&start->words.back(), args[at], kernel->parameters[at]);
+    }
+    // Once no word moves any more.
+    for (uint64_t &word : start->words) {
+        start->args.push_back(&word);
     }
     Node node([=] { return run(start); });
     node.is_kernel = true;

@@ -23,10 +23,6 @@ fn what_is_missing_is_one_line() {
             "they need sm_80 or newer, and fake GPU is sm_75",
         ),
         (
-            ("FAKE_CUDA_VERSION", "11080"),
-            "and the NVIDIA driver for 11.8; update the driver",
-        ),
-        (
             ("FAKE_CUDA_FAIL", "cuMemAlloc_v2:9:2"),
             "bytes of GPU memory could not be had (out of memory (CUDA_ERROR_OUT_OF_MEMORY))",
         ),
@@ -56,6 +52,24 @@ fn what_is_missing_is_one_line() {
         );
         gpu.report().is_clean();
     }
+}
+
+/// Where there is a compiler; without one it is the kernels that are too new.
+#[test]
+fn a_driver_that_is_older_than_the_compiler_is_told() {
+    let Some(gpu) = start::with_kernels() else {
+        return;
+    };
+    let empty = tempfile::tempdir().unwrap();
+    let none = ("INFERGATE_KERNEL_CACHE", empty.path().to_str().unwrap());
+    let old = ("FAKE_CUDA_VERSION", "11080");
+    let said = refusal(&start::to_end(&gpu, &[], &[none, old]));
+    if said.contains("no CUDA compiler") {
+        return crate::skip::skip(&said);
+    }
+    let says = "and the NVIDIA driver for 11.8; update the driver";
+    assert!(said.contains(says), "{said}");
+    gpu.report().is_clean();
 }
 
 /// A library that lacks a function is told by that function's name: cudarc would panic.

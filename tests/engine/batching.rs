@@ -92,13 +92,11 @@ fn sixty_four_requests_together_are_answered_as_each_alone() {
         assert_eq!(said(collect(events).expect("it is answered")), *expect);
     }
     assert!(engine.stats().cache_hits > 0);
-    for (step_tokens, chunk_tokens) in
-        [(600, 512), (65, 7)].map(|(step, chunk)| (Some(step), Some(chunk)))
-    {
+    for (step_tokens, chunk_tokens) in [(600, 512), (65, 7)] {
         let tight = Options {
             kv_tokens: 1_728,
-            step_tokens,
-            chunk_tokens,
+            step_tokens: Some(step_tokens),
+            chunk_tokens: Some(chunk_tokens),
             ..roomy.clone()
         };
         let engine = together(tight, &requests, &expect);

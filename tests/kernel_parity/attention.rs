@@ -73,7 +73,7 @@ fn check_tiles<D: Device>(lab: &mut Lab<D>, ranges: &[(usize, usize)], sizes: He
     for ((start, end), sequence) in ranges.iter().zip(&cache.sequences) {
         for at in (*start..*end).step_by(TILE_ROWS) {
             let count = TILE_ROWS.min(end - at);
-            tiles.extend([row, count, at, sequence.first, 0].map(|int| int as i32));
+            tiles.extend([row, count, at, sequence.first].map(|int| int as i32));
             row += count;
         }
     }

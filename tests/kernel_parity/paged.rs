@@ -160,16 +160,10 @@ impl Rows {
         for (row, (sequence, position)) in sequences.iter().zip(self.positions()).enumerate().rev()
         {
             let (first, parts) = (splits.len(), self.parts_of(row));
-            let of = |part: usize| {
-                [row, part, parts, first, sequence.first, sequence.gap].map(|int| int as i32)
-            };
-            splits.extend(
-                (0..parts)
-                    .map(of)
-                    .map(|[row, part, parts, first, first_page, gap]| {
-                        [row, position, first_page, gap, part, parts, first, 0]
-                    }),
-            );
+            let (position, first_page, gap) = (position as usize, sequence.first, sequence.gap);
+            splits.extend((0..parts).map(|part| {
+                [row, position, first_page, gap, part, parts, first, 0].map(|int| int as i32)
+            }));
             splits.push([-1; SPLIT_INTS]);
         }
         splits

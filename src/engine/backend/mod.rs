@@ -213,11 +213,8 @@ pub(crate) trait Backend {
     fn threads(&self) -> usize;
     /// See the module's promise.
     fn batch_invariant(&self) -> bool;
-    /// Asked after an error: whether no later call can do better.
-    fn is_lost(&mut self) -> bool {
-        false
-    }
-    /// Waits until all is done that was asked for: a device goes on by itself.
+    /// Waits until all is done that was asked for: a device goes on by itself. After an error of this no later call
+    /// can do better.
     fn wait(&self) -> Result<(), BackendError> {
         Ok(())
     }

@@ -38,10 +38,8 @@ use super::compute::Compute;
 use super::executor::Executor;
 use super::handle::{ModelInfo, StartError, timed};
 use super::kv::PAGE_TOKENS;
-use super::loader::upload_error;
 use super::model::{Model, logit_rows};
 use super::stats::Stage;
-use super::weights::WeightError;
 use worker::Worker;
 
 /// What the worker says while it comes up.
@@ -159,11 +157,7 @@ fn come_up<B: Backend>(
     };
     let backend = backend(&mut report)?;
     let mut model = timed(weights.stage(), &mut report, || {
-        let model = Model::load(backend, config, &weights, pages, window, room)?;
-        // What a GPU is still at is this stage's, and not the next one's.
-        let waited = model.backend().wait();
-        waited.map_err(|cause| upload_error("(the last of them)", &cause))?;
-        Ok::<_, WeightError>(model)
+        Model::load(backend, config, &weights, pages, window, room)
     })?;
     drop(weights);
     let info = ModelInfo {

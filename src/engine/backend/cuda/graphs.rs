@@ -51,10 +51,8 @@ impl Ladder {
 
     /// The number that so many splits of `rows` rows are filled up to.
     pub(super) fn split_bucket(&self, rows: usize, splits: usize) -> usize {
-        let counts = self.split_counts(rows).into_iter();
-        counts
-            .min_by_key(|count| (*count < splits, *count))
-            .unwrap_or(splits)
+        let mut counts = self.split_counts(rows).into_iter();
+        counts.find(|count| *count >= splits).unwrap_or(splits)
     }
 
     /// Rows that a batch of `rows` decoding sequences is filled up to; `None` where none was recorded.

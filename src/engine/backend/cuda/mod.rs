@@ -137,10 +137,6 @@ impl<D: Device> Backend for CudaBackend<D> {
 
     /// After a fault of a kernel, as a read of memory that is not there, a GPU does nothing more for this process and
     /// says the same of every call.
-    fn is_lost(&mut self) -> bool {
-        self.device.synchronize().is_err()
-    }
-
     fn wait(&self) -> Done {
         Ok(self.device.synchronize()?)
     }

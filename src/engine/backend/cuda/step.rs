@@ -3,6 +3,7 @@
 //! Main type: [`Step`]. Its integers lie at places that follow from the counts of rows and of splits alone, so that a
 //! recording finds them where they were. Refuses to know: heads, layers.
 
+use std::iter;
 use std::ops::Range;
 
 use super::device::{Device, DeviceError, Memory, View};
@@ -46,8 +47,6 @@ struct Single {
     position: usize,
     first_page: usize,
     gap: usize,
-    /// Positions that it attends to.
-    keys: usize,
 }
 
 impl<D: Device> Step<D> {
@@ -106,10 +105,12 @@ impl<D: Device> Step<D> {
         self.pages = self.ints.len() - ROW_LISTS * self.n;
         self.tiles = tiles.len() / TILE_INTS;
         self.ints.extend(tiles);
-        if bucket.is_some() {
-            self.pad(count);
-        }
-        self.divide(ladder);
+        self.pad(count);
+        // Positions that each attends to.
+        let keys = |single: &Single| (single.position + 1).min(ladder.longest);
+        let keys: Vec<usize> = self.singles.iter().map(keys).collect();
+        let most = ladder.most_splits(keys.len());
+        self.divide(ladder.slots.parts(&keys, most));
         self.shape = bucket.map(|rows| Shape {
             part: Part::Network,
             rows,
@@ -127,11 +128,7 @@ impl<D: Device> Step<D> {
         self.pages = 1;
         self.tiles = 0;
         self.pad(0);
-        self.splits = self
-            .singles
-            .iter()
-            .map(|single| single.split(0, 1, single.row))
-            .collect();
+        self.divide(iter::repeat(1));
         self.splits.resize(shape.splits, NO_SPLIT);
         self.decodes = true;
         self.shape = Some(shape);
@@ -172,16 +169,12 @@ impl<D: Device> Step<D> {
     }
 
     fn add_singles(&mut self, rows: Range<usize>, span: &Span<'_>, first_page: usize) {
-        let seen = self
-            .window
-            .map_or(usize::MAX, |window| window.sink + window.window);
         let rows = rows.zip(span.positions());
         self.singles.extend(rows.map(|(row, position)| Single {
             row,
             position,
             first_page,
             gap: span.gap,
-            keys: (position + 1).min(seen),
         }));
     }
 
@@ -192,14 +185,11 @@ impl<D: Device> Step<D> {
             position: 0,
             first_page: 0,
             gap: 0,
-            keys: 1,
         }));
     }
 
-    /// Gives each single row its parts.
-    fn divide(&mut self, ladder: &Ladder) {
-        let keys: Vec<usize> = self.singles.iter().map(|single| single.keys).collect();
-        let parts = ladder.slots.parts(&keys, ladder.most_splits(keys.len()));
+    /// Gives each single row so many parts.
+    fn divide(&mut self, parts: impl IntoIterator<Item = usize>) {
         for (single, parts) in self.singles.iter().zip(parts) {
             let first = self.splits.len();
             self.splits
@@ -275,17 +265,16 @@ impl Single {
             position,
             first_page,
             gap,
-            keys: _,
         } = *self;
         [row, position, first_page, gap, part, parts, first, 0].map(|int| int as i32)
     }
 }
 
-/// Up to [`TILE_ROWS`] rows of one sequence each: first row, rows, position of the first, first page, gap.
+/// Up to [`TILE_ROWS`] rows of one sequence each: first row, rows, position of the first, first page.
 fn add_tiles(tiles: &mut Vec<i32>, rows: Range<usize>, position: usize, first_page: usize) {
     for start in rows.clone().step_by(TILE_ROWS) {
         let count = TILE_ROWS.min(rows.end - start);
         let at = position + start - rows.start;
-        tiles.extend([start, count, at, first_page, 0].map(|int| int as i32));
+        tiles.extend([start, count, at, first_page].map(|int| int as i32));
     }
 }

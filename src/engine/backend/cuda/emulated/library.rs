@@ -47,37 +47,32 @@ impl EmulatorSources {
 
     /// The library, named by the digest of all that it is made of.
     pub fn built(&self, element: Element) -> Result<PathBuf, DeviceError> {
-        built(self, element)
-    }
-}
-
-fn built(sources: &EmulatorSources, element: Element) -> Result<PathBuf, DeviceError> {
-    let unreadable = |path: &Path, error: std::io::Error| {
-        DeviceError::Missing(format!("{} cannot be read: {error}", path.display()))
-    };
-    let mut parts = vec![[&FLAGS[..], &sources.files].concat().concat().into_bytes()];
-    for folder in &sources.folders {
-        let folder = sources.repository.join(folder);
-        let entries = std::fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))?;
-        let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
-        files.sort();
-        // Tests lie beside some, and are not part of it.
-        let is_source = |file: &&PathBuf| file.is_file() && file.extension() != Some("rs".as_ref());
-        for file in files.iter().filter(is_source) {
-            parts.push(std::fs::read(file).map_err(|error| unreadable(file, error))?);
+        let unreadable = |path: &Path, error: std::io::Error| {
+            DeviceError::Missing(format!("{} cannot be read: {error}", path.display()))
+        };
+        let mut parts = vec![[&FLAGS[..], &self.files].concat().concat().into_bytes()];
+        for folder in &self.folders {
+            let folder = self.repository.join(folder);
+            let entries = std::fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))?;
+            let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+            files.sort();
+            // Tests lie beside some, and are not part of it.
+            let is_source =
+                |file: &&PathBuf| file.is_file() && file.extension() != Some("rs".as_ref());
+            for file in files.iter().filter(is_source) {
+                parts.push(std::fs::read(file).map_err(|error| unreadable(file, error))?);
+            }
         }
+        let digest = digest::of_parts(parts.iter().map(Vec::as_slice));
+        let path = self.build.join(format!("{element}-{}.so", &digest[..16]));
+        // Once a process: threads that test would all compile the same.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        if !path.exists() {
+            compile(self, element, &path)?;
+        }
+        Ok(path)
     }
-    let digest = digest::of_parts(parts.iter().map(Vec::as_slice));
-    let path = sources
-        .build
-        .join(format!("{element}-{}.so", &digest[..16]));
-    // Once a process: threads that test would all compile the same.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if !path.exists() {
-        compile(sources, element, &path)?;
-    }
-    Ok(path)
 }
 
 fn compile(sources: &EmulatorSources, element: Element, path: &Path) -> Result<(), DeviceError> {

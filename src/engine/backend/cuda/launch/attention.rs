@@ -6,8 +6,8 @@ use crate::engine::backend::cuda::device::{Device, DeviceError, View};
 use crate::engine::backend::cuda::sources::Element;
 use crate::engine::kv::PAGE_TOKENS;
 
-/// Integers of a tile: first row, rows, position of the first, first page, gap.
-pub const TILE_INTS: usize = 5;
+/// Integers of a tile: first row, rows, position of the first, first page.
+pub const TILE_INTS: usize = 4;
 /// Most rows of a tile.
 pub const TILE_ROWS: usize = 64;
 
