@@ -15,7 +15,7 @@ const DEPTH: usize = 24;
 const TEXT: usize = 256 << 10;
 const INPUT: usize = 32 << 20;
 /// Numbers, texts, lists and objects in all. Records of ours have one in 8 bytes of text or more.
-const VALUES: usize = 12_000_000;
+const VALUES: usize = 34_000_000;
 /// Objects among them. Records of ours have one in 110 bytes or more.
 const OBJECTS: usize = 1_000_000;
 /// No time, count or size of ours comes near it; a seed may be any 64 bits.
@@ -36,10 +36,19 @@ pub(super) fn bounded(text: &str) -> Result<(), Fault> {
     pass(text, Known::Anything)
 }
 
+/// What a text reads to. Its long list is given item by item, since a tree of all would be many times as large.
+pub(super) struct Read<'a> {
+    /// All but the items of that list.
+    pub(super) frame: &'a Value,
+    /// The key of the list.
+    pub(super) list: &'a str,
+    pub(super) item: &'a dyn Fn(usize) -> Option<Value>,
+}
+
 /// Refuses the first key that a record of ours does not have, by comparing what was written with what it reads to: a
 /// reader that passes over what it does not know would let a newer or a made-up format through.
-pub(super) fn unknown_key(text: &str, read: &Value) -> Result<(), Fault> {
-    pass(text, Known::As(read))
+pub(super) fn unknown_key(text: &str, read: &Read<'_>) -> Result<(), Fault> {
+    pass(text, Known::Whole(read))
 }
 
 fn pass(text: &str, known: Known<'_>) -> Result<(), Fault> {
@@ -76,6 +85,10 @@ enum Step {
 #[derive(Clone, Copy)]
 enum Known<'a> {
     Anything,
+    /// All reads to this.
+    Whole(&'a Read<'a>),
+    /// The long list, which reads to this.
+    List(&'a Read<'a>),
     /// It reads to this.
     As(&'a Value),
     /// No reader asks for it. A writer may leave it empty: it reads to the same.
@@ -85,13 +98,20 @@ enum Known<'a> {
 impl<'a> Known<'a> {
     fn of_key(self, key: &str) -> Self {
         match self {
+            Self::Whole(read) if key == read.list => Self::List(read),
+            Self::Whole(read) => Self::As(read.frame).of_key(key),
             Self::As(Value::Object(entries)) => entries.get(key).map_or(Self::Empty, Self::As),
             _ => Self::Anything,
         }
     }
 
-    fn of_item(self, i: usize) -> Self {
+    /// `made`: where an item is kept that is made for this.
+    fn of_item(self, i: usize, made: &'a mut Option<Value>) -> Self {
         match self {
+            Self::List(read) => {
+                *made = (read.item)(i);
+                made.as_ref().map_or(Self::Anything, Self::As)
+            }
             Self::As(Value::Array(items)) => items.get(i).map_or(Self::Anything, Self::As),
             _ => Self::Anything,
         }
@@ -210,15 +230,21 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
         self.enter()?;
-        if matches!(self.known, Known::As(read) if !read.is_array()) {
+        let is_list = match self.known {
+            Known::Whole(_) => false,
+            Known::As(read) => read.is_array(),
+            Known::Anything | Known::List(_) | Known::Empty => true,
+        };
+        if !is_list {
             // Fields without their names.
             return Err(self.unknown());
         }
         for i in 0.. {
             self.pass.path.push(Step::Item(i));
+            let mut made = None;
             let item = Walk {
                 pass: &mut *self.pass,
-                known: self.known.of_item(i),
+                known: self.known.of_item(i, &mut made),
             };
             let item = items.next_element_seed(item)?;
             self.pass.path.pop();
@@ -307,9 +333,26 @@ mod tests {
 
     #[test]
     fn a_key_that_nobody_reads_is_found() {
-        let check = |written: &str, read: Value, expect: &str| {
+        let check = |written: &str, frame: Value, expect: &str| {
+            let read = Read {
+                frame: &frame,
+                list: "long",
+                item: &|i| (i < 2).then(|| json!({ "x": i })),
+            };
             assert_eq!(said(unknown_key(written, &read)), expect, "{written}");
         };
+        check(r#"{"long": [{"x": 0}, {"x": 1}]}"#, json!({}), "");
+        check(
+            r#"{"long": [{"x": 0}, {"y": 1}]}"#,
+            json!({}),
+            "run.json: `long.1.y`",
+        );
+        check(
+            r#"{"b": {"long": [{"y": 1}]}}"#,
+            json!({"b": {"long": [{}]}}),
+            "run.json: `b.long.0.y`",
+        );
+        check("[1]", json!({}), "run.json");
         check(r#"{"a": 1}"#, json!({"a": 1}), "");
         check(r#"{"a": [], "b": null, "c": {}}"#, json!({}), "");
         for filled in ["2", "\"x\"", "true", "[null]", "{\"x\": null}"] {
