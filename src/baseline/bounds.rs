@@ -20,10 +20,10 @@ const MOST_DAYS_AHEAD: i64 = 1;
 pub enum BoundsError {
     #[error("it has {bytes} bytes, more than the {MOST_BYTES} that a record may have")]
     Bytes { bytes: u64 },
-    #[error("a text in it has {bytes} bytes, more than {MOST_TEXT}")]
-    Text { bytes: usize },
-    #[error("a text in it holds a control character, which would steer a terminal")]
-    Control,
+    #[error("a text in it has {bytes} bytes, more than {MOST_TEXT}: `{begins}…`")]
+    Text { bytes: usize, begins: String },
+    #[error("a text in it holds a control character, which would steer a terminal: `{begins}`")]
+    Control { begins: String },
     #[error("a list in it has {items} items, more than {MOST_ITEMS}")]
     Items { items: usize },
     #[error("`{field}` is not what it should be: {why}")]
@@ -53,11 +53,13 @@ pub(super) fn check_json(value: &Value) -> Result<(), BoundsError> {
 }
 
 fn check_text(text: &str) -> Result<(), BoundsError> {
+    let begins = || -> String { text.escape_debug().take(60).collect() };
     if text.len() > MOST_TEXT {
-        return Err(BoundsError::Text { bytes: text.len() });
+        let (bytes, begins) = (text.len(), begins());
+        return Err(BoundsError::Text { bytes, begins });
     }
     match text.chars().any(char::is_control) {
-        true => Err(BoundsError::Control),
+        true => Err(BoundsError::Control { begins: begins() }),
         false => Ok(()),
     }
 }
@@ -125,10 +127,17 @@ mod tests {
             assert_eq!(check_json(&value), expect);
         };
         check(json!({"a": ["b", 1.5, null, true]}), Ok(()));
-        check(json!({"a": [["\u{1b}[2J"]]}), Err(BoundsError::Control));
-        check(json!({"a\u{7}": 1}), Err(BoundsError::Control));
-        let long = "x".repeat(5_000);
-        check(json!([long]), Err(BoundsError::Text { bytes: 5_000 }));
+        let control = |begins: &str| {
+            let begins = begins.to_owned();
+            Err(BoundsError::Control { begins })
+        };
+        check(json!({"a": [["\u{1b}[2J"]]}), control("\\u{1b}[2J"));
+        check(json!({"a\u{7}": 1}), control("a\\u{7}"));
+        let too_long = BoundsError::Text {
+            bytes: 5_000,
+            begins: "x".repeat(60),
+        };
+        check(json!(["x".repeat(5_000)]), Err(too_long));
         let many: Vec<u32> = (0..1_001).collect();
         check(json!({"v": many}), Err(BoundsError::Items { items: 1_001 }));
     }

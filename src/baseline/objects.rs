@@ -56,6 +56,13 @@ impl ObjectsStore {
             _ => place.split_once('/').map_or("", |(_, prefix)| prefix),
         };
         let prefix = Path::parse(prefix).map_err(|error| refused(error.to_string()))?;
+        if scheme == "file" {
+            std::fs::create_dir_all(place).map_err(|error| RemoteError::Failed {
+                store: name.clone(),
+                what: "open",
+                cause: format!("{place}: {error}"),
+            })?;
+        }
         let store = build(scheme, url, place).map_err(refused)?;
         Ok(Self {
             store,
@@ -210,10 +217,7 @@ fn build(scheme: &str, url: &str, place: &str) -> Result<Box<dyn ObjectStore>, S
             .with_config(AzureConfigKey::Client(answer), ANSWER_WITHIN)
             .build()
             .map(|store| Box::new(store) as _),
-        "file" => {
-            std::fs::create_dir_all(place).map_err(|error| format!("{place}: {error}"))?;
-            LocalFileSystem::new_with_prefix(place).map(|store| Box::new(store) as _)
-        }
+        "file" => LocalFileSystem::new_with_prefix(place).map(|store| Box::new(store) as _),
         _ => return Err(format!("`{scheme}` is none of s3, gs, az and file")),
     };
     built.map_err(|error| told(&error))

@@ -73,6 +73,8 @@ pub fn sign_certificate(
         certificate: certificate.clone(),
     };
     let text = serde_json::to_vec_pretty(&file).map_err(RefusedCertificate::Json)?;
+    // What nobody would admit is not signed.
+    admitted_text(&text)?;
     Ok((name_of(certificate)?, text))
 }
 
@@ -158,6 +160,14 @@ mod tests {
             ..signer()
         };
         assert_eq!(sign_certificate(&certificate(), &other).unwrap().0, name);
+    }
+
+    #[test]
+    fn what_nobody_would_admit_is_not_signed() {
+        let mut steering = certificate();
+        steering.key.engine.push("\u{1b}[2J".into());
+        let refused = sign_certificate(&steering, &signer()).unwrap_err();
+        assert!(refused.reason().contains("control character"), "{refused}");
     }
 
     #[test]

@@ -111,6 +111,9 @@ fn entries() -> anyhow::Result<Vec<(PathBuf, Entry, Signed)>> {
     Ok(pipeline::stored_sessions(&here, &signer()?)?)
 }
 
+/// Characters of a session's name that are listed: its second, and of the rest what tells two of one second apart.
+const SHOWN: usize = 21;
+
 fn list() -> anyhow::Result<Exit> {
     let entries = entries()?;
     if entries.is_empty() {
@@ -128,7 +131,7 @@ fn list() -> anyhow::Result<Exit> {
         let launches = entry.values.values().map(Vec::len).max().unwrap_or(0);
         let anchor = entry.anchor.as_ref().map(|anchor| anchor.name.clone());
         let mut row = vec![
-            entry.session.clone(),
+            entry.session.chars().take(SHOWN).collect(),
             entry.key.gate.clone(),
             short(entry.commit.as_deref()),
             launches.to_string(),
@@ -192,9 +195,8 @@ fn engine(words: &[String]) -> String {
     let readable = |word: &String| match word.strip_prefix("prompt ids: ") {
         Some("None") => "prompts of words".to_owned(),
         Some(ids) => {
-            let ends: Vec<&str> = ids.split(|c: char| !c.is_ascii_digit()).collect();
-            let ends: Vec<&str> = ends.into_iter().filter(|end| !end.is_empty()).collect();
-            format!("prompt ids {}", ends.join(".."))
+            let ids = ids.trim_matches(|c: char| !c.is_ascii_digit());
+            format!("prompt ids {}", ids.replace(", ", ".."))
         }
         None => word.clone(),
     };

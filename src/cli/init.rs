@@ -1,8 +1,9 @@
 //! `gate init`: writes gates for an engine, as a start to be edited.
 
 use super::{Exit, output};
+use crate::launch::Repository;
 use crate::pipeline::Error;
-use crate::presets::{self, Preset, Tree, Written};
+use crate::presets::{self, Preset, Written};
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -78,12 +79,15 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
 /// Gates where there are none yet, workflows, and the rules for labels where there are none yet.
 fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
     let dir = &args.dir;
+    refuse_subfolder(dir)?;
     let read = |path: &str| fs::read_to_string(dir.join(path)).ok();
-    let tree = presets::tree(read);
-    let rules = presets::rules(&tree);
     let mut files = presets::workflows(action);
     let mut notes = Vec::new();
-    let config = match read(CONFIG) {
+    let there = read(CONFIG);
+    if let Some(there) = &there {
+        notes.extend(lacks_build(args, there)?);
+    }
+    let config = match there {
         // Somebody wrote it: it keeps its words, and gets what it lacks.
         Some(there) if there.contains("[[label]]") || there.contains("[github]") => {
             notes.push(format!(
@@ -97,19 +101,18 @@ fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
                 "{CONFIG} was there already: where [baseline] names no `store`, write store = \
                  \"git:infergate-baselines\" there, so that CI keeps main's records"
             ));
-            Some(there + &rules)
+            Some(there + presets::RULES)
         }
         None => {
-            let (preset, mut gates, is_built) = gates_of(args, &tree)?;
+            let (preset, mut gates, is_built) = gates_of(args, presets::engine_of(read))?;
             if !is_built {
                 notes.push(format!(
-                    "how {} is built from its tree is not known here: without a table [engine.build] in {CONFIG} \
-                     both arms start the installed one, and no pull request can be told from main",
+                    "how {} is built from its tree is not known here: {NO_BUILD}",
                     preset.name
                 ));
             }
             tell_example(args, preset);
-            gates[0].text.push_str(&rules);
+            gates[0].text.push_str(presets::RULES);
             files.extend(gates);
             None
         }
@@ -134,9 +137,46 @@ fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
 
 const CONFIG: &str = "gates/gate.toml";
 
+/// What becomes of the workflows' runs.
+const NO_BUILD: &str = "without a table [engine.build] in gates/gate.toml no commit can be measured, and every run \
+                        that a pull request starts ends with exit code 2";
+
+/// GitHub reads workflows at a repository's root alone, and rules for labels name paths from there.
+fn refuse_subfolder(dir: &Path) -> anyhow::Result<()> {
+    let Ok(repository) = Repository::open(dir) else {
+        return Ok(());
+    };
+    let (root, here) = (repository.root().canonicalize()?, dir.canonicalize()?);
+    if root == here {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "{} is not the root of its repository, and GitHub reads workflows there alone: run this in {}",
+        dir.display(),
+        root.display()
+    ))
+    .into())
+}
+
+/// A remark where the gates that are there build nothing. They are not written anew, for whatever engine.
+fn lacks_build(args: &InitArgs, there: &str) -> Result<Option<String>, Error> {
+    if args.engine.is_some() || args.model.is_some() {
+        return Err(Error::Usage(format!(
+            "{CONFIG} is there already and keeps its engine: leave --engine and --model out, or move it away"
+        )));
+    }
+    match presets::builds(there) {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some(NO_BUILD.to_owned())),
+        Err(cause) => Err(Error::Usage(format!(
+            "{CONFIG} is there and is no TOML: {cause}"
+        ))),
+    }
+}
+
 /// The engine that was named, else the one that the tree holds.
-fn gates_of(args: &InitArgs, tree: &Tree) -> Result<(Preset, Vec<Written>, bool), Error> {
-    let name = args.engine.as_deref().or(tree.engine).ok_or_else(|| {
+fn gates_of(args: &InitArgs, found: Option<&str>) -> Result<(Preset, Vec<Written>, bool), Error> {
+    let name = args.engine.as_deref().or(found).ok_or_else(|| {
         Error::Usage(format!(
             "no known engine stands in {}, and there is no {CONFIG} yet: name the engine with --engine",
             args.dir.display()

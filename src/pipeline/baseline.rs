@@ -140,13 +140,26 @@ pub(super) fn key_on(plan: &Plan, gate: &Gate, fingerprint: &str) -> Key {
         words.extend(build.env.iter().map(setting));
     }
     words.push(format!("prompt ids: {:?}", engine.prompt_ids));
+    let words = words.iter().map(|word| on_one_line(word));
     Key {
         fingerprint: fingerprint.to_owned(),
         model: engine.model.clone(),
         gate: gate.name.clone(),
         gate_hash: gate.hash.clone(),
-        engine: words,
+        engine: words.collect(),
     }
+}
+
+/// Control characters as `\n` and the like: a script may stand among the words, and a store takes none.
+fn on_one_line(word: &str) -> String {
+    let mut line = String::new();
+    for c in word.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
 }
 
 /// Launches that a stored session must have: fewer carry no estimate of their spread.
@@ -232,18 +245,29 @@ fn refuse_what_is_not_main(
     project: &Project,
     anchor: Option<&str>,
 ) -> Result<(), Error> {
-    let refused = |text: &str| Err(Error::Usage(text.into()));
+    let refused = |text: String| Err(Error::Usage(text));
     if project.plan.engine.build.is_none() {
         return refuse_commits(options, anchor);
     }
     let commits = commits(options, &project.root)?;
     if commits.dirty {
-        return refused(
-            "the tree has uncommitted changes, so it is not main: commit or stash them",
-        );
+        let changed = Repository::open(&project.root)?.changed_paths("HEAD")?;
+        let named: Vec<&str> = changed.iter().take(3).map(String::as_str).collect();
+        let more = if changed.len() > named.len() {
+            ", …"
+        } else {
+            ""
+        };
+        return refused(format!(
+            "the tree has uncommitted changes, so it is not main: commit them, remove them or let git ignore them: \
+             {}{more}",
+            named.join(", ")
+        ));
     }
     if commits.base != commits.head {
-        return refused("this commit is not on main: check main out, or name it with --base");
+        return refused(
+            "this commit is not on main: check main out, or name it with --base".into(),
+        );
     }
     match anchor {
         None => Ok(()),

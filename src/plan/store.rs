@@ -43,7 +43,10 @@ pub(super) fn read(field: &Field<'_, '_>) -> Result<BaselineStore, Diagnostic> {
         Some(place) if is_place(place) => Ok(BaselineStore::Objects {
             url: text.trim_end_matches('/').to_owned(),
         }),
-        _ => {
+        Some(_) => Err(field.wrong(
+            "the place of `baseline.store` may hold letters, digits and . _ - / alone, and no `..`",
+        )),
+        None => {
             let mut refusal = field.wrong("`baseline.store` names no store");
             refusal.help = Some(
                 "write \"git:BRANCH\", \"git:BRANCH@REMOTE\", \"s3://bucket/prefix\", \"gs://…\", \"az://…\" or \

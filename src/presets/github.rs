@@ -1,9 +1,9 @@
 //! What a repository needs to be gated on GitHub: our own workflows, told where the action is, and the rules for
 //! labels.
 
-use super::tree::{Tree, recipe};
-use super::{Preset, SESSION, Written, escaped};
-use std::fmt::Write;
+use super::tree::recipe;
+use super::{Preset, SESSION, Written};
+use toml::Table;
 
 /// The workflows of this repository, which are the ones to copy: name and text.
 const WORKFLOWS: [(&str, &str); 3] = [
@@ -29,18 +29,28 @@ pub fn workflows(action: &str) -> Vec<Written> {
     written.collect()
 }
 
-/// What is added to `gates/gate.toml`: which paths need the machine with the GPU, and which workflow runs.
-pub fn rules(tree: &Tree) -> String {
-    let mut text = String::from(
-        "\n[github]\n# The workflow that the bot starts; docs/github.md of infergate.\nworkflow = \"infergate-gate.yml\"\n\n\
-         # A pull request that touches one of these needs a gate run; the last pattern that matches decides.\n\
-         [[label]]\nname = \"needs-gpu\"\npaths = [\n",
-    );
-    for path in &tree.paths {
-        let _ = writeln!(text, "    \"{}\",", escaped(path));
-    }
-    text.push_str("]\n");
-    text
+/// What is added to `gates/gate.toml`: which paths need the machine with the GPU, and which workflow runs. All but
+/// documents, whatever the engine: a tuned configuration, a submodule's commit or a toolchain's version make an engine
+/// slower as well, and a pull request that no rule names is never measured.
+pub const RULES: &str = r#"
+[github]
+# The workflow that the bot starts; docs/github.md of infergate.
+workflow = "infergate-gate.yml"
+
+# A pull request that touches one of these needs a gate run; the last pattern that matches decides. Leave out more only
+# where nothing can change the engine: what no pattern names is never measured.
+[[label]]
+name = "needs-gpu"
+paths = ["**", "!**/*.md", "!docs/**"]
+"#;
+
+/// Whether a `gates/gate.toml` builds its engine. Error: it is no TOML, and where.
+pub fn builds(config: &str) -> Result<bool, String> {
+    let config: Table = config
+        .parse()
+        .map_err(|error: toml::de::Error| error.to_string())?;
+    let build = config.get("engine").and_then(|engine| engine.get("build"));
+    Ok(build.is_some())
 }
 
 /// Where the workflows keep main's records. [`SESSION`] ends in the table that this belongs to.

@@ -8,8 +8,8 @@
 mod github;
 mod tree;
 
-pub use github::{rules, workflows};
-pub use tree::{Tree, tree};
+pub use github::{RULES, builds, workflows};
+pub use tree::engine_of;
 
 /// One engine's starting point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

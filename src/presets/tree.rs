@@ -4,72 +4,12 @@
 
 use toml::Table;
 
-/// What was found of a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tree {
-    /// The name of the preset; `None` where no known engine stands in it.
-    pub engine: Option<&'static str>,
-    /// Globs of what changes an engine, by the languages that are there.
-    pub paths: Vec<&'static str>,
-}
-
-/// Files that tell a language, and the globs of its sources.
-const LANGUAGES: [(&str, &[&str]); 5] = [
-    ("Cargo.toml", &["**/*.rs", "**/Cargo.toml", "Cargo.lock"]),
-    ("pyproject.toml", PYTHON),
-    ("setup.py", PYTHON),
-    (
-        "CMakeLists.txt",
-        &[
-            "**/*.c",
-            "**/*.cpp",
-            "**/*.h",
-            "**/*.hpp",
-            "**/CMakeLists.txt",
-            "**/*.cmake",
-        ],
-    ),
-    ("go.mod", &["**/*.go", "go.mod", "go.sum"]),
-];
-
-const PYTHON: &[&str] = &[
-    "**/*.py",
-    "**/pyproject.toml",
-    "setup.py",
-    "requirements/**",
-    "requirements*.txt",
-];
-
-/// Whatever the language: kernels, and the gates themselves.
-const ALWAYS: [&str; 3] = ["**/*.cu", "**/*.cuh", "gates/**"];
-
-/// Reads a tree by `read`, which gives a file's text by its path from the root.
-pub fn tree(read: impl Fn(&str) -> Option<String>) -> Tree {
-    let engine = ENGINES
-        .iter()
-        .find(|(file, is_it, _)| read(file).is_some_and(|text| is_it(&text)));
-    let mut paths: Vec<&str> = Vec::new();
-    for (file, globs) in LANGUAGES {
-        if read(file).is_some() {
-            paths.extend(
-                globs
-                    .iter()
-                    .filter(|glob| !paths.contains(*glob))
-                    .copied()
-                    .collect::<Vec<_>>(),
-            );
-        }
-    }
-    if paths.is_empty() {
-        paths.push("**");
-    } else {
-        paths.extend(ALWAYS);
-    }
-    paths.push("!**/*.md");
-    Tree {
-        engine: engine.map(|(_, _, name)| *name),
-        paths,
-    }
+/// The name of the preset of the engine whose tree this is; `read` gives a file's text by its path from the root.
+/// `None` where no known engine stands in it.
+pub fn engine_of(read: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let is_its = |file: &str, is_it: IsIt| read(file).is_some_and(|text| is_it(&text));
+    let found = ENGINES.iter().find(|(file, is_it, _)| is_its(file, *is_it));
+    found.map(|(_, _, name)| *name)
 }
 
 type IsIt = fn(&str) -> bool;
@@ -197,49 +137,21 @@ mod tests {
 
     #[test]
     fn engines_are_known_by_their_own_files() {
-        let check = |file: &str, text: &str, engine: Option<&str>, glob: &str| {
-            let found = tree(|path| (path == file).then(|| text.to_owned()));
-            assert_eq!(found.engine, engine, "{file}");
-            assert!(found.paths.contains(&glob), "{:?}", found.paths);
-            assert_eq!(found.paths.last(), Some(&"!**/*.md"));
+        let check = |file: &str, text: &str, engine: Option<&str>| {
+            let found = engine_of(|path| (path == file).then(|| text.to_owned()));
+            assert_eq!(found, engine, "{file}");
         };
-        check(
-            "Cargo.toml",
-            "[package]\nname = \"infergate\"\n",
-            Some("infergate"),
-            "**/*.rs",
-        );
-        check(
-            "Cargo.toml",
-            "[package]\nname = \"other\"\n",
-            None,
-            "**/*.rs",
-        );
-        check("Cargo.toml", "not [ toml", None, "**/*.rs");
-        check(
-            "pyproject.toml",
-            "[project]\nname = \"vllm\"\n",
-            Some("vllm"),
-            "**/*.py",
-        );
-        check(
-            "pyproject.toml",
-            "[project]\nname = \"mine\"\n",
-            None,
-            "**/*.cu",
-        );
-        check(
-            "CMakeLists.txt",
-            "project(\"llama.cpp\" C CXX)\n",
-            Some("llama.cpp"),
-            "**/*.cpp",
-        );
-        check(
-            "go.mod",
-            "module github.com/ollama/ollama\n",
-            Some("ollama"),
-            "**/*.go",
-        );
-        check("README.md", "# hello", None, "**");
+        let cargo = |name: &str| format!("[package]\nname = \"{name}\"\n");
+        check("Cargo.toml", &cargo("infergate"), Some("infergate"));
+        check("Cargo.toml", &cargo("other"), None);
+        check("Cargo.toml", "not [ toml", None);
+        let python = |name: &str| format!("[project]\nname = \"{name}\"\n");
+        check("pyproject.toml", &python("vllm"), Some("vllm"));
+        check("pyproject.toml", &python("mine"), None);
+        let cmake = "project(\"llama.cpp\" C CXX)\n";
+        check("CMakeLists.txt", cmake, Some("llama.cpp"));
+        let go = "module github.com/ollama/ollama\n";
+        check("go.mod", go, Some("ollama"));
+        check("README.md", "# hello", None);
     }
 }

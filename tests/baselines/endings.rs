@@ -108,6 +108,20 @@ fn a_bucket_that_is_not_there_is_said() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_made_is_said() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let runner = Runner::new(&format!("file://{}/store", file.path().display()));
+    cannot(
+        &runner,
+        &["cannot open the store file://", "Not a directory"],
+    );
+    Runner::new("file:///two words")
+        .run(&["baseline", "pull"])
+        .expect(2)
+        .says(&["letters, digits and . _ - / alone"]);
+}
+
+#[test]
 fn credentials_in_a_file_and_short_keys_are_refused() {
     let runner = Runner::new("git:b@https://ada:hunter2@host/o/r.git");
     let ended = runner

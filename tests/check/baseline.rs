@@ -1,7 +1,7 @@
 //! Main's stored sessions through the binary.
 
 use super::alone;
-use super::common::Project;
+use super::common::{Project, START};
 use std::fs;
 use std::path::PathBuf;
 
@@ -67,6 +67,33 @@ fn a_stored_session_is_listed_and_too_few_of_them_carry_no_verdict() {
     );
 }
 
+/// As `gate init --github` writes for engines in Python.
+#[test]
+fn what_a_build_script_of_several_lines_made_can_be_stored() {
+    let _alone = alone();
+    let project = Project::with_commits();
+    project.edit(
+        "gates/gate.toml",
+        r#"command = ["sh", "build.sh", "{target}"]"#,
+        r#"command = ["sh", "-ec", "true\nsh build.sh {target}"]"#,
+    );
+    let elsewhere = tempfile::tempdir().unwrap();
+    let store = format!("store = \"file://{}\"", elsewhere.path().display());
+    let branch = "store = \"git:infergate-baselines\"";
+    project.edit("gates/gate.toml", branch, &store);
+    project.write("gates/start.toml", START);
+    project.commit("a script");
+    let record = ["baseline", "record", "--gate", "start"];
+    project.run(&record).expect(0).says(&["stored: "]);
+    let pushed = project.run(&["baseline", "push"]).expect(0).stdout;
+    assert!(pushed.contains("pushed 1 record"), "{pushed}");
+    let key = fs::read_to_string(stored_file(&project)).unwrap();
+    assert!(
+        key.contains(r"built by: sh -ec true\\nsh build.sh"),
+        "{key}"
+    );
+}
+
 #[test]
 fn what_is_not_main_is_not_recorded() {
     let _alone = alone();
@@ -75,7 +102,7 @@ fn what_is_not_main_is_not_recorded() {
     project
         .run(&["baseline", "record"])
         .expect(2)
-        .says(&["uncommitted changes"]);
+        .says(&["uncommitted changes", "let git ignore them: flags"]);
     project.git(&["checkout", "--quiet", "-b", "change"]);
     project.commit("a change");
     project

@@ -1,6 +1,6 @@
 //! `gate init --github`: workflows, gates and label rules for the engine that a tree holds.
 
-use super::common::{Ended, gate};
+use super::common::{Ended, Project, gate};
 use infergate::{plan, presets};
 use std::fs;
 use std::path::Path;
@@ -120,29 +120,17 @@ fn jobs_have_time_for_two_builds_and_the_budget() {
 
 #[test]
 fn mains_records_have_a_place() {
-    let folder = tree(&[("pyproject.toml", "[project]\nname = \"vllm\"\n")]);
-    let folder = folder.path();
-    init(folder, &["--action", ACTION])
+    let project = Project::empty();
+    project.write("pyproject.toml", "[project]\nname = \"vllm\"\n");
+    init(&project.path(""), &["--action", ACTION])
         .expect(0)
         .says(&["INFERGATE_BASELINE_KEY"]);
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .args(arguments)
-            .current_dir(folder)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-    };
-    git(&["init", "--quiet", "--initial-branch=main"]);
-    git(&["init", "--quiet", "--bare", "origin.git"]);
-    git(&["remote", "add", "origin", "origin.git"]);
+    project.git(&["init", "--quiet", "--initial-branch=main"]);
+    project.git(&["init", "--quiet", "--bare", "origin.git"]);
+    project.git(&["remote", "add", "origin", "origin.git"]);
     // As the job `store` calls them.
     for word in ["push", "pull"] {
-        let output = gate(&["baseline", word])
-            .current_dir(folder)
-            .output()
-            .unwrap();
-        Ended::of(&output).expect(0);
+        project.run(&["baseline", word]).expect(0);
     }
 }
 
@@ -175,7 +163,7 @@ fn gates_that_are_there_keep_their_words() {
     init(folder, &["--action", ACTION]).expect(0);
     let after = read(folder, "gates/gate.toml");
     assert!(after.starts_with(&before), "{after}");
-    assert!(after.contains("\"**/*.go\""), "{after}");
+    assert!(after.contains("\"!docs/**\""), "{after}");
     fs::remove_dir_all(folder.join(".github")).unwrap();
     init(folder, &["--action", ACTION])
         .expect(0)
@@ -205,6 +193,38 @@ fn what_is_wrong_is_refused_and_nothing_is_written() {
             .says(&["40 digits"]);
     }
     assert!(!folder.join(".github").exists() && !folder.join("gates").exists());
+}
+
+#[test]
+fn github_reads_workflows_at_the_root_alone() {
+    let project = Project::empty();
+    fs::create_dir(project.path("engine")).unwrap();
+    project.write("engine/pyproject.toml", "[project]\nname = \"vllm\"\n");
+    project.git(&["init", "--quiet"]);
+    let engine = project.path("engine");
+    init(&engine, &["--action", ACTION])
+        .expect(2)
+        .says(&["not the root of its repository", "run this in"]);
+    assert!(!engine.join(".github").exists() && !engine.join("gates").exists());
+}
+
+#[test]
+fn gates_that_are_there_are_read_before_anything_is_written() {
+    let bare = "[engine]\nserve = [\"engine\"]\n";
+    for (config, further, code, says) in [
+        ("[engine", [].as_slice(), 2, "is no TOML"),
+        (bare, &["--engine", "vllm"], 2, "keeps its engine"),
+        (bare, &["--model", "foo/bar"], 2, "keeps its engine"),
+        (bare, &[], 0, "ends with exit code 2"),
+    ] {
+        let folder = tree(&[("gates/gate.toml", config)]);
+        let folder = folder.path();
+        init(folder, &[&["--action", ACTION], further].concat())
+            .expect(code)
+            .says(&[says]);
+        let is_kept = read(folder, "gates/gate.toml") == config;
+        assert_eq!(is_kept, code == 2, "{config}");
+    }
 }
 
 #[test]
