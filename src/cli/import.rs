@@ -4,11 +4,11 @@ use super::check::print;
 use super::{Exit, VerdictFormat, output};
 use crate::import::Tool;
 use crate::pipeline;
-use crate::record::Arm;
+use crate::record::{Arm, RunRecord};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct ImportArgs {
@@ -61,14 +61,8 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
             ImportArm::Base => Arm::Base,
             ImportArm::Head => Arm::Head,
         };
-        let (record, verdict) = pipeline::import_session(files, tool, arm, out)?;
-        print(&record, &verdict, VerdictFormat::Text)?;
-        // An arm alone cannot be judged yet, and was put where it was to be put.
-        let both = Arm::BOTH.map(|arm| record.launches.iter().any(|launch| launch.arm == arm));
-        return Ok(match both {
-            [true, true] => Exit::of(&record, &verdict),
-            _ => Exit::Pass,
-        });
+        let record = pipeline::import_session(files, tool, arm, out)?;
+        return judge(&record, out);
     }
     let [file] = files.as_slice() else {
         let text =
@@ -88,4 +82,27 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
         None => output::print(&json).context("cannot write to standard output")?,
     }
     Ok(Exit::Pass)
+}
+
+/// Judges the session as it stands; while an arm has no launches, says which.
+fn judge(record: &RunRecord, directory: &Path) -> anyhow::Result<Exit> {
+    let count = |arm| record.launches.iter().filter(|l| l.arm == arm).count();
+    let alone = match (count(Arm::Base), count(Arm::Head)) {
+        (n, 0) => Some((n, Arm::Base, Arm::Head)),
+        (0, n) => Some((n, Arm::Head, Arm::Base)),
+        _ => None,
+    };
+    if let Some((n, arm, other)) = alone {
+        let (arm, other, place) = (arm.name(), other.name(), directory.display());
+        let launches = if n == 1 { "launch" } else { "launches" };
+        output::print(&format!(
+            "{arm}: {n} {launches} put in {place}; none of {other} yet: add them with `gate import --as {other} \
+             --out {place} FILE…`\n"
+        ))
+        .context("cannot write to standard output")?;
+        return Ok(Exit::Pass);
+    }
+    let (record, verdict) = pipeline::judge_directory(directory).map_err(pipeline::Error::from)?;
+    print(&record, &verdict, VerdictFormat::Text)?;
+    Ok(Exit::of(&record, &verdict))
 }

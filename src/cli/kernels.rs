@@ -81,6 +81,7 @@ fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
     let (cache, directory) = place(args.output.as_deref())?;
     // Before the cache is looked at: a full one must not hide that nothing could be compiled.
     let version = compiler_version()?;
+    make(&directory)?;
     let allowed = allowed_spills().context("kernels/allowed_spills.json cannot be read")?;
     let mut rows = Vec::new();
     for arch in &args.arch {
@@ -115,8 +116,7 @@ fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
 /// What to do where kernels cannot be kept.
 const ELSEWHERE: &str = "name another directory with --output";
 
-/// The cache and its directory, which is made ahead: compiling takes minutes, and a wrong place must not
-/// come out after them.
+/// The cache and its directory.
 fn place(output: Option<&Path>) -> anyhow::Result<(KernelCache, PathBuf)> {
     let cache = match output {
         Some(directory) => KernelCache::at(directory.to_owned()),
@@ -127,11 +127,15 @@ fn place(output: Option<&Path>) -> anyhow::Result<(KernelCache, PathBuf)> {
                        name a directory with --output";
         return Err(Error::Usage(nowhere.to_owned()).into());
     };
-    fs::create_dir_all(&directory).with_context(|| {
+    Ok((cache, directory))
+}
+
+/// Ahead of compiling, which takes minutes: a wrong place must not come out after them.
+fn make(directory: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(directory).with_context(|| {
         let directory = directory.display();
         format!("kernels cannot be kept in {directory}; {ELSEWHERE}")
-    })?;
-    Ok((cache, directory))
+    })
 }
 
 fn progress(wanted: Arch, element: Element, modules: &[Module], seconds: f64) -> String {

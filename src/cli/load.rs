@@ -36,7 +36,8 @@ pub(super) struct LoadArgs {
     /// Requests of one burst of `--arrivals burst` [default: 8]
     #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "trace"], value_parser = clap::value_parser!(u32).range(1..))]
     burst_size: Option<u32>,
-    /// Replay recorded requests: a JSON line each with timestamp (s), prompt_length, output_length
+    /// Replay recorded requests: a JSON line each with timestamp (s), prompt_length, output_length, or as
+    /// Mooncake's traces with timestamp (ms), input_length, output_length
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Requests to measure

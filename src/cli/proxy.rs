@@ -8,6 +8,11 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 #[derive(Args)]
+// Clap leaves out the dashes before a command that is one of a group.
+#[command(
+    group = clap::ArgGroup::new("engine").required(true).args(["upstream", "command"]),
+    override_usage = "gate proxy [OPTIONS] --port <PORT> <--upstream <IP:PORT>|-- <COMMAND>...>"
+)]
 pub(super) struct ProxyArgs {
     /// Port to listen on, on 127.0.0.1; 0 takes a free one and prints it
     #[arg(long, value_name = "PORT")]
@@ -16,12 +21,7 @@ pub(super) struct ProxyArgs {
     #[arg(long = "fault", value_name = "NAME=VALUE")]
     faults: Vec<Fault>,
     /// A server that runs already, as 127.0.0.1:8000
-    #[arg(
-        long,
-        value_name = "IP:PORT",
-        required_unless_present = "command",
-        conflicts_with = "command"
-    )]
+    #[arg(long, value_name = "IP:PORT")]
     upstream: Option<SocketAddr>,
     /// Command that starts the engine, with {engine_port} where its port belongs; it ends with the proxy
     #[arg(last = true, value_name = "COMMAND")]

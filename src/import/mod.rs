@@ -67,13 +67,22 @@ pub enum ImportError {
     Unknown,
     #[error("it is no result of {}: {what}; give the file as the tool saved it, or name another with --from", .tool.title())]
     Wrong { tool: Tool, what: String },
-    /// Whoever reads this may have asked `gate compare`, or for the launches of an arm.
-    #[error(
-        "it holds {count} benchmarks: choose one with `gate import --benchmark 0 to {}`, whose JSON `gate compare` \
-         reads; as the launches of an arm (--as) give files of one benchmark each",
-        .count - 1
-    )]
-    Several { count: usize },
+    /// None of its benchmarks was chosen, or one that is not there.
+    #[error("{}", choice(*.count))]
+    Choose { count: usize },
+}
+
+/// What can be chosen. Whoever reads this may have asked `gate compare`, or for the launches of an arm.
+fn choice(benchmarks: usize) -> String {
+    match benchmarks {
+        0 => "it holds no benchmark; give the file as the tool saved it".to_owned(),
+        1 => "it holds one benchmark: leave --benchmark out".to_owned(),
+        several => format!(
+            "it holds {several} benchmarks: choose one with `gate import --benchmark N`, N from 0 to {}, whose JSON \
+             `gate compare` reads; as the launches of an arm (--as) give files of one benchmark each",
+            several - 1
+        ),
+    }
 }
 
 /// Reads a tool's result. `tool`: `None` detects it. `benchmark` chooses one of a file that holds several.
@@ -105,7 +114,7 @@ fn one(benchmarks: &[Value], chosen: Option<usize>) -> Result<&Value, ImportErro
         (None, [one]) => Some(one),
         (chosen, list) => chosen.and_then(|index| list.get(index)),
     }
-    .ok_or(ImportError::Several {
+    .ok_or(ImportError::Choose {
         count: benchmarks.len(),
     })
 }

@@ -7,18 +7,13 @@ use super::tally::{USUAL_TOKENS_AN_EVENT, untold};
 use super::view::View;
 use super::words::number;
 use crate::metrics::Requests;
-use crate::record::{Arm, Metric};
+use crate::record::{Arm, Sample};
 use crate::stats;
 
 /// One remark for each arm whose answers have more tokens an event than that, in the middle.
 pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
     let check = view.case.check;
-    let reads_tpot = match check.metric {
-        Metric::Tpot | Metric::TpotBase | Metric::TpotSlope | Metric::DecodeRate => true,
-        Metric::Goodput => check.part.slo.is_some_and(|slo| slo.tpot_ms.is_some()),
-        _ => false,
-    };
-    if !reads_tpot {
+    if !check.part.reads_tpot(check.metric) {
         return Vec::new();
     }
     let arms = view.arms().iter();
@@ -33,12 +28,22 @@ fn remark(view: &View<'_, '_>, arm: Arm) -> Option<String> {
     let (check, workload) = (view.case.check, view.case.workload);
     let launches = evidence.kept.iter().map(|r| r.launch);
     let sound = launches.flat_map(|launch| Requests::of(check, workload, launch).measured);
+    let taken = first_event_taken_as_one(&format!("answers of {}", arm.name()), sound)?;
+    Some(format!(
+        "{taken} (return_token_ids = true, if the engine can)"
+    ))
+}
+
+/// That TPOT takes 1 for the tokens of a first event which may have had more: where the middle one of the streams
+/// that do not tell has more tokens an event than usual. `answers` names them, and `sound` are their samples.
+pub fn first_event_taken_as_one<'a>(
+    answers: &str,
+    sound: impl Iterator<Item = &'a Sample>,
+) -> Option<String> {
     let factors: Vec<f64> = sound.filter_map(untold).collect();
     let factor = stats::median(&factors).filter(|factor| *factor > USUAL_TOKENS_AN_EVENT)?;
     Some(format!(
-        "answers of {} have {} tokens an event, and nothing tells how many the first one had: TPOT takes 1 \
-         (return_token_ids = true, if the engine can)",
-        arm.name(),
+        "{answers} have {} tokens an event, and nothing tells how many the first one had: TPOT takes 1",
         number(factor)
     ))
 }

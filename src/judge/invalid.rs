@@ -72,7 +72,7 @@ pub(super) fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
     rules
         .changed
         .clone()
-        .or_else(|| not_interleaved(view))
+        .or_else(|| not_interleaved(rules, view))
         .or_else(|| launch_failed(view))
         .or_else(|| voids::find(view))
         .or_else(|| of_a_launch(view, 0..BEFORE_PARITY))
@@ -106,7 +106,11 @@ pub(super) fn fingerprint_changed(record: &RunRecord) -> Option<Finding> {
     )
 }
 
-fn not_interleaved(view: &View<'_, '_>) -> Option<Finding> {
+fn not_interleaved(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
+    // Nothing tells the order in which another tool's launches ran: they are taken as if interleaved.
+    if rules.record.is_imported() {
+        return None;
+    }
     let longest = view.scope.longest;
     let arm = longest.arm?;
     if view.comparison.arms().len() < 2 || longest.launches <= LONGEST_RUN {

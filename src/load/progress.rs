@@ -2,6 +2,7 @@
 //!
 //! Main type: [`Progress`]. Refuses to know: what is done with it.
 
+use super::Outcome;
 use crate::record::Sample;
 
 /// Told as a workload runs, on the thread that drives [`run`](super::run), never on those that measure.
@@ -11,17 +12,17 @@ pub trait Progress {
     fn request_done(&self, done: u32, of: u32);
 
     /// Samples of requests that are done, each handed over once, in the order in which answers came. The
-    /// [`Outcome`](super::Outcome) holds them all again, in the order of sending. Answers are read every
+    /// [`Outcome`] holds them all again, in the order of sending. Answers are read every
     /// few seconds while others are still in flight, and where the future of `run` is dropped, what had
     /// been answered by then is handed over before the drop is done.
     fn samples(&self, samples: &[Sample]) {
         let _unused = samples;
     }
 
-    /// The future of `run` was dropped: all samples so far, in the order of sending, since there will be no
-    /// [`Outcome`](super::Outcome). Whoever wants them at the end alone need not keep copies meanwhile.
-    fn cut_short(&self, samples: Vec<Sample>) {
-        let _unused = samples;
+    /// The future of `run` was dropped after some requests were done: what it would have brought had it ended
+    /// there. Whoever wants the samples at the end alone need not keep copies meanwhile.
+    fn cut_short(&self, outcome: Outcome) {
+        let _unused = outcome;
     }
 }
 

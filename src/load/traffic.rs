@@ -7,7 +7,7 @@
 //!
 //! Main type: [`Driver`]. Refuses to know: what the requests are about.
 
-use super::crew::{Crew, cpu_of_this_thread};
+use super::crew::{Crew, Service, cpu_of_this_thread};
 use super::health;
 use super::planned::{Label, Pace, Planned, Wave};
 use super::sampling;
@@ -210,10 +210,14 @@ impl<'a> Driver<'a> {
 
     /// Ends the threads, and says what came and how well the client did.
     pub(super) fn finish(mut self) -> Outcome {
-        let mut service = match self.crew.dismiss() {
-            Ok(service) => service,
+        match self.crew.dismiss() {
+            Ok(service) => self.outcome(service),
             Err(panic) => std::panic::resume_unwind(panic),
-        };
+        }
+    }
+
+    /// What came, and how well the client did whose threads left this.
+    fn outcome(&mut self, mut service: Service) -> Outcome {
         self.drain();
         service.cpu += self.reading;
         let mut outcome = std::mem::take(&mut self.outcome);
@@ -242,13 +246,11 @@ impl Drop for Driver<'_> {
         if std::thread::panicking() {
             return;
         }
-        // Whoever drops it in the middle no longer asks how the threads did.
-        let _unasked = self.crew.dismiss();
-        self.drain();
-        let mut samples = std::mem::take(&mut self.outcome.samples);
-        if !samples.is_empty() {
-            samples.sort_by_key(|sample| sample.index);
-            self.progress.cut_short(samples);
+        // Whoever drops it in the middle does not want to hear of a thread's panic.
+        let service = self.crew.dismiss().unwrap_or_default();
+        let outcome = self.outcome(service);
+        if !outcome.samples.is_empty() {
+            self.progress.cut_short(outcome);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What a reader of a comparison must know of a session's launches: which of them failed, throttled, shared
-//! their GPU, or were measured by a client that was not good enough.
+//! their GPU, or were measured by a client that was not good enough; and what TPOT had to take for granted.
 //!
 //! Main function: [`of_record`]. No caveat drops a launch: a comparison has no verdict to protect.
 
 use super::load::beyond_limit;
-use crate::judge::{is_throttled, shared_gpu};
+use crate::judge::{first_event_taken_as_one, is_throttled, shared_gpu};
 use crate::metrics::run_numbers;
 use crate::plan::{Arrivals, Slo, Workload, WorkloadKind};
-use crate::record::{Arm, Launch, RunRecord, Sample};
+use crate::record::{Arm, Launch, Phase, RunRecord, Sample};
 
 /// One line each, of head's launches; the client's health is that of this workload.
 pub(super) fn of_record(record: &RunRecord, workload: &Workload) -> Vec<String> {
@@ -16,6 +16,10 @@ pub(super) fn of_record(record: &RunRecord, workload: &Workload) -> Vec<String> 
     let mut lines = Vec::new();
     if record.is_imported() {
         lines.push("imported: its client's own delays are unknown".to_owned());
+    } else {
+        let clean = launches.iter().filter(|launch| launch.exit.is_clean());
+        let sound = clean.flat_map(|launch| sound(launch, workload));
+        lines.extend(first_event_taken_as_one("answers", sound));
     }
     lines.extend(counted(&launches, "failed", |launch| {
         (!launch.exit.is_clean()).then(String::new)
@@ -35,6 +39,14 @@ pub(super) fn of_record(record: &RunRecord, workload: &Workload) -> Vec<String> 
         Some(format!(": {how}"))
     }));
     lines
+}
+
+/// The requests of this workload that enter a number.
+fn sound<'a>(launch: &'a Launch, workload: &Workload) -> impl Iterator<Item = &'a Sample> {
+    let samples = launch.samples.iter();
+    samples.filter(move |sample| {
+        sample.workload == workload.id && sample.phase == Phase::Measured && sample.void.is_none()
+    })
 }
 
 /// `2 of 3 launches WHAT`, with the first one's detail; `None` where none did.
@@ -169,6 +181,28 @@ mod tests {
         check(
             |record| record.machine.fingerprint = UNKNOWN_MACHINE.to_owned(),
             Some("client's own delays are unknown"),
+        );
+    }
+
+    #[test]
+    fn a_first_event_that_is_taken_for_one_token_is_told() {
+        let bursts = |record: &mut RunRecord| {
+            for sample in head(record).flat_map(|launch| &mut launch.samples) {
+                sample.tokens.completion = Some(192);
+            }
+        };
+        check(
+            bursts,
+            Some("answers have 4 tokens an event, and nothing tells how many the first one had"),
+        );
+        check(
+            |record| {
+                bursts(record);
+                for sample in head(record).flat_map(|launch| &mut launch.samples) {
+                    sample.tokens.at_first_event = Some(4);
+                }
+            },
+            None,
         );
     }
 

@@ -4,7 +4,8 @@ use super::results::{self, Results};
 use super::{Error, now, tool};
 use crate::figures::LoadResult;
 use crate::import::{self, Batch, Imported, Tool};
-use crate::record::{Arm, RunRecord, RunVerdict};
+use crate::plan::MIN_SAMPLES;
+use crate::record::{Arm, RunRecord};
 use std::path::{Path, PathBuf};
 
 /// Reads one result as figures. What it lacks stands in [`LoadResult::missing`].
@@ -17,24 +18,18 @@ pub fn import_figures(
     Ok(read(path, &text, tool, benchmark)?.load_result())
 }
 
-/// Reads one file a launch as an arm of the session in `directory`, which is begun or completed, and judges
-/// it as it stands.
+/// Reads one file a launch as an arm of the session in `directory`, which is begun or completed.
 pub fn import_session(
     paths: &[PathBuf],
     tool: Option<Tool>,
     arm: Arm,
     directory: &Path,
-) -> Result<(RunRecord, RunVerdict), Error> {
+) -> Result<RunRecord, Error> {
     let mut launches = Vec::new();
     for path in paths {
         let imported = read(path, &results::read_text(path)?, tool, None)?;
-        if !imported.is_judgeable() {
-            return Err(Error::Usage(format!(
-                "{} cannot be judged, only compared: that needs of each request when its first and its last \
-                 token came, and how many came; {}",
-                path.display(),
-                imported.missing.join("; ")
-            )));
+        if let Some(why) = not_judgeable(&imported) {
+            return Err(Error::Usage(format!("{} {why}", path.display())));
         }
         launches.push(imported);
     }
@@ -42,7 +37,25 @@ pub fn import_session(
     let batch = Batch { arm, launches };
     let record = import::record(earlier, &batch, self::tool(), now());
     results.begin(&record)?;
-    Ok(results::judge_directory(results.directory())?)
+    Ok(record)
+}
+
+/// Why a file is no launch that could be judged.
+fn not_judgeable(imported: &Imported) -> Option<String> {
+    if !imported.is_judgeable() {
+        return Some(format!(
+            "cannot be judged, only compared: that needs of each request when its first and its last token \
+             came, and how many came; {}",
+            imported.missing.join("; ")
+        ));
+    }
+    let requests = imported.requests.len();
+    (requests < MIN_SAMPLES as usize).then(|| {
+        format!(
+            "holds {requests} of the {MIN_SAMPLES} requests that a median needs a launch: measure with more, or only \
+             compare it"
+        )
+    })
 }
 
 pub(super) fn parse(path: &Path, text: &str, tool: Option<Tool>) -> Result<Imported, Error> {

@@ -10,7 +10,7 @@ mod parameters;
 use super::results::replace;
 use super::{Error, ResultsError, draw_seed, now, tool};
 use crate::figures::{Distribution, Throughput};
-use crate::load::{Endpoint, Progress, PromptSeed, SessionClock, Tokenizer, run};
+use crate::load::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
 use crate::metrics::{contradiction, run_numbers};
 use crate::plan::{self, Arrivals, Plausible, Slo, Steady, Trace, Workload, WorkloadKind};
 use crate::record::{ClientHealth, Phase, Sample, TokenCounts};
@@ -102,7 +102,7 @@ pub async fn load(
         }
     };
     let (samples, ending) = match ended {
-        None => (watch.cut_short.into_inner(), LoadEnding::Interrupted),
+        None => interrupted(watch.cut_short.into_inner()),
         Some(outcome) => {
             answered(options, &outcome.samples)?;
             let client = outcome.client;
@@ -126,7 +126,7 @@ pub async fn load(
 /// Shows progress, and takes what an interrupted run leaves.
 struct Watch<'a> {
     on_done: &'a dyn Fn(u32, u32),
-    cut_short: RefCell<Vec<Sample>>,
+    cut_short: RefCell<Option<Outcome>>,
 }
 
 impl Progress for Watch<'_> {
@@ -134,8 +134,8 @@ impl Progress for Watch<'_> {
         (self.on_done)(done, of);
     }
 
-    fn cut_short(&self, samples: Vec<Sample>) {
-        self.cut_short.replace(samples);
+    fn cut_short(&self, outcome: Outcome) {
+        self.cut_short.replace(Some(outcome));
     }
 }
 
@@ -149,7 +149,17 @@ enum LoadEnding {
         client: ClientHealth,
         why: String,
     },
-    Interrupted,
+    /// `client`: `None` where nothing was answered by then.
+    Interrupted {
+        client: Option<ClientHealth>,
+    },
+}
+
+/// What was done by then.
+fn interrupted(outcome: Option<Outcome>) -> (Vec<Sample>, LoadEnding) {
+    let (samples, client) = outcome.map(|o| (o.samples, o.client)).unzip();
+    let samples = samples.unwrap_or_default();
+    (samples, LoadEnding::Interrupted { client })
 }
 
 fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
@@ -268,7 +278,7 @@ fn report(
     let (client, stopped) = match ending {
         LoadEnding::Complete { client } => (Some(client), None),
         LoadEnding::Stopped { client, why } => (Some(client), Some(why)),
-        LoadEnding::Interrupted => (None, None),
+        LoadEnding::Interrupted { client } => (client, None),
     };
     let streams = match options.traffic {
         Traffic::Steady {
@@ -279,9 +289,11 @@ fn report(
         _ => None,
     };
     let numbers = run_numbers(samples, streams, &options.slo);
+    // Of an interrupted run the streams under way are no samples, so that it cannot be held to their number.
+    let reached = streams.filter(|_| complete || stopped.is_some());
     let beyond = client
         .as_ref()
-        .map(|health| beyond_limit(health, streams, &numbers));
+        .map(|health| beyond_limit(health, reached, &numbers));
     LoadReport {
         tool: tool(),
         date,
@@ -310,15 +322,20 @@ fn report(
         client,
         client_beyond_limit: beyond.unwrap_or_default(),
         server_contradicts: contradiction(samples),
-        notes: notes(&numbers),
+        notes: notes(&numbers, sound(samples)),
     }
+}
+
+/// Measured requests that enter the numbers.
+fn sound(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
+    samples
+        .iter()
+        .filter(|sample| sample.phase == Phase::Measured && sample.void.is_none())
 }
 
 /// A count of each sound measured request.
 fn tokens(samples: &[Sample], count: fn(&TokenCounts) -> Option<u32>) -> Distribution {
-    let counts: Vec<f64> = samples
-        .iter()
-        .filter(|sample| sample.phase == Phase::Measured && sample.void.is_none())
+    let counts: Vec<f64> = sound(samples)
         .filter_map(|sample| count(&sample.tokens))
         .map(f64::from)
         .collect();

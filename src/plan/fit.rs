@@ -7,7 +7,7 @@ use super::model::{Arrivals, Matrix, Part, Shape, Staggered, WorkloadKind};
 use crate::record::{CacheState, Metric, MetricKind, Statistic};
 
 /// Floors of sample counts below which a quantile means nothing (reason: docs/metrics.md).
-const MIN_SAMPLES: u32 = 30;
+pub const MIN_SAMPLES: u32 = 30;
 const MIN_SAMPLES_P95: u32 = 200;
 const MIN_SAMPLES_P99: u32 = 1000;
 /// Fewest readings of a gauge that tell how it behaves.
@@ -76,7 +76,7 @@ pub(super) fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&
     let too_short = match metric {
         // Their gaps are counted together.
         Metric::Icl | Metric::Itl => !answers.is_empty() && answers.iter().all(is_short),
-        _ => needs_two_tokens(metric, part) && answers.iter().any(is_short),
+        _ => part.reads_tpot(metric) && answers.iter().any(is_short),
     };
     if too_short {
         return Some(
@@ -102,9 +102,8 @@ fn open_loop(arrivals: &Arrivals) -> Option<&'static str> {
 
 /// What is compared across cells needs two of them at the least.
 fn lack_of_cells(metric: Metric, part: &Part, matrix: &Matrix) -> Option<&'static str> {
-    let modes = count_of(&matrix.streamed, part.streamed);
-    let has_hot = matrix.caches.contains(&CacheState::Hot)
-        && part.cache.is_none_or(|cache| cache == CacheState::Hot);
+    let modes = within(&matrix.streamed, part.streamed).count();
+    let has_hot = within(&matrix.caches, part.cache).any(|cache| *cache == CacheState::Hot);
     match metric {
         Metric::StreamParity | Metric::StreamMismatches if modes < 2 => Some(
             "streamed answers are compared with whole ones: send both, `streamed = [true, false]`",
@@ -115,10 +114,12 @@ fn lack_of_cells(metric: Metric, part: &Part, matrix: &Matrix) -> Option<&'stati
         Metric::TpotBase | Metric::TpotSlope if !matrix.streamed.contains(&true) => {
             Some("answers that come whole have no time per token")
         }
-        Metric::TpotBase | Metric::TpotSlope if count_of(&matrix.contexts, part.context) < 2 => {
+        Metric::TpotBase | Metric::TpotSlope
+            if within(&matrix.contexts, part.context).count() < 2 =>
+        {
             Some("a line over context needs two of its `contexts`")
         }
-        Metric::ThroughputStep if count_of(&matrix.batches, part.batch) < 2 => {
+        Metric::ThroughputStep if within(&matrix.batches, part.batch).count() < 2 => {
             Some("a step leads from one of its `batches` to another")
         }
         _ => None,
@@ -187,20 +188,10 @@ fn needs_streams(metric: Metric, part: &Part) -> bool {
     of_stream || slo.ttft_ms.is_some() || slo.tpot_ms.is_some()
 }
 
-fn needs_two_tokens(metric: Metric, part: &Part) -> bool {
-    let of_two = matches!(
-        metric,
-        Metric::Tpot | Metric::DecodeRate | Metric::TpotBase | Metric::TpotSlope
-    );
-    of_two || part.slo.is_some_and(|slo| slo.tpot_ms.is_some())
-}
-
-/// How many values of an axis are within a part.
-fn count_of<T: PartialEq>(axis: &[T], chosen: Option<T>) -> usize {
-    let within = axis
-        .iter()
-        .filter(|v| chosen.as_ref().is_none_or(|c| c == *v));
-    within.count()
+/// The values of an axis that are within a part.
+fn within<T: PartialEq>(axis: &[T], chosen: Option<T>) -> impl Iterator<Item = &T> {
+    axis.iter()
+        .filter(move |v| chosen.as_ref().is_none_or(|c| c == *v))
 }
 
 /// Whether launches are compared by t, so that a session needs looks at them.
@@ -293,13 +284,12 @@ fn cell_requests(metric: Metric, part: &Part, matrix: &Matrix) -> u32 {
     let modes = match metric {
         // The line is through the streamed ones.
         Metric::TpotBase | Metric::TpotSlope => 1,
-        _ => count_of(&matrix.streamed, part.streamed),
+        _ => within(&matrix.streamed, part.streamed).count(),
     };
-    let caches = count_of(&matrix.caches, part.cache);
-    let contexts = count_of(&matrix.contexts, part.context);
-    let batches = matrix.batches.iter();
-    let batches = batches.filter(|batch| part.batch.is_none_or(|b| b == **batch));
-    let in_flight = batches.fold(0_u32, |sum, batch| sum.saturating_add(*batch));
+    let caches = within(&matrix.caches, part.cache).count();
+    let contexts = within(&matrix.contexts, part.context).count();
+    let batches = within(&matrix.batches, part.batch).copied();
+    let in_flight = batches.fold(0, u32::saturating_add);
     [modes, caches, contexts]
         .iter()
         .fold(in_flight, |n, axis| n.saturating_mul(count(*axis)))

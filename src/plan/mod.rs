@@ -30,6 +30,7 @@ mod workload;
 pub use diagnostic::Diagnostic;
 pub use effort::effort;
 pub use engines::contenders;
+pub use fit::MIN_SAMPLES;
 pub use github::{Conclusion, Forks, GitHubConfig};
 pub use labels::{LabelRule, Needed};
 pub use model::{

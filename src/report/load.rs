@@ -45,7 +45,7 @@ pub struct LoadReport {
     pub prompt_tokens: Distribution,
     pub output_tokens: Distribution,
     pub requests: Requests,
-    /// `None` where the run was interrupted.
+    /// `None` where the run was interrupted before any request was done.
     pub client: Option<ClientHealth>,
     /// In which ways the client was not good enough for these numbers.
     pub client_beyond_limit: Vec<String>,

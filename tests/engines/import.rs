@@ -149,13 +149,17 @@ fn times_between_chunks_are_not_called_times_between_tokens() {
 /// A goodbye that is late is no decoding: with single requests E2E ends at the last token.
 #[test]
 fn a_sweep_needs_a_choice_and_its_own_quantiles_are_taken() {
-    import(&[&sample("guidellm-sweep.json")])
-        .expect(2)
-        .says(&["2 benchmarks", "--benchmark 0 to 1"]);
+    import(&[&sample("guidellm-sweep.json")]).expect(2).says(&[
+        "2 benchmarks",
+        "`gate import --benchmark N`, N from 0 to 1,",
+    ]);
     let ended = import(&[&sample("guidellm-sweep.json"), "--benchmark", "1"]).expect(0);
     let got = ended.says(&["end of the answer"]).json();
     assert!(near(&got["e2e_ms"]["p50"], 95.0), "{got}");
     import(&[&sample("guidellm-sweep.json"), "--benchmark", "2"]).expect(2);
+    import(&[&sample("guidellm.json"), "--benchmark", "1"])
+        .expect(2)
+        .says(&["it holds one benchmark: leave --benchmark out"]);
 }
 
 /// `vllm bench serve --append-result` writes one benchmark a line.
@@ -171,7 +175,7 @@ fn one_of_several_appended_results_is_chosen_and_never_the_first_taken() {
     let path = path.to_str().unwrap();
     import(&[path])
         .expect(2)
-        .says(&["2 benchmarks", "--benchmark 0 to 1"]);
+        .says(&["2 benchmarks", "--benchmark N`, N from 0 to 1,"]);
     let got = import(&[path, "--benchmark", "1"]).expect(0).json();
     assert!(near(&got["ttft_ms"]["p50"], 80.0), "{got}");
     import(&[path, "--benchmark", "2"]).expect(2);
@@ -179,7 +183,7 @@ fn one_of_several_appended_results_is_chosen_and_never_the_first_taken() {
     let compared = gate(&["compare", path]).output().unwrap();
     Ended::of(&compared)
         .expect(2)
-        .says(&["`gate import --benchmark 0 to 1`"]);
+        .says(&["`gate import --benchmark N`, N from 0 to 1,"]);
     let out = folder.path().join("session");
     import(&[path, "--as", "head", "--out", out.to_str().unwrap()])
         .expect(2)
@@ -194,10 +198,15 @@ fn the_wrong_tool_is_told() {
     import(&["nowhere.json"]).expect(2).says(&["nowhere.json"]);
 }
 
-/// One launch by `vllm bench serve --save-detailed`, with a TPOT around `tpot_ms` and a TTFT around `ttft_ms`.
+/// One launch of 40 requests.
 fn launch(folder: &Path, name: &str, tpot_ms: f64, ttft_ms: f64) -> PathBuf {
+    launch_of(40, folder, name, tpot_ms, ttft_ms)
+}
+
+/// One launch by `vllm bench serve --save-detailed`, with a TPOT around `tpot_ms` and a TTFT around `ttft_ms`.
+fn launch_of(n: u32, folder: &Path, name: &str, tpot_ms: f64, ttft_ms: f64) -> PathBuf {
     const TOKENS: u32 = 9;
-    let requests = 0..40_u32;
+    let requests = 0..n;
     let wobble = |i: u32| 1.0 + (f64::from((i * 7) % 15) - 7.0) * 1e-3;
     let gap = |i: u32| tpot_ms * wobble(i) / 1e3;
     let itls: Vec<Vec<f64>> = requests
@@ -210,10 +219,10 @@ fn launch(folder: &Path, name: &str, tpot_ms: f64, ttft_ms: f64) -> PathBuf {
         .collect();
     let starts: Vec<f64> = requests.clone().map(|i| 7.0 + f64::from(i)).collect();
     let file = json!({
-        "model_id": "m", "completed": 40, "failed": 0, "duration": 40.0,
-        "total_input_tokens": 640, "total_output_tokens": 360,
-        "input_lens": vec![16; 40], "output_lens": vec![TOKENS; 40],
-        "ttfts": ttfts, "itls": itls, "start_times": starts, "errors": vec![""; 40],
+        "model_id": "m", "completed": n, "failed": 0, "duration": f64::from(n),
+        "total_input_tokens": 16 * n, "total_output_tokens": TOKENS * n,
+        "input_lens": vec![16; n as usize], "output_lens": vec![TOKENS; n as usize],
+        "ttfts": ttfts, "itls": itls, "start_times": starts, "errors": vec![""; n as usize],
     });
     let path = folder.join(name);
     std::fs::write(&path, file.to_string()).unwrap();
@@ -306,6 +315,44 @@ fn a_verdict_on_imported_launches_says_what_nobody_knows() {
     );
 }
 
+/// In either order, and with more launches than the other arm will have.
+#[test]
+fn an_arm_alone_has_a_line_and_no_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let files: Vec<PathBuf> = (0..4)
+        .map(|i| launch(folder.path(), &format!("{i}.json"), 10.0, 50.0))
+        .collect();
+    let files: Vec<&str> = files.iter().map(|path| path.to_str().unwrap()).collect();
+    for (arm, other) in [("base", "head"), ("head", "base")] {
+        let out = folder.path().join(arm);
+        let common = ["--as", arm, "--out", out.to_str().unwrap()];
+        let ended = import(&[&common[..], &files[..]].concat()).expect(0);
+        let line = format!(
+            "{arm}: 4 launches put in {}; none of {other} yet",
+            out.display()
+        );
+        assert!(ended.stdout.starts_with(&line), "{}", ended.stdout);
+        assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
+        assert!(!out.join("verdict.json").exists());
+        let common = ["--as", other, "--out", out.to_str().unwrap()];
+        let ended = import(&[&common[..], &files[..1]].concat());
+        assert!(!ended.stdout.contains("in a row"), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn too_few_requests_for_a_median_are_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let enough = launch(folder.path(), "base0.json", 10.0, 50.0);
+    let few = launch_of(29, folder.path(), "base1.json", 10.0, 50.0);
+    let out = folder.path().join("session");
+    let (enough, few) = (enough.to_str().unwrap(), few.to_str().unwrap());
+    import(&[enough, few, "--as", "base", "--out", out.to_str().unwrap()])
+        .expect(2)
+        .says(&["base1.json holds 29 of the 30 requests"]);
+    assert!(!out.exists());
+}
+
 #[test]
 fn what_cannot_be_judged_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -320,13 +367,10 @@ fn what_cannot_be_judged_is_refused_with_the_reason() {
     std::fs::copy(repository().join("tests/data/run-v1.json"), &run).unwrap();
     let before = std::fs::read(&run).unwrap();
     let run = folder.path().join("run");
-    import(&[
-        &sample("vllm-detailed.json"),
-        "--as",
-        "head",
-        "--out",
-        run.to_str().unwrap(),
-    ])
-    .expect(2);
+    let file = launch(folder.path(), "a.json", 10.0, 50.0);
+    let (file, out) = (file.to_str().unwrap(), run.to_str().unwrap());
+    import(&[file, "--as", "head", "--out", out])
+        .expect(2)
+        .says(&["holds a run.json already"]);
     assert_eq!(before, std::fs::read(run.join("run.json")).unwrap());
 }

@@ -2,6 +2,7 @@
 
 use super::fixture::*;
 use super::*;
+use infergate::record::UNKNOWN_MACHINE;
 
 fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
     let got = judge(&tpot_plan(), session);
@@ -44,6 +45,17 @@ fn not_interleaved() {
         "not-interleaved",
         "4 launches of base in a row from launch 0",
     );
+}
+
+/// One arm may have files for more launches than the other.
+#[test]
+fn the_order_of_imported_launches_is_not_known() {
+    let mut launches = tpot_blocks(8, 0.0, 0.003);
+    launches.retain(|launch| launch.block >= 4 || launch.arm == Arm::Base);
+    let mut session = interleaved(launches);
+    expect_invalid(&session, "not-interleaved", "launches of base in a row");
+    session.machine.fingerprint = UNKNOWN_MACHINE.into();
+    assert_eq!(judge(&tpot_plan(), &session).verdict, Verdict::Pass);
 }
 
 #[test]

@@ -297,6 +297,19 @@ async fn the_table_fits_its_width() {
     }
 }
 
+#[test]
+fn the_help_tells_the_unit_of_each_form_of_a_trace() {
+    let output = gate(&["load", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let help = help.split_whitespace().collect::<Vec<&str>>().join(" ");
+    for part in [
+        "timestamp (s), prompt_length, output_length",
+        "timestamp (ms), input_length, output_length",
+    ] {
+        assert!(help.contains(part), "{part} in\n{help}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_asked_is_refused_with_the_way_out() {
     let nowhere = nobody().await;

@@ -2,7 +2,7 @@
 
 use super::server::{Server, Step, answer, stream};
 use super::{SEED, TOKENS, endpoint, plain, run_on, steady, workload};
-use infergate::load::{Progress, SessionClock, run};
+use infergate::load::{Outcome, Progress, SessionClock, run};
 use infergate::plan::{Arrivals, Session, Staggered, Steady, WorkloadKind};
 use infergate::record::{Sample, Setting};
 use std::cell::{Cell, RefCell};
@@ -231,7 +231,7 @@ async fn spaced_turns_begin_at_their_moments_and_end_with_the_duration() {
 struct Kept {
     done: Cell<u32>,
     samples: RefCell<Vec<Sample>>,
-    cut_short: RefCell<Vec<Sample>>,
+    cut_short: RefCell<Option<Outcome>>,
 }
 
 impl Progress for Kept {
@@ -243,8 +243,8 @@ impl Progress for Kept {
         self.samples.borrow_mut().extend_from_slice(samples);
     }
 
-    fn cut_short(&self, samples: Vec<Sample>) {
-        assert!(self.cut_short.replace(samples).is_empty());
+    fn cut_short(&self, outcome: Outcome) {
+        assert_eq!(self.cut_short.replace(Some(outcome)), None);
     }
 }
 
@@ -271,8 +271,12 @@ async fn dropping_a_run_ends_its_requests_and_hands_over_what_was_answered() {
             () = hanging.notified() => {}
         }
     }
-    let samples = kept.cut_short.take();
+    let Outcome {
+        samples, client, ..
+    } = kept.cut_short.take().unwrap();
     check_sound(&samples, 4);
+    assert_eq!((client.threads, client.streams_asked), (1, 4));
+    assert_eq!(client.send_lag_ms.n, 4);
     let mut handed_over = kept.samples.borrow().clone();
     handed_over.sort_by_key(|sample| sample.index);
     assert_eq!(handed_over, samples);
@@ -295,6 +299,6 @@ async fn samples_are_handed_over_once() {
     let mut handed_over = kept.samples.into_inner();
     handed_over.sort_by_key(|sample| sample.index);
     assert_eq!(handed_over, outcome.samples);
-    assert_eq!(kept.cut_short.into_inner(), []);
+    assert_eq!(kept.cut_short.into_inner(), None);
     assert_eq!(kept.done.get(), 12);
 }

@@ -63,7 +63,9 @@ fn what_cannot_be_is_refused() {
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert!(said.contains(told), "{told} is missing in:\n{said}");
     };
-    check(&[], 2, "--upstream");
+    check(&[], 2, "<--upstream <IP:PORT>|-- <COMMAND>...>");
+    let both = ["--upstream", "127.0.0.1:1", "--", "sleep", "{engine_port}"];
+    check(&both, 2, "cannot be used with");
     check(&["--upstream", "here"], 2, "invalid socket address");
     let fault = ["--upstream", "127.0.0.1:1", "--fault", "slow=1"];
     check(

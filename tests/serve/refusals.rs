@@ -74,7 +74,7 @@ fn values_out_of_range_are_refused_by_name_on_both_routes() {
         ("temperature", json!(2.5), "must be from 0 to 2, not 2.5"),
         ("top_p", json!(0), "must be above 0 and at most 1, not 0"),
         ("min_p", json!(-1), "must be from 0 to 1, not -1"),
-        ("top_k", json!(-2), "or -1 for all, not -2"),
+        ("top_k", json!(-2), "must be from -1 to 4294967295, not -2"),
         ("presence_penalty", json!(3), "must be from -2 to 2, not 3"),
         ("frequency_penalty", json!(3), "must be from -2 to 2, not 3"),
         (
@@ -83,6 +83,16 @@ fn values_out_of_range_are_refused_by_name_on_both_routes() {
             "must be above 0 and at most 2, not 0",
         ),
         ("n", json!(17), "must be from 1 to 16, not 17"),
+        (
+            "n",
+            json!(4_294_967_296_u64),
+            "must be from 1 to 16, not 4294967296",
+        ),
+        (
+            "seed",
+            json!(1e20),
+            "must be from -9223372036854775808 to 18446744073709551615",
+        ),
         (
             "stop",
             json!(["a", ""]),

@@ -3,12 +3,16 @@
 //! Main function: [`notes`]. Refuses to know: how the numbers are made, exit codes.
 
 use crate::figures::Distribution;
-use crate::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
+use crate::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_taken_as_one};
 use crate::metrics::RunNumbers;
+use crate::record::Sample;
 
-/// In one sentence each.
-pub(super) fn notes(numbers: &RunNumbers) -> Vec<String> {
-    [at_once(numbers), gaps(numbers)]
+/// In one sentence each. `sound`: the samples that the numbers are of.
+pub(super) fn notes<'a>(
+    numbers: &RunNumbers,
+    sound: impl Iterator<Item = &'a Sample>,
+) -> Vec<String> {
+    [at_once(numbers), first_event(numbers, sound), gaps(numbers)]
         .into_iter()
         .flatten()
         .collect()
@@ -24,6 +28,18 @@ fn at_once(numbers: &RunNumbers) -> Option<String> {
              or read by a starved client: their TPOT is not known, and left out"
         )
     })
+}
+
+/// The rule is the judge's. Where no TPOT is known, nothing was taken for one.
+fn first_event<'a>(
+    numbers: &RunNumbers,
+    sound: impl Iterator<Item = &'a Sample>,
+) -> Option<String> {
+    if numbers.tpot_ms.is_empty() {
+        return None;
+    }
+    let taken = first_event_taken_as_one("answers", sound)?;
+    Some(format!("{taken} (--return-token-ids, if the server can)"))
 }
 
 /// The bounds are the judge's (`ambiguous-events`): a tail bears less than a middle.
@@ -44,6 +60,7 @@ fn gaps(numbers: &RunNumbers) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::RunRecord;
 
     #[test]
     fn a_tail_bears_fewer_ambiguous_events_than_a_middle() {
@@ -53,11 +70,43 @@ mod tests {
                 ambiguous_share,
                 ..RunNumbers::default()
             };
-            assert_eq!(notes(&numbers).len(), expect, "{gaps} {ambiguous_share}");
+            let notes = notes(&numbers, std::iter::empty());
+            assert_eq!(notes.len(), expect, "{gaps} {ambiguous_share}");
         };
         check(100, 0.01, 0);
         check(100, 0.02, 1);
         check(99, 0.02, 0);
         check(99, 0.11, 1);
+    }
+
+    /// Streams of 48 tokens, as the recorded session has them.
+    fn streams(spoil: impl Fn(&mut Sample)) -> Vec<Sample> {
+        let text = include_str!("../../../tests/data/run-v1.json");
+        let record: RunRecord = serde_json::from_str(text).unwrap();
+        let mut samples = record.launches[0].samples.clone();
+        samples.iter_mut().for_each(spoil);
+        samples
+    }
+
+    #[test]
+    fn a_first_event_that_is_taken_for_one_token_is_told() {
+        let check = |tpot_ms: &[f64], samples: &[Sample], expect: &[&str]| {
+            let numbers = RunNumbers {
+                tpot_ms: tpot_ms.to_vec(),
+                ..RunNumbers::default()
+            };
+            assert_eq!(notes(&numbers, samples.iter()), expect);
+        };
+        let burst = |sample: &mut Sample| sample.tokens.completion = Some(192);
+        let told = |sample: &mut Sample| {
+            burst(sample);
+            sample.tokens.at_first_event = Some(4);
+        };
+        let note = "answers have 4 tokens an event, and nothing tells how many the first one had: TPOT takes 1 \
+                    (--return-token-ids, if the server can)";
+        check(&[2.0], &streams(|_| {}), &[]);
+        check(&[2.0], &streams(burst), &[note]);
+        check(&[2.0], &streams(told), &[]);
+        check(&[], &streams(burst), &[]);
     }
 }

@@ -33,6 +33,17 @@ pub struct Part {
     pub slo: Option<Slo>,
 }
 
+impl Part {
+    /// Whether the metric, on this part, is made of single requests' TPOT.
+    pub fn reads_tpot(&self, metric: Metric) -> bool {
+        let is_made_of_it = matches!(
+            metric,
+            Metric::Tpot | Metric::TpotBase | Metric::TpotSlope | Metric::DecodeRate
+        );
+        is_made_of_it || self.slo.is_some_and(|slo| slo.tpot_ms.is_some())
+    }
+}
+
 /// Bounds that a request must keep, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slo {

@@ -41,7 +41,8 @@ impl ChatRequest {
     pub(crate) fn read(members: Map<String, Value>) -> Result<Self, ApiError> {
         let mut fields = Fields::new(members);
         let mut common = Common::read(&mut fields)?;
-        common.max_tokens = max_tokens(common.max_tokens, fields.count("max_completion_tokens")?)?;
+        let limit = fields.count("max_completion_tokens", 0..=u32::MAX)?;
+        common.max_tokens = max_tokens(common.max_tokens, limit)?;
         common.show.logprobs = logprobs(&mut fields)?;
         let messages = fields
             .array("messages")?
@@ -81,9 +82,10 @@ fn max_tokens(old: Option<u32>, new: Option<u32>) -> Result<Option<u32>, ApiErro
 /// `logprobs: true` with `top_logprobs` best tokens.
 fn logprobs(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
     let wanted = fields.bool("logprobs")?.unwrap_or(false);
-    match (wanted, fields.count("top_logprobs")?) {
+    let top = fields.count("top_logprobs", 0..=common::MAX_TOP_LOGPROBS)?;
+    match (wanted, top) {
         (false, None | Some(0)) => Ok(None),
-        (true, top) => common::check_top_logprobs("top_logprobs", top.unwrap_or(0)).map(Some),
+        (true, top) => Ok(Some(top.unwrap_or(0))),
         (false, Some(_)) => {
             let message = "`top_logprobs` needs `logprobs: true`";
             Err(ApiError::invalid_value("top_logprobs", message))

@@ -85,8 +85,8 @@ impl Common {
         neutral::refuse_unsupported(fields)?;
         Ok(Self {
             model: fields.string("model")?,
-            max_tokens: fields.count("max_tokens")?,
-            min_tokens: fields.count("min_tokens")?.unwrap_or(0),
+            max_tokens: fields.count("max_tokens", 0..=u32::MAX)?,
+            min_tokens: fields.count("min_tokens", 0..=u32::MAX)?.unwrap_or(0),
             ignore_eos: fields.bool("ignore_eos")?.unwrap_or(false),
             delivery: Delivery::read(fields)?,
             show: Show {
@@ -104,12 +104,8 @@ impl Common {
 
 /// `best_of` would make more choices than it shows; here it may only say the same as `n`.
 fn n(fields: &mut Fields) -> Result<usize, ApiError> {
-    let n = fields.count("n")?.unwrap_or(1);
-    if !(1..=MAX_N).contains(&n) {
-        let message = format!("`n` must be from 1 to {MAX_N}, not {n}");
-        return Err(ApiError::invalid_value("n", message));
-    }
-    match fields.count("best_of")? {
+    let n = fields.count("n", 1..=MAX_N)?.unwrap_or(1);
+    match fields.count("best_of", 0..=u32::MAX)? {
         Some(best_of) if best_of != n => {
             let message = format!("`best_of` = {best_of} is not supported unless it equals `n`");
             Err(ApiError::unsupported("best_of", message))
@@ -191,15 +187,6 @@ pub(super) fn finish(
     let shared = [NAMES, sampling::NAMES, stops::NAMES].concat();
     let shared = shared.into_iter().chain(neutral::names());
     fields.finish(own.iter().copied().chain(shared))
-}
-
-/// Refuses a count of best tokens over [`MAX_TOP_LOGPROBS`].
-pub(super) fn check_top_logprobs(name: &str, count: u32) -> Result<u32, ApiError> {
-    if count > MAX_TOP_LOGPROBS {
-        let message = format!("`{name}` must be at most {MAX_TOP_LOGPROBS}, not {count}");
-        return Err(ApiError::invalid_value(name, message));
-    }
-    Ok(count)
 }
 
 #[cfg(test)]

@@ -47,10 +47,7 @@ impl CompletionRequest {
             .ok_or_else(|| ApiError::missing("prompt"))?;
         let prompts = PromptInput::read(prompt)?;
         let echo = fields.bool("echo")?.unwrap_or(false);
-        common.show.logprobs = match fields.count("logprobs")? {
-            Some(count) => Some(common::check_top_logprobs("logprobs", count)?),
-            None => None,
-        };
+        common.show.logprobs = fields.count("logprobs", 0..=common::MAX_TOP_LOGPROBS)?;
         common::finish(fields, NAMES, CHAT_NAMES, "/v1/chat/completions")?;
         if common.max_tokens == Some(0) && !echo {
             let message =

@@ -8,6 +8,7 @@ use super::error::ApiError;
 use super::shown::shorten;
 use crate::engine::request::ascending;
 use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
 
 /// The members of one object that were not read yet.
 pub(super) struct Fields {
@@ -43,23 +44,43 @@ impl Fields {
         })
     }
 
-    /// A whole number from 0 to 2³² − 1.
-    pub(super) fn count(&mut self, name: &str) -> Result<Option<u32>, ApiError> {
-        self.typed(name, "a whole number from 0 to 4294967295", |value| {
-            value.as_u64().and_then(|number| u32::try_from(number).ok())
-        })
+    /// A whole number within this range.
+    pub(super) fn count(
+        &mut self,
+        name: &str,
+        range: RangeInclusive<u32>,
+    ) -> Result<Option<u32>, ApiError> {
+        let range = i128::from(*range.start())..=i128::from(*range.end());
+        let count = self.integer(name, range)?;
+        Ok(count.and_then(|count| u32::try_from(count).ok()))
     }
 
     pub(super) fn number(&mut self, name: &str) -> Result<Option<f64>, ApiError> {
         self.typed(name, "a number", |value| value.as_f64())
     }
 
-    /// A whole number of either sign.
-    pub(super) fn integer(&mut self, name: &str) -> Result<Option<i128>, ApiError> {
-        self.typed(name, "a whole number", |value| {
-            let signed = value.as_i64().map(i128::from);
-            signed.or(value.as_u64().map(i128::from))
-        })
+    /// A whole number of either sign, within this range.
+    pub(super) fn integer(
+        &mut self,
+        name: &str,
+        range: RangeInclusive<i128>,
+    ) -> Result<Option<i128>, ApiError> {
+        let Some(value) = self.take(name) else {
+            return Ok(None);
+        };
+        let path = self.path(name);
+        match whole(&value) {
+            Some(number) if range.contains(&number) => Ok(Some(number)),
+            Some(_) => {
+                let (least, greatest) = range.into_inner();
+                let message = format!("`{path}` must be from {least} to {greatest}, not {value}");
+                Err(ApiError::invalid_value(&path, message))
+            }
+            None => {
+                let found = kind(&value);
+                Err(ApiError::invalid_type(&path, "a whole number", &found))
+            }
+        }
     }
 
     /// An array of token ids; ascending, each once.
@@ -134,6 +155,18 @@ impl Fields {
     }
 }
 
+/// A whole number; one that JSON's reader could hold in no 64 bits, and made a decimal of, is beyond every range.
+fn whole(value: &Value) -> Option<i128> {
+    const BEYOND: f64 = 18_446_744_073_709_551_616.0;
+    let signed = value.as_i64().map(i128::from);
+    let held = signed.or(value.as_u64().map(i128::from));
+    held.or_else(|| match value.as_f64()? {
+        great if great >= BEYOND => Some(i128::MAX),
+        small if small <= -BEYOND / 2.0 => Some(i128::MIN),
+        _ => None,
+    })
+}
+
 /// One item of an array of token ids.
 pub(super) fn token_id(name: &str, value: &Value) -> Result<u32, ApiError> {
     let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
@@ -193,19 +226,42 @@ mod tests {
     #[test]
     fn wrong_types_name_the_parameter_and_the_value() {
         let check = |value: Value, expect: &str| {
-            let error = fields(json!({"max_tokens": value}))
-                .count("max_tokens")
-                .unwrap_err();
+            let error = fields(json!({"n": value})).count("n", 1..=16).unwrap_err();
             assert_eq!(error.code, "invalid_type");
-            assert_eq!(error.param.as_deref(), Some("max_tokens"));
-            assert!(error.message.ends_with(expect), "{}", error.message);
+            assert_eq!(error.param.as_deref(), Some("n"));
+            assert_eq!(
+                error.message,
+                format!("`n` must be a whole number, not {expect}")
+            );
         };
-        check(json!("5"), "not the string \"5\"");
-        check(json!(-1), "not the number -1");
-        check(json!(1.5), "not the number 1.5");
-        check(json!(4_294_967_296_u64), "not the number 4294967296");
-        check(json!([1]), "not an array");
-        check(json!(true), "not the boolean true");
+        check(json!("5"), "the string \"5\"");
+        check(json!(1.5), "the number 1.5");
+        check(json!(1e19), &format!("the number {}", json!(1e19)));
+        check(json!([1]), "an array");
+        check(json!(true), "the boolean true");
+    }
+
+    #[test]
+    fn whole_numbers_out_of_range_are_told_the_range() {
+        let check = |number: &str| {
+            let body = format!("{{\"n\": {number}}}");
+            let error = fields(serde_json::from_str(&body).unwrap())
+                .count("n", 1..=16)
+                .unwrap_err();
+            assert_eq!(error.code, "invalid_value");
+            assert_eq!(error.param.as_deref(), Some("n"));
+            let expect = "`n` must be from 1 to 16, not ";
+            assert!(error.message.starts_with(expect), "{}", error.message);
+        };
+        for number in ["-1", "0", "17", "4294967296"] {
+            check(number);
+        }
+        // One more than 64 bits hold, at both ends.
+        check("18446744073709551616");
+        check("-9223372036854775809");
+        let mut ends = fields(json!({"a": 1, "b": 16}));
+        assert_eq!(ends.count("a", 1..=16).unwrap(), Some(1));
+        assert_eq!(ends.count("b", 1..=16).unwrap(), Some(16));
     }
 
     #[test]

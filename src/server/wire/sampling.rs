@@ -153,21 +153,13 @@ fn in_range(name: &str, value: f64, range: &Range) -> Result<f32, ApiError> {
 
 /// −1, as vLLM has it, and 0 take all tokens.
 fn top_k(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
-    match fields.integer("top_k")? {
-        None => Ok(None),
-        Some(-1) => Ok(Some(0)),
-        Some(value) => u32::try_from(value).map(Some).map_err(|_| {
-            let greatest = u32::MAX;
-            let message =
-                format!("`top_k` must be from 0 to {greatest}, or -1 for all, not {value}");
-            ApiError::invalid_value("top_k", message)
-        }),
-    }
+    let top_k = fields.integer("top_k", -1..=i128::from(u32::MAX))?;
+    Ok(top_k.map(|k| u32::try_from(k).unwrap_or(0)))
 }
 
-/// Any integer; −1 is none, as vLLM and llama.cpp have it.
+/// Any integer of 64 bits; −1 is none, as vLLM and llama.cpp have it.
 fn seed(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
-    match fields.integer("seed")? {
+    match fields.integer("seed", i64::MIN.into()..=u64::MAX.into())? {
         None | Some(-1) => Ok(None),
         // Below 0 by its two's complement: any number will do, if it is always the same.
         Some(value) => Ok(Some(value as u64)),
@@ -317,6 +309,8 @@ mod tests {
             "top_k",
         );
         check(json!({"seed": 1.5}), "invalid_type", "seed");
+        let beyond = serde_json::from_str(r#"{"seed": 18446744073709551616}"#).unwrap();
+        check(beyond, "invalid_value", "seed");
         check(json!({"logit_bias": [1]}), "invalid_type", "logit_bias");
         check(
             json!({"logit_bias": {"a": 1}}),
