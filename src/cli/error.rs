@@ -76,6 +76,7 @@ fn results_exit(error: &ResultsError) -> Exit {
         ResultsError::Write { .. } => Exit::Infrastructure,
         ResultsError::NotEmpty { .. }
         | ResultsError::Read { .. }
+        | ResultsError::ReadResult { .. }
         | ResultsError::TooLarge { .. }
         | ResultsError::Json { .. }
         | ResultsError::Format { .. }
@@ -144,7 +145,7 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
         Error::Process(ProcessError::Spawn { source, .. }) if missing(source) => Some(
             "install the engine, put it on PATH, or name its program in engine.serve of gates/gate.toml",
         ),
-        Error::Results(ResultsError::Read { source, .. }) if missing(source) => Some(
+        Error::Results(ResultsError::ReadResult { source, .. }) if missing(source) => Some(
             "name a result directory: `gate check` says at its end where its own is, such as .gate/runs/…",
         ),
         Error::Baseline(StoreError::Format { .. }) => {

@@ -4,6 +4,7 @@ use super::output;
 use crate::measure;
 use crate::pipeline::Event;
 use crate::record::{Arm, Comparison, RunVerdict, Verdict};
+use crate::report;
 use crate::selftest::Row;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
@@ -22,8 +23,8 @@ pub(super) struct Progress {
     begun: Cell<Instant>,
     /// Launches of an earlier session that are kept.
     kept: Cell<u32>,
-    /// Launches before the one that runs, and what had been spent when it began.
-    launch: Cell<(u32, Duration)>,
+    /// What was done when the launch that runs began.
+    pace: Cell<Pace>,
     /// `None` where no time ends what is measured.
     budget: Cell<Option<Duration>>,
     /// When the last line about progress was printed.
@@ -40,7 +41,7 @@ impl Progress {
             is_terminal,
             begun: Cell::new(Instant::now()),
             kept: Cell::new(0),
-            launch: Cell::new((u32::MAX, Duration::ZERO)),
+            pace: Cell::default(),
             budget: Cell::new(None),
             told: Cell::new(Instant::now()),
             last_line: RefCell::default(),
@@ -116,9 +117,10 @@ impl Progress {
         self.begun.set(Instant::now());
         self.budget.set(Some(budget));
         let launches = if arms == 1 { "launch" } else { "launches" };
-        self.launch.set((u32::MAX, Duration::ZERO));
+        self.pace.set(Pace::default());
         self.line(&format!(
-            "measuring: at most {blocks} blocks of {arms} {launches}"
+            "measuring: at most {} of {arms} {launches}",
+            report::count(blocks as usize, "block")
         ));
         self.bar.disable_steady_tick();
         self.bar.set_style(style("[{bar:24}] {msg}"));
@@ -161,17 +163,14 @@ impl Progress {
         let Some(budget) = self.budget.get() else {
             return String::new();
         };
-        if self.launch.get().0 != launches_done {
-            self.launch.set((launches_done, spent));
+        let done = launches_done.saturating_sub(self.kept.get());
+        if self.pace.get().done != done {
+            self.pace.set(Pace { done, took: spent });
         }
-        let pace = Pace {
-            done: launches_done.saturating_sub(self.kept.get()),
-            took: self.launch.get().1,
-        };
         let total = self.bar.length().unwrap_or_default();
         let ahead = total.saturating_sub(u64::from(launches_done));
         let left = budget.saturating_sub(spent);
-        let left = left.min(pace.left(ahead, spent).unwrap_or(left));
+        let left = left.min(self.pace.get().left(ahead, spent).unwrap_or(left));
         format!(", at most about {:.0} s left", left.as_secs_f64())
     }
 
@@ -200,6 +199,7 @@ impl Progress {
 }
 
 /// Finished launches, and how long they took.
+#[derive(Clone, Copy, Default)]
 struct Pace {
     done: u32,
     took: Duration,

@@ -199,7 +199,7 @@ fn explain_open(
     failed: Option<&str>,
     check: &mut CheckVerdict,
 ) {
-    let (sound, cap) = (scope.sound, rules.design.looks.last().copied().unwrap_or(0));
+    let (sound, cap) = (scope.sound, rules.plan.most_blocks());
     let (rule, why) = match (failed, &rules.record.ending) {
         (Some(id), _) => ("stopped", format!("the run ended when {id} failed")),
         _ if !scope.is_end => return,
@@ -286,14 +286,18 @@ fn run_verdict(
     }
 }
 
-/// What the blocks up to the last look would have taken more, at the pace of those that ran.
+/// What the blocks up to the last one that could tell anything would have taken more, at the pace of those that ran.
 fn saved_s(rules: &Rules<'_>, scope: &Scope<'_>) -> f64 {
-    let Rules { record, design, .. } = rules;
+    let Rules {
+        plan,
+        record,
+        design,
+        ..
+    } = rules;
     if record.ending != Ending::Decided || record.comparison.is_recording() {
         return 0.0;
     }
-    let cap = design.looks.last().copied().unwrap_or(0);
-    let all_s = record.elapsed_s * f64::from(cap) / scope.blocks.max(1) as f64;
+    let all_s = record.elapsed_s * f64::from(plan.most_blocks()) / scope.blocks.max(1) as f64;
     (all_s.min(design.budget.as_secs_f64()) - record.elapsed_s).max(0.0)
 }
 

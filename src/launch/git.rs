@@ -20,7 +20,10 @@ pub enum GitError {
     NoCommit,
     #[error("neither origin/main nor main exists; name a base with --base REF")]
     NoMain,
-    #[error("`{0}` names no commit; try `git fetch --tags`, or another ref")]
+    #[error(
+        "`{0}` names no commit here: fetch it (`git fetch --tags`, in a shallow clone `git fetch --unshallow`), or name \
+         another"
+    )]
     UnknownRef(String),
     #[error("head and `{0}` have no common commit; a shallow clone needs `git fetch --unshallow`")]
     Unrelated(String),

@@ -29,7 +29,7 @@ pub enum LockError {
 
 /// Held while measuring; released on drop, and by the kernel if we die.
 #[derive(Debug)]
-pub struct Lock(File);
+pub(super) struct Lock(File);
 
 impl Lock {
     /// Takes it, or says who has it.

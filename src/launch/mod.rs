@@ -20,7 +20,7 @@ mod workspace;
 pub use build::{Artifact, BuildError};
 pub use git::{GitError, Repository};
 pub use identity::{identify, program};
-pub use lock::{Lock, LockError};
+pub use lock::LockError;
 pub use log::tail;
 pub use page_cache::{PageCacheError, prepare};
 pub use process::{Process, ProcessError, Ready, StartError, free_port};

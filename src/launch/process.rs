@@ -208,7 +208,7 @@ impl Process {
     }
 
     /// Waits for the end of a child that ends by itself; `None` if it does not `within` the time.
-    pub(super) async fn wait(&mut self, within: Duration) -> io::Result<Option<ExitStatus>> {
+    pub async fn wait(&mut self, within: Duration) -> io::Result<Option<ExitStatus>> {
         timeout(within, self.child.wait()).await.ok().transpose()
     }
 

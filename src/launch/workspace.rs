@@ -21,15 +21,17 @@ pub enum WorkspaceError {
     Build(#[from] BuildError),
 }
 
-/// A project's working tree and its folder `.gate/`.
+/// A project's working tree and its folder `.gate/`, with the right to measure, held until this is dropped.
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
     folder: PathBuf,
+    lock: Lock,
 }
 
 impl Workspace {
-    /// Opens, and makes where needed, `.gate/` under the project's root.
+    /// Opens, and makes where needed, `.gate/` under the project's root, and takes the right to measure in it, or says
+    /// who has it.
     pub fn open(root: &Path) -> Result<Self, WorkspaceError> {
         let folder = root.join(".gate");
         let failed = |source| WorkspaceError::Folder {
@@ -40,20 +42,17 @@ impl Workspace {
             fs::create_dir_all(folder.join(name)).map_err(failed)?;
         }
         fs::write(folder.join(".gitignore"), "*\n").map_err(failed)?;
+        let lock = Lock::take(&folder.join("lock"))?;
         Ok(Self {
             root: root.to_path_buf(),
             folder,
+            lock,
         })
     }
 
     /// Where result directories go by default.
     pub fn runs(&self) -> PathBuf {
         self.folder.join("runs")
-    }
-
-    /// Takes the right to measure, or says who has it.
-    pub fn lock(&self) -> Result<Lock, WorkspaceError> {
-        Ok(Lock::take(&self.folder.join("lock"))?)
     }
 
     /// Builds the working tree as it stands.
@@ -75,7 +74,6 @@ impl Workspace {
         repository: &Repository,
         build: &plan::Build,
         commit: &str,
-        lock: &Lock,
     ) -> Result<Artifact, WorkspaceError> {
         let keep = self
             .folder
@@ -86,7 +84,7 @@ impl Workspace {
             return Ok(artifact);
         }
         let worktree = self.folder.join("worktrees").join(commit);
-        repository.worktree(&worktree, commit, lock)?;
+        repository.worktree(&worktree, commit, &self.lock)?;
         // The project may be a folder of its repository.
         let within = self
             .root
@@ -95,7 +93,7 @@ impl Workspace {
         let short = &commit[..commit.len().min(12)];
         let job = Job {
             build,
-            what: format!("base {short}"),
+            what: format!("commit {short}"),
             tree: &worktree.join(within),
             target: &self.folder.join("target"),
             log: &self.folder.join(format!("logs/build-{short}.log")),

@@ -31,11 +31,8 @@ pub trait Host {
         log: &str,
     ) -> impl Future<Output = Result<Result<Started, Exit>, Self::Error>>;
 
-    /// Stops the engine; says how it ended if that was before it was asked to.
-    fn stop(&mut self) -> impl Future<Output = Result<Option<Exit>, Self::Error>>;
-
-    /// The end of the running engine's log.
-    fn log_tail(&self) -> String;
+    /// Stops the engine and says how it ended. `silent`: why it is taken to answer no more, if it is.
+    fn stop(&mut self, silent: Option<String>) -> impl Future<Output = Result<Exit, Self::Error>>;
 
     type Error;
 }

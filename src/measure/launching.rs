@@ -42,16 +42,10 @@ impl<E> Launching<'_, E> {
         launch.startup = started.startup.clone();
         self.follower.begun(&launch);
         let Worked { hung, rested_ns } = self.workloads(&mut launch, &started).await;
-        // The log's end is read while the engine that wrote it still stands there.
-        let hung = hung.map(|detail| Exit::Hung {
-            detail,
-            log_tail: host.log_tail(),
-        });
         let telemetry = watch.stop().await;
         launch.throttle_bits = throttle_bits(&telemetry, &rested_ns);
         launch.telemetry = Some(telemetry);
-        // A process that is gone explains a silence better than the silence does.
-        launch.exit = host.stop().await?.or(hung).unwrap_or(Exit::Stopped);
+        launch.exit = host.stop(hung).await?;
         Ok(launch)
     }
 

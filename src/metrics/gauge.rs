@@ -17,21 +17,23 @@ const SPANS: usize = 60;
 
 pub(super) fn kv_bytes(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
     let series = engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes)?;
-    of_gauge(at, statistic, &series)
+    of_gauge(at, statistic, &series, bytes)
 }
 
 pub(super) fn kv_usage(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
     let series = engine_gauge(at, "KV usage", |r| r.engine.kv_usage)?;
-    of_gauge(at, statistic, &series)
+    of_gauge(at, statistic, &series, percent)
 }
 
 /// By how much the KV cache in use grew: exp(slope of its logarithm × span) − 1, in bytes or, where the
 /// engine tells a share only, in that. Readings of 0, of an engine that rests, stay out; a gauge that
 /// always reads 0 is dead, and its growth undefined.
 pub(super) fn kv_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let series = engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes)
-        .or_else(|_| engine_gauge(at, "KV bytes", |r| r.engine.kv_usage))?;
-    growth(at, &series)
+    if let Ok(series) = engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes) {
+        return growth(at, &series, bytes);
+    }
+    let series = engine_gauge(at, "KV bytes", |r| r.engine.kv_usage)?;
+    growth(at, &series, percent)
 }
 
 /// The same of the engine's resident memory.
@@ -40,11 +42,26 @@ pub(super) fn rss_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if series.is_empty() {
         return Err(at.undefined(Why::NoMemory, None));
     }
-    growth(at, &series)
+    growth(at, &series, bytes)
 }
 
 /// A gauge over time: seconds from the first reading, value.
 type Series = Vec<(f64, f64)>;
+
+/// How a gauge's value stands in a sentence.
+type Shown = fn(f64) -> String;
+
+fn bytes(bytes: f64) -> String {
+    const MIB: f64 = 1_048_576.0;
+    match bytes < MIB {
+        true => format!("{bytes:.0} bytes"),
+        false => format!("{:.1} MiB", bytes / MIB),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0 + 0.0)
+}
 
 fn engine_gauge(
     at: &Place<'_>,
@@ -79,6 +96,7 @@ fn of_gauge(
     at: &Place<'_>,
     statistic: Statistic,
     series: &[(f64, f64)],
+    shown: Shown,
 ) -> Result<LaunchMeasure, Undefined> {
     let values: Vec<f64> = series.iter().map(|(_, v)| *v).collect();
     let value = reduce(statistic, &values).map_err(|why| at.undefined(why, None))?;
@@ -86,14 +104,17 @@ fn of_gauge(
     let quantile = |p| stats::quantile(&values, p).map(|q| q.value);
     if let (Some(least), Some(median), Some(most)) = (quantile(0.0), quantile(0.5), quantile(1.0)) {
         measure.remarks.push(format!(
-            "from {least} to {most}, median {median}, over {} readings",
+            "from {} to {}, median {}, over {} readings",
+            shown(least),
+            shown(most),
+            shown(median),
             values.len()
         ));
     }
     Ok(measure)
 }
 
-fn growth(at: &Place<'_>, series: &[(f64, f64)]) -> Result<LaunchMeasure, Undefined> {
+fn growth(at: &Place<'_>, series: &[(f64, f64)], shown: Shown) -> Result<LaunchMeasure, Undefined> {
     let (times, values): (Vec<f64>, Vec<f64>) =
         series.iter().copied().filter(|(_, v)| *v > 0.0).unzip();
     let (n, need) = (values.len(), GROWTH_READINGS);
@@ -111,11 +132,14 @@ fn growth(at: &Place<'_>, series: &[(f64, f64)]) -> Result<LaunchMeasure, Undefi
     let length = spans.last().unwrap_or(&0.0) - spans.first().unwrap_or(&0.0);
     let mut measure = LaunchMeasure::single((slope * length).exp_m1(), n);
     let least = stats::theil_sen_least(&spans, &logs, CHANCE).unwrap_or(f64::NEG_INFINITY);
-    measure.at_least = Some((least * length).exp_m1());
+    let at_least = (least * length).exp_m1();
+    measure.at_least = Some(at_least);
+    let sure = format!("at least {}", percent(at_least));
+    measure.remarks.push(sure);
     if let Some((head, tail)) = stats::head_tail_medians(&medians) {
-        measure.remarks.push(format!(
-            "{head:.0} in the first fifth, {tail:.0} in the last"
-        ));
+        let (head, tail) = (shown(head), shown(tail));
+        let remark = format!("{head} in the first fifth, {tail} in the last");
+        measure.remarks.push(remark);
     }
     Ok(measure)
 }
@@ -177,6 +201,11 @@ mod tests {
     fn the_gauge_counts_within_the_workload_alone() {
         let m = of(Metric::KvBytes, Statistic::Max, |i| Some(i as f64)).unwrap();
         assert_eq!((m.value, m.samples), (100.0, 101));
+        let mib = |i: u64| Some(i as f64 * 1_048_576.0);
+        assert_eq!(
+            of(Metric::KvBytes, Statistic::Max, mib).unwrap().remarks,
+            ["from 0 bytes to 100.0 MiB, median 50.0 MiB, over 101 readings"]
+        );
         assert_eq!(
             of(Metric::KvBytes, Statistic::Max, |_| None)
                 .unwrap_err()
@@ -199,12 +228,16 @@ mod tests {
         };
         let growth = of(Metric::KvGrowth, Statistic::Single, doubling).unwrap();
         assert!((growth.value - 1.0).abs() < 0.05, "{}", growth.value);
+        let at_least = format!("at least {}", super::percent(growth.at_least.unwrap()));
+        let ends = "1.0 MiB in the first fifth, 1.8 MiB in the last";
+        assert_eq!(growth.remarks, [at_least.as_str(), ends]);
         // All but the wild one lie on the line: what is shown for sure is nearly all of it.
         let least = growth.at_least.unwrap();
         assert!((least - 1.0).abs() < 0.05, "{least}");
         let page_by_page = |i: u64| Some([3e5, 6e5][(i.count_ones() % 2) as usize]);
         let noise = of(Metric::KvGrowth, Statistic::Single, page_by_page).unwrap();
         assert!(noise.at_least.unwrap() <= 0.0, "{:?}", noise.at_least);
+        assert!(noise.remarks[0].starts_with("at least "), "{noise:?}");
         let rss = of(Metric::RssGrowth, Statistic::Single, |_| Some(5e6)).unwrap();
         assert!(rss.value.abs() < 1e-12);
         let dead = of(Metric::KvGrowth, Statistic::Single, |_| Some(0.0));

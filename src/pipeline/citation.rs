@@ -1,6 +1,6 @@
 //! The certificates that a session's reports cite.
 
-use super::{Error, Project, baseline, now};
+use super::{Error, Options, Project, baseline, now};
 use crate::calibration::{Certificate, Certificates, Subject, standing};
 use crate::measure;
 use crate::plan::{Gate, Plan};
@@ -8,17 +8,29 @@ use crate::record::{Citation, Standing};
 use std::path::Path;
 
 /// One citation a gate, of this machine and moment.
-pub(super) fn citations(project: &Project) -> Result<Vec<Citation>, Error> {
+pub(super) fn citations(project: &Project, options: &Options) -> Result<Vec<Citation>, Error> {
     let Project { plan, root, .. } = project;
     let (fingerprint, now) = (measure::machine().fingerprint, now());
+    let has_further_args = !options.base_args.is_empty() || !options.head_args.is_empty();
     let cite = |gate: &Gate| {
         let (standing, _) = of_gate(plan, root, gate, &fingerprint, &now)?;
         Ok(Citation {
             gate: gate.name.clone(),
-            standing,
+            standing: of_engine(standing, has_further_args),
         })
     };
     plan.gates.iter().map(cite).collect()
+}
+
+/// The standing of a session: a certificate is of the engine as it is configured, without further arguments.
+pub(super) fn of_engine(standing: Standing, has_further_args: bool) -> Standing {
+    match standing {
+        Standing::Valid(certified) if has_further_args => Standing::Void {
+            created: certified.created,
+            why: "is of another engine configuration (without further arguments)".to_owned(),
+        },
+        standing => standing,
+    }
 }
 
 /// How a gate stands on a machine, and the certificate that holds there.

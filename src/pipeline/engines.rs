@@ -9,7 +9,7 @@ use super::host::{ArmHost, Arms};
 use super::results::Results;
 use super::{Error, Event, draw_seed, now, tool};
 use crate::figures::{self, Table};
-use crate::launch::{Lock, Workspace};
+use crate::launch::Workspace;
 use crate::load::{self, SessionClock};
 use crate::measure::{self, Follower, Progress, Protocol};
 use crate::plan::{self, Contender, Plan, Selection};
@@ -54,7 +54,7 @@ pub async fn compare_engines(
     on_event: &dyn Fn(Event),
     cancel: impl Future<Output = ()>,
 ) -> Result<(Table, PathBuf), Error> {
-    let (root, mut lanes, directory, _lock) = open(contest)?;
+    let (root, mut lanes, directory, _workspace) = open(contest)?;
     tokio::select! {
         measured = measure(contest, &root, &mut lanes, on_event) => measured?,
         () = cancel => return Err(Error::Interrupted),
@@ -73,13 +73,12 @@ pub async fn compare_engines(
     Ok((figures::compare(&columns), directory))
 }
 
-fn open(contest: &Contest) -> Result<(PathBuf, Vec<Lane>, PathBuf, Lock), Error> {
+fn open(contest: &Contest) -> Result<(PathBuf, Vec<Lane>, PathBuf, Workspace), Error> {
     let root = plan::find_root(&contest.start)?;
     let (plan, mut inputs) = plan::from_directory(&root, &contest.selection)?;
     let (contenders, files) = plan::contenders(&root, &contest.engines)?;
     inputs.extend(files);
     let workspace = Workspace::open(&root)?;
-    let lock = workspace.lock()?;
     let whole = Results::create(contest.out.as_deref(), &workspace, "compare")?;
     let directory = whole.directory().to_path_buf();
     let seed = contest.seed.unwrap_or_else(draw_seed);
@@ -97,7 +96,7 @@ fn open(contest: &Contest) -> Result<(PathBuf, Vec<Lane>, PathBuf, Lock), Error>
             })
         })
         .collect::<Result<Vec<_>, Error>>()?;
-    Ok((root, lanes, directory, lock))
+    Ok((root, lanes, directory, workspace))
 }
 
 fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> RunRecord {

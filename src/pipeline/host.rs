@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an engine that answers no more may take to be gone: its connections end before it does.
+const LAST_BREATH: Duration = Duration::from_secs(1);
 
 /// Both arms of a session, or head alone.
 pub(super) struct Arms {
@@ -328,23 +332,28 @@ impl Host for ArmHost<'_> {
         }
     }
 
-    async fn stop(&mut self) -> Result<Option<Exit>, Error> {
+    async fn stop(&mut self, silent: Option<String>) -> Result<Exit, Error> {
         let Some(mut process) = self.running.take() else {
-            return Ok(None);
+            return Ok(Exit::Stopped);
         };
-        let exit = process.exited().map(|status| Exit::Crashed {
-            detail: format!("the engine ended while it was measured ({status})"),
-            log_tail: process.log_tail(),
-        });
+        // A process that is gone explains a silence better than the silence does.
+        let ended = match silent {
+            Some(_) => process.wait(LAST_BREATH).await.ok().flatten(),
+            None => process.exited(),
+        };
+        let exit = match (ended, silent) {
+            (Some(status), _) => Exit::Crashed {
+                detail: format!("the engine ended while it was measured ({status})"),
+                log_tail: process.log_tail(),
+            },
+            (None, Some(detail)) => Exit::Hung {
+                detail,
+                log_tail: process.log_tail(),
+            },
+            (None, None) => Exit::Stopped,
+        };
         process.stop().await;
         Ok(exit)
-    }
-
-    fn log_tail(&self) -> String {
-        self.running
-            .as_ref()
-            .map(Process::log_tail)
-            .unwrap_or_default()
     }
 }
 

@@ -67,7 +67,7 @@ pub use shards::{Cost, CostSource, Layout, LayoutOptions, layout};
 use crate::baseline::{FormatError, RemoteError, StoreError};
 use crate::calibration::CertificateError;
 use crate::launch::{
-    BuildError, GitError, Lock, PageCacheError, ProcessError, Workspace, WorkspaceError,
+    BuildError, GitError, PageCacheError, ProcessError, Workspace, WorkspaceError,
 };
 use crate::load::TokenizerError;
 use crate::measure::{self, Progress};
@@ -253,7 +253,7 @@ async fn checked(
     let project = Project::open(&options.start, &options.selection, place)?;
     let extent = shards::extent(&project, &options.together)?;
     // A certificate that cannot be read is told before anything is built.
-    let certificates = citation::citations(&project)?;
+    let certificates = citation::citations(&project, options)?;
     let arms = tokio::select! {
         arms = build_arms(options, &project, on_event) => arms?,
         () = &mut cancel => return Err(Error::Interrupted),
@@ -270,14 +270,14 @@ async fn checked(
     session::run(&project, &arms, record, on_event, cancel).await
 }
 
-/// An opened project: its plan, its workspace, and the right to measure, held until this is dropped.
+/// An opened project: its plan, and where it measures and writes.
 struct Project {
     root: PathBuf,
     plan: Plan,
     inputs: Vec<Input>,
-    workspace: Workspace,
     results: Results,
-    lock: Lock,
+    /// Dropped last: with it others may measure.
+    workspace: Workspace,
 }
 
 /// Where results go.
@@ -293,7 +293,6 @@ impl Project {
         let root = plan::find_root(start)?;
         let (plan, inputs) = plan::from_directory(&root, selection)?;
         let workspace = Workspace::open(&root)?;
-        let lock = workspace.lock()?;
         let results = match place {
             Place::New(out) => Results::create(out, &workspace, &plan.design.profile)?,
             Place::Old(directory) => Results::reopen(directory)?,
@@ -304,7 +303,6 @@ impl Project {
             inputs,
             workspace,
             results,
-            lock,
         })
     }
 

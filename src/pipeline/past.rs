@@ -3,11 +3,13 @@
 
 use super::baseline::{key_on, store};
 use super::results::{read_record, selection};
+use super::resume::has_further_args;
 use super::{Error, Project};
 use crate::baseline::Key;
 use crate::calibration::{PastSession, pairs_of_blocks, pairs_of_launches};
-use crate::plan;
-use crate::record::{Comparison, Extent, RunRecord};
+use crate::judge;
+use crate::plan::{self, Plan};
+use crate::record::{Comparison, Ending, Extent, RunRecord, Verdict};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,11 +79,12 @@ fn kept_session(directory: &Path, keys: &BTreeMap<&str, Key>) -> Vec<(String, Pa
     let Ok(record) = read_record(directory) else {
         return Vec::new();
     };
-    let Ok(plan) = plan::from_inputs(&record.inputs, &selection(&record)) else {
+    let Ok(mut plan) = plan::from_inputs(&record.inputs, &selection(&record)) else {
         return Vec::new();
     };
-    let is_session = !matches!(record.extent, Extent::Merged { .. });
-    if record.comparison != Comparison::SameBuild || !is_session {
+    // What was waived, and until when, says nothing of the machine.
+    plan.waivers.clear();
+    if !is_null_session(&plan, &record) {
         return Vec::new();
     }
     let session = pairs_of_blocks(&plan, &record);
@@ -91,4 +94,15 @@ fn kept_session(directory: &Path, keys: &BTreeMap<&str, Key>) -> Vec<(String, Pa
     });
     same.map(|gate| (gate.name.clone(), session.clone()))
         .collect()
+}
+
+/// A/A of the engine as it is configured, over for good, and a measurement.
+fn is_null_session(plan: &Plan, record: &RunRecord) -> bool {
+    let is_session = !matches!(record.extent, Extent::Merged { .. });
+    let is_over = !matches!(record.ending, Ending::Unfinished | Ending::Interrupted);
+    record.comparison == Comparison::SameBuild
+        && is_session
+        && is_over
+        && !has_further_args(plan, record)
+        && judge::judge(plan, record).verdict != Verdict::Invalid
 }

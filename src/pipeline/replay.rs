@@ -23,6 +23,12 @@ pub fn replay(
     on_line: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     let path = directory.join("manifest.json");
+    if !path.exists() {
+        return Err(Error::Usage(format!(
+            "{} is no replay set: it has no manifest.json; `scripts/replay/gen.py` makes such sets",
+            directory.display()
+        )));
+    }
     let mut manifest = import::manifest(&results::read_text(&path)?)
         .map_err(|error| Error::Usage(format!("{}: {error}", directory.display())))?;
     if let Some(spending) = spending {

@@ -39,6 +39,9 @@ pub enum ResultsError {
     },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    /// What a result directory holds.
+    #[error("cannot read {}", path.display())]
+    ReadResult { path: PathBuf, source: io::Error },
     #[error("{} has {size} bytes, more than a record may have", path.display())]
     TooLarge { path: PathBuf, size: u64 },
     #[error("{} is not a run record", path.display())]
@@ -84,13 +87,11 @@ impl Results {
             source,
         };
         let is_new = !directory.exists();
-        fs::create_dir_all(&directory).map_err(failed)?;
-        let directory = directory.canonicalize().map_err(failed)?;
+        let directory = made(&directory).map_err(failed)?;
         if directory.join(RUN).exists() {
             let or = ", or go on with an unfinished session by `gate check --resume`";
             return Err(ResultsError::NotEmpty { directory, or });
         }
-        ignore_itself(&directory).map_err(failed)?;
         fs::create_dir_all(directory.join("logs")).map_err(failed)?;
         Ok(Self {
             directory,
@@ -100,7 +101,7 @@ impl Results {
 
     /// The directory of a session that is to go on.
     pub(super) fn reopen(directory: &Path) -> Result<Self, ResultsError> {
-        let failed = |source| ResultsError::Read {
+        let failed = |source| ResultsError::ReadResult {
             path: directory.to_path_buf(),
             source,
         };
@@ -117,12 +118,10 @@ impl Results {
             source,
         };
         let is_new = !directory.exists();
-        fs::create_dir_all(directory).map_err(failed)?;
-        let directory = directory.canonicalize().map_err(failed)?;
+        let directory = made(directory).map_err(failed)?;
         if has_run(&directory) {
             return Err(ResultsError::NotEmpty { directory, or: "" });
         }
-        ignore_itself(&directory).map_err(failed)?;
         Ok(Self {
             directory,
             is_ours_and_empty: Cell::new(is_new),
@@ -135,9 +134,7 @@ impl Results {
             path: directory.to_path_buf(),
             source,
         };
-        fs::create_dir_all(directory).map_err(failed)?;
-        let directory = directory.canonicalize().map_err(failed)?;
-        ignore_itself(&directory).map_err(failed)?;
+        let directory = made(directory).map_err(failed)?;
         let run = directory.join(RUN);
         let earlier = if run.exists() {
             Some(read_record(&directory)?)
@@ -205,12 +202,14 @@ impl Drop for Results {
     }
 }
 
-/// Makes a directory in which nothing stands invisible to git: results are no change of the tree that they are of.
-fn ignore_itself(directory: &Path) -> io::Result<()> {
-    match fs::read_dir(directory)?.next() {
-        Some(_) => Ok(()),
-        None => fs::write(directory.join(IGNORE), "*\n"),
+/// Makes a directory, and gives its whole path. One in which nothing stands becomes invisible to git: results are no
+/// change of the tree that they are of.
+fn made(directory: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(directory)?;
+    if fs::read_dir(directory)?.next().is_none() {
+        fs::write(directory.join(IGNORE), "*\n")?;
     }
+    directory.canonicalize()
 }
 
 /// Says in a result directory why nothing was measured, for whoever reads it elsewhere. The error itself goes
@@ -223,8 +222,7 @@ pub(super) fn tell_failure(directory: &Path, error: &Error) {
     let text = causes.fold(error.to_string(), |text, cause| {
         format!("{text}\n  caused by: {cause}")
     });
-    let _ = fs::create_dir_all(directory);
-    let _ = ignore_itself(directory);
+    let _ = made(directory);
     let _ = replace(directory, FAILURE, |file| writeln!(file, "{text}"));
 }
 
@@ -331,7 +329,10 @@ fn read_json_of<T: DeserializeOwned>(
     struct Version {
         format: String,
     }
-    let text = read_text(path)?;
+    let text = text(path, |path, source| ResultsError::ReadResult {
+        path,
+        source,
+    })?;
     let path = path.to_path_buf();
     let not_json = |source| ResultsError::Json {
         path: path.clone(),
@@ -348,13 +349,17 @@ fn read_json_of<T: DeserializeOwned>(
     serde_json::from_str(&text).map_err(not_json)
 }
 
-/// Text of a result that may come from somebody else.
+/// Text of a file that somebody named, and may have from somebody else.
 pub(super) fn read_text(path: &Path) -> Result<String, ResultsError> {
+    text(path, |path, source| ResultsError::Read { path, source })
+}
+
+fn text(
+    path: &Path,
+    failed: fn(PathBuf, io::Error) -> ResultsError,
+) -> Result<String, ResultsError> {
     let path = path.to_path_buf();
-    let unreadable = |source| ResultsError::Read {
-        path: path.clone(),
-        source,
-    };
+    let unreadable = |source| failed(path.clone(), source);
     let size = fs::metadata(&path).map_err(unreadable)?.len();
     if size > MAX_RECORD_BYTES {
         return Err(ResultsError::TooLarge { path, size });

@@ -128,6 +128,12 @@ fn options(start: &Path, record: &RunRecord) -> Result<Options, Error> {
     })
 }
 
+/// Whether an engine was started otherwise than it is configured.
+pub(super) fn has_further_args(plan: &Plan, record: &RunRecord) -> bool {
+    let mut arms = Arm::BOTH.iter();
+    arms.any(|&arm| !further_args(plan, record, arm).is_empty())
+}
+
 /// What stands in an arm's command after the configured one.
 fn further_args(plan: &Plan, record: &RunRecord, arm: Arm) -> Vec<String> {
     let command = Build::of(&record.builds, arm).map(|build| build.command.as_slice());

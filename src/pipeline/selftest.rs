@@ -177,7 +177,6 @@ fn own_project(options: &SelftestOptions, root: &Path, fault: &Fault) -> Result<
     };
     let plan = plan::from_inputs(&inputs, &selection)?;
     let workspace = Workspace::open(root)?;
-    let lock = workspace.lock()?;
     let results = Results::create(Some(&root.join(fault.name)), &workspace, selftest::PROFILE)?;
     Ok(Project {
         root: root.to_path_buf(),
@@ -185,7 +184,6 @@ fn own_project(options: &SelftestOptions, root: &Path, fault: &Fault) -> Result<
         inputs,
         workspace,
         results,
-        lock,
     })
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn run_until<C: Future<Output = ()>>(
 ) -> Result<Outcome, Error> {
     on_event(Event::Measuring {
         comparison: record.comparison,
-        blocks: cap(&project.plan, record.comparison),
+        blocks: at_most(&project.plan, record.comparison),
         budget: left(&project.plan, &record),
     });
     let session = Session {
@@ -76,7 +76,15 @@ fn spent(record: &RunRecord) -> Duration {
     Duration::try_from_secs_f64(record.elapsed_s).unwrap_or_default()
 }
 
-/// The most sound blocks that a session takes.
+/// The most sound blocks that a session needs.
+fn at_most(plan: &Plan, comparison: Comparison) -> u32 {
+    match comparison.is_recording() {
+        true => cap(plan, comparison),
+        false => plan.most_blocks(),
+    }
+}
+
+/// The most sound blocks that a session takes: a search may count those too in which no workload runs.
 fn cap(plan: &Plan, comparison: Comparison) -> u32 {
     match comparison {
         Comparison::Alone | Comparison::Anchored => RECORDED_BLOCKS,

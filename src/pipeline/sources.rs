@@ -45,10 +45,7 @@ async fn arms_from_sources(
     on_event: &dyn Fn(Event),
 ) -> Result<Arms, Error> {
     let Project {
-        plan,
-        workspace,
-        lock,
-        ..
+        plan, workspace, ..
     } = project;
     let commits = commits(options, &project.root)?;
     let told = |what: String, artifact: &Artifact| {
@@ -58,9 +55,7 @@ async fn arms_from_sources(
     let of_commit = async |arm: &str, repository: &Repository, commit: &str| {
         let what = format!("{arm} {}", &commit[..12.min(commit.len())]);
         on_event(Event::Building { what: what.clone() });
-        let artifact = workspace
-            .build_commit(repository, build, commit, lock)
-            .await?;
+        let artifact = workspace.build_commit(repository, build, commit).await?;
         told(what, &artifact);
         Ok::<_, Error>(artifact)
     };

@@ -105,6 +105,14 @@ struct RawMessage {
     content: String,
 }
 
+/// A line is a document of its own to the parser, which calls it line 1.
+fn in_line(line: usize, error: &serde_json::Error) -> String {
+    let (text, column) = (error.to_string(), error.column());
+    let place = format!(" at line 1 column {column}");
+    let what = text.strip_suffix(&place).unwrap_or(&text);
+    format!("line {line}, column {column}: {what}")
+}
+
 /// Reads `tasks.jsonl`: one case a line.
 pub(super) fn tasks(text: &str) -> Result<Vec<TaskCase>, String> {
     let lines = text
@@ -113,8 +121,7 @@ pub(super) fn tasks(text: &str) -> Result<Vec<TaskCase>, String> {
         .filter(|(_, l)| !l.trim().is_empty());
     let cases = lines
         .map(|(i, line)| {
-            let raw: RawTask =
-                serde_json::from_str(line).map_err(|e| format!("line {}: {e}", i + 1))?;
+            let raw: RawTask = serde_json::from_str(line).map_err(|e| in_line(i + 1, &e))?;
             Ok(TaskCase {
                 id: raw.id,
                 task: raw.task,
@@ -132,4 +139,22 @@ pub(super) fn tasks(text: &str) -> Result<Vec<TaskCase>, String> {
         return Err("it holds no case".into());
     }
     Ok(cases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tasks;
+
+    #[test]
+    fn an_error_names_its_place_in_the_file() {
+        let case = r#"{"id": "a", "task": "sum", "messages": [{"role": "user", "content": "1+1="}], "expect": "2", "max_tokens": 4}"#;
+        assert_eq!(tasks(case).unwrap().len(), 1);
+        let error = |line: &str| tasks(&format!("{case}\n\n{line}\n")).unwrap_err();
+        let unknown = error(r#"{"ident": "b"}"#);
+        let found = "line 3, column 8: unknown field `ident`, expected one of `id`, ";
+        assert!(unknown.starts_with(found), "{unknown}");
+        assert!(unknown.ends_with("`max_tokens`"), "{unknown}");
+        let cut = error(r#"{"id": "b""#);
+        assert_eq!(cut, "line 3, column 10: EOF while parsing an object");
+    }
 }

@@ -30,7 +30,8 @@ pub struct Bisection {
     /// Check id; known once BAD was shown to be worse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// Its metric's name.
+    /// Name of the metric whose values the trials hold: of that check, or of the one that decided where BAD is no
+    /// worse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// What is looked for, known by then too.

@@ -106,7 +106,7 @@ pub struct RunVerdict {
     pub blocks: u32,
     /// Launches up to the block that decided, those of dropped blocks among them.
     pub launches: u32,
-    /// Seconds of measuring that stopping early spared, against all looks within the budget.
+    /// Seconds of measuring that stopping early spared, against all that could tell anything within the budget.
     pub saved_s: f64,
     pub decision: Decision,
 }

@@ -106,8 +106,8 @@ fn about(bisection: &Bisection) -> Vec<String> {
         lines.push(format!("BAD  {} {}", short(bad), bad.subject));
     }
     lines.push(format!(
-        "{} commits, gate {}, profile {}; {launches} launches, {:.1} min of measuring",
-        commits.len() - 1,
+        "{}, gate {}, profile {}; {launches} launches, {:.1} min of measuring",
+        numbers::count(commits.len() - 1, "commit"),
         bisection.gate,
         bisection.profile,
         seconds / 60.0
@@ -119,7 +119,7 @@ fn row(bisection: &Bisection, trial: &Trial) -> Vec<String> {
     let commit = &bisection.commits[trial.commit as usize];
     let change = match trial.change {
         Some(change) => percents(&change),
-        None => values(bisection, trial).unwrap_or_else(|| "–".into()),
+        None => values(bisection, trial).unwrap_or_else(|| unmeasured(trial).to_owned()),
     };
     let subject = match (trial.step, trial.finding) {
         (Step::Confirm, _) => "BAD against GOOD".to_owned(),
@@ -134,6 +134,14 @@ fn row(bisection: &Bisection, trial: &Trial) -> Vec<String> {
         trial.launches.to_string(),
         subject,
     ]
+}
+
+/// What stands in the place of numbers: of a commit that was measured and is bad without any, the engine fails.
+fn unmeasured(trial: &Trial) -> &'static str {
+    match trial.finding {
+        Finding::Bad if trial.launches > 0 => "engine fails",
+        _ => "–",
+    }
 }
 
 /// What is known, line by line.
@@ -171,15 +179,7 @@ fn culprit(bisection: &Bisection, place: u32, check: &str) -> Vec<String> {
         commit.subject.clone(),
     ];
     let jump = bisection.measured(place as usize - 1, place as usize);
-    if let Some(trial) = jump {
-        let change = trial.change.map(|change| percents(&change));
-        let what: Vec<String> = values(bisection, trial).into_iter().chain(change).collect();
-        lines.push(format!(
-            "{check}: {} against its parent {}",
-            what.join(", "),
-            short(parent)
-        ));
-    }
+    lines.extend(jump.map(|trial| beside_parent(bisection, trial, short(parent), check)));
     if let Some(jump) = jump.filter(|jump| jump.finding != Finding::Bad) {
         lines.push(format!(
             "by itself it does not fail the gate: {}",
@@ -191,6 +191,16 @@ fn culprit(bisection: &Bisection, place: u32, check: &str) -> Vec<String> {
     }
     lines.extend(jump.and_then(|jump| remainder(bisection, place, jump)));
     lines
+}
+
+/// The numbers of the culprit and of its parent, or why there are none.
+fn beside_parent(bisection: &Bisection, trial: &Trial, parent: &str, check: &str) -> String {
+    let change = trial.change.map(|change| percents(&change));
+    let what: Vec<String> = values(bisection, trial).into_iter().chain(change).collect();
+    match what.is_empty() {
+        true => format!("{check} against its parent {parent}: {}", trial.reason),
+        false => format!("{check}: {} against its parent {parent}", what.join(", ")),
+    }
 }
 
 /// Where the culprit does not have all of the change, what else there is and how to find it.

@@ -141,6 +141,7 @@ fn where_nothing_is_worse_nothing_is_searched() {
         "{}",
         ended.stdout
     );
+    assert!(ended.stdout.contains(" tokens → "), "{}", ended.stdout);
     // The same engine under another name is not measured at all.
     project.write("note", "nothing that is built");
     project.commit("a note");
@@ -152,4 +153,18 @@ fn where_nothing_is_worse_nothing_is_searched() {
         ended.stdout
     );
     assert!(ended.stdout.contains("0 launches"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 commit, "), "{}", ended.stdout);
+}
+
+#[test]
+fn a_commit_whose_engine_dies_is_named_with_what_its_engine_did() {
+    let _alone = alone();
+    let project = history(&[Made::With(""), Made::With("--fault=die-at-start")]);
+    let ended = bisect(&project, ["c0", "c1"], "leak", "text").expect(1);
+    let words: Vec<&str> = ended.stdout.split_whitespace().collect();
+    let (text, parent) = (words.join(" "), id(&project, "c0"));
+    let against = format!("leak/excess against its parent {}: launch ", &parent[..12]);
+    for part in ["engine fails", &against, "the engine ended at its start"] {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
 }

@@ -80,5 +80,5 @@ fn an_engine_of_good_that_does_not_build_is_infrastructure() {
     project
         .run(&arguments)
         .expect(5)
-        .says(&["the build of", "does not compile"]);
+        .says(&["the build of commit ", "does not compile"]);
 }

@@ -4,24 +4,22 @@ use super::common::Project;
 use super::{alone, certificate, forge, small};
 use serde_json::Value;
 
-/// A head that dies at once: the report comes after one launch, and cites what any other would.
-const CHECK: [&str; 7] = [
-    "check",
-    "--gate",
-    "start",
-    "--head-arg",
-    "--fault=die-at-start",
-    "--out",
-    "result",
-];
+const CHECK: [&str; 5] = ["check", "--gate", "start", "--out", "result"];
 
 /// The terminal's report with its lines joined: a sentence may be broken anywhere.
 #[track_caller]
 fn report(project: &Project) -> String {
+    report_with(project, &[])
+}
+
+/// A waiver that is over fails before any launch: the report cites what any other would.
+#[track_caller]
+fn report_with(project: &Project, further: &[&str]) -> String {
     if project.path("result").exists() {
         std::fs::remove_dir_all(project.path("result")).unwrap();
     }
-    let ended = project.run(&CHECK).expect(1);
+    project.waive("start/ceiling", "2020-01-31");
+    let ended = project.run(&[&CHECK[..], further].concat()).expect(1);
     ended.stdout.replace('\n', " ")
 }
 
@@ -37,6 +35,7 @@ fn every_report_and_plan_cites_the_certificate_as_long_as_it_holds() {
     assert!(matches!(ended.code, Some(0 | 1 | 3)), "{ended:?}");
     it_is_cited(&project);
     it_is_planned_with(&project);
+    it_is_of_the_engine_as_it_is_configured(&project);
     let (_, made) = certificate(&project);
     let there = made["key"]["fingerprint"].as_str().unwrap();
     let there = there.replacen(" cores", "000 cores", 1);
@@ -98,6 +97,14 @@ fn it_is_planned_with(project: &Project) {
         unknown.contains("prefill-drift/vs-main vary: it was not calibrated"),
         "{unknown}"
     );
+}
+
+fn it_is_of_the_engine_as_it_is_configured(project: &Project) {
+    for arm in ["--base-arg", "--head-arg"] {
+        let text = report_with(project, &[arm, "--fault=decode-delay=1ms"]);
+        let why = "is of another engine configuration (without further arguments)";
+        assert!(text.contains(why), "{arm}: {text}");
+    }
 }
 
 #[track_caller]

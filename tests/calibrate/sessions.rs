@@ -4,7 +4,7 @@ use super::common::{Ended, Project};
 use super::{alone, certificate, small};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -60,6 +60,7 @@ fn sessions_are_measured_counted_and_kept() {
     assert_eq!(project.read("cal/session-001/run.json"), first);
     // In another directory those are history: counted apart.
     fs::rename(project.path("cal"), project.path(".gate/runs/earlier")).unwrap();
+    keep_what_does_not_count(&project);
     let text = calibrate("other", "1").says(&["certificate: "]).stdout;
     let (_, made) = certificate(&project);
     assert_eq!((total(&made), &made["drawn"]["kept"]), (1, &2.into()));
@@ -80,6 +81,32 @@ fn sessions_are_measured_counted_and_kept() {
             "--out",
         ]);
     assert_eq!(project.leftovers(), [0; 0]);
+}
+
+/// A kept session as it would be with other arguments, without its end, and as no measurement.
+fn keep_what_does_not_count(project: &Project) {
+    let text = project.read(".gate/runs/earlier/session-001/run.json");
+    type Change = fn(&mut Value);
+    let changes: [(&str, Change); 3] = [
+        ("with-arguments", |record| {
+            for build in record["builds"].as_array_mut().unwrap() {
+                let command = build["command"].as_array_mut().unwrap();
+                command.push("--fault=decode-delay=1ms".into());
+            }
+        }),
+        ("interrupted", |record| {
+            record["ending"] = json!({"why": "interrupted"});
+        }),
+        ("invalid", |record| {
+            record["launches"][1]["fingerprint"] = "another".into();
+        }),
+    ];
+    for (name, change) in changes {
+        let mut record: Value = serde_json::from_str(&text).unwrap();
+        change(&mut record);
+        fs::create_dir(project.path(&format!(".gate/runs/{name}"))).unwrap();
+        project.write(&format!(".gate/runs/{name}/run.json"), &record.to_string());
+    }
 }
 
 #[test]

@@ -76,6 +76,30 @@ fn head_that_hangs_in_the_middle_of_a_stream_fails_by_reliability() {
 }
 
 #[test]
+fn an_engine_whose_connections_end_before_it_does_has_ended_and_does_not_hang() {
+    let _alone = alone();
+    let project = Project::without_build();
+    project.edit(
+        "gates/gate.toml",
+        "[profile.quick]\n",
+        "[profile.quick]\ncheckpoint_every = \"10 ms\"\n",
+    );
+    // Head's server is gone once it has answered; the process that the gate started goes a moment later.
+    project.wrap_engine(
+        "case \"$*\" in *decode-delay*) ;; *) exec \"$@\" ;; esac\n\"$@\" &\n\
+         until ls result/launches/*.partial.json > /dev/null 2>&1; do sleep 0.01; done\n\
+         kill -9 $!\nsleep 0.2\nexit 3\n",
+    );
+    let mut check = vec!["check", "--format", "json", "--gate", "tpot"];
+    check.extend(["--out", "result", "--head-arg", "--fault=decode-delay=1ms"]);
+    let ended = project.run(&check).expect(1);
+    assert_eq!(gates_that(&ended.json(), "fail"), ["tpot"]);
+    let said = "(head) crashed: the engine ended while it was measured (exit status: 3)";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
 fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
     let _alone = alone();
     let project = Project::without_build();

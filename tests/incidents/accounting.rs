@@ -51,7 +51,11 @@ fn incident_01_chunks_are_not_counted_as_tokens() {
         "tpot",
         "invalid",
         "void-samples",
-        &["3 × token-counts", "no usage came"],
+        &[
+            "3 × token-counts",
+            "no usage came",
+            "stream_usage = false (gate load: --no-stream-usage)",
+        ],
     );
     told.ends_with(4);
 }

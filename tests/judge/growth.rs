@@ -77,6 +77,8 @@ fn growth_that_chance_alone_can_show_fails_nothing() {
     let leak = gauged(1, |_, i| doubling(i));
     let decision = expect(&leak, Verdict::Fail, "ceiling", "above the ceiling");
     assert_eq!(decision, Decision::Stop);
+    // What decided stands beside it.
+    expect(&leak, Verdict::Fail, "ceiling", " of 10 %: at least ");
     // A launch that shows it is enough, although the worst value is another's.
     let one = gauged(4, |launch, i| match launch {
         1 => doubling(i),

@@ -205,6 +205,19 @@ fn names_that_do_not_exist() {
         .run(&["judge", "nowhere"])
         .expect(2)
         .says(&["nowhere/run.json", "name a result directory"]);
+    // Where something else was meant, a result directory is no remedy.
+    project
+        .run(&["replay", "nowhere"])
+        .expect(2)
+        .says(&["nowhere is no replay set", "scripts/replay/gen.py"]);
+    for arguments in [
+        &["import", "no.json"][..],
+        &["compare", "no.json", "nor.json"],
+    ] {
+        let ended = project.run(arguments).expect(2);
+        assert!(!ended.stderr.contains("hint"), "{}", ended.stderr);
+        ended.says(&["cannot read no.json"]);
+    }
     project.edit(
         "gates/gate.toml",
         "gates = [\"e2e\", \"prefill-drift\", \"tpot\"]\nlooks",

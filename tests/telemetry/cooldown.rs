@@ -119,12 +119,8 @@ impl Host for Oven {
         }))
     }
 
-    async fn stop(&mut self) -> Result<Option<Exit>, Infallible> {
-        Ok(None)
-    }
-
-    fn log_tail(&self) -> String {
-        String::new()
+    async fn stop(&mut self, _: Option<String>) -> Result<Exit, Infallible> {
+        Ok(Exit::Stopped)
     }
 }
 

@@ -57,9 +57,7 @@ impl Seen<'_> {
         let scored = by_logprobs.filter(|scored| !self.scored_agrees(*scored, usage));
         let ids = transcript.token_ids.filter(|ids| *ids != usage);
         if let Some(forced) = forced {
-            Some(format!(
-                "{forced} tokens were asked for, usage says {usage}"
-            ))
+            Some(unlike_forced(forced, usage, &format!("usage says {usage}")))
         } else if let Some(most) = most {
             Some(format!(
                 "at most {most} tokens were asked for, usage says {usage}"
@@ -86,7 +84,8 @@ impl Seen<'_> {
         let Some(counted) = self.tokens.completion else {
             return Some(
                 "nothing counts the output: the engine sends no usage (stream_usage = false), token ids or \
-                 log-probabilities; set return_token_ids = true if it can send ids, or name its tokenizer"
+                 log-probabilities; set return_token_ids = true if it can send ids, or name its tokenizer (gate \
+                 load: --return-token-ids, --tokenizer)"
                     .to_owned(),
             );
         };
@@ -94,7 +93,7 @@ impl Seen<'_> {
         self.transcript.token_ids.or(self.tokens.by_logprobs)?;
         match (self.expect.forced, self.expect.most) {
             (Some(forced), _) if counted != forced => {
-                Some(format!("{forced} tokens were asked for, {counted} came"))
+                Some(unlike_forced(forced, counted, &format!("{counted} came")))
             }
             (None, Some(most)) if counted > most => Some(format!(
                 "at most {most} tokens were asked for, {counted} came"
@@ -112,7 +111,7 @@ impl Seen<'_> {
         let unknown = needed && known.is_none();
         (wrong || unknown).then(|| {
             "no usage came, so the output was not counted; where an engine never sends it in streams, say so \
-             by stream_usage = false"
+             by stream_usage = false (gate load: --no-stream-usage)"
                 .to_owned()
         })
     }
@@ -141,6 +140,18 @@ impl Seen<'_> {
     }
 }
 
+/// A count that is not the forced one. Fewer may be all that the engine can be made to generate.
+fn unlike_forced(forced: u32, counted: u32, said: &str) -> String {
+    let remedy = match counted < forced {
+        true => {
+            "; an engine that cannot be held to a length is run with forces_length = false (gate load: \
+             --no-ignore-eos)"
+        }
+        false => "",
+    };
+    format!("{forced} tokens were asked for, {said}{remedy}")
+}
+
 /// An echoed prompt and what follows it have one score a token. A server may say any number of either.
 fn each_scored_once(sent: u32, generated: u32, scored: u32) -> bool {
     u64::from(scored) == u64::from(sent) + u64::from(generated)
@@ -148,7 +159,19 @@ fn each_scored_once(sent: u32, generated: u32, scored: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::each_scored_once;
+    use super::{each_scored_once, unlike_forced};
+
+    #[test]
+    fn an_answer_that_is_too_short_has_a_remedy() {
+        let short = unlike_forced(24, 22, "usage says 22");
+        assert_eq!(
+            short,
+            "24 tokens were asked for, usage says 22; an engine that cannot be held to a length is run with \
+             forces_length = false (gate load: --no-ignore-eos)"
+        );
+        let long = unlike_forced(16, 64, "usage says 64");
+        assert_eq!(long, "16 tokens were asked for, usage says 64");
+    }
 
     #[test]
     fn an_echo_is_counted_beyond_all_counts() {

@@ -157,14 +157,14 @@ impl<'a> Hunt<'a> {
         ));
         let outcome = self.session(pair, (good, bad), None, cancel).await?;
         read_verdict(&mut trial, &outcome, self.journal.check.as_deref());
+        let shown = decisive(&outcome.verdict);
+        self.journal.metric = shown.map(|check| check.metric.name().to_owned());
         self.journal.conclusion = match outcome.verdict.verdict {
             Verdict::Pass => Conclusion::NoRegression,
             Verdict::Inconclusive => Conclusion::Unshown,
             Verdict::Invalid => Conclusion::Invalid,
             Verdict::Fail => match self.sought(&outcome) {
                 Ok((check, sought)) => {
-                    let metric = decisive(&outcome.verdict).map(|check| check.metric.name().into());
-                    self.journal.metric = metric;
                     self.journal.check = Some(check);
                     self.journal.sought = Some(sought);
                     let (first, last) = (1, trial.commit);
@@ -303,8 +303,8 @@ impl<'a> Hunt<'a> {
         let (candidates, steps) = (last - first + 1, search.steps_left());
         let name = self.name(commit);
         self.tell(format!(
-            "trying {name}: {candidates} candidates, about {steps} step{} left",
-            if steps == 1 { "" } else { "s" }
+            "trying {name}: {candidates} candidates, about {} left",
+            report::count(steps as usize, "step")
         ));
     }
 

@@ -7,7 +7,7 @@ use super::{Error, Event, refuse, short};
 use crate::launch::{Artifact, BuildError, WorkspaceError};
 use crate::pipeline::host::Arms;
 use crate::pipeline::results::{Results, read_record};
-use crate::pipeline::{Base, Options, Outcome, Project, new_record, resume, session};
+use crate::pipeline::{Base, Options, Outcome, new_record, resume, session};
 use crate::plan::Selection;
 use crate::record::{Ending, RunRecord, RunVerdict};
 use std::future::Future;
@@ -93,11 +93,8 @@ impl Hunt<'_> {
         let id = &self.journal.commits[commit].id;
         let what = short(id).to_owned();
         (self.on_event)(Event::Building { what: what.clone() });
-        let Project {
-            workspace, lock, ..
-        } = &self.project;
         let built = tokio::select! {
-            built = workspace.build_commit(&self.repository, &self.build, id, lock) => built?,
+            built = self.project.workspace.build_commit(&self.repository, &self.build, id) => built?,
             () = cancel => return Err(Error::Interrupted),
         };
         let seconds = built.build_s;

@@ -8,7 +8,7 @@
 use super::artifact::{Claim, Refusal};
 use super::limits;
 use crate::judge;
-use crate::pipeline::{Error, baseline, citation, now};
+use crate::pipeline::{Error, baseline, citation, now, resume};
 use crate::plan::Plan;
 use crate::record::{
     Arm, Build, Citation, Comparison, Extent, Input, RunRecord, RunVerdict, Shard, Standing,
@@ -149,12 +149,13 @@ fn replaced(ours: &Ours<'_>, theirs: RunRecord) -> Result<RunRecord, Error> {
         calibration: Vec::new(),
         ..theirs
     };
+    let has_further_args = resume::has_further_args(plan, &record);
     let citations = plan.gates.iter().map(|gate| {
         let fingerprint = machine_of(&record, &gate.name);
         let (standing, _) = citation::of_gate(plan, root, gate, fingerprint, &created)?;
         Ok(Citation {
             gate: gate.name.clone(),
-            standing,
+            standing: citation::of_engine(standing, has_further_args),
         })
     });
     record.calibration = citations.collect::<Result<_, Error>>()?;

@@ -30,6 +30,17 @@ pub struct Plan {
     pub waivers: Vec<Waiver>,
 }
 
+impl Plan {
+    /// The most sound blocks that can tell anything: those of the last look, or fewer where no workload runs in
+    /// so many launches.
+    pub fn most_blocks(&self) -> u32 {
+        let last = self.design.looks.last().copied().unwrap_or_default();
+        let workloads = self.gates.iter().flat_map(|gate| &gate.workloads);
+        let wanted = workloads.map(|workload| workload.launches.unwrap_or(last));
+        wanted.max().unwrap_or(last).min(last)
+    }
+}
+
 /// What a machine must have; `None` asks for nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
