@@ -1,7 +1,7 @@
 //! Null sessions out of what earlier sessions stored: launches of one build, split into two arms at random
 //! and tested again as the judge tests a check that stands alone.
 
-use super::{Tally, test_of};
+use super::{Tally, Test, test_of};
 use crate::baseline::Entry;
 use crate::judge::{launch_values, on_test_scale};
 use crate::plan::{Check, Design, Plan};
@@ -59,6 +59,9 @@ pub(super) fn draw(check: &Check, design: &Design, past: &[PastSession], seed: u
     let (Some(&first), Some(&cap)) = (design.looks.first(), design.looks.last()) else {
         return tally;
     };
+    let Some(test) = test_of(check, design, 1) else {
+        return tally;
+    };
     let mut coins = Coins(seed ^ check.id.bytes().fold(0, |h, b| mix(h ^ u64::from(b))));
     let mut joined: Vec<(f64, f64)> = Vec::new();
     for pairs in past
@@ -75,7 +78,7 @@ pub(super) fn draw(check: &Check, design: &Design, past: &[PastSession], seed: u
         }));
         if joined.len() >= first as usize {
             joined.truncate(cap as usize);
-            if let Some(verdict) = verdict(check, design, &joined) {
+            if let Some(verdict) = verdict(check, &test, &joined) {
                 tally.add(verdict);
             }
             joined.clear();
@@ -85,9 +88,8 @@ pub(super) fn draw(check: &Check, design: &Design, past: &[PastSession], seed: u
 }
 
 /// The judge's verdict by t on blocks of (base, head), for a check that is judged alone: the first look that
-/// decides. `None` for a check that compares nothing, and without variance.
-fn verdict(check: &Check, design: &Design, blocks: &[(f64, f64)]) -> Option<Verdict> {
-    let test = test_of(check, design, 1)?;
+/// decides. `None` without variance.
+fn verdict(check: &Check, test: &Test, blocks: &[(f64, f64)]) -> Option<Verdict> {
     let (base, head): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
     // What is lost where more is better is what the other arm gains.
     let (base, head) = match check.metric.direction() {

@@ -38,11 +38,9 @@ pub fn test_of(check: &Check, design: &Design, checks: u32) -> Option<Test> {
     // What has no scale is compared exactly, or by counts.
     on_test_scale(check.metric, 1.0)?;
     let (looks, family) = (Looks::of(design), f64::from(checks.max(1)));
-    let levels = design.looks.iter().map(|&blocks| LookLevels {
-        blocks,
-        fail: looks.level(design.alpha / family, blocks),
-        pass: looks.level(design.beta, blocks),
-    });
+    let fail = looks.levels(design.alpha / family);
+    let levels = design.looks.iter().zip(fail).zip(looks.levels(design.beta));
+    let levels = levels.map(|((&blocks, fail), pass)| LookLevels { blocks, fail, pass });
     Some(Test {
         margin,
         ceiling,

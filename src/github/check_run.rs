@@ -48,7 +48,6 @@ struct Wire {
     id: u64,
     #[serde(default)]
     external_id: Option<String>,
-    status: String,
     conclusion: Option<String>,
     html_url: Option<String>,
     details_url: Option<String>,
@@ -106,7 +105,6 @@ pub struct CheckRun {
     pub details_url: Option<String>,
     /// `None`: it is in progress.
     pub conclusion: Option<String>,
-    is_completed: bool,
     annotations: usize,
 }
 
@@ -139,10 +137,8 @@ impl Client {
         };
         let route = self.route("/check-runs");
         let there = async || {
-            Ok(self
-                .newest_check(name)
-                .await?
-                .filter(|run| run.status != "completed"))
+            let newest = self.newest_check(name).await?;
+            Ok(newest.filter(|run| run.conclusion.is_none()))
         };
         let made: Wire = self.post_once(&route, &body, there).await?;
         Ok(made.into())
@@ -221,7 +217,7 @@ impl Client {
 
     async fn open_check(&self, name: &CheckName<'_>) -> Result<Option<CheckRun>, Error> {
         let found = self.check(name).await?;
-        Ok(found.filter(|run| !run.is_completed))
+        Ok(found.filter(|run| run.conclusion.is_none()))
     }
 
     async fn newest_check(&self, name: &CheckName<'_>) -> Result<Option<Wire>, Error> {
@@ -260,7 +256,6 @@ impl From<Wire> for CheckRun {
             url: wire.html_url,
             details_url: wire.details_url,
             conclusion: wire.conclusion,
-            is_completed: wire.status == "completed",
             annotations: wire.output.annotations_count,
         }
     }

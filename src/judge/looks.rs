@@ -29,19 +29,21 @@ impl<'a> Looks<'a> {
         }
     }
 
+    /// The level of each look for this budget.
+    pub fn levels(&self, budget: f64) -> Vec<f64> {
+        let levels = self
+            .spending()
+            .and_then(|spending| spending.levels(budget, &self.times()));
+        levels.unwrap_or_else(|| vec![budget / self.count(); self.blocks.len()])
+    }
+
     /// The level of the look of so many blocks for this budget. Between two looks it is that of the next one; beyond
     /// the last, that of the last.
-    pub fn level(&self, budget: f64, blocks: u32) -> f64 {
-        let equal = budget / self.count();
-        let Some(spending) = self.spending() else {
-            return equal;
-        };
-        let levels = spending.levels(budget, &self.times());
-        let level = levels.and_then(|levels| {
-            let last = levels.len().checked_sub(1)?;
-            levels.get(self.number(blocks).min(last)).copied()
-        });
-        level.unwrap_or(equal)
+    pub(super) fn level(&self, budget: f64, blocks: u32) -> f64 {
+        let levels = self.levels(budget);
+        let last = levels.len().saturating_sub(1);
+        let level = levels.get(self.number(blocks).min(last)).copied();
+        level.unwrap_or(budget / self.count())
     }
 
     fn spending(&self) -> Option<stats::Spending> {

@@ -192,7 +192,7 @@ fn absolute(
     let say = |sentence: &dyn Fn() -> String| view.scope.say(sentence);
     let tested = Tested {
         rule,
-        subject: say(&|| subject(view, head[0])),
+        subject: say(&|| subject(view, head[0], figures.interval)),
         beyond: say(&|| format!("{broken} the {rule} of {stated}{}", quoted(head[0]))),
         within: say(&|| format!("{kept} the {rule} of {stated}")),
         behind: say(&|| behind(n, head.len())),
@@ -228,7 +228,7 @@ fn exact(
     };
     let text = view.scope.say(|| {
         let stated = words::value(view.case.check.metric, limit);
-        let subject = subject(view, shown);
+        let subject = subject(view, shown, figures.interval);
         format!("{subject}, {word} the {rule} of {stated}{}", quoted(shown))
     });
     Assessment::settled(figures, verdict, rule, text)
@@ -240,10 +240,11 @@ fn right_of(launch: &LaunchMeasure) -> (u64, u64) {
     (right as u64, launch.successes.len() as u64)
 }
 
-fn subject(view: &View<'_, '_>, launch: &LaunchMeasure) -> String {
+/// `interval`: of the launch's share.
+fn subject(view: &View<'_, '_>, launch: &LaunchMeasure, interval: Option<(f64, f64)>) -> String {
     let check = view.case.check;
     let (right, n) = right_of(launch);
-    let (low, high) = stats::wilson(right, n, SHOWN).unwrap_or((0.0, 1.0));
+    let (low, high) = interval.unwrap_or((0.0, 1.0));
     format!(
         "{} {} [{}, {}], {right} of {n} cases",
         label(check.metric, check.statistic),

@@ -2,7 +2,6 @@
 
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested};
-use super::evidence::Values;
 use super::limit::{self, Side};
 use super::trail::{Trail, smallest_effect, too_noisy};
 use super::treatment::no_relative_scale;
@@ -81,13 +80,14 @@ fn regression(
     if let Some(assessment) = too_few(view, head.min(base)) {
         return assessment;
     }
-    if scale == Scale::Log && !is_positive(view) {
-        let (rule, text) = no_relative_scale(view.case.check.metric);
-        return Assessment::never(figures, rule, text);
-    }
     let estimate = trail.estimate(view.scope, || sides(view, scale).estimate());
     let e = match estimate {
         Ok(e) => e,
+        // Of finite values: one at or below 0 has no logarithm.
+        Err(Degenerate::NotFinite) if scale == Scale::Log => {
+            let (rule, text) = no_relative_scale(view.case.check.metric);
+            return Assessment::never(figures, rule, text);
+        }
         Err(degenerate) => return no_t(figures, degenerate),
     };
     let (m, c) = (margin.ln_1p(), ceiling.ln_1p());
@@ -114,14 +114,6 @@ fn launches<'s>(view: &View<'s, '_>) -> Result<(usize, usize), &'s String> {
         _ => view.of(Arm::Base).looked(),
     };
     Ok((base, view.of(Arm::Head).looked()))
-}
-
-/// Whether all values that the test reads have a logarithm.
-fn is_positive(view: &View<'_, '_>) -> bool {
-    let mut arms = view.arms().iter().map(|&arm| view.of(arm).tested());
-    let stored = view.case.stored.as_ref().ok();
-    let stored = stored.filter(|_| view.comparison == Comparison::Stored);
-    arms.all(Values::are_positive) && stored.is_none_or(|stored| stored.values.are_positive())
 }
 
 /// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the

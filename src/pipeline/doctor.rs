@@ -61,13 +61,13 @@ fn disk_free_bytes(root: &Path) -> Option<u64> {
 /// Those that the project names, and those that build and start the engine, each where it would be found then.
 fn programs(plan: &Plan, root: &Path) -> Vec<Program> {
     let (engine, host) = (&plan.engine, &plan.host);
-    let found = |name: &String, env: &[(String, String)]| Program {
+    let found = |name: &str, env: &[(String, String)]| Program {
         path: launch::program(name, root, env),
-        name: name.clone(),
+        name: name.to_owned(),
     };
     let mut programs: Vec<Program> = host.programs.iter().map(|name| found(name, &[])).collect();
     if let Some(build) = &engine.build {
-        programs.push(found(&"git".to_owned(), &[]));
+        programs.push(found("git", &[]));
         programs.extend(build.command.first().map(|name| found(name, &build.env)));
     }
     let serve = engine.serve.first().filter(|word| !word.contains('{'));

@@ -6,6 +6,7 @@ use crate::history::{self, Age, History, Watched};
 use crate::plan::{self, Check, Plan, PlanError, Rule, Selection};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 /// What small steps may come to for a check that compares nothing itself: the margin of most gates.
 const MARGIN: f64 = 0.01;
@@ -47,7 +48,7 @@ pub fn history(options: &HistoryOptions) -> Result<Told, Error> {
     let is_named = options.check.is_some() || !options.gates.is_empty();
     let mut watched = Vec::new();
     for gate in &gates {
-        match plan_of(&root, &options.profile, gate) {
+        match plan_of(&root, &options.profile, slice::from_ref(gate)) {
             Ok(plan) => watched.extend(checks(&plan)),
             // The history of a gate that is gone is no reason to refuse that of the others.
             Err(PlanError::UnknownGate { .. }) if !is_named => {
@@ -110,10 +111,10 @@ fn leave_out_other_profiles(
     })
 }
 
-fn plan_of(root: &Path, profile: &str, gate: &str) -> Result<Plan, PlanError> {
+fn plan_of(root: &Path, profile: &str, gates: &[String]) -> Result<Plan, PlanError> {
     let selection = Selection {
         profile: profile.to_owned(),
-        gates: vec![gate.to_owned()],
+        gates: gates.to_vec(),
     };
     Ok(plan::from_directory(root, &selection)?.0)
 }
@@ -150,12 +151,7 @@ fn choose(watched: &mut Vec<Watched>, check: Option<&str>) -> Result<(), Error> 
 
 /// Whether commits are built here: an anchor is one.
 fn is_built(root: &Path, profile: &str) -> bool {
-    let selection = Selection {
-        profile: profile.to_owned(),
-        gates: Vec::new(),
-    };
-    let plan = plan::from_directory(root, &selection);
-    plan.is_ok_and(|(plan, _)| plan.engine.build.is_some())
+    plan_of(root, profile, &[]).is_ok_and(|plan| plan.engine.build.is_some())
 }
 
 fn command(options: &HistoryOptions, wants_anchor: bool, gates: &[String]) -> String {

@@ -122,7 +122,7 @@ pub fn github_rules(root: &Path, profile: &str) -> Result<GitHubRules, PlanError
     let project = project::read(source, profile)?;
     let table = source.parse()?;
     let section = Section::root(source, &table, "");
-    let of_profile = choose(&gates, &project.design.gates)?;
+    let of_profile = of_profile(source, profile, &gates, &project.design.gates)?;
     Ok(GitHubRules {
         config: github::read(&section)?,
         labels: labels::read(&section, Some(&gates))?,
@@ -175,6 +175,21 @@ fn gate_names(root: &Path) -> Result<Vec<String>, PlanError> {
     Ok(names)
 }
 
+/// The gates that a profile names; a wrong name has a place there that can be shown.
+fn of_profile(
+    source: Source<'_>,
+    profile: &str,
+    names: &[String],
+    wanted: &[String],
+) -> Result<Vec<String>, PlanError> {
+    match choose(names, wanted) {
+        Err(PlanError::UnknownGate { name, hint }) => {
+            Err(project::unknown_gate(source, profile, &name, hint)?.into())
+        }
+        chosen => chosen,
+    }
+}
+
 fn assemble(
     files: &mut dyn Files,
     names: &[String],
@@ -186,17 +201,10 @@ fn assemble(
         text: &text,
     };
     let project = project::read(source, &selection.profile)?;
-    let wanted = if selection.gates.is_empty() {
-        &project.design.gates
+    let chosen = if selection.gates.is_empty() {
+        of_profile(source, &selection.profile, names, &project.design.gates)?
     } else {
-        &selection.gates
-    };
-    let chosen = match choose(names, wanted) {
-        // What a profile names has a place that can be shown.
-        Err(PlanError::UnknownGate { name, hint }) if selection.gates.is_empty() => {
-            return Err(project::unknown_gate(source, &selection.profile, &name, hint)?.into());
-        }
-        chosen => chosen?,
+        choose(names, &selection.gates)?
     };
     let mut gates = Vec::new();
     let mut refusals = Vec::new();

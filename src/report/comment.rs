@@ -240,8 +240,7 @@ fn facts(record: &RunRecord, verdict: &RunVerdict) -> Vec<String> {
         .builds
         .iter()
         .map(|build| {
-            let commit = build.commit.as_deref();
-            let commit = commit.unwrap_or_else(|| super::without_commit(build));
+            let commit = super::commit_or_why(build);
             format!("{} {}", build.arm.name(), code_span(commit))
         })
         .collect();

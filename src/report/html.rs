@@ -153,8 +153,7 @@ fn chart(launches: &CheckLaunches) -> Option<Value> {
 fn facts(record: &RunRecord, verdict: &RunVerdict) -> Vec<(String, String)> {
     let mut facts: Vec<(&str, String)> = Vec::new();
     for build in &record.builds {
-        let commit = build.commit.as_deref();
-        let commit = commit.unwrap_or_else(|| super::without_commit(build));
+        let commit = super::commit_or_why(build);
         let dirty = if build.dirty {
             " with uncommitted changes"
         } else {

@@ -49,6 +49,7 @@ pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
 pub use load::{GoodShare, LoadReport, Requests, load_json, load_table};
 pub use markdown::markdown;
+pub use numbers::count;
 pub use power::{power_json, power_text};
 pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
 pub use redaction::redact;
@@ -71,6 +72,12 @@ fn commit_name(build: &Build) -> String {
     } else {
         commit
     }
+}
+
+/// An arm's whole commit, or what it runs that has none.
+fn commit_or_why(build: &Build) -> &str {
+    let commit = build.commit.as_deref();
+    commit.unwrap_or_else(|| without_commit(build))
 }
 
 /// What an arm runs that has no commit.

@@ -44,7 +44,7 @@ pub(super) fn commit(id: &str) -> String {
 }
 
 /// `1 session`, `12 sessions`.
-pub(super) fn count(n: usize, what: &str) -> String {
+pub fn count(n: usize, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {what}{plural}")
 }

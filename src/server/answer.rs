@@ -55,10 +55,9 @@ pub(crate) struct Ending {
 
 /// What is to stand before an answer.
 pub(crate) struct Echo {
-    pub(crate) prompt: Vec<u32>,
     pub(crate) text: String,
-    /// Where in the text each id's begins, in characters; empty where no log-probabilities are asked for.
-    pub(crate) offsets: Vec<usize>,
+    /// The ids, and where in the text each one's begins, in characters; empty where no log-probabilities are asked for.
+    pub(crate) places: Vec<(u32, usize)>,
 }
 
 /// One choice as it grows.
@@ -136,11 +135,10 @@ impl Answer {
     }
 
     fn score_prompt(&self, echo: &Echo, logprobs: Vec<Option<Logprob>>) -> Vec<Arc<Scored>> {
-        let places = echo.prompt.iter().zip(&echo.offsets);
-        let scored = places
-            .zip(logprobs)
-            .map(|((id, offset), logprob)| self.scored(*id, *offset, logprob));
-        scored.collect()
+        let scored = echo.places.iter().zip(logprobs);
+        scored
+            .map(|(&(id, offset), logprob)| self.scored(id, offset, logprob))
+            .collect()
     }
 
     fn grow(&mut self, token: Token) -> Delta {

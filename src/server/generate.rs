@@ -299,14 +299,10 @@ impl Prompt {
                 (ids, text, Vec::new())
             }
         };
-        let echo = Echo {
-            prompt: ids.clone(),
-            text,
-            offsets,
-        };
+        let places = ids.iter().copied().zip(offsets).collect();
         Ok(Self {
             ids,
-            echo: Some(echo),
+            echo: Some(Echo { text, places }),
         })
     }
 }

@@ -186,6 +186,13 @@ impl Project {
         self.write(name, &text.replace(from, to));
     }
 
+    /// Puts a script before the engine's command, in which `"$@"` is the engine.
+    pub(crate) fn wrap_engine(&self, script: &str) {
+        self.write("engine.sh", script);
+        let serve = r#"serve = ["sh", "engine.sh", "#;
+        self.edit("gates/gate.toml", "serve = [", serve);
+    }
+
     pub(crate) fn git(&self, arguments: &[&str]) {
         let identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"];
         let output = Command::new("git")
@@ -220,14 +227,8 @@ impl Project {
             .args(["-c", &format!("{script}\nexec \"$0\" \"$@\"")])
             .arg(gate.get_program())
             .args(gate.get_args())
-            .current_dir(self.folder.path())
             .stdin(Stdio::null());
-        for (name, value) in gate.get_envs() {
-            match value {
-                Some(value) => shell.env(name, value),
-                None => shell.env_remove(name),
-            };
-        }
+        set_up_like(&mut shell, &gate);
         shell
     }
 
@@ -253,6 +254,17 @@ impl Project {
             }
         }
         found
+    }
+}
+
+/// Gives a command the folder and the environment of another one.
+fn set_up_like(command: &mut Command, like: &Command) {
+    command.current_dir(like.get_current_dir().unwrap());
+    for (name, value) in like.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
     }
 }
 

@@ -1,6 +1,6 @@
 //! Steps of this repository's workflows, run as Actions runs them, but here.
 
-use super::repository;
+use super::{repository, set_up_like};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -8,15 +8,8 @@ use std::process::Command;
 /// The script of a step, with the environment and the folder of `like`, and this `gate` on the path.
 pub(crate) fn step(workflow: &str, name: &str, like: &Command) -> Command {
     let mut command = Command::new("bash");
-    command
-        .args(["-e", "-c", &script(workflow, name)])
-        .current_dir(like.get_current_dir().unwrap());
-    for (name, value) in like.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    command.args(["-e", "-c", &script(workflow, name)]);
+    set_up_like(&mut command, like);
     let gate = Path::new(env!("CARGO_BIN_EXE_gate")).parent().unwrap();
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", gate.display()));

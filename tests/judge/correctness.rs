@@ -134,15 +134,16 @@ pub(crate) fn answers(cases: u32, wrong_base: u32, wrong_head: u32) -> RunRecord
         } else {
             wrong_base
         };
-        (0..cases)
-            .map(|i| {
-                let mut s = sample(i);
-                s.case = Some(format!("case-{i}"));
-                s.text = Some(if i < wrong { "wrong" } else { "right" }.into());
-                s
-            })
-            .collect()
+        (0..cases).map(|i| answer(i, i < wrong)).collect()
     }))
+}
+
+pub(crate) fn answer(case: u32, wrong: bool) -> Sample {
+    Sample {
+        case: Some(format!("case-{case}")),
+        text: Some(if wrong { "wrong" } else { "right" }.into()),
+        ..sample(case)
+    }
 }
 
 #[test]
@@ -237,4 +238,22 @@ fn a_workload_of_few_launches_carries_no_t_test() {
         (Verdict::Inconclusive, "too-few-launches")
     );
     assert_eq!(got.decision, Decision::Stop);
+}
+
+#[test]
+fn nothing_is_saved_where_no_workload_would_have_run_again() {
+    let saved_s = |launches| {
+        let mut plan = tpot_plan();
+        plan.gates[0].workloads[0].launches = launches;
+        let mut record = interleaved(tpot_blocks(4, 0.0, 0.003));
+        record.ending = Ending::Decided;
+        judge(&plan, &record).saved_s
+    };
+    // Four of sixteen blocks in a second.
+    assert!((saved_s(None) - 3.0).abs() < 1e-9, "{}", saved_s(None));
+    for launches in [1, 4] {
+        let saved_s = saved_s(Some(launches));
+        assert!(saved_s.abs() < 1e-9, "{saved_s} s by {launches} launches");
+    }
+    assert!((saved_s(Some(8)) - 1.0).abs() < 1e-9);
 }

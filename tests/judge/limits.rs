@@ -117,13 +117,12 @@ fn a_base_that_is_not_steady_leaves_heads_limit_alone() {
     let absolute = plan(vec![workload(None, steady())], vec![c]);
     let drifting = |arm: Arm| {
         spoiled(move |launch| {
-            for (i, sample) in launch.samples.iter_mut().enumerate() {
+            if launch.arm != arm {
+                return;
+            }
+            for (i, sample) in (0_u64..).zip(&mut launch.samples) {
                 let gap = &mut sample.stamps.events_ns[1];
-                *gap += if launch.arm == arm {
-                    *gap * i as u64 / 400
-                } else {
-                    0
-                };
+                *gap += *gap * i / 400;
             }
         })
     };

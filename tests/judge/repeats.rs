@@ -1,6 +1,6 @@
 //! Shares of which the launches of one build do not agree.
 
-use super::correctness::tasks_plan;
+use super::correctness::{answer, tasks_plan};
 use super::fixture::*;
 use super::random::Random;
 use super::*;
@@ -9,23 +9,13 @@ const CASES: usize = 200;
 
 /// Blocks in which a launch answers those cases wrong for which this is so.
 fn answering(blocks_of: u32, mut is_wrong: impl FnMut(Arm, u32) -> Vec<bool>) -> RunRecord {
-    let mut launches = blocks(blocks_of, |_, _| Vec::new());
-    for launch in &mut launches {
-        let wrong = is_wrong(launch.arm, launch.block);
-        launch.samples = (0..)
+    interleaved(blocks(blocks_of, |arm, block| {
+        let wrong = is_wrong(arm, block);
+        (0..)
             .zip(wrong)
             .map(|(i, wrong)| answer(i, wrong))
-            .collect();
-    }
-    interleaved(launches)
-}
-
-fn answer(case: u32, wrong: bool) -> Sample {
-    Sample {
-        case: Some(format!("case-{case}")),
-        text: Some(if wrong { "wrong" } else { "right" }.into()),
-        ..sample(case)
-    }
+            .collect()
+    }))
 }
 
 /// So many wrong in head's launches, one number a launch, and none in base's.

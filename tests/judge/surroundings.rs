@@ -196,7 +196,6 @@ fn times_that_are_upper_bounds_only() {
     let check = |plan: &Plan, shared: usize, expect| {
         verdict_is(&judge(plan, &with_shared_segments(shared)), expect);
     };
-    let plan_on = |metric, statistic| plan_on(metric, statistic);
     for metric in [Metric::Icl, Metric::Itl] {
         let middle = plan_on(metric, Statistic::Median);
         check(&middle, 0, None);

@@ -1,7 +1,7 @@
 //! What is said of a commit that nothing was measured of, and why not.
 
 use super::common::{Ended, workflow};
-use super::fake::{ACTIONS_TOKEN, REPOSITORY, sha};
+use super::fake::{ACTIONS_TOKEN, sha};
 use super::posted::{github, publish, publishing};
 use super::records::{BASE, HEAD, Site, record};
 use serde_json::{Value, json};
@@ -110,11 +110,8 @@ fn a_judge_that_was_killed_leaves_no_check_run_pending() {
     let (site, fake) = (Site::new(&Value::Null), github());
     let pending = ["--pending", "--base-sha", BASE];
     publish(&site, &fake, ACTIONS_TOKEN, &pending).expect(0);
-    let mut command = site.main.command(&[]);
+    let mut command = publishing(&site, &fake, ACTIONS_TOKEN, &[]);
     command
-        .env("GITHUB_TOKEN", ACTIONS_TOKEN)
-        .env("GITHUB_REPOSITORY", REPOSITORY)
-        .env("GITHUB_API_URL", fake.url())
         .envs([("PR", "12"), ("HEAD_SHA", HEAD), ("BASE_SHA", BASE)])
         .envs([("PROFILE", "quick"), ("GATES", "tpot")]);
     let mut step = workflow::step("gate.yml", "Say that judging was killed", &command);

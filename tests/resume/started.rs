@@ -9,17 +9,9 @@ fn a_lost_port_is_no_failure_of_the_engine() {
     let project = Project::without_build();
     shorten(&project);
     // Loses its port once, as a server would say it.
-    let engine = format!(
-        "if [ ! -e lost ]; then echo \"$3\" > lost; echo 'error: Address already in use (os error 98)' >&2; \
-         exit 1; fi\n[ -e won ] || echo \"$3\" > won\nexec {} \"$@\"\n",
-        env!("CARGO_BIN_EXE_gate")
-    );
-    project.write("engine.sh", &engine);
-    let binary = format!("{:?}, \"serve\"", env!("CARGO_BIN_EXE_gate"));
-    project.edit(
-        "gates/gate.toml",
-        &binary,
-        "\"sh\", \"engine.sh\", \"serve\"",
+    project.wrap_engine(
+        "if [ ! -e lost ]; then echo \"$4\" > lost; echo 'error: Address already in use (os error 98)' >&2; \
+         exit 1; fi\n[ -e won ] || echo \"$4\" > won\nexec \"$@\"\n",
     );
     let record = interrupt(&project, 0);
     assert_eq!(launches(&record)[0]["exit"]["how"], "stopped");

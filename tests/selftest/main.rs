@@ -24,6 +24,22 @@ fn selftest(place: &Project, arguments: &[&str]) -> Ended {
     Ended::of(&command.output().unwrap())
 }
 
+/// Tries these faults on the project's own gate `e2e`.
+fn selftest_project(project: &Project, faults: &[&str]) -> Ended {
+    let arguments = ["selftest", "--project", "--gate", "e2e", "--format", "json"];
+    let faults = faults.iter().flat_map(|fault| ["--fault", fault]);
+    project.run(&arguments.into_iter().chain(faults).collect::<Vec<_>>())
+}
+
+fn result(fault: &str, result: &str) -> (String, String) {
+    (fault.to_owned(), result.to_owned())
+}
+
+fn results(table: &Value) -> Vec<(String, String)> {
+    let rows = rows(table).into_iter();
+    rows.map(|(fault, result, _)| (fault, result)).collect()
+}
+
 fn rows(table: &Value) -> Vec<(String, String, Vec<String>)> {
     let of = |row: &Value| {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -151,36 +167,16 @@ fn the_table_fits_a_terminal_and_kept_sessions_can_be_judged_again() {
 #[test]
 fn a_projects_gates_are_tried_and_what_they_cannot_see_is_told() {
     let project = Project::without_build();
-    let arguments = [
-        "selftest",
-        "--project",
-        "--gate",
-        "e2e",
-        "--format",
-        "json",
-        "--fault",
-        "none-proxied",
-        "--fault",
-        "wrong-token",
-        "--fault",
-        "kv-zero",
-        "--fault",
-        "boot-slow",
-    ];
-    let ended = project.run(&arguments).expect(1);
+    let faults = ["none-proxied", "wrong-token", "kv-zero", "boot-slow"];
+    let ended = selftest_project(&project, &faults).expect(1);
     let table = ended.json();
-    let row = |fault: &str, result: &str| (fault.to_owned(), result.to_owned());
-    let found: Vec<_> = rows(&table)
-        .into_iter()
-        .map(|(fault, result, _)| (fault, result))
-        .collect();
     let expect = [
-        row("none-proxied", "clean"),
-        row("wrong-token", "caught"),
-        row("boot-slow", "not-covered"),
-        row("kv-zero", "not-covered"),
+        result("none-proxied", "clean"),
+        result("wrong-token", "caught"),
+        result("boot-slow", "not-covered"),
+        result("kv-zero", "not-covered"),
     ];
-    assert_eq!(found, expect, "{}", ended.stdout);
+    assert_eq!(results(&table), expect, "{}", ended.stdout);
     assert!(
         rows(&table)[1]
             .2
@@ -192,31 +188,17 @@ fn a_projects_gates_are_tried_and_what_they_cannot_see_is_told() {
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
-/// Puts a command before the engine's in which `"$@"` is the engine.
-fn wrap_engine(project: &Project, script: &str) {
-    project.write("engine.sh", script);
-    project.edit(
-        "gates/gate.toml",
-        "serve = [",
-        "serve = [\"sh\", \"engine.sh\", ",
-    );
-}
-
 #[test]
 fn a_check_that_is_red_without_the_fault_catches_nothing() {
     let project = Project::without_build();
-    wrap_engine(&project, "exec \"$@\" --fault=wrong-token=50\n");
+    project.wrap_engine("exec \"$@\" --fault=wrong-token=50\n");
     // The gate's requests come one after another: none ever stands beside another.
-    let arguments = ["selftest", "--project", "--gate", "e2e", "--format", "json"];
-    let ended = project.run(&[&arguments[..], &["--fault", "empty-output"]].concat());
-    let ended = ended.expect(1);
-    let results: Vec<_> = rows(&ended.json())
-        .into_iter()
-        .map(|(fault, result, _)| (fault, result))
-        .collect();
-    let row = |fault: &str, result: &str| (fault.to_owned(), result.to_owned());
-    let expect = [row("none-proxied", "clean"), row("empty-output", "missed")];
-    assert_eq!(results, expect, "{}", ended.stdout);
+    let ended = selftest_project(&project, &["empty-output"]).expect(1);
+    let expect = [
+        result("none-proxied", "clean"),
+        result("empty-output", "missed"),
+    ];
+    assert_eq!(results(&ended.json()), expect, "{}", ended.stdout);
 }
 
 #[test]
@@ -230,10 +212,8 @@ fn a_projects_engine_that_does_not_start_is_no_fault_caught() {
         ),
     ] {
         let project = Project::without_build();
-        wrap_engine(&project, script);
-        let arguments = ["selftest", "--project", "--gate", "e2e", "--format", "json"];
-        let ended = project
-            .run(&[&arguments[..], &["--fault", "wrong-token"]].concat())
+        project.wrap_engine(script);
+        let ended = selftest_project(&project, &["wrong-token"])
             .expect(5)
             .says(&["the engine does not start without a fault"]);
         assert_eq!(rows(&ended.json()).len(), rows_before + 1);

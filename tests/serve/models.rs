@@ -22,6 +22,13 @@ impl Model {
         Self { folder }
     }
 
+    /// Its chat template is this one.
+    fn with_template(template: &str) -> Self {
+        let model = Self::copy();
+        fs::write(model.path("chat_template.jinja"), template).unwrap();
+        model
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -145,8 +152,7 @@ fn numbers_that_make_no_model() {
 /// Such a model is served, but not for chats: that is no fault of the request.
 #[test]
 fn a_model_without_a_usable_template_completes_but_does_not_chat() {
-    let broken = Model::copy();
-    fs::write(broken.path("chat_template.jinja"), "{% if %}").unwrap();
+    let broken = Model::with_template("{% if %}");
     let bare = Model::copy();
     fs::remove_file(bare.path("chat_template.jinja")).unwrap();
     for (model, cause) in [(broken, "cannot be parsed"), (bare, "no chat template")] {
@@ -168,13 +174,6 @@ fn a_model_without_a_usable_template_completes_but_does_not_chat() {
 fn chat(content: &str, messages: usize) -> Value {
     let message = json!({"role": "user", "content": content});
     json!({"messages": vec![message; messages], "max_tokens": 1})
-}
-
-/// A model whose chat template is this one.
-fn with_template(template: &str) -> Model {
-    let model = Model::copy();
-    fs::write(model.path("chat_template.jinja"), template).unwrap();
-    model
 }
 
 const ENDLESS: &str =
@@ -205,7 +204,7 @@ fn a_template_that_fails_is_no_fault_of_the_request() {
             "10000 instructions a message",
         ),
     ] {
-        let server = with_template(template).serve();
+        let server = Model::with_template(template).serve();
         let refused = server.post("/v1/chat/completions", &chat("a", 1));
         assert_eq!(refused.status, status, "{template}");
         let error = refused.json()["error"].clone();
@@ -219,7 +218,7 @@ fn a_template_that_fails_is_no_fault_of_the_request() {
 /// Many messages may run many instructions: on threads of their own, for which the end does not wait.
 #[test]
 fn a_template_that_takes_long_delays_nobody() {
-    let mut server = with_template(ENDLESS).serve();
+    let mut server = Model::with_template(ENDLESS).serve();
     let body = chat("", 50_000).to_string();
     let request = http::post_bytes("/v1/chat/completions", "application/json", &body);
     let _chats: Vec<_> = (0..3)
@@ -236,7 +235,7 @@ fn a_template_that_takes_long_delays_nobody() {
 /// What transformers gives to a template.
 #[test]
 fn a_template_finds_what_it_was_written_for() {
-    let server = with_template(
+    let server = Model::with_template(
         "{% if tools is none and documents is none %}{{ strftime_now('%Y') }}{% endif %}",
     )
     .serve();

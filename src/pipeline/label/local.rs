@@ -3,6 +3,7 @@
 use super::super::Error;
 use crate::launch::Repository;
 use crate::plan::{self, Needed};
+use crate::report;
 use std::path::Path;
 
 /// Paths of a label that are shown.
@@ -17,7 +18,10 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
     let paths = repository.changed_paths(&base)?;
     let needed = Needed::of_paths(&rules.labels, &paths);
     let short = base.get(..12).unwrap_or(&base);
-    let mut lines = vec![format!("changed since {short}: {}", count(paths.len()))];
+    let mut lines = vec![format!(
+        "changed since {short}: {}",
+        report::count(paths.len(), "path")
+    )];
     if rules.labels.is_empty() {
         lines.push("no labels: gates/gate.toml has no [[label]]".into());
         return Ok(lines);
@@ -27,7 +31,10 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
         return Ok(lines);
     }
     for (label, paths) in &needed.labels {
-        lines.push(format!("label `{label}`, for {}:", count(paths.len())));
+        lines.push(format!(
+            "label `{label}`, for {}:",
+            report::count(paths.len(), "path")
+        ));
         let shown = paths.iter().take(MOST_PATHS);
         lines.extend(shown.map(|path| format!("  {}", crate::github::clean(path, 100))));
         if paths.len() > MOST_PATHS {
@@ -42,8 +49,4 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
     };
     lines.push(format!("gates: {gates}"));
     Ok(lines)
-}
-
-fn count(paths: usize) -> String {
-    format!("{paths} path{}", if paths == 1 { "" } else { "s" })
 }

@@ -35,14 +35,10 @@ impl Engine {
             .then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
         let answer = Answer::to(self, ask);
         if ask.stream {
-            answer.stream(connection)?;
+            answer.stream(connection)
         } else {
-            answer.write_whole(connection)?;
+            answer.write_whole(connection)
         }
-        let tokens = ask.prompt.iter().cloned();
-        let words = answer.words.iter().map(|word| word.trim().to_owned());
-        self.remember(tokens.chain(words).collect());
-        Ok(())
     }
 
     fn others_in_flight(&self) -> bool {
@@ -103,6 +99,7 @@ impl<'a> Answer<'a> {
             let usage = json!({"choices": [], "usage": self.usage(sent)});
             connection.event(&usage.to_string())?;
         }
+        self.remember();
         connection.end_stream()
     }
 
@@ -120,7 +117,15 @@ impl<'a> Answer<'a> {
         };
         let mut body = json!({"choices": [choice], "usage": self.usage(self.words.len())});
         self.add_timings(&mut body, self.begun + self.first, decoding);
+        self.remember();
         connection.page(200, &body.to_string())
+    }
+
+    /// Before its end is sent: whoever has the whole answer may count on the cache.
+    fn remember(&self) {
+        let tokens = self.ask.prompt.iter().cloned();
+        let words = self.words.iter().map(|word| word.trim().to_owned());
+        self.engine.remember(tokens.chain(words).collect());
     }
 
     /// From the token before to token number `sent`, counted from 0.
