@@ -203,7 +203,9 @@ fn a_set_that_cannot_be_read_says_where_why_and_what_to_do() {
         &["second: history.csv:2: ", "4 fields"],
     );
     let nowhere = Ended::of(&gate(&["replay", "nowhere"]).output().unwrap());
-    nowhere.expect(2).says(&["nowhere/manifest.json"]);
+    nowhere
+        .expect(2)
+        .says(&["nowhere is no replay set", "manifest.json", "gen.py"]);
 }
 
 fn directory() -> Option<PathBuf> {
