@@ -143,11 +143,16 @@ const NO_BUILD: &str = "without a table [engine.build] in gates/gate.toml no com
 
 /// GitHub reads workflows at a repository's root alone, and rules for labels name paths from there.
 fn refuse_subfolder(dir: &Path) -> anyhow::Result<()> {
-    let Ok(repository) = Repository::open(dir) else {
+    let whole = std::path::absolute(dir)?;
+    // A folder that is yet to be made is no repository's root, but may be within one.
+    let Some(there) = whole.ancestors().find(|path| path.exists()) else {
         return Ok(());
     };
-    let (root, here) = (repository.root().canonicalize()?, dir.canonicalize()?);
-    if root == here {
+    let Ok(repository) = Repository::open(there) else {
+        return Ok(());
+    };
+    let root = repository.root().canonicalize()?;
+    if there == whole && root == there.canonicalize()? {
         return Ok(());
     }
     Err(Error::Usage(format!(

@@ -8,9 +8,10 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a lock may outlive its owner: as long as a git that a killed session left may take to make a worktree. Any
-/// child has a copy of all that is open until it becomes the program that it was started for.
-const INHERITED: Duration = Duration::from_secs(60);
+/// How long a lock that outlives its owner is waited for: a git that a killed session left may be making a worktree, and
+/// any child has a copy of all that is open until it becomes the program that it was started for. No signal ends this
+/// wait, so it is short; what takes longer is told.
+const INHERITED: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {

@@ -206,6 +206,18 @@ fn github_reads_workflows_at_the_root_alone() {
         .expect(2)
         .says(&["not the root of its repository", "run this in"]);
     assert!(!engine.join(".github").exists() && !engine.join("gates").exists());
+    let further = [
+        "--action",
+        ACTION,
+        "--engine",
+        "vllm",
+        "--dir",
+        "engine/new",
+    ];
+    init(&project.path(""), &further)
+        .expect(2)
+        .says(&["not the root of its repository"]);
+    assert!(!engine.join("new").exists());
 }
 
 #[test]

@@ -139,8 +139,8 @@ fn a_run_that_may_have_been_started_is_started_again() {
 fn mistakes_in_the_rules_have_carets() {
     for (from, to, parts) in [
         (
-            "paths = [\"src/**\", \"gates/**\"",
-            "paths = [\"src/{**\", \"gates/**\"",
+            "paths = [\"src/**\", \"kernels/**\"",
+            "paths = [\"src/{**\", \"kernels/**\"",
             &["gates/gate.toml", "^^^", "label[0].paths[0]"][..],
         ),
         (
