@@ -50,6 +50,7 @@ pub mod roofline;
 
 mod digest;
 mod fault_value;
+mod plural;
 mod splitmix;
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Room → the rooms that it may import. `digest`, `fault_value` and `splitmix` are leaves.
-const ROOMS: [(&str, &[&str]); 30] = [
+/// Room → the rooms that it may import. `digest`, `fault_value`, `plural` and `splitmix` are leaves.
+const ROOMS: [(&str, &[&str]); 31] = [
     ("record", &[]),
     ("stats", &[]),
     ("digest", &[]),
     ("fault_value", &[]),
+    ("plural", &[]),
     ("splitmix", &[]),
     ("plan", &["record", "digest"]),
     ("load", &["record", "plan", "digest", "splitmix"]),
@@ -28,7 +29,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
     ("launch", &["plan", "record", "digest"]),
     ("baseline", &["record", "digest"]),
     ("history", &["record", "stats", "baseline"]),
-    ("judge", &["plan", "record", "stats", "metrics"]),
+    ("judge", &["plan", "record", "stats", "metrics", "plural"]),
     (
         "calibration",
         &[
@@ -48,6 +49,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
             "history",
             "selftest",
             "doctor",
+            "plural",
         ],
     ),
     ("doctor", &["plan", "record", "telemetry"]),
@@ -79,6 +81,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
             "doctor",
             "github",
             "digest",
+            "plural",
         ],
     ),
     (
@@ -104,6 +107,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
             "doctor",
             "github",
             "fault_value",
+            "plural",
         ],
     ),
     ("main", &["cli"]),

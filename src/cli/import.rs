@@ -4,6 +4,7 @@ use super::check::print;
 use super::{Exit, VerdictFormat, output};
 use crate::import::Tool;
 use crate::pipeline;
+use crate::plural::count;
 use crate::record::{Arm, RunRecord};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -86,17 +87,17 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
 
 /// Judges the session as it stands; while an arm has no launches, says which.
 fn judge(record: &RunRecord, directory: &Path) -> anyhow::Result<Exit> {
-    let count = |arm| record.launches.iter().filter(|l| l.arm == arm).count();
-    let alone = match (count(Arm::Base), count(Arm::Head)) {
+    let of = |arm| record.launches.iter().filter(|l| l.arm == arm).count();
+    let alone = match (of(Arm::Base), of(Arm::Head)) {
         (n, 0) => Some((n, Arm::Base, Arm::Head)),
         (0, n) => Some((n, Arm::Head, Arm::Base)),
         _ => None,
     };
     if let Some((n, arm, other)) = alone {
         let (arm, other, place) = (arm.name(), other.name(), directory.display());
-        let launches = if n == 1 { "launch" } else { "launches" };
+        let launches = count(n, "launch");
         output::print(&format!(
-            "{arm}: {n} {launches} put in {place}; none of {other} yet: add them with `gate import --as {other} \
+            "{arm}: {launches} put in {place}; none of {other} yet: add them with `gate import --as {other} \
              --out {place} FILE…`\n"
         ))
         .context("cannot write to standard output")?;

@@ -4,6 +4,7 @@ use super::names::GateArgs;
 use super::{Exit, output};
 use crate::pipeline::{self, Cost, CostSource, Layout, LayoutOptions};
 use crate::plan::{Gate, Selection};
+use crate::plural::count;
 use crate::report;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -237,15 +238,6 @@ fn source(source: &CostSource) -> String {
 fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let header = header.iter().map(|name| (*name).to_owned());
     format!("{}\n", report::columns(header.collect(), rows))
-}
-
-fn count(n: usize, what: &str) -> String {
-    let ending = match (n, what) {
-        (1, _) => "",
-        (_, "launch") => "es",
-        _ => "s",
-    };
-    format!("{n} {what}{ending}")
 }
 
 fn tenths(minutes: f64) -> f64 {

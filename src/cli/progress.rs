@@ -3,8 +3,8 @@
 use super::output;
 use crate::measure;
 use crate::pipeline::Event;
+use crate::plural::count;
 use crate::record::{Arm, Comparison, RunVerdict, Verdict};
-use crate::report;
 use crate::selftest::Row;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
@@ -116,11 +116,11 @@ impl Progress {
         let arms = comparison.arms().len() as u64;
         self.begun.set(Instant::now());
         self.budget.set(Some(budget));
-        let launches = if arms == 1 { "launch" } else { "launches" };
         self.pace.set(Pace::default());
         self.line(&format!(
-            "measuring: at most {} of {arms} {launches}",
-            report::count(blocks as usize, "block")
+            "measuring: at most {} of {}",
+            count(blocks, "block"),
+            count(arms, "launch")
         ));
         self.bar.disable_steady_tick();
         self.bar.set_style(style("[{bar:24}] {msg}"));
@@ -184,8 +184,8 @@ impl Progress {
         if undecided == 0 {
             self.line(&format!("block {blocks}: every check is decided"));
         } else {
-            let checks = if undecided == 1 { "check" } else { "checks" };
-            self.line(&format!("block {blocks}: {undecided} {checks} undecided"));
+            let checks = count(undecided, "check");
+            self.line(&format!("block {blocks}: {checks} undecided"));
         }
     }
 

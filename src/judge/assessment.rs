@@ -1,7 +1,7 @@
 //! What is known of one check at one look, before it is weighed against the others.
 
 use super::view::View;
-use super::words;
+use crate::plural::count;
 use crate::record::{Arm, Reason, Verdict};
 
 /// Numbers and finding of one check.
@@ -106,7 +106,7 @@ impl Figures {
     /// `8 + 8 launches`, base first; `8 launches` where there is no base.
     pub(super) fn behind(&self) -> String {
         match self.launches {
-            (0, head) => words::count(head as usize, "launch"),
+            (0, head) => count(head, "launch"),
             (base, head) => format!("{base} + {head} launches"),
         }
     }

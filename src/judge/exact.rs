@@ -9,6 +9,7 @@ use super::trail::Trail;
 use super::view::View;
 use super::words::{self, label};
 use crate::plan::Rule;
+use crate::plural::count;
 use crate::record::{Arm, Comparison, Direction, Verdict};
 use crate::stats::Scale;
 
@@ -178,7 +179,7 @@ fn kept(view: &View<'_, '_>, figures: &Figures, side: Side, (value, limit): (f64
     let (rule, broken, _) = side.words();
     let subject = subject(view, figures, value);
     let limit = words::value(view.case.check.metric, limit);
-    let behind = words::count(view.of(Arm::Head).values.n, "launch");
+    let behind = count(view.of(Arm::Head).values.n, "launch");
     format!("{subject}, not {broken} the {rule} of {limit} ({behind})")
 }
 

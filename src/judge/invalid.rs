@@ -7,10 +7,11 @@
 use super::sight::Sight;
 use super::treatment::zero_is_vacuous;
 use super::view::View;
-use super::words::{count, number};
+use super::words::number;
 use super::{Rules, client, late, machine, voids};
 use crate::metrics::LaunchMeasure;
 use crate::plan::WorkloadKind;
+use crate::plural::count;
 use crate::record::{Arm, Exit, Launch, Metric, MetricKind, RunRecord, Verdict};
 use crate::stats;
 use std::ops::Range;
@@ -290,7 +291,7 @@ fn vacuous(view: &View<'_, '_>) -> Option<Finding> {
     let why = zero_is_vacuous(check.metric, view.is_regression())?;
     // A limit is head's alone: that base's gauge lives bounds nothing in head.
     let seen = || view.arms().iter().map(|&arm| &view.of(arm).values);
-    let n = seen().map(|values| values.n).sum();
+    let n: usize = seen().map(|values| values.n).sum();
     if n == 0 || !seen().all(|values| values.are_zero()) {
         return None;
     }

@@ -6,6 +6,7 @@ use super::timed::{INTERVAL_ALPHA, no_t, too_few};
 use super::trail::Trail;
 use super::view::{View, values};
 use super::words::{self, label};
+use crate::plural::count;
 use crate::record::Arm;
 use crate::stats::{self, Scale};
 
@@ -82,7 +83,7 @@ fn absolute_words(view: &View<'_, '_>, figures: &Figures, side: Side, limit: f64
         subject: say(&|| subject(view, figures)),
         beyond: say(&|| format!("{broken} the {rule} of {}", words::value(metric, limit))),
         within: say(&|| format!("{kept} the {rule} of {}", words::value(metric, limit))),
-        behind: say(&|| words::count(figures.launches.1 as usize, "launch")),
+        behind: say(&|| count(figures.launches.1, "launch")),
         advice: None,
         wants: (!view.is_exhausted()).then(|| view.wants()),
     }

@@ -8,6 +8,7 @@ use super::invalid::{Finding, invalid};
 use super::sight::Sight;
 use super::view::is_by_clock;
 use super::words::number;
+use crate::plural::count;
 use crate::record::{Launch, PageCache, Reading as Telemetered};
 
 /// A cold start may find so much of the engine's files in memory; a warm one may miss so much.
@@ -58,10 +59,10 @@ pub fn shared_gpu(launch: &Launch) -> Option<(u32, u32)> {
 pub(super) fn gpu_shared(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let launch = sight.launch;
     let (index, others) = shared_gpu(launch).filter(|_| is_by_clock(sight.check))?;
-    let noun = if others == 1 { "process" } else { "processes" };
     let text = format!(
-        "{}: {others} other {noun} on GPU {index}: what they took would count as the engine's",
-        at(launch)
+        "{}: {} on GPU {index}: what they took would count as the engine's",
+        at(launch),
+        count(others, "other process")
     );
     invalid("gpu-shared", text)
 }

@@ -5,6 +5,7 @@ use super::assessment::{Assessment, Finding, Tested};
 use super::session::Scope;
 use super::{waived, words};
 use crate::plan::{Check, Gate};
+use crate::plural::count;
 use crate::record::{CheckVerdict, Decision, Ending, GateVerdict, Reason, RunVerdict, Verdict};
 use crate::stats;
 
@@ -317,7 +318,7 @@ pub(super) fn summary(verdict: Verdict, gates: &[GateVerdict]) -> String {
     }
     let more = match decisive.len() - 1 {
         0 => String::new(),
-        n => format!(" (and {})", words::count(n, "more check")),
+        n => format!(" (and {})", count(n, "more check")),
     };
     format!(
         "gate {}, check {}: {}{more}",
@@ -337,8 +338,8 @@ fn passed(gates: &[GateVerdict], checks: &[(&GateVerdict, &CheckVerdict)]) -> St
     };
     let n = format!(
         "{} of {} {}{waived}",
-        words::count(checks.len(), "check"),
-        words::count(gates.len(), "gate"),
+        count(checks.len(), "check"),
+        count(gates.len(), "gate"),
         if checks.len() == 1 { "holds" } else { "hold" }
     );
     let effects = checks

@@ -10,6 +10,7 @@ use super::view::View;
 use super::words::{self, label};
 use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
+use crate::plural::count;
 use crate::record::{Arm, Comparison, Verdict};
 use crate::stats;
 
@@ -154,10 +155,10 @@ fn regression(
 
 /// `100 cases`, `100 cases in each of 4 launches`.
 fn behind(cases: u64, launches: usize) -> String {
-    let cases = words::count(cases as usize, "case");
+    let cases = count(cases, "case");
     match launches {
         1 => cases,
-        n => format!("{cases} in each of {}", words::count(n, "launch")),
+        n => format!("{cases} in each of {}", count(n, "launch")),
     }
 }
 

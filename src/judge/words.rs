@@ -108,15 +108,6 @@ pub(super) fn p(p: f64) -> String {
     }
 }
 
-/// `1 launch`, `8 launches`.
-pub(super) fn count(n: usize, thing: &str) -> String {
-    match (n, thing.strip_suffix("ch")) {
-        (1, _) => format!("1 {thing}"),
-        (_, Some(_)) => format!("{n} {thing}es"),
-        (_, None) => format!("{n} {thing}s"),
-    }
-}
-
 fn trimmed(decimal: &str) -> String {
     if decimal.contains('.') {
         decimal
@@ -185,8 +176,5 @@ mod tests {
             label(Metric::GoldenMismatches, Statistic::Single),
             "golden mismatches"
         );
-        assert_eq!(count(1, "launch"), "1 launch");
-        assert_eq!(count(2, "launch"), "2 launches");
-        assert_eq!(count(3, "case"), "3 cases");
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Main function: [`contradiction`]. Refuses to know: what follows from it.
 
-use crate::record::{Phase, Sample};
+use crate::record::Sample;
 use crate::stats;
 
 /// The two may differ by this factor or by this many milliseconds: neither knows what the network and the
@@ -52,8 +52,7 @@ struct Times {
 
 impl Times {
     fn of(sample: &Sample) -> Option<Self> {
-        let sound = sample.phase == Phase::Measured && sample.void.is_none();
-        let timings = sample.timings.as_ref().filter(|_| sound)?;
+        let timings = sample.timings.as_ref().filter(|_| sample.may_enter())?;
         let stamps = &sample.stamps;
         let (first, last) = stamps.events_ns.first().zip(stamps.events_ns.last())?;
         Some(Self {

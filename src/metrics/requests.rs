@@ -3,7 +3,7 @@
 //! Main type: [`Requests`]. Refuses to know: what is measured of them.
 
 use crate::plan::{Check, Part, Workload};
-use crate::record::{Launch, Phase, Sample, Setting};
+use crate::record::{Launch, Sample, Setting};
 
 /// The requests of one part of a workload in one launch. Picking them out takes longer than reading most
 /// metrics, so that checks on the same part share it.
@@ -22,8 +22,7 @@ impl<'a> Requests<'a> {
     pub fn of(check: &'a Check, workload: &'a Workload, launch: &'a Launch) -> Self {
         let mine = |s: &&Sample| s.workload == workload.id && is_in_part(&check.part, s);
         let all: Vec<&Sample> = launch.samples.iter().filter(mine).collect();
-        let may_enter = |s: &&&Sample| s.phase == Phase::Measured && s.void.is_none();
-        let mut measured: Vec<&Sample> = all.iter().filter(may_enter).copied().collect();
+        let mut measured: Vec<&Sample> = all.iter().copied().filter(|s| s.may_enter()).collect();
         measured.sort_by_key(|s| s.index);
         Self {
             launch,

@@ -43,7 +43,7 @@ pub struct Goodput {
 /// The numbers of these samples. `streams`: how many a closed loop kept in flight.
 pub fn run_numbers(samples: &[Sample], streams: Option<u32>, slo: &Slo) -> RunNumbers {
     let measured = || samples.iter().filter(|s| s.phase == Phase::Measured);
-    let sound: Vec<&Sample> = measured().filter(|s| s.void.is_none()).collect();
+    let sound: Vec<&Sample> = samples.iter().filter(|s| s.may_enter()).collect();
     let asked = *slo != Slo::default();
     let (shared, events) = ambiguous(&sound);
     RunNumbers {

@@ -7,7 +7,7 @@ use super::load::beyond_limit;
 use crate::judge::{first_event_taken_as_one, is_throttled, shared_gpu};
 use crate::metrics::run_numbers;
 use crate::plan::{Arrivals, Slo, Workload, WorkloadKind};
-use crate::record::{Arm, Launch, Phase, RunRecord, Sample};
+use crate::record::{Arm, Launch, RunRecord, Sample};
 
 /// One line each, of head's launches; the client's health is that of this workload.
 pub(super) fn of_record(record: &RunRecord, workload: &Workload) -> Vec<String> {
@@ -44,9 +44,7 @@ pub(super) fn of_record(record: &RunRecord, workload: &Workload) -> Vec<String> 
 /// The requests of this workload that enter a number.
 fn sound<'a>(launch: &'a Launch, workload: &Workload) -> impl Iterator<Item = &'a Sample> {
     let samples = launch.samples.iter();
-    samples.filter(move |sample| {
-        sample.workload == workload.id && sample.phase == Phase::Measured && sample.void.is_none()
-    })
+    samples.filter(move |sample| sample.workload == workload.id && sample.may_enter())
 }
 
 /// `2 of 3 launches WHAT`, with the first one's detail; `None` where none did.

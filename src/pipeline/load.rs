@@ -328,9 +328,7 @@ fn report(
 
 /// Measured requests that enter the numbers.
 fn sound(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
-    samples
-        .iter()
-        .filter(|sample| sample.phase == Phase::Measured && sample.void.is_none())
+    samples.iter().filter(|sample| sample.may_enter())
 }
 
 /// A count of each sound measured request.

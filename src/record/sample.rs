@@ -40,6 +40,13 @@ pub struct Sample {
     pub void: Option<Void>,
 }
 
+impl Sample {
+    /// Measured and sound: warm-up and void samples enter no metric.
+    pub fn may_enter(&self) -> bool {
+        self.phase == Phase::Measured && self.void.is_none()
+    }
+}
+
 /// The circumstances of a request, where a workload compares several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]

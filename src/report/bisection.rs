@@ -6,6 +6,7 @@
 use super::markdown::escape;
 use super::numbers;
 use super::terminal::{WIDTH, columns, wrap};
+use crate::plural::count;
 use crate::record::{Bisection, Change, Commit, Conclusion, Finding, Metric, Step, Trial};
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
@@ -107,7 +108,7 @@ fn about(bisection: &Bisection) -> Vec<String> {
     }
     lines.push(format!(
         "{}, gate {}, profile {}; {launches} launches, {:.1} min of measuring",
-        numbers::count(commits.len() - 1, "commit"),
+        count(commits.len() - 1, "commit"),
         bisection.gate,
         bisection.profile,
         seconds / 60.0

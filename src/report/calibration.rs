@@ -3,6 +3,7 @@
 use super::citation::{day, percent, points};
 use super::terminal;
 use crate::calibration::{Certificate, CheckCertificate, Noise, Tally, Warmup};
+use crate::plural::count;
 use crate::record::Build;
 use std::fmt::Write;
 
@@ -136,10 +137,7 @@ fn refusal(check: &CheckCertificate) -> String {
 fn invalid(check: &CheckCertificate) -> Vec<String> {
     let rules = check.invalid.iter();
     rules
-        .map(|(rule, times)| {
-            let sessions = if *times == 1 { "session" } else { "sessions" };
-            format!("{rule} in {times} {sessions}")
-        })
+        .map(|(rule, times)| format!("{rule} in {}", count(*times, "session")))
         .collect()
 }
 
@@ -177,9 +175,8 @@ fn head(certificate: &Certificate) -> Vec<String> {
         format!("{}, measured against itself", super::commit_name(&build)),
         certificate.key.fingerprint.clone(),
         format!(
-            "measured: {} A/A session{}, {} launches, {:.1} min: {} pass, {} fail, {} inconclusive, {} invalid{broken}",
-            sessions.measured(),
-            if sessions.measured() == 1 { "" } else { "s" },
+            "measured: {}, {} launches, {:.1} min: {} pass, {} fail, {} inconclusive, {} invalid{broken}",
+            count(sessions.measured(), "A/A session"),
             sessions.launches,
             f64::from(sessions.elapsed_s) / 60.0,
             verdicts.pass,

@@ -1,5 +1,6 @@
 //! What a report says of the machine's calibration: one line for gates that stand alike.
 
+use crate::plural::count;
 use crate::record::{Certified, RunRecord, Standing};
 
 /// One line for all gates that share it; none where nobody looked for certificates.
@@ -63,7 +64,6 @@ fn of_certificate(certified: &Certified) -> String {
         blocks,
         ..
     } = certified;
-    let plural = |n: u32| if n == 1 { "" } else { "s" };
     let rate = f64::from(*false_alarms) / f64::from(*sessions).max(1.0);
     let effects: Vec<String> = certified
         .effects
@@ -76,10 +76,10 @@ fn of_certificate(certified: &Certified) -> String {
         format!("; {blocks} blocks find {}", effects.join(", "))
     };
     format!(
-        "calibrated {}: {false_alarms} false alarm{} in {sessions} A/A session{} ({} [{}, {}]){finds}",
+        "calibrated {}: {} in {} ({} [{}, {}]){finds}",
         day(&certified.created),
-        plural(*false_alarms),
-        plural(*sessions),
+        count(*false_alarms, "false alarm"),
+        count(*sessions, "A/A session"),
         percent(rate),
         points(*low),
         points(*high),

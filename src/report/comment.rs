@@ -9,6 +9,7 @@ use super::comment_cut::{MOST_BYTES, cut, marked};
 use super::inert::{code, code_span, inert, inert_html, inert_within};
 use super::numbers;
 use super::publication::{Judged, Publication, State};
+use crate::plural::count;
 use crate::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
@@ -164,8 +165,8 @@ fn rows(verdict: &RunVerdict) -> (Vec<Value>, Option<String>) {
         true => red.chain(green).map(row).collect(),
         false => red.map(row).collect(),
     };
-    let passed = (!is_short && greens > 0)
-        .then(|| format!("{} passed.", numbers::count(greens, "further check")));
+    let passed =
+        (!is_short && greens > 0).then(|| format!("{} passed.", count(greens, "further check")));
     (shown, passed)
 }
 

@@ -2,6 +2,7 @@
 
 use super::numbers;
 use crate::history::{CheckHistory, Creep, History, Outcome, Point, RATIOS, Series, Step};
+use crate::plural::count;
 
 pub(super) fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
@@ -33,7 +34,7 @@ pub(super) fn summary(history: &History, command: &str) -> String {
         ),
         Outcome::Quiet => format!(
             "{}: no creep beyond the margin, no step for the worse",
-            numbers::count(checks.len(), "check")
+            count(checks.len(), "check")
         ),
     }
 }
@@ -44,7 +45,7 @@ pub(super) fn title(check: &CheckHistory, series: &Series) -> String {
         Some((name, commit)) => format!("main over {name} ({commit})"),
         None => "main alone".to_owned(),
     };
-    let sessions = numbers::count(series.points.len(), "session");
+    let sessions = count(series.points.len(), "session");
     let dates = match (series.points.first(), series.points.last()) {
         (Some(first), Some(last)) => format!(", {} – {}", place(first), place(last)),
         _ => String::new(),

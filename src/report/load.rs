@@ -5,6 +5,7 @@
 use super::numbers::digits;
 use super::terminal::{STYLE, WIDTH, wrap};
 use crate::figures::{Distribution, Throughput};
+use crate::plural::count;
 use crate::record::{ClientHealth, Spread};
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -236,11 +237,6 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
 
 fn client(health: &ClientHealth) -> String {
     let late = |spread: Spread| digits(spread.p99);
-    let threads = if health.threads == 1 {
-        "thread"
-    } else {
-        "threads"
-    };
     let steal = health.steal_share.map_or_else(String::new, |share| {
         format!(
             "; {} % of the machine taken by its host",
@@ -249,7 +245,7 @@ fn client(health: &ClientHealth) -> String {
     });
     format!(
         "p99 of lateness in ms: sends {}, reads {}, timers {}; kernel stamps on {} %, ambiguous events {} %; \
-         {} of {} streams at once; {} s of CPU on {} {threads} in {} s{steal}",
+         {} of {} streams at once; {} s of CPU on {} in {} s{steal}",
         late(health.send_lag_ms),
         late(health.read_lag_ms),
         late(health.loop_delay_ms),
@@ -258,7 +254,7 @@ fn client(health: &ClientHealth) -> String {
         health.streams_reached,
         health.streams_asked,
         digits(health.cpu_s),
-        health.threads,
+        count(health.threads, "thread"),
         digits(health.wall_s),
     )
 }

@@ -49,7 +49,6 @@ pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
 pub use load::{GoodShare, LoadReport, Requests, load_json, load_table};
 pub use markdown::markdown;
-pub use numbers::count;
 pub use power::{power_json, power_text};
 pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
 pub use redaction::redact;
@@ -57,6 +56,7 @@ pub use replay::replay_line;
 pub use selftest::{selftest_json, selftest_list, selftest_text};
 pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
+use crate::plural::count;
 use crate::record::{
     Arm, Build, Comparison, Ending, Exit, Extent, Launch, RunRecord, RunVerdict, Verdict,
 };
@@ -204,11 +204,10 @@ fn extent(record: &RunRecord, verdict: &RunVerdict) -> String {
         false => verdict.blocks as usize,
     };
     let launches = record.launches.len();
-    let plural = |is_one: bool, ending: &'static str| if is_one { "" } else { ending };
     format!(
-        "{launches} launch{} in {blocks} block{}",
-        plural(launches == 1, "es"),
-        plural(blocks == 1, "s")
+        "{} in {}",
+        count(launches, "launch"),
+        count(blocks, "block")
     )
 }
 

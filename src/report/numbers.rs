@@ -43,12 +43,6 @@ pub(super) fn commit(id: &str) -> String {
     id.chars().take(12).collect()
 }
 
-/// `1 session`, `12 sessions`.
-pub fn count(n: usize, what: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{n} {what}{plural}")
-}
-
 /// A p-value: one digit where it is small.
 pub(super) fn p(p: f64) -> String {
     if p < 0.01 {

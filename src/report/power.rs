@@ -3,6 +3,7 @@
 use super::citation::{day, percent};
 use super::terminal;
 use crate::calibration::{NoiseSource, PowerPlan, PowerRow, Wanted};
+use crate::plural::count;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -13,13 +14,12 @@ const FORMAT: &str = "infergate-power/1";
 pub fn power_text(plan: &PowerPlan) -> String {
     let mut out = String::new();
     let cap = plan.looks.last().copied().unwrap_or_default();
-    let checks = if plan.checks == 1 { "check" } else { "checks" };
     let intro = format!(
-        "what is found in {} of sessions that look {} times and judge {} {checks} together (profile {}, at most {cap} \
+        "what is found in {} of sessions that look {} times and judge {} together (profile {}, at most {cap} \
          blocks of two launches):",
         percent(plan.power),
         plan.looks.len(),
-        plan.checks,
+        count(plan.checks, "check"),
         plan.profile,
     );
     say(&mut out, &intro);
@@ -99,8 +99,8 @@ fn source(source: &NoiseSource) -> String {
     match source {
         NoiseSource::Certificate(created) => format!("by the certificate of {}", day(created)),
         NoiseSource::Stored(sessions) => format!(
-            "by {sessions} stored session{} of main, since there is no certificate that holds: minutes are not known",
-            if *sessions == 1 { "" } else { "s" }
+            "by {} of main, since there is no certificate that holds: minutes are not known",
+            count(*sessions, "stored session")
         ),
         NoiseSource::Given => "as given with --sd".to_owned(),
     }

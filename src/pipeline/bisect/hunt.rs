@@ -11,6 +11,7 @@ use crate::launch::{Artifact, Repository};
 use crate::pipeline::Outcome;
 use crate::pipeline::results::replace;
 use crate::plan::{Build, Design};
+use crate::plural::count;
 use crate::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict};
 use crate::report;
 use std::future::Future;
@@ -304,7 +305,7 @@ impl<'a> Hunt<'a> {
         let name = self.name(commit);
         self.tell(format!(
             "trying {name}: {candidates} candidates, about {} left",
-            report::count(steps as usize, "step")
+            count(steps, "step")
         ));
     }
 

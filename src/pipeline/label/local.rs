@@ -3,7 +3,7 @@
 use super::super::Error;
 use crate::launch::Repository;
 use crate::plan::{self, Needed};
-use crate::report;
+use crate::plural::count;
 use std::path::Path;
 
 /// Paths of a label that are shown.
@@ -20,7 +20,7 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
     let short = base.get(..12).unwrap_or(&base);
     let mut lines = vec![format!(
         "changed since {short}: {}",
-        report::count(paths.len(), "path")
+        count(paths.len(), "path")
     )];
     if rules.labels.is_empty() {
         lines.push("no labels: gates/gate.toml has no [[label]]".into());
@@ -33,7 +33,7 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
     for (label, paths) in &needed.labels {
         lines.push(format!(
             "label `{label}`, for {}:",
-            report::count(paths.len(), "path")
+            count(paths.len(), "path")
         ));
         let shown = paths.iter().take(MOST_PATHS);
         lines.extend(shown.map(|path| format!("  {}", crate::github::clean(path, 100))));
