@@ -18,7 +18,7 @@ const TIMES_MS: f64 = 20.0;
 const LEAST: usize = 3;
 
 /// How the server's `timings` contradict the streams that they are about; `None` where they agree, or where
-/// fewer than three sound streams of [`Phase::Measured`] have them.
+/// fewer than three sound streams of [`Phase::Measured`](crate::record::Phase::Measured) have them.
 pub fn contradiction<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<String> {
     let rows: Vec<Times> = samples.into_iter().filter_map(Times::of).collect();
     if rows.len() < LEAST {
