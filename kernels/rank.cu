@@ -1,22 +1,30 @@
 // From rows of logits to tokens: the greatest that is not banned, log-sum-exp, the logit of a given token,
-// the best tokens with their logits. In two steps: each chunk of 2,048 logits by one block, then the chunks
-// of a row by one block. Ties always go to the lower id. NaN is reported, and passed over otherwise.
+// the best tokens with their logits, a draw by temperature. In two steps: each chunk of 2,048 logits by one
+// block, then the chunks of a row by one block. Ties always go to the lower id. NaN is reported, and passed
+// over otherwise.
+//
+// A draw's weights are w(i) = e^((logit(i) - logit of the best not banned) / temperature), 0 for banned ids. Of
+// all ids in their order the draw takes the first at which the running sum exceeds chance · (sum of all w).
 //
 // entry rank_partial
 //   logits        [n, vocab] f32
 //   banned        [n, 32] int, a row's banned ids; banned_count [n] int, 0 to 32
 //   top           [n] int: how many best tokens each row wants, 0 to 20
+//   beta          [n] f32: 1 / temperature of the row's draw; 0 where there is none
 //   chunk_values  [n, chunks, 22] f32, chunks = ceil(vocab / 2048): greatest, best not banned, best tokens
 //   chunk_ids     [n, chunks, 22] int: 1 if there is NaN, id of the best not banned or -1, ids of the best
-//   chunk_sums    [n, chunks] f64: sum of e^(logit - the chunk's greatest)
+//   chunk_sums    [n, chunks, 2] f64: sum of e^(logit - the chunk's greatest); where there is a draw, sum of w with
+//                 the chunk's own best not banned
 //   launch        grid = (chunks, n), block = 256, dynamic shared = 0 bytes
 // entry rank_final
-//   chunk_values, chunk_ids, chunk_sums, logits, top  as above
+//   chunk_values, chunk_ids, chunk_sums, logits, banned, banned_count, top, beta  as above
 //   given         [n] int: a token whose logit is wanted, or -1
-//   values        [n, 23] f32: greatest logit, best not banned, that of the given one, then the `top` best
-//   ids           [n, 23] int: 1 if the row holds NaN, id of the best not banned or -1, the given id, then
-//                 the ids of the `top` best. What is not asked for is left as it was.
-//   log_sum       [n] f64: ln of the sum of e^logit
+//   chance        [n] f64: where the draw lies, 0 <= chance < 1
+//   values        [n, 24] f32: greatest logit, best not banned, that of the given one, that of the drawn one, then
+//                 the `top` best
+//   ids           [n, 24] int: 1 if the row holds NaN, id of the best not banned or -1, the given id, the id drawn,
+//                 then the ids of the `top` best. What is not asked for is left as it was.
+//   sums          [n, 2] f64: ln of the sum of e^logit; where there is a draw, sum of w
 //   launch        grid = (n), block = 256, dynamic shared = 0 bytes
 // supported  vocab of at least 20, n up to 65,535
 // bottleneck latency: a row of 151,936 logits is 0.6 MB, read once
@@ -24,13 +32,16 @@
 
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / WARP;
+/// Blocks that a multiprocessor must have room for: a row has fewer than a GPU has multiprocessors, so registers are
+/// worth more than company.
+constexpr int RESIDENT = 1;
 constexpr int CHUNK = 2048;
 /// Logits that a thread keeps.
 constexpr int KEPT = CHUNK / THREADS;
 constexpr int MOST_TOP = 20;
 constexpr int MOST_BANNED = 32;
 constexpr int IN_CHUNK = 2 + MOST_TOP;
-constexpr int IN_ROW = 3 + MOST_TOP;
+constexpr int IN_ROW = 4 + MOST_TOP;
 constexpr int NO_ID = 0x7fffffff;
 
 struct Candidate {
@@ -97,6 +108,78 @@ __device__ __forceinline__ double block_sum_wide(double own, const Scratch &scra
     return total;
 }
 
+/// The sum over the threads before this one.
+__device__ __forceinline__ double sum_before(double own, const Scratch &scratch) {
+    double sum = own;
+#pragma unroll
+    for (int step = 1; step < WARP; step *= 2) {
+        const double lower = __shfl_up_sync(ALL_LANES, sum, step);
+        sum += lane_index() >= step ? lower : 0.0;
+    }
+    if (lane_index() == WARP - 1) {
+        scratch.sums[warp_index()] = sum;
+    }
+    const double lower = __shfl_up_sync(ALL_LANES, sum, 1);
+    double before = lane_index() > 0 ? lower : 0.0;
+    __syncthreads();
+    for (int w = 0; w < warp_index(); w++) {
+        before += scratch.sums[w];
+    }
+    __syncthreads();
+    return before;
+}
+
+/// One of several items with weights, and the weight of all before it.
+struct Share {
+    int item;
+    double before;
+};
+
+/// The first of `count` items at which the running sum of the weights exceeds `mark`; where rounding leaves none, the
+/// last that has a weight. One item at least must have one.
+template <class Weight>
+__device__ __forceinline__ Share share_at(double mark, int count, const Weight &weight, const Scratch &scratch) {
+    const int each = divided_up(count, THREADS), first = int(threadIdx.x) * each;
+    const int end = first + each < count ? first + each : count;
+    double own = 0.0;
+#pragma unroll 1
+    for (int item = first; item < end; item++) {
+        own += weight(item);
+    }
+    double before = sum_before(own, scratch), before_found = 0.0, before_last = 0.0;
+    Candidate found = none(), last = none();
+#pragma unroll 1
+    for (int item = first; item < end; item++) {
+        const double one = weight(item);
+        if (one > 0.0) {
+            if (found.id == NO_ID && before + one > mark) {
+                found = {0.0f, item};
+                before_found = before;
+            }
+            last = {float(item), item};
+            before_last = before;
+        }
+        before += one;
+    }
+    const Candidate own_found = found, own_last = last;
+    found = first_of(found, scratch);
+    last = first_of(last, scratch);
+    const bool is_found = found.id != NO_ID;
+    const int item = is_found ? found.id : last.id;
+    if (is_found ? own_found.id == item : own_last.id == item) {
+        scratch.sums[0] = is_found ? before_found : before_last;
+    }
+    __syncthreads();
+    before = scratch.sums[0];
+    __syncthreads();
+    return {item, before};
+}
+
+/// Of a logit in a draw; minus infinity and NaN have none.
+__device__ __forceinline__ float draw_weight(float logit, float best, float beta) {
+    return logit > minus_infinity() ? expf((logit - best) * beta) : 0.0f;
+}
+
 __device__ __forceinline__ bool is_banned(const int *banned, int count, int id) {
     for (int i = 0; i < count; i++) {
         if (banned[i] == id) {
@@ -106,9 +189,10 @@ __device__ __forceinline__ bool is_banned(const int *banned, int count, int id) 
     return false;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     rank_partial(const float *logits, const int *banned, const int *banned_count, const int *top,
-                 float *chunk_values, int *chunk_ids, double *chunk_sums, int n, int vocab) {
+                 const float *beta, float *chunk_values, int *chunk_ids, double *chunk_sums, int n,
+                 int vocab) {
     SHARED(float, values, WARPS);
     SHARED(int, ids, WARPS);
     SHARED(double, sums, WARPS);
@@ -159,6 +243,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
     sum = block_sum_wide(sum, scratch);
+    const float row_beta = beta[row];
+    double weights = 0.0;
+    if (row_beta > 0.0f) {
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            if (!is_banned(row_banned, most_banned, start + i * THREADS + thread)) {
+                weights += double(draw_weight(kept[i], allowed.value, row_beta));
+            }
+        }
+        weights = block_sum_wide(weights, scratch);
+    }
     const int any_nan = __syncthreads_or(nan);
     const long long chunk = static_cast<long long>(row) * gridDim.x + blockIdx.x;
     float *out_values = chunk_values + chunk * IN_CHUNK;
@@ -168,7 +263,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         out_values[1] = allowed.value;
         out_ids[0] = any_nan;
         out_ids[1] = allowed.id == NO_ID ? -1 : allowed.id;
-        chunk_sums[chunk] = sum;
+        chunk_sums[2 * chunk] = sum;
+        chunk_sums[2 * chunk + 1] = weights;
     }
     const int wanted = top[row];
     Candidate last = greatest;
@@ -192,10 +288,52 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+/// A draw from a row, by what is known of its chunks.
+struct Draw {
+    const float *chunk_values;
+    const double *chunk_sums;
+    int chunks;
+    /// The best logit that is not banned.
+    float best;
+    float beta;
+
+    /// What a chunk's weights, which are taken against its own best, are multiplied by.
+    __device__ __forceinline__ double scale(int chunk) const {
+        return double(draw_weight(chunk_values[chunk * IN_CHUNK + 1], best, beta));
+    }
+
+    __device__ __forceinline__ double weight(int chunk) const {
+        return chunk_sums[2 * chunk + 1] * scale(chunk);
+    }
+
+    __device__ __forceinline__ double total(const Scratch &scratch) const {
+        double sum = 0.0;
+        for (int chunk = int(threadIdx.x); chunk < chunks; chunk += THREADS) {
+            sum += weight(chunk);
+        }
+        return block_sum_wide(sum, scratch);
+    }
+
+    /// The id at `mark` of the total.
+    __device__ __forceinline__ int at(double mark, const float *row, int vocab, const int *banned, int banned_count,
+                                      const Scratch &scratch) const {
+        const Share chunk = share_at(mark, chunks, [&](int one) { return weight(one); }, scratch);
+        const int start = chunk.item * CHUNK, count = vocab - start < CHUNK ? vocab - start : CHUNK;
+        const float own_best = chunk_values[chunk.item * IN_CHUNK + 1];
+        const auto in_chunk = [&](int at) {
+            const bool out = is_banned(banned, banned_count, start + at);
+            return out ? 0.0 : double(draw_weight(row[start + at], own_best, beta));
+        };
+        const double own_mark = (mark - chunk.before) / scale(chunk.item);
+        return start + share_at(own_mark, count, in_chunk, scratch).item;
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     rank_final(const float *chunk_values, const int *chunk_ids, const double *chunk_sums,
-               const float *logits, const int *top, const int *given, float *values, int *ids,
-               double *log_sum, int n, int vocab) {
+               const float *logits, const int *banned, const int *banned_count, const int *top,
+               const float *beta, const int *given, const double *chance, float *values, int *ids,
+               double *sums, int n, int vocab) {
     SHARED(float, warp_values, WARPS);
     SHARED(int, warp_ids, WARPS);
     SHARED(double, warp_sums, WARPS);
@@ -210,7 +348,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long first_chunk = static_cast<long long>(row) * chunks;
     chunk_values += first_chunk * IN_CHUNK;
     chunk_ids += first_chunk * IN_CHUNK;
-    chunk_sums += first_chunk;
+    chunk_sums += 2 * first_chunk;
     Candidate greatest = none(), allowed = none();
     bool nan = false;
     for (int chunk = thread; chunk < chunks; chunk += THREADS) {
@@ -230,7 +368,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int chunk = thread; chunk < chunks; chunk += THREADS) {
         const float most = chunk_values[chunk * IN_CHUNK];
         if (most > minus_infinity()) {
-            sum += chunk_sums[chunk] * double(expf(most - greatest.value));
+            sum += chunk_sums[2 * chunk] * double(expf(most - greatest.value));
         }
     }
     sum = block_sum_wide(sum, scratch);
@@ -247,7 +385,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (one >= 0 && one < vocab) {
             out_values[2] = logits[static_cast<long long>(row) * vocab + one];
         }
-        log_sum[row] = double(greatest.value) + log(sum);
+        sums[2 * row] = double(greatest.value) + log(sum);
+    }
+    // Of what is not finite nothing can be drawn, and the host says so.
+    const bool is_finite = allowed.value > minus_infinity() && allowed.value < __int_as_float(0x7f800000);
+    if (beta[row] > 0.0f && is_finite) {
+        const Draw draw = {chunk_values, chunk_sums, chunks, allowed.value, beta[row]};
+        const double total = draw.total(scratch);
+        const int id = draw.at(chance[row] * total, logits + static_cast<long long>(row) * vocab, vocab,
+                               banned + row * MOST_BANNED, banned_count[row], scratch);
+        if (thread == 0) {
+            out_values[3] = logits[static_cast<long long>(row) * vocab + id];
+            out_ids[3] = id;
+            sums[2 * row + 1] = total;
+        }
     }
     const int wanted = top[row];
     Candidate last = {__int_as_float(0x7f800000), -1};
@@ -263,8 +414,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         next = first_of(next, scratch);
         last = next;
         if (thread == 0) {
-            out_values[3 + k] = next.value;
-            out_ids[3 + k] = next.id;
+            out_values[4 + k] = next.value;
+            out_ids[4 + k] = next.id;
         }
     }
 }

@@ -113,6 +113,10 @@ template <class T> T __shfl_sync(unsigned mask, T value, int from) {
 template <class T> T __shfl_xor_sync(unsigned mask, T value, int bits) {
     return emulator::exchange(mask, value, emulator::own_lane() ^ unsigned(bits));
 }
+template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned by) {
+    const unsigned lane = emulator::own_lane();
+    return emulator::exchange(mask, value, lane >= by ? lane - by : lane);
+}
 template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned by) {
     const unsigned lane = emulator::own_lane();
     return emulator::exchange(mask, value, lane + by < emulator::WARP_LANES ? lane + by : lane);

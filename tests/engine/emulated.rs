@@ -6,7 +6,7 @@
 
 #![allow(clippy::print_stdout, reason = "the figures behind the constants")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -147,6 +147,75 @@ fn a_window_sees_the_same_in_f32() {
         let error = greatest_error(&got, &want, f64::NEG_INFINITY);
         assert!(error < F32_TOLERANCE, "{sink} {window}: {error}");
     }
+}
+
+/// By the device from all, by the host from the few best or from the whole row, and with ends that are banned at
+/// first. An error of a log-probability turns a draw that lies as near to a token's border: at most one in 10,000.
+#[test]
+fn draws_in_f32_are_the_cpus() {
+    let directory = widened();
+    let Some(gpu) = emulated(wide_options(&directory)) else {
+        return;
+    };
+    let cpu = cpu(wide_options(&directory));
+    let heat = |temperature| Sampling {
+        temperature,
+        seed: 11,
+        ..Sampling::default()
+    };
+    let qwen = Sampling {
+        top_k: 20,
+        top_p: 0.95,
+        ..heat(0.6)
+    };
+    let rules = [
+        heat(1.0),
+        heat(0.3),
+        qwen.clone(),
+        Sampling {
+            temperature: 0.0,
+            ..qwen
+        },
+        Sampling {
+            top_p: 0.5,
+            ..heat(1.0)
+        },
+        Sampling {
+            min_p: 0.2,
+            ..heat(1.5)
+        },
+        Sampling {
+            top_k: 40,
+            ..heat(2.0)
+        },
+        Sampling {
+            presence_penalty: 0.5,
+            repetition_penalty: 1.2,
+            ..heat(0.8)
+        },
+    ];
+    let mut said = BTreeSet::new();
+    for rules in rules {
+        for (min_tokens, logprobs) in [(0, Some(2)), (6, None)] {
+            let asked = Request {
+                min_tokens,
+                logprobs,
+                ignore_eos: false,
+                sampling: rules.clone(),
+                ..request(&prompt(17, 2), 12)
+            };
+            let (got, want) = (run(&gpu, asked.clone()), run(&cpu, asked));
+            assert_eq!(got.ids(), want.ids(), "{rules:?}");
+            if logprobs.is_some() {
+                assert!(
+                    greatest_error(&got, &want, f64::NEG_INFINITY) < F32_TOLERANCE,
+                    "{rules:?}"
+                );
+            }
+            said.insert(got.ids());
+        }
+    }
+    assert!(said.len() > 6, "{said:?}");
 }
 
 /// Scores one given answer, so that every figure can be compared though a choice may turn.

@@ -1,8 +1,10 @@
 //! From logits to the numbers that answers are made of.
 
+use std::ops::Range;
+
 use infergate::engine::Element;
 use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank};
+use infergate::engine::cuda::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank, SUMS};
 
 use crate::lab::{Lab, close};
 use crate::on_a_device;
@@ -17,6 +19,23 @@ struct Row {
     banned: Vec<u32>,
     given: i32,
     top: usize,
+    /// 0: nothing is drawn.
+    temperature: f32,
+    chance: f64,
+}
+
+impl Row {
+    /// Weights of a draw by the book, in f64.
+    fn weights(&self) -> Vec<f64> {
+        let allowed = |id: usize| !self.banned.contains(&(id as u32));
+        let each = || self.logits.iter().enumerate();
+        let of_allowed = each().filter(|(id, _)| allowed(*id));
+        let best = of_allowed.fold(f64::NEG_INFINITY, |best, (_, x)| best.max(f64::from(*x)));
+        let weight = |x: f32| ((f64::from(x) - best) / f64::from(self.temperature)).exp();
+        each()
+            .map(|(id, x)| if allowed(id) { weight(*x) } else { 0.0 })
+            .collect()
+    }
 }
 
 fn better(logits: &[f32]) -> Vec<usize> {
@@ -57,9 +76,32 @@ fn draw<D: Device>(lab: &mut Lab<D>, at: usize, vocab: usize) -> Row {
     Row {
         given: if coarse { lab.below(vocab) as i32 } else { -1 },
         top: [0, 1, 5, MOST_TOP][at % 4],
+        temperature: [1.0, 0.0, 0.3, 40.0, 1e-5][at % 5],
+        chance: [
+            0.0,
+            f64::from(lab.below(1 << 20) as u32) / f64::from(1 << 20),
+            1.0 - f64::EPSILON,
+        ][at % 3],
         logits,
         banned,
     }
+}
+
+/// The chance lies in the token's part of the whole, but for the rounding of f32.
+fn check_draw(row: &Row, drawn: i32, total: f64) {
+    const ROUNDING: f64 = 1e-5;
+    let weights = row.weights();
+    let want: f64 = weights.iter().sum();
+    close("weights", &[total], &[want], ROUNDING, 0.0);
+    let drawn = drawn as usize;
+    assert!(weights[drawn] > 0.0, "{drawn} may not be drawn");
+    let before: f64 = weights[..drawn].iter().sum();
+    let part: Range<f64> = before / want - ROUNDING..(before + weights[drawn]) / want + ROUNDING;
+    assert!(
+        part.contains(&row.chance),
+        "{drawn} is at {part:?}, not {}",
+        row.chance
+    );
 }
 
 fn check<D: Device>(lab: &mut Lab<D>, rows: &[Row], vocab: usize) {
@@ -75,28 +117,44 @@ fn check<D: Device>(lab: &mut Lab<D>, rows: &[Row], vocab: usize) {
     let list = |of: &dyn Fn(&Row) -> i32| rows.iter().map(of).collect::<Vec<i32>>();
     let counts = list(&|row| row.banned.len() as i32);
     let (given, top) = (list(&|row| row.given), list(&|row| row.top as i32));
+    let beta = |row: &Row| {
+        if row.temperature > 0.0 {
+            row.temperature.recip()
+        } else {
+            0.0
+        }
+    };
+    let betas = lab.ints(&list(&|row| beta(row).to_bits().cast_signed()));
+    let chances: Vec<u8> = rows
+        .iter()
+        .flat_map(|row| row.chance.to_ne_bytes())
+        .collect();
+    let chance = lab.place(&chances);
     let [banned, counts, given, top] = [banned, counts, given, top].map(|ints| lab.ints(&ints));
     let [part_values, part_ids, part_sums] =
         launch::part_bytes(vocab).map(|bytes| lab.poisoned(n * bytes));
     let (values, ids) = (lab.poisoned(n * RESULTS * 4), lab.poisoned(n * RESULTS * 4));
-    let log_sum = lab.poisoned(n * 8);
+    let sums = lab.poisoned(n * SUMS * 8);
     let of = Rank {
         logits: logits.view(),
         banned: banned.view(),
         banned_count: counts.view(),
         given: given.view(),
         top: top.view(),
+        beta: betas.view(),
+        chance: chance.view(),
         part_values: part_values.view(),
         part_ids: part_ids.view(),
         part_sums: part_sums.view(),
         values: values.view(),
         ids: ids.view(),
-        log_sum: log_sum.view(),
+        sums: sums.view(),
     };
     launch::rank(&mut lab.device, &of, n, vocab).unwrap();
     let values = lab.guarded(&values);
     let ids = lab.guarded(&ids);
-    let sums = lab.guarded(&log_sum);
+    let sums = lab.guarded(&sums);
+    let sum_of = |at: usize| f64::from_ne_bytes(sums.as_chunks::<8>().0[at]);
     for (at, row) in rows.iter().enumerate() {
         let value = |place: usize| {
             let words = values.as_chunks::<4>().0;
@@ -125,14 +183,18 @@ fn check<D: Device>(lab: &mut Lab<D>, rows: &[Row], vocab: usize) {
                 .iter()
                 .map(|x| (f64::from(*x) - greatest).exp())
                 .sum();
-            let got = f64::from_ne_bytes(sums.as_chunks::<8>().0[at]);
+            let got = sum_of(SUMS * at);
             close("log-sum-exp", &[got], &[greatest + sum.ln()], 1e-7, 2e-6);
+            if row.temperature > 0.0 {
+                check_draw(row, id(3), sum_of(SUMS * at + 1));
+                assert_eq!(value(3).to_bits(), row.logits[id(3) as usize].to_bits());
+            }
         }
         if row.given >= 0 {
             assert_eq!(value(2).to_bits(), row.logits[row.given as usize].to_bits());
         }
         for (place, want) in order.iter().take(row.top).enumerate() {
-            let got = (id(3 + place), value(3 + place).to_bits());
+            let got = (id(4 + place), value(4 + place).to_bits());
             assert_eq!(
                 got,
                 (*want as i32, row.logits[*want].to_bits()),

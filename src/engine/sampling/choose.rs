@@ -8,9 +8,6 @@ use super::random::uniform;
 use super::scores::adjusted;
 use crate::engine::backend::{Draw, NotANumber, math};
 
-/// Below this temperature the greatest score is taken; vLLM's bound.
-const GREEDY_BELOW: f32 = 1e-5;
-
 /// The next token: masks, bias and penalties, then the greatest score or a draw. The draw's chance comes
 /// from the seed and the count of tokens in the answer.
 pub(crate) fn choose(logits: &[f32], draw: &Draw<'_>) -> Result<u32, NotANumber> {
@@ -20,12 +17,24 @@ pub(crate) fn choose(logits: &[f32], draw: &Draw<'_>) -> Result<u32, NotANumber>
         return Err(NotANumber);
     }
     let rules = draw.rules;
-    if rules.temperature >= GREEDY_BELOW {
-        let chance = uniform(rules.seed, draw.answer.len() as u64);
-        return Ok(Distribution::new(scores, greatest, rules).at(chance));
+    if !rules.takes_greatest() {
+        return Ok(Distribution::new(scores, greatest, rules).at(chance(draw)));
     }
     let first = scores.iter().position(|score| *score >= greatest);
     first.map(|id| id as u32).ok_or(NotANumber)
+}
+
+/// The same of the best tokens that may be drawn with their scores, best first, where the rules leave scores as they
+/// are. `total`: the weights of all that may be drawn, e^((score − best) / temperature), added up. `None`: these are
+/// not enough, since others may be drawn too.
+pub(crate) fn choose_of_best(best: &[(u32, f32)], total: f64, draw: &Draw<'_>) -> Option<u32> {
+    let distribution = Distribution::of_best(best, total, draw.rules)?;
+    Some(distribution.at(chance(draw)))
+}
+
+/// Where the draw lies, as a share of the whole.
+pub(crate) fn chance(draw: &Draw<'_>) -> f64 {
+    uniform(draw.rules.seed, draw.answer.len() as u64)
 }
 
 #[cfg(test)]

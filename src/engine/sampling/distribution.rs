@@ -44,6 +44,51 @@ impl Distribution {
         Self { ids, weights }
     }
 
+    /// From the best tokens alone with their scores, best first, and the weights of all that may be drawn, added up.
+    /// `None`: others may be drawn too.
+    pub(super) fn of_best(best: &[(u32, f32)], total: f64, rules: &Sampling) -> Option<Self> {
+        let (_, greatest) = *best.first()?;
+        let most = match rules.top_k as usize {
+            0 => usize::MAX,
+            count => count,
+        };
+        let mut is_all = best.len() >= most;
+        let weight = |score: f32| weight((score - greatest) / rules.temperature);
+        let mut kept: Vec<(u32, f32)> = best
+            .iter()
+            .take(most)
+            .map(|(id, score)| (*id, weight(*score)))
+            .collect();
+        let least = rules.min_p.min(1.0);
+        if let Some(end) = kept.iter().position(|(_, weight)| *weight < least) {
+            kept.truncate(end);
+            is_all = true;
+        }
+        if rules.top_p < 1.0 {
+            // Only where no other rule takes some of them away do all count.
+            let total = match is_all {
+                true => kept.iter().map(|(_, weight)| f64::from(*weight)).sum(),
+                false if rules.top_k == 0 && rules.min_p <= 0.0 => total,
+                false => return None,
+            };
+            let mut left = f64::from(rules.top_p.max(0.0)) * total;
+            let fills = |(_, weight): &(u32, f32)| {
+                left -= f64::from(*weight);
+                left <= 0.0
+            };
+            if let Some(last) = kept.iter().position(fills) {
+                kept.truncate(last + 1);
+                is_all = true;
+            }
+        }
+        kept.sort_unstable_by_key(|(id, _)| *id);
+        let (ids, weights) = kept.into_iter().unzip();
+        is_all.then_some(Self {
+            ids: Some(ids),
+            weights,
+        })
+    }
+
     /// The id at the share `uniform` (0..1) of the whole, counted in the order of ids.
     pub(super) fn at(&self, uniform: f64) -> u32 {
         let sums: Vec<f64> = self.weights.chunks(BLOCK).map(sum).collect();
@@ -223,6 +268,78 @@ pub(super) mod tests {
                 }
             }
         }
+    }
+
+    /// From the 20 best the same is drawn as from all wherever they are enough: where one rule alone, or top-p behind
+    /// another, leaves no more than those.
+    #[test]
+    fn the_best_alone_draw_the_same_where_they_are_enough() {
+        const BEST: usize = 20;
+        let (mut enough, mut not) = (0, 0);
+        for (count, heat) in [(21, 1.0), (600, 1.0), (600, 0.2), (5000, 3.0)] {
+            let scores: Vec<f32> = scores(count).iter().map(|score| score * heat).collect();
+            let mut ids = best(&scores, BEST);
+            ids.sort_by(better(&scores));
+            let list: Vec<(u32, f32)> = ids.iter().map(|id| (*id, scores[*id as usize])).collect();
+            let of_all = |rules: &Sampling| Distribution::new(scores.clone(), list[0].1, rules);
+            for rules in grid() {
+                let open = Sampling {
+                    temperature: rules.temperature,
+                    ..Sampling::default()
+                };
+                let left_by = |rules: Sampling| {
+                    let weights = of_all(&rules).weights;
+                    weights.iter().filter(|weight| **weight > 0.0).count()
+                };
+                let left_by_min_p = left_by(Sampling {
+                    min_p: rules.min_p,
+                    ..open.clone()
+                });
+                let left_by_top_p = left_by(Sampling {
+                    top_p: rules.top_p,
+                    ..open.clone()
+                });
+                let is_enough = (1..=BEST as u32).contains(&rules.top_k)
+                    || (rules.min_p > 0.0 && left_by_min_p < BEST)
+                    || (rules.top_k == 0
+                        && rules.min_p <= 0.0
+                        && rules.top_p < 1.0
+                        && left_by_top_p < BEST);
+                let few = Distribution::of_best(&list, sum(&of_all(&open).weights), &rules);
+                let Some(few) = few else {
+                    assert!(!is_enough, "{rules:?} of {count}");
+                    not += 1;
+                    continue;
+                };
+                enough += 1;
+                let all = of_all(&rules);
+                for at in 0..200 {
+                    let uniform = f64::from(at) / 200.0 + 1.3e-3;
+                    assert_eq!(few.at(uniform), all.at(uniform), "{rules:?} of {count}");
+                }
+            }
+        }
+        assert!(enough > 100 && not > 100, "{enough} {not}");
+    }
+
+    fn grid() -> Vec<Sampling> {
+        let mut grid = Vec::new();
+        for temperature in [0.05, 0.6, 1.0, 1.9] {
+            for top_k in [0, 1, 3, 20, 21] {
+                for top_p in [0.0, 0.5, 0.951, 1.0] {
+                    for min_p in [0.0, 0.0507, 0.7] {
+                        grid.push(Sampling {
+                            temperature,
+                            top_k,
+                            top_p,
+                            min_p,
+                            ..Sampling::default()
+                        });
+                    }
+                }
+            }
+        }
+        grid
     }
 
     /// A share of the whole falls to the id in whose part it lies, whatever the block.

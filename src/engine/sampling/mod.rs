@@ -11,7 +11,10 @@ mod random;
 mod scores;
 
 pub(crate) use best::{best, better};
-pub(crate) use choose::choose;
+pub(crate) use choose::{chance, choose, choose_of_best};
+
+/// Below this temperature the greatest score is taken; vLLM's bound.
+const GREEDY_BELOW: f32 = 1e-5;
 
 /// Rules of choice. The default is greedy: the greatest logit, ties to the lower id.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +39,47 @@ pub struct Sampling {
     pub allowed: Vec<u32>,
     /// Equal seeds give equal draws, whatever runs beside.
     pub seed: u64,
+}
+
+/// What of a row of logits a choice needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// The greatest that is not banned.
+    Greatest,
+    /// Each of them, since rules change some.
+    Scores,
+    /// The weights of all, since temperature alone counts.
+    Weights,
+    /// So many of the best, or as many as hold the share that may be drawn; 0: no rule says how many.
+    Best(usize),
+}
+
+impl Sampling {
+    pub(crate) fn needs(&self) -> Needs {
+        if !self.leaves_scores() {
+            Needs::Scores
+        } else if self.takes_greatest() {
+            Needs::Greatest
+        } else if self.top_k == 0 && self.top_p >= 1.0 && self.min_p <= 0.0 {
+            Needs::Weights
+        } else {
+            Needs::Best(self.top_k as usize)
+        }
+    }
+
+    fn takes_greatest(&self) -> bool {
+        self.temperature < GREEDY_BELOW
+    }
+
+    /// Nothing but a ban changes what the model gave.
+    fn leaves_scores(&self) -> bool {
+        let is_zero = |penalty: f32| penalty.abs() <= 0.0;
+        is_zero(self.repetition_penalty - 1.0)
+            && is_zero(self.presence_penalty)
+            && is_zero(self.frequency_penalty)
+            && self.bias.is_empty()
+            && self.allowed.is_empty()
+    }
 }
 
 impl Default for Sampling {

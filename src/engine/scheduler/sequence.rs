@@ -13,7 +13,8 @@ use super::queue::Pending;
 use crate::engine::backend::{Ask, Draw, Pick};
 use crate::engine::executor::RowAsk;
 use crate::engine::kv::{Copy, Key, PagePool, PageTable, Reach};
-use crate::engine::request::{CacheUse, Event, Logprob, Request, Sampling, Timings, ascending};
+use crate::engine::request::{CacheUse, Event, Logprob, Request, Timings, ascending};
+use crate::engine::sampling::Needs;
 use crate::engine::stop::StopText;
 
 pub(crate) struct Sequence {
@@ -194,19 +195,15 @@ impl Sequence {
         let early = self.generated() < self.request.min_tokens as usize;
         let banned = if early { &self.ends[..] } else { &[] };
         let rules = &self.request.sampling;
-        let greedy = Sampling {
-            seed: rules.seed,
-            ..Sampling::default()
-        };
-        if *rules == greedy {
-            return Pick::Best { banned };
+        match rules.needs() {
+            Needs::Greatest => Pick::Best { banned },
+            Needs::Scores | Needs::Weights | Needs::Best(_) => Pick::Drawn(Draw {
+                rules,
+                banned,
+                prompt: &self.request.prompt,
+                answer: &self.tokens[self.prompt_len()..],
+            }),
         }
-        Pick::Drawn(Draw {
-            rules,
-            banned,
-            prompt: &self.request.prompt,
-            answer: &self.tokens[self.prompt_len()..],
-        })
     }
 
     /// Pages that it has yet to take to compute its tokens and one more.

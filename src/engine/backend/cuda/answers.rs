@@ -1,34 +1,35 @@
 //! Questions about rows, and their answers: ranked on the device where it can, on the host otherwise.
 //!
-//! Main type: [`Answers`]. Greedy choices, given tokens and log-probabilities need a few numbers of a row;
-//! a draw by a request's own rules needs the row itself, which is copied then. Refuses to know: how logits
-//! came about.
+//! Main type: [`Answers`]. Greedy choices, given tokens, log-probabilities and draws from all or from a few of the best
+//! need a few numbers of a row; rules that change scores need the row itself, which is copied then. Refuses to know: how
+//! logits came about.
 
 use rayon::prelude::*;
 
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{Ladder, Shape};
-use super::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank};
+use super::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank, SUMS};
 use crate::engine::backend::rank::rank;
-use crate::engine::backend::{Ask, NotANumber, Part, Pick, Ranked};
+use crate::engine::backend::{Ask, Draw, NotANumber, Part, Pick, Ranked};
+use crate::engine::sampling::{self, Needs};
 
 const F32: usize = size_of::<f32>();
 const I32: usize = size_of::<i32>();
 const F64: usize = size_of::<f64>();
 
-/// Lists with one integer a question: rows, given ids, counts of best and of banned ids. The banned ids
-/// follow.
-const LISTS: usize = 4;
+/// Lists with one integer a question: rows, given ids, counts of best and of banned ids, and inverse temperatures in f32. The
+/// banned ids follow; before all of them stand the chances of draws, in f64.
+const LISTS: usize = 5;
 
 /// Parts of memory begin at multiples of it.
 const ALIGNMENT: usize = 256;
 
 pub(super) struct Answers<D: Device> {
-    ints: D::Memory,
+    questions: D::Memory,
     n: usize,
     most: usize,
     pub(super) shape: Option<Shape>,
-    /// `[most]` f64, then `[most, RESULTS]` f32, then as many ids.
+    /// `[most, SUMS]` f64, then `[most, RESULTS]` f32, then as many ids.
     results: D::Memory,
     /// Made when the vocabulary is known.
     parts: Option<Parts<D>>,
@@ -38,6 +39,17 @@ pub(super) struct Answers<D: Device> {
 struct Parts<D: Device> {
     vocab: usize,
     memory: [D::Memory; 3],
+}
+
+/// What the kernels are asked about a row.
+#[derive(Clone, Copy, Default)]
+struct Question<'a> {
+    given: Option<u32>,
+    banned: &'a [u32],
+    /// How many of the best.
+    top: usize,
+    /// Inverse temperature and chance of a draw.
+    draw: Option<(f32, f64)>,
 }
 
 /// What is known of an answer when the device has done its part.
@@ -54,14 +66,18 @@ struct Row {
     /// `None`: all are banned.
     best: Option<(u32, f32)>,
     given: f32,
+    /// By temperature alone, if so asked for.
+    drawn: Option<(u32, f32)>,
     top: Vec<(u32, f32)>,
     log_sum: f64,
+    /// Weights of all that may be drawn, if so asked for.
+    weights: f64,
 }
 
 impl<D: Device> Answers<D> {
     pub(super) fn new(device: &mut D, most: usize) -> Result<Self, DeviceError> {
         Ok(Self {
-            ints: device.allocate((LISTS + MOST_BANNED) * most * I32)?,
+            questions: device.allocate(Self::chances(most) + (LISTS + MOST_BANNED) * most * I32)?,
             n: 0,
             most,
             shape: None,
@@ -70,9 +86,14 @@ impl<D: Device> Answers<D> {
         })
     }
 
+    /// Bytes of the chances of so many draws.
+    fn chances(n: usize) -> usize {
+        (n * F64).next_multiple_of(ALIGNMENT)
+    }
+
     /// Where the sums, values and ids of the results begin.
     fn offsets(most: usize) -> [usize; 3] {
-        let values = (most * F64).next_multiple_of(ALIGNMENT);
+        let values = (most * SUMS * F64).next_multiple_of(ALIGNMENT);
         let ids = values + (most * RESULTS * F32).next_multiple_of(ALIGNMENT);
         [0, values, ids]
     }
@@ -108,30 +129,35 @@ impl<D: Device> Answers<D> {
         asks: &[Ask<'_>],
     ) -> Result<(), DeviceError> {
         let n = self.n;
+        let mut chances = vec![0.0f64; Self::chances(n) / F64];
         let mut ints = vec![0i32; (LISTS + MOST_BANNED) * n];
         ints[n..2 * n].fill(-1);
         for (at, (row, ask)) in rows.iter().zip(asks).enumerate() {
+            let question = Question::of(ask);
             ints[at] = *row as i32;
-            if let Pick::Given(id) = ask.pick {
+            if let Some(id) = question.given {
                 ints[n + at] = id as i32;
             }
-            ints[2 * n + at] = ask.logprobs.unwrap_or(0).min(MOST_TOP) as i32;
-            if let Pick::Best { banned } = ask.pick
-                && banned.len() <= MOST_BANNED
-            {
-                ints[3 * n + at] = banned.len() as i32;
-                let first = LISTS * n + at * MOST_BANNED;
-                for (place, id) in ints[first..].iter_mut().zip(banned) {
-                    *place = *id as i32;
-                }
+            ints[2 * n + at] = question.top as i32;
+            ints[3 * n + at] = question.banned.len() as i32;
+            if let Some((beta, chance)) = question.draw {
+                ints[4 * n + at] = beta.to_bits().cast_signed();
+                chances[at] = chance;
+            }
+            let first = LISTS * n + at * MOST_BANNED;
+            for (place, id) in ints[first..].iter_mut().zip(question.banned) {
+                *place = *id as i32;
             }
         }
-        let bytes: Vec<u8> = ints.iter().flat_map(|int| int.to_ne_bytes()).collect();
-        device.write(self.ints.view(), &bytes)
+        let chances = chances.iter().flat_map(|chance| chance.to_ne_bytes());
+        let ints = ints.iter().flat_map(|int| int.to_ne_bytes());
+        let bytes: Vec<u8> = chances.chain(ints).collect();
+        device.write(self.questions.view(), &bytes)
     }
 
     fn list(&self, list: usize) -> View {
-        self.ints.view().part(list * self.n, self.n, I32)
+        let lists = self.questions.view().after(Self::chances(self.n));
+        lists.part(list * self.n, self.n, I32)
     }
 
     /// Of the stream.
@@ -151,20 +177,25 @@ impl<D: Device> Answers<D> {
             _ => Parts::new(device, self.most, vocab)?,
         };
         let [part_values, part_ids, part_sums] = [0, 1, 2].map(|at| parts.memory[at].view());
-        let [log_sum, values, ids] =
+        let [sums, values, ids] =
             Self::offsets(self.most).map(|offset| self.results.view().after(offset));
         let of = Rank {
             logits,
-            banned: self.ints.view().after(LISTS * self.n * I32),
+            banned: self
+                .questions
+                .view()
+                .after(Self::chances(self.n) + LISTS * self.n * I32),
             banned_count: self.list(3),
             given: self.list(1),
             top: self.list(2),
+            beta: self.list(4),
+            chance: self.questions.view(),
             part_values,
             part_ids,
             part_sums,
             values,
             ids,
-            log_sum,
+            sums,
         };
         self.parts = Some(parts);
         launch::rank(device, &of, n, vocab)
@@ -215,6 +246,61 @@ impl<D: Device> Parts<D> {
     }
 }
 
+impl<'a> Question<'a> {
+    fn of(ask: &Ask<'a>) -> Self {
+        let logprobs = ask.logprobs.unwrap_or(0).min(MOST_TOP);
+        let plain = Self {
+            top: logprobs,
+            ..Self::default()
+        };
+        match ask.pick {
+            Pick::Given(id) => Self {
+                given: Some(id),
+                ..plain
+            },
+            Pick::Best { banned } if banned.len() <= MOST_BANNED => Self { banned, ..plain },
+            Pick::Drawn(draw) if draw.banned.len() <= MOST_BANNED => Self {
+                banned: draw.banned,
+                top: logprobs.max(best_wanted(&draw)),
+                draw: is_drawn(&draw)
+                    .then(|| (draw.rules.temperature.recip(), sampling::chance(&draw))),
+                ..plain
+            },
+            Pick::Best { .. } | Pick::Drawn(_) => plain,
+        }
+    }
+}
+
+/// The device draws, or at least adds all weights up.
+fn is_drawn(draw: &Draw<'_>) -> bool {
+    matches!(draw.rules.needs(), Needs::Weights | Needs::Best(_))
+}
+
+/// Of these the host draws: banned ones may be among them.
+fn best_wanted(draw: &Draw<'_>) -> usize {
+    match draw.rules.needs() {
+        Needs::Best(0) => MOST_TOP,
+        Needs::Best(count) => MOST_TOP.min(count.saturating_add(draw.banned.len())),
+        Needs::Greatest | Needs::Scores | Needs::Weights => 0,
+    }
+}
+
+/// The token and its logit. `None`: the row itself is needed.
+fn drawn(row: &Row, draw: &Draw<'_>) -> Option<(u32, f32)> {
+    row.best.filter(|(_, logit)| logit.is_finite())?;
+    match draw.rules.needs() {
+        Needs::Greatest | Needs::Scores => None,
+        Needs::Weights => row.drawn,
+        Needs::Best(_) => {
+            let best = row.top.iter().take(best_wanted(draw));
+            let allowed = |(id, _): &&(u32, f32)| draw.banned.binary_search(id).is_err();
+            let best: Vec<(u32, f32)> = best.filter(allowed).copied().collect();
+            let id = sampling::choose_of_best(&best, row.weights, draw)?;
+            best.into_iter().find(|(one, _)| *one == id)
+        }
+    }
+}
+
 /// `None`: the row itself is needed.
 fn answer(row: &Row, ask: &Ask<'_>) -> Option<Result<Ranked, NotANumber>> {
     if row.has_nan || !row.greatest.is_finite() {
@@ -226,6 +312,7 @@ fn answer(row: &Row, ask: &Ask<'_>) -> Option<Result<Ranked, NotANumber>> {
     let (id, logit) = match ask.pick {
         Pick::Given(id) => (id, row.given),
         Pick::Best { banned } if banned.len() <= MOST_BANNED => row.best?,
+        Pick::Drawn(draw) if draw.banned.len() <= MOST_BANNED => drawn(row, &draw)?,
         Pick::Best { .. } | Pick::Drawn(_) => return None,
     };
     let logprob = |logit: f32| (f64::from(logit) - row.log_sum) as f32;
@@ -255,20 +342,21 @@ impl Row {
             i32::from_ne_bytes(four(bytes, first))
         };
         let found = |place: usize| Some((u32::try_from(id(place)).ok()?, value(place)));
-        let (low, high) = (
-            four(bytes, sums + at * F64),
-            four(bytes, sums + at * F64 + 4),
-        );
-        let mut sum = [0; 8];
-        sum[..4].copy_from_slice(&low);
-        sum[4..].copy_from_slice(&high);
+        let sum = |place: usize| {
+            let first = sums + (at * SUMS + place) * F64;
+            let mut sum = [0; F64];
+            sum.copy_from_slice(&bytes[first..first + F64]);
+            f64::from_ne_bytes(sum)
+        };
         Self {
             has_nan: id(0) != 0,
             greatest: value(0),
             best: found(1),
             given: value(2),
-            top: (3..RESULTS).map_while(found).collect(),
-            log_sum: f64::from_ne_bytes(sum),
+            drawn: found(3),
+            top: (4..RESULTS).map_while(found).collect(),
+            log_sum: sum(0),
+            weights: sum(1),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Call {
         self.aligned(view, count, each, ALIGNMENT)
     }
 
-    /// Room for `count` integers, which are read one by one.
+    /// Room for `count` integers or floats, which are read one by one.
     pub(super) fn ints(&mut self, view: View, count: usize) -> &mut Self {
         let each = size_of::<i32>();
         self.aligned(view, count, each, each as u64)

@@ -8,7 +8,7 @@ mod answers;
 mod attention;
 mod call;
 
-pub use answers::{MOST_BANNED, MOST_TOP, RESULTS, Rank, part_bytes, rank};
+pub use answers::{MOST_BANNED, MOST_TOP, RESULTS, Rank, SUMS, part_bytes, rank};
 pub use attention::{
     MOST_PARTS, Prefill, Projected, Queries, RowsAttention, SPLIT_INTS, TILE_INTS, TILE_ROWS,
     attention_decode, attention_prefill, attention_rows, rows_launch, supports_prefill,
