@@ -39,6 +39,7 @@ pub fn standing<'c>(
             Standing::Void {
                 created: certificate.created.clone(),
                 why: differences.join(", "),
+                remedy: None,
             },
             None,
         ),

@@ -5,12 +5,11 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a lock that outlives its owner is waited for: a git that a killed session left may be making a worktree, and
-/// any child has a copy of all that is open until it becomes the program that it was started for. No signal ends this
-/// wait, so it is short; what takes longer is told.
+/// any child has a copy of all that is open until it becomes the program that it was started for. Nobody sees this
+/// wait, and a long one looks like a hang, so it is short; what takes longer is told.
 const INHERITED: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +32,8 @@ pub enum LockError {
 pub(super) struct Lock(File);
 
 impl Lock {
-    /// Takes it, or says who has it.
-    pub(super) fn take(path: &Path) -> Result<Self, LockError> {
+    /// Takes it, or says who has it. Nothing blocks: whoever drops the future has ended the wait.
+    pub(super) async fn take(path: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::File {
             path: path.to_path_buf(),
             source,
@@ -57,7 +56,7 @@ impl Lock {
             if begun.elapsed() > INHERITED {
                 return Err(LockError::Left(path.to_path_buf()));
             }
-            thread::sleep(Duration::from_millis(1));
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         file.set_len(0).map_err(failed)?;
         write!(file, "{}", std::process::id()).map_err(failed)?;
@@ -76,22 +75,27 @@ mod tests {
 
     use super::*;
     use std::process::Command;
+    use std::thread;
 
-    #[test]
-    fn what_a_dead_session_left_open_is_waited_for() {
+    #[tokio::test]
+    async fn what_a_dead_session_left_open_is_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let held = Lock::take(&path).unwrap();
-        let error = Lock::take(&path).unwrap_err().to_string();
+        let held = Lock::take(&path).await.unwrap();
+        let error = Lock::take(&path).await.unwrap_err().to_string();
         assert!(error.contains(&std::process::id().to_string()), "{error}");
         let mut dead = Command::new("true").spawn().unwrap();
         dead.wait().unwrap();
         fs::write(&path, dead.id().to_string()).unwrap();
+        // Whoever is told to stop need not wait until the end.
+        let patience = Duration::from_millis(20);
+        let given_up = tokio::time::timeout(patience, Lock::take(&path)).await;
+        assert!(given_up.is_err(), "{given_up:?}");
         let holder = thread::spawn(move || {
             thread::sleep(Duration::from_millis(50));
             drop(held);
         });
-        Lock::take(&path).unwrap();
+        Lock::take(&path).await.unwrap();
         holder.join().unwrap();
     }
 }

@@ -31,8 +31,8 @@ pub struct Workspace {
 
 impl Workspace {
     /// Opens, and makes where needed, `.gate/` under the project's root, and takes the right to measure in it, or says
-    /// who has it.
-    pub fn open(root: &Path) -> Result<Self, WorkspaceError> {
+    /// who has it. What a session that has ended left holding it is waited for, until this future is dropped.
+    pub async fn open(root: &Path) -> Result<Self, WorkspaceError> {
         let folder = root.join(".gate");
         let failed = |source| WorkspaceError::Folder {
             path: folder.clone(),
@@ -42,7 +42,7 @@ impl Workspace {
             fs::create_dir_all(folder.join(name)).map_err(failed)?;
         }
         fs::write(folder.join(".gitignore"), "*\n").map_err(failed)?;
-        let lock = Lock::take(&folder.join("lock"))?;
+        let lock = Lock::take(&folder.join("lock")).await?;
         Ok(Self {
             root: root.to_path_buf(),
             folder,

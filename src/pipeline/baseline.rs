@@ -188,7 +188,7 @@ pub async fn record_baseline(
 ) -> Result<Recorded, Error> {
     let mut cancel = std::pin::pin!(cancel);
     let place = Place::New(options.out.as_deref());
-    let project = Project::open(&options.start, &options.selection, place)?;
+    let project = Project::open(&options.start, &options.selection, place, cancel.as_mut()).await?;
     let anchor = anchor.or(project.plan.baseline.anchor.as_deref());
     refuse_what_is_not_main(options, &project, anchor)?;
     let mut options = options.clone();

@@ -74,7 +74,8 @@ async fn measure_in<C: Future<Output = ()>>(
         true => Place::Old(&first),
         false => Place::New(Some(&first)),
     };
-    let mut project = Project::open(&options.start, &options.selection, place)?.without_waivers();
+    let project = Project::open(&options.start, &options.selection, place, cancel.as_mut()).await?;
+    let mut project = project.without_waivers();
     let of_each = each(options);
     let arms = tokio::select! {
         arms = build_arms(&of_each, &project, on_event) => arms?.against_itself(),

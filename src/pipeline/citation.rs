@@ -7,6 +7,10 @@ use crate::plan::{Gate, Plan};
 use crate::record::{Citation, Standing};
 use std::path::Path;
 
+/// Why another calibration would not be cited either, and what to do.
+const FURTHER_ARGS: &str = "and `gate calibrate` takes no further arguments: write those that both arms shall have \
+                            into `engine.serve` first";
+
 /// One citation a gate, of this machine and moment.
 pub(super) fn citations(project: &Project, options: &Options) -> Result<Vec<Citation>, Error> {
     let Project { plan, root, .. } = project;
@@ -28,6 +32,12 @@ pub(super) fn of_engine(standing: Standing, has_further_args: bool) -> Standing 
         Standing::Valid(certified) if has_further_args => Standing::Void {
             created: certified.created,
             why: "is of another engine configuration (without further arguments)".to_owned(),
+            remedy: Some(FURTHER_ARGS.to_owned()),
+        },
+        Standing::Void { created, why, .. } if has_further_args => Standing::Void {
+            created,
+            why,
+            remedy: Some(FURTHER_ARGS.to_owned()),
         },
         standing => standing,
     }

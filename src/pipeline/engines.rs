@@ -7,7 +7,7 @@
 use super::compare::of_record;
 use super::host::{ArmHost, Arms};
 use super::results::Results;
-use super::{Error, Event, draw_seed, now, tool};
+use super::{Error, Event, draw_seed, now, tool, workspace};
 use crate::figures::{self, Table};
 use crate::launch::Workspace;
 use crate::load::{self, SessionClock};
@@ -19,6 +19,7 @@ use crate::record::{
 use std::cell::RefCell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -54,7 +55,8 @@ pub async fn compare_engines(
     on_event: &dyn Fn(Event),
     cancel: impl Future<Output = ()>,
 ) -> Result<(Table, PathBuf), Error> {
-    let (root, mut lanes, directory, _workspace) = open(contest)?;
+    let mut cancel = std::pin::pin!(cancel);
+    let (root, mut lanes, directory, _workspace) = open(contest, cancel.as_mut()).await?;
     tokio::select! {
         measured = measure(contest, &root, &mut lanes, on_event) => measured?,
         () = cancel => return Err(Error::Interrupted),
@@ -73,12 +75,15 @@ pub async fn compare_engines(
     Ok((figures::compare(&columns), directory))
 }
 
-fn open(contest: &Contest) -> Result<(PathBuf, Vec<Lane>, PathBuf, Workspace), Error> {
+async fn open<C: Future<Output = ()>>(
+    contest: &Contest,
+    cancel: Pin<&mut C>,
+) -> Result<(PathBuf, Vec<Lane>, PathBuf, Workspace), Error> {
     let root = plan::find_root(&contest.start)?;
     let (plan, mut inputs) = plan::from_directory(&root, &contest.selection)?;
     let (contenders, files) = plan::contenders(&root, &contest.engines)?;
     inputs.extend(files);
-    let workspace = Workspace::open(&root)?;
+    let workspace = workspace(&root, cancel).await?;
     let whole = Results::create(contest.out.as_deref(), &workspace, "compare")?;
     let directory = whole.directory().to_path_buf();
     let seed = contest.seed.unwrap_or_else(draw_seed);

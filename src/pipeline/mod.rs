@@ -81,6 +81,7 @@ use results::Results;
 use sources::build_arms;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 /// What the head is compared with.
@@ -250,7 +251,7 @@ async fn checked(
 ) -> Result<Outcome, Error> {
     let mut cancel = std::pin::pin!(cancel);
     let place = Place::New(options.out.as_deref());
-    let project = Project::open(&options.start, &options.selection, place)?;
+    let project = Project::open(&options.start, &options.selection, place, cancel.as_mut()).await?;
     let extent = shards::extent(&project, &options.together)?;
     // A certificate that cannot be read is told before anything is built.
     let certificates = citation::citations(&project, options)?;
@@ -289,10 +290,15 @@ enum Place<'a> {
 }
 
 impl Project {
-    fn open(start: &Path, selection: &Selection, place: Place<'_>) -> Result<Self, Error> {
+    async fn open<C: Future<Output = ()>>(
+        start: &Path,
+        selection: &Selection,
+        place: Place<'_>,
+        cancel: Pin<&mut C>,
+    ) -> Result<Self, Error> {
         let root = plan::find_root(start)?;
         let (plan, inputs) = plan::from_directory(&root, selection)?;
-        let workspace = Workspace::open(&root)?;
+        let workspace = workspace(&root, cancel).await?;
         let results = match place {
             Place::New(out) => Results::create(out, &workspace, &plan.design.profile)?,
             Place::Old(directory) => Results::reopen(directory)?,
@@ -312,6 +318,17 @@ impl Project {
         self.plan.waivers.clear();
         self.inputs.retain(|input| input.path != plan::WAIVERS_FILE);
         self
+    }
+}
+
+/// The right to measure in this project. `cancel` ends the wait for what an earlier session left holding it.
+async fn workspace<C: Future<Output = ()>>(
+    root: &Path,
+    cancel: Pin<&mut C>,
+) -> Result<Workspace, Error> {
+    tokio::select! {
+        opened = Workspace::open(root) => opened.map_err(Error::from),
+        () = cancel => Err(Error::Interrupted),
     }
 }
 

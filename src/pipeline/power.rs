@@ -96,7 +96,7 @@ impl Known {
     fn nothing(&self, check: &Check) -> String {
         let why = match &self.standing {
             Standing::Missing => "it was not calibrated on this machine".to_owned(),
-            Standing::Void { created, why } => format!("its certificate of {created} {why}"),
+            Standing::Void { created, why, .. } => format!("its certificate of {created} {why}"),
             Standing::Valid(of) => format!("its certificate of {} has no value of it", of.created),
         };
         format!(

@@ -127,7 +127,7 @@ async fn own<C: Future<Output = ()>>(
     for (number, fault) in (1..).zip(faults) {
         let (what, of) = (fault.what, faults.len());
         on_event(Event::Planting { what, number, of });
-        let mut project = own_project(options, &root, fault)?;
+        let mut project = own_project(options, &root, fault).await?;
         let gpu = match fault.plant {
             Plant::Throttle => Some(HotGpu::start()?),
             _ => None,
@@ -169,14 +169,19 @@ fn temporary(keep: bool) -> Result<(PathBuf, Option<TempDir>), Error> {
 }
 
 /// The embedded engine's project, its results in a directory of the fault's name.
-fn own_project(options: &SelftestOptions, root: &Path, fault: &Fault) -> Result<Project, Error> {
+async fn own_project(
+    options: &SelftestOptions,
+    root: &Path,
+    fault: &Fault,
+) -> Result<Project, Error> {
     let inputs = selftest::inputs(&program(options));
     let selection = Selection {
         profile: selftest::PROFILE.into(),
         gates: fault.gates.iter().map(|gate| (*gate).to_owned()).collect(),
     };
     let plan = plan::from_inputs(&inputs, &selection)?;
-    let workspace = Workspace::open(root)?;
+    // Nobody else knows this folder, so there is nothing to wait for.
+    let workspace = Workspace::open(root).await?;
     let results = Results::create(Some(&root.join(fault.name)), &workspace, selftest::PROFILE)?;
     Ok(Project {
         root: root.to_path_buf(),

@@ -28,35 +28,44 @@ pub(super) async fn run<C: Future<Output = ()>>(
     on_event: &dyn Fn(Event),
     cancel: Pin<&mut C>,
 ) -> Result<Outcome, Error> {
-    run_until(project, arms, record, &is_judged, on_event, cancel).await
+    let goal = Goal {
+        is_reached: &is_judged,
+        blocks: at_most(&project.plan, record.comparison),
+    };
+    run_until(project, arms, record, goal, on_event, cancel).await
 }
 
-/// Whether what was measured is enough; asked after each block, with the verdict so far.
-pub(super) type Enough<'a> = &'a dyn Fn(&RunRecord, &RunVerdict) -> bool;
+/// What a session is measured for.
+pub(super) struct Goal<'a> {
+    /// Whether what was measured is enough; asked after each block, with the verdict so far.
+    pub(super) is_reached: &'a dyn Fn(&RunRecord, &RunVerdict) -> bool,
+    /// The most sound blocks that are needed for it.
+    pub(super) blocks: u32,
+}
 
 /// Every check is decided. A recording of main is for later comparisons, and measured whole.
 fn is_judged(record: &RunRecord, verdict: &RunVerdict) -> bool {
     verdict.decision == Decision::Stop && !record.comparison.is_recording()
 }
 
-/// Goes on from the launches that the record holds. Measures until it is enough, the last look or the budget is
+/// Goes on from the launches that the record holds. Measures until the goal or the last look or the budget is
 /// reached, or `cancel` completes; then writes the record, the verdict and the report.
 pub(super) async fn run_until<C: Future<Output = ()>>(
     project: &Project,
     arms: &Arms,
     mut record: RunRecord,
-    enough: Enough<'_>,
+    goal: Goal<'_>,
     on_event: &dyn Fn(Event),
     cancel: Pin<&mut C>,
 ) -> Result<Outcome, Error> {
     on_event(Event::Measuring {
         comparison: record.comparison,
-        blocks: at_most(&project.plan, record.comparison),
+        blocks: goal.blocks.min(cap(&project.plan, record.comparison)),
         budget: left(&project.plan, &record),
     });
     let session = Session {
         project,
-        enough,
+        goal,
         on_event,
     };
     let verdict = session.measure(arms, &mut record, cancel).await?;
@@ -76,7 +85,7 @@ fn spent(record: &RunRecord) -> Duration {
     Duration::try_from_secs_f64(record.elapsed_s).unwrap_or_default()
 }
 
-/// The most sound blocks that a session needs.
+/// The most sound blocks that a verdict needs.
 fn at_most(plan: &Plan, comparison: Comparison) -> u32 {
     match comparison.is_recording() {
         true => cap(plan, comparison),
@@ -94,7 +103,7 @@ fn cap(plan: &Plan, comparison: Comparison) -> u32 {
 
 struct Session<'a> {
     project: &'a Project,
-    enough: Enough<'a>,
+    goal: Goal<'a>,
     on_event: &'a dyn Fn(Event),
 }
 
@@ -194,7 +203,7 @@ impl Session<'_> {
             return Some(Ending::EngineFailed { detail });
         }
         let verdict = judge::judge(&self.project.plan, record);
-        let is_enough = (self.enough)(record, &verdict);
+        let is_enough = (self.goal.is_reached)(record, &verdict);
         (self.on_event)(Event::Looked { blocks, verdict });
         let cap = cap(&self.project.plan, record.comparison);
         let is_capped = judge::sound_blocks(record) >= cap || blocks >= MOST_CAPS * cap;

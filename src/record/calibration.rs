@@ -24,6 +24,9 @@ pub enum Standing {
         created: String,
         /// What differs, as a clause: `is of another machine (…)`.
         why: String,
+        /// What would help where `gate calibrate` alone does not, as a clause; `None`: it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remedy: Option<String>,
     },
     /// This gate was never calibrated.
     Missing,

@@ -14,9 +14,14 @@ pub(super) fn citations(record: &RunRecord) -> Vec<String> {
                 .find(|all| is_of_one_calibration(all, one))
                 .map(of_certificate)
                 .unwrap_or_default(),
-            Standing::Void { created, why } => format!(
-                "the certificate of {} {why}: not calibrated, `gate calibrate`",
-                day(created)
+            Standing::Void {
+                created,
+                why,
+                remedy,
+            } => format!(
+                "the certificate of {} {why}: not calibrated, {}",
+                day(created),
+                remedy.as_deref().unwrap_or("`gate calibrate`")
             ),
             Standing::Missing => "not calibrated on this machine: `gate calibrate`".to_owned(),
         };

@@ -87,6 +87,8 @@ fn a_count_decides_by_one_block_and_a_broken_neighbour_stays_a_candidate() {
         .map(|t| t["launches"].as_u64().unwrap())
         .collect();
     assert_eq!(launches, [2, 0, 2, 2]);
+    let told = "measuring: at most 1 block of 2 launches";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
@@ -167,4 +169,35 @@ fn a_commit_whose_engine_dies_is_named_with_what_its_engine_did() {
     for part in ["engine fails", &against, "the engine ended at its start"] {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
+}
+
+/// An engine is called sound once it has survived two blocks, also where its gate's numbers come from the first alone.
+#[test]
+fn a_search_for_a_crash_says_how_many_blocks_it_takes() {
+    let _alone = alone();
+    let project = history(&[
+        Made::With(""),
+        Made::With(""),
+        Made::With("--fault=die-at-start"),
+    ]);
+    let kind = "kind = \"session\"\n";
+    let once = format!("{kind}launches = 1\n");
+    project.edit("gates/leak.toml", kind, &once);
+    let ended = bisect(&project, ["c0", "c2"], "leak", "json").expect(1);
+    let found = ended.json();
+    assert_eq!(
+        trials(&found),
+        [
+            tried(2, "confirm", "bad"),
+            tried(1, "search", "good"),
+            tried(2, "jump", "bad"),
+        ]
+    );
+    assert_eq!(found["trials"][1]["launches"], 4);
+    let (confirming, searching) = ended.stderr.split_once("trying").unwrap();
+    for (text, told) in [(confirming, "1 block"), (searching, "2 blocks")] {
+        let told = format!("measuring: at most {told} of 2 launches");
+        assert!(text.contains(&told), "`{told}` is missing in\n{text}");
+    }
+    assert!(!searching.contains("at most 1 block"), "{searching}");
 }

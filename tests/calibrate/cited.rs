@@ -102,8 +102,10 @@ fn it_is_planned_with(project: &Project) {
 fn it_is_of_the_engine_as_it_is_configured(project: &Project) {
     for arm in ["--base-arg", "--head-arg"] {
         let text = report_with(project, &[arm, "--fault=decode-delay=1ms"]);
-        let why = "is of another engine configuration (without further arguments)";
-        assert!(text.contains(why), "{arm}: {text}");
+        let line = "is of another engine configuration (without further arguments): not calibrated, and \
+                    `gate calibrate` takes no further arguments: write those that both arms shall have \
+                    into `engine.serve` first";
+        assert!(text.contains(line), "{arm}: {text}");
     }
 }
 

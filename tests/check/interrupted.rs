@@ -9,7 +9,7 @@ use nix::unistd::{Pid, mkfifo};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -57,6 +57,29 @@ fn a_signal_ends_the_session_and_keeps_what_was_measured() {
         assert_eq!(project.leftovers(), [0; 0]);
         project.run(&["judge", "result"]).expect(3);
     }
+}
+
+/// Where a program that a dead session started still holds the lock, nobody must sit the wait for it out.
+#[test]
+fn a_signal_ends_the_wait_for_what_a_dead_session_left() {
+    let project = Project::without_build();
+    let mut dead = Command::new("true").spawn().unwrap();
+    dead.wait().unwrap();
+    fs::create_dir(project.path(".gate")).unwrap();
+    project.write(".gate/lock", &dead.id().to_string());
+    let left = fs::File::open(project.path(".gate/lock")).unwrap();
+    left.try_lock().unwrap();
+    let child = start(&project);
+    let begun = Instant::now();
+    // It is written right before the lock is asked for, and signals are heard before that.
+    while !project.path(".gate/.gitignore").exists() {
+        assert!(begun.elapsed() < DEADLINE, "the session did not begin");
+        std::thread::yield_now();
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    let ended = Ended::of(&child.wait_with_output().unwrap()).expect(130);
+    ended.says(&["interrupted before anything was measured"]);
+    drop(left);
 }
 
 #[test]

@@ -55,10 +55,14 @@ impl Hunt<'_> {
         let outcome = match ask {
             None => session::run(&self.project, &arms, record, &quiet, cancel).await?,
             Some((question, search)) => {
-                let enough = |record: &RunRecord, _: &RunVerdict| {
+                let is_answered = |record: &RunRecord, _: &RunVerdict| {
                     question.answer(search, record, false).is_some()
                 };
-                session::run_until(&self.project, &arms, record, &enough, &quiet, cancel).await?
+                let goal = session::Goal {
+                    is_reached: &is_answered,
+                    blocks: question.most_blocks(),
+                };
+                session::run_until(&self.project, &arms, record, goal, &quiet, cancel).await?
             }
         };
         match outcome.record.ending {

@@ -59,7 +59,9 @@ pub async fn bisect(
         )));
     }
     let place = Place::New(options.out.as_deref());
-    let project = Project::open(&options.start, &selection, place)?.without_waivers();
+    let mut cancel = std::pin::pin!(cancel);
+    let project = Project::open(&options.start, &selection, place, cancel.as_mut()).await?;
+    let project = project.without_waivers();
     let repository = Repository::open(&project.root)?;
     let commits = repository.first_parents(&options.good, &options.bad)?;
     let last = u32::try_from(commits.len() - 1).unwrap_or(u32::MAX);
@@ -80,7 +82,7 @@ pub async fn bisect(
         conclusion: Conclusion::Unfinished { first: 1, last },
     };
     let hunt = Hunt::new(project, repository, journal, on_event)?;
-    hunt.run(std::pin::pin!(cancel)).await
+    hunt.run(cancel).await
 }
 
 /// Goes on with the search in `directory`.
@@ -95,7 +97,10 @@ pub async fn resume_bisect(
         profile: journal.profile.clone(),
         gates: vec![journal.gate.clone()],
     };
-    let project = Project::open(start, &selection, Place::Old(directory))?.without_waivers();
+    let mut cancel = std::pin::pin!(cancel);
+    let place = Place::Old(directory);
+    let project = Project::open(start, &selection, place, cancel.as_mut()).await?;
+    let project = project.without_waivers();
     // Only now does nobody else search here: what was read before may have been another's.
     let journal = read_journal(directory)?;
     if journal.conclusion.is_final() {
@@ -111,7 +116,7 @@ pub async fn resume_bisect(
     refuse(directory, changes)?;
     let repository = Repository::open(&project.root)?;
     let hunt = Hunt::new(project, repository, journal, on_event)?;
-    hunt.run(std::pin::pin!(cancel)).await
+    hunt.run(cancel).await
 }
 
 fn read_journal(directory: &Path) -> Result<Bisection, ResultsError> {

@@ -83,6 +83,15 @@ impl Question {
         }
     }
 
+    /// The most sound blocks that an answer takes, whatever the checks of the gate would take for a verdict.
+    pub(super) fn most_blocks(&self) -> u32 {
+        match self.sought {
+            Sought::Loss { .. } => self.looks.last().copied().unwrap_or_default(),
+            Sought::Value { .. } => 1,
+            Sought::Failure => SURVIVED,
+        }
+    }
+
     /// The loss of BAD, for the search's threshold.
     pub(super) fn loss(&self) -> f64 {
         match self.sought {

@@ -31,8 +31,9 @@ pub(super) async fn run<C: Future<Output = ()>>(
         ));
     }
     let place_of_first = place(Trial::clean().fault);
-    let mut project =
-        Project::open(start, selection, Place::New(Some(&place_of_first)))?.without_waivers();
+    let first = Place::New(Some(&place_of_first));
+    let project = Project::open(start, selection, first, cancel.as_mut()).await?;
+    let mut project = project.without_waivers();
     let trials = clean_first(trials, &project.plan);
     let artifact = tokio::select! {
         artifact = built(&project, on_event) => artifact?,
