@@ -21,9 +21,9 @@
 //   given         [n] int: a token whose logit is wanted, or -1
 //   chance        [n] f64: where the draw lies, 0 <= chance < 1
 //   values        [n, 24] f32: greatest logit, best not banned, that of the given one, that of the drawn one, then
-//                 the `top` best
-//   ids           [n, 24] int: 1 if the row holds NaN, id of the best not banned or -1, the given id, the id drawn,
-//                 then the ids of the `top` best. What is not asked for is left as it was.
+//                 the `top` best. What is not asked for is left as it was.
+//   ids           [n, 24] int: 1 if the row holds NaN, id of the best not banned or -1, the given id, the id drawn
+//                 or -1, then the ids of the `top` best
 //   sums          [n, 2] f64: ln of the sum of e^logit; where there is a draw, sum of w
 //   launch        grid = (n), block = 256, dynamic shared = 0 bytes
 // supported  vocab of at least 20, n up to 65,535
@@ -48,6 +48,8 @@ struct Candidate {
     float value;
     int id;
 };
+
+__device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 
 __device__ __forceinline__ Candidate none() { return {minus_infinity(), NO_ID}; }
 
@@ -129,10 +131,10 @@ __device__ __forceinline__ double sum_before(double own, const Scratch &scratch)
     return before;
 }
 
-/// One of several items with weights, and the weight of all before it.
+/// One of several items with weights, and the weight of all that come before it.
 struct Share {
     int item;
-    double before;
+    double passed;
 };
 
 /// The first of `count` items at which the running sum of the weights exceeds `mark`; where rounding leaves none, the
@@ -146,33 +148,26 @@ __device__ __forceinline__ Share share_at(double mark, int count, const Weight &
     for (int item = first; item < end; item++) {
         own += weight(item);
     }
-    double before = sum_before(own, scratch), before_found = 0.0, before_last = 0.0;
-    Candidate found = none(), last = none();
+    double passed = sum_before(own, scratch), own_passed = 0.0;
+    // A found item is worth more than any other, and the first of those the most; of the others the last is.
+    Candidate own_item = none();
 #pragma unroll 1
-    for (int item = first; item < end; item++) {
+    for (int item = first; item < end && own_item.value < infinity(); item++) {
         const double one = weight(item);
         if (one > 0.0) {
-            if (found.id == NO_ID && before + one > mark) {
-                found = {0.0f, item};
-                before_found = before;
-            }
-            last = {float(item), item};
-            before_last = before;
+            own_item = {passed + one > mark ? infinity() : float(item), item};
+            own_passed = passed;
         }
-        before += one;
+        passed += one;
     }
-    const Candidate own_found = found, own_last = last;
-    found = first_of(found, scratch);
-    last = first_of(last, scratch);
-    const bool is_found = found.id != NO_ID;
-    const int item = is_found ? found.id : last.id;
-    if (is_found ? own_found.id == item : own_last.id == item) {
-        scratch.sums[0] = is_found ? before_found : before_last;
+    const int item = first_of(own_item, scratch).id;
+    if (own_item.id == item) {
+        scratch.sums[0] = own_passed;
     }
     __syncthreads();
-    before = scratch.sums[0];
+    passed = scratch.sums[0];
     __syncthreads();
-    return {item, before};
+    return {item, passed};
 }
 
 /// Of a logit in a draw; minus infinity and NaN have none.
@@ -204,8 +199,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     if (row >= n) {
         return;
     }
-    const int most_banned = banned_count[row] < MOST_BANNED ? banned_count[row] : MOST_BANNED;
-    if (thread < most_banned) {
+    const int own_banned_count = banned_count[row];
+    if (thread < own_banned_count) {
         row_banned[thread] = banned[row * MOST_BANNED + thread];
     }
     __syncthreads();
@@ -228,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         if (before(one, greatest)) {
             greatest = one;
         }
-        if (before(one, allowed) && !is_banned(row_banned, most_banned, one.id)) {
+        if (before(one, allowed) && !is_banned(row_banned, own_banned_count, one.id)) {
             allowed = one;
         }
     }
@@ -248,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     if (row_beta > 0.0f) {
 #pragma unroll
         for (int i = 0; i < KEPT; i++) {
-            if (!is_banned(row_banned, most_banned, start + i * THREADS + thread)) {
+            if (!is_banned(row_banned, own_banned_count, start + i * THREADS + thread)) {
                 weights += double(draw_weight(kept[i], allowed.value, row_beta));
             }
         }
@@ -324,7 +319,7 @@ struct Draw {
             const bool out = is_banned(banned, banned_count, start + at);
             return out ? 0.0 : double(draw_weight(row[start + at], own_best, beta));
         };
-        const double own_mark = (mark - chunk.before) / scale(chunk.item);
+        const double own_mark = (mark - chunk.passed) / scale(chunk.item);
         return start + share_at(own_mark, count, in_chunk, scratch).item;
     }
 };
@@ -382,13 +377,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         out_ids[0] = any_nan;
         out_ids[1] = allowed.id == NO_ID ? -1 : allowed.id;
         out_ids[2] = one;
+        out_ids[3] = -1;
         if (one >= 0 && one < vocab) {
             out_values[2] = logits[static_cast<long long>(row) * vocab + one];
         }
         sums[2 * row] = double(greatest.value) + log(sum);
     }
     // Of what is not finite nothing can be drawn, and the host says so.
-    const bool is_finite = allowed.value > minus_infinity() && allowed.value < __int_as_float(0x7f800000);
+    const bool is_finite = allowed.value > minus_infinity() && allowed.value < infinity();
     if (beta[row] > 0.0f && is_finite) {
         const Draw draw = {chunk_values, chunk_sums, chunks, allowed.value, beta[row]};
         const double total = draw.total(scratch);
@@ -401,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         }
     }
     const int wanted = top[row];
-    Candidate last = {__int_as_float(0x7f800000), -1};
+    Candidate last = {infinity(), -1};
     for (int k = 0; k < wanted; k++) {
         Candidate next = none();
         for (int at = thread; at < chunks * wanted; at += THREADS) {

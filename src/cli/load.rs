@@ -113,6 +113,7 @@ enum Format {
 
 pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     args.refuse_a_burst_that_is_none()?;
+    args.refuse_streams_without_requests()?;
     let format = args.format;
     let options = args.options();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -167,6 +168,18 @@ impl LoadArgs {
         Err(Error::Usage(
             "--burst-size is for bursts: say --arrivals burst too, or leave it out".into(),
         ))
+    }
+
+    /// Such a run would be of fewer streams than it says.
+    fn refuse_streams_without_requests(&self) -> Result<(), Error> {
+        let Some(streams) = self.concurrency.filter(|streams| *streams > self.requests) else {
+            return Ok(());
+        };
+        let requests = self.requests;
+        Err(Error::Usage(format!(
+            "{streams} streams are never in flight with {requests} requests: say --requests {streams} at least, several \
+             times as many for numbers of a full engine, or fewer in --concurrency"
+        )))
     }
 
     fn options(self) -> LoadOptions {

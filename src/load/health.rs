@@ -35,9 +35,7 @@ pub(super) fn of(
     let by_kernel = answered
         .clone()
         .filter(|sample| sample.stamps.kernel_stamps);
-    // Both end with the last output: a late goodbye is no stream that was asked for and not had.
-    let due = |stamps: &Stamps| (stamps.intended_ns, end_ns(stamps));
-    let in_flight = |stamps: &Stamps| (stamps.send_ns, end_ns(stamps));
+    let reached = most_at_once(samples);
     ClientHealth {
         workload: workload.to_owned(),
         send_lag_ms: sent.spread(),
@@ -45,8 +43,9 @@ pub(super) fn of(
         loop_delay_ms: service.gauges.ticks.spread(),
         ambiguous_share: share(ambiguous.sum(), events.sum()),
         kernel_share: share(by_kernel.count() as u64, answered.count() as u64),
-        streams_asked: slots.max(most_at_once(samples, due)),
-        streams_reached: most_at_once(samples, in_flight),
+        // An open loop asks for moments, not for streams: what it could not send in time is late.
+        streams_asked: slots.max(reached),
+        streams_reached: reached,
         cpu_s: service.cpu.as_secs_f64(),
         threads: service.threads,
         wall_s: wall.as_secs_f64(),
@@ -61,11 +60,12 @@ fn end_ns(stamps: &Stamps) -> u64 {
     last.or_else(|| heard().max()).unwrap_or(stamps.send_ns)
 }
 
-/// The greatest number of half-open spans that overlap, by a sweep over their ends.
-fn most_at_once(samples: &[Sample], span: impl Fn(&Stamps) -> (u64, u64)) -> u32 {
+/// The most requests in flight at once, from sending to the last output, by a sweep over their ends. A late goodbye is
+/// no stream.
+fn most_at_once(samples: &[Sample]) -> u32 {
     let mut ends = Vec::with_capacity(2 * samples.len());
     for sample in samples {
-        let (begin, end) = span(&sample.stamps);
+        let (begin, end) = (sample.stamps.send_ns, end_ns(&sample.stamps));
         // At one moment, what ends makes room for what begins.
         ends.extend([(begin, 1), (end.max(begin + 1), -1)]);
     }
@@ -126,8 +126,7 @@ mod tests {
 
     fn check(spans: &[(u64, u64)], expect: u32) {
         let samples: Vec<Sample> = spans.iter().map(|(a, b)| sample(*a, *a, &[*b])).collect();
-        let span = |stamps: &Stamps| (stamps.send_ns, stamps.events_ns[0]);
-        assert_eq!(most_at_once(&samples, span), expect, "{spans:?}");
+        assert_eq!(most_at_once(&samples), expect, "{spans:?}");
     }
 
     #[test]
@@ -152,7 +151,7 @@ mod tests {
         let health = of(
             "g/w",
             &samples,
-            1,
+            3,
             &Service {
                 steal_share: Some(0.125),
                 ..Service::default()
@@ -163,14 +162,13 @@ mod tests {
         assert!((health.send_lag_ms.max - 2.0).abs() < 1e-12);
         assert!((health.ambiguous_share - 0.25).abs() < 1e-12);
         assert!((health.kernel_share - 0.5).abs() < 1e-12);
-        // All three were due at 0, but only two were ever in flight at once.
         assert_eq!((health.streams_asked, health.streams_reached), (3, 2));
         assert!((health.wall_s - 2.0).abs() < 1e-12);
         assert_eq!(health.steal_share, Some(0.125));
     }
 
     #[test]
-    fn a_late_goodbye_asks_for_no_stream() {
+    fn a_late_goodbye_is_no_stream_and_an_open_loop_asks_for_none() {
         // One request each 10 ms, each answered in 5 ms; the goodbyes come 200 ms later.
         let mut samples: Vec<Sample> = (0..40)
             .map(|i| {

@@ -283,9 +283,8 @@ fn report(
     let streams = match options.traffic {
         Traffic::Steady {
             arrivals: Arrivals::Closed { concurrency },
-            requests,
             ..
-        } => Some(concurrency.min(requests)),
+        } => Some(concurrency),
         _ => None,
     };
     let numbers = run_numbers(samples, streams, &options.slo);

@@ -334,6 +334,12 @@ async fn what_cannot_be_asked_is_refused_with_the_way_out() {
         check(dropped, "cannot be used with").await;
     }
     check(
+        &["--concurrency", "64", "--requests", "10"],
+        "64 streams are never in flight with 10 requests",
+    )
+    .await;
+    check(&["--concurrency", "101"], "--requests 101").await;
+    check(
         &["--rate", "2", "--burst-size", "3"],
         "say --arrivals burst",
     )

@@ -50,8 +50,8 @@ pub(crate) enum Needs {
     Scores,
     /// The weights of all, since temperature alone counts.
     Weights,
-    /// So many of the best, or as many as hold the share that may be drawn; 0: no rule says how many.
-    Best(usize),
+    /// So many of the best, or where no rule says how many, as many as hold all that may be drawn.
+    Best(Option<usize>),
 }
 
 impl Sampling {
@@ -63,7 +63,7 @@ impl Sampling {
         } else if self.top_k == 0 && self.top_p >= 1.0 && self.min_p <= 0.0 {
             Needs::Weights
         } else {
-            Needs::Best(self.top_k as usize)
+            Needs::Best(Some(self.top_k as usize).filter(|count| *count > 0))
         }
     }
 

@@ -259,46 +259,57 @@ impl<'a> Question<'a> {
                 ..plain
             },
             Pick::Best { banned } if banned.len() <= MOST_BANNED => Self { banned, ..plain },
-            Pick::Drawn(draw) if draw.banned.len() <= MOST_BANNED => Self {
+            Pick::Best { .. } => plain,
+            Pick::Drawn(draw) => Extract::of(&draw).map_or(plain, |extract| Self {
                 banned: draw.banned,
-                top: logprobs.max(best_wanted(&draw)),
-                draw: is_drawn(&draw)
+                top: logprobs.max(extract.best),
+                draw: extract
+                    .weights
                     .then(|| (draw.rules.temperature.recip(), sampling::chance(&draw))),
                 ..plain
-            },
-            Pick::Best { .. } | Pick::Drawn(_) => plain,
+            }),
         }
     }
 }
 
-/// The device draws, or at least adds all weights up.
-fn is_drawn(draw: &Draw<'_>) -> bool {
-    matches!(draw.rules.needs(), Needs::Weights | Needs::Best(_))
+/// The few numbers of a row that a draw is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extract {
+    /// How many of the best tokens, banned ones among them.
+    best: usize,
+    /// The weights of all, and what the device draws by them.
+    weights: bool,
 }
 
-/// Of these the host draws: banned ones may be among them.
-fn best_wanted(draw: &Draw<'_>) -> usize {
-    match draw.rules.needs() {
-        Needs::Best(0) => MOST_TOP,
-        Needs::Best(count) => MOST_TOP.min(count.saturating_add(draw.banned.len())),
-        Needs::Greatest | Needs::Scores | Needs::Weights => 0,
+impl Extract {
+    /// `None`: no few numbers will do.
+    fn of(draw: &Draw<'_>) -> Option<Self> {
+        let Draw { rules, banned, .. } = draw;
+        let (best, weights) = match rules.needs() {
+            _ if banned.len() > MOST_BANNED => return None,
+            Needs::Greatest | Needs::Scores => return None,
+            Needs::Weights => (0, true),
+            // Where min-p takes some away too, the weights of all say nothing of what is left.
+            Needs::Best(None) => (MOST_TOP, rules.min_p <= 0.0),
+            Needs::Best(Some(count)) if count > MOST_TOP && rules.min_p <= 0.0 => return None,
+            Needs::Best(Some(count)) => (MOST_TOP.min(count + banned.len()), false),
+        };
+        Some(Self { best, weights })
     }
 }
 
 /// The token and its logit. `None`: the row itself is needed.
 fn drawn(row: &Row, draw: &Draw<'_>) -> Option<(u32, f32)> {
+    let extract = Extract::of(draw)?;
     row.best.filter(|(_, logit)| logit.is_finite())?;
-    match draw.rules.needs() {
-        Needs::Greatest | Needs::Scores => None,
-        Needs::Weights => row.drawn,
-        Needs::Best(_) => {
-            let best = row.top.iter().take(best_wanted(draw));
-            let allowed = |(id, _): &&(u32, f32)| draw.banned.binary_search(id).is_err();
-            let best: Vec<(u32, f32)> = best.filter(allowed).copied().collect();
-            let id = sampling::choose_of_best(&best, row.weights, draw)?;
-            best.into_iter().find(|(one, _)| *one == id)
-        }
+    if extract.best == 0 {
+        return row.drawn;
     }
+    let best = row.top.iter().take(extract.best);
+    let allowed = |(id, _): &&(u32, f32)| draw.banned.binary_search(id).is_err();
+    let best: Vec<(u32, f32)> = best.filter(allowed).copied().collect();
+    let id = sampling::choose_of_best(&best, row.weights, draw)?;
+    best.into_iter().find(|(one, _)| *one == id)
 }
 
 /// `None`: the row itself is needed.
@@ -312,8 +323,8 @@ fn answer(row: &Row, ask: &Ask<'_>) -> Option<Result<Ranked, NotANumber>> {
     let (id, logit) = match ask.pick {
         Pick::Given(id) => (id, row.given),
         Pick::Best { banned } if banned.len() <= MOST_BANNED => row.best?,
-        Pick::Drawn(draw) if draw.banned.len() <= MOST_BANNED => drawn(row, &draw)?,
-        Pick::Best { .. } | Pick::Drawn(_) => return None,
+        Pick::Best { .. } => return None,
+        Pick::Drawn(draw) => drawn(row, &draw)?,
     };
     let logprob = |logit: f32| (f64::from(logit) - row.log_sum) as f32;
     let logprobs = ask.logprobs.map(|count| {
@@ -365,4 +376,84 @@ fn four(bytes: &[u8], first: usize) -> [u8; 4] {
     let mut four = [0; 4];
     four.copy_from_slice(&bytes[first..first + 4]);
     four
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sampling::Sampling;
+
+    /// What a device says of a row of 1,000 tokens whose 20 best have a logit of 9 and all others of 0.
+    fn row() -> Row {
+        Row {
+            has_nan: false,
+            greatest: 9.0,
+            best: Some((0, 9.0)),
+            given: 0.0,
+            drawn: Some((500, 0.0)),
+            top: (0..20).map(|id| (id, 9.0)).collect(),
+            log_sum: 20.0f64.ln() + 9.0,
+            weights: 20.0 + 980.0 * (-9.0f64).exp(),
+        }
+    }
+
+    fn hot(rules: Sampling) -> Sampling {
+        Sampling {
+            temperature: 1.0,
+            ..rules
+        }
+    }
+
+    /// How many best tokens are asked for, whether weights are, and which id is drawn; `None`: from the whole row.
+    #[track_caller]
+    fn check(rules: Sampling, banned: &[u32], top: usize, weights: bool, from_few: bool) {
+        let ask = Ask {
+            pick: Pick::Drawn(Draw {
+                rules: &rules,
+                banned,
+                prompt: &[],
+                answer: &[],
+            }),
+            logprobs: None,
+        };
+        let question = Question::of(&ask);
+        assert_eq!((question.top, question.draw.is_some()), (top, weights));
+        let answer = answer(&row(), &ask);
+        assert_eq!(answer.is_some(), from_few, "{answer:?}");
+        if let Some(answer) = answer {
+            let id = answer.expect("numbers").id;
+            assert!(!banned.contains(&id), "{id}");
+            assert_eq!(id == 500, top == 0, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_draw_needs_the_row_only_where_few_numbers_are_not_enough() {
+        let neutral = Sampling::default;
+        check(hot(neutral()), &[3], 0, true, true);
+        let qwen = Sampling {
+            top_k: 20,
+            top_p: 0.95,
+            ..neutral()
+        };
+        check(hot(qwen.clone()), &[], 20, false, true);
+        // One of the 20 is banned, and the next best is not known.
+        check(hot(qwen), &[3], 20, false, false);
+        let top_k = |top_k| Sampling { top_k, ..neutral() };
+        check(hot(top_k(7)), &[3, 4], 9, false, true);
+        check(hot(top_k(21)), &[], 0, false, false);
+        let top_p = |top_p| Sampling { top_p, ..neutral() };
+        check(hot(top_p(0.9)), &[3], 20, true, true);
+        check(hot(top_p(0.999)), &[], 20, true, false);
+        let min_p = |min_p| Sampling { min_p, ..neutral() };
+        check(hot(min_p(0.1)), &[3], 20, false, false);
+        check(hot(min_p(1e-5)), &[], 20, false, false);
+        let penalty = Sampling {
+            presence_penalty: 0.1,
+            ..neutral()
+        };
+        check(hot(penalty), &[], 0, false, false);
+        let many: Vec<u32> = (0..=MOST_BANNED as u32).collect();
+        check(hot(neutral()), &many, 0, false, false);
+    }
 }
