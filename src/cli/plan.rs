@@ -90,7 +90,7 @@ fn matrix(layout: &Layout) -> Matrix {
         of,
         gates: planned.gates.join(" "),
         together: together.join(" "),
-        minutes: tenths(layout.minutes(planned.seconds)),
+        minutes: tenths(layout.minutes(planned)),
     });
     Matrix {
         include: entries.collect(),
@@ -115,10 +115,10 @@ struct ToldGate<'a> {
     checks: Vec<&'a str>,
     /// Gates with equal numbers share launches.
     launch: usize,
-    /// Seconds of a launch: its start, and this gate's own requests.
-    start_s: f64,
-    work_s: f64,
-    /// `measured`, `stored` or `guessed`.
+    /// Seconds of a launch: its start, and this gate's own requests; `null` where nobody knows.
+    start_s: Option<f64>,
+    work_s: Option<f64>,
+    /// `measured`, `stored`, `guessed` or `unknown`.
     known: &'static str,
 }
 
@@ -142,12 +142,13 @@ fn told_gate<'a>(gate: &'a Gate, cost: &Cost) -> ToldGate<'a> {
         file: &gate.file,
         checks: gate.checks.iter().map(|check| check.id.as_str()).collect(),
         launch: cost.group + 1,
-        start_s: cost.spent.start_s,
-        work_s: cost.spent.work_s,
+        start_s: cost.seconds().map(|spent| spent.start_s),
+        work_s: cost.seconds().map(|spent| spent.work_s),
         known: match cost.source {
             CostSource::Results(_) => "measured",
             CostSource::Stored(_) => "stored",
             CostSource::Guessed => "guessed",
+            CostSource::Unknown => "unknown",
         },
     }
 }
@@ -184,8 +185,8 @@ fn gate_table(layout: &Layout) -> String {
             gate.name.clone(),
             gate.checks.len().to_string(),
             (cost.group + 1).to_string(),
-            format!("{:.1} s", cost.spent.start_s),
-            format!("{:.1} s", cost.spent.work_s),
+            seconds(cost.seconds().map(|spent| spent.start_s)),
+            seconds(cost.seconds().map(|spent| spent.work_s)),
             source(&cost.source),
         ]
     });
@@ -200,31 +201,50 @@ fn shard_table(layout: &Layout) -> String {
         vec![
             format!("{number} of {of}"),
             planned.gates.join(" "),
-            format!("{:.1}", layout.minutes(planned.seconds)),
+            format!("{:.1}", layout.minutes(planned)),
         ]
     });
     let mut text = table(&["shard", "gates", "minutes at most"], rows.collect());
-    let gates = || layout.plan.gates.iter().zip(&layout.costs);
-    let guessed: Vec<&str> = gates()
-        .filter(|(_, cost)| cost.source == CostSource::Guessed)
-        .map(|(gate, _)| gate.name.as_str())
-        .collect();
-    let measured = layout.costs.len() - guessed.len();
-    let _ = writeln!(
-        text,
-        "\ndurations: {} measured, {} guessed",
-        measured,
+    text.push_str(&durations(layout));
+    text
+}
+
+/// How the durations behind a division are known, and what helps where they are not.
+fn durations(layout: &Layout) -> String {
+    let guessed = named(layout, &CostSource::Guessed);
+    let unknown = named(layout, &CostSource::Unknown);
+    let measured = layout.costs.len() - guessed.len() - unknown.len();
+    let mut text = format!(
+        "\ndurations: {measured} measured, {} guessed",
         guessed.len()
     );
-    if !guessed.is_empty() {
-        let said = format!(
-            "guessed by the tokens that they ask for: {}; `gate baseline pull`, or a run on this machine, tells how \
-             long they take",
-            guessed.join(" ")
-        );
-        text.push_str(&report::lines(&said));
+    if !unknown.is_empty() {
+        let _ = write!(text, ", {} not known", unknown.len());
+    }
+    text.push('\n');
+    let help = "`gate baseline pull`, or a run on this machine, tells how long they take";
+    for (said, gates) in [
+        ("guessed by the tokens that they ask for", guessed),
+        (
+            "not known, divided by the tokens that they ask for",
+            unknown,
+        ),
+    ] {
+        if !gates.is_empty() {
+            let said = format!("{said}: {}; {help}", gates.join(" "));
+            text.push_str(&report::lines(&said));
+        }
     }
     text
+}
+
+/// The gates whose costs have this source.
+fn named<'a>(layout: &'a Layout, source: &CostSource) -> Vec<&'a str> {
+    let gates = layout.plan.gates.iter().zip(&layout.costs);
+    gates
+        .filter(|(_, cost)| cost.source == *source)
+        .map(|(gate, _)| gate.name.as_str())
+        .collect()
 }
 
 fn source(source: &CostSource) -> String {
@@ -232,7 +252,12 @@ fn source(source: &CostSource) -> String {
         CostSource::Results(name) => format!("run {name}"),
         CostSource::Stored(session) => format!("main's session {session}"),
         CostSource::Guessed => "a guess by its tokens".to_owned(),
+        CostSource::Unknown => "not known".to_owned(),
     }
+}
+
+fn seconds(known: Option<f64>) -> String {
+    known.map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.1} s"))
 }
 
 fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {

@@ -65,6 +65,12 @@ fn p_of_failing(assessment: &Assessment) -> f64 {
     }
 }
 
+/// No change has no direction: a loss of nothing, negated, would be told as `-0.0 %` and written as `-0.0`.
+fn positive_zero(change: f64) -> f64 {
+    // IEEE 754: −0 + 0 is +0, and any other number stays itself.
+    change + 0.0
+}
+
 struct Corrected {
     holm: f64,
     family: usize,
@@ -96,7 +102,7 @@ fn rule(
         reason,
         base: figures.base,
         head: figures.head,
-        change: figures.change,
+        change: figures.change.map(positive_zero),
         interval: figures.interval,
         p_fail: figures.p_fail.map(|p| p.min(1.0)),
         p_pass: figures.p_pass.map(|p| p.min(1.0)),
@@ -351,5 +357,17 @@ fn passed(gates: &[GateVerdict], checks: &[(&GateVerdict, &CheckVerdict)]) -> St
             words::percent((effect * 1e3).round() / 1e3)
         ),
         None => n,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::positive_zero;
+
+    #[test]
+    fn no_change_is_told_without_a_minus() {
+        for (change, expect) in [(-0.0, "+0.0"), (0.0, "+0.0"), (-0.5, "-0.5"), (0.5, "+0.5")] {
+            assert_eq!(format!("{:+.1}", positive_zero(change)), expect);
+        }
     }
 }

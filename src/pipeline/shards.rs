@@ -61,6 +61,7 @@ pub struct Layout {
 pub struct Cost {
     /// Equal for gates that share launches; from 0.
     pub group: usize,
+    /// What the gates are divided by; seconds only as far as [`Cost::seconds`] says.
     pub spent: Spent,
     pub source: CostSource,
 }
@@ -74,14 +75,29 @@ pub enum CostSource {
     Stored(String),
     /// Nobody measured it: the tokens that its file asks for, at the pace of what was measured.
     Guessed,
+    /// Nothing at all was measured, so there is no pace: the numbers hold against each other and are no seconds.
+    Unknown,
+}
+
+impl Cost {
+    /// Seconds, where anybody knows them or can guess them.
+    pub fn seconds(&self) -> Option<Spent> {
+        (self.source != CostSource::Unknown).then_some(self.spent)
+    }
 }
 
 impl Layout {
-    /// Minutes of a session that takes these seconds a launch: both arms, up to the last look, within the budget.
-    pub fn minutes(&self, seconds: f64) -> f64 {
+    /// Minutes of a shard's session at the most: both arms, up to the last look, within the budget. Of gates that nobody
+    /// knows it is the budget.
+    pub fn minutes(&self, shard: &ShardPlan) -> f64 {
         let design = &self.plan.design;
+        let budget_s = design.budget.as_secs_f64();
+        let mut gates = self.plan.gates.iter().zip(&self.costs);
+        if gates.any(|(gate, cost)| cost.seconds().is_none() && shard.gates.contains(&gate.name)) {
+            return budget_s / 60.0;
+        }
         let blocks = f64::from(design.looks.last().copied().unwrap_or_default());
-        (2.0 * blocks * seconds).min(design.budget.as_secs_f64()) / 60.0
+        (2.0 * blocks * shard.seconds).min(budget_s) / 60.0
     }
 }
 
@@ -155,8 +171,8 @@ fn in_store(plan: &Plan, gate: &Gate, stored: &[Entry]) -> Option<(Spent, CostSo
     })
 }
 
-/// Every gate's cost, guessed where nobody knows it: at the pace of the gates that are known, else so that the
-/// whole plan fills its budget.
+/// Every gate's cost, guessed where nobody knows it: at the pace of the gates that are known. Where none is, the sizes
+/// hold against each other only, on a scale on which the whole plan fills its budget.
 fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
     let effort: Vec<f64> = plan.gates.iter().map(plan::effort).collect();
     let measured = || {
@@ -169,12 +185,13 @@ fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
     let work_s: f64 = measured().map(|(spent, _)| spent.work_s).sum();
     let starts: Vec<f64> = measured().map(|(spent, _)| spent.start_s).collect();
     let start_s = crate::stats::mean(&starts).unwrap_or_default();
-    let pace = if tokens > 0.0 {
-        work_s / tokens
+    let (pace, otherwise) = if tokens > 0.0 {
+        (work_s / tokens, CostSource::Guessed)
     } else {
         let blocks = f64::from(plan.design.looks.last().copied().unwrap_or(1));
         let all: f64 = effort.iter().sum();
-        plan.design.budget.as_secs_f64() / (2.0 * blocks * all.max(1.0))
+        let pace = plan.design.budget.as_secs_f64() / (2.0 * blocks * all.max(1.0));
+        (pace, CostSource::Unknown)
     };
     let mut groups: Vec<&Gate> = Vec::new();
     let mut costs = Vec::new();
@@ -190,7 +207,7 @@ fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
             start_s,
             work_s: pace * effort,
         };
-        let (spent, source) = known.unwrap_or((guess, CostSource::Guessed));
+        let (spent, source) = known.unwrap_or_else(|| (guess, otherwise.clone()));
         costs.push(Cost {
             group,
             spent,

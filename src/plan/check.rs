@@ -16,7 +16,7 @@ pub(super) fn read(
     workloads: &[Workload],
 ) -> Result<Check, Diagnostic> {
     let section = field.section()?;
-    let name = section.required("name")?.text()?;
+    let name = section.required("name")?.name()?;
     let metric_field = section.required("metric")?;
     let metric = metric_field.choice(&Metric::ALL.map(|metric| (metric.name(), metric)))?;
     let workload = pick_workload(gate, &section, workloads)?;

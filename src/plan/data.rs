@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 
 const GOLDENS_FORMAT: &str = "infergate-goldens/1";
 
+/// How a reference's answer may have ended.
+const FINISHES: [&str; 2] = ["stop", "length"];
+
 #[derive(Deserialize)]
 struct RawGoldens {
     format: String,
@@ -56,10 +59,54 @@ pub(super) fn goldens(text: &str) -> Result<GoldenData, String> {
     if cases.is_empty() {
         return Err("it holds no case".into());
     }
+    refuse_twins("case", (1..).zip(cases.iter().map(|case| case.id.as_str())))?;
     Ok(GoldenData {
         cases,
         texts: raw.texts,
     })
+}
+
+/// Answers are found by their case's id: of two cases with one id neither could be told.
+fn refuse_twins<'a>(
+    place: &str,
+    ids: impl Iterator<Item = (usize, &'a str)>,
+) -> Result<(), String> {
+    let mut seen = BTreeMap::new();
+    for (number, id) in ids {
+        if let Some(first) = seen.insert(id, number) {
+            return Err(format!(
+                "{place} {number}: the id `{id}` is that of {place} {first} already; give each case an id of its own"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What `docs/gates.md` says of a reference's tokens; the reason names the first place where it does not hold.
+fn check_reference(raw: &RawGolden) -> Result<(), String> {
+    let id = &raw.id;
+    if !FINISHES.contains(&raw.finish.as_str()) {
+        let [stop, length] = FINISHES;
+        return Err(format!(
+            "case `{id}`: its `finish` is `{}`; write `{stop}` or `{length}`",
+            raw.finish
+        ));
+    }
+    for (place, token) in raw.tokens.iter().enumerate() {
+        let top = token.top.iter().map(|(_, logprob)| *logprob);
+        if let Some(above) = top.chain([token.logprob]).find(|logprob| *logprob > 0.0) {
+            return Err(format!(
+                "case `{id}`, token {place}: a log-probability of {above} is above 0; write the natural logarithm of \
+                 a probability"
+            ));
+        }
+        if !token.top.is_sorted_by(|a, b| a.1 >= b.1) {
+            return Err(format!(
+                "case `{id}`, token {place}: its `top` is not in order; write the best token first"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn golden(raw: RawGolden) -> Result<GoldenCase, String> {
@@ -72,6 +119,7 @@ fn golden(raw: RawGolden) -> Result<GoldenCase, String> {
             raw.id
         ));
     }
+    check_reference(&raw)?;
     let tokens = raw.tokens.into_iter().map(|token| GoldenToken {
         id: token.id,
         text: token.text,
@@ -122,28 +170,33 @@ pub(super) fn tasks(text: &str) -> Result<Vec<TaskCase>, String> {
     let cases = lines
         .map(|(i, line)| {
             let raw: RawTask = serde_json::from_str(line).map_err(|e| in_line(i + 1, &e))?;
-            Ok(TaskCase {
-                id: raw.id,
-                task: raw.task,
-                messages: raw
-                    .messages
-                    .into_iter()
-                    .map(|m| (m.role, m.content))
-                    .collect(),
-                expect: raw.expect,
-                max_tokens: raw.max_tokens,
-            })
+            Ok((i + 1, task(raw)))
         })
         .collect::<Result<Vec<_>, String>>()?;
     if cases.is_empty() {
         return Err("it holds no case".into());
     }
-    Ok(cases)
+    refuse_twins(
+        "line",
+        cases.iter().map(|(line, case)| (*line, case.id.as_str())),
+    )?;
+    Ok(cases.into_iter().map(|(_, case)| case).collect())
+}
+
+fn task(raw: RawTask) -> TaskCase {
+    let messages = raw.messages.into_iter().map(|m| (m.role, m.content));
+    TaskCase {
+        id: raw.id,
+        task: raw.task,
+        messages: messages.collect(),
+        expect: raw.expect,
+        max_tokens: raw.max_tokens,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::tasks;
+    use super::{goldens, tasks};
 
     #[test]
     fn an_error_names_its_place_in_the_file() {
@@ -156,5 +209,46 @@ mod tests {
         assert!(unknown.ends_with("`max_tokens`"), "{unknown}");
         let cut = error(r#"{"id": "b""#);
         assert_eq!(cut, "line 3, column 10: EOF while parsing an object");
+        let twice = error(case);
+        let found = "line 3: the id `a` is that of line 1 already; give each case an id of its own";
+        assert_eq!(twice, found);
+    }
+
+    #[test]
+    fn goldens_that_no_reference_gives_are_refused_with_their_case() {
+        let case = r#"{"id": "a", "prompt_ids": [7], "tokens": [{"id": 1, "text": "x", "logprob": -0.5, "top": [[1, -0.5], [2, -1.5]]}], "text": "x", "finish": "stop"}"#;
+        let read = |cases: &str| {
+            let file = r#"{"format": "infergate-goldens/1", "texts": {}, "cases": [CASES]}"#;
+            goldens(&file.replace("CASES", cases))
+        };
+        for finish in ["\"stop\"", "\"length\""] {
+            assert!(read(&case.replace("\"stop\"", finish)).is_ok());
+        }
+        // A token that is certain has the logarithm 0, and two may be equally good.
+        assert!(read(&case.replace("-0.5", "0.0").replace("-1.5", "0.0")).is_ok());
+        let twice = format!("{case}, {case}");
+        let table = [
+            (twice, "case 2: the id `a` is that of case 1 already"),
+            (
+                case.replace("\"logprob\": -0.5", "\"logprob\": 0.5"),
+                "case `a`, token 0: a log-probability of 0.5 is above 0",
+            ),
+            (
+                case.replace("[1, -0.5]", "[1, 2.5]"),
+                "case `a`, token 0: a log-probability of 2.5 is above 0",
+            ),
+            (
+                case.replace("[1, -0.5]", "[1, -3.5]"),
+                "case `a`, token 0: its `top` is not in order",
+            ),
+            (
+                case.replace("\"finish\": \"stop\"", "\"finish\": \"eos\""),
+                "case `a`: its `finish` is `eos`; write `stop` or `length`",
+            ),
+        ];
+        for (cases, expect) in table {
+            let refusal = read(&cases).err().unwrap_or_default();
+            assert!(refusal.contains(expect), "{cases}: {refusal}");
+        }
     }
 }

@@ -9,17 +9,26 @@ use super::{check, workload};
 use crate::digest;
 use crate::record::PageCache;
 
-/// Reads `gates/NAME.toml` for one profile, whose judge looks after so many blocks; data files that it names come from
-/// `files`.
+/// The profile that a gate is read for, beside which others there are.
+#[derive(Clone, Copy)]
+pub(super) struct Profile<'a> {
+    pub(super) name: &'a str,
+    /// Its judge looks after so many blocks.
+    pub(super) looks: &'a [u32],
+    /// Names of all profiles.
+    pub(super) all: &'a [String],
+}
+
+/// Reads `gates/NAME.toml` for one profile; data files that it names come from `files`.
 pub(super) fn read(
     name: &str,
     source: Source<'_>,
-    (profile, looks): (&str, &[u32]),
+    profile: Profile<'_>,
     files: &mut dyn Files,
 ) -> Result<Gate, Diagnostic> {
     let table = source.parse()?;
-    let root = Section::root(source, &table, profile);
-    let mut defined_by = vec![source.text.to_owned(), profile.to_owned()];
+    let root = Section::root(source, &table, profile.name).with_profiles(profile.all);
+    let mut defined_by = vec![source.text.to_owned(), profile.name.to_owned()];
     let title = root.required("title")?.text()?.to_owned();
     let engine_args = root.given("engine_args", Field::texts)?.unwrap_or_default();
     let page_cache = root.given("page_cache", |field| {
@@ -51,7 +60,7 @@ pub(super) fn read(
         return Err(checks_field.wrong("a gate needs a check"));
     }
     for ((_, field), workload) in workloads_field.section()?.entries().iter().zip(&workloads) {
-        end_at_a_look(field, workload, &checks, looks)?;
+        end_at_a_look(field, workload, &checks, profile.looks)?;
     }
     root.finish()?;
     Ok(Gate {

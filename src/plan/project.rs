@@ -23,6 +23,8 @@ pub(super) struct Project {
     pub(super) baseline: BaselineConfig,
     pub(super) calibration: CalibrationConfig,
     pub(super) host: Host,
+    /// Names of all profiles, the chosen one among them.
+    pub(super) profiles: Vec<String>,
 }
 
 pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnostic> {
@@ -32,6 +34,7 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
     let engine = read_engine(root.required("engine")?.section()?)?;
     let telemetry = read_telemetry(&root)?;
     let design = read_design(&root, profile)?;
+    let profiles = profile_names(&root)?;
     let baseline = read_baseline(&root)?;
     let calibration = read_calibration(&root)?;
     let host = host::read(&root)?;
@@ -46,7 +49,13 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
         baseline,
         calibration,
         host,
+        profiles,
     })
+}
+
+fn profile_names(root: &Section<'_, '_>) -> Result<Vec<String>, Diagnostic> {
+    let entries = root.required("profile")?.section()?.entries();
+    Ok(entries.iter().map(|(name, _)| (*name).to_owned()).collect())
 }
 
 /// The refusal of a gate that a profile names and that is not there.
@@ -223,6 +232,8 @@ fn read_ids(field: &Field<'_, '_>) -> Result<(u32, u32), Diagnostic> {
 
 fn read_design(root: &Section<'_, '_>, profile: &str) -> Result<Design, Diagnostic> {
     let errors = root.required("errors")?.section()?;
+    // The two budgets have names so alike that the one would be taken for the other, mistyped.
+    errors.foresee(&["false_alarm", "false_pass"]);
     let alpha = share(&errors.required("false_alarm")?)?;
     let beta = share(&errors.required("false_pass")?)?;
     let spending = errors.given("spending", |f| {
@@ -357,12 +368,15 @@ fn read_ref(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
     Ok(name.to_owned())
 }
 
-/// A probability strictly between 0 and 50 %.
+/// A probability strictly between 0 and 50 %: a run that must never be wrong would never end.
 fn share(field: &Field<'_, '_>) -> Result<f64, Diagnostic> {
     let value = field.quantity(Dimension::Fraction)?;
     if value > 0.0 && value < 0.5 {
         Ok(value)
     } else {
-        Err(field.wrong(format!("`{}` must lie between 0 % and 50 %", field.name)))
+        Err(field.wrong(format!(
+            "`{}` must lie above 0 % and below 50 %",
+            field.name
+        )))
     }
 }

@@ -172,7 +172,35 @@ fn gate_names(root: &Path) -> Result<Vec<String>, PlanError> {
         }
     }
     names.sort();
-    Ok(names)
+    match names.iter().find(|name| !can_be_named(name)) {
+        Some(name) => Err(unnameable(root, name).into()),
+        None => Ok(names),
+    }
+}
+
+/// Whether `--gate` can name it, which takes several names with commas or spaces between them.
+fn can_be_named(gate: &str) -> bool {
+    let parts = |c: char| c.is_whitespace() || c.is_control() || c == ',';
+    !gate.is_empty() && !gate.contains(parts)
+}
+
+fn unnameable(root: &Path, gate: &str) -> Diagnostic {
+    let file = format!("gates/{gate}.toml");
+    // The fault is in no line of it: its first one is shown, where there is one to read.
+    let text = fs::read_to_string(root.join(&file)).unwrap_or_default();
+    let source = Source {
+        file: &file,
+        text: &text,
+    };
+    let message = format!("{gate:?} cannot be a gate's name: `--gate` could not name it");
+    let mut refusal = source.wrong(0..0, message);
+    refusal.label = "in the file of this name".into();
+    refusal.help = Some(
+        "rename the file to a name without spaces, commas and control characters, such as \
+         my-gate.toml"
+            .into(),
+    );
+    refusal
 }
 
 /// The gates that a profile names; a wrong name has a place there that can be shown.
@@ -215,7 +243,11 @@ fn assemble(
             file: &path,
             text: &text,
         };
-        let profile = (selection.profile.as_str(), project.design.looks.as_slice());
+        let profile = gate::Profile {
+            name: &selection.profile,
+            looks: &project.design.looks,
+            all: &project.profiles,
+        };
         match gate::read(&name, source, profile, files) {
             Ok(gate) => gates.push(gate),
             Err(refusal) => refusals.push(refusal),

@@ -52,6 +52,8 @@ pub(super) struct Field<'a, 'd> {
     value: &'d Spanned<DeValue<'a>>,
     /// The profile that picks from `{ quick = …, full = … }`.
     profile: &'a str,
+    /// Names of all profiles; empty where nothing differs by profile.
+    profiles: &'a [String],
 }
 
 impl<'a, 'd> Field<'a, 'd> {
@@ -78,6 +80,7 @@ impl<'a, 'd> Field<'a, 'd> {
         let DeValue::Table(table) = self.value.get_ref() else {
             return Ok(self.clone());
         };
+        self.refuse_unknown_profile(table)?;
         match table.get(self.profile) {
             Some(value) => Ok(Self {
                 value,
@@ -88,6 +91,24 @@ impl<'a, 'd> Field<'a, 'd> {
                 self.name, self.profile
             ))),
         }
+    }
+
+    /// A profile that is not there is a mistyped one: its value would be missed only when that profile is run.
+    fn refuse_unknown_profile(&self, table: &DeTable<'a>) -> Result<(), Diagnostic> {
+        let is_known = |name: &str| self.profiles.iter().any(|known| known == name);
+        let mut unknown: Vec<_> = table
+            .keys()
+            .filter(|key| !is_known(key.get_ref()))
+            .collect();
+        unknown.sort_by_key(|key| key.span().start);
+        let (Some(key), false) = (unknown.first(), self.profiles.is_empty()) else {
+            return Ok(());
+        };
+        let name = key.get_ref();
+        let message = format!("`{}`: there is no profile `{name}`", self.name);
+        let mut refusal = self.source.wrong(key.span(), message);
+        refusal.help = Some(suggestion(name, self.profiles.iter().map(String::as_str)));
+        Err(refusal)
     }
 
     pub(super) fn text(&self) -> Result<&'d str, Diagnostic> {
@@ -196,10 +217,26 @@ impl<'a, 'd> Field<'a, 'd> {
                 table,
                 span: self.span(),
                 profile: self.profile,
+                profiles: self.profiles,
                 asked: RefCell::default(),
             }),
             _ => Err(self.expected("a table")),
         }
+    }
+
+    /// A name for people, which stands in tables and in lines of its own.
+    pub(super) fn name(&self) -> Result<&'d str, Diagnostic> {
+        let name = self.text()?;
+        if !name.is_empty() && name.trim() == name && !name.contains(char::is_control) {
+            return Ok(name);
+        }
+        let mut refusal = self.wrong(format!("`{}` is no name that reports can show", self.name));
+        refusal.help = Some(
+            "write at least one character, no line end or other control character, and no spaces \
+             around it"
+                .into(),
+        );
+        Err(refusal)
     }
 
     /// One of a closed set of names.
@@ -223,6 +260,7 @@ pub(super) struct Section<'a, 'd> {
     table: &'d DeTable<'a>,
     span: Range<usize>,
     profile: &'a str,
+    profiles: &'a [String],
     asked: RefCell<Vec<&'static str>>,
 }
 
@@ -238,7 +276,27 @@ impl<'a, 'd> Section<'a, 'd> {
             table: table.get_ref(),
             span: 0..0,
             profile,
+            profiles: &[],
             asked: RefCell::default(),
+        }
+    }
+
+    /// The same table, in which every other name of a profile than these is refused.
+    pub(super) fn with_profiles(self, profiles: &'a [String]) -> Self {
+        Self { profiles, ..self }
+    }
+
+    /// Keys that belong here though they are read later, so that none is taken for another one, mistyped.
+    pub(super) fn foresee(&self, keys: &[&'static str]) {
+        for &key in keys {
+            self.ask(key);
+        }
+    }
+
+    fn ask(&self, key: &'static str) {
+        let mut asked = self.asked.borrow_mut();
+        if !asked.contains(&key) {
+            asked.push(key);
         }
     }
 
@@ -256,11 +314,12 @@ impl<'a, 'd> Section<'a, 'd> {
             name: self.full_name(key),
             value,
             profile: self.profile,
+            profiles: self.profiles,
         }
     }
 
     pub(super) fn optional(&self, key: &'static str) -> Option<Field<'a, 'd>> {
-        self.asked.borrow_mut().push(key);
+        self.ask(key);
         self.table.get(key).map(|value| self.field(key, value))
     }
 

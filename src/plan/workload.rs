@@ -44,12 +44,13 @@ fn read_steady(
     _: &mut dyn Files,
     _: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
+    let requests = requests(section)?;
     Ok(WorkloadKind::Steady(Steady {
-        requests: requests(section)?,
+        requests,
         warmup: warmup(section)?,
         prompt_tokens: tokens(section, "prompt_tokens")?,
         output_tokens: tokens(section, "output_tokens")?,
-        arrivals: arrivals(section)?,
+        arrivals: arrivals(section, requests)?,
     }))
 }
 
@@ -67,7 +68,8 @@ fn read_mixed(
     if shapes.is_empty() {
         return Err(shapes_field.wrong("a mixed workload needs a shape"));
     }
-    let arrivals = arrivals(section)?;
+    let requests = requests(section)?;
+    let arrivals = arrivals(section, requests)?;
     let duration_field = section.optional("duration");
     if let (Some(field), Arrivals::Closed { .. }) = (&duration_field, &arrivals) {
         return Err(field.wrong(
@@ -75,7 +77,7 @@ fn read_mixed(
         ));
     }
     Ok(WorkloadKind::Mixed(Mixed {
-        requests: requests(section)?,
+        requests,
         warmup: warmup(section)?,
         shapes,
         arrivals,
@@ -222,7 +224,7 @@ fn tokens(section: &Section<'_, '_>, key: &'static str) -> Result<u32, Diagnosti
 }
 
 /// `concurrency = N` (a closed loop) or `arrivals = "poisson"` and its like with a `rate`.
-fn arrivals(section: &Section<'_, '_>) -> Result<Arrivals, Diagnostic> {
+fn arrivals(section: &Section<'_, '_>, requests: u32) -> Result<Arrivals, Diagnostic> {
     #[derive(Clone, Copy)]
     enum Name {
         Poisson,
@@ -230,8 +232,7 @@ fn arrivals(section: &Section<'_, '_>) -> Result<Arrivals, Diagnostic> {
         Burst,
     }
     if let Some(field) = section.optional("concurrency") {
-        let concurrency = field.count(1..4097)?;
-        return Ok(Arrivals::Closed { concurrency });
+        return closed_loop(&field, requests);
     }
     let Some(field) = section.optional("arrivals") else {
         return Err(section.wrong(
@@ -262,6 +263,21 @@ fn arrivals(section: &Section<'_, '_>) -> Result<Arrivals, Diagnostic> {
             every: section.required("every")?.duration()?,
         },
     })
+}
+
+/// More streams than requests are never in flight together: fewer would be measured than the gate says.
+fn closed_loop(field: &Field<'_, '_>, requests: u32) -> Result<Arrivals, Diagnostic> {
+    let concurrency = field.count(1..4097)?;
+    if concurrency <= requests {
+        return Ok(Arrivals::Closed { concurrency });
+    }
+    let mut refusal = field.wrong(format!(
+        "of {requests} requests {concurrency} can never be in flight at once"
+    ));
+    refusal.help = Some(format!(
+        "set `requests` to {concurrency} or more, the warm-up not counted, or `concurrency` to {requests} or fewer"
+    ));
+    Err(refusal)
 }
 
 fn read_session(

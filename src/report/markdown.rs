@@ -66,7 +66,7 @@ fn check(check: &CheckVerdict) -> Value {
 }
 
 /// A line for an indented code block, which nothing within it can end.
-fn code_line(line: &str) -> String {
+pub(super) fn code_line(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Numbers for people: units, signs, as many digits as mean something.
 
+use crate::plural::count;
 use crate::record::{CheckVerdict, Unit};
 
 /// Digits shown of a measured value.
@@ -10,14 +11,22 @@ pub(super) fn value(x: f64, unit: Unit) -> String {
     match unit {
         Unit::Milliseconds => format!("{} ms", digits(x)),
         Unit::MillisecondsPerToken => format!("{} ms", digits(x)),
-        Unit::Tokens => format!("{} tokens", digits(x)),
-        Unit::Cases => format!("{} cases", digits(x)),
+        Unit::Tokens => counted(x, "token"),
+        Unit::Cases => counted(x, "case"),
         Unit::Fraction => format!("{} %", digits(x * 100.0)),
         Unit::Nats => format!("{} nats", digits(x)),
         Unit::Bytes => bytes(x),
         Unit::MicrosecondsPerToken => format!("{} µs", digits(x)),
         Unit::TokensPerSecond => format!("{} tok/s", digits(x)),
         Unit::Ratio => format!("{} ×", digits(x)),
+    }
+}
+
+/// A count as [`count`] says it; a median of counts may be no whole number.
+fn counted(x: f64, thing: &str) -> String {
+    match digits(x).as_str() {
+        "1" => count(1_u8, thing),
+        many => format!("{many} {thing}s"),
     }
 }
 
@@ -105,6 +114,10 @@ mod tests {
         check(0.985, Unit::Fraction, "98.50 %");
         check(1.0, Unit::Fraction, "100 %");
         check(0.0, Unit::Cases, "0 cases");
+        check(1.0, Unit::Cases, "1 case");
+        check(2.0, Unit::Cases, "2 cases");
+        check(1.0, Unit::Tokens, "1 token");
+        check(1.5, Unit::Tokens, "1.500 tokens");
         check(0.000_004_1, Unit::Nats, "4.1e-6 nats");
         check(2_097_152.0, Unit::Bytes, "2 MiB");
         check(f64::NAN, Unit::Tokens, "NaN tokens");

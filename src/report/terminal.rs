@@ -24,7 +24,7 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
             let _ = writeln!(out, "{line}");
         }
     }
-    let _ = writeln!(out, "{}", session(record, verdict));
+    out.push_str(&session(record, verdict));
     for line in [super::saved(verdict), super::cooling(record)]
         .into_iter()
         .flatten()
@@ -72,13 +72,16 @@ fn conclusion<'a>(record: &RunRecord, verdict: &'a RunVerdict) -> (Style, String
 }
 
 fn session(record: &RunRecord, verdict: &RunVerdict) -> String {
-    format!(
-        "profile {}, {}, {:.0} s; {}",
-        record.profile,
-        super::extent(record, verdict),
-        record.elapsed_s,
-        super::ending(record, verdict)
-    )
+    let extent = super::extent(record, verdict);
+    let ending = super::ending(record, verdict);
+    opening(&record.profile, &extent, record.elapsed_s, &ending)
+}
+
+/// In lines of 80 columns: an ending may quote an engine's whole answer.
+fn opening(profile: &str, extent: &str, elapsed_s: f64, ending: &str) -> String {
+    lines(&format!(
+        "profile {profile}, {extent}, {elapsed_s:.0} s; {ending}"
+    ))
 }
 
 fn table(verdict: &RunVerdict) -> String {
@@ -270,6 +273,34 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_about_the_session_breaks_where_it_is_too_long() {
+        let starting = "the time budget was spent while launch 1 (head) had generated no token yet: status 404: \
+                        no model of this name is served here";
+        let invalid = "it ended where a check became invalid";
+        for (extent, ending) in [
+            ("1 launch in 0 blocks", starting),
+            ("16 launches in 8 blocks", invalid),
+        ] {
+            let text = opening("quick", extent, 1234.0, ending);
+            assert!(
+                text.lines().all(|line| line.chars().count() <= 80),
+                "{text}"
+            );
+            let whole = format!("profile quick, {extent}, 1234 s; {ending}");
+            assert_eq!(text.trim_end().replace('\n', " "), whole);
+        }
+        assert_eq!(
+            opening(
+                "quick",
+                "8 launches in 4 blocks",
+                16.0,
+                "it was interrupted"
+            ),
+            "profile quick, 8 launches in 4 blocks, 16 s; it was interrupted\n"
+        );
+    }
 
     #[test]
     fn no_word_of_a_table_breaks_while_all_of_them_have_room() {

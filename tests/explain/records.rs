@@ -251,22 +251,30 @@ fn a_wrong_token_is_quoted_and_steers_no_terminal() {
 }
 
 #[test]
-fn an_engine_that_died_is_told_with_its_last_words() {
+fn an_engine_that_died_is_told_with_the_end_of_its_log() {
     let mut launches = latencies(1.0, 1.0);
     launches.truncate(2);
     launches[1].exit = Exit::Crashed {
         detail: "the engine ended while it was measured (signal: 9)".into(),
-        log_tail: "loading\n\u{1b}[31mout of memory\n\n".into(),
+        log_tail:
+            "loading\n\u{1b}[31merror: out of memory\n\nFor more information, try '--help'.\n"
+                .into(),
     };
-    let ended = explain(&directory(&record(LATENCY, &[], launches)), &[]).expect(0);
-    for part in ["launch 1 (head)", "signal: 9", "out of memory"] {
-        assert!(
-            ended.stdout.contains(part),
-            "`{part}` is missing in {}",
-            ended.stdout
-        );
+    let died = directory(&record(LATENCY, &[], launches));
+    let text = "    | loading\n    | [31merror: out of memory\n    | \n    | For more information";
+    let markdown =
+        "\n\n      loading\n      [31merror: out of memory\n      \n      For more information";
+    for (format, log) in [("text", text), ("markdown", markdown)] {
+        let ended = explain(&died, &["--format", format]).expect(0);
+        for part in ["launch 1 (head)", "signal: 9", "its log ends:", log] {
+            assert!(
+                ended.stdout.contains(part),
+                "`{part}` is missing in {}",
+                ended.stdout
+            );
+        }
+        assert!(!ended.stdout.contains('\u{1b}'), "{}", ended.stdout);
     }
-    assert!(!ended.stdout.contains('\u{1b}'), "{}", ended.stdout);
 }
 
 #[test]

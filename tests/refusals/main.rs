@@ -51,6 +51,79 @@ fn an_unknown_key_is_shown_with_its_caret_and_the_right_name() {
 }
 
 #[test]
+fn a_missing_key_is_not_sought_under_the_name_of_another() {
+    let project = Project::without_build();
+    project.edit(CONFIG, "false_alarm = \"2 %\"", "");
+    let ended = project.run(&["check"]).expect(2);
+    assert!(!ended.stderr.contains("unknown key"), "{}", ended.stderr);
+    ended.says(&["`errors.false_alarm` is missing", CONFIG, "^"]);
+    // Mistyped it is still found.
+    refuses(
+        CONFIG,
+        "false_alarm = \"2 %\"",
+        "false_alrm = \"2 %\"",
+        &[
+            "unknown key `errors.false_alrm`",
+            "did you mean `false_alarm`?",
+        ],
+    );
+}
+
+#[test]
+fn a_value_for_a_profile_that_is_not_there() {
+    refuses(
+        TPOT,
+        "requests = { quick = 100, full = 120 }",
+        "requests = { quick = 100, fulll = 120 }",
+        &[
+            "`workload.decode.requests`: there is no profile `fulll`",
+            "gates/tpot.toml:7",
+            "^^^^^",
+            "did you mean `full`?",
+        ],
+    );
+    refuses(
+        TPOT,
+        "ceiling = { quick = \"5 %\", full = \"3 %\" }",
+        "ceiling = { quick = \"5 %\", full = \"3 %\", nightly = \"2 %\" }",
+        &["no profile `nightly`", "right here are: `quick`, `full`"],
+    );
+}
+
+#[test]
+fn names_that_no_report_can_show() {
+    for name in ["", " ceiling", "two\\nlines", "bell\\u0007"] {
+        refuses(
+            TPOT,
+            "name = \"ceiling\"",
+            &format!("name = \"{name}\""),
+            &[
+                "`check[1].name` is no name",
+                "gates/tpot.toml:",
+                "^^",
+                "at least one character",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_gate_file_that_no_argument_can_name() {
+    for name in ["My Gate", "a,b"] {
+        let project = Project::without_build();
+        let tpot = project.read(TPOT);
+        project.write(&format!("gates/{name}.toml"), &tpot);
+        project.run(&["check"]).expect(2).says(&[
+            &format!("\"{name}\" cannot be a gate's name"),
+            &format!("gates/{name}.toml:1:1"),
+            "^",
+            "rename the file",
+        ]);
+        assert_eq!(project.leftovers(), [0; 0]);
+    }
+}
+
+#[test]
 fn a_duration_that_would_end_nothing() {
     let project = Project::without_build();
     project.edit(
@@ -105,7 +178,13 @@ fn impossible_units_and_numbers() {
         CONFIG,
         "false_alarm = \"2 %\"",
         "false_alarm = \"80 %\"",
-        &["between 0 % and 50 %"],
+        &["above 0 % and below 50 %"],
+    );
+    refuses(
+        CONFIG,
+        "false_alarm = \"2 %\"",
+        "false_alarm = \"0 %\"",
+        &["`errors.false_alarm` must lie above 0 %", "^^^"],
     );
 }
 
@@ -184,6 +263,33 @@ fn data_files_that_do_not_read() {
         .run(&["check"])
         .expect(2)
         .says(&["its format is `x`"]);
+}
+
+#[test]
+fn cases_that_no_answer_could_be_held_against() {
+    let project = Project::without_build();
+    let check = |file: &str, text: &str, parts: &[&str]| {
+        let right = project.read(file);
+        project.write(file, text);
+        let ended = project.run(&["check", "--gate", "e2e"]).expect(2);
+        ended.says(parts).says(&["gates/e2e.toml:", "^^^", file]);
+        project.write(file, &right);
+    };
+    let tasks = "gates/data/tiny-qwen3/tasks.jsonl";
+    let text = project.read(tasks);
+    let twice = text.replacen("add-002", "add-000", 1);
+    let parts = ["line 3: the id `add-000` is that of line 1", "of its own"];
+    check(tasks, &twice, &parts);
+    let goldens = "gates/data/tiny-qwen3/goldens.json";
+    let text = project.read(goldens);
+    let mut parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    parsed["cases"][4]["id"] = parsed["cases"][1]["id"].clone();
+    let parts = ["case 5: the id `", "is that of case 2", "of its own"];
+    check(goldens, &parsed.to_string(), &parts);
+    let mut parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    parsed["cases"][0]["finish"] = "eos".into();
+    let parts = ["its `finish` is `eos`", "write `stop` or `length`"];
+    check(goldens, &parsed.to_string(), &parts);
 }
 
 #[test]

@@ -122,6 +122,26 @@ fn samples_are_counted_in_the_part_that_a_check_reads() {
 }
 
 #[test]
+fn more_streams_than_requests() {
+    let check = format!("metric = \"tpot\"\n{CEILING}");
+    let of = |streams: u32| STEADY.replace("concurrency = 1", &format!("concurrency = {streams}"));
+    planned(&of(40), &check).expect(0);
+    let parts = [
+        "of 40 requests 41 can never be in flight at once",
+        "`requests` to 41 or more",
+        "`concurrency` to 40 or fewer",
+    ];
+    refuses(&of(41), &check, &parts);
+    // The warm-up is no part of what is measured.
+    refuses(&of(41).replace("warmup = 0", "warmup = 9"), &check, &parts);
+    let profiles = of(41).replace("requests = 40", "requests = { quick = 40, full = 41 }");
+    refuses(&profiles, &check, &parts);
+    let shapes = "shapes = [{ prompt_tokens = 8, output_tokens = 8 }]";
+    let mixed = of(41).replace("prompt_tokens = 8\noutput_tokens = 8", shapes);
+    refuses(&mixed.replace("steady", "mixed"), &check, &parts);
+}
+
+#[test]
 fn launches_that_no_look_reads() {
     let of = |launches: u32| format!("{STEADY}\nlaunches = {launches}");
     let timed = format!("metric = \"tpot\"\n{CEILING}");

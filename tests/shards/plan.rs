@@ -24,7 +24,7 @@ fn the_plan_is_told_and_shared() {
     for part in [
         "profile quick: 3 gates, 3 checks, 2 launches a block and arm",
         "looks after 4, 5 blocks; at most",
-        "a guess by its",
+        "not known",
     ] {
         assert!(told.contains(part), "`{part}` in\n{told}");
     }
@@ -42,6 +42,13 @@ fn the_plan_is_told_and_shared() {
         .iter()
         .map(|g| &g["launch"])
         .collect();
+    for gate in plan["gates"].as_array().unwrap() {
+        assert_eq!(gate["known"], "unknown");
+        assert!(
+            gate["start_s"].is_null() && gate["work_s"].is_null(),
+            "{gate}"
+        );
+    }
     // `one`, `three`, `two`: by name.
     assert_eq!(launches, [1, 1, 2]);
 
@@ -58,6 +65,11 @@ fn the_plan_is_told_and_shared() {
     let entry = &matrix["include"][0];
     assert_eq!((&entry["shard"], &entry["of"]), (&1.into(), &2.into()));
     assert_eq!(entry["together"], "one three two");
+    let minutes = plan["budget_s"].as_f64().unwrap() / 60.0;
+    let told = entry["minutes"].as_f64().unwrap();
+    assert!((told - minutes).abs() < 0.06, "{told} of {minutes} minutes");
+    let told = project.run(&split).expect(0).stdout;
+    assert!(told.contains("0 guessed, 3 not known"), "{told}");
 
     // What was measured is known: the engine's start outweighs a request, so those that share it stay together.
     project

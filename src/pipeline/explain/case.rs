@@ -182,7 +182,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Launches that did not end as they should.
+    /// Launches that did not end as they should, each with all that the record keeps of its log: the last line is
+    /// rarely the cause.
     fn crashes(&self) -> Vec<String> {
         let failed = self.ran.iter().filter_map(|ran| {
             let (Exit::NeverReady { detail, log_tail }
@@ -192,8 +193,10 @@ impl<'a> Case<'a> {
                 return None;
             };
             let (position, arm) = (ran.launch.position, ran.launch.arm.name());
-            let said = log_tail.lines().rfind(|line| !line.trim().is_empty());
-            let said = said.map_or(String::new(), |line| format!("; its log ends: {line}"));
+            let said = match log_tail.trim_end() {
+                "" => String::new(),
+                tail => format!("; its log ends:\n{tail}"),
+            };
             Some(format!("launch {position} ({arm}): {detail}{said}"))
         });
         failed.collect()

@@ -30,7 +30,7 @@ pub struct Explanation {
     pub sits: Option<String>,
     pub facets: Vec<FacetRow>,
     pub first_bad: Option<FirstBad>,
-    /// Launches that ended as they should not.
+    /// Launches that ended as they should not: a line each, and below it the end of the engine's log.
     pub crashes: Vec<String>,
     pub readings: Vec<ReadingRow>,
     /// The check's launches in order of execution.

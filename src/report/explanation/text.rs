@@ -2,7 +2,7 @@
 //!
 //! An engine's words are escaped before anything else: no control character of theirs reaches a terminal.
 
-use super::super::markdown::escape;
+use super::super::markdown::{code_line, escape};
 use super::super::numbers;
 use super::super::terminal::{WIDTH, columns, wrap};
 use super::picture::{self, Row};
@@ -18,6 +18,7 @@ enum Section {
     Lines(Vec<String>),
     Table(Vec<String>, Vec<Vec<String>>),
     Picture(String),
+    Crashes(Vec<String>),
 }
 
 /// For a terminal of 80 columns.
@@ -38,6 +39,11 @@ pub fn explanation_text(explanation: &Explanation) -> String {
                 let _ = writeln!(out, "{}", columns(header, rows));
             }
             Section::Picture(text) => out.push_str(&text),
+            Section::Crashes(crashes) => {
+                for crash in crashes {
+                    put_crash(&mut out, &crash);
+                }
+            }
         }
     }
     out
@@ -66,6 +72,11 @@ pub fn explanation_markdown(explanation: &Explanation) -> String {
                     let _ = writeln!(out, "    {line}");
                 }
             }
+            Section::Crashes(crashes) => {
+                for crash in crashes {
+                    list_crash(&mut out, &crash);
+                }
+            }
         }
     }
     out
@@ -76,7 +87,7 @@ fn sections(e: &Explanation) -> Vec<(String, Section)> {
     let mut all = vec![what(e)];
     if !e.crashes.is_empty() {
         let heading = "launches that did not end as they should".to_owned();
-        all.push((heading, Section::Lines(e.crashes.clone())));
+        all.push((heading, Section::Crashes(e.crashes.clone())));
     }
     all.extend(answers(e));
     all.extend(facets(e));
@@ -299,4 +310,27 @@ fn put(out: &mut String, line: &str, indent: usize) {
     for line in wrap(line, usize::from(WIDTH) - indent) {
         let _ = writeln!(out, "{:indent$}{line}", "");
     }
+}
+
+/// What happened to a launch, and below it its engine's log as the run's report shows it.
+fn put_crash(out: &mut String, crash: &str) {
+    let (what, tail) = crash.split_once('\n').unwrap_or((crash, ""));
+    put(out, what, 2);
+    for line in wrap(tail, usize::from(WIDTH) - 6) {
+        let _ = writeln!(out, "    | {line}");
+    }
+}
+
+/// The same as an item of a list with a block of code, which nothing in the log can end.
+fn list_crash(out: &mut String, crash: &str) {
+    let (what, tail) = crash.split_once('\n').unwrap_or((crash, ""));
+    let _ = writeln!(out, "- {}", escape(what));
+    if tail.is_empty() {
+        return;
+    }
+    out.push('\n');
+    for line in tail.lines() {
+        let _ = writeln!(out, "      {}", code_line(line));
+    }
+    out.push('\n');
 }
