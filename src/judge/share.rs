@@ -139,7 +139,10 @@ fn regression(
         subject: say(&|| {
             let values = words::change(check.metric, base[0].value, head[0].value);
             let name = label(check.metric, check.statistic);
-            format!("{name} {values}: {lost} of {n} cases lost, {gained} gained")
+            format!(
+                "{name} {values}: {lost} of {} lost, {gained} gained",
+                count(n, "case")
+            )
         }),
         beyond: say(&|| format!("beyond the margin of {}", words::percent(margin))),
         within: say(&|| format!("below the ceiling of {}", words::percent(ceiling))),
@@ -247,11 +250,12 @@ fn subject(view: &View<'_, '_>, launch: &LaunchMeasure, interval: Option<(f64, f
     let (right, n) = right_of(launch);
     let (low, high) = interval.unwrap_or((0.0, 1.0));
     format!(
-        "{} {} [{}, {}], {right} of {n} cases",
+        "{} {} [{}, {}], {right} of {}",
         label(check.metric, check.statistic),
         words::value(check.metric, launch.value),
         words::bare(check.metric, low),
         words::bare(check.metric, high),
+        count(n, "case"),
     )
 }
 
@@ -269,7 +273,8 @@ fn cases_needed(rules: &Rules<'_>, share: f64, n: u64) -> Option<String> {
     let needed = (z * z * share / (1.0 - share)).ceil();
     (needed > n as f64).then(|| {
         format!(
-            "{n} cases cannot show it even if all are right: {} are needed",
+            "{} cannot show it even if all are right: {} are needed",
+            count(n, "case"),
             words::number(needed)
         )
     })

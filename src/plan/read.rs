@@ -5,11 +5,11 @@ use super::engines::ENGINES_FILE;
 use super::files::{Disk, Files};
 use super::github::{self, GitHubConfig};
 use super::labels::{self, LabelRule};
-use super::model::{BaselineConfig, CalibrationConfig, Gate, Plan, Waiver};
+use super::model::{BaselineConfig, CalibrationConfig, Check, Gate, Plan, Waiver, WorkloadKind};
 use super::section::{Section, Source};
 use super::waivers::{self, WAIVERS_FILE};
 use super::{gate, project};
-use crate::record::Input;
+use crate::record::{Input, Metric};
 use std::fmt::Write;
 use std::fs;
 use std::io;
@@ -249,7 +249,10 @@ fn assemble(
             all: &project.profiles,
         };
         match gate::read(&name, source, profile, files) {
-            Ok(gate) => gates.push(gate),
+            Ok(gate) => match second_first_request(source, &gate, &gates) {
+                Some(refusal) => refusals.push(refusal),
+                None => gates.push(gate),
+            },
             Err(refusal) => refusals.push(refusal),
         }
     }
@@ -266,6 +269,36 @@ fn assemble(
         gates,
         waivers: Vec::new(),
     })
+}
+
+/// Of several first requests in one launch only one is the engine's first, and chance says which: no matter to the time
+/// of the port, but to that of a token.
+fn second_first_request(source: Source<'_>, gate: &Gate, before: &[Gate]) -> Option<Diagnostic> {
+    let shares = |other: &&Gate| {
+        other.engine_args == gate.engine_args && other.page_cache == gate.page_cache
+    };
+    let all = || before.iter().filter(shares).chain([gate]);
+    let is_of_first =
+        |check: &Check| matches!(check.metric, Metric::FirstToken | Metric::FirstResponse);
+    if !all().flat_map(|gate| &gate.checks).any(is_of_first) {
+        return None;
+    }
+    let mut firsts = all()
+        .flat_map(|gate| &gate.workloads)
+        .filter(|workload| matches!(workload.kind, WorkloadKind::FirstRequest(_)))
+        .map(|workload| workload.id.as_str());
+    let (first, second) = (firsts.next()?, firsts.next()?);
+    let message = format!(
+        "`{second}` is a first request, and so is `{first}` of the same launches: one of them would be the second"
+    );
+    let header = second.replacen(&format!("{}/", gate.name), "[workload.", 1);
+    let at = source.text.find(&header).unwrap_or_default();
+    let mut refusal = source.wrong(at..at, message);
+    refusal.help = Some(
+        "keep one of them; or put them into two gates, and run those one by one with `--gate`"
+            .into(),
+    );
+    Some(refusal)
 }
 
 fn read_waivers(

@@ -266,7 +266,7 @@ fn an_engine_that_died_is_told_with_the_end_of_its_log() {
         "\n\n      loading\n      [31merror: out of memory\n      \n      For more information";
     for (format, log) in [("text", text), ("markdown", markdown)] {
         let ended = explain(&died, &["--format", format]).expect(0);
-        for part in ["launch 1 (head)", "signal: 9", "its log ends:", log] {
+        for part in ["launch 1 (head)", "signal: 9", "ends:", log] {
             assert!(
                 ended.stdout.contains(part),
                 "`{part}` is missing in {}",

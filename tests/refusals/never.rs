@@ -184,3 +184,35 @@ fn times_that_never_come() {
         &["once in a century"],
     );
 }
+
+#[test]
+fn a_launch_has_one_first_request() {
+    let first = "kind = \"first-request\"\nprompt_tokens = 8\noutput_tokens = 8";
+    let check = |workload: &&str| {
+        format!(
+            "[[check]]\nname = \"{workload}\"\nworkload = \"{workload}\"\nmetric = \"first_token\"\n{CEILING}\n"
+        )
+    };
+    let gate = |head: &str, workloads: &[&str]| {
+        let each = workloads
+            .iter()
+            .map(|name| format!("[workload.{name}]\n{first}\n"));
+        let checks = workloads.iter().map(check);
+        let parts: Vec<String> = each.chain(checks).collect();
+        format!("title = \"Own\"\n{head}\n{}", parts.concat())
+    };
+    let project = Project::without_build();
+    let planned = || project.run(&["plan", "--gate", "one", "--gate", "two"]);
+    project.write("gates/one.toml", &gate("", &["a"]));
+    project.write("gates/two.toml", &gate("", &["b"]));
+    let told = ["gates/two.toml:3", "`two/b`", "`one/a`", "--gate"];
+    planned().expect(2).says(&told);
+    // The one runs cold starts, the other does not: they share no launch.
+    project.write("gates/two.toml", &gate("page_cache = \"cold\"", &["b"]));
+    planned().expect(0);
+    project.write(
+        "gates/two.toml",
+        &gate("page_cache = \"cold\"", &["b", "c"]),
+    );
+    planned().expect(2).says(&["`two/c`", "`two/b`"]);
+}
