@@ -196,9 +196,7 @@ fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
     let mut groups: Vec<&Gate> = Vec::new();
     let mut costs = Vec::new();
     for ((gate, known), effort) in plan.gates.iter().zip(known).zip(&effort) {
-        let shares = |other: &&Gate| {
-            other.engine_args == gate.engine_args && other.page_cache == gate.page_cache
-        };
+        let shares = |other: &&Gate| other.shares_launches_with(gate);
         let group = groups.iter().position(shares).unwrap_or_else(|| {
             groups.push(gate);
             groups.len() - 1

@@ -17,9 +17,7 @@ pub(super) fn spent(plan: &Plan, record: &RunRecord, gate: &Gate) -> Option<Spen
     let sharing: Vec<&Gate> = plan
         .gates
         .iter()
-        .filter(|other| {
-            other.engine_args == gate.engine_args && other.page_cache == gate.page_cache
-        })
+        .filter(|other| other.shares_launches_with(gate))
         .collect();
     let launches: Vec<&Launch> = record.launches.iter().filter(same).collect();
     let starts = launches.iter().map(|launch| {

@@ -274,10 +274,10 @@ fn assemble(
 /// Of several first requests in one launch only one is the engine's first, and chance says which: no matter to the time
 /// of the port, but to that of a token.
 fn second_first_request(source: Source<'_>, gate: &Gate, before: &[Gate]) -> Option<Diagnostic> {
-    let shares = |other: &&Gate| {
-        other.engine_args == gate.engine_args && other.page_cache == gate.page_cache
-    };
-    let all = || before.iter().filter(shares).chain([gate]);
+    let sharing = before
+        .iter()
+        .filter(|other| other.shares_launches_with(gate));
+    let all = || sharing.clone().chain([gate]);
     let is_of_first =
         |check: &Check| matches!(check.metric, Metric::FirstToken | Metric::FirstResponse);
     if !all().flat_map(|gate| &gate.checks).any(is_of_first) {

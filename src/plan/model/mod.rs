@@ -306,3 +306,10 @@ pub struct Gate {
     pub workloads: Vec<Workload>,
     pub checks: Vec<Check>,
 }
+
+impl Gate {
+    /// Whether one launch of the engine serves both.
+    pub fn shares_launches_with(&self, other: &Self) -> bool {
+        self.engine_args == other.engine_args && self.page_cache == other.page_cache
+    }
+}
