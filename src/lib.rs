@@ -20,6 +20,7 @@ pub mod plan;
 pub mod launch;
 pub mod load;
 pub mod measure;
+pub mod sandbox;
 pub mod telemetry;
 
 pub mod doctor;

@@ -49,6 +49,9 @@ pub(super) struct CheckArgs {
     /// A further argument to head's engine; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     head_arg: Vec<String>,
+    /// Measure one build against itself: an A/A run, which shows the machine's noise and compares nothing
+    #[arg(long)]
+    same_build: bool,
     /// Measure one shard of a run over several machines: the gates of all shards, of which --gate names this one's.
     /// The error budget is shared with the others; `gate merge` puts them together
     #[arg(long, value_name = "NAME", requires = "gates")]
@@ -58,7 +61,7 @@ pub(super) struct CheckArgs {
     #[arg(
         long,
         value_name = "DIR",
-        conflicts_with_all = ["profile", "gates", "out", "seed", "base", "base_arg", "head_arg", "together"]
+        conflicts_with_all = ["profile", "gates", "out", "seed", "base", "base_arg", "head_arg", "same_build", "together"]
     )]
     resume: Option<PathBuf>,
 }
@@ -70,6 +73,7 @@ pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
         head,
         base_arg,
         head_arg,
+        same_build,
         together,
         resume,
     } = args;
@@ -83,6 +87,7 @@ pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
     options.head = head;
     options.base_args = base_arg;
     options.head_args = head_arg;
+    options.same_build = same_build;
     options.together = names::all(together);
     let progress = Progress::new();
     let show = |event| progress.show(&event);
@@ -122,6 +127,7 @@ impl SessionArgs {
             seed,
             base_args: Vec::new(),
             head_args: Vec::new(),
+            same_build: false,
             together: Vec::new(),
         })
     }

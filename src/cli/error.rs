@@ -104,7 +104,7 @@ fn github_exit(error: &GitHubError) -> Exit {
 
 fn git_exit(error: &GitError) -> Exit {
     match error {
-        GitError::Missing(_) | GitError::Leftover { .. } | GitError::Failed { .. } => {
+        GitError::Missing(_) | GitError::Clone { .. } | GitError::Failed { .. } => {
             Exit::Infrastructure
         }
         _ => Exit::Usage,

@@ -66,13 +66,33 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
 
 fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let preset = named(args.engine.as_deref().unwrap_or_default())?;
-    let files = preset.files(model(args, preset)?);
+    // Outside of a repository there is no other commit to build.
+    let there = std::path::absolute(&args.dir)?;
+    let there = there
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(&there);
+    let is_built = Repository::open(there).is_ok();
+    let files = preset.files(model(args, preset)?, is_built);
     write_all(&args.dir, &files)?;
     tell_example(args, preset);
-    output::note(
-        "next: read gates/gate.toml, then `gate check` (an A/A run: both arms are equal), or \
-         `gate check --head-arg=ARG` to compare with what a further argument makes of it",
-    );
+    let read = |path: &str| fs::read_to_string(args.dir.join(path)).ok();
+    if is_built && presets::engine_of(read) != Some(preset.name) {
+        output::note(&format!(
+            "this tree does not look like {name}'s own: let [engine.build] in {CONFIG} say how {name} is built from it, \
+             or remove the table and compare with main's stored sessions (`gate check --base stored`)",
+            name = preset.name
+        ));
+    }
+    output::note(match is_built {
+        true => {
+            "next: read gates/gate.toml, commit it, then `gate check` on a branch with a change"
+        }
+        false => {
+            "next: read gates/gate.toml, then `gate check`: an A/A run, since outside of a git repository there is \
+             nothing to compare with; `gate check --head-arg=ARG` compares with what a further argument makes of it"
+        }
+    });
     Ok(Exit::Pass)
 }
 
@@ -104,13 +124,7 @@ fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
             Some(there + presets::RULES)
         }
         None => {
-            let (preset, mut gates, is_built) = gates_of(args, presets::engine_of(read))?;
-            if !is_built {
-                notes.push(format!(
-                    "how {} is built from its tree is not known here: {NO_BUILD}",
-                    preset.name
-                ));
-            }
+            let (preset, mut gates) = gates_of(args, presets::engine_of(read))?;
             tell_example(args, preset);
             gates[0].text.push_str(presets::RULES);
             files.extend(gates);
@@ -180,7 +194,7 @@ fn lacks_build(args: &InitArgs, there: &str) -> Result<Option<String>, Error> {
 }
 
 /// The engine that was named, else the one that the tree holds.
-fn gates_of(args: &InitArgs, found: Option<&str>) -> Result<(Preset, Vec<Written>, bool), Error> {
+fn gates_of(args: &InitArgs, found: Option<&str>) -> Result<(Preset, Vec<Written>), Error> {
     let name = args.engine.as_deref().or(found).ok_or_else(|| {
         Error::Usage(format!(
             "no known engine stands in {}, and there is no {CONFIG} yet: name the engine with --engine",
@@ -188,8 +202,8 @@ fn gates_of(args: &InitArgs, found: Option<&str>) -> Result<(Preset, Vec<Written
         ))
     })?;
     let preset = named(name)?;
-    let (gates, is_built) = preset.files_of_its_tree(model(args, preset)?);
-    Ok((preset, gates, is_built))
+    let gates = preset.files_on_github(model(args, preset)?);
+    Ok((preset, gates))
 }
 
 fn named(engine: &str) -> Result<Preset, Error> {

@@ -33,6 +33,7 @@ mod publish;
 mod replay;
 mod roofline;
 mod runtime;
+mod sandbox;
 mod selftest;
 mod serve;
 mod signer;
@@ -104,6 +105,9 @@ enum Command {
     Selftest(selftest::SelftestArgs),
     /// Stand between a client and an engine, and plant faults in what passes
     Proxy(proxy::ProxyArgs),
+    /// Start a command under a policy: what the gate itself starts builds and engines with
+    #[command(name = crate::sandbox::SUBCOMMAND, hide = true)]
+    Sandbox(sandbox::SandboxArgs),
 }
 
 /// How a result that is no verdict is printed on standard output.
@@ -162,6 +166,7 @@ pub fn main() -> ExitCode {
         Command::Publish(args) => publish::run(*args),
         Command::Selftest(args) => selftest::run(args),
         Command::Proxy(args) => proxy::run(args),
+        Command::Sandbox(args) => return sandbox::run(args),
     };
     match result {
         Ok(exit) => exit.into(),

@@ -75,6 +75,7 @@ pub(super) fn empty(tool: String, now: String) -> RunRecord {
             memory_bytes: 0,
             kernel: UNKNOWN_MACHINE.to_owned(),
             gpus: Vec::new(),
+            isolation: None,
         },
         builds: Vec::new(),
         gates: vec![GATE.to_owned()],
@@ -103,6 +104,7 @@ fn build(batch: &Batch) -> Build {
             .to_vec(),
         files: Vec::new(),
         build_s: 0.0,
+        on_ci: None,
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Rules, client, late, machine, voids};
 use crate::metrics::LaunchMeasure;
 use crate::plan::WorkloadKind;
 use crate::plural::count;
-use crate::record::{Arm, Exit, Launch, Metric, MetricKind, RunRecord, Verdict};
+use crate::record::{Arm, Build, Exit, Launch, Metric, MetricKind, RunRecord, Verdict};
 use crate::stats;
 use std::ops::Range;
 
@@ -71,7 +71,7 @@ const BEFORE_PARITY: usize = OF_A_LAUNCH.len() - 1;
 /// The first rule that holds.
 pub(super) fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
     rules
-        .changed
+        .session
         .clone()
         .or_else(|| not_interleaved(rules, view))
         .or_else(|| launch_failed(view))
@@ -104,6 +104,28 @@ pub(super) fn fingerprint_changed(record: &RunRecord) -> Option<Finding> {
             "the machine changed within the session: {:?} at launch {}, {:?} at launch {}",
             first.fingerprint, first.position, other.fingerprint, other.position
         ),
+    )
+}
+
+/// An engine whose files were written to while the session ran: what was measured of it is nobody's commit.
+pub(super) fn altered(record: &RunRecord) -> Option<Finding> {
+    let is_altered = |launch: &&Launch| matches!(launch.exit, Exit::Altered { .. });
+    let launch = record.launches.iter().find(is_altered)?;
+    invalid("engine-altered", describe_exit(launch))
+}
+
+/// Two commits with one artifact: nothing of the change was measured.
+pub(super) fn one_artifact(record: &RunRecord) -> Option<Finding> {
+    let base = Build::of(&record.builds, Arm::Base)?;
+    let head = Build::of(&record.builds, Arm::Head)?;
+    if record.comparison.is_recording() || !base.is_same_engine(head) {
+        return None;
+    }
+    invalid(
+        "one-artifact",
+        "head and base are different sources with one artifact, equal to the byte: the change was not measured. Let \
+         engine.build.artifact name all that the engine is started from"
+            .to_owned(),
     )
 }
 
@@ -168,6 +190,7 @@ fn describe_exit(launch: &Launch) -> String {
         Exit::NeverReady { detail, .. } => ("never became ready", detail.as_str()),
         Exit::Crashed { detail, .. } => ("crashed", detail.as_str()),
         Exit::Hung { detail, .. } => ("hung", detail.as_str()),
+        Exit::Altered { detail } => ("was not started", detail.as_str()),
     };
     let (arm, position) = (launch.arm.name(), launch.position);
     let colon = if detail.is_empty() { "" } else { ": " };

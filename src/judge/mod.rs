@@ -164,8 +164,8 @@ struct Rules<'a> {
     plan: &'a Plan,
     record: &'a RunRecord,
     design: &'a Design,
-    /// The machine was another one within the session.
-    changed: Option<Finding>,
+    /// Why nothing of the session is a measurement.
+    session: Option<Finding>,
 }
 
 impl<'a> Rules<'a> {
@@ -174,7 +174,9 @@ impl<'a> Rules<'a> {
             plan,
             record,
             design: &plan.design,
-            changed: invalid::fingerprint_changed(record),
+            session: invalid::fingerprint_changed(record)
+                .or_else(|| invalid::altered(record))
+                .or_else(|| invalid::one_artifact(record)),
         }
     }
 

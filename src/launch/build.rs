@@ -1,9 +1,11 @@
 //! From a tree of sources to an artifact that stays as it is while it is measured.
 
+use super::artifact::{self, Artifact};
 use super::log;
-use super::process::{Process, ProcessError};
-use crate::{digest, plan};
-use std::fs::{self, File};
+use super::process::{Process, ProcessError, Start};
+use crate::plan;
+use crate::sandbox::Policy;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,14 +16,18 @@ pub enum BuildError {
     Start(#[from] ProcessError),
     #[error("cannot wait for the build")]
     Wait(#[source] io::Error),
-    #[error("the build of {what} failed ({status}); its log ends:\n{log_tail}")]
+    #[error(
+        "the build of {what} failed ({status}); its log ends:{}",
+        log::indented(log_tail)
+    )]
     Failed {
         what: String,
         status: String,
         log_tail: String,
     },
     #[error(
-        "the build of {what} took longer than {limit:?} (engine.build.timeout); its log ends:\n{log_tail}"
+        "the build of {what} took longer than {limit:?} (engine.build.timeout); its log ends:{}",
+        log::indented(log_tail)
     )]
     TimedOut {
         what: String,
@@ -30,20 +36,15 @@ pub enum BuildError {
     },
     #[error("the build succeeded, but {} is not there: check engine.build.artifact", .0.display())]
     NoArtifact(PathBuf),
+    #[error(
+        "the build made {}, a link that leads out of where it was built: let engine.build.artifact name a file or \
+         folder", .0.display()
+    )]
+    Escapes(PathBuf),
     #[error("cannot remove {}, which an earlier build made", path.display())]
     Stale { path: PathBuf, source: io::Error },
     #[error("cannot keep a copy of the artifact at {}", path.display())]
     Keep { path: PathBuf, source: io::Error },
-}
-
-/// A built engine, copied to where no later build overwrites it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Artifact {
-    pub path: PathBuf,
-    /// Hex SHA-256 of the file.
-    pub sha256: String,
-    /// 0 where an earlier build was reused.
-    pub build_s: f64,
 }
 
 /// One build to do.
@@ -58,6 +59,10 @@ pub(super) struct Job<'a> {
     pub(super) log: &'a Path,
     /// Where the copy goes.
     pub(super) keep: &'a Path,
+    /// Variables that lead tools to caches of this build's own.
+    pub(super) env: Vec<(String, String)>,
+    pub(super) policy: Option<Policy>,
+    pub(super) on_ci: bool,
 }
 
 impl Job<'_> {
@@ -67,23 +72,34 @@ impl Job<'_> {
         let artifact = self.build.artifact.to_string_lossy();
         let built = self.tree.join(self.fill(&artifact));
         // What another commit's build left there would pass for this one's. Elsewhere in the tree it may be a source.
-        if artifact.starts_with("{target}") && built.is_file() {
-            fs::remove_file(&built).map_err(|source| BuildError::Stale {
+        if artifact.starts_with("{target}") && built.symlink_metadata().is_ok() {
+            remove(&built).map_err(|source| BuildError::Stale {
                 path: built.clone(),
                 source,
             })?;
         }
         self.command().await?;
-        if !built.is_file() {
+        let Ok(real) = built.canonicalize() else {
             return Err(BuildError::NoArtifact(built));
+        };
+        let is_within = |folder: &Path| {
+            folder
+                .canonicalize()
+                .is_ok_and(|folder| real.starts_with(folder))
+        };
+        if !is_within(self.tree) && !is_within(self.target) {
+            return Err(BuildError::Escapes(built));
         }
-        self.copy(&built).map_err(|source| BuildError::Keep {
+        let keep = |source| BuildError::Keep {
             path: self.keep.to_path_buf(),
             source,
-        })?;
-        reuse(self.keep, begun.elapsed().as_secs_f64()).map_err(|source| BuildError::Keep {
+        };
+        self.copy(&real).map_err(keep)?;
+        Ok(Artifact {
             path: self.keep.to_path_buf(),
-            source,
+            sha256: artifact::sha256(self.keep).map_err(keep)?,
+            build_s: begun.elapsed().as_secs_f64(),
+            on_ci: self.on_ci,
         })
     }
 
@@ -93,13 +109,16 @@ impl Job<'_> {
 
     async fn command(&self) -> Result<(), BuildError> {
         let words: Vec<String> = self.build.command.iter().map(|w| self.fill(w)).collect();
-        let env: Vec<(String, String)> = self
-            .build
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), self.fill(value)))
-            .collect();
-        let mut process = Process::spawn(&words, &env, self.tree, self.log)?;
+        let own = self.build.env.iter();
+        let own = own.map(|(name, value)| (name.clone(), self.fill(value)));
+        let env: Vec<(String, String)> = self.env.iter().cloned().chain(own).collect();
+        let mut process = Process::spawn(&Start {
+            command: &words,
+            env: &env,
+            folder: self.tree,
+            log: self.log,
+            policy: self.policy.as_ref(),
+        })?;
         let ended = process.wait(self.build.timeout).await;
         // Whatever the build left behind ends here, also after a success.
         process.stop().await;
@@ -123,18 +142,21 @@ impl Job<'_> {
     fn copy(&self, built: &Path) -> io::Result<()> {
         let folder = self.keep.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        let partial = tempfile::NamedTempFile::new_in(folder)?;
-        fs::copy(built, partial.path())?;
-        partial.persist(self.keep)?;
-        Ok(())
+        let partial = tempfile::tempdir_in(folder)?;
+        let copy = partial.path().join("artifact");
+        artifact::copy(built, &copy)?;
+        artifact::freeze(&copy)?;
+        remove(self.keep)?;
+        fs::rename(&copy, self.keep)
     }
 }
 
-/// An artifact that is already there.
-pub(super) fn reuse(path: &Path, build_s: f64) -> io::Result<Artifact> {
-    Ok(Artifact {
-        path: path.to_path_buf(),
-        sha256: digest::of_reader(&mut File::open(path)?)?,
-        build_s,
-    })
+/// Removes a file, a link or a folder with all in it, if it is there.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+    }
 }

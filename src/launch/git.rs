@@ -43,11 +43,11 @@ pub enum GitError {
         bad: String,
         instead: String,
     },
-    #[error("cannot remove what is left of the worktree {}", path.display())]
-    Leftover { path: PathBuf, source: io::Error },
+    #[error("cannot make a clone at {}", path.display())]
+    Clone { path: PathBuf, source: io::Error },
     #[error("cannot hand the lock of .gate/ on to git")]
     HandOn(#[source] io::Error),
-    #[error("git {command} failed: {message}")]
+    #[error("git {command} failed: {}", super::log::indented(message))]
     Failed { command: String, message: String },
 }
 
@@ -70,6 +70,14 @@ impl Repository {
             }
             Err(other) => Err(other),
         }
+    }
+
+    /// The working tree around a folder; the folder itself where there is none.
+    pub fn tree_around(folder: &Path) -> &Path {
+        let mut around = folder.ancestors();
+        around
+            .find(|path| path.join(".git").exists())
+            .unwrap_or(folder)
     }
 
     pub fn root(&self) -> &Path {
@@ -186,29 +194,56 @@ impl Repository {
         }
     }
 
-    /// A checkout of `commit` at `path`, which is ours alone: made anew if it is not there whole. The git that makes
-    /// it holds the lock too: if we are killed, the next session waits for its end.
-    pub(super) fn worktree(&self, path: &Path, commit: &str, lock: &Lock) -> Result<(), GitError> {
+    /// Makes a repository of its own at `path` with `commit` checked out: nothing in it leads to this one's
+    /// settings or hooks, and objects are read from here. The git that checks out holds the lock too: if we are
+    /// killed, the next session waits for its end.
+    pub(super) fn clone_at(&self, path: &Path, commit: &str, lock: &Lock) -> Result<(), GitError> {
+        let failed = |source| GitError::Clone {
+            path: path.to_path_buf(),
+            source,
+        };
+        fs::create_dir_all(path).map_err(failed)?;
+        let format = self.git(&["rev-parse", "--show-object-format"])?;
         let there = Self {
             root: path.to_path_buf(),
         };
-        // Without a `.git` of its own the repository around it would answer.
-        let is_whole = path.join(".git").exists()
-            && there.head().is_ok_and(|head| head == commit)
-            && there.is_dirty().is_ok_and(|dirty| !dirty);
-        if is_whole {
-            return Ok(());
+        there.git(&[
+            "init",
+            "--quiet",
+            "--template=",
+            &format!("--object-format={format}"),
+        ])?;
+        let git = path.join(".git");
+        let common = self.git(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
+        let common = Path::new(&common);
+        let objects = format!("{}\n", common.join("objects").display());
+        fs::write(git.join("objects/info/alternates"), objects).map_err(failed)?;
+        if common.join("shallow").exists() {
+            fs::copy(common.join("shallow"), git.join("shallow")).map_err(failed)?;
         }
-        wipe(path)?;
-        // Git may still know a worktree at this path (once), locked if a signal cut its making off (twice). Nothing
-        // is pruned: a worktree of the user's may stand on a disk that is not there now.
-        let path = path.to_string_lossy();
-        // What it would say breaks its pipe where nobody is left to read it.
-        let add = ["worktree", "add", "--quiet", "--force", "--force"];
-        let add = [add.as_slice(), &["--detach", &path, commit]].concat();
+        // For builds that ask `git describe`.
+        let tags = self.git(&[
+            "for-each-ref",
+            "--format=%(objectname) %(refname)",
+            "refs/tags",
+        ])?;
+        if !tags.is_empty() {
+            fs::write(git.join("packed-refs"), format!("{tags}\n")).map_err(failed)?;
+        }
+        // For submodules that are named relative to where the repository came from.
+        if let Ok(url) = self.git(&["remote", "get-url", "origin"]) {
+            there.git(&["config", "remote.origin.url", &without_credentials(&url)])?;
+        }
+        let checkout = ["checkout", "--quiet", "--force", "--detach", commit];
         // It reads nothing there, and no other handle of ours is inherited.
-        self.run(&add, lock.handle().map_err(GitError::HandOn)?)?;
+        there.run(&checkout, lock.handle().map_err(GitError::HandOn)?)?;
         Ok(())
+    }
+
+    /// Where its objects are, for what is built in a clone.
+    pub(super) fn objects(&self) -> Result<PathBuf, GitError> {
+        let common = self.git(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
+        Ok(Path::new(&common).join("objects"))
     }
 
     fn git(&self, args: &[&str]) -> Result<String, GitError> {
@@ -216,18 +251,20 @@ impl Repository {
     }
 
     fn run(&self, args: &[&str], stdin: Stdio) -> Result<String, GitError> {
-        let output = Command::new("git")
-            // A checkout must not run the repository's hooks: they may be the change's own.
-            .args(["-c", "core.hooksPath=/dev/null"])
+        let mut command = Command::new("git");
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        let kept = std::env::vars_os().filter(|(name, _)| KEPT.iter().any(|kept| name == kept));
+        let output = command
             .arg("-C")
             .arg(&self.root)
             .args(args)
-            // A hook or a caller's GIT_DIR must not redirect us to another repository.
-            .env_remove("GIT_DIR")
-            .env_remove("GIT_WORK_TREE")
-            .env_remove("GIT_INDEX_FILE")
+            .env_clear()
+            .envs(kept)
             // Its words are read.
             .env("LC_ALL", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
             .stdin(stdin)
             .output()
             .map_err(GitError::Missing)?;
@@ -241,14 +278,34 @@ impl Repository {
     }
 }
 
-/// Removes a folder of ours with all that is in it, if it is there.
-fn wipe(path: &Path) -> Result<(), GitError> {
-    match fs::remove_dir_all(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(GitError::Leftover {
-            path: path.to_path_buf(),
-            source,
-        }),
-        _ => Ok(()),
+/// A repository's settings may be a pull request's: none of them starts a program.
+const SETTINGS: [&str; 7] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.sshCommand=",
+    "diff.external=",
+    "protocol.ext.allow=never",
+    "advice.detachedHead=false",
+];
+
+/// What git is told of our environment: no secret, and no redirection to another repository.
+const KEPT: [&str; 6] = [
+    "HOME",
+    "PATH",
+    "TMPDIR",
+    "USER",
+    "XDG_CONFIG_HOME",
+    "SSL_CERT_FILE",
+];
+
+/// An address without the name and password in it.
+fn without_credentials(url: &str) -> String {
+    match (url.find("://"), url.find('@')) {
+        (Some(scheme), Some(at)) if !url[scheme + 3..at].contains('/') => {
+            format!("{}{}", &url[..scheme + 3], &url[at + 1..])
+        }
+        _ => url.to_owned(),
     }
 }
 

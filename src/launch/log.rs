@@ -25,6 +25,18 @@ pub fn tail(path: &Path) -> String {
         .join("\n")
 }
 
+/// A child's text for an error or a terminal: each line behind a mark, so that none begins with what a reader of
+/// the output acts on, such as a workflow command of GitHub's (`::error::`).
+pub fn indented(text: &str) -> String {
+    let clean = |line: &str| {
+        line.chars()
+            .filter(|c| !c.is_control() || *c == '\t')
+            .collect::<String>()
+    };
+    let lines = text.lines().map(|line| format!("\n  | {}", clean(line)));
+    lines.collect()
+}
+
 fn read_end(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -5,6 +5,7 @@
 //!
 //! Refuses to know: what is measured, and HTTP (readiness is asked through a function that it is handed).
 
+mod artifact;
 mod build;
 mod environment;
 mod git;
@@ -13,15 +14,17 @@ mod lock;
 mod log;
 mod page_cache;
 mod process;
+mod scratch;
 mod tree;
 mod ward;
 mod workspace;
 
-pub use build::{Artifact, BuildError};
+pub use artifact::{Artifact, sha256};
+pub use build::BuildError;
 pub use git::{GitError, Repository};
 pub use identity::{identify, program};
 pub use lock::LockError;
-pub use log::tail;
+pub use log::{indented, tail};
 pub use page_cache::{PageCacheError, prepare};
-pub use process::{Process, ProcessError, Ready, StartError, free_port};
-pub use workspace::{Workspace, WorkspaceError};
+pub use process::{Process, ProcessError, Ready, Start, StartError, free_port};
+pub use workspace::{Origin, Workspace, WorkspaceError};

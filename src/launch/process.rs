@@ -1,12 +1,14 @@
 //! One child, an engine or a build: spawned in a group of its own with its output in a log, watched,
 //! and ended with everything below it on every way out.
 
+use super::identity::program;
 use super::ward::Ward;
 use super::{environment, log, tree};
+use crate::sandbox::Policy;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 use std::fs::File;
 use std::future::Future;
 use std::io;
@@ -75,6 +77,21 @@ impl StartError {
     }
 }
 
+/// What to start, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// The program and its arguments; never empty.
+    pub command: &'a [String],
+    /// Set on top of our environment less its secrets.
+    pub env: &'a [(String, String)],
+    /// Working directory.
+    pub folder: &'a Path,
+    /// Takes standard output and standard error.
+    pub log: &'a Path,
+    /// `None`: it may do what we may.
+    pub policy: Option<&'a Policy>,
+}
+
 /// Moments of a start.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
@@ -103,14 +120,15 @@ pub fn free_port() -> Result<u16, ProcessError> {
 }
 
 impl Process {
-    /// Starts `command` with its output in the file `log`. The child sees no secret of our environment,
-    /// neither by inheritance nor by reading ours.
-    pub fn spawn(
-        command: &[String],
-        env: &[(String, String)],
-        folder: &Path,
-        log: &Path,
-    ) -> Result<Self, ProcessError> {
+    /// Starts a child. It sees no secret of our environment, neither by inheritance nor by reading ours.
+    pub fn spawn(start: &Start<'_>) -> Result<Self, ProcessError> {
+        let Start {
+            command,
+            env,
+            folder,
+            log,
+            policy,
+        } = *start;
         let log_error = |source| ProcessError::Log {
             path: log.to_path_buf(),
             source,
@@ -118,9 +136,18 @@ impl Process {
         let output = File::create(log).map_err(log_error)?;
         strangers();
         guard_ourselves();
-        let mut starting = Command::new(&command[0]);
+        let spawn_error = |source| ProcessError::Spawn {
+            command: command.join(" "),
+            source,
+        };
+        // The launcher of a sandbox would start, and find no program.
+        if policy.is_some() && program(&command[0], folder, env).is_none() {
+            return Err(spawn_error(io::ErrorKind::NotFound.into()));
+        }
+        let words = policy.map_or_else(|| command.to_vec(), |policy| policy.wrap(command));
+        let mut starting = Command::new(&words[0]);
         starting
-            .args(&command[1..])
+            .args(&words[1..])
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(log_error)?)
@@ -130,10 +157,6 @@ impl Process {
             starting.env_remove(name);
         }
         starting.envs(env.iter().map(|(name, value)| (name, value)));
-        let spawn_error = |source| ProcessError::Spawn {
-            command: command.join(" "),
-            source,
-        };
         let mut ward = Ward::start(folder).map_err(ProcessError::Ward)?;
         starting.process_group(ward.group());
         let spawned = Instant::now();
@@ -230,6 +253,13 @@ impl Process {
     pub async fn stop(mut self) {
         let tree = tree::below(self.pid, &[]);
         self.signal(Signal::SIGTERM);
+        // In a sandbox the engine is below the child, and may lead a group of its own.
+        for id in &tree {
+            let pid = Pid::from_raw(id.pid);
+            if id.pid != self.pid && getpgid(Some(pid)) == Ok(pid) {
+                let _ = killpg(pid, Signal::SIGTERM);
+            }
+        }
         let _ = timeout(GRACE, self.child.wait()).await;
         self.kill(&tree);
         let _ = self.child.wait().await;

@@ -1,13 +1,25 @@
-//! The folder `.gate/` of a project: worktrees and artifacts by commit, the shared build directory, and
-//! the lock that keeps two sessions from measuring at once. It ignores itself for git.
+//! The folder `.gate/` of a project: where commits are built, what was built from them, and the lock that keeps two
+//! sessions from measuring at once. It ignores itself for git.
+//!
+//! A commit is built at one path, `.gate/build/`, in a clone with a `.git` of its own, whichever commit it is: so
+//! equal sources give equal artifacts. What main's last build left there (Cargo's packages, the build directory) is
+//! kept in `.gate/clean/`, and every other build starts from a copy of it, so that no pull request's code has ever
+//! written to what main is built from. `.gate/ledger/` holds the digest of every artifact, where no build can write.
 
-use super::build::{self, Artifact, BuildError, Job};
+use super::artifact::{self, Artifact};
+use super::build::{BuildError, Job, remove};
 use super::git::{GitError, Repository};
 use super::lock::{Lock, LockError};
+use super::scratch::{self, Scratch};
+use crate::plan::{Engine, SandboxSetting};
+use crate::record::{Arm, Isolation};
+use crate::sandbox::{self, Policy, Rights, Sandbox, SandboxError, all_but};
 use crate::{digest, plan};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
@@ -19,6 +31,22 @@ pub enum WorkspaceError {
     Git(#[from] GitError),
     #[error(transparent)]
     Build(#[from] BuildError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(
+        "`sandbox = \"user:{0}\"` in [host] builds commits, not a working tree, which {0} may not write to: name the \
+         commit with --head"
+    )]
+    TreeOfAnother(String),
+}
+
+/// Whose code a commit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Main's: built before any other code runs, and what it leaves is kept for the next build.
+    Main,
+    /// A pull request's, or any other.
+    Other,
 }
 
 /// A project's working tree and its folder `.gate/`, with the right to measure, held until this is dropped.
@@ -26,26 +54,39 @@ pub enum WorkspaceError {
 pub struct Workspace {
     root: PathBuf,
     folder: PathBuf,
+    sandbox: Sandbox,
+    scratch: Scratch,
     lock: Lock,
+}
+
+/// What the gate wrote down of an artifact.
+#[derive(Serialize, Deserialize)]
+struct Noted {
+    sha256: String,
+    on_ci: bool,
 }
 
 impl Workspace {
     /// Opens, and makes where needed, `.gate/` under the project's root, and takes the right to measure in it, or says
     /// who has it. What a session that has ended left holding it is waited for, until this future is dropped.
-    pub async fn open(root: &Path) -> Result<Self, WorkspaceError> {
+    pub async fn open(root: &Path, setting: &SandboxSetting) -> Result<Self, WorkspaceError> {
         let folder = root.join(".gate");
         let failed = |source| WorkspaceError::Folder {
             path: folder.clone(),
             source,
         };
-        for name in ["worktrees", "artifacts", "logs", "runs"] {
+        for name in ["artifacts", "ledger", "logs", "runs"] {
             fs::create_dir_all(folder.join(name)).map_err(failed)?;
         }
         fs::write(folder.join(".gitignore"), "*\n").map_err(failed)?;
         let lock = Lock::take(&folder.join("lock")).await?;
+        let scratch = Scratch::open(&folder.join("scratch")).map_err(failed)?;
+        let sandbox = Sandbox::choose(setting, Repository::tree_around(root))?;
         Ok(Self {
             root: root.to_path_buf(),
             folder,
+            sandbox,
+            scratch,
             lock,
         })
     }
@@ -55,36 +96,114 @@ impl Workspace {
         self.folder.join("runs")
     }
 
-    /// Builds the working tree as it stands.
+    /// What is in force around builds and engines.
+    pub fn isolation(&self) -> &Isolation {
+        self.sandbox.isolation()
+    }
+
+    /// Builds the working tree as it is.
     pub async fn build_head(&self, build: &plan::Build) -> Result<Artifact, WorkspaceError> {
+        if let Some(user) = self.sandbox.user() {
+            return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
+        }
+        let target = self.root.join("target");
+        let tmp = self.scratch_of("build")?;
         let job = Job {
             build,
             what: "head".into(),
             tree: &self.root,
-            target: &self.root.join("target"),
+            target: &target,
             log: &self.folder.join("logs/build-head.log"),
             keep: &self.folder.join("artifacts/head").join(file_name(build)),
+            env: match self.sandbox.is_in_force() {
+                true => scratch::variables(&[("TMPDIR", tmp.join("tmp"))]),
+                false => Vec::new(),
+            },
+            policy: self.policy_of_tree(build, &target, tmp)?,
+            on_ci: is_ci(),
         };
         Ok(job.run().await?)
     }
 
-    /// Builds `commit` in a worktree of its own, or takes what an earlier run built from it.
+    /// The working tree's build writes to all of the tree but `.git` and `.gate`, and to the caches that the user's
+    /// own builds write to.
+    fn policy_of_tree(
+        &self,
+        build: &plan::Build,
+        target: &Path,
+        tmp: PathBuf,
+    ) -> Result<Option<Policy>, WorkspaceError> {
+        let tree = Repository::tree_around(&self.root);
+        let closed = [tree.join(".git"), self.folder.clone()];
+        let first = |path: &Path, n: usize| path.components().take(n).collect::<PathBuf>();
+        // A new folder at the top of the tree can only be made before the sandbox is in force.
+        let outcome = match build.artifact.starts_with(".gate") {
+            true => first(&build.artifact, 2),
+            false => first(&build.artifact, 1),
+        };
+        let is_below = !outcome.to_string_lossy().contains('{') && outcome != build.artifact;
+        let made = [
+            Some(target.to_path_buf()),
+            is_below.then(|| self.root.join(&outcome)),
+        ];
+        for folder in made.iter().flatten() {
+            self.make(folder)?;
+        }
+        let cargo = scratch::user_cargo();
+        let kept = [
+            "bin",
+            "config",
+            "config.toml",
+            "credentials",
+            "credentials.toml",
+            "env",
+        ];
+        let kept: Vec<PathBuf> = kept.iter().map(|name| cargo.join(name)).collect();
+        let home = scratch::home();
+        let caches = [".cache", ".npm", "go"].map(|name| home.join(name));
+        let own = all_but(tree, &closed)
+            .into_iter()
+            .chain(made.into_iter().flatten());
+        Ok(self.sandbox.policy(Rights {
+            own: own
+                .chain(all_but(&cargo, &kept))
+                .chain(caches)
+                .chain([tmp])
+                .collect(),
+            read: [
+                vec![tree.join(".git")],
+                sandbox::named(&build.command, &build.env),
+            ]
+            .concat(),
+            list: vec![tree.to_path_buf(), self.root.clone()],
+            protected: closed.to_vec(),
+        }))
+    }
+
+    /// Builds `commit` in a clone of its own, or takes what an earlier session built from it and wrote down.
     pub async fn build_commit(
         &self,
         repository: &Repository,
         build: &plan::Build,
         commit: &str,
+        origin: Origin,
     ) -> Result<Artifact, WorkspaceError> {
+        let key = format!("{commit}-{}", build_key(build));
         let keep = self
             .folder
             .join("artifacts")
-            .join(format!("{commit}-{}", build_key(build)))
+            .join(&key)
             .join(file_name(build));
-        if let Ok(artifact) = build::reuse(&keep, 0.0) {
+        let ledger = self.folder.join("ledger").join(format!("{key}.json"));
+        if let Some(artifact) = self.kept(&keep, &ledger) {
             return Ok(artifact);
         }
-        let worktree = self.folder.join("worktrees").join(commit);
-        repository.worktree(&worktree, commit, &self.lock)?;
+        let place = self.folder.join("build");
+        self.prepare(&place, origin)?;
+        let tree = place.join("tree");
+        repository.clone_at(&tree, commit, &self.lock)?;
+        let tmp = self.scratch_of("build")?;
+        self.hand_over(&[&place, &tmp])?;
         // The project may be a folder of its repository.
         let within = self
             .root
@@ -94,13 +213,160 @@ impl Workspace {
         let job = Job {
             build,
             what: format!("commit {short}"),
-            tree: &worktree.join(within),
-            target: &self.folder.join("target"),
+            tree: &tree.join(within),
+            target: &place.join("target"),
             log: &self.folder.join(format!("logs/build-{short}.log")),
             keep: &keep,
+            env: scratch::build_caches(&place, &tmp),
+            policy: self.sandbox.policy(Rights {
+                own: vec![place.clone(), tmp],
+                read: [
+                    vec![repository.objects()?],
+                    sandbox::named(&build.command, &build.env),
+                ]
+                .concat(),
+                list: Vec::new(),
+                protected: vec![repository.root().join(".git"), self.folder.clone()],
+            }),
+            on_ci: is_ci(),
         };
-        Ok(job.run().await?)
+        let artifact = job.run().await?;
+        self.note(&ledger, &artifact)?;
+        if origin == Origin::Main {
+            let clean = self.folder.join("clean");
+            let kept = remove(&clean).and_then(|()| fs::rename(&place, &clean));
+            kept.map_err(|source| self.failed(&clean, source))?;
+        }
+        Ok(artifact)
     }
+
+    /// An artifact that is what the gate wrote down of it. Without a sandbox anything that ran here since may have
+    /// written both.
+    fn kept(&self, keep: &Path, ledger: &Path) -> Option<Artifact> {
+        if !self.sandbox.is_in_force() {
+            return None;
+        }
+        let noted: Noted = serde_json::from_slice(&fs::read(ledger).ok()?).ok()?;
+        let sha256 = artifact::sha256(keep).ok()?;
+        (sha256 == noted.sha256).then(|| Artifact {
+            path: keep.to_path_buf(),
+            sha256,
+            build_s: 0.0,
+            on_ci: noted.on_ci,
+        })
+    }
+
+    fn note(&self, ledger: &Path, artifact: &Artifact) -> Result<(), WorkspaceError> {
+        let noted = Noted {
+            sha256: artifact.sha256.clone(),
+            on_ci: artifact.on_ci,
+        };
+        let text = serde_json::to_vec(&noted).unwrap_or_default();
+        fs::write(ledger, text).map_err(|source| self.failed(ledger, source))
+    }
+
+    /// The place in which a commit is built, as main's last build left it, its sources left out.
+    fn prepare(&self, place: &Path, origin: Origin) -> Result<(), WorkspaceError> {
+        let clean = self.folder.join("clean");
+        let failed = |source| self.failed(place, source);
+        remove(place).map_err(failed)?;
+        if !self.sandbox.is_in_force() {
+            // What ran here unconfined may have written to it.
+            remove(&clean).map_err(failed)?;
+        }
+        if clean.exists() {
+            match origin {
+                Origin::Main => fs::rename(&clean, place),
+                Origin::Other => fs::create_dir(place).and_then(|()| {
+                    let parts = ["target", "cargo", "cache"].into_iter();
+                    let mut there = parts.filter(|part| clean.join(part).exists());
+                    there.try_for_each(|part| artifact::copy(&clean.join(part), &place.join(part)))
+                }),
+            }
+            .map_err(failed)?;
+        }
+        for folder in ["target", "cargo", "cache"] {
+            self.make(&place.join(folder))?;
+        }
+        remove(&place.join("tree")).map_err(failed)?;
+        scratch::seed_cargo(&scratch::user_cargo(), &place.join("cargo")).map_err(failed)
+    }
+
+    /// The environment and the rights of an arm's engine. `files` are what it is started from.
+    pub fn engine(
+        &self,
+        arm: Arm,
+        engine: &Engine,
+        command: &[String],
+        files: &[PathBuf],
+    ) -> Result<(Vec<(String, String)>, Option<Policy>), WorkspaceError> {
+        if !self.sandbox.is_in_force() {
+            return Ok((engine.env.clone(), None));
+        }
+        let own = self.scratch_of(arm.name())?;
+        let caches = scratch::engine_caches(&own);
+        let caches = caches.map_err(|source| self.failed(&own, source))?;
+        self.hand_over(&[&own])?;
+        let tree = Repository::tree_around(&self.root);
+        let closed = vec![tree.join(".git"), self.folder.clone()];
+        let policy = self.sandbox.policy(Rights {
+            own: vec![own],
+            read: [
+                all_but(tree, &closed),
+                files.to_vec(),
+                sandbox::named(command, &engine.env),
+            ]
+            .concat(),
+            list: vec![tree.to_path_buf(), self.root.clone()],
+            protected: closed,
+        });
+        Ok((
+            caches
+                .into_iter()
+                .chain(engine.env.iter().cloned())
+                .collect(),
+            policy,
+        ))
+    }
+
+    fn scratch_of(&self, child: &str) -> Result<PathBuf, WorkspaceError> {
+        let made = self.scratch.of(child);
+        made.map_err(|source| self.failed(&self.folder.join("scratch"), source))
+    }
+
+    /// Gives folders to the user that children run as, where it is another one.
+    fn hand_over(&self, folders: &[&Path]) -> Result<(), WorkspaceError> {
+        let Some(user) = self.sandbox.user() else {
+            return Ok(());
+        };
+        let changed = Command::new("chown")
+            .args(["-R", "-h", user, "--"])
+            .args(folders)
+            .status();
+        match changed {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => {
+                Err(self.failed(folders[0], io::Error::other(format!("chown: {status}"))))
+            }
+            Err(source) => Err(self.failed(folders[0], source)),
+        }
+    }
+
+    fn make(&self, folder: &Path) -> Result<(), WorkspaceError> {
+        fs::create_dir_all(folder).map_err(|source| self.failed(folder, source))
+    }
+
+    fn failed(&self, path: &Path, source: io::Error) -> WorkspaceError {
+        WorkspaceError::Folder {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+}
+
+/// Whether this is a job of a CI, as every CI says in its jobs' environment.
+fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false")
 }
 
 /// Another command or environment builds another artifact from the same commit.

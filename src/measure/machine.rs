@@ -27,6 +27,7 @@ pub fn machine() -> Machine {
         memory_bytes,
         kernel,
         gpus,
+        isolation: None,
     }
 }
 

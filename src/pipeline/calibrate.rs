@@ -243,6 +243,7 @@ fn each(options: &CalibrateOptions) -> Options {
         seed: None,
         base_args: Vec::new(),
         head_args: Vec::new(),
+        same_build: true,
         together: Vec::new(),
     }
 }

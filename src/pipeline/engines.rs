@@ -7,11 +7,11 @@
 use super::compare::of_record;
 use super::host::{ArmHost, Arms};
 use super::results::Results;
-use super::{Error, Event, draw_seed, now, tool, workspace};
+use super::{Error, Event, draw_seed, machine, now, tool, workspace};
 use crate::figures::{self, Table};
 use crate::launch::Workspace;
 use crate::load::{self, SessionClock};
-use crate::measure::{self, Follower, Progress, Protocol};
+use crate::measure::{Follower, Progress, Protocol};
 use crate::plan::{self, Contender, Plan, Selection};
 use crate::record::{
     Arm, Build, Comparison, Ending, Extent, Input, Launch, RUN_FORMAT, RunRecord, Sample,
@@ -56,9 +56,9 @@ pub async fn compare_engines(
     cancel: impl Future<Output = ()>,
 ) -> Result<(Table, PathBuf), Error> {
     let mut cancel = std::pin::pin!(cancel);
-    let (root, mut lanes, directory, _workspace) = open(contest, cancel.as_mut()).await?;
+    let (root, mut lanes, directory, workspace) = open(contest, cancel.as_mut()).await?;
     tokio::select! {
-        measured = measure(contest, &root, &mut lanes, on_event) => measured?,
+        measured = measure(contest, (&root, &workspace), &mut lanes, on_event) => measured?,
         () = cancel => return Err(Error::Interrupted),
     }
     let columns = lanes
@@ -83,7 +83,7 @@ async fn open<C: Future<Output = ()>>(
     let (plan, mut inputs) = plan::from_directory(&root, &contest.selection)?;
     let (contenders, files) = plan::contenders(&root, &contest.engines)?;
     inputs.extend(files);
-    let workspace = workspace(&root, cancel).await?;
+    let workspace = workspace(&root, &plan, cancel).await?;
     let whole = Results::create(contest.out.as_deref(), &workspace, "compare")?;
     let directory = whole.directory().to_path_buf();
     let seed = contest.seed.unwrap_or_else(draw_seed);
@@ -95,7 +95,7 @@ async fn open<C: Future<Output = ()>>(
             let own = directory.join(&contender.name);
             Ok(Lane {
                 results: Results::create(Some(&own), &workspace, "compare")?,
-                record: record(&plan, &contender, inputs.clone(), seed),
+                record: record(&plan, &contender, inputs.clone(), seed, &workspace),
                 plan,
                 contender,
             })
@@ -104,7 +104,13 @@ async fn open<C: Future<Output = ()>>(
     Ok((root, lanes, directory, workspace))
 }
 
-fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> RunRecord {
+fn record(
+    plan: &Plan,
+    contender: &Contender,
+    inputs: Vec<Input>,
+    seed: u64,
+    workspace: &Workspace,
+) -> RunRecord {
     RunRecord {
         format: RUN_FORMAT.into(),
         tool: tool(),
@@ -112,7 +118,7 @@ fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> 
         profile: plan.design.profile.clone(),
         seed,
         comparison: Comparison::Alone,
-        machine: measure::machine(),
+        machine: machine(workspace),
         builds: vec![Build {
             arm: Arm::Head,
             commit: None,
@@ -121,6 +127,7 @@ fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> 
             command: contender.engine.serve.clone(),
             files: Vec::new(),
             build_s: 0.0,
+            on_ci: None,
         }],
         gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
         inputs,
@@ -135,7 +142,7 @@ fn record(plan: &Plan, contender: &Contender, inputs: Vec<Input>, seed: u64) -> 
 
 async fn measure(
     contest: &Contest,
-    root: &Path,
+    place: (&Path, &Workspace),
     lanes: &mut [Lane],
     on_event: &dyn Fn(Event),
 ) -> Result<(), Error> {
@@ -148,7 +155,7 @@ async fn measure(
                 name: lane.contender.name.clone(),
                 round,
             });
-            launch(lane, root, round, &clock, on_event).await?;
+            launch(lane, place, round, &clock, on_event).await?;
         }
     }
     for lane in lanes {
@@ -161,7 +168,7 @@ async fn measure(
 /// One launch of one engine, kept at once.
 async fn launch(
     lane: &mut Lane,
-    root: &Path,
+    (root, workspace): (&Path, &Workspace),
     round: u32,
     clock: &SessionClock,
     on_event: &dyn Fn(Event),
@@ -178,6 +185,7 @@ async fn launch(
     let mut host = ArmHost {
         engine,
         arms: &arms,
+        workspace,
         root,
         out: lane.results.directory(),
         clock,

@@ -1,7 +1,7 @@
 //! What each arm runs, and the [`Host`] that starts and stops it for the measuring protocol.
 
 use super::{Base, Error, Options};
-use crate::launch::{self, Artifact, Process, StartError, free_port};
+use crate::launch::{self, Artifact, Process, Start, StartError, Workspace, free_port};
 use crate::load;
 use crate::measure::{Configuration, Host, Started};
 use crate::plan::{Engine, Plan};
@@ -40,6 +40,7 @@ impl Arms {
             command: command(&plan.engine, Some(&head.path), &options.head_args),
             files: Vec::new(),
             build_s: head.build_s,
+            on_ci: Some(head.on_ci),
         };
         let mut artifacts = vec![(Arm::Head, head.path)];
         let Some((base, commit)) = base else {
@@ -57,6 +58,7 @@ impl Arms {
             command: command(&plan.engine, Some(&base.path), &options.base_args),
             files: Vec::new(),
             build_s: base.build_s,
+            on_ci: Some(base.on_ci),
         };
         artifacts.push((Arm::Base, base.path));
         Self::of(vec![base_build, head_build], artifacts)
@@ -72,6 +74,7 @@ impl Arms {
             command: command(&plan.engine, None, args),
             files: Vec::new(),
             build_s: 0.0,
+            on_ci: None,
         };
         let head = build(Arm::Head, &options.head_args);
         if options.base == Base::Stored {
@@ -114,6 +117,11 @@ impl Arms {
             builds: base.into_iter().chain(self.builds).collect(),
             artifacts: files.into_iter().chain(self.artifacts).collect(),
         }
+    }
+
+    /// Whether both arms are one engine though their sources differ.
+    pub(super) fn is_one_engine(&self) -> bool {
+        matches!(self.builds.as_slice(), [base, head] if base.is_same_engine(head))
     }
 
     fn artifact(&self, arm: Arm) -> Option<&Path> {
@@ -195,6 +203,7 @@ fn command(engine: &Engine, artifact: Option<&Path>, args: &[String]) -> Vec<Str
 pub(super) struct ArmHost<'a> {
     pub(super) engine: &'a Engine,
     pub(super) arms: &'a Arms,
+    pub(super) workspace: &'a Workspace,
     /// Working directory of the engines.
     pub(super) root: &'a Path,
     /// Where their logs go.
@@ -231,6 +240,36 @@ impl ArmHost<'_> {
         }
     }
 
+    /// What the arm's engine is started from that is not as it was when the session began; `None`: all of it is.
+    async fn altered(&self, arm: Arm) -> Option<String> {
+        let build = Build::of(&self.arms.builds, arm)?.clone();
+        let artifact = self.arms.artifact(arm).map(Path::to_path_buf);
+        let made_of = made_of(self.engine, self.root, &build, artifact.as_deref());
+        // Reading takes a while, in which a signal must still be heard.
+        let compared = tokio::task::spawn_blocking(move || {
+            let now = artifact
+                .as_deref()
+                .map(|path| launch::sha256(path).unwrap_or_default());
+            if let (Some(then), Some(now)) = (&build.artifact_sha256, now)
+                && *then != now
+            {
+                return Some(format!(
+                    "its artifact was written to since it was built: SHA-256 {then}, now {now}"
+                ));
+            }
+            let mut all = made_of.into_iter();
+            all.find_map(|(name, path)| {
+                let then = build.files.iter().find(|file| file.name == name)?;
+                let is_same = launch::identify(&name, &path).as_ref() == Some(then);
+                (!is_same).then(|| format!("{name} was written to since the session began"))
+            })
+        });
+        match compared.await {
+            Ok(altered) => altered,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
     fn files(&self, arm: Arm) -> Vec<PathBuf> {
         let artifact = self.arms.artifact(arm);
         let files = self.engine.files.iter();
@@ -261,7 +300,16 @@ impl ArmHost<'_> {
         let command = self.command(arm, args, port);
         // Before the first engine, so that all have the limit that the client needs.
         load::allow_files();
-        let mut process = Process::spawn(&command, &self.engine.env, self.root, log)?;
+        let mut files = self.files(arm);
+        files.extend(self.arms.artifact(arm).map(Path::to_path_buf));
+        let (env, policy) = self.workspace.engine(arm, self.engine, &command, &files)?;
+        let mut process = Process::spawn(&Start {
+            command: &command,
+            env: &env,
+            folder: self.root,
+            log,
+            policy: policy.as_ref(),
+        })?;
         let endpoint = load::Endpoint::new(address, self.engine, self.tokenizer.clone());
         let starting = &self.starting;
         let hear = |heard: &str| *starting.borrow_mut() = Some((arm, heard.to_owned()));
@@ -312,6 +360,9 @@ impl Host for ArmHost<'_> {
     ) -> Result<Result<Started, Exit>, Error> {
         let Configuration { args, page_cache } = configuration;
         let log = self.out.join(log);
+        if let Some(detail) = self.altered(arm).await {
+            return Ok(Err(Exit::Altered { detail }));
+        }
         let mut again = true;
         loop {
             let resident_share = self.prepare(arm, *page_cache).await?;
@@ -384,6 +435,7 @@ mod tests {
                 command: vec![filled(program, artifact)],
                 files: Vec::new(),
                 build_s: 0.0,
+                on_ci: None,
             };
             let files = made_of(&engine, root, &build, artifact);
             let expect = expect.iter().map(|name| root.join(name));

@@ -73,7 +73,7 @@ use crate::load::TokenizerError;
 use crate::measure::{self, Progress};
 use crate::plan::{self, Plan, PlanError, Selection};
 use crate::record::{
-    Comparison, Ending, Extent, Input, RUN_FORMAT, RunRecord, RunVerdict, Verdict,
+    Comparison, Ending, Extent, Input, Machine, RUN_FORMAT, RunRecord, RunVerdict, Verdict,
 };
 use crate::selftest::Row;
 use host::Arms;
@@ -112,6 +112,8 @@ pub struct Options {
     /// Further arguments to one arm's engine: compares configurations, or plants a fault.
     pub base_args: Vec<String>,
     pub head_args: Vec<String>,
+    /// One build is meant to be measured against itself.
+    pub same_build: bool,
     /// The gates of the whole run, of which this session is to be one shard; empty: it is the run.
     pub together: Vec<String>,
 }
@@ -298,7 +300,7 @@ impl Project {
     ) -> Result<Self, Error> {
         let root = plan::find_root(start)?;
         let (plan, inputs) = plan::from_directory(&root, selection)?;
-        let workspace = workspace(&root, cancel).await?;
+        let workspace = workspace(&root, &plan, cancel).await?;
         let results = match place {
             Place::New(out) => Results::create(out, &workspace, &plan.design.profile)?,
             Place::Old(directory) => Results::reopen(directory)?,
@@ -324,10 +326,11 @@ impl Project {
 /// The right to measure in this project. `cancel` ends the wait for what an earlier session left holding it.
 async fn workspace<C: Future<Output = ()>>(
     root: &Path,
+    plan: &Plan,
     cancel: Pin<&mut C>,
 ) -> Result<Workspace, Error> {
     tokio::select! {
-        opened = Workspace::open(root) => opened.map_err(Error::from),
+        opened = Workspace::open(root, &plan.host.sandbox) => opened.map_err(Error::from),
         () = cancel => Err(Error::Interrupted),
     }
 }
@@ -341,7 +344,7 @@ fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
         profile: plan.design.profile.clone(),
         seed: options.seed.unwrap_or_else(draw_seed),
         comparison: arms.comparison,
-        machine: measure::machine(),
+        machine: machine(&project.workspace),
         builds: arms.builds.clone(),
         gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
         inputs: project.inputs.clone(),
@@ -351,6 +354,14 @@ fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
         ending: Ending::Unfinished,
         elapsed_s: 0.0,
         extent: Extent::Whole,
+    }
+}
+
+/// This machine, and what is in force on it around builds and engines.
+fn machine(workspace: &Workspace) -> Machine {
+    Machine {
+        isolation: Some(workspace.isolation().clone()),
+        ..measure::machine()
     }
 }
 

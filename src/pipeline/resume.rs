@@ -124,6 +124,7 @@ fn options(start: &Path, record: &RunRecord) -> Result<Options, Error> {
         seed: Some(record.seed),
         base_args: further_args(&plan, record, Arm::Base),
         head_args: further_args(&plan, record, Arm::Head),
+        same_build: record.comparison == Comparison::SameBuild,
         together: Vec::new(),
     })
 }

@@ -181,7 +181,7 @@ async fn own_project(
     };
     let plan = plan::from_inputs(&inputs, &selection)?;
     // Nobody else knows this folder, so there is nothing to wait for.
-    let workspace = Workspace::open(root).await?;
+    let workspace = Workspace::open(root, &plan.host.sandbox).await?;
     let results = Results::create(Some(&root.join(fault.name)), &workspace, selftest::PROFILE)?;
     Ok(Project {
         root: root.to_path_buf(),
@@ -244,6 +244,7 @@ fn two_arms((base, head): (Vec<String>, Vec<String>), artifact: Option<&Artifact
         command,
         files: Vec::new(),
         build_s: 0.0,
+        on_ci: None,
     };
     let builds = vec![build(Arm::Base, base), build(Arm::Head, head)];
     let artifacts = artifact.map_or_else(Vec::new, |it| {
@@ -272,6 +273,7 @@ async fn measured<C: Future<Output = ()>>(
         seed: Some(options.seed.unwrap_or_else(draw_seed)),
         base_args: Vec::new(),
         head_args: Vec::new(),
+        same_build: false,
         together: Vec::new(),
     };
     let record = new_record(&session_options, project, arms);

@@ -127,6 +127,7 @@ impl Session<'_> {
         let mut host = ArmHost {
             engine: &plan.engine,
             arms,
+            workspace: &self.project.workspace,
             root,
             out: results.directory(),
             clock: &clock,

@@ -2,8 +2,9 @@
 
 use super::host::Arms;
 use super::{Base, Error, Event, Options, Project};
-use crate::launch::{Artifact, GitError, Repository};
+use crate::launch::{Artifact, GitError, Origin, Repository, WorkspaceError};
 use crate::plan;
+use crate::record::Comparison;
 use std::path::Path;
 
 /// What each arm runs.
@@ -16,12 +17,58 @@ pub(super) async fn build_arms(
     let mut arms = match &plan.engine.build {
         None => {
             refuse_commits(options, None)?;
-            Arms::without_build(plan, options)
+            let arms = Arms::without_build(plan, options);
+            refuse_same_build(options, root, &arms)?;
+            arms
         }
         Some(build) => arms_from_sources(options, project, build, on_event).await?,
     };
     arms.identify(&plan.engine, root).await;
     Ok(arms)
+}
+
+/// A change that both arms would leave out must not be measured as if it were compared.
+fn refuse_same_build(options: &Options, root: &Path, arms: &Arms) -> Result<(), Error> {
+    if options.same_build || arms.comparison != Comparison::SameBuild {
+        return Ok(());
+    }
+    let change = match changed(options, root) {
+        Ok(None) => return Ok(()),
+        Ok(Some(change)) => change,
+        // Whether there is a change cannot be told.
+        Err(error) => return Err(error),
+    };
+    Err(Error::Usage(format!(
+        "nothing would be compared: {change}, and gates/gate.toml does not say how to build the engine, so both arms \
+         would start the same one. Add how it is built from its tree:\n\n    [engine.build]\n    command = [\"make\", \
+         \"server\"]      # runs in the tree of each arm\n    artifact = \"server\"             # the file or folder \
+         that it makes\n    timeout = \"30 min\"\n\nand let engine.serve start {{artifact}}. Or compare with main's \
+         stored sessions (--base stored), or measure this one build against itself (--same-build)"
+    )))
+}
+
+/// How head differs from what it would be compared with, in words; `None` where it does not, or outside of git.
+fn changed(options: &Options, root: &Path) -> Result<Option<String>, Error> {
+    let commits = match commits(options, root) {
+        Err(Error::Workspace(WorkspaceError::Git(
+            GitError::Missing(_) | GitError::NoRepository(_),
+        ))) => {
+            return Ok(None);
+        }
+        commits => commits?,
+    };
+    let name = |commit: &Option<String>| commit.as_deref().map_or("none", short).to_owned();
+    Ok(if commits.dirty {
+        Some("the working tree has uncommitted changes".to_owned())
+    } else if commits.head != commits.base {
+        Some(format!(
+            "HEAD is {}, main's commit {}",
+            name(&commits.head),
+            name(&commits.base)
+        ))
+    } else {
+        None
+    })
 }
 
 /// Without a build nobody may name a commit: left aside, it would pass for one that was measured.
@@ -52,16 +99,33 @@ async fn arms_from_sources(
         let seconds = artifact.build_s;
         on_event(Event::Built { what, seconds });
     };
-    let of_commit = async |arm: &str, repository: &Repository, commit: &str| {
-        let what = format!("{arm} {}", &commit[..12.min(commit.len())]);
+    let of_commit = async |arm: &str, repository: &Repository, commit: &str, origin| {
+        let what = format!("{arm} {}", short(commit));
         on_event(Event::Building { what: what.clone() });
-        let artifact = workspace.build_commit(repository, build, commit).await?;
+        let artifact = workspace
+            .build_commit(repository, build, commit, origin)
+            .await?;
         told(what, &artifact);
         Ok::<_, Error>(artifact)
     };
+    let is_head = !commits.dirty && commits.head == commits.base;
+    // Base first: what builds it was never touched by head's code.
+    let base = match (&commits.repository, &commits.base) {
+        (Some(repository), Some(commit)) if !is_head || options.head.is_some() => {
+            Some(of_commit("base", repository, commit, Origin::Main).await?)
+        }
+        _ => None,
+    };
     let head = match (&options.head, &commits.repository, &commits.head) {
-        (Some(_), Some(repository), Some(commit)) => of_commit("head", repository, commit).await?,
-        _ => {
+        (Some(_), _, _) if is_head && base.is_some() => base.clone(),
+        (Some(_), Some(repository), Some(commit)) => {
+            Some(of_commit("head", repository, commit, Origin::Other).await?)
+        }
+        _ => None,
+    };
+    let head = match head {
+        Some(head) => head,
+        None => {
             let what = "head".to_owned();
             on_event(Event::Building { what: what.clone() });
             let head = workspace.build_head(build).await?;
@@ -69,19 +133,26 @@ async fn arms_from_sources(
             head
         }
     };
-    let base = match (&commits.repository, commits.base) {
-        (Some(repository), Some(commit)) => {
-            let is_head = !commits.dirty && commits.head.as_ref() == Some(&commit);
-            let base = match is_head {
-                true => head.clone(),
-                false => of_commit("base", repository, &commit).await?,
-            };
-            Some((base, commit))
-        }
-        _ => None,
-    };
+    let base = commits
+        .base
+        .map(|commit| (base.unwrap_or_else(|| head.clone()), commit));
     let head = (head, commits.head, commits.dirty);
-    Ok(Arms::built(plan, options, head, base))
+    let arms = Arms::built(plan, options, head, base);
+    if !options.same_build && arms.is_one_engine() {
+        return Err(Error::Usage(
+            "nothing would be compared: head and base are different sources, and their artifacts are equal to the \
+             byte, so the change does not reach what engine.build.artifact names. Let it name all that the engine \
+             is started from, leave out gate runs for such changes, or measure this one build against itself \
+             (--same-build)"
+                .into(),
+        ));
+    }
+    Ok(arms)
+}
+
+/// As many digits as people read.
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
 }
 
 /// Which sources the arms are built from.

@@ -2,7 +2,7 @@
 //! machine.
 
 use super::diagnostic::Diagnostic;
-use super::model::{Cached, Host};
+use super::model::{Cached, Host, SandboxSetting};
 use super::quantity::Dimension;
 use super::section::{Field, Section};
 
@@ -22,9 +22,26 @@ pub(super) fn read(root: &Section<'_, '_>) -> Result<Host, Diagnostic> {
         gpu_memory_bytes: bytes("gpu_memory")?,
         programs: section.given("programs", Field::texts)?.unwrap_or_default(),
         caches: section.given("cache", caches)?.unwrap_or_default(),
+        sandbox: section.given("sandbox", sandbox)?.unwrap_or_default(),
     };
     section.finish()?;
     Ok(host)
+}
+
+fn sandbox(field: &Field<'_, '_>) -> Result<SandboxSetting, Diagnostic> {
+    if let Some(name) = field.text()?.strip_prefix("user:") {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.starts_with('-') || !name.chars().all(is_name) {
+            return Err(field.wrong(format!("`{}` must name a user: \"user:NAME\"", field.name)));
+        }
+        return Ok(SandboxSetting::User(name.to_owned()));
+    }
+    field.choice(&[
+        ("auto", SandboxSetting::Auto),
+        ("landlock", SandboxSetting::Landlock),
+        ("namespaces", SandboxSetting::Namespaces),
+        ("none", SandboxSetting::None),
+    ])
 }
 
 fn caches(field: &Field<'_, '_>) -> Result<Vec<Cached>, Diagnostic> {

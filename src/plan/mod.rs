@@ -36,8 +36,8 @@ pub use labels::{LabelRule, Needed};
 pub use model::{
     Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender, Cooldown, Design,
     Engine, EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, Matrix,
-    Mixed, Part, Plan, Plausible, Rule, Session, Shape, Slo, Spending, Staggered, Steady, TaskCase,
-    Tasks, Telemetry, Trace, TraceEntry, Waiver, Workload, WorkloadKind,
+    Mixed, Part, Plan, Plausible, Rule, SandboxSetting, Session, Shape, Slo, Spending, Staggered,
+    Steady, TaskCase, Tasks, Telemetry, Trace, TraceEntry, Waiver, Workload, WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,

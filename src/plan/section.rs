@@ -240,10 +240,10 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// One of a closed set of names.
-    pub(super) fn choice<T: Copy>(&self, all: &[(&str, T)]) -> Result<T, Diagnostic> {
+    pub(super) fn choice<T: Clone>(&self, all: &[(&str, T)]) -> Result<T, Diagnostic> {
         let text = self.text()?;
         match all.iter().find(|(name, _)| *name == text) {
-            Some((_, value)) => Ok(*value),
+            Some((_, value)) => Ok(value.clone()),
             None => {
                 let mut refusal = self.wrong(format!("`{}`: unknown name `{text}`", self.name));
                 refusal.help = Some(suggestion(text, all.iter().map(|(name, _)| *name)));

@@ -1,7 +1,6 @@
 //! What a repository needs to be gated on GitHub: our own workflows, told where the action is, and the rules for
 //! labels.
 
-use super::tree::recipe;
 use super::{Preset, SESSION, Written};
 use toml::Table;
 
@@ -70,27 +69,16 @@ gpus = 1
 "#;
 
 impl Preset {
-    /// The files of `gates/` for the engine's own repository: built from its tree, where that is known.
-    pub fn files_of_its_tree(self, model: &str) -> (Vec<Written>, bool) {
-        let recipe = recipe(self.name);
-        let mut files = self.files(model);
-        let Some(recipe) = recipe else {
-            files[0].text.push_str(STORE);
-            return (files, false);
-        };
-        let (from, to) = recipe.serve;
-        let from = format!("serve = [{from}");
-        let engine = self
-            .engine_text(model)
-            .replace(&from, &format!("serve = [{to}"));
-        files[0].text = engine + recipe.build + HOST + SESSION + STORE;
-        (files, true)
+    /// The files of `gates/` for the engine's own repository on GitHub: built from its tree, on a machine with a GPU.
+    pub fn files_on_github(self, model: &str) -> Vec<Written> {
+        let mut files = self.files(model, true);
+        files[0].text = self.built_text(model) + HOST + SESSION + STORE;
+        files
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::ALL;
     use super::*;
 
     #[test]
@@ -100,25 +88,6 @@ mod tests {
             let action =
                 "owner/infergate/.github/actions/gate@0123456789012345678901234567890123456789";
             assert!(file.text.contains(action), "{}", file.path);
-        }
-    }
-
-    #[test]
-    fn an_engine_that_is_built_serves_what_was_built() {
-        for preset in ALL {
-            let (files, is_built) = preset.files_of_its_tree("m");
-            assert_eq!(
-                files[0].text.contains("\n[engine.build]"),
-                is_built,
-                "{}",
-                preset.name
-            );
-            assert_eq!(
-                files[0].text.contains("{artifact}"),
-                is_built,
-                "{}",
-                preset.name
-            );
         }
     }
 }

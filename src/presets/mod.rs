@@ -103,11 +103,30 @@ impl Preset {
         filled(self.engine, model).replace(SOURCE, &source)
     }
 
-    /// The files of `gates/`, with `model` in every place where its name belongs.
-    pub fn files(self, model: &str) -> Vec<Written> {
+    /// The same, built from its tree.
+    fn built_text(self, model: &str) -> String {
+        let tree::Recipe {
+            build,
+            serve: (installed, built),
+        } = tree::recipe(self.name);
+        let text = self.engine_text(model);
+        let lines = text.lines().map(|line| match line.starts_with("serve = ") {
+            true => line.replacen(installed, built, 1),
+            false => line.to_owned(),
+        });
+        lines.map(|line| line + "\n").collect::<String>() + build
+    }
+
+    /// The files of `gates/`, with `model` in every place where its name belongs. The engine is built from the tree
+    /// around them, or else the installed one is started, which can be compared with nothing but itself.
+    pub fn files(self, model: &str, is_built: bool) -> Vec<Written> {
+        let engine = match is_built {
+            true => self.built_text(model),
+            false => self.engine_text(model),
+        };
         let project = Written {
             path: "gates/gate.toml".to_owned(),
-            text: self.engine_text(model) + SESSION,
+            text: engine + SESSION,
         };
         let gates = self.gates.iter().map(|(name, text)| Written {
             path: format!("gates/{name}.toml"),
@@ -142,10 +161,20 @@ mod tests {
     #[test]
     fn the_model_stands_wherever_its_name_belongs() {
         for preset in ALL {
-            let files = preset.files("some/model");
+            let files = preset.files("some/model", true);
             assert_eq!(files[0].path, "gates/gate.toml");
             assert!(files.len() > 1, "{} has no gate", preset.name);
             assert!(files[0].text.contains("model = \"some/model\""));
+            assert!(files[0].text.contains("[engine.build]"), "{}", preset.name);
+            let serve = files[0]
+                .text
+                .lines()
+                .find(|line| line.starts_with("serve = "));
+            assert!(
+                serve.is_some_and(|line| line.contains("{artifact}")),
+                "{}",
+                preset.name
+            );
             for file in &files {
                 assert!(!file.text.contains("{{"), "{}: {}", preset.name, file.path);
             }
@@ -158,7 +187,7 @@ mod tests {
     fn an_engine_with_a_model_of_its_own_is_told_of_another_one() {
         let own = Preset::named("infergate").unwrap();
         let serve = |model| {
-            own.files(model)[0]
+            own.files(model, false)[0]
                 .text
                 .contains("\"--model\", \"a/model\"")
         };

@@ -62,32 +62,60 @@ fn package(text: &str, table: &str, name: &str) -> bool {
     found == Some(name)
 }
 
-/// How an engine is built from its own tree: the table `engine.build`, and the start of the command that serves
-/// from what was built, in place of the installed program's. `None` where nobody wrote it down yet.
+/// How an engine is built from its own tree.
 pub(super) struct Recipe {
+    /// The table `engine.build`.
     pub(super) build: &'static str,
-    /// What `engine.serve` begins with in the preset, and what it begins with then.
+    /// What `engine.serve` names in the preset, an installed program, and what it names then.
     pub(super) serve: (&'static str, &'static str),
 }
 
-pub(super) fn recipe(engine: &str) -> Option<Recipe> {
+/// The recipe of a preset's engine.
+pub(super) fn recipe(engine: &str) -> Recipe {
     let (build, serve) = match engine {
-        "infergate" => (CARGO, ("\"gate\"", "\"{artifact}\"")),
         "llama.cpp" => (CMAKE, ("\"llama-server\"", "\"{artifact}\"")),
+        "ollama" => (
+            GO,
+            (
+                "\"ollama\", \"serve\"",
+                "\"{artifact}/bin/ollama\", \"serve\"",
+            ),
+        ),
         "vllm" => (
             PIP,
             (
                 "\"vllm\"",
-                "\"{artifact}\", \"-m\", \"vllm.entrypoints.cli.main\"",
+                "\"env\", \"PYTHONPATH={artifact}\", \"python\", \"-m\", \"vllm.entrypoints.cli.main\"",
             ),
         ),
-        "sglang" => (PIP_OF_SGLANG, ("\"python\"", "\"{artifact}\"")),
-        _ => return None,
+        "transformers" => (
+            PIP,
+            (
+                "\"transformers\"",
+                "\"env\", \"PYTHONPATH={artifact}\", \"{artifact}/bin/transformers\"",
+            ),
+        ),
+        "llama-cpp-python" => (
+            PIP,
+            (
+                "\"python\"",
+                "\"env\", \"PYTHONPATH={artifact}\", \"python\"",
+            ),
+        ),
+        "sglang" => (
+            PIP_OF_SGLANG,
+            (
+                "\"python\"",
+                "\"env\", \"PYTHONPATH={artifact}\", \"python\"",
+            ),
+        ),
+        _ => (CARGO, ("\"gate\"", "\"{artifact}\"")),
     };
-    Some(Recipe { build, serve })
+    Recipe { build, serve }
 }
 
 const CARGO: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
 # `{target}` is a build directory that is kept.
 command = ["cargo", "build", "--release", "--locked", "--bin", "gate", "--target-dir", "{target}"]
@@ -96,9 +124,9 @@ timeout = "30 min"
 "#;
 
 const CMAKE: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
-# Within the tree, since CMake's build directory belongs to one; without shared libraries, since the server is
-# kept and started after another commit was built.
+# Without shared libraries, since the server alone is kept. Without an NVIDIA GPU: -DGGML_CUDA=OFF.
 command = [
     "sh", "-ec",
     "cmake -S . -B .gate/build -DCMAKE_BUILD_TYPE=Release -DGGML_CUDA=ON -DBUILD_SHARED_LIBS=OFF && cmake --build .gate/build --target llama-server --parallel",
@@ -107,27 +135,35 @@ artifact = ".gate/build/bin/llama-server"
 timeout = "60 min"
 "#;
 
-const PIP: &str = r#"
+const GO: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
-# The package goes into a folder of its own tree; what is built is a Python that looks there first. What it
-# needs besides (PyTorch and the rest) is the machine's.
+# A folder with the program and, where it looks for them, its libraries.
 command = [
     "sh", "-ec",
-    "python -m pip install --quiet --no-deps --upgrade --target .gate/site . && printf '#!/bin/sh\nPYTHONPATH=%s exec python \"$@\"\n' \"$PWD/.gate/site\" > .gate/python && chmod +x .gate/python",
+    "cmake -S . -B .gate/build && cmake --build .gate/build --parallel && mkdir -p .gate/ollama/bin && cp -R .gate/build/lib .gate/ollama/ && go build -o .gate/ollama/bin/ollama .",
 ]
-artifact = ".gate/python"
+artifact = ".gate/ollama"
+timeout = "60 min"
+"#;
+
+const PIP: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# A folder with the package, which Python then looks into first. What the package needs besides (PyTorch and the
+# rest) is the machine's.
+command = ["python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", ".gate/site", "."]
+artifact = ".gate/site"
 timeout = "3 h"
 "#;
 
 const PIP_OF_SGLANG: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
-# The package goes into a folder of its own tree; what is built is a Python that looks there first. What it
-# needs besides (PyTorch, sgl-kernel and the rest) is the machine's.
-command = [
-    "sh", "-ec",
-    "python -m pip install --quiet --no-deps --upgrade --target .gate/site ./python && printf '#!/bin/sh\nPYTHONPATH=%s exec python \"$@\"\n' \"$PWD/.gate/site\" > .gate/python && chmod +x .gate/python",
-]
-artifact = ".gate/python"
+# A folder with the package, which Python then looks into first. What the package needs besides (PyTorch, sgl-kernel
+# and the rest) is the machine's.
+command = ["python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", ".gate/site", "./python"]
+artifact = ".gate/site"
 timeout = "3 h"
 "#;
 

@@ -96,6 +96,8 @@ pub enum Exit {
     Crashed { detail: String, log_tail: String },
     /// Alive, but a request got no answer within its timeout.
     Hung { detail: String, log_tail: String },
+    /// Not started: the engine's files are not those that the session was begun with.
+    Altered { detail: String },
 }
 
 impl Exit {

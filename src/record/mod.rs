@@ -30,8 +30,8 @@ pub use launch::{Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use rest::Rest;
 pub use run::{
-    Arm, Build, Comparison, Ending, EngineFile, Input, Machine, RUN_FORMAT, RunRecord, StoredBase,
-    UNKNOWN_MACHINE,
+    Arm, Build, Comparison, Ending, EngineFile, Input, Isolation, Layer, Machine, RUN_FORMAT,
+    RunRecord, StoredBase, UNKNOWN_MACHINE,
 };
 pub use sample::{
     CacheState, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts, TokenLogprob, Void,

@@ -119,6 +119,52 @@ pub struct Machine {
     pub kernel: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
+    /// What was in force around builds and engines; `None`: an older gate or another tool measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+}
+
+/// How builds and engines were kept from the gate's files and processes, and from each other's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Isolation {
+    /// In force; empty: none.
+    pub layers: Vec<Layer>,
+    /// Why a layer was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// One layer of a sandbox (docs/sandbox.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// Landlock: the paths, signals and sockets that a process may use.
+    Landlock,
+    /// User, mount and pid namespaces.
+    Namespaces,
+    /// Another user than the gate's.
+    User,
+}
+
+impl Layer {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Landlock => "landlock",
+            Self::Namespaces => "namespaces",
+            Self::User => "another user",
+        }
+    }
+}
+
+impl Isolation {
+    /// `landlock, namespaces`, or `none`.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.layers.iter().map(|layer| layer.name()).collect();
+        match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(", "),
+        }
+    }
 }
 
 /// What one arm ran.
@@ -141,6 +187,10 @@ pub struct Build {
     pub files: Vec<EngineFile>,
     /// Seconds that the build took; 0 where an earlier one was reused.
     pub build_s: f64,
+    /// Whether CI built the artifact, in this session or an earlier one; `None`: nothing was built, or an older gate
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_ci: Option<bool>,
 }
 
 /// A file of the engine, or a folder with everything in it.
@@ -155,6 +205,18 @@ pub struct EngineFile {
 }
 
 impl Build {
+    /// Whether two builds of different sources are one engine: equal artifacts, started alike.
+    pub fn is_same_engine(&self, other: &Self) -> bool {
+        // Where an artifact is kept says nothing about it.
+        let name = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
+        let words = |build: &Self| build.command.iter().map(name).collect::<Vec<_>>();
+        let are_of_one_commit = self.commit == other.commit && self.dirty == other.dirty;
+        !are_of_one_commit
+            && self.artifact_sha256.is_some()
+            && self.artifact_sha256 == other.artifact_sha256
+            && words(self) == words(other)
+    }
+
     /// What `arm` ran, among a session's builds.
     pub fn of(builds: &[Self], arm: Arm) -> Option<&Self> {
         builds.iter().find(|build| build.arm == arm)

@@ -164,6 +164,7 @@ fn head(certificate: &Certificate) -> Vec<String> {
         command: Vec::new(),
         files: Vec::new(),
         build_s: 0.0,
+        on_ci: None,
     };
     let mut lines = vec![
         format!(

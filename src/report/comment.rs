@@ -81,7 +81,7 @@ fn mark(word: &str) -> &'static str {
     match word {
         "pass" => "✅",
         "fail" => "❌",
-        "inconclusive" | "no baseline" | "waived" => "⚠️",
+        "inconclusive" | "no baseline" | "waived" | super::ONE_BUILD => "⚠️",
         "measuring" => "⏳",
         "not run" => "✋",
         "cancelled" => "⏹️",
@@ -262,6 +262,7 @@ fn facts(record: &RunRecord, verdict: &RunVerdict) -> Vec<String> {
     }
     lines.extend(cited.iter().map(|line| inert(line)));
     lines.push(inert(&record.machine.fingerprint));
+    lines.extend(super::isolation(record).iter().map(|line| inert(line)));
     lines.push(format!(
         "seed {}, {}, {}",
         record.seed,

@@ -79,8 +79,8 @@ fn values(page: &Page<'_>) -> Value {
     } = page;
     let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
     context! {
-        verdict => verdict.verdict.name(),
-        summary => shown(&verdict.summary),
+        verdict => super::word(record, verdict),
+        summary => shown(&super::summary(record, verdict)),
         notices => all_shown(notices.to_vec()),
         rows => checks.map(row).collect::<Vec<_>>(),
         gates => verdict.gates.iter().map(|gate| context! {
@@ -172,6 +172,11 @@ fn facts(record: &RunRecord, verdict: &RunVerdict) -> Vec<(String, String)> {
     ));
     facts.push(("time", super::comment::cost(record, verdict)));
     facts.extend(super::cooling(record).map(|line| ("cooling", line)));
+    facts.extend(
+        super::isolation(record)
+            .into_iter()
+            .map(|line| ("isolation", line)),
+    );
     facts.extend(
         super::citation::citations(record)
             .into_iter()

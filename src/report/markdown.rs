@@ -14,8 +14,8 @@ pub fn markdown(record: &RunRecord, verdict: &RunVerdict) -> String {
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
     let context = context! {
-        verdict => verdict.verdict.name(),
-        summary => escape(&verdict.summary),
+        verdict => super::word(record, verdict),
+        summary => escape(&super::summary(record, verdict)),
         arms => super::arms(record).iter().map(|line| escape(line)).collect::<Vec<_>>(),
         profile => escape(&record.profile),
         extent => super::extent(record, verdict),

@@ -58,8 +58,50 @@ pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
 use crate::plural::count;
 use crate::record::{
-    Arm, Build, Comparison, Ending, Exit, Extent, Launch, RunRecord, RunVerdict, Verdict,
+    Arm, Build, Comparison, Ending, Exit, Extent, Launch, RunRecord, RunVerdict, Shard, Verdict,
 };
+
+/// Word for a run in which both arms were one build and nothing failed: nothing was compared, so nothing passed.
+const ONE_BUILD: &str = "A/A";
+
+/// The verdict in a word.
+fn word(record: &RunRecord, verdict: &RunVerdict) -> &'static str {
+    match (record.comparison, verdict.verdict) {
+        (Comparison::SameBuild, Verdict::Pass) => ONE_BUILD,
+        (_, verdict) => verdict.name(),
+    }
+}
+
+/// The verdict in a sentence.
+fn summary(record: &RunRecord, verdict: &RunVerdict) -> String {
+    match word(record, verdict) {
+        ONE_BUILD => format!("one build measured against itself; {}", verdict.summary),
+        _ => verdict.summary.clone(),
+    }
+}
+
+/// What was in force around builds and engines, one line for each kind of machine.
+fn isolation(record: &RunRecord) -> Vec<String> {
+    let shards: &[Shard] = match &record.extent {
+        Extent::Merged { shards } => shards,
+        Extent::Whole | Extent::Shard { .. } => &[],
+    };
+    let machines =
+        std::iter::once(&record.machine).chain(shards.iter().map(|shard| &shard.machine));
+    let mut lines: Vec<String> = Vec::new();
+    for isolation in machines.filter_map(|machine| machine.isolation.as_ref()) {
+        let note = isolation.note.iter().map(|note| format!(" ({note})"));
+        let line = format!(
+            "isolation of builds and engines: {}{}",
+            isolation.names(),
+            note.collect::<String>()
+        );
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
 
 /// `1a2b3c4d5e6f`, with a mark where the tree had changes.
 fn commit_name(build: &Build) -> String {
@@ -102,6 +144,7 @@ fn arms(record: &RunRecord) -> Vec<String> {
             format!("{gates}: on {machine}")
         })),
     }
+    lines.extend(isolation(record));
     lines
 }
 
@@ -110,8 +153,8 @@ fn compared(record: &RunRecord) -> Vec<String> {
     let head = of(Arm::Head).unwrap_or_else(|| "unknown".into());
     match record.comparison {
         Comparison::SameBuild => vec![
-            format!("head {head}, equal to its base"),
-            "an A/A run: one build was measured against itself".into(),
+            format!("base and head: {head}, one build"),
+            "A/A: one build measured against itself".into(),
         ],
         Comparison::Interleaved => vec![
             format!("base {}", of(Arm::Base).unwrap_or_else(|| "unknown".into())),
@@ -189,7 +232,8 @@ fn failed_log(launch: &Launch) -> Option<(String, &str)> {
         Exit::Stopped => return None,
         Exit::NeverReady { detail, log_tail }
         | Exit::Crashed { detail, log_tail }
-        | Exit::Hung { detail, log_tail } => (detail, log_tail),
+        | Exit::Hung { detail, log_tail } => (detail, log_tail.as_str()),
+        Exit::Altered { detail } => (detail, ""),
     };
     let (position, arm) = (launch.position, launch.arm.name());
     Some((format!("launch {position} ({arm}): {detail}"), log_tail))

@@ -4,7 +4,7 @@
 //! Main type: [`Publication`]. Refuses to know: GitHub's API, files, and whom to trust: what it holds has been
 //! settled by then, but for texts, which may hold anything.
 
-use crate::record::{CheckVerdict, RunRecord, RunVerdict, Unit, Verdict};
+use crate::record::{CheckVerdict, Comparison, RunRecord, RunVerdict, Unit, Verdict};
 
 /// All that is said of one commit.
 #[derive(Clone, Debug)]
@@ -108,6 +108,10 @@ impl Publication<'_> {
         Some(match &self.state {
             State::Pending => return None,
             State::Judged(judged) => match judged.verdict.verdict {
+                // Nothing was compared.
+                Verdict::Pass if judged.record.comparison == Comparison::SameBuild => {
+                    Conclusion::Neutral
+                }
                 Verdict::Pass => Conclusion::Success,
                 Verdict::Inconclusive => inconclusive,
                 // A broken measurement has shown nothing, and must not look as if it had.
@@ -125,7 +129,7 @@ impl Publication<'_> {
         match &self.state {
             State::Pending => "measuring",
             State::Judged(judged) if has_no_base(judged.verdict) => "no baseline",
-            State::Judged(judged) => judged.verdict.verdict.name(),
+            State::Judged(judged) => super::word(judged.record, judged.verdict),
             State::NotMeasured { .. } => "not measured",
             State::Refused { .. } => "result refused",
             State::NotRun { .. } => "not run",
@@ -144,7 +148,7 @@ impl Publication<'_> {
                 };
                 format!("this commit is being measured: {gates}; the result will stand here")
             }
-            State::Judged(judged) => judged.verdict.summary.clone(),
+            State::Judged(judged) => super::summary(judged.record, judged.verdict),
             State::NotMeasured { .. } => {
                 "the run ended before there was a measurement: a build, a launch or the machine failed".into()
             }

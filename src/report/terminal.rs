@@ -54,7 +54,7 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
         }
     }
     let (style, name, summary) = conclusion(record, verdict);
-    let mut summary = wrap(summary, usize::from(WIDTH) - 14).into_iter();
+    let mut summary = wrap(&summary, usize::from(WIDTH) - 14).into_iter();
     let first = summary.next().unwrap_or_default();
     let _ = writeln!(out, "\n{style}{name:<12}{style:#}  {first}");
     indent(&mut out, summary);
@@ -62,13 +62,17 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
 }
 
 /// The last word and its sentence. A recording has no base, and its verdict is inconclusive: but nothing was asked.
-fn conclusion<'a>(record: &RunRecord, verdict: &'a RunVerdict) -> (Style, String, &'a str) {
+fn conclusion(record: &RunRecord, verdict: &RunVerdict) -> (Style, String, String) {
     if super::is_recorded(record, verdict) {
         let text = "main was measured, and compared with nothing";
-        return (style(Verdict::Pass), "MEASURED".to_owned(), text);
+        return (style(Verdict::Pass), "MEASURED".to_owned(), text.to_owned());
     }
-    let name = verdict.verdict.name().to_uppercase();
-    (style(verdict.verdict), name, &verdict.summary)
+    let name = super::word(record, verdict).to_uppercase();
+    let style = match name.as_str() {
+        super::ONE_BUILD => Style::new().bold(),
+        _ => style(verdict.verdict),
+    };
+    (style, name, super::summary(record, verdict))
 }
 
 fn session(record: &RunRecord, verdict: &RunVerdict) -> String {

@@ -4,7 +4,7 @@ use super::hunt::{Hunt, Pair};
 use super::search::Search;
 use super::step::Question;
 use super::{Error, Event, refuse, short};
-use crate::launch::{Artifact, BuildError, WorkspaceError};
+use crate::launch::{Artifact, BuildError, Origin, WorkspaceError};
 use crate::pipeline::host::Arms;
 use crate::pipeline::results::{Results, read_record};
 use crate::pipeline::{Base, Options, Outcome, new_record, resume, session};
@@ -84,6 +84,7 @@ impl Hunt<'_> {
             seed: Some(self.journal.seed.wrapping_add(number as u64)),
             base_args: Vec::new(),
             head_args: Vec::new(),
+            same_build: false,
             together: Vec::new(),
         }
     }
@@ -95,10 +96,16 @@ impl Hunt<'_> {
         cancel: Pin<&mut C>,
     ) -> Result<Artifact, Error> {
         let id = &self.journal.commits[commit].id;
+        // GOOD, the line's first commit.
+        let origin = if commit == 0 {
+            Origin::Main
+        } else {
+            Origin::Other
+        };
         let what = short(id).to_owned();
         (self.on_event)(Event::Building { what: what.clone() });
         let built = tokio::select! {
-            built = self.project.workspace.build_commit(&self.repository, &self.build, id) => built?,
+            built = self.project.workspace.build_commit(&self.repository, &self.build, id, origin) => built?,
             () = cancel => return Err(Error::Interrupted),
         };
         let seconds = built.build_s;
@@ -120,7 +127,9 @@ impl Hunt<'_> {
                 }
                 BuildError::Failed { status, .. } => Ok(Err(format!("does not build ({status})"))),
                 BuildError::TimedOut { .. } => Ok(Err("its build takes too long".into())),
-                BuildError::NoArtifact(_) => Ok(Err("its build makes no artifact".into())),
+                BuildError::NoArtifact(_) | BuildError::Escapes(_) => {
+                    Ok(Err("its build makes no artifact".into()))
+                }
                 BuildError::Start(_) => Ok(Err("its build cannot be started".into())),
             },
             Err(error) => Err(error),

@@ -30,6 +30,7 @@ pub(super) fn skipped(pair: Pair, reason: String) -> Trial {
         path: PathBuf::new(),
         sha256: String::new(),
         build_s: 0.0,
+        on_ci: false,
     };
     Trial {
         finding: Finding::Skipped,

@@ -13,6 +13,7 @@ pub use workload::{
 use super::store::BaselineStore;
 use crate::record::PageCache;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,6 +56,33 @@ pub struct Host {
     pub gpu_memory_bytes: Option<f64>,
     pub programs: Vec<String>,
     pub caches: Vec<Cached>,
+    /// What is to be in force around builds and engines.
+    pub sandbox: SandboxSetting,
+}
+
+/// `[host] sandbox`: how builds and engines are kept from the gate's files and processes (docs/sandbox.md).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SandboxSetting {
+    /// Every layer that the kernel allows.
+    #[default]
+    Auto,
+    Landlock,
+    Namespaces,
+    /// As this user.
+    User(String),
+    None,
+}
+
+impl fmt::Display for SandboxSetting {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => out.write_str("auto"),
+            Self::Landlock => out.write_str("landlock"),
+            Self::Namespaces => out.write_str("namespaces"),
+            Self::User(name) => write!(out, "user:{name}"),
+            Self::None => out.write_str("none"),
+        }
+    }
 }
 
 /// What is fetched once and then read by every launch, such as a model's weights.

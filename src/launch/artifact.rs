@@ -1,0 +1,155 @@
+//! A built engine: taken out of where it was built, known by its content from then on.
+//!
+//! Main type: [`Artifact`]. A build is not trusted: links in what it made are never followed, so that none leads the
+//! gate to a file that the build itself may not read.
+
+use crate::digest;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A built engine, a file or a folder, copied to where no later build overwrites it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Artifact {
+    pub path: PathBuf,
+    /// Hex SHA-256 of the file, or of the names, modes and contents of all in the folder.
+    pub sha256: String,
+    /// 0 where an earlier build was reused.
+    pub build_s: f64,
+    /// Whether it was built on CI, in this session or an earlier one.
+    pub on_ci: bool,
+}
+
+/// Digest of what is there now.
+pub fn sha256(path: &Path) -> io::Result<String> {
+    if fs::symlink_metadata(path)?.is_file() {
+        return digest::of_reader(&mut File::open(path)?);
+    }
+    let mut lines = Vec::new();
+    walk(path, &mut |entry| {
+        let name = entry.path.strip_prefix(path).unwrap_or(&entry.path);
+        let content = match &entry.kind {
+            Kind::Folder => "folder".to_owned(),
+            Kind::Link(target) => format!("link {}", target.display()),
+            Kind::File { is_program } => {
+                let sha256 = digest::of_reader(&mut File::open(&entry.path)?)?;
+                format!("{sha256} {is_program}")
+            }
+        };
+        lines.push(format!("{}\0{content}\n", name.display()));
+        Ok(())
+    })?;
+    lines.sort_unstable();
+    Ok(digest::of_parts(lines.iter().map(String::as_bytes)))
+}
+
+/// Copies a file or a folder, links as links.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    walk(from, &mut |entry| {
+        let name = entry.path.strip_prefix(from).unwrap_or(&entry.path);
+        let to = match name.as_os_str().is_empty() {
+            true => to.to_path_buf(),
+            false => to.join(name),
+        };
+        match &entry.kind {
+            Kind::Folder => fs::create_dir(&to),
+            Kind::Link(target) => symlink(target, &to),
+            Kind::File { .. } => {
+                // Keeps the times: build tools compare them.
+                let modified = fs::metadata(&entry.path)?.modified()?;
+                fs::copy(&entry.path, &to)?;
+                // A read-only file cannot be opened for writing, and its time is of no use to anybody.
+                match File::options().write(true).open(&to) {
+                    Ok(file) => file.set_modified(modified),
+                    Err(_) => Ok(()),
+                }
+            }
+        }
+    })
+}
+
+/// Makes every file read-only: what is measured is not written to by mistake.
+pub(super) fn freeze(path: &Path) -> io::Result<()> {
+    walk(path, &mut |entry| match entry.kind {
+        Kind::File { is_program } => {
+            let mode = if is_program { 0o555 } else { 0o444 };
+            fs::set_permissions(&entry.path, Permissions::from_mode(mode))
+        }
+        Kind::Folder | Kind::Link(_) => Ok(()),
+    })
+}
+
+struct Entry {
+    path: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    Folder,
+    Link(PathBuf),
+    File { is_program: bool },
+}
+
+/// Calls for a path and, if it is a folder, everything in it, folders before what they hold.
+fn walk(path: &Path, call: &mut dyn FnMut(&Entry) -> io::Result<()>) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    let kind = match found.file_type() {
+        kind if kind.is_dir() => Kind::Folder,
+        kind if kind.is_symlink() => Kind::Link(fs::read_link(path)?),
+        kind if kind.is_file() => Kind::File {
+            is_program: found.permissions().mode() & 0o111 != 0,
+        },
+        _ => {
+            let what = format!("{} is neither a file nor a folder", path.display());
+            return Err(io::Error::other(what));
+        }
+    };
+    let is_folder = matches!(kind, Kind::Folder);
+    call(&Entry {
+        path: path.to_path_buf(),
+        kind,
+    })?;
+    if is_folder {
+        for entry in fs::read_dir(path)? {
+            walk(&entry?.path(), call)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_known_by_names_modes_and_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::create_dir_all(from.join("deep")).unwrap();
+        fs::write(from.join("deep/lib.so"), "code").unwrap();
+        fs::write(from.join("run"), "#!/bin/sh").unwrap();
+        symlink("deep/lib.so", from.join("link")).unwrap();
+        copy(&from, &to).unwrap();
+        let first = sha256(&from).unwrap();
+        assert_eq!(sha256(&to).unwrap(), first);
+        assert_eq!(
+            fs::read_link(to.join("link")).unwrap(),
+            Path::new("deep/lib.so")
+        );
+        let mut seen = vec![first];
+        let mut changed = |what: &str| {
+            let now = sha256(&to).unwrap();
+            assert!(!seen.contains(&now), "{what}");
+            seen.push(now);
+        };
+        fs::write(to.join("deep/lib.so"), "c0de").unwrap();
+        changed("a content");
+        fs::set_permissions(to.join("run"), Permissions::from_mode(0o755)).unwrap();
+        changed("a mode");
+        fs::rename(to.join("run"), to.join("ran")).unwrap();
+        changed("a name");
+        fs::remove_file(to.join("link")).unwrap();
+        changed("a link");
+    }
+}
