@@ -140,9 +140,12 @@ impl Project {
             .find(|l| l.starts_with("command = "))
             .unwrap()
             .to_owned();
+        // What an engine reads outside of its tree is named in its configuration.
+        let env = format!("[engine]\nenv = {{ GATE = {:?} }}", env!("CARGO_BIN_EXE_gate"));
         let config = config
             .replace(&command, r#"command = ["sh", "build.sh", "{target}"]"#)
-            .replace("{target}/release/gate", "{target}/engine");
+            .replace("{target}/release/gate", "{target}/engine")
+            .replacen("[engine]", &env, 1);
         project.write("gates/gate.toml", &config);
         project.write("flags", "");
         let script = format!(
@@ -186,8 +189,15 @@ impl Project {
         self.write(name, &text.replace(from, to));
     }
 
-    /// Puts a script before the engine's command, in which `"$@"` is the engine.
+    /// Lets builds and engines write where the test looks.
+    pub(crate) fn without_sandbox(&self) {
+        let config = self.read("gates/gate.toml");
+        self.write("gates/gate.toml", &(config + "\n[host]\nsandbox = \"none\"\n"));
+    }
+
+    /// Puts a script before the engine's command, in which `"$@"` is the engine. It may write to the project's folder.
     pub(crate) fn wrap_engine(&self, script: &str) {
+        self.without_sandbox();
         self.write("engine.sh", script);
         let serve = r#"serve = ["sh", "engine.sh", "#;
         self.edit("gates/gate.toml", "serve = [", serve);
