@@ -250,6 +250,22 @@ fn dry_runs_do_nothing() {
 }
 
 #[test]
+fn files_that_the_build_reads_need_a_run() {
+    for path in [
+        "build.rs",
+        ".cargo/config.toml",
+        "rust-toolchain.toml",
+        "scripts/replay",
+        ".github/workflows/gate.yml",
+    ] {
+        let job = Job::with_pull("ada", false, &[path]);
+        job.label_on("opened", None, "ada").expect(0);
+        assert_eq!(job.labels(), [NEEDS], "{path}");
+        assert_eq!(job.started().len(), 1, "{path}");
+    }
+}
+
+#[test]
 fn what_would_this_branch_need() {
     let project = super::common::Project::with_commits();
     project.git(&["switch", "--quiet", "--create", "topic"]);
