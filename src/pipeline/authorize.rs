@@ -174,17 +174,30 @@ pub async fn authorize(options: &AuthorizeOptions) -> Result<Ruling, Error> {
         gates: String::new(),
         head_sha: asked,
     };
-    if ruling.is_authorized {
-        let compared = client.compare(&pull.base_branch, &ruling.head_sha).await?;
-        ruling.gates = match options.gates.as_slice() {
-            [] => needed(&rules, &pull, compared.files)
-                .gates(&rules.of_profile)
-                .join(" "),
-            asked => asked.join(" "),
-        };
-        ruling.base_sha = Some(compared.merge_base);
+    if !ruling.is_authorized {
+        return Ok(ruling);
     }
+    let Some(compared) = client.compare(&pull.base_branch, &ruling.head_sha).await? else {
+        ruling.is_authorized = false;
+        ruling.reason = unrelated(&pull.base_branch);
+        return Ok(ruling);
+    };
+    ruling.gates = match options.gates.as_slice() {
+        [] => needed(&rules, &pull, compared.files)
+            .gates(&rules.of_profile)
+            .join(" "),
+        asked => asked.join(" "),
+    };
+    ruling.base_sha = Some(compared.merge_base);
     Ok(ruling)
+}
+
+/// Why an orphan branch cannot be measured.
+pub(super) fn unrelated(base_branch: &str) -> String {
+    format!(
+        "it has no commit in common with `{}`, so there is no base to compare it with: rebase it onto that branch",
+        clean(base_branch, 100)
+    )
 }
 
 fn refuse_unknown_gates(gates: &[String], rules: &GitHubRules) -> Result<(), Error> {

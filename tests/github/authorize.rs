@@ -186,6 +186,26 @@ fn other_bases_may_be_allowed() {
 }
 
 #[test]
+fn an_orphan_branch_is_told_and_not_run() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.orphan();
+    let ended = job.authorize(&sha(12), BOT, &[]).expect(1);
+    let part = "no: #12 at 000000000000: it has no commit in common with `main`";
+    assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    let outputs = job.outputs();
+    assert_eq!(outputs["authorized"], "false");
+    assert!(outputs["reason"].contains("rebase it onto that branch"));
+    // Another 404 is no answer.
+    job.fake.plant(Trouble {
+        method: "GET",
+        path: "/compare/",
+        times: 1,
+        ill: Ill::Status(404, "Not Found", vec![]),
+    });
+    job.authorize(&sha(12), BOT, &[]).expect(5);
+}
+
+#[test]
 fn gates_are_those_asked_for_or_those_that_the_paths_need() {
     for (files, asked, expect) in [
         (&["src/lib.rs"][..], "soak  tpot", "soak tpot"),

@@ -1,7 +1,7 @@
 //! A job of Actions: `gate` in a checkout of main, with what Actions sets, against a fake GitHub.
 
 use super::common::{Ended, Project};
-use super::fake::{ACTIONS_TOKEN, Fake, REPOSITORY, sha};
+use super::fake::{ACTIONS_TOKEN, Fake, Ill, REPOSITORY, Trouble, sha};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -95,6 +95,20 @@ impl Job {
 
     pub(crate) fn add_label(&self, name: &str) {
         self.fake.state().pull(12).labels.push(name.into());
+    }
+
+    /// The next comparison finds no commit in common, as of an orphan branch.
+    pub(crate) fn orphan(&self) {
+        self.fake.plant(Trouble {
+            method: "GET",
+            path: "/compare/",
+            times: 1,
+            ill: Ill::Status(
+                404,
+                "No common ancestor between main and topic.",
+                Vec::new(),
+            ),
+        });
     }
 
     /// The head becomes another commit.

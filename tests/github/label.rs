@@ -210,6 +210,19 @@ fn a_deleted_fork_and_a_foreign_base_start_nothing() {
 }
 
 #[test]
+fn an_orphan_branch_starts_nothing_and_is_told() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.orphan();
+    let ended = job.label_on("opened", None, "ada").expect(0);
+    let part = "nothing is started: it has no commit in common with `main`";
+    assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    assert!(job.started().is_empty());
+    let outputs = job.outputs();
+    assert_eq!(outputs["needed"], "true");
+    assert!(outputs["reason"].contains("rebase it onto that branch"));
+}
+
+#[test]
 fn names_are_data() {
     let evil = "$(touch pwned);`touch pwned`\n::set-output name=authorized::true";
     let job = Job::with_pull("ada", false, &["src/\n::error::x.rs"]);

@@ -448,6 +448,26 @@ fn changed_gates_and_no_comment() {
 }
 
 #[test]
+fn a_cut_list_of_files_is_told() {
+    let many: Vec<String> = (0..3_100).map(|n| format!("a/{n}")).collect();
+    let many = many.iter().map(String::as_str);
+    // GitHub ends its list at 3,000.
+    let last: Vec<&str> = many.clone().chain(["gates/tpot.toml"]).collect();
+    let first: Vec<&str> = ["gates/tpot.toml"].into_iter().chain(many).collect();
+    for (files, part) in [
+        (last, "GitHub lists 3000 of this pull request's 3101 files"),
+        (first, "this pull request changes gates/"),
+    ] {
+        let (site, fake) = (Site::new(&record()), github());
+        fake.state().open_pull(12, "ada", false, &files);
+        fake.state().pull(12).head_sha = HEAD.into();
+        report(&site, &fake, &[]).expect(0);
+        let body = fake.state().comments[0].body.clone();
+        assert!(body.contains(part), "`{part}` is missing in:\n{body}");
+    }
+}
+
+#[test]
 fn the_authors_id_can_be_given() {
     let (site, fake) = (Site::new(&record()), github());
     fake.state().comments.push(comment_of(

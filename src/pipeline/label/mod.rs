@@ -98,6 +98,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         event_sha: event.as_ref().map(|event| &event.head_sha),
         word: asked.word,
         needed: &asked.needed,
+        has_base: asked.has_base,
         is_fork: pull.is_from_fork(client.repository()),
         author_may_write: asked.author_may_write,
         approval: approval(&asked.statuses, asked.own_id),
@@ -164,6 +165,8 @@ fn why_not(step: &Step) -> Option<String> {
 /// What GitHub was asked for.
 struct Answers {
     needed: Needed,
+    /// It has a commit in common with the branch that it goes into.
+    has_base: bool,
     author_may_write: bool,
     /// Of the approval label's event: whose it is.
     word: Option<Word>,
@@ -195,7 +198,11 @@ async fn ask(
     };
     let compared = client.compare(&pull.base_branch, &pull.head_sha).await?;
     Ok(Answers {
-        needed: authorize::needed(rules, pull, compared.files),
+        has_base: compared.is_some(),
+        needed: match compared {
+            Some(compared) => authorize::needed(rules, pull, compared.files),
+            None => Needed::everything(&rules.labels),
+        },
         author_may_write: may_write(client, pull.author.as_deref()).await?,
         word,
         statuses: client.statuses(&pull.head_sha).await?,

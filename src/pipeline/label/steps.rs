@@ -29,6 +29,8 @@ pub(super) struct Situation<'a> {
     pub(super) event_sha: Option<&'a Sha>,
     pub(super) word: Option<Word>,
     pub(super) needed: &'a Needed,
+    /// It has a commit in common with the branch that it goes into.
+    pub(super) has_base: bool,
     pub(super) is_fork: bool,
     pub(super) author_may_write: bool,
     /// What the approval of the live head says.
@@ -207,6 +209,9 @@ fn start(situation: &Situation<'_>, before: &[Step]) -> Step {
     });
     match ruling {
         Err(why) => Step::Refuse { why },
+        Ok(_) if !situation.has_base => Step::Refuse {
+            why: authorize::unrelated(&pull.base_branch),
+        },
         Ok(_) if situation.is_started => {
             Step::Tell("nothing is started: this commit has its run already".into())
         }
@@ -264,6 +269,7 @@ mod tests {
             event_sha: Some(&head),
             word: None,
             needed: &needed,
+            has_base: true,
             is_fork: true,
             author_may_write: false,
             approval: None,

@@ -5,7 +5,7 @@
 use super::said::{Said, head_mark};
 use super::{CHECK, MARKER, PublishOptions, Subject};
 use crate::github::{
-    self, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha, State,
+    self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha, State,
     StickyComment,
 };
 use crate::report::Conclusion;
@@ -33,29 +33,43 @@ pub(super) async fn live(
     remarks: &mut Vec<String>,
 ) -> Live {
     let mut live = Live::default();
-    match client.pull(options.pull).await {
-        Ok(pull) => live.head = Some(pull.head_sha),
-        Err(error) => remarks.push(format!("whether the head has moved is not known: {error}")),
-    }
-    if !matches!(options.subject, Subject::From(_)) || live.head.is_none() {
+    let pull = match client.pull(options.pull).await {
+        Ok(pull) => pull,
+        Err(error) => {
+            remarks.push(format!("whether the head has moved is not known: {error}"));
+            return live;
+        }
+    };
+    live.head = Some(pull.head_sha);
+    if !matches!(options.subject, Subject::From(_)) {
         return live;
     }
     match client.changed_files(options.pull).await {
-        Ok(files) => {
-            let changes_gates = files.iter().any(|file| {
-                let before = file.previous_filename.as_deref().unwrap_or_default();
-                file.filename.starts_with("gates/") || before.starts_with("gates/")
-            });
-            live.notices.extend(changes_gates.then(|| {
-                "this pull request changes gates/: it is judged with main's, and the change counts once it is merged"
-                    .to_owned()
-            }));
-        }
+        Ok(files) => live.notices.extend(on_gates(&files, pull.changed_files)),
         Err(error) => remarks.push(format!(
             "whether the pull request changes gates/ is not known: {error}"
         )),
     }
     live
+}
+
+/// Says that the pull request changes gates, or that its `all` files are not all listed, so that it may.
+fn on_gates(files: &[ChangedFile], all: usize) -> Option<String> {
+    let changes_gates = files.iter().any(|file| {
+        let before = file.previous_filename.as_deref().unwrap_or_default();
+        file.filename.starts_with("gates/") || before.starts_with("gates/")
+    });
+    let (what, listed) = ("it is judged with main's, and", files.len());
+    match changes_gates {
+        true => Some(format!(
+            "this pull request changes gates/: {what} the change counts once it is merged"
+        )),
+        false if listed < all => Some(format!(
+            "GitHub lists {listed} of this pull request's {all} files, so it may change gates/: {what} a change counts \
+             once it is merged"
+        )),
+        false => None,
+    }
 }
 
 /// The comment, then the check run.
