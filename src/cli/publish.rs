@@ -119,6 +119,7 @@ fn options(args: PublishArgs) -> anyhow::Result<PublishOptions> {
         gates: names::all(gates),
         keep,
         wants_comment: !no_comment,
+        main: variable("GITHUB_SHA").and_then(|sha| Sha::parse(&sha).ok()),
         run_url: run_url(&github.repository),
         output: variable("GITHUB_OUTPUT").map(PathBuf::from),
         summary: variable("GITHUB_STEP_SUMMARY").map(PathBuf::from),

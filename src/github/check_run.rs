@@ -17,10 +17,26 @@ const MOST_PAGES: u32 = 20;
 pub struct CheckName<'a> {
     pub name: &'a str,
     pub head: &'a Sha,
-    /// Ours alone.
+    /// Ours alone. It is found by this, and written with `main` after it.
     pub external_id: &'a str,
+    /// Main's commit that judges.
+    pub main: Option<&'a Sha>,
     /// Where its details are.
     pub details_url: Option<&'a str>,
+}
+
+impl CheckName<'_> {
+    fn written_id(&self) -> String {
+        match self.main {
+            Some(main) => format!("{}:{main}", self.external_id),
+            None => self.external_id.to_owned(),
+        }
+    }
+
+    fn is(&self, external_id: &str) -> bool {
+        let rest = external_id.strip_prefix(self.external_id);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    }
 }
 
 /// What it shows.
@@ -70,7 +86,7 @@ struct Page {
 struct Create<'a> {
     name: &'a str,
     head_sha: &'a str,
-    external_id: &'a str,
+    external_id: String,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     details_url: Option<&'a str>,
@@ -79,6 +95,7 @@ struct Create<'a> {
 
 #[derive(Serialize)]
 struct Update<'a> {
+    external_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,7 +147,7 @@ impl Client {
         let body = Create {
             name: name.name,
             head_sha: name.head.as_str(),
-            external_id: name.external_id,
+            external_id: name.written_id(),
             status: "in_progress",
             details_url: name.details_url,
             output: output(text, &[]),
@@ -163,6 +180,7 @@ impl Client {
             let chunk = chunks.next().unwrap_or_default();
             let is_last = chunks.peek().is_none();
             let body = Update {
+                external_id: name.written_id(),
                 status: is_last.then_some("completed"),
                 conclusion: is_last.then_some(conclusion),
                 details_url: name.details_url,
@@ -200,6 +218,7 @@ impl Client {
             return Ok(found);
         }
         let body = Update {
+            external_id: name.written_id(),
             status: None,
             conclusion: None,
             details_url: name.details_url,
@@ -221,22 +240,16 @@ impl Client {
     }
 
     async fn newest_check(&self, name: &CheckName<'_>) -> Result<Option<Wire>, Error> {
-        let CheckName {
-            name,
-            head,
-            external_id,
-            ..
-        } = name;
-        let name = super::segment(name);
+        let (head, of_name) = (name.head, super::segment(name.name));
         let route = self.route(&format!(
-            "/commits/{head}/check-runs?check_name={name}&filter=all"
+            "/commits/{head}/check-runs?check_name={of_name}&filter=all"
         ));
         let runs = self
             .pages_of(&route, MOST_PAGES, |page: Page| page.check_runs)
             .await?;
         let ours = runs
             .into_iter()
-            .filter(|run| run.external_id.as_deref() == Some(*external_id));
+            .filter(|run| run.external_id.as_deref().is_some_and(|id| name.is(id)));
         Ok(ours.max_by_key(|run| run.id))
     }
 }

@@ -10,7 +10,9 @@ use crate::plan::{self, Forks, GitHubConfig, GitHubRules, Needed};
 use std::path::PathBuf;
 
 /// Context of the commit status that holds an approval.
-pub(super) const APPROVAL: &str = "infergate/approval";
+pub(super) fn approval_context(config: &GitHubConfig) -> String {
+    format!("{}/approval", config.name)
+}
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -138,8 +140,12 @@ fn refuse_what_never_runs(facts: &Facts<'_>) -> Result<(), String> {
 
 /// The approval of a commit out of its statuses, newest first. Only our own account's count: anybody who may
 /// write statuses can make one of this name. One that was taken back is none.
-pub(super) fn approval(statuses: &[CommitStatus], own_id: u64) -> Option<&str> {
-    let newest = ours(statuses, APPROVAL, own_id)?;
+pub(super) fn approval<'a>(
+    config: &GitHubConfig,
+    statuses: &'a [CommitStatus],
+    own_id: u64,
+) -> Option<&'a str> {
+    let newest = ours(statuses, &approval_context(config), own_id)?;
     (newest.state == State::Success).then_some(newest.description.as_str())
 }
 
@@ -241,7 +247,7 @@ async fn decide(
     }
     let own_id = client.own_id(options.github.bot_id).await?;
     let statuses = client.statuses(asked).await?;
-    facts.approval = approval(&statuses, own_id);
+    facts.approval = approval(&rules.config, &statuses, own_id);
     Ok(may_run(&facts))
 }
 
@@ -385,6 +391,8 @@ mod tests {
             creator,
         };
         let (yes, no) = (State::Success, State::Failure);
+        const APPROVAL: &str = "infergate/approval";
+        let config = GitHubConfig::default();
         for (statuses, expect) in [
             (vec![], false),
             (vec![status(APPROVAL, yes, Some(7))], true),
@@ -416,7 +424,11 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(approval(&statuses, 7).is_some(), expect, "{statuses:?}");
+            assert_eq!(
+                approval(&config, &statuses, 7).is_some(),
+                expect,
+                "{statuses:?}"
+            );
         }
     }
 }

@@ -154,6 +154,21 @@ fn mistakes_in_the_rules_have_carets() {
             &["workflow's file name"],
         ),
         (
+            "forks = \"approved\"",
+            "name = \"h100 --> x\"",
+            &["^^^^^^", "a check run's name", "`-->`"],
+        ),
+        (
+            "forks = \"approved\"",
+            "name = \"a\\u0007b\"",
+            &["a check run's name"],
+        ),
+        (
+            "forks = \"approved\"",
+            "comment = \"red\"",
+            &["`always`, `on-failure`"],
+        ),
+        (
             "approval_label = \"gpu-approved\"",
             "aproval_label = \"x\"",
             &["unknown key `github.aproval_label`"],

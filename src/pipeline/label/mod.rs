@@ -10,12 +10,12 @@ mod steps;
 
 pub use local::label_diff;
 
-use super::authorize::{self, APPROVAL, approval, may_write, ours};
+use super::authorize::{self, approval, approval_context, may_write, ours};
 use super::{Error, GitHubOptions};
 use crate::digest;
 use crate::github::event::{Action, Event};
 use crate::github::{Client, CommitStatus, NewStatus, PersonKind, Pull, Sha, State};
-use crate::plan::{self, GitHubRules, Needed};
+use crate::plan::{self, GitHubConfig, GitHubRules, Needed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use steps::{Situation, Step, Word};
@@ -90,7 +90,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
     }
     let asked = ask(options, &client, &rules, &pull, event.as_ref()).await?;
     let gates = asked.needed.gates(&rules.of_profile).join(" ");
-    let mark = Mark::of(&pull, &gates);
+    let mark = Mark::of(&rules.config, &pull, &gates);
     let situation = Situation {
         rules: &rules,
         pull: &pull,
@@ -101,7 +101,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         has_base: asked.has_base,
         is_fork: pull.is_from_fork(client.repository()),
         author_may_write: asked.author_may_write,
-        approval: approval(&asked.statuses, asked.own_id),
+        approval: approval(&rules.config, &asked.statuses, asked.own_id),
         is_started: ours(&asked.statuses, &mark.context, asked.own_id)
             .is_some_and(|status| status.description == mark.description),
     };
@@ -220,7 +220,7 @@ struct Mark {
 }
 
 impl Mark {
-    fn of(pull: &Pull, gates: &str) -> Self {
+    fn of(config: &GitHubConfig, pull: &Pull, gates: &str) -> Self {
         let told = if gates.is_empty() {
             "the profile's"
         } else {
@@ -229,7 +229,7 @@ impl Mark {
         let known = digest::of_parts([gates.as_bytes(), pull.base_branch.as_bytes()]);
         let told: String = told.chars().take(80).collect();
         Self {
-            context: format!("infergate/started/{}", pull.number),
+            context: format!("{}/started/{}", config.name, pull.number),
             description: format!("started with gates {told} ({})", &known[..8]),
         }
     }
@@ -247,8 +247,9 @@ struct Work<'a> {
 impl Work<'_> {
     async fn carry_out(&self, step: &Step) -> Result<(), Error> {
         let (client, number) = (self.client, self.pull.number);
+        let context = approval_context(&self.rules.config);
         let approval = |state, description| NewStatus {
-            context: APPROVAL,
+            context: &context,
             state,
             description,
             target_url: None,

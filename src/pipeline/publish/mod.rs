@@ -19,7 +19,7 @@ pub use artifact::Refusal;
 
 use super::{Error, GitHubOptions};
 use crate::github::{self, Sha};
-use crate::plan::{self, Selection};
+use crate::plan::{self, GitHubConfig, Selection};
 use crate::record::{RunRecord, RunVerdict};
 use crate::report::{self, Conclusion, Judged, Link, Past, Publication, State};
 use said::{Said, command};
@@ -27,12 +27,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use trusted::{Ours, Trusted};
 
-/// First line of our comments.
-pub(super) const MARKER: &str = "<!-- infergate:gate -->";
-/// Name of our check runs, and of the statuses in their place.
-const CHECK: &str = "infergate";
 /// The repository's own template for comments, read from main's checkout.
 const TEMPLATE: &str = "gates/comment.md.j2";
+
+/// First line of our comments.
+pub(super) fn marker(name: &str) -> String {
+    match name {
+        plan::DEFAULT_NAME => "<!-- infergate:gate -->".to_owned(),
+        name => format!("<!-- infergate:gate {name} -->"),
+    }
+}
 
 /// What is to be said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,8 @@ pub struct PublishOptions {
     pub wants_comment: bool,
     /// `None`: nothing is posted.
     pub github: Option<GitHubOptions>,
+    /// Main's commit that this workflow run is of, by Actions' word.
+    pub main: Option<Sha>,
     /// The page of this workflow run.
     pub run_url: Option<String>,
     /// Files that Actions names.
@@ -119,6 +125,7 @@ enum Content {
 /// the remarks.
 pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
     let root = plan::find_root(&options.start)?;
+    let config = plan::github_config(&root)?;
     let client = options.github.as_ref().map(GitHubOptions::client);
     let client = client.transpose()?;
     let scrub = |text: &str| match &client {
@@ -128,9 +135,10 @@ pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
     let content = settle(options, &root, &scrub)?;
     let template = fs::read_to_string(root.join(TEMPLATE)).ok();
     let mut remarks = Vec::new();
-    let mut publication = publication(options, &content);
-    let say =
-        |publication: &Publication<'_>| Said::of(publication, &content, template.as_deref(), &root);
+    let mut publication = publication(options, &config, &content);
+    let say = |publication: &Publication<'_>| {
+        Said::of(publication, &content, template.as_deref(), &config)
+    };
     let mut said = say(&publication);
     let own = || root.join(".gate/publish").join(options.head.as_str());
     let directory = said.keep(&options.keep.clone().unwrap_or_else(own))?;
@@ -145,7 +153,7 @@ pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
             said.keep(&directory)?;
         }
         let moved_to = publication.moved_to.as_deref();
-        posted = post::post(client, options, &said, moved_to, &mut remarks).await;
+        posted = post::post(client, options, &config, &said, moved_to, &mut remarks).await;
     }
     if posted.is_missing {
         remarks.push(format!(
@@ -243,7 +251,11 @@ impl Content {
     }
 }
 
-fn publication<'a>(options: &PublishOptions, content: &'a Content) -> Publication<'a> {
+fn publication<'a>(
+    options: &PublishOptions,
+    config: &GitHubConfig,
+    content: &'a Content,
+) -> Publication<'a> {
     let link = |name: &str, url: String| Link {
         name: name.to_owned(),
         url,
@@ -256,6 +268,8 @@ fn publication<'a>(options: &PublishOptions, content: &'a Content) -> Publicatio
         ]
     });
     Publication {
+        name: config.name.clone(),
+        judged_by: options.main.as_ref().map(Sha::to_string),
         head_sha: options.head.to_string(),
         base_sha: options.base.as_ref().map(Sha::to_string),
         profile: options.profile.clone(),

@@ -3,11 +3,12 @@
 //! Each part is done whatever became of the one before it; what could not be done is a remark.
 
 use super::said::{Said, head_mark};
-use super::{CHECK, MARKER, PublishOptions, Subject};
+use super::{PublishOptions, Subject, marker};
 use crate::github::{
-    self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha, State,
-    StickyComment,
+    self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha,
+    State, StickyComment,
 };
+use crate::plan::{Comments, GitHubConfig};
 use crate::report::Conclusion;
 
 /// What was posted.
@@ -76,17 +77,18 @@ fn on_gates(files: &[ChangedFile], all: usize) -> Option<String> {
 pub(super) async fn post(
     client: &Client,
     options: &PublishOptions,
+    config: &GitHubConfig,
     said: &Said,
     moved_to: Option<&str>,
     remarks: &mut Vec<String>,
 ) -> Posted {
     let mut posted = Posted::default();
-    if let Some(why) = keeps_silent(client, options, moved_to).await {
+    if let Some(why) = keeps_silent(client, options, &config.name, moved_to).await {
         remarks.push(why);
         return posted;
     }
     if options.wants_comment {
-        match comment(client, options, said, moved_to, remarks).await {
+        match comment(client, options, config, said, moved_to, remarks).await {
             Ok(url) => posted.comment_url = url,
             Err(error) => {
                 posted.is_missing = true;
@@ -94,7 +96,7 @@ pub(super) async fn post(
             }
         }
     }
-    match check(client, options, said, remarks).await {
+    match check(client, options, &config.name, said, remarks).await {
         Ok(url) => posted.check_url = url,
         Err(error) => {
             posted.is_missing = true;
@@ -108,6 +110,7 @@ pub(super) async fn post(
 async fn keeps_silent(
     client: &Client,
     options: &PublishOptions,
+    name: &str,
     moved_to: Option<&str>,
 ) -> Option<String> {
     match (&options.subject, moved_to) {
@@ -115,13 +118,13 @@ async fn keeps_silent(
         (Subject::NotNeeded, Some(newer)) => Some(format!(
             "the head is {newer} by now: nothing is said of what an older one needs"
         )),
-        (Subject::Cancelled, _) if anothers(client, options).await.is_some() => Some(
+        (Subject::Cancelled, _) if anothers(client, options, name).await.is_some() => Some(
             "another run of this commit goes on: nothing is said of the one that was ended".into(),
         ),
         // Somebody who may write started it by hand; that nobody else may is no news, and no verdict. That nothing
         // was needed was said of another branch or by other rules, and would satisfy a required check.
         (Subject::NotRun(_), _) => {
-            let said = anothers(client, options).await?;
+            let said = anothers(client, options, name).await?;
             (said.conclusion.as_deref() != Some("skipped")).then(|| {
                 "another run said something of this commit: that it may not run is not said".into()
             })
@@ -134,10 +137,12 @@ async fn keeps_silent(
 async fn comment(
     client: &Client,
     options: &PublishOptions,
+    config: &GitHubConfig,
     said: &Said,
     moved_to: Option<&str>,
     remarks: &mut Vec<String>,
 ) -> Result<Option<String>, github::Error> {
+    let marker = marker(&config.name);
     let is_result = matches!(options.subject, Subject::From(_));
     if let Some(newer) = moved_to.filter(|_| !is_result) {
         remarks.push(format!(
@@ -148,8 +153,14 @@ async fn comment(
     let author = client
         .own_id(options.github.as_ref().and_then(|github| github.bot_id))
         .await?;
-    let found = client.sticky_comment(options.pull, MARKER, author).await?;
-    if found.is_none() && options.subject == Subject::NotNeeded {
+    let found = client.sticky_comment(options.pull, &marker, author).await?;
+    let is_red = matches!(
+        said.conclusion,
+        Some(Conclusion::Failure | Conclusion::ActionRequired)
+    );
+    let is_quiet =
+        options.subject == Subject::NotNeeded || (config.comment == Comments::OnFailure && !is_red);
+    if found.is_none() && is_quiet {
         // Nothing was ever said here, and there is nothing to say.
         return Ok(None);
     }
@@ -169,7 +180,7 @@ async fn comment(
         }
     }
     let url = client
-        .write_comment(options.pull, MARKER, author, found.as_ref(), &said.comment)
+        .write_comment(options.pull, &marker, author, found.as_ref(), &said.comment)
         .await?;
     Ok(Some(url))
 }
@@ -180,37 +191,49 @@ fn is_about(found: &StickyComment, head: &str) -> bool {
     second.is_some_and(|line| line.trim_end() == head_mark(head))
 }
 
-fn external_id(options: &PublishOptions) -> String {
-    format!("{CHECK}:{}:{}", options.pull, options.head)
+fn external_id(options: &PublishOptions, name: &str) -> String {
+    format!("{name}:{}:{}", options.pull, options.head)
 }
 
-fn check_name<'a>(options: &'a PublishOptions, external_id: &'a str) -> CheckName<'a> {
+fn check_name<'a>(
+    options: &'a PublishOptions,
+    name: &'a str,
+    external_id: &'a str,
+) -> CheckName<'a> {
+    let is_measured = matches!(options.subject, Subject::Pending | Subject::From(_));
     CheckName {
-        name: CHECK,
+        name,
         head: &options.head,
         external_id,
+        main: options.main.as_ref().filter(|_| is_measured),
         details_url: options.run_url.as_deref(),
     }
 }
 
 /// The commit's check run, where it belongs to another workflow run than this one.
-async fn anothers(client: &Client, options: &PublishOptions) -> Option<CheckRun> {
-    let external_id = external_id(options);
-    let found = client.check(&check_name(options, &external_id)).await;
+async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Option<CheckRun> {
+    let external_id = external_id(options, name);
+    let found = client.check(&check_name(options, name, &external_id)).await;
     let run = found.ok().flatten()?;
-    let has_owners = run.details_url.is_some() && options.run_url.is_some();
-    (has_owners && run.details_url != options.run_url).then_some(run)
+    let theirs = without_attempt(run.details_url.as_deref()?);
+    (theirs != without_attempt(options.run_url.as_deref()?)).then_some(run)
+}
+
+/// The page of a workflow run, whichever of its attempts an address is of.
+fn without_attempt(url: &str) -> &str {
+    url.split_once("/attempts/").map_or(url, |(run, _)| run)
 }
 
 /// The check run's address, or the status's own in its place.
 async fn check(
     client: &Client,
     options: &PublishOptions,
+    check: &str,
     said: &Said,
     remarks: &mut Vec<String>,
 ) -> Result<Option<String>, github::Error> {
-    let external_id = external_id(options);
-    let name = check_name(options, &external_id);
+    let external_id = external_id(options, check);
+    let name = check_name(options, check, &external_id);
     let text = CheckText {
         title: &said.title,
         summary: &said.summary,
@@ -240,7 +263,7 @@ async fn check(
         // Only apps may write check runs; a person's token may still say it in a line.
         Err(github::Error::Refused(refusal)) if refusal.status == 403 && !refusal.is_limit => {
             let status = NewStatus {
-                context: CHECK,
+                context: check,
                 state: state(said.conclusion),
                 description: &said.title,
                 target_url: options.run_url.as_deref(),
@@ -250,7 +273,7 @@ async fn check(
                 "this token may not write check runs: a commit status stands in its place"
                     .to_owned(),
             );
-            Ok(Some(format!("status {CHECK} of {}", options.head)))
+            Ok(Some(format!("status {check} of {}", options.head)))
         }
         Err(error) => Err(error),
     }
