@@ -3,7 +3,8 @@
 use super::Exit;
 use super::github::{self, GitHubArgs};
 use super::runtime::block_on;
-use crate::pipeline::{self, AuthorizeOptions};
+use crate::github::Sha;
+use crate::pipeline::{self, AuthorizeOptions, RunOrigin};
 use anyhow::Context;
 use clap::Args;
 use std::env;
@@ -51,6 +52,7 @@ pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
         head_sha,
         gates: gates.split_whitespace().map(str::to_owned).collect(),
         profile,
+        run: run_origin(),
         starter: actor.filter(|_| is_dispatched),
     };
     let ruling = block_on(pipeline::authorize(&options))??;
@@ -60,5 +62,15 @@ pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
         Exit::Pass
     } else {
         Exit::Fail
+    })
+}
+
+/// Actions' word; of a run that does not say which attempt it is, the first is not assumed.
+fn run_origin() -> Option<RunOrigin> {
+    let commit = github::variable("GITHUB_SHA")?;
+    Some(RunOrigin {
+        branch: github::variable("GITHUB_REF"),
+        commit: Sha::parse(&commit).ok()?,
+        is_first: github::variable("GITHUB_RUN_ATTEMPT").as_deref() == Some("1"),
     })
 }

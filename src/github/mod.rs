@@ -10,6 +10,7 @@
 
 pub mod actions;
 mod address;
+mod branch;
 mod check_run;
 mod client;
 mod clock;
@@ -30,7 +31,9 @@ mod route;
 mod text;
 mod token;
 mod wire;
+mod workflow_run;
 
+pub use branch::Tip;
 pub use check_run::{CheckAnnotation, CheckName, CheckRun, CheckText, MOST_ANNOTATIONS};
 pub use client::Client;
 pub use clock::{Clock, SystemClock};
@@ -44,3 +47,4 @@ pub use repository::{Repository, Sha};
 pub use route::segment;
 pub use text::clean;
 pub use token::Token;
+pub use workflow_run::WorkflowRun;

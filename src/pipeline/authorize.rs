@@ -27,6 +27,19 @@ pub struct AuthorizeOptions {
     pub profile: String,
     /// Login of whoever dispatched this run, by Actions' environment.
     pub starter: Option<String>,
+    /// `None`: this is no run of Actions.
+    pub run: Option<RunOrigin>,
+}
+
+/// What this workflow run began with, by Actions' environment. Each attempt of a run has the same.
+#[derive(Clone, Debug)]
+pub struct RunOrigin {
+    /// `refs/heads/BRANCH` that it was started on.
+    pub branch: Option<String>,
+    /// That branch's head when it was started: whose gates and program judge.
+    pub commit: Sha,
+    /// Whether it is the run's first attempt.
+    pub is_first: bool,
 }
 
 /// The answer, with all that a run needs.
@@ -237,6 +250,11 @@ async fn decide(
     if let Err(why_not) = refuse_what_never_runs(&facts) {
         return Ok(Err(why_not));
     }
+    if let Some(run) = &options.run
+        && let Some(why_not) = judges_by_old_main(client, run, &pull.default_branch).await?
+    {
+        return Ok(Err(why_not));
+    }
     facts.author_may_write = may_write(client, pull.author.as_deref()).await?;
     if facts.author_may_write && !facts.is_fork {
         return Ok(may_run(&facts));
@@ -249,6 +267,37 @@ async fn decide(
     let statuses = client.statuses(asked).await?;
     facts.approval = approval(&rules.config, &statuses, own_id);
     Ok(may_run(&facts))
+}
+
+/// Why this workflow run may not judge; `None`: it may. Main is at its head where a run begins, and a long wait for
+/// the machine is no reason; but somebody may start an old run again for 30 days, with the gates of that time.
+async fn judges_by_old_main(
+    client: &Client,
+    run: &RunOrigin,
+    main: &str,
+) -> Result<Option<String>, Error> {
+    let named = clean(main, 100);
+    if let Some(branch) = &run.branch
+        && branch.strip_prefix("refs/heads/") != Some(main)
+    {
+        return Ok(Some(format!(
+            "this workflow run is of `{}`, and only `{named}` judges: start the workflow there",
+            clean(branch, 100)
+        )));
+    }
+    if run.is_first {
+        return Ok(None);
+    }
+    let head = client.tip(main).await?.map(|tip| tip.sha);
+    if head.as_ref() == Some(&run.commit) {
+        return Ok(None);
+    }
+    let now = head.as_ref().map_or("nowhere", Sha::short);
+    Ok(Some(format!(
+        "a re-run of an old run would judge by old gates: it is of `{named}` at {}, which is at {now} by now; start a new \
+         run of the workflow",
+        run.commit.short()
+    )))
 }
 
 pub(super) async fn may_write(client: &Client, login: Option<&str>) -> Result<bool, Error> {

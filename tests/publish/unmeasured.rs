@@ -90,6 +90,28 @@ fn that_a_commit_may_not_run_is_withheld_from_a_verdict_alone() {
     ended.says(&["that it may not run is not said"]);
 }
 
+/// A run was started again, and its approval had been taken back meanwhile.
+#[test]
+fn a_later_attempt_of_a_run_speaks_for_it() {
+    let (site, fake) = (Site::new(&Value::Null), github());
+    let attempt = |number: &str, arguments: &[&str]| {
+        let mut command = publishing(&site, &fake, ACTIONS_TOKEN, arguments);
+        command
+            .env("GITHUB_SERVER_URL", "https://github.com")
+            .env("GITHUB_RUN_ID", "77")
+            .env("GITHUB_RUN_ATTEMPT", number);
+        Ended::of(&command.output().unwrap()).expect(0)
+    };
+    attempt("1", &["--pending", "--base-sha", BASE]);
+    fake.state().check_runs[0]["conclusion"] = "failure".into();
+    attempt("2", &["--not-run", "nobody approved it"]);
+    let state = fake.state();
+    assert_eq!(
+        state.check_runs.last().unwrap()["conclusion"],
+        "action_required"
+    );
+}
+
 #[test]
 fn an_older_commit_is_not_said_to_need_nothing() {
     let (site, fake) = (Site::new(&Value::Null), github());

@@ -14,11 +14,11 @@ use super::authorize::{self, approval, approval_context, may_write, ours};
 use super::{Error, GitHubOptions};
 use crate::digest;
 use crate::github::event::{Action, Event};
-use crate::github::{Client, CommitStatus, NewStatus, PersonKind, Pull, Sha, State};
+use crate::github::{Client, CommitStatus, NewStatus, PersonKind, Pull, Sha, State, WorkflowRun};
 use crate::plan::{self, GitHubConfig, GitHubRules, Needed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use steps::{Situation, Step, Word};
+use steps::{Running, Situation, Step, Word};
 
 /// Which pull request, and why now.
 #[derive(Clone, Debug)]
@@ -102,6 +102,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         is_fork: pull.is_from_fork(client.repository()),
         author_may_write: asked.author_may_write,
         approval: approval(&rules.config, &asked.statuses, asked.own_id),
+        running: &asked.running,
         is_started: ours(&asked.statuses, &mark.context, asked.own_id)
             .is_some_and(|status| status.description == mark.description),
     };
@@ -113,13 +114,17 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         gates: &gates,
         mark: &mark,
     };
-    let mut remarks = Vec::new();
+    let mut remarks = asked.remarks.clone();
     if !options.dry_run {
         for step in &steps {
             match (work.carry_out(step).await, step) {
                 // A label lets nothing run and keeps nothing from it.
                 (Err(error), Step::Add { label, .. } | Step::Remove { label, .. }) => {
                     remarks.push(format!("the label `{label}` stays as it was: {error}"));
+                }
+                // It costs the machine's time, and no verdict: what it says is of another commit.
+                (Err(error), Step::Cancel(run)) => {
+                    remarks.push(format!("run {} goes on: {error}", run.id));
                 }
                 (done, _) => done?,
             }
@@ -172,6 +177,8 @@ struct Answers {
     word: Option<Word>,
     statuses: Vec<CommitStatus>,
     own_id: u64,
+    running: Vec<Running>,
+    remarks: Vec<String>,
 }
 
 async fn ask(
@@ -196,8 +203,12 @@ async fn ask(
         },
         None => None,
     };
+    let title = format!("pull request #{} at ", pull.number);
+    let (running, remark) = running(client, &rules.config.workflow, &title).await;
     let compared = client.compare(&pull.base_branch, &pull.head_sha).await?;
     Ok(Answers {
+        running,
+        remarks: remark.into_iter().collect(),
         has_base: compared.is_some(),
         needed: match compared {
             Some(compared) => authorize::needed(rules, pull, compared.files),
@@ -208,6 +219,24 @@ async fn ask(
         statuses: client.statuses(&pull.head_sha).await?,
         own_id: client.own_id(options.github.bot_id).await?,
     })
+}
+
+/// The workflow's runs that have not ended, by the title that its `run-name` gives them; or a sentence why they are not
+/// known.
+async fn running(client: &Client, workflow: &str, title: &str) -> (Vec<Running>, Option<String>) {
+    let runs = match client.open_runs(workflow).await {
+        Ok(runs) => runs,
+        Err(error) => {
+            let remark = format!("runs of superseded commits, if any, go on: {error}");
+            return (Vec::new(), Some(remark));
+        }
+    };
+    let of_ours = |run: &WorkflowRun| {
+        let head = run.title.strip_prefix(title)?;
+        let (id, head) = (run.id, Sha::parse(head).ok()?);
+        Some(Running { id, head })
+    };
+    (runs.iter().filter_map(of_ours).collect(), None)
 }
 
 /// The commit status that says what was started.
@@ -270,6 +299,7 @@ impl Work<'_> {
                     .set_status(head, &approval(State::Failure, &text))
                     .await?;
             }
+            Step::Cancel(run) => client.cancel_run(run.id).await?,
             Step::Start => self.start(head).await?,
             Step::Refuse { .. } | Step::Tell(_) => {}
         }

@@ -17,11 +17,12 @@ mod checks;
 mod issues;
 mod openapi;
 mod routes;
+mod runs;
 mod shapes;
 mod state;
 mod trouble;
 
-pub(crate) use state::{Account, Comment, Grant, Person, Pull, Recorded, State, Status, sha};
+pub(crate) use state::{Account, Comment, Grant, Person, Pull, Recorded, Run, State, Status, sha};
 pub(crate) use trouble::{Ill, Trouble};
 
 use axum::Router;

@@ -22,6 +22,12 @@ pub(crate) struct State {
     pub(crate) statuses: Vec<Status>,
     /// Bodies of workflow dispatches, with the workflow's name under `workflow`.
     pub(crate) dispatches: Vec<Value>,
+    /// Runs of the one workflow, oldest first.
+    pub(crate) runs: Vec<Run>,
+    /// Heads of branches.
+    pub(crate) branches: BTreeMap<String, String>,
+    /// Trees of commits that have another's.
+    pub(crate) trees: BTreeMap<String, String>,
     /// What compare says that head and base have in common.
     pub(crate) merge_base: String,
     pub(crate) default_branch: String,
@@ -96,6 +102,14 @@ pub(crate) struct Status {
     pub(crate) creator: String,
 }
 
+/// A run of a workflow.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) id: u64,
+    pub(crate) title: String,
+    pub(crate) status: String,
+}
+
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
@@ -156,6 +170,9 @@ impl State {
             check_runs: Vec::new(),
             statuses: Vec::new(),
             dispatches: Vec::new(),
+            runs: Vec::new(),
+            branches: [("main".to_owned(), sha(0x3a1))].into(),
+            trees: BTreeMap::new(),
             merge_base: sha(0),
             default_branch: "main".into(),
             troubles: Vec::new(),
