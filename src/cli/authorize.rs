@@ -4,7 +4,7 @@ use super::Exit;
 use super::github::{self, GitHubArgs};
 use super::runtime::block_on;
 use crate::github::Sha;
-use crate::pipeline::{self, AuthorizeOptions, RunOrigin};
+use crate::pipeline::{self, AuthorizeOptions, Queued, RunOrigin};
 use anyhow::Context;
 use clap::Args;
 use std::env;
@@ -27,6 +27,22 @@ pub(super) struct AuthorizeArgs {
         hide_default_value = true
     )]
     gates: String,
+    /// The commit is the merge queue's: this branch's head [default: the pull request's own head]
+    #[arg(
+        long,
+        value_name = "BRANCH",
+        default_value = "",
+        hide_default_value = true
+    )]
+    queue: String,
+    /// What the merge queue's commit is measured against, all 40 digits
+    #[arg(
+        long,
+        value_name = "SHA",
+        default_value = "",
+        hide_default_value = true
+    )]
+    base_sha: String,
     /// Profile of gates/gate.toml that the run has
     #[arg(long, default_value = "full")]
     profile: String,
@@ -38,6 +54,8 @@ pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
         pr,
         head_sha,
         gates,
+        queue,
+        base_sha,
         profile,
     } = args;
     let is_dispatched =
@@ -52,6 +70,10 @@ pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
         head_sha,
         gates: gates.split_whitespace().map(str::to_owned).collect(),
         profile,
+        queued: (!queue.is_empty()).then_some(Queued {
+            branch: queue,
+            base_sha,
+        }),
         run: run_origin(),
         starter: actor.filter(|_| is_dispatched),
     };

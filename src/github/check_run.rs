@@ -37,6 +37,12 @@ impl CheckName<'_> {
         let rest = external_id.strip_prefix(self.external_id);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     }
+
+    /// Main's commit that a check run of this name was judged by.
+    pub fn main_of(&self, run: &CheckRun) -> Option<Sha> {
+        let main = run.external_id.strip_prefix(self.external_id)?;
+        Sha::parse(main.strip_prefix(':')?).ok()
+    }
 }
 
 /// What it shows.
@@ -60,8 +66,14 @@ pub struct CheckAnnotation {
 }
 
 #[derive(Deserialize)]
+struct App {
+    id: u64,
+}
+
+#[derive(Deserialize)]
 struct Wire {
     id: u64,
+    app: Option<App>,
     #[serde(default)]
     external_id: Option<String>,
     conclusion: Option<String>,
@@ -73,6 +85,8 @@ struct Wire {
 
 #[derive(Default, Deserialize)]
 struct WireOutput {
+    title: Option<String>,
+    summary: Option<String>,
     #[serde(default)]
     annotations_count: usize,
 }
@@ -122,6 +136,12 @@ pub struct CheckRun {
     pub details_url: Option<String>,
     /// `None`: it is in progress.
     pub conclusion: Option<String>,
+    /// Empty where it has none.
+    pub title: String,
+    pub summary: String,
+    pub external_id: String,
+    /// Id of the app that made it.
+    pub app: Option<u64>,
     annotations: usize,
 }
 
@@ -265,6 +285,10 @@ fn output<'a>(text: &CheckText<'a>, annotations: &'a [CheckAnnotation]) -> Outpu
 impl From<Wire> for CheckRun {
     fn from(wire: Wire) -> Self {
         Self {
+            external_id: wire.external_id.unwrap_or_default(),
+            app: wire.app.map(|app| app.id),
+            title: wire.output.title.unwrap_or_default(),
+            summary: wire.output.summary.unwrap_or_default(),
             id: wire.id,
             url: wire.html_url,
             details_url: wire.details_url,

@@ -50,10 +50,14 @@ impl Job {
     }
 
     pub(crate) fn label_on_event(&self, event: &Value) -> Ended {
+        self.label_on_named("pull_request_target", event)
+    }
+
+    pub(crate) fn label_on_named(&self, name: &str, event: &Value) -> Ended {
         self.project.write("event.json", &event.to_string());
         let mut command = self.command(&["label", "--patience", "0"]);
         command
-            .env("GITHUB_EVENT_NAME", "pull_request_target")
+            .env("GITHUB_EVENT_NAME", name)
             .env("GITHUB_EVENT_PATH", self.project.path("event.json"));
         Ended::of(&command.output().unwrap())
     }

@@ -115,7 +115,7 @@ fn runs_of_superseded_commits_are_cancelled() {
 #[test]
 fn the_bot_knows_the_workflows_runs_by_their_name() {
     let file = std::fs::read_to_string(repository().join(".github/workflows/gate.yml")).unwrap();
-    assert!(file.contains("pull request #${{ inputs.pr }} at ${{ inputs.head_sha }}"));
+    assert!(file.contains("#${{ inputs.pr }} at ${{ inputs.head_sha }}"));
     // A re-run of an old head is in another group than the live head's run.
     let (_, concurrency) = file.split_once("\nconcurrency:\n").unwrap();
     let group = concurrency.lines().next().unwrap();

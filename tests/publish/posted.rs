@@ -455,6 +455,23 @@ fn with_github(site: &Site, lines: &str) {
 }
 
 #[test]
+fn a_commit_of_the_merge_queue_has_a_check_run_alone() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    fake.state().pull(12).head_sha = sha(99);
+    let queue = ["--queue", "gh-readonly-queue/main/pr-12-abc"];
+    let pending = [&["--pending", "--base-sha", BASE][..], &queue].concat();
+    publish(&site, &fake, ACTIONS_TOKEN, &pending).expect(0);
+    report(&site, &fake, &queue).expect(1);
+    let state = fake.state();
+    assert!(state.comments.is_empty());
+    assert_eq!(state.check_runs.len(), 1);
+    assert_eq!(state.check_runs[0]["conclusion"], "failure");
+    let summary = state.check_runs[0]["output"]["summary"].as_str().unwrap();
+    // It never is the pull request's head, and no newer one makes it stale.
+    assert!(!summary.contains("Stale"), "{summary}");
+}
+
+#[test]
 fn two_names_have_a_check_run_and_a_comment_each() {
     let (site, fake) = (Site::new(&record()), github());
     report(&site, &fake, &[]).expect(0);

@@ -7,6 +7,7 @@
 //! Main function: [`publish`]. Refuses to know: how GitHub is spoken to, and what a text looks like.
 
 mod artifact;
+mod copy;
 mod form;
 mod keep;
 mod limits;
@@ -16,6 +17,7 @@ mod said;
 mod trusted;
 
 pub use artifact::Refusal;
+pub(super) use post::check_of;
 
 use super::{Error, GitHubOptions};
 use crate::github::{self, Sha};
@@ -50,6 +52,8 @@ pub enum Subject {
     Cancelled,
     /// No path of the pull request needs a run.
     NotNeeded,
+    /// Of the merge queue's commit: what was said of this one of the pull request holds, with the same tree and base.
+    SameAs(Sha),
 }
 
 /// What to publish, and where.
@@ -62,6 +66,8 @@ pub struct PublishOptions {
     pub pull: u64,
     /// The commit that was authorised.
     pub head: Sha,
+    /// The commit is the merge queue's, not the pull request's own head.
+    pub is_queued: bool,
     /// The commit of main that it is measured against; a result needs it.
     pub base: Option<Sha>,
     pub profile: String,
@@ -128,6 +134,9 @@ pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
     let config = plan::github_config(&root)?;
     let client = options.github.as_ref().map(GitHubOptions::client);
     let client = client.transpose()?;
+    if let Subject::SameAs(from) = &options.subject {
+        return copy::copy(options, client.as_ref(), &config, from).await;
+    }
     let scrub = |text: &str| match &client {
         Some(client) => client.token().redact(text),
         None => text.to_owned(),
@@ -184,6 +193,11 @@ fn settle(
         Subject::NotRun(why) => return Ok(Content::NotRun(why.clone())),
         Subject::Cancelled => return Ok(Content::Cancelled),
         Subject::NotNeeded => return Ok(Content::NotNeeded),
+        // Settled by `copy`, before.
+        Subject::SameAs(from) => {
+            let why = format!("the verdict of {from} was to be copied");
+            return Ok(Content::NotRun(why));
+        }
         Subject::From(directory) => directory,
     };
     let selection = Selection {

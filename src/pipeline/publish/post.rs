@@ -41,7 +41,8 @@ pub(super) async fn live(
             return live;
         }
     };
-    live.head = Some(pull.head_sha);
+    // The queue's commit is never the pull request's head.
+    live.head = (!options.is_queued).then_some(pull.head_sha);
     if !matches!(options.subject, Subject::From(_)) {
         return live;
     }
@@ -87,7 +88,8 @@ pub(super) async fn post(
         remarks.push(why);
         return posted;
     }
-    if options.wants_comment {
+    // The comment is about the pull request's own head.
+    if options.wants_comment && !options.is_queued {
         match comment(client, options, config, said, moved_to, remarks).await {
             Ok(url) => posted.comment_url = url,
             Err(error) => {
@@ -191,29 +193,48 @@ fn is_about(found: &StickyComment, head: &str) -> bool {
     second.is_some_and(|line| line.trim_end() == head_mark(head))
 }
 
-fn external_id(options: &PublishOptions, name: &str) -> String {
-    format!("{name}:{}:{}", options.pull, options.head)
+/// What a check run of ours is found by: the check's name, the pull request and the commit.
+pub(in crate::pipeline) struct CheckId<'a> {
+    name: &'a str,
+    head: &'a Sha,
+    external_id: String,
 }
 
-fn check_name<'a>(
-    options: &'a PublishOptions,
-    name: &'a str,
-    external_id: &'a str,
-) -> CheckName<'a> {
+impl CheckId<'_> {
+    /// As far as it takes to find it.
+    pub(in crate::pipeline) fn name(&self) -> CheckName<'_> {
+        CheckName {
+            name: self.name,
+            head: self.head,
+            external_id: &self.external_id,
+            main: None,
+            details_url: None,
+        }
+    }
+}
+
+pub(in crate::pipeline) fn check_of<'a>(name: &'a str, pull: u64, head: &'a Sha) -> CheckId<'a> {
+    CheckId {
+        name,
+        head,
+        external_id: format!("{name}:{pull}:{head}"),
+    }
+}
+
+/// The same with what this workflow run is.
+pub(super) fn check_name<'a>(options: &'a PublishOptions, id: &'a CheckId<'_>) -> CheckName<'a> {
     let is_measured = matches!(options.subject, Subject::Pending | Subject::From(_));
     CheckName {
-        name,
-        head: &options.head,
-        external_id,
         main: options.main.as_ref().filter(|_| is_measured),
         details_url: options.run_url.as_deref(),
+        ..id.name()
     }
 }
 
 /// The commit's check run, where it belongs to another workflow run than this one.
 async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Option<CheckRun> {
-    let external_id = external_id(options, name);
-    let found = client.check(&check_name(options, name, &external_id)).await;
+    let id = check_of(name, options.pull, &options.head);
+    let found = client.check(&id.name()).await;
     let run = found.ok().flatten()?;
     let theirs = without_attempt(run.details_url.as_deref()?);
     (theirs != without_attempt(options.run_url.as_deref()?)).then_some(run)
@@ -232,8 +253,8 @@ async fn check(
     said: &Said,
     remarks: &mut Vec<String>,
 ) -> Result<Option<String>, github::Error> {
-    let external_id = external_id(options, check);
-    let name = check_name(options, check, &external_id);
+    let id = check_of(check, options.pull, &options.head);
+    let name = check_name(options, &id);
     let text = CheckText {
         title: &said.title,
         summary: &said.summary,

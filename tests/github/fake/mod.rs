@@ -102,6 +102,14 @@ impl Fake {
         state.requests.iter().map(name).collect()
     }
 
+    /// A check run as GitHub shows one, to be changed and put among the state's.
+    pub(crate) fn check_run(&self) -> serde_json::Value {
+        let mut run = Spec::shared().example("check-run-example-of-in-progress-conclusion");
+        run["annotations"] = serde_json::json!([]);
+        run["output"]["annotations_count"] = serde_json::json!(0);
+        run
+    }
+
     /// The next requests that fit have this trouble.
     pub(crate) fn plant(&self, trouble: Trouble) {
         self.state().troubles.push(trouble);

@@ -239,10 +239,8 @@ fn compare(state: &State, asked: &Asked<'_>) -> Answer {
         shapes::file(asked.spec, name, previous.as_deref())
     };
     let files = listed.map(file).collect();
-    Answer::of(
-        200,
-        shapes::comparison(asked.spec, &state.merge_base, files),
-    )
+    let merge_base = state.merge_bases.get(head).unwrap_or(&state.merge_base);
+    Answer::of(200, shapes::comparison(asked.spec, merge_base, files))
 }
 
 fn files(state: &State, asked: &Asked<'_>) -> Answer {

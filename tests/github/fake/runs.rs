@@ -52,6 +52,8 @@ pub(super) fn branch(state: &State, asked: &Asked<'_>) -> Answer {
 
 pub(super) fn commit(state: &State, asked: &Asked<'_>) -> Answer {
     let mut commit = asked.spec.example("commit");
+    // GitHub's own example lacks fields here that GitHub's own schema requires.
+    commit["files"] = json!([]);
     set(state, &mut commit, asked.operation.parameter("ref"));
     Answer::of(200, commit)
 }

@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) trees: BTreeMap<String, String>,
     /// What compare says that head and base have in common.
     pub(crate) merge_base: String,
+    /// What it says of a head, where that is another commit.
+    pub(crate) merge_bases: BTreeMap<String, String>,
     pub(crate) default_branch: String,
     pub(crate) troubles: Vec<Trouble>,
     /// Files of commits that are no head any more.
@@ -174,6 +176,7 @@ impl State {
             branches: [("main".to_owned(), sha(0x3a1))].into(),
             trees: BTreeMap::new(),
             merge_base: sha(0),
+            merge_bases: BTreeMap::new(),
             default_branch: "main".into(),
             troubles: Vec::new(),
             former: BTreeMap::new(),
