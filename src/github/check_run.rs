@@ -260,17 +260,26 @@ impl Client {
     }
 
     async fn newest_check(&self, name: &CheckName<'_>) -> Result<Option<Wire>, Error> {
-        let (head, of_name) = (name.head, super::segment(name.name));
-        let route = self.route(&format!(
-            "/commits/{head}/check-runs?check_name={of_name}&filter=all"
-        ));
-        let runs = self
-            .pages_of(&route, MOST_PAGES, |page: Page| page.check_runs)
-            .await?;
+        let runs = self.named_checks(name.name, name.head).await?;
         let ours = runs
             .into_iter()
             .filter(|run| run.external_id.as_deref().is_some_and(|id| name.is(id)));
         Ok(ours.max_by_key(|run| run.id))
+    }
+
+    /// All check runs of this name on this commit, whichever pull request they are about.
+    pub async fn checks(&self, name: &str, head: &Sha) -> Result<Vec<CheckRun>, Error> {
+        let runs = self.named_checks(name, head).await?;
+        Ok(runs.into_iter().map(CheckRun::from).collect())
+    }
+
+    async fn named_checks(&self, name: &str, head: &Sha) -> Result<Vec<Wire>, Error> {
+        let name = super::segment(name);
+        let route = self.route(&format!(
+            "/commits/{head}/check-runs?check_name={name}&filter=all"
+        ));
+        self.pages_of(&route, MOST_PAGES, |page: Page| page.check_runs)
+            .await
     }
 }
 

@@ -6,10 +6,11 @@ use super::said::{Said, head_mark};
 use super::{PublishOptions, Subject, marker};
 use crate::github::{
     self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha,
-    State, StickyComment,
+    State, StickyComment, clean,
 };
 use crate::plan::{Comments, GitHubConfig};
 use crate::report::Conclusion;
+use std::collections::BTreeMap;
 
 /// What was posted.
 #[derive(Debug, Default)]
@@ -120,6 +121,7 @@ async fn keeps_silent(
         (Subject::NotNeeded, Some(newer)) => Some(format!(
             "the head is {newer} by now: nothing is said of what an older one needs"
         )),
+        (Subject::NotNeeded, None) => others_word(client, options, name).await,
         (Subject::Cancelled, _) if anothers(client, options, name).await.is_some() => Some(
             "another run of this commit goes on: nothing is said of the one that was ended".into(),
         ),
@@ -238,6 +240,31 @@ async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Opti
     let run = found.ok().flatten()?;
     let theirs = without_attempt(run.details_url.as_deref()?);
     (theirs != without_attempt(options.run_url.as_deref()?)).then_some(run)
+}
+
+/// GitHub shows the newest check run of a name on a commit. So that this pull request needs nothing hides no more than that
+/// of another one of the same commit while it is open.
+async fn others_word(client: &Client, options: &PublishOptions, name: &str) -> Option<String> {
+    let mut newest = BTreeMap::new();
+    let mut runs = client.checks(name, &options.head).await.ok()?;
+    runs.sort_by_key(|run| run.id);
+    for run in runs {
+        let number = run.external_id.strip_prefix(&format!("{name}:"));
+        let number = number.and_then(|rest| rest.split(':').next()?.parse::<u64>().ok());
+        let other = number.filter(|number| *number != options.pull);
+        newest.extend(other.map(|number| (number, run)));
+    }
+    for (number, run) in newest {
+        let word = run.conclusion.as_deref().unwrap_or("in progress");
+        if word != "skipped" && client.pull(number).await.is_ok_and(|pull| pull.is_open) {
+            return Some(format!(
+                "the check run of #{number} on the same commit says `{}`: that #{} needs nothing is not said beside it",
+                clean(word, 40),
+                options.pull
+            ));
+        }
+    }
+    None
 }
 
 /// The page of a workflow run, whichever of its attempts an address is of.
