@@ -558,8 +558,7 @@ fn comment_and_check_run_name_the_commit_of_main_that_judges() {
     let from = site.artifact().to_str().unwrap().to_owned();
     let from = ["--from", &from, "--base-sha", BASE, "--profile", "quick"];
     of_main(0xa, &from).expect(1);
-    let of_first = format!("infergate:12:{HEAD}:{}", sha(0xa));
-    assert_eq!(ids(), [of_first.clone()]);
+    assert_eq!(ids(), [format!("infergate:12:{HEAD}:{}", sha(0xa))]);
     let judged = |main: u64| format!("judged by main at `{}`", sha(main));
     let body = fake.state().comments[0].body.clone();
     assert!(body.contains(&judged(0xa)), "{body}");
