@@ -33,6 +33,8 @@ KEPT = {
     f"{REPO}/actions/workflows/{{workflow_id}}/dispatches": ["post"],
     f"{REPO}/dispatches": ["post"],
     f"{REPO}/actions/runs/{{run_id}}": ["get"],
+    f"{REPO}/actions/runs/{{run_id}}/cancel": ["post"],
+    f"{REPO}/actions/workflows/{{workflow_id}}/runs": ["get"],
     f"{REPO}/branches/{{branch}}": ["get"],
     f"{REPO}/commits/{{ref}}": ["get"],
     f"{REPO}/commits/{{ref}}/statuses": ["get"],

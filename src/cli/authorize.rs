@@ -3,7 +3,8 @@
 use super::Exit;
 use super::github::{self, GitHubArgs};
 use super::runtime::block_on;
-use crate::pipeline::{self, AuthorizeOptions};
+use crate::github::Sha;
+use crate::pipeline::{self, AuthorizeOptions, Queued, RunOrigin};
 use anyhow::Context;
 use clap::Args;
 use std::env;
@@ -26,6 +27,22 @@ pub(super) struct AuthorizeArgs {
         hide_default_value = true
     )]
     gates: String,
+    /// The commit is the merge queue's: this branch's head [default: the pull request's own head]
+    #[arg(
+        long,
+        value_name = "BRANCH",
+        default_value = "",
+        hide_default_value = true
+    )]
+    queue: String,
+    /// What the merge queue's commit is measured against, all 40 digits
+    #[arg(
+        long,
+        value_name = "SHA",
+        default_value = "",
+        hide_default_value = true
+    )]
+    base_sha: String,
     /// Profile of gates/gate.toml that the run has
     #[arg(long, default_value = "full")]
     profile: String,
@@ -37,6 +54,8 @@ pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
         pr,
         head_sha,
         gates,
+        queue,
+        base_sha,
         profile,
     } = args;
     let is_dispatched =
@@ -51,6 +70,11 @@ pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
         head_sha,
         gates: gates.split_whitespace().map(str::to_owned).collect(),
         profile,
+        queued: (!queue.is_empty()).then_some(Queued {
+            branch: queue,
+            base_sha,
+        }),
+        run: run_origin(),
         starter: actor.filter(|_| is_dispatched),
     };
     let ruling = block_on(pipeline::authorize(&options))??;
@@ -60,5 +84,15 @@ pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
         Exit::Pass
     } else {
         Exit::Fail
+    })
+}
+
+/// Actions' word; of a run that does not say which attempt it is, the first is not assumed.
+fn run_origin() -> Option<RunOrigin> {
+    let commit = github::variable("GITHUB_SHA")?;
+    Some(RunOrigin {
+        branch: github::variable("GITHUB_REF"),
+        commit: Sha::parse(&commit).ok()?,
+        is_first: github::variable("GITHUB_RUN_ATTEMPT").as_deref() == Some("1"),
     })
 }

@@ -58,13 +58,15 @@ pub(super) fn run(args: LabelArgs) -> anyhow::Result<Exit> {
         output::note(remark);
     }
     github::set_outputs(&labelled.outputs())?;
-    Ok(Exit::Pass)
+    match labelled.failure {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::Pass),
+    }
 }
 
 /// What started this job.
 fn event() -> anyhow::Result<Trigger> {
-    let missing =
-        "no pull request: name one with --pr, or run it in Actions on `pull_request_target`";
+    let missing = "no pull request: name one with --pr, or run it in Actions on `pull_request_target` or `merge_group`";
     let path = github::variable("GITHUB_EVENT_PATH");
     let path = path.ok_or_else(|| Error::Usage(missing.into()))?;
     Ok(Trigger::Event {

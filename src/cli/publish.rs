@@ -34,6 +34,14 @@ pub(super) struct PublishArgs {
     /// Keep every text in this directory [default: .gate/publish/SHA]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// The commit is the merge queue's, the head of this branch: write no comment, only the check run
+    #[arg(
+        long,
+        value_name = "BRANCH",
+        default_value = "",
+        hide_default_value = true
+    )]
+    queue: String,
     /// Write no comment, only the check run
     #[arg(long)]
     no_comment: bool,
@@ -62,6 +70,9 @@ struct SubjectArgs {
     /// Say that no path of the pull request needs a run, so that a required check is satisfied
     #[arg(long)]
     not_needed: bool,
+    /// Say of the merge queue's commit what was said of this commit of the pull request
+    #[arg(long, value_name = "SHA", requires = "queue")]
+    same_as: Option<String>,
 }
 
 pub(super) fn run(args: PublishArgs) -> anyhow::Result<Exit> {
@@ -85,6 +96,7 @@ fn options(args: PublishArgs) -> anyhow::Result<PublishOptions> {
         profile,
         gates,
         keep,
+        queue,
         no_comment,
         dry_run,
         github,
@@ -95,13 +107,16 @@ fn options(args: PublishArgs) -> anyhow::Result<PublishOptions> {
         not_run,
         cancelled: _,
         not_needed,
+        same_as,
     } = subject;
+    let same_as = same_as.as_deref().map(Sha::parse).transpose();
     let subject = match (pending, from, not_run) {
+        _ if let Some(head) = same_as.map_err(Error::from)? => Subject::SameAs(head),
         (true, _, _) => Subject::Pending,
         (_, Some(directory), _) => Subject::From(directory),
         (_, _, Some(why)) => Subject::NotRun(why),
         _ if not_needed => Subject::NotNeeded,
-        // One of the five is there.
+        // One of the six is there.
         _ => Subject::Cancelled,
     };
     let github = github.options();
@@ -118,7 +133,9 @@ fn options(args: PublishArgs) -> anyhow::Result<PublishOptions> {
         profile,
         gates: names::all(gates),
         keep,
+        is_queued: !queue.is_empty(),
         wants_comment: !no_comment,
+        main: variable("GITHUB_SHA").and_then(|sha| Sha::parse(&sha).ok()),
         run_url: run_url(&github.repository),
         output: variable("GITHUB_OUTPUT").map(PathBuf::from),
         summary: variable("GITHUB_STEP_SUMMARY").map(PathBuf::from),

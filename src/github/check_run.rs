@@ -17,10 +17,32 @@ const MOST_PAGES: u32 = 20;
 pub struct CheckName<'a> {
     pub name: &'a str,
     pub head: &'a Sha,
-    /// Ours alone.
+    /// Ours alone. It is found by this, and written with `main` after it.
     pub external_id: &'a str,
+    /// Main's commit that judges.
+    pub main: Option<&'a Sha>,
     /// Where its details are.
     pub details_url: Option<&'a str>,
+}
+
+impl CheckName<'_> {
+    fn written_id(&self) -> String {
+        match self.main {
+            Some(main) => format!("{}:{main}", self.external_id),
+            None => self.external_id.to_owned(),
+        }
+    }
+
+    fn is(&self, external_id: &str) -> bool {
+        let rest = external_id.strip_prefix(self.external_id);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    }
+
+    /// Main's commit that a check run of this name was judged by.
+    pub fn main_of(&self, run: &CheckRun) -> Option<Sha> {
+        let main = run.external_id.strip_prefix(self.external_id)?;
+        Sha::parse(main.strip_prefix(':')?).ok()
+    }
 }
 
 /// What it shows.
@@ -44,8 +66,14 @@ pub struct CheckAnnotation {
 }
 
 #[derive(Deserialize)]
+struct App {
+    id: u64,
+}
+
+#[derive(Deserialize)]
 struct Wire {
     id: u64,
+    app: Option<App>,
     #[serde(default)]
     external_id: Option<String>,
     conclusion: Option<String>,
@@ -57,6 +85,8 @@ struct Wire {
 
 #[derive(Default, Deserialize)]
 struct WireOutput {
+    title: Option<String>,
+    summary: Option<String>,
     #[serde(default)]
     annotations_count: usize,
 }
@@ -70,7 +100,7 @@ struct Page {
 struct Create<'a> {
     name: &'a str,
     head_sha: &'a str,
-    external_id: &'a str,
+    external_id: String,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     details_url: Option<&'a str>,
@@ -79,6 +109,7 @@ struct Create<'a> {
 
 #[derive(Serialize)]
 struct Update<'a> {
+    external_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,6 +136,12 @@ pub struct CheckRun {
     pub details_url: Option<String>,
     /// `None`: it is in progress.
     pub conclusion: Option<String>,
+    /// Empty where it has none.
+    pub title: String,
+    pub summary: String,
+    pub external_id: String,
+    /// Id of the app that made it.
+    pub app: Option<u64>,
     annotations: usize,
 }
 
@@ -130,7 +167,7 @@ impl Client {
         let body = Create {
             name: name.name,
             head_sha: name.head.as_str(),
-            external_id: name.external_id,
+            external_id: name.written_id(),
             status: "in_progress",
             details_url: name.details_url,
             output: output(text, &[]),
@@ -163,6 +200,7 @@ impl Client {
             let chunk = chunks.next().unwrap_or_default();
             let is_last = chunks.peek().is_none();
             let body = Update {
+                external_id: name.written_id(),
                 status: is_last.then_some("completed"),
                 conclusion: is_last.then_some(conclusion),
                 details_url: name.details_url,
@@ -200,6 +238,7 @@ impl Client {
             return Ok(found);
         }
         let body = Update {
+            external_id: name.written_id(),
             status: None,
             conclusion: None,
             details_url: name.details_url,
@@ -221,23 +260,26 @@ impl Client {
     }
 
     async fn newest_check(&self, name: &CheckName<'_>) -> Result<Option<Wire>, Error> {
-        let CheckName {
-            name,
-            head,
-            external_id,
-            ..
-        } = name;
+        let runs = self.named_checks(name.name, name.head).await?;
+        let ours = runs
+            .into_iter()
+            .filter(|run| run.external_id.as_deref().is_some_and(|id| name.is(id)));
+        Ok(ours.max_by_key(|run| run.id))
+    }
+
+    /// All check runs of this name on this commit, whichever pull request they are about.
+    pub async fn checks(&self, name: &str, head: &Sha) -> Result<Vec<CheckRun>, Error> {
+        let runs = self.named_checks(name, head).await?;
+        Ok(runs.into_iter().map(CheckRun::from).collect())
+    }
+
+    async fn named_checks(&self, name: &str, head: &Sha) -> Result<Vec<Wire>, Error> {
         let name = super::segment(name);
         let route = self.route(&format!(
             "/commits/{head}/check-runs?check_name={name}&filter=all"
         ));
-        let runs = self
-            .pages_of(&route, MOST_PAGES, |page: Page| page.check_runs)
-            .await?;
-        let ours = runs
-            .into_iter()
-            .filter(|run| run.external_id.as_deref() == Some(*external_id));
-        Ok(ours.max_by_key(|run| run.id))
+        self.pages_of(&route, MOST_PAGES, |page: Page| page.check_runs)
+            .await
     }
 }
 
@@ -252,6 +294,10 @@ fn output<'a>(text: &CheckText<'a>, annotations: &'a [CheckAnnotation]) -> Outpu
 impl From<Wire> for CheckRun {
     fn from(wire: Wire) -> Self {
         Self {
+            external_id: wire.external_id.unwrap_or_default(),
+            app: wire.app.map(|app| app.id),
+            title: wire.output.title.unwrap_or_default(),
+            summary: wire.output.summary.unwrap_or_default(),
             id: wire.id,
             url: wire.html_url,
             details_url: wire.details_url,

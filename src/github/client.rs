@@ -131,13 +131,13 @@ impl Client {
         self.answer(&call, Repeat::Freely).await?.read(&call.name())
     }
 
-    /// The same, where GitHub answers without a body.
+    /// The same, where nothing of GitHub's answer matters.
     pub async fn post_for_nothing<B: Serialize + ?Sized>(
         &self,
         route: &str,
-        body: &B,
+        body: Option<&B>,
     ) -> Result<(), Error> {
-        let call = call(Method::POST, route, Some(body));
+        let call = call(Method::POST, route, body);
         self.answer(&call, Repeat::Freely).await.map(drop)
     }
 

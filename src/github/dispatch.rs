@@ -14,7 +14,7 @@ struct Body<'a> {
 
 impl Client {
     /// Starts the workflow file as it stands on this branch. After a failure that may hide a success it is
-    /// started again: the workflow's own concurrency cancels the first of two.
+    /// started again: the workflow's own concurrency cancels the first of two that are equal.
     pub async fn dispatch(
         &self,
         workflow: &str,
@@ -23,7 +23,7 @@ impl Client {
     ) -> Result<(), Error> {
         let workflow = segment(workflow);
         let route = self.route(&format!("/actions/workflows/{workflow}/dispatches"));
-        self.post_for_nothing(&route, &Body { branch, inputs })
+        self.post_for_nothing(&route, Some(&Body { branch, inputs }))
             .await
     }
 }

@@ -24,7 +24,7 @@ pub enum EventError {
     #[error("the event is not what GitHub sends: {0}")]
     Malformed(String),
     #[error(
-        "`{0}` is no event of a pull request: use `on: pull_request_target`, or name one with --pr"
+        "`{0}` is no event of a pull request: use `on: pull_request_target` or `merge_group`, or name one with --pr"
     )]
     Other(String),
 }
@@ -76,8 +76,35 @@ struct Head {
 }
 
 #[derive(Deserialize)]
-struct Repo {
+pub(super) struct Repo {
     full_name: String,
+}
+
+/// The file's text, where it is not too long.
+pub(super) fn text(path: &Path) -> Result<String, EventError> {
+    let unreadable = |source| EventError::Unreadable {
+        path: path.to_path_buf(),
+        source,
+    };
+    let mut text = String::new();
+    let file = File::open(path).map_err(unreadable)?;
+    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
+    read.map_err(unreadable)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(EventError::TooLarge(path.to_path_buf()));
+    }
+    Ok(text)
+}
+
+/// An event of another repository is none.
+pub(super) fn is_of(repo: &Repo, repository: &Repository) -> Result<(), EventError> {
+    match repository.is(&repo.full_name) {
+        true => Ok(()),
+        false => {
+            let cause = format!("it is of {}, not of {repository}", repo.full_name);
+            Err(EventError::Malformed(clean(&cause, 200)))
+        }
+    }
 }
 
 impl Event {
@@ -86,30 +113,14 @@ impl Event {
         if name != "pull_request_target" {
             return Err(EventError::Other(clean(name, 60)));
         }
-        let unreadable = |source| EventError::Unreadable {
-            path: path.to_path_buf(),
-            source,
-        };
-        let mut text = String::new();
-        let file = File::open(path).map_err(unreadable)?;
-        let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
-        read.map_err(unreadable)?;
-        if text.len() as u64 > MOST_BYTES {
-            return Err(EventError::TooLarge(path.to_path_buf()));
-        }
-        Self::parse(&text, repository)
+        Self::parse(&text(path)?, repository)
     }
 
     /// An event of another repository, or one that contradicts itself, is none.
     fn parse(text: &str, repository: &Repository) -> Result<Self, EventError> {
         let malformed = |cause: String| EventError::Malformed(clean(&cause, 200));
         let wire: Wire = serde_json::from_str(text).map_err(|e| malformed(e.to_string()))?;
-        if !repository.is(&wire.repository.full_name) {
-            return Err(malformed(format!(
-                "it is of {}, not of {repository}",
-                wire.repository.full_name
-            )));
-        }
+        is_of(&wire.repository, repository)?;
         if wire.number == 0 || wire.number != wire.pull_request.number {
             return Err(malformed("it names two pull requests".into()));
         }

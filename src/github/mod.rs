@@ -10,6 +10,7 @@
 
 pub mod actions;
 mod address;
+mod branch;
 mod check_run;
 mod client;
 mod clock;
@@ -24,13 +25,16 @@ mod labels;
 mod link;
 mod permission;
 mod pull;
+mod queue;
 mod repository;
 mod retry;
 mod route;
 mod text;
 mod token;
 mod wire;
+mod workflow_run;
 
+pub use branch::Tip;
 pub use check_run::{CheckAnnotation, CheckName, CheckRun, CheckText, MOST_ANNOTATIONS};
 pub use client::Client;
 pub use clock::{Clock, SystemClock};
@@ -40,7 +44,9 @@ pub use error::{Error, Refusal};
 pub use identity::ACTIONS_BOT_ID;
 pub use permission::{Permission, PersonKind};
 pub use pull::{ChangedFile, Comparison, MOST_COMPARED, MOST_FILES, Pull};
+pub use queue::{QueueBranch, QueueEvent};
 pub use repository::{Repository, Sha};
 pub use route::segment;
 pub use text::clean;
 pub use token::Token;
+pub use workflow_run::WorkflowRun;

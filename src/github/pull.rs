@@ -2,7 +2,7 @@
 
 use super::permission::PersonKind;
 use super::wire::{Account, Label};
-use super::{Client, Error, Sha, segment};
+use super::{Client, Error, Refusal, Sha, segment};
 use serde::Deserialize;
 
 /// GitHub lists no more files of a pull request ("List pull requests files").
@@ -122,16 +122,26 @@ impl Client {
         self.pages(&route, pages).await
     }
 
-    pub async fn compare(&self, branch: &str, head: &Sha) -> Result<Comparison, Error> {
-        let between = format!("{}...{head}", segment(branch));
+    /// Compares a commit with a branch or another commit. `None`: they have no commit in common.
+    pub async fn compare(&self, base: &str, head: &Sha) -> Result<Option<Comparison>, Error> {
+        let between = format!("{}...{head}", segment(base));
         // Pages are of commits; the files stand on the first.
         let route = self.route(&format!("/compare/{between}?per_page=1"));
-        let compared: Compared = self.get(&route).await?;
-        Ok(Comparison {
+        let compared: Compared = match self.get(&route).await {
+            Err(Error::Refused(refusal)) if is_unrelated(&refusal) => return Ok(None),
+            answer => answer?,
+        };
+        Ok(Some(Comparison {
             merge_base: Sha::parse(&compared.merge_base_commit.sha)?,
             files: compared.files,
-        })
+        }))
     }
+}
+
+/// GitHub says so of an orphan branch by 404 and these words; another 404 is a commit or a branch that is not there.
+fn is_unrelated(refusal: &Refusal) -> bool {
+    let words = refusal.message.to_ascii_lowercase();
+    refusal.status == 404 && words.contains("no common ancestor")
 }
 
 impl Pull {

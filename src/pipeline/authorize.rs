@@ -5,12 +5,16 @@
 //! it, or an approval that is bound to this very commit ([`approval`]).
 
 use super::{Error, GitHubOptions};
-use crate::github::{ChangedFile, Client, CommitStatus, MOST_COMPARED, Pull, Sha, State, clean};
+use crate::github::{
+    ChangedFile, Client, CommitStatus, MOST_COMPARED, Pull, QueueBranch, Sha, State, clean,
+};
 use crate::plan::{self, Forks, GitHubConfig, GitHubRules, Needed};
 use std::path::PathBuf;
 
 /// Context of the commit status that holds an approval.
-pub(super) const APPROVAL: &str = "infergate/approval";
+pub(super) fn approval_context(config: &GitHubConfig) -> String {
+    format!("{}/approval", config.name)
+}
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -25,6 +29,30 @@ pub struct AuthorizeOptions {
     pub profile: String,
     /// Login of whoever dispatched this run, by Actions' environment.
     pub starter: Option<String>,
+    /// The commit is the merge queue's, and not the pull request's own head.
+    pub queued: Option<Queued>,
+    /// `None`: this is no run of Actions.
+    pub run: Option<RunOrigin>,
+}
+
+/// A commit that the merge queue made.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    /// The queue's branch, whose head it is.
+    pub branch: String,
+    /// What it is measured against, all 40 digits.
+    pub base_sha: String,
+}
+
+/// What this workflow run began with, by Actions' environment. Each attempt of a run has the same.
+#[derive(Clone, Debug)]
+pub struct RunOrigin {
+    /// `refs/heads/BRANCH` that it was started on.
+    pub branch: Option<String>,
+    /// That branch's head when it was started: whose gates and program judge.
+    pub commit: Sha,
+    /// Whether it is the run's first attempt.
+    pub is_first: bool,
 }
 
 /// The answer, with all that a run needs.
@@ -121,14 +149,8 @@ fn refuse_what_never_runs(facts: &Facts<'_>) -> Result<(), String> {
     if pull.head_repository.is_none() {
         return Err("the repository that it comes from is gone".into());
     }
-    if !facts
-        .config
-        .allows_base(&pull.base_branch, &pull.default_branch)
-    {
-        return Err(format!(
-            "it goes into the branch `{}`, which is neither the default branch nor among `bases` in gates/gate.toml",
-            clean(&pull.base_branch, 100)
-        ));
+    if let Some(why_not) = foreign_base(facts.config, pull) {
+        return Err(why_not);
     }
     if facts.is_fork && facts.config.forks == Forks::Never {
         return Err("it comes from a fork, and gates/gate.toml says `forks = \"never\"`".into());
@@ -138,8 +160,12 @@ fn refuse_what_never_runs(facts: &Facts<'_>) -> Result<(), String> {
 
 /// The approval of a commit out of its statuses, newest first. Only our own account's count: anybody who may
 /// write statuses can make one of this name. One that was taken back is none.
-pub(super) fn approval(statuses: &[CommitStatus], own_id: u64) -> Option<&str> {
-    let newest = ours(statuses, APPROVAL, own_id)?;
+pub(super) fn approval<'a>(
+    config: &GitHubConfig,
+    statuses: &'a [CommitStatus],
+    own_id: u64,
+) -> Option<&'a str> {
+    let newest = ours(statuses, &approval_context(config), own_id)?;
     (newest.state == State::Success).then_some(newest.description.as_str())
 }
 
@@ -162,9 +188,17 @@ pub async fn authorize(options: &AuthorizeOptions) -> Result<Ruling, Error> {
     let rules = plan::github_rules(&root, &options.profile)?;
     refuse_unknown_gates(&options.gates, &rules)?;
     let asked = Sha::parse(&options.head_sha)?;
+    let queued = options.queued.as_ref();
+    let queued = queued.map(|queued| queue_entry(queued, options.number));
+    let queued = queued.transpose()?;
     let client = options.github.client()?;
     let pull = client.pull(options.number).await?;
-    let decided = decide(options, &client, &rules, &pull, &asked).await?;
+    let decided = match &queued {
+        None => decide(options, &client, &rules, &pull, &asked).await?,
+        Some((branch, _)) => {
+            decide_queued(options, &client, &rules, &pull, (branch, &asked)).await?
+        }
+    };
     let mut ruling = Ruling {
         is_authorized: decided.is_ok(),
         reason: decided.unwrap_or_else(|why_not| why_not),
@@ -174,17 +208,104 @@ pub async fn authorize(options: &AuthorizeOptions) -> Result<Ruling, Error> {
         gates: String::new(),
         head_sha: asked,
     };
-    if ruling.is_authorized {
-        let compared = client.compare(&pull.base_branch, &ruling.head_sha).await?;
-        ruling.gates = match options.gates.as_slice() {
-            [] => needed(&rules, &pull, compared.files)
-                .gates(&rules.of_profile)
-                .join(" "),
-            asked => asked.join(" "),
-        };
-        ruling.base_sha = Some(compared.merge_base);
+    if !ruling.is_authorized {
+        return Ok(ruling);
     }
+    let base = match &queued {
+        None => pull.base_branch.as_str(),
+        Some((_, base)) => base.as_str(),
+    };
+    let compared = client.compare(base, &ruling.head_sha).await?;
+    let compared = compared.filter(|compared| match &queued {
+        None => true,
+        Some((_, base)) => compared.merge_base == *base,
+    });
+    let Some(compared) = compared else {
+        ruling.is_authorized = false;
+        ruling.reason = match &queued {
+            None => unrelated(base),
+            Some((_, base)) => format!("it is not built upon {}, its base", base.short()),
+        };
+        return Ok(ruling);
+    };
+    let known = if queued.is_some() {
+        0
+    } else {
+        pull.changed_files
+    };
+    ruling.gates = match options.gates.as_slice() {
+        [] => needed(&rules, known, compared.files)
+            .gates(&rules.of_profile)
+            .join(" "),
+        asked => asked.join(" "),
+    };
+    ruling.base_sha = Some(compared.merge_base);
     Ok(ruling)
+}
+
+/// Branch and base, checked before GitHub is asked.
+fn queue_entry(queued: &Queued, number: u64) -> Result<(QueueBranch, Sha), Error> {
+    let branch = QueueBranch::parse(&queued.branch).filter(|branch| branch.number == number);
+    let branch = branch.ok_or_else(|| {
+        Error::Usage(format!(
+            "--queue: `{}` is no branch of a merge queue with an entry of #{number}",
+            clean(&queued.branch, 200)
+        ))
+    })?;
+    Ok((branch, Sha::parse(&queued.base_sha)?))
+}
+
+/// A commit that the merge queue made may run while its branch is there: nobody but who may write to the repository
+/// puts a pull request into the queue, and nobody but GitHub writes to the queue's branches.
+async fn decide_queued(
+    options: &AuthorizeOptions,
+    client: &Client,
+    rules: &GitHubRules,
+    pull: &Pull,
+    (branch, asked): (&QueueBranch, &Sha),
+) -> Result<Result<String, String>, Error> {
+    if !pull.is_open {
+        return Ok(Err("the pull request is closed".into()));
+    }
+    if let Some(why_not) = foreign_base(&rules.config, pull) {
+        return Ok(Err(why_not));
+    }
+    if branch.base_branch != pull.base_branch {
+        return Ok(Err(format!(
+            "the merge queue's branch is for `{}`, and the pull request goes into `{}`",
+            clean(&branch.base_branch, 100),
+            clean(&pull.base_branch, 100)
+        )));
+    }
+    let tip = client.tip(&branch.name).await?;
+    if tip.is_none_or(|tip| tip.sha != *asked) {
+        return Ok(Err("superseded: the merge queue dropped this commit".into()));
+    }
+    if let Some(run) = &options.run
+        && let Some(why_not) = judges_by_old_main(client, run, &pull.default_branch).await?
+    {
+        return Ok(Err(why_not));
+    }
+    let may = "it is the merge queue's: only who may write to this repository fills that";
+    Ok(Ok(may.into()))
+}
+
+/// Why nothing that goes into this branch runs; `None`: it may.
+pub(super) fn foreign_base(config: &GitHubConfig, pull: &Pull) -> Option<String> {
+    (!config.allows_base(&pull.base_branch, &pull.default_branch)).then(|| {
+        format!(
+            "it goes into the branch `{}`, which is neither the default branch nor among `bases` in gates/gate.toml",
+            clean(&pull.base_branch, 100)
+        )
+    })
+}
+
+/// Why an orphan branch cannot be measured.
+pub(super) fn unrelated(base_branch: &str) -> String {
+    format!(
+        "it has no commit in common with `{}`, so there is no base to compare it with: rebase it onto that branch",
+        clean(base_branch, 100)
+    )
 }
 
 fn refuse_unknown_gates(gates: &[String], rules: &GitHubRules) -> Result<(), Error> {
@@ -218,6 +339,11 @@ async fn decide(
     if let Err(why_not) = refuse_what_never_runs(&facts) {
         return Ok(Err(why_not));
     }
+    if let Some(run) = &options.run
+        && let Some(why_not) = judges_by_old_main(client, run, &pull.default_branch).await?
+    {
+        return Ok(Err(why_not));
+    }
     facts.author_may_write = may_write(client, pull.author.as_deref()).await?;
     if facts.author_may_write && !facts.is_fork {
         return Ok(may_run(&facts));
@@ -228,8 +354,39 @@ async fn decide(
     }
     let own_id = client.own_id(options.github.bot_id).await?;
     let statuses = client.statuses(asked).await?;
-    facts.approval = approval(&statuses, own_id);
+    facts.approval = approval(&rules.config, &statuses, own_id);
     Ok(may_run(&facts))
+}
+
+/// Why this workflow run may not judge; `None`: it may. Main is at its head where a run begins, and a long wait for
+/// the machine is no reason; but somebody may start an old run again for 30 days, with the gates of that time.
+async fn judges_by_old_main(
+    client: &Client,
+    run: &RunOrigin,
+    main: &str,
+) -> Result<Option<String>, Error> {
+    let named = clean(main, 100);
+    if let Some(branch) = &run.branch
+        && branch.strip_prefix("refs/heads/") != Some(main)
+    {
+        return Ok(Some(format!(
+            "this workflow run is of `{}`, and only `{named}` judges: start the workflow there",
+            clean(branch, 100)
+        )));
+    }
+    if run.is_first {
+        return Ok(None);
+    }
+    let head = client.tip(main).await?.map(|tip| tip.sha);
+    if head.as_ref() == Some(&run.commit) {
+        return Ok(None);
+    }
+    let now = head.as_ref().map_or("nowhere", Sha::short);
+    Ok(Some(format!(
+        "a re-run of an old run would judge by old gates: it is of `{named}` at {}, which is at {now} by now; start a new \
+         run of the workflow",
+        run.commit.short()
+    )))
 }
 
 pub(super) async fn may_write(client: &Client, login: Option<&str>) -> Result<bool, Error> {
@@ -239,11 +396,11 @@ pub(super) async fn may_write(client: &Client, login: Option<&str>) -> Result<bo
     }
 }
 
-/// What the paths need that the live head changes. Of a rename both paths count; where GitHub does not list all,
-/// everything is needed. `files` are of a comparison, which is of one commit: the pull request's own list is of
+/// What the paths need that a commit changes. Of a rename both paths count; where GitHub does not list all, everything
+/// is needed: at its limit, or where there are fewer than the pull request says (`known`). `files` are of a comparison, which is of one commit: the pull request's own list is of
 /// whatever is its head when it is asked for, and somebody may have pushed since.
-pub(super) fn needed(rules: &GitHubRules, pull: &Pull, files: Vec<ChangedFile>) -> Needed {
-    if files.len() >= MOST_COMPARED || files.len() < pull.changed_files {
+pub(super) fn needed(rules: &GitHubRules, known: usize, files: Vec<ChangedFile>) -> Needed {
+    if files.len() >= MOST_COMPARED || files.len() < known {
         return Needed::everything(&rules.labels);
     }
     let paths: Vec<String> = files
@@ -372,6 +529,8 @@ mod tests {
             creator,
         };
         let (yes, no) = (State::Success, State::Failure);
+        const APPROVAL: &str = "infergate/approval";
+        let config = GitHubConfig::default();
         for (statuses, expect) in [
             (vec![], false),
             (vec![status(APPROVAL, yes, Some(7))], true),
@@ -403,7 +562,11 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(approval(&statuses, 7).is_some(), expect, "{statuses:?}");
+            assert_eq!(
+                approval(&config, &statuses, 7).is_some(),
+                expect,
+                "{statuses:?}"
+            );
         }
     }
 }

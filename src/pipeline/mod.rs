@@ -38,7 +38,7 @@ mod shards;
 mod sources;
 mod spent;
 
-pub use authorize::{AuthorizeOptions, Ruling, authorize};
+pub use authorize::{AuthorizeOptions, Queued, Ruling, RunOrigin, authorize};
 pub use baseline::{Recorded, record_baseline};
 pub use bisect::{BisectOptions, bisect, resume_bisect};
 pub use calibrate::{CalibrateOptions, Calibration, CalibrationResult, calibrate};

@@ -2,7 +2,7 @@
 
 use super::{Error, results};
 use crate::judge;
-use crate::plan::{self, Plan, Rule};
+use crate::plan::{self, DEFAULT_NAME, Plan, Rule};
 use crate::record::{RunRecord, RunVerdict};
 use crate::report::{self, CheckLaunches, Judged, Page, Past, Publication, State};
 
@@ -81,6 +81,8 @@ fn comment(record: &RunRecord, verdict: &RunVerdict) -> String {
         build.and_then(|build| build.commit.clone())
     };
     let publication = Publication {
+        name: DEFAULT_NAME.to_owned(),
+        judged_by: None,
         head_sha: commit(crate::record::Arm::Head).unwrap_or_default(),
         base_sha: commit(crate::record::Arm::Base),
         profile: record.profile.clone(),
@@ -94,5 +96,5 @@ fn comment(record: &RunRecord, verdict: &RunVerdict) -> String {
         moved_to: None,
         links: Vec::new(),
     };
-    report::comment(&publication, None, super::publish::MARKER)
+    report::comment(&publication, None, &super::publish::marker(DEFAULT_NAME))
 }

@@ -7,10 +7,17 @@ use globset::GlobSet;
 
 /// Longest name of a label that GitHub takes, in characters.
 const MOST_LABEL: usize = 50;
+/// Longest `name`, in characters: it is a part of statuses' contexts and of a check run's id.
+const MOST_NAME: usize = 60;
+/// The check run's name where the project says none.
+pub const DEFAULT_NAME: &str = "infergate";
 
 /// What the project lets GitHub do. All keys may be left out.
 #[derive(Clone, Debug)]
 pub struct GitHubConfig {
+    /// Name of the check run, and part of the marks by which everything of ours is found again.
+    pub name: String,
+    pub comment: Comments,
     /// The label by which a maintainer says that this very commit may run.
     pub approval_label: String,
     pub forks: Forks,
@@ -20,6 +27,14 @@ pub struct GitHubConfig {
     pub inconclusive: Conclusion,
     /// Branches besides the default branch that a pull request may go into.
     bases: GlobSet,
+}
+
+/// When a pull request gets a comment. One that exists is always updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comments {
+    Always,
+    /// Begun only where the check run ends red.
+    OnFailure,
 }
 
 /// Whether the pull request of another repository may run.
@@ -41,6 +56,8 @@ pub enum Conclusion {
 impl Default for GitHubConfig {
     fn default() -> Self {
         Self {
+            name: DEFAULT_NAME.into(),
+            comment: Comments::Always,
             approval_label: "gpu-approved".into(),
             forks: Forks::Approved,
             workflow: "gate.yml".into(),
@@ -63,6 +80,16 @@ pub(super) fn read(root: &Section<'_, '_>) -> Result<GitHubConfig, Diagnostic> {
         return Ok(config);
     };
     let section = field.section()?;
+    if let Some(field) = section.optional("name") {
+        config.name = name(&field)?;
+    }
+    let comments = [
+        ("always", Comments::Always),
+        ("on-failure", Comments::OnFailure),
+    ];
+    if let Some(chosen) = section.given("comment", |f| f.choice(&comments))? {
+        config.comment = chosen;
+    }
     if let Some(field) = section.optional("approval_label") {
         config.approval_label = label_name(&field)?;
     }
@@ -90,14 +117,30 @@ pub(super) fn read(root: &Section<'_, '_>) -> Result<GitHubConfig, Diagnostic> {
 /// A label's name as GitHub takes it.
 pub(super) fn label_name(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
     let name = field.text()?;
-    let is_plain = name.trim() == name && !name.chars().any(char::is_control);
-    if name.is_empty() || name.chars().count() > MOST_LABEL || !is_plain {
+    if !is_plain(name, MOST_LABEL) {
         return Err(field.wrong(format!(
             "`{}` must be a label's name: 1 to {MOST_LABEL} characters without line ends or spaces around them",
             field.name
         )));
     }
     Ok(name.to_owned())
+}
+
+/// The check run's name: it stands within a comment of HTML, which `-->` would end.
+fn name(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
+    let name = field.text()?;
+    if !is_plain(name, MOST_NAME) || name.contains("-->") {
+        return Err(field.wrong(format!(
+            "`{}` must be a check run's name: 1 to {MOST_NAME} characters without line ends, spaces around them or `-->`",
+            field.name
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+fn is_plain(name: &str, most: usize) -> bool {
+    let has_control = name.chars().any(char::is_control);
+    (1..=most).contains(&name.chars().count()) && name.trim() == name && !has_control
 }
 
 fn workflow(field: &Field<'_, '_>) -> Result<String, Diagnostic> {

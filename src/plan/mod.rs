@@ -31,7 +31,7 @@ pub use diagnostic::Diagnostic;
 pub use effort::effort;
 pub use engines::contenders;
 pub use fit::MIN_SAMPLES;
-pub use github::{Conclusion, Forks, GitHubConfig};
+pub use github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
 pub use labels::{LabelRule, Needed};
 pub use model::{
     Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender, Cooldown, Design,
@@ -41,7 +41,7 @@ pub use model::{
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,
-    find_root, from_directory, from_inputs, github_rules,
+    find_root, from_directory, from_inputs, github_config, github_rules,
 };
 pub use shards::{Piece, ShardPlan, shards};
 pub use store::BaselineStore;

@@ -131,6 +131,17 @@ pub fn github_rules(root: &Path, profile: &str) -> Result<GitHubRules, PlanError
     })
 }
 
+/// Reads the table `github` alone, whatever else `gate.toml` says.
+pub fn github_config(root: &Path) -> Result<GitHubConfig, PlanError> {
+    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let table = source.parse()?;
+    Ok(github::read(&Section::root(source, &table, ""))?)
+}
+
 /// Reads the plan from `gates/` under `root`, and the files that define it.
 pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<Input>), PlanError> {
     let names = gate_names(root)?;

@@ -37,7 +37,9 @@ pub const RULES: &str = r#"
 workflow = "infergate-gate.yml"
 
 # A pull request that touches one of these needs a gate run; the last pattern that matches decides. Leave out more only
-# where nothing can change the engine: what no pattern names is never measured.
+# where nothing can change the engine: what no pattern names is never measured. That holds for the exceptions here too:
+# where the code compiles a document in (`include_str!("x.md")`, `#[path = "docs/x.rs"]`) or reads one when it runs,
+# name it again after them, as in ["**", "!**/*.md", "!docs/**", "src/prompt.md"].
 [[label]]
 name = "needs-gpu"
 paths = ["**", "!**/*.md", "!docs/**"]

@@ -103,6 +103,7 @@ fn values(publication: &Publication<'_>) -> Value {
         State::NotRun { .. } | State::Pending | State::NotNeeded
     );
     let common = context! {
+        name => inert(&publication.name),
         mark => mark(publication.word()),
         word => publication.word(),
         sentence => inert(&publication.sentence()),
@@ -117,7 +118,10 @@ fn values(publication: &Publication<'_>) -> Value {
         is_judged => judged.is_some(),
     };
     match judged {
-        Some(judged) => context! { ..common, ..of_verdict(judged) },
+        Some(judged) => {
+            let by = publication.judged_by.as_deref();
+            context! { ..common, ..of_verdict(judged, by) }
+        }
         None => context! {
             ..common,
             ..context! {
@@ -128,7 +132,7 @@ fn values(publication: &Publication<'_>) -> Value {
     }
 }
 
-fn of_verdict(judged: &Judged<'_>) -> Value {
+fn of_verdict(judged: &Judged<'_>, judged_by: Option<&str>) -> Value {
     let Judged {
         record,
         verdict,
@@ -150,7 +154,7 @@ fn of_verdict(judged: &Judged<'_>) -> Value {
         chart => chart,
         has_no_past => past.is_some_and(|past| past.main.is_empty()),
         waivers => waivers(verdict),
-        facts => facts(record, verdict),
+        facts => facts(record, verdict, judged_by),
     }
 }
 
@@ -236,7 +240,7 @@ fn waivers(verdict: &RunVerdict) -> Option<Vec<String>> {
 }
 
 /// Both arms, time, calibration and machine, a line each.
-fn facts(record: &RunRecord, verdict: &RunVerdict) -> Vec<String> {
+fn facts(record: &RunRecord, verdict: &RunVerdict, judged_by: Option<&str>) -> Vec<String> {
     let mut lines: Vec<String> = record
         .builds
         .iter()
@@ -245,6 +249,7 @@ fn facts(record: &RunRecord, verdict: &RunVerdict) -> Vec<String> {
             format!("{} {}", build.arm.name(), code_span(commit))
         })
         .collect();
+    lines.extend(judged_by.map(|commit| format!("judged by main at {}", code_span(commit))));
     lines.push(format!(
         "profile {}, {}; {}",
         inert(&record.profile),

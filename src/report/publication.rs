@@ -9,6 +9,10 @@ use crate::record::{CheckVerdict, Comparison, RunRecord, RunVerdict, Unit, Verdi
 /// All that is said of one commit.
 #[derive(Clone, Debug)]
 pub struct Publication<'a> {
+    /// Name of the check run.
+    pub name: String,
+    /// Main's commit whose gates and program judge; `None`: unknown.
+    pub judged_by: Option<String>,
     /// Full commit ids; head's is empty where it has none, such as an engine that is not built here.
     pub head_sha: String,
     pub base_sha: Option<String>,
@@ -190,6 +194,8 @@ mod tests {
 
     fn of(state: State<'_>) -> Publication<'_> {
         Publication {
+            name: "infergate".into(),
+            judged_by: None,
             head_sha: "a".repeat(40),
             base_sha: Some("b".repeat(40)),
             profile: "full".into(),

@@ -164,6 +164,7 @@ fn gates_that_are_there_keep_their_words() {
     let after = read(folder, "gates/gate.toml");
     assert!(after.starts_with(&before), "{after}");
     assert!(after.contains("\"!docs/**\""), "{after}");
+    assert!(after.contains("include_str!"), "{after}");
     fs::remove_dir_all(folder.join(".github")).unwrap();
     init(folder, &["--action", ACTION])
         .expect(0)

@@ -144,6 +144,24 @@ fn an_author_who_may_write_keeps_the_label() {
 }
 
 #[test]
+fn each_name_keeps_its_own_approval_and_start() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.add_label(APPROVED);
+    job.label_on("labeled", Some(APPROVED), "ada").expect(0);
+    let workflow = "workflow = \"gate.yml\"";
+    let other = format!("name = \"infergate (h100)\"\n{workflow}");
+    job.project.edit("gates/gate.toml", workflow, &other);
+    let bot = "github-actions[bot]";
+    job.authorize(&sha(12), bot, &[]).expect(1);
+    job.label_on("labeled", Some(APPROVED), "ada").expect(0);
+    job.authorize(&sha(12), bot, &[]).expect(0);
+    for name in ["infergate", "infergate (h100)"] {
+        assert_eq!(job.statuses(&format!("{name}/approval")).len(), 1, "{name}");
+        assert_eq!(job.statuses(&format!("{name}/started/12")).len(), 1);
+    }
+}
+
+#[test]
 fn an_approval_that_is_taken_back_is_none() {
     let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
     job.add_label(APPROVED);

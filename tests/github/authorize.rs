@@ -1,5 +1,6 @@
 //! `gate authorize` through the binary: who may run a commit on the machine, and every way to get there without.
 
+use super::common::{Ended, repository, workflow};
 use super::fake::{Grant, Ill, Trouble, sha};
 use super::job::Job;
 
@@ -84,7 +85,7 @@ fn a_person_who_may_write_answers_for_the_commit_that_they_start() {
     command
         .env("GITHUB_TRIGGERING_ACTOR", "ada")
         .env("GITHUB_EVENT_NAME", "pull_request_target");
-    let ended = super::common::Ended::of(&command.output().unwrap());
+    let ended = Ended::of(&command.output().unwrap());
     ended.expect(1);
 }
 
@@ -183,6 +184,102 @@ fn other_bases_may_be_allowed() {
         job.fake.state().pull(12).base_branch = branch.into();
         job.authorize(&sha(12), BOT, &[]).expect(code);
     }
+}
+
+/// Within a run of main at this commit, of this branch and attempt.
+fn within(job: &Job, main: u64, branch: &str, attempt: &str) -> Ended {
+    let mut command = job.command(&["authorize", "--pr", "12", "--head-sha", &sha(12)]);
+    command
+        .env("GITHUB_SHA", sha(main))
+        .env("GITHUB_REF", format!("refs/heads/{branch}"))
+        .env("GITHUB_RUN_ATTEMPT", attempt);
+    Ended::of(&command.output().unwrap())
+}
+
+#[test]
+fn a_re_run_of_an_old_run_is_refused() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.fake.state().branches.insert("main".into(), sha(0x2222));
+    for attempt in ["2", "", "x"] {
+        let ended = within(&job, 0x1111, "main", attempt).expect(1);
+        let part = "a re-run of an old run would judge by old gates: it is of `main` at";
+        assert!(ended.stdout.contains(part), "{}", ended.stdout);
+        let outputs = job.outputs();
+        assert_eq!(outputs["authorized"], "false");
+        assert!(outputs["reason"].contains("start a new run"));
+    }
+    within(&job, 0x2222, "main", "2").expect(0);
+    // What waits for the machine while main goes on is no re-run.
+    within(&job, 0x1111, "main", "1").expect(0);
+    // A superseded head is the better reason.
+    job.push(13);
+    let ended = within(&job, 0x1111, "main", "2").expect(1);
+    assert!(ended.stdout.contains("superseded"), "{}", ended.stdout);
+}
+
+#[test]
+fn only_runs_of_the_default_branch_judge() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    let ended = within(&job, 0x3a1, "topic", "1").expect(1);
+    let part = "this workflow run is of `refs/heads/topic`, and only `main` judges";
+    assert!(ended.stdout.contains(part), "{}", ended.stdout);
+}
+
+#[test]
+fn the_machines_job_asks_again() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    let approve = |state| job.fake.state().add_status(&sha(12), APPROVAL, state, BOT);
+    let asks = || {
+        let mut command = job.command(&[]);
+        command
+            .env("PR", "12")
+            .env("HEAD_SHA", sha(12))
+            .env("PROFILE", "full")
+            .env("GATES", "tpot");
+        let mut step = workflow::step("gate.yml", "May this commit still run?", &command);
+        Ended::of(&step.output().unwrap())
+    };
+    // The machine's job may read alone.
+    for name in ["actions", "checks", "issues"] {
+        job.fake.state().grant(name, None);
+    }
+    for name in ["pull_requests", "statuses"] {
+        job.fake.state().grant(name, Some(Grant::Read));
+    }
+    approve("success");
+    asks().expect(0);
+    let _ = job.outputs();
+    approve("failure");
+    asks().expect(1);
+    assert_eq!(job.outputs()["authorized"], "false");
+    approve("success");
+    job.push(13);
+    asks().expect(1);
+    assert!(job.outputs()["reason"].contains("superseded"));
+    // Before any code of the pull request is there.
+    let file = std::fs::read_to_string(repository().join(".github/workflows/gate.yml")).unwrap();
+    let asked = file.find("- name: May this commit still run?").unwrap();
+    assert!(asked < file.find("ref: ${{ inputs.head_sha }}").unwrap());
+}
+
+#[test]
+fn an_orphan_branch_is_told_and_not_run() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.orphan();
+    let ended = job.authorize(&sha(12), BOT, &[]).expect(1);
+    let part = "no: #12 at 000000000000: it has no commit in common with `main`";
+    assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    let outputs = job.outputs();
+    assert_eq!(outputs["authorized"], "false");
+    assert!(outputs["reason"].contains("rebase it onto that branch"));
+    // Another 404 is no answer.
+    job.fake.plant(Trouble {
+        method: "GET",
+        path: "/compare/",
+        times: 1,
+        ill: Ill::Status(404, "Not Found", vec![]),
+    });
+    job.authorize(&sha(12), BOT, &[]).expect(5);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A job of Actions: `gate` in a checkout of main, with what Actions sets, against a fake GitHub.
 
 use super::common::{Ended, Project};
-use super::fake::{ACTIONS_TOKEN, Fake, REPOSITORY, sha};
+use super::fake::{ACTIONS_TOKEN, Fake, Ill, REPOSITORY, Trouble, sha};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -50,10 +50,14 @@ impl Job {
     }
 
     pub(crate) fn label_on_event(&self, event: &Value) -> Ended {
+        self.label_on_named("pull_request_target", event)
+    }
+
+    pub(crate) fn label_on_named(&self, name: &str, event: &Value) -> Ended {
         self.project.write("event.json", &event.to_string());
         let mut command = self.command(&["label", "--patience", "0"]);
         command
-            .env("GITHUB_EVENT_NAME", "pull_request_target")
+            .env("GITHUB_EVENT_NAME", name)
             .env("GITHUB_EVENT_PATH", self.project.path("event.json"));
         Ended::of(&command.output().unwrap())
     }
@@ -95,6 +99,20 @@ impl Job {
 
     pub(crate) fn add_label(&self, name: &str) {
         self.fake.state().pull(12).labels.push(name.into());
+    }
+
+    /// The next comparison finds no commit in common, as of an orphan branch.
+    pub(crate) fn orphan(&self) {
+        self.fake.plant(Trouble {
+            method: "GET",
+            path: "/compare/",
+            times: 1,
+            ill: Ill::Status(
+                404,
+                "No common ancestor between main and topic.",
+                Vec::new(),
+            ),
+        });
     }
 
     /// The head becomes another commit.

@@ -1,6 +1,7 @@
 //! `gate label` through the binary: labels by paths, and the run that it starts.
 
-use super::fake::{Ill, Trouble, sha};
+use super::common::repository;
+use super::fake::{Ill, Run, Trouble, sha};
 use super::job::{Job, event};
 use serde_json::json;
 
@@ -52,6 +53,75 @@ fn the_same_commit_is_started_once() {
     job.label_on("synchronize", None, "ada").expect(0);
     assert_eq!(job.started().len(), 2);
     assert_eq!(job.started()[1]["head_sha"], sha(13));
+}
+
+#[test]
+fn runs_of_superseded_commits_are_cancelled() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    let run = |id, number: u64, head: u64, status: &str| Run {
+        id,
+        title: format!("pull request #{number} at {}", sha(head)),
+        status: status.into(),
+    };
+    let mut state = job.fake.state();
+    state.runs = vec![
+        run(1, 12, 11, "completed"),
+        run(2, 12, 11, "in_progress"),
+        run(3, 12, 10, "queued"),
+        run(4, 1, 11, "in_progress"),
+        run(5, 12, 12, "in_progress"),
+    ];
+    state.runs.push(Run {
+        title: format!("merge queue #12 at {}", sha(11)),
+        ..run(6, 12, 11, "in_progress")
+    });
+    drop(state);
+    let cancelled = || -> Vec<u64> {
+        let mut asked = job.fake.asked().into_iter();
+        let mut ids = Vec::new();
+        for request in asked.by_ref() {
+            let id = request.strip_suffix("/cancel");
+            ids.extend(id.and_then(|id| id.rsplit('/').next()?.parse::<u64>().ok()));
+        }
+        ids
+    };
+    // The live head has its run already: that one goes on.
+    let started = "infergate/started/12";
+    job.label_on("opened", None, "ada").expect(0);
+    assert_eq!(job.statuses(started).len(), 1);
+    assert_eq!(
+        cancelled(),
+        [5, 3, 2],
+        "a new run makes the one before it worthless"
+    );
+    job.fake.state().runs = vec![run(7, 12, 11, "queued"), run(8, 12, 12, "queued")];
+    let ended = job.label_on("edited", None, "ada").expect(0);
+    assert!(ended.stdout.contains("cancel run 7"), "{}", ended.stdout);
+    assert_eq!(cancelled(), [5, 3, 2, 7]);
+    // One that ends meanwhile, or cannot be cancelled, keeps nothing from its run.
+    job.push(13);
+    job.fake.state().runs = vec![run(9, 12, 12, "queued")];
+    job.fake.plant(Trouble {
+        method: "POST",
+        path: "/cancel",
+        times: 1,
+        ill: Ill::Status(500, "Server Error", vec![]),
+    });
+    let ended = job.label_on("synchronize", None, "ada").expect(0);
+    ended.says(&["run 9 goes on", "500"]);
+    assert_eq!(job.started().len(), 2);
+}
+
+#[test]
+fn the_bot_knows_the_workflows_runs_by_their_name() {
+    let file = std::fs::read_to_string(repository().join(".github/workflows/gate.yml")).unwrap();
+    assert!(file.contains("#${{ inputs.pr }} at ${{ inputs.head_sha }}"));
+    // A re-run of an old head is in another group than the live head's run.
+    let (_, concurrency) = file.split_once("\nconcurrency:\n").unwrap();
+    let group = concurrency.lines().next().unwrap();
+    for part in ["inputs.pr", "inputs.head_sha", "github.sha"] {
+        assert!(group.contains(part), "{group}");
+    }
 }
 
 #[test]
@@ -210,6 +280,19 @@ fn a_deleted_fork_and_a_foreign_base_start_nothing() {
 }
 
 #[test]
+fn an_orphan_branch_starts_nothing_and_is_told() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    job.orphan();
+    let ended = job.label_on("opened", None, "ada").expect(0);
+    let part = "nothing is started: it has no commit in common with `main`";
+    assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    assert!(job.started().is_empty());
+    let outputs = job.outputs();
+    assert_eq!(outputs["needed"], "true");
+    assert!(outputs["reason"].contains("rebase it onto that branch"));
+}
+
+#[test]
 fn names_are_data() {
     let evil = "$(touch pwned);`touch pwned`\n::set-output name=authorized::true";
     let job = Job::with_pull("ada", false, &["src/\n::error::x.rs"]);
@@ -247,6 +330,22 @@ fn dry_runs_do_nothing() {
     // By hand and for good.
     job.run(&["label", "--pr", "12"]).expect(0);
     assert_eq!(job.started().len(), 1);
+}
+
+#[test]
+fn files_that_the_build_reads_need_a_run() {
+    for path in [
+        "build.rs",
+        ".cargo/config.toml",
+        "rust-toolchain.toml",
+        "scripts/replay",
+        ".github/workflows/gate.yml",
+    ] {
+        let job = Job::with_pull("ada", false, &[path]);
+        job.label_on("opened", None, "ada").expect(0);
+        assert_eq!(job.labels(), [NEEDS], "{path}");
+        assert_eq!(job.started().len(), 1, "{path}");
+    }
 }
 
 #[test]

@@ -139,8 +139,8 @@ fn a_run_that_may_have_been_started_is_started_again() {
 fn mistakes_in_the_rules_have_carets() {
     for (from, to, parts) in [
         (
-            "paths = [\"src/**\", \"kernels/**\"",
-            "paths = [\"src/{**\", \"kernels/**\"",
+            "paths = [\"**\"",
+            "paths = [\"src/{**\"",
             &["gates/gate.toml", "^^^", "label[0].paths[0]"][..],
         ),
         (
@@ -152,6 +152,21 @@ fn mistakes_in_the_rules_have_carets() {
             "workflow = \"gate.yml\"",
             "workflow = \"../gate.yml\"",
             &["workflow's file name"],
+        ),
+        (
+            "forks = \"approved\"",
+            "name = \"h100 --> x\"",
+            &["^^^^^^", "a check run's name", "`-->`"],
+        ),
+        (
+            "forks = \"approved\"",
+            "name = \"a\\u0007b\"",
+            &["a check run's name"],
+        ),
+        (
+            "forks = \"approved\"",
+            "comment = \"red\"",
+            &["`always`, `on-failure`"],
         ),
         (
             "approval_label = \"gpu-approved\"",

@@ -23,6 +23,8 @@ pub(super) fn judged(record: &Value) -> (RunRecord, RunVerdict) {
 
 pub(super) fn publication(state: State<'_>) -> Publication<'_> {
     Publication {
+        name: "infergate".into(),
+        judged_by: None,
         head_sha: HEAD.into(),
         base_sha: Some(BASE.into()),
         profile: "quick".into(),

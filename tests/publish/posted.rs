@@ -447,6 +447,148 @@ fn changed_gates_and_no_comment() {
     assert!(!summary.contains("<!--"), "{summary}");
 }
 
+fn with_github(site: &Site, lines: &str) {
+    let config = site.main.read("gates/gate.toml");
+    let config = config.split("\n[github]").next().unwrap();
+    site.main
+        .write("gates/gate.toml", &format!("{config}\n[github]\n{lines}\n"));
+}
+
+#[test]
+fn a_commit_of_the_merge_queue_has_a_check_run_alone() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    fake.state().pull(12).head_sha = sha(99);
+    let queue = ["--queue", "gh-readonly-queue/main/pr-12-abc"];
+    let pending = [&["--pending", "--base-sha", BASE][..], &queue].concat();
+    publish(&site, &fake, ACTIONS_TOKEN, &pending).expect(0);
+    report(&site, &fake, &queue).expect(1);
+    let state = fake.state();
+    assert!(state.comments.is_empty());
+    assert_eq!(state.check_runs.len(), 1);
+    assert_eq!(state.check_runs[0]["conclusion"], "failure");
+    let summary = state.check_runs[0]["output"]["summary"].as_str().unwrap();
+    // It never is the pull request's head, and no newer one makes it stale.
+    assert!(!summary.contains("Stale"), "{summary}");
+}
+
+#[test]
+fn two_names_have_a_check_run_and_a_comment_each() {
+    let (site, fake) = (Site::new(&record()), github());
+    report(&site, &fake, &[]).expect(0);
+    with_github(&site, "name = \"infergate (h100)\"");
+    for _ in 0..2 {
+        report(&site, &fake, &[]).expect(0);
+    }
+    let state = fake.state();
+    let marks: Vec<&str> = state
+        .comments
+        .iter()
+        .map(|comment| comment.body.lines().next().unwrap())
+        .collect();
+    assert_eq!(marks, [MARKER, "<!-- infergate:gate infergate (h100) -->"]);
+    let body = &state.comments[1].body;
+    assert!(body.contains("## ✅ infergate (h100): pass"), "{body}");
+    let names: Vec<_> = state
+        .check_runs
+        .iter()
+        .map(|run| (run["name"].as_str(), run["external_id"].as_str()))
+        .collect();
+    let (plain, other) = (
+        format!("infergate:12:{HEAD}"),
+        format!("infergate (h100):12:{HEAD}"),
+    );
+    let h100 = (Some("infergate (h100)"), Some(other.as_str()));
+    assert_eq!(
+        names,
+        [(Some("infergate"), Some(plain.as_str())), h100, h100]
+    );
+    drop(state);
+    let from = site.artifact().to_str().unwrap().to_owned();
+    let arguments = ["--from", &from, "--base-sha", BASE, "--profile", "quick"];
+    publish(&site, &fake, PERSONAL_TOKEN, &arguments).expect(0);
+    assert_eq!(fake.state().statuses[0].context, "infergate (h100)");
+}
+
+#[test]
+fn a_quiet_project_comments_only_on_what_is_red() {
+    let quiet = "comment = \"on-failure\"";
+    let pending = ["--pending", "--base-sha", BASE];
+    for (record, code, comments) in [(record(), 0, 0), (regressed(), 1, 1), (noisy(), 3, 1)] {
+        let (site, fake) = (Site::new(&record), github());
+        with_github(&site, quiet);
+        publish(&site, &fake, ACTIONS_TOKEN, &pending).expect(0);
+        assert!(fake.state().comments.is_empty());
+        report(&site, &fake, &[]).expect(code);
+        assert_eq!(fake.state().comments.len(), comments, "{code}");
+        assert_eq!(fake.state().check_runs.len(), 1);
+    }
+    // What blocks nothing is not red.
+    let (site, fake) = (Site::new(&noisy()), github());
+    with_github(&site, &format!("{quiet}\ninconclusive = \"neutral\""));
+    report(&site, &fake, &[]).expect(3);
+    assert!(fake.state().comments.is_empty());
+    // Nobody approved it: somebody must act.
+    publish(&site, &fake, ACTIONS_TOKEN, &["--not-run", "why"]).expect(0);
+    assert!(fake.state().comments[0].body.contains("not run"));
+    // A comment that is there turns green.
+    site.put("run.json", &record().to_string());
+    report(&site, &fake, &[]).expect(0);
+    let state = fake.state();
+    assert_eq!(state.comments.len(), 1);
+    assert!(state.comments[0].body.contains("infergate: pass"));
+}
+
+#[test]
+fn comment_and_check_run_name_the_commit_of_main_that_judges() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    let of_main = |main: u64, arguments: &[&str]| {
+        let mut command = publishing(&site, &fake, ACTIONS_TOKEN, arguments);
+        command.env("GITHUB_SHA", sha(main));
+        Ended::of(&command.output().unwrap())
+    };
+    let ids = || -> Vec<String> {
+        let state = fake.state();
+        let ids = state
+            .check_runs
+            .iter()
+            .map(|run| run["external_id"].as_str());
+        ids.map(|id| id.unwrap().to_owned()).collect()
+    };
+    of_main(0xa, &["--pending", "--base-sha", BASE]).expect(0);
+    let from = site.artifact().to_str().unwrap().to_owned();
+    let from = ["--from", &from, "--base-sha", BASE, "--profile", "quick"];
+    of_main(0xa, &from).expect(1);
+    assert_eq!(ids(), [format!("infergate:12:{HEAD}:{}", sha(0xa))]);
+    let judged = |main: u64| format!("judged by main at `{}`", sha(main));
+    let body = fake.state().comments[0].body.clone();
+    assert!(body.contains(&judged(0xa)), "{body}");
+    // Another commit of main takes over a check run that is pending, and says so.
+    fake.state().check_runs[0]["conclusion"] = Value::Null;
+    of_main(0xb, &from).expect(1);
+    assert_eq!(ids(), [format!("infergate:12:{HEAD}:{}", sha(0xb))]);
+    assert!(fake.state().comments[0].body.contains(&judged(0xb)));
+}
+
+#[test]
+fn a_cut_list_of_files_is_told() {
+    let many: Vec<String> = (0..3_100).map(|n| format!("a/{n}")).collect();
+    let many = many.iter().map(String::as_str);
+    // GitHub ends its list at 3,000.
+    let last: Vec<&str> = many.clone().chain(["gates/tpot.toml"]).collect();
+    let first: Vec<&str> = ["gates/tpot.toml"].into_iter().chain(many).collect();
+    for (files, part) in [
+        (last, "GitHub lists 3000 of this pull request's 3101 files"),
+        (first, "this pull request changes gates/"),
+    ] {
+        let (site, fake) = (Site::new(&record()), github());
+        fake.state().open_pull(12, "ada", false, &files);
+        fake.state().pull(12).head_sha = HEAD.into();
+        report(&site, &fake, &[]).expect(0);
+        let body = fake.state().comments[0].body.clone();
+        assert!(body.contains(part), "`{part}` is missing in:\n{body}");
+    }
+}
+
 #[test]
 fn the_authors_id_can_be_given() {
     let (site, fake) = (Site::new(&record()), github());

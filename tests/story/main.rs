@@ -18,7 +18,7 @@ mod validator;
 
 use common::{Ended, Project, gate};
 use fake::{ACTIONS_TOKEN, Fake, REPOSITORY};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::Command;
 use validator::Prism;
 
@@ -83,6 +83,8 @@ impl Story {
             .env("GITHUB_REPOSITORY", REPOSITORY)
             .env("GITHUB_RUN_ID", "4711")
             .env("GITHUB_RUN_ATTEMPT", "1")
+            .env("GITHUB_REF", "refs/heads/main")
+            .env("GITHUB_SHA", self.github.state().merge_base.clone())
             .env("GITHUB_ACTOR", "github-actions[bot]")
             .env("GITHUB_TRIGGERING_ACTOR", "github-actions[bot]")
             .envs(further.iter().copied());
@@ -98,15 +100,39 @@ impl Story {
             "repository": {"full_name": REPOSITORY, "default_branch": "main"},
             "sender": {"login": "ada", "type": "User"},
         });
+        self.label_on("pull_request_target", &event)
+    }
+
+    fn label_on(&self, name: &str, event: &Value) -> Ended {
         // Beside the tree, which stays clean.
         self.project.write(".git/event.json", &event.to_string());
         let path = self.project.path(".git/event.json");
         let path = path.to_str().unwrap();
-        let event = [
-            ("GITHUB_EVENT_PATH", path),
-            ("GITHUB_EVENT_NAME", "pull_request_target"),
-        ];
+        let event = [("GITHUB_EVENT_PATH", path), ("GITHUB_EVENT_NAME", name)];
         self.step(&["label"], &event)
+    }
+
+    /// The merge queue makes a commit of the pull request, and asks for its checks.
+    fn queue(&self, queued: &str, tree_of: &str) -> String {
+        let base = self.github.state().merge_base.clone();
+        let branch = format!("gh-readonly-queue/main/pr-{PULL}-{base}");
+        let mut state = self.github.state();
+        state.branches.insert(branch.clone(), queued.to_owned());
+        state.trees.insert(queued.to_owned(), tree_of.to_owned());
+        let files = state.pull(PULL).files.clone();
+        state.former.insert(queued.to_owned(), files);
+        drop(state);
+        let group = json!({
+            "head_sha": queued, "head_ref": format!("refs/heads/{branch}"),
+            "base_sha": base, "base_ref": "refs/heads/main",
+        });
+        let event = json!({
+            "action": "checks_requested", "merge_group": group,
+            "repository": {"full_name": REPOSITORY, "default_branch": "main"},
+            "sender": {"login": "ada", "type": "User"},
+        });
+        self.label_on("merge_group", &event).expect(0);
+        branch
     }
 
     /// What gate.yml was started with for this commit, if it was.
@@ -120,6 +146,10 @@ impl Story {
 
     /// The job `authorize`: its outputs, where the answer is yes.
     fn authorize(&self, sha: &str, gates: &str) -> Ended {
+        self.authorize_with(sha, gates, &[])
+    }
+
+    fn authorize_with(&self, sha: &str, gates: &str, further: &[&str]) -> Ended {
         self.project.write(".git/outputs", "");
         let path = self.project.path(".git/outputs");
         let outputs = [("GITHUB_OUTPUT", path.to_str().unwrap())];
@@ -133,7 +163,7 @@ impl Story {
             "--gates",
             gates,
         ];
-        self.step(&arguments, &outputs)
+        self.step(&[&arguments, further].concat(), &outputs)
     }
 
     fn publish(&self, what: &[&str], sha: &str) -> Ended {
@@ -274,6 +304,26 @@ fn tell(story: &Story) {
         told.contains(&second[..12]) && !told.contains("Stale"),
         "{told}"
     );
+
+    // Put into the merge queue: with the same tree and base the verdict holds, with another tree it is measured.
+    let (same, other) = (fake::sha(0x9e1), fake::sha(0x9e2));
+    let branch = story.queue(&same, &second);
+    assert_eq!(story.dispatched(&same), None);
+    let copy = ["--same-as", &second, "--queue", &branch];
+    story.publish(&copy, &same).expect(0);
+    assert_eq!(story.check_run(&same), is("completed", Some("success")));
+    let branch = story.queue(&other, &other);
+    let gates = story
+        .dispatched(&other)
+        .expect("the queue's commit is measured");
+    let base = story.github.state().merge_base.clone();
+    let queue = ["--queue", &branch, "--base-sha", &base];
+    story.authorize_with(&other, &gates, &queue).expect(0);
+    story
+        .publish(&["--pending", "--queue", &branch], &other)
+        .expect(0);
+    assert_eq!(story.check_run(&other), is("in_progress", None));
+    assert!(story.comment().contains(&second[..12]));
 
     // The path is reverted: nothing of it needs a GPU any more.
     let third = story.push("", &["README.md"]);

@@ -6,19 +6,22 @@
 //! twice, do no harm.
 
 mod local;
+mod queue;
 mod steps;
 
 pub use local::label_diff;
 
-use super::authorize::{self, APPROVAL, approval, may_write, ours};
+use super::authorize::{self, approval, approval_context, may_write, ours};
 use super::{Error, GitHubOptions};
 use crate::digest;
 use crate::github::event::{Action, Event};
-use crate::github::{Client, CommitStatus, NewStatus, PersonKind, Pull, Sha, State};
-use crate::plan::{self, GitHubRules, Needed};
+use crate::github::{
+    Client, CommitStatus, NewStatus, PersonKind, Pull, QueueEvent, Sha, State, WorkflowRun,
+};
+use crate::plan::{self, GitHubConfig, GitHubRules, Needed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use steps::{Situation, Step, Word};
+use steps::{Running, Situation, Step, Word};
 
 /// Which pull request, and why now.
 #[derive(Clone, Debug)]
@@ -41,7 +44,7 @@ pub struct LabelOptions {
 }
 
 /// What was done.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Labelled {
     /// For people, one a line.
     pub lines: Vec<String>,
@@ -54,11 +57,17 @@ pub struct Labelled {
     /// Why a run that is needed may not be; empty: it may, or none is needed.
     reason: String,
     gates: String,
+    /// The merge queue's branch that the commit is the head of; empty: it is the pull request's.
+    queue: String,
+    /// The pull request's commit whose verdict holds for the queue's.
+    same_as: String,
+    /// What ended it; the outputs say what it was about.
+    pub failure: Option<Error>,
 }
 
 impl Labelled {
     /// For later steps of the job.
-    pub fn outputs(&self) -> [(&'static str, &str); 6] {
+    pub fn outputs(&self) -> [(&'static str, &str); 8] {
         let word = |is: bool| if is { "true" } else { "false" };
         [
             ("pr", &self.number),
@@ -67,6 +76,8 @@ impl Labelled {
             ("started", word(self.is_started)),
             ("reason", &self.reason),
             ("gates", &self.gates),
+            ("queue", &self.queue),
+            ("same_as", &self.same_as),
         ]
     }
 }
@@ -78,6 +89,11 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
     let client = options.github.client()?;
     let (number, event) = match &options.trigger {
         Trigger::Number(number) => (*number, None),
+        Trigger::Event { name, path } if name == QueueEvent::NAME => {
+            let read = QueueEvent::read(path, client.repository());
+            let event = read.map_err(crate::github::Error::from)?;
+            return Ok(queue::label_queued(options, &client, &rules, &event).await);
+        }
         Trigger::Event { name, path } => {
             let read = Event::read(name, path, client.repository());
             let event = read.map_err(crate::github::Error::from)?;
@@ -90,7 +106,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
     }
     let asked = ask(options, &client, &rules, &pull, event.as_ref()).await?;
     let gates = asked.needed.gates(&rules.of_profile).join(" ");
-    let mark = Mark::of(&pull, &gates);
+    let mark = Mark::of(&rules.config, pull.number, &gates, &pull.base_branch);
     let situation = Situation {
         rules: &rules,
         pull: &pull,
@@ -98,9 +114,11 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         event_sha: event.as_ref().map(|event| &event.head_sha),
         word: asked.word,
         needed: &asked.needed,
+        has_base: asked.has_base,
         is_fork: pull.is_from_fork(client.repository()),
         author_may_write: asked.author_may_write,
-        approval: approval(&asked.statuses, asked.own_id),
+        approval: approval(&rules.config, &asked.statuses, asked.own_id),
+        running: &asked.running,
         is_started: ours(&asked.statuses, &mark.context, asked.own_id)
             .is_some_and(|status| status.description == mark.description),
     };
@@ -112,13 +130,17 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         gates: &gates,
         mark: &mark,
     };
-    let mut remarks = Vec::new();
+    let mut remarks = asked.remarks.clone();
     if !options.dry_run {
         for step in &steps {
             match (work.carry_out(step).await, step) {
                 // A label lets nothing run and keeps nothing from it.
                 (Err(error), Step::Add { label, .. } | Step::Remove { label, .. }) => {
                     remarks.push(format!("the label `{label}` stays as it was: {error}"));
+                }
+                // It costs the machine's time, and no verdict: what it says is of another commit.
+                (Err(error), Step::Cancel(run)) => {
+                    remarks.push(format!("run {} goes on: {error}", run.id));
                 }
                 (done, _) => done?,
             }
@@ -137,6 +159,9 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         is_started: !options.dry_run && steps.contains(&Step::Start),
         reason: steps.iter().find_map(why_not).unwrap_or_default(),
         gates,
+        queue: String::new(),
+        same_as: String::new(),
+        failure: None,
     })
 }
 
@@ -151,6 +176,9 @@ fn closed(options: &LabelOptions, pull: &Pull) -> Labelled {
         is_started: false,
         reason: String::new(),
         gates: String::new(),
+        queue: String::new(),
+        same_as: String::new(),
+        failure: None,
     }
 }
 
@@ -164,11 +192,15 @@ fn why_not(step: &Step) -> Option<String> {
 /// What GitHub was asked for.
 struct Answers {
     needed: Needed,
+    /// It has a commit in common with the branch that it goes into.
+    has_base: bool,
     author_may_write: bool,
     /// Of the approval label's event: whose it is.
     word: Option<Word>,
     statuses: Vec<CommitStatus>,
     own_id: u64,
+    running: Vec<Running>,
+    remarks: Vec<String>,
 }
 
 async fn ask(
@@ -193,14 +225,40 @@ async fn ask(
         },
         None => None,
     };
+    let title = format!("pull request #{} at ", pull.number);
+    let (running, remark) = running(client, &rules.config.workflow, &title).await;
     let compared = client.compare(&pull.base_branch, &pull.head_sha).await?;
     Ok(Answers {
-        needed: authorize::needed(rules, pull, compared.files),
+        running,
+        remarks: remark.into_iter().collect(),
+        has_base: compared.is_some(),
+        needed: match compared {
+            Some(compared) => authorize::needed(rules, pull.changed_files, compared.files),
+            None => Needed::everything(&rules.labels),
+        },
         author_may_write: may_write(client, pull.author.as_deref()).await?,
         word,
         statuses: client.statuses(&pull.head_sha).await?,
         own_id: client.own_id(options.github.bot_id).await?,
     })
+}
+
+/// The workflow's runs that have not ended, by the title that its `run-name` gives them; or a sentence why they are not
+/// known.
+async fn running(client: &Client, workflow: &str, title: &str) -> (Vec<Running>, Option<String>) {
+    let runs = match client.open_runs(workflow).await {
+        Ok(runs) => runs,
+        Err(error) => {
+            let remark = format!("runs of superseded commits, if any, go on: {error}");
+            return (Vec::new(), Some(remark));
+        }
+    };
+    let of_ours = |run: &WorkflowRun| {
+        let head = run.title.strip_prefix(title)?;
+        let (id, head) = (run.id, Sha::parse(head).ok()?);
+        Some(Running { id, head })
+    };
+    (runs.iter().filter_map(of_ours).collect(), None)
 }
 
 /// The commit status that says what was started.
@@ -213,16 +271,16 @@ struct Mark {
 }
 
 impl Mark {
-    fn of(pull: &Pull, gates: &str) -> Self {
+    fn of(config: &GitHubConfig, number: u64, gates: &str, base: &str) -> Self {
         let told = if gates.is_empty() {
             "the profile's"
         } else {
             gates
         };
-        let known = digest::of_parts([gates.as_bytes(), pull.base_branch.as_bytes()]);
+        let known = digest::of_parts([gates.as_bytes(), base.as_bytes()]);
         let told: String = told.chars().take(80).collect();
         Self {
-            context: format!("infergate/started/{}", pull.number),
+            context: format!("{}/started/{number}", config.name),
             description: format!("started with gates {told} ({})", &known[..8]),
         }
     }
@@ -240,8 +298,9 @@ struct Work<'a> {
 impl Work<'_> {
     async fn carry_out(&self, step: &Step) -> Result<(), Error> {
         let (client, number) = (self.client, self.pull.number);
+        let context = approval_context(&self.rules.config);
         let approval = |state, description| NewStatus {
-            context: APPROVAL,
+            context: &context,
             state,
             description,
             target_url: None,
@@ -262,30 +321,49 @@ impl Work<'_> {
                     .set_status(head, &approval(State::Failure, &text))
                     .await?;
             }
-            Step::Start => self.start(head).await?,
+            Step::Cancel(run) => client.cancel_run(run.id).await?,
+            Step::Start => {
+                let inputs = BTreeMap::from([
+                    ("pr", number.to_string()),
+                    ("head_sha", head.to_string()),
+                    ("gates", self.gates.to_owned()),
+                ]);
+                start(
+                    client,
+                    &self.rules.config,
+                    self.pull,
+                    head,
+                    self.mark,
+                    &inputs,
+                )
+                .await?;
+            }
             Step::Refuse { .. } | Step::Tell(_) => {}
         }
         Ok(())
     }
+}
 
-    /// Starts the workflow, and then says so on the commit: an end in between starts a second run, which cancels
-    /// the first; the other way round it would start none.
-    async fn start(&self, head: &Sha) -> Result<(), Error> {
-        let inputs = BTreeMap::from([
-            ("pr", self.pull.number.to_string()),
-            ("head_sha", head.to_string()),
-            ("gates", self.gates.to_owned()),
-        ]);
-        let (workflow, branch) = (&self.rules.config.workflow, &self.pull.default_branch);
-        self.client.dispatch(workflow, branch, &inputs).await?;
-        let started = NewStatus {
-            context: &self.mark.context,
-            state: State::Success,
-            description: &self.mark.description,
-            target_url: None,
-        };
-        Ok(self.client.set_status(head, &started).await?)
-    }
+/// Starts the workflow, and then says so on the commit: an end in between starts a second run, which cancels the first;
+/// the other way round it would start none.
+async fn start(
+    client: &Client,
+    config: &GitHubConfig,
+    pull: &Pull,
+    head: &Sha,
+    mark: &Mark,
+    inputs: &BTreeMap<&str, String>,
+) -> Result<(), Error> {
+    client
+        .dispatch(&config.workflow, &pull.default_branch, inputs)
+        .await?;
+    let started = NewStatus {
+        context: &mark.context,
+        state: State::Success,
+        description: &mark.description,
+        target_url: None,
+    };
+    Ok(client.set_status(head, &started).await?)
 }
 
 /// The steps for people. Names from outside come after words of ours, so that no line is a command to Actions.

@@ -17,6 +17,14 @@ pub(super) struct Word {
     pub(super) may_write: bool,
 }
 
+/// A run of the workflow for this pull request that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Running {
+    pub(super) id: u64,
+    /// The commit that it measures.
+    pub(super) head: Sha,
+}
+
 /// How things stand.
 #[derive(Clone, Debug)]
 pub(super) struct Situation<'a> {
@@ -29,12 +37,15 @@ pub(super) struct Situation<'a> {
     pub(super) event_sha: Option<&'a Sha>,
     pub(super) word: Option<Word>,
     pub(super) needed: &'a Needed,
+    /// It has a commit in common with the branch that it goes into.
+    pub(super) has_base: bool,
     pub(super) is_fork: bool,
     pub(super) author_may_write: bool,
     /// What the approval of the live head says.
     pub(super) approval: Option<&'a str>,
     /// A run with these gates was started for the live head.
     pub(super) is_started: bool,
+    pub(super) running: &'a [Running],
 }
 
 /// One thing to do.
@@ -56,6 +67,8 @@ pub(super) enum Step {
     Withdraw {
         by: String,
     },
+    /// Cancel a run that the start of a newer one, or a push, made worthless.
+    Cancel(Running),
     /// Start the run.
     Start,
     /// It is needed, and may not be started.
@@ -74,6 +87,11 @@ impl Step {
             Self::Remove { label, why } => format!("remove label `{label}`: {why}"),
             Self::Approve { by } => format!("approve this commit: by @{}", clean(by, 60)),
             Self::Withdraw { by } => format!("take the approval back: by @{}", clean(by, 60)),
+            Self::Cancel(run) => format!(
+                "cancel run {}: it is of {}, which is superseded",
+                run.id,
+                run.head.short()
+            ),
             Self::Start => "start the run".into(),
             Self::Refuse { why } => format!("nothing is started: {why}"),
             Self::Tell(line) => line.clone(),
@@ -85,8 +103,18 @@ impl Step {
 pub(super) fn steps(situation: &Situation<'_>) -> Vec<Step> {
     let mut steps = owned_labels(situation);
     steps.extend(approval(situation));
-    steps.push(start(situation, &steps));
+    let start = start(situation, &steps);
+    steps.extend(superseded(situation, start == Step::Start));
+    steps.push(start);
     steps
+}
+
+/// Runs of older heads; of every head where a new run starts.
+fn superseded(situation: &Situation<'_>, starts: bool) -> impl Iterator<Item = Step> {
+    let live = &situation.pull.head_sha;
+    let running = situation.running.iter();
+    let old = running.filter(move |run| starts || run.head != *live);
+    old.cloned().map(Step::Cancel)
 }
 
 /// Labels of the rules, added and removed. Labels of nobody's rule are left alone.
@@ -207,6 +235,9 @@ fn start(situation: &Situation<'_>, before: &[Step]) -> Step {
     });
     match ruling {
         Err(why) => Step::Refuse { why },
+        Ok(_) if !situation.has_base => Step::Refuse {
+            why: authorize::unrelated(&pull.base_branch),
+        },
         Ok(_) if situation.is_started => {
             Step::Tell("nothing is started: this commit has its run already".into())
         }
@@ -264,6 +295,8 @@ mod tests {
             event_sha: Some(&head),
             word: None,
             needed: &needed,
+            has_base: true,
+            running: &[],
             is_fork: true,
             author_may_write: false,
             approval: None,

@@ -7,6 +7,7 @@
 //! Main function: [`publish`]. Refuses to know: how GitHub is spoken to, and what a text looks like.
 
 mod artifact;
+mod copy;
 mod form;
 mod keep;
 mod limits;
@@ -16,10 +17,11 @@ mod said;
 mod trusted;
 
 pub use artifact::Refusal;
+pub(super) use post::check_of;
 
 use super::{Error, GitHubOptions};
 use crate::github::{self, Sha};
-use crate::plan::{self, Selection};
+use crate::plan::{self, GitHubConfig, Selection};
 use crate::record::{RunRecord, RunVerdict};
 use crate::report::{self, Conclusion, Judged, Link, Past, Publication, State};
 use said::{Said, command};
@@ -27,12 +29,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use trusted::{Ours, Trusted};
 
-/// First line of our comments.
-pub(super) const MARKER: &str = "<!-- infergate:gate -->";
-/// Name of our check runs, and of the statuses in their place.
-const CHECK: &str = "infergate";
 /// The repository's own template for comments, read from main's checkout.
 const TEMPLATE: &str = "gates/comment.md.j2";
+
+/// First line of our comments.
+pub(super) fn marker(name: &str) -> String {
+    match name {
+        plan::DEFAULT_NAME => "<!-- infergate:gate -->".to_owned(),
+        name => format!("<!-- infergate:gate {name} -->"),
+    }
+}
 
 /// What is to be said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +52,8 @@ pub enum Subject {
     Cancelled,
     /// No path of the pull request needs a run.
     NotNeeded,
+    /// Of the merge queue's commit: what was said of this one of the pull request holds, with the same tree and base.
+    SameAs(Sha),
 }
 
 /// What to publish, and where.
@@ -58,6 +66,8 @@ pub struct PublishOptions {
     pub pull: u64,
     /// The commit that was authorised.
     pub head: Sha,
+    /// The commit is the merge queue's, not the pull request's own head.
+    pub is_queued: bool,
     /// The commit of main that it is measured against; a result needs it.
     pub base: Option<Sha>,
     pub profile: String,
@@ -68,6 +78,8 @@ pub struct PublishOptions {
     pub wants_comment: bool,
     /// `None`: nothing is posted.
     pub github: Option<GitHubOptions>,
+    /// Main's commit that this workflow run is of, by Actions' word.
+    pub main: Option<Sha>,
     /// The page of this workflow run.
     pub run_url: Option<String>,
     /// Files that Actions names.
@@ -119,8 +131,12 @@ enum Content {
 /// the remarks.
 pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
     let root = plan::find_root(&options.start)?;
+    let config = plan::github_config(&root)?;
     let client = options.github.as_ref().map(GitHubOptions::client);
     let client = client.transpose()?;
+    if let Subject::SameAs(from) = &options.subject {
+        return copy::copy(options, client.as_ref(), &config, from).await;
+    }
     let scrub = |text: &str| match &client {
         Some(client) => client.token().redact(text),
         None => text.to_owned(),
@@ -128,9 +144,10 @@ pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
     let content = settle(options, &root, &scrub)?;
     let template = fs::read_to_string(root.join(TEMPLATE)).ok();
     let mut remarks = Vec::new();
-    let mut publication = publication(options, &content);
-    let say =
-        |publication: &Publication<'_>| Said::of(publication, &content, template.as_deref(), &root);
+    let mut publication = publication(options, &config, &content);
+    let say = |publication: &Publication<'_>| {
+        Said::of(publication, &content, template.as_deref(), &config)
+    };
     let mut said = say(&publication);
     let own = || root.join(".gate/publish").join(options.head.as_str());
     let directory = said.keep(&options.keep.clone().unwrap_or_else(own))?;
@@ -145,7 +162,7 @@ pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
             said.keep(&directory)?;
         }
         let moved_to = publication.moved_to.as_deref();
-        posted = post::post(client, options, &said, moved_to, &mut remarks).await;
+        posted = post::post(client, options, &config, &said, moved_to, &mut remarks).await;
     }
     if posted.is_missing {
         remarks.push(format!(
@@ -176,6 +193,11 @@ fn settle(
         Subject::NotRun(why) => return Ok(Content::NotRun(why.clone())),
         Subject::Cancelled => return Ok(Content::Cancelled),
         Subject::NotNeeded => return Ok(Content::NotNeeded),
+        // Settled by `copy`, before.
+        Subject::SameAs(from) => {
+            let why = format!("the verdict of {from} was to be copied");
+            return Ok(Content::NotRun(why));
+        }
         Subject::From(directory) => directory,
     };
     let selection = Selection {
@@ -243,7 +265,11 @@ impl Content {
     }
 }
 
-fn publication<'a>(options: &PublishOptions, content: &'a Content) -> Publication<'a> {
+fn publication<'a>(
+    options: &PublishOptions,
+    config: &GitHubConfig,
+    content: &'a Content,
+) -> Publication<'a> {
     let link = |name: &str, url: String| Link {
         name: name.to_owned(),
         url,
@@ -256,6 +282,8 @@ fn publication<'a>(options: &PublishOptions, content: &'a Content) -> Publicatio
         ]
     });
     Publication {
+        name: config.name.clone(),
+        judged_by: options.main.as_ref().map(Sha::to_string),
         head_sha: options.head.to_string(),
         base_sha: options.base.as_ref().map(Sha::to_string),
         profile: options.profile.clone(),

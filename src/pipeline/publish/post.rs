@@ -3,12 +3,14 @@
 //! Each part is done whatever became of the one before it; what could not be done is a remark.
 
 use super::said::{Said, head_mark};
-use super::{CHECK, MARKER, PublishOptions, Subject};
+use super::{PublishOptions, Subject, marker};
 use crate::github::{
-    self, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha, State,
-    StickyComment,
+    self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha,
+    State, StickyComment, clean,
 };
+use crate::plan::{Comments, GitHubConfig};
 use crate::report::Conclusion;
+use std::collections::BTreeMap;
 
 /// What was posted.
 #[derive(Debug, Default)]
@@ -33,24 +35,20 @@ pub(super) async fn live(
     remarks: &mut Vec<String>,
 ) -> Live {
     let mut live = Live::default();
-    match client.pull(options.pull).await {
-        Ok(pull) => live.head = Some(pull.head_sha),
-        Err(error) => remarks.push(format!("whether the head has moved is not known: {error}")),
-    }
-    if !matches!(options.subject, Subject::From(_)) || live.head.is_none() {
+    let pull = match client.pull(options.pull).await {
+        Ok(pull) => pull,
+        Err(error) => {
+            remarks.push(format!("whether the head has moved is not known: {error}"));
+            return live;
+        }
+    };
+    // The queue's commit is never the pull request's head.
+    live.head = (!options.is_queued).then_some(pull.head_sha);
+    if !matches!(options.subject, Subject::From(_)) {
         return live;
     }
     match client.changed_files(options.pull).await {
-        Ok(files) => {
-            let changes_gates = files.iter().any(|file| {
-                let before = file.previous_filename.as_deref().unwrap_or_default();
-                file.filename.starts_with("gates/") || before.starts_with("gates/")
-            });
-            live.notices.extend(changes_gates.then(|| {
-                "this pull request changes gates/: it is judged with main's, and the change counts once it is merged"
-                    .to_owned()
-            }));
-        }
+        Ok(files) => live.notices.extend(on_gates(&files, pull.changed_files)),
         Err(error) => remarks.push(format!(
             "whether the pull request changes gates/ is not known: {error}"
         )),
@@ -58,21 +56,42 @@ pub(super) async fn live(
     live
 }
 
+/// Says that the pull request changes gates, or that its `all` files are not all listed, so that it may.
+fn on_gates(files: &[ChangedFile], all: usize) -> Option<String> {
+    let changes_gates = files.iter().any(|file| {
+        let before = file.previous_filename.as_deref().unwrap_or_default();
+        file.filename.starts_with("gates/") || before.starts_with("gates/")
+    });
+    let (what, listed) = ("it is judged with main's, and", files.len());
+    match changes_gates {
+        true => Some(format!(
+            "this pull request changes gates/: {what} the change counts once it is merged"
+        )),
+        false if listed < all => Some(format!(
+            "GitHub lists {listed} of this pull request's {all} files, so it may change gates/: {what} a change counts \
+             once it is merged"
+        )),
+        false => None,
+    }
+}
+
 /// The comment, then the check run.
 pub(super) async fn post(
     client: &Client,
     options: &PublishOptions,
+    config: &GitHubConfig,
     said: &Said,
     moved_to: Option<&str>,
     remarks: &mut Vec<String>,
 ) -> Posted {
     let mut posted = Posted::default();
-    if let Some(why) = keeps_silent(client, options, moved_to).await {
+    if let Some(why) = keeps_silent(client, options, &config.name, moved_to).await {
         remarks.push(why);
         return posted;
     }
-    if options.wants_comment {
-        match comment(client, options, said, moved_to, remarks).await {
+    // The comment is about the pull request's own head.
+    if options.wants_comment && !options.is_queued {
+        match comment(client, options, config, said, moved_to, remarks).await {
             Ok(url) => posted.comment_url = url,
             Err(error) => {
                 posted.is_missing = true;
@@ -80,7 +99,7 @@ pub(super) async fn post(
             }
         }
     }
-    match check(client, options, said, remarks).await {
+    match check(client, options, &config.name, said, remarks).await {
         Ok(url) => posted.check_url = url,
         Err(error) => {
             posted.is_missing = true;
@@ -94,6 +113,7 @@ pub(super) async fn post(
 async fn keeps_silent(
     client: &Client,
     options: &PublishOptions,
+    name: &str,
     moved_to: Option<&str>,
 ) -> Option<String> {
     match (&options.subject, moved_to) {
@@ -101,13 +121,14 @@ async fn keeps_silent(
         (Subject::NotNeeded, Some(newer)) => Some(format!(
             "the head is {newer} by now: nothing is said of what an older one needs"
         )),
-        (Subject::Cancelled, _) if anothers(client, options).await.is_some() => Some(
+        (Subject::NotNeeded, None) => others_word(client, options, name).await,
+        (Subject::Cancelled, _) if anothers(client, options, name).await.is_some() => Some(
             "another run of this commit goes on: nothing is said of the one that was ended".into(),
         ),
         // Somebody who may write started it by hand; that nobody else may is no news, and no verdict. That nothing
         // was needed was said of another branch or by other rules, and would satisfy a required check.
         (Subject::NotRun(_), _) => {
-            let said = anothers(client, options).await?;
+            let said = anothers(client, options, name).await?;
             (said.conclusion.as_deref() != Some("skipped")).then(|| {
                 "another run said something of this commit: that it may not run is not said".into()
             })
@@ -120,10 +141,12 @@ async fn keeps_silent(
 async fn comment(
     client: &Client,
     options: &PublishOptions,
+    config: &GitHubConfig,
     said: &Said,
     moved_to: Option<&str>,
     remarks: &mut Vec<String>,
 ) -> Result<Option<String>, github::Error> {
+    let marker = marker(&config.name);
     let is_result = matches!(options.subject, Subject::From(_));
     if let Some(newer) = moved_to.filter(|_| !is_result) {
         remarks.push(format!(
@@ -134,8 +157,14 @@ async fn comment(
     let author = client
         .own_id(options.github.as_ref().and_then(|github| github.bot_id))
         .await?;
-    let found = client.sticky_comment(options.pull, MARKER, author).await?;
-    if found.is_none() && options.subject == Subject::NotNeeded {
+    let found = client.sticky_comment(options.pull, &marker, author).await?;
+    let is_red = matches!(
+        said.conclusion,
+        Some(Conclusion::Failure | Conclusion::ActionRequired)
+    );
+    let is_quiet =
+        options.subject == Subject::NotNeeded || (config.comment == Comments::OnFailure && !is_red);
+    if found.is_none() && is_quiet {
         // Nothing was ever said here, and there is nothing to say.
         return Ok(None);
     }
@@ -155,7 +184,7 @@ async fn comment(
         }
     }
     let url = client
-        .write_comment(options.pull, MARKER, author, found.as_ref(), &said.comment)
+        .write_comment(options.pull, &marker, author, found.as_ref(), &said.comment)
         .await?;
     Ok(Some(url))
 }
@@ -166,37 +195,93 @@ fn is_about(found: &StickyComment, head: &str) -> bool {
     second.is_some_and(|line| line.trim_end() == head_mark(head))
 }
 
-fn external_id(options: &PublishOptions) -> String {
-    format!("{CHECK}:{}:{}", options.pull, options.head)
+/// What a check run of ours is found by: the check's name, the pull request and the commit.
+pub(in crate::pipeline) struct CheckId<'a> {
+    name: &'a str,
+    head: &'a Sha,
+    external_id: String,
 }
 
-fn check_name<'a>(options: &'a PublishOptions, external_id: &'a str) -> CheckName<'a> {
+impl CheckId<'_> {
+    /// As far as it takes to find it.
+    pub(in crate::pipeline) fn name(&self) -> CheckName<'_> {
+        CheckName {
+            name: self.name,
+            head: self.head,
+            external_id: &self.external_id,
+            main: None,
+            details_url: None,
+        }
+    }
+}
+
+pub(in crate::pipeline) fn check_of<'a>(name: &'a str, pull: u64, head: &'a Sha) -> CheckId<'a> {
+    CheckId {
+        name,
+        head,
+        external_id: format!("{name}:{pull}:{head}"),
+    }
+}
+
+/// The same with what this workflow run is.
+pub(super) fn check_name<'a>(options: &'a PublishOptions, id: &'a CheckId<'_>) -> CheckName<'a> {
+    let is_measured = matches!(options.subject, Subject::Pending | Subject::From(_));
     CheckName {
-        name: CHECK,
-        head: &options.head,
-        external_id,
+        main: options.main.as_ref().filter(|_| is_measured),
         details_url: options.run_url.as_deref(),
+        ..id.name()
     }
 }
 
 /// The commit's check run, where it belongs to another workflow run than this one.
-async fn anothers(client: &Client, options: &PublishOptions) -> Option<CheckRun> {
-    let external_id = external_id(options);
-    let found = client.check(&check_name(options, &external_id)).await;
+async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Option<CheckRun> {
+    let id = check_of(name, options.pull, &options.head);
+    let found = client.check(&id.name()).await;
     let run = found.ok().flatten()?;
-    let has_owners = run.details_url.is_some() && options.run_url.is_some();
-    (has_owners && run.details_url != options.run_url).then_some(run)
+    let theirs = without_attempt(run.details_url.as_deref()?);
+    (theirs != without_attempt(options.run_url.as_deref()?)).then_some(run)
+}
+
+/// GitHub shows the newest check run of a name on a commit. So that this pull request needs nothing hides no more than that
+/// of another one of the same commit while it is open.
+async fn others_word(client: &Client, options: &PublishOptions, name: &str) -> Option<String> {
+    let mut newest = BTreeMap::new();
+    let mut runs = client.checks(name, &options.head).await.ok()?;
+    runs.sort_by_key(|run| run.id);
+    for run in runs {
+        let number = run.external_id.strip_prefix(&format!("{name}:"));
+        let number = number.and_then(|rest| rest.split(':').next()?.parse::<u64>().ok());
+        let other = number.filter(|number| *number != options.pull);
+        newest.extend(other.map(|number| (number, run)));
+    }
+    for (number, run) in newest {
+        let word = run.conclusion.as_deref().unwrap_or("in progress");
+        if word != "skipped" && client.pull(number).await.is_ok_and(|pull| pull.is_open) {
+            return Some(format!(
+                "the check run of #{number} on the same commit says `{}`: that #{} needs nothing is not said beside it",
+                clean(word, 40),
+                options.pull
+            ));
+        }
+    }
+    None
+}
+
+/// The page of a workflow run, whichever of its attempts an address is of.
+fn without_attempt(url: &str) -> &str {
+    url.split_once("/attempts/").map_or(url, |(run, _)| run)
 }
 
 /// The check run's address, or the status's own in its place.
 async fn check(
     client: &Client,
     options: &PublishOptions,
+    check: &str,
     said: &Said,
     remarks: &mut Vec<String>,
 ) -> Result<Option<String>, github::Error> {
-    let external_id = external_id(options);
-    let name = check_name(options, &external_id);
+    let id = check_of(check, options.pull, &options.head);
+    let name = check_name(options, &id);
     let text = CheckText {
         title: &said.title,
         summary: &said.summary,
@@ -226,7 +311,7 @@ async fn check(
         // Only apps may write check runs; a person's token may still say it in a line.
         Err(github::Error::Refused(refusal)) if refusal.status == 403 && !refusal.is_limit => {
             let status = NewStatus {
-                context: CHECK,
+                context: check,
                 state: state(said.conclusion),
                 description: &said.title,
                 target_url: options.run_url.as_deref(),
@@ -236,7 +321,7 @@ async fn check(
                 "this token may not write check runs: a commit status stands in its place"
                     .to_owned(),
             );
-            Ok(Some(format!("status {CHECK} of {}", options.head)))
+            Ok(Some(format!("status {check} of {}", options.head)))
         }
         Err(error) => Err(error),
     }

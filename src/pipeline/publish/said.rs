@@ -3,10 +3,10 @@
 //! Main type: [`Said`]. Refuses to know: who is told, and whether anybody hears.
 
 use super::trusted::Trusted;
-use super::{CHECK, Content, MARKER, keep};
+use super::{Content, keep, marker};
 use crate::github::{self, actions};
 use crate::pipeline::{Error, rendering};
-use crate::plan::{self, Plan};
+use crate::plan::{self, GitHubConfig, Plan};
 use crate::report::{self, Annotation, Conclusion, Publication};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ const TITLE: usize = 200;
 
 /// Every text that leaves this process.
 pub(super) struct Said {
+    /// Name of the check run.
+    name: String,
     pub(super) comment: String,
     /// The comment without its marks.
     pub(super) summary: String,
@@ -32,9 +34,10 @@ impl Said {
         publication: &Publication<'_>,
         content: &Content,
         template: Option<&str>,
-        root: &Path,
+        config: &GitHubConfig,
     ) -> Self {
-        let marks = format!("{MARKER}\n{}", head_mark(&publication.head_sha));
+        let marker = marker(&config.name);
+        let marks = format!("{marker}\n{}", head_mark(&publication.head_sha));
         let comment = report::comment(publication, template, &marks);
         let summary = comment
             .strip_prefix(&marks)
@@ -43,10 +46,11 @@ impl Said {
             .to_owned();
         let title = format!("{}: {}", publication.word(), publication.sentence());
         let mut said = Self {
+            name: config.name.clone(),
             comment,
             summary,
             title: github::clean(&report::redact(&title), TITLE),
-            conclusion: publication.conclusion(inconclusive(root, &publication.profile)),
+            conclusion: publication.conclusion(inconclusive(config)),
             annotations: Vec::new(),
             verdict_json: None,
             html: None,
@@ -85,7 +89,7 @@ impl Said {
 
     pub(super) fn keep(&self, directory: &Path) -> Result<PathBuf, Error> {
         let check = serde_json::json!({
-            "name": CHECK,
+            "name": self.name,
             "title": self.title,
             "conclusion": self.conclusion.map(Conclusion::name),
             "annotations": self.annotations.iter().map(|a| serde_json::json!({
@@ -109,12 +113,11 @@ pub(super) fn head_mark(head: &str) -> String {
     format!("<!-- infergate:head {head} -->")
 }
 
-/// How the project wants a result that says nothing to end; without its word it is no success.
-fn inconclusive(root: &Path, profile: &str) -> Conclusion {
-    let rules = plan::github_rules(root, profile);
-    match rules.map(|rules| rules.config.inconclusive) {
-        Ok(plan::Conclusion::Neutral) => Conclusion::Neutral,
-        Ok(plan::Conclusion::Failure) | Err(_) => Conclusion::Failure,
+/// How the project wants a result that says nothing to end.
+fn inconclusive(config: &GitHubConfig) -> Conclusion {
+    match config.inconclusive {
+        plan::Conclusion::Neutral => Conclusion::Neutral,
+        plan::Conclusion::Failure => Conclusion::Failure,
     }
 }
 

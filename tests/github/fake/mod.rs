@@ -17,11 +17,12 @@ mod checks;
 mod issues;
 mod openapi;
 mod routes;
+mod runs;
 mod shapes;
 mod state;
 mod trouble;
 
-pub(crate) use state::{Account, Comment, Grant, Person, Pull, Recorded, State, Status, sha};
+pub(crate) use state::{Account, Comment, Grant, Person, Pull, Recorded, Run, State, Status, sha};
 pub(crate) use trouble::{Ill, Trouble};
 
 use axum::Router;
@@ -99,6 +100,14 @@ impl Fake {
         let state = self.state();
         let name = |request: &Recorded| format!("{} {}", request.method, request.path);
         state.requests.iter().map(name).collect()
+    }
+
+    /// A check run as GitHub shows one, to be changed and put among the state's.
+    pub(crate) fn check_run(&self) -> serde_json::Value {
+        let mut run = Spec::shared().example("check-run-example-of-in-progress-conclusion");
+        run["annotations"] = serde_json::json!([]);
+        run["output"]["annotations_count"] = serde_json::json!(0);
+        run
     }
 
     /// The next requests that fit have this trouble.

@@ -2,7 +2,7 @@
 
 use super::openapi::{self, Operation, Spec};
 use super::state::{Account, Grant, Recorded, State};
-use super::{Answer, checks, issues, shapes};
+use super::{Answer, checks, issues, runs, shapes};
 use serde_json::{Value, json};
 
 /// Items of a page where nobody says, and the most that are given.
@@ -179,6 +179,10 @@ fn dispatch(state: &mut State, asked: &Asked<'_>) -> Answer {
         ("get", "collaborators/{username}/permission") => permission(state, asked),
         ("get", "compare/{basehead}") => compare(state, asked),
         ("post", "actions/workflows/{workflow_id}/dispatches") => workflow(state, asked),
+        ("get", "actions/workflows/{workflow_id}/runs") => runs::list(state, asked),
+        ("post", "actions/runs/{run_id}/cancel") => runs::cancel(state, asked),
+        ("get", "branches/{branch}") => runs::branch(state, asked),
+        ("get", "commits/{ref}") => runs::commit(state, asked),
         ("post", "statuses/{sha}") => checks::add_status(state, asked),
         ("get", "commits/{ref}/statuses") => checks::statuses(state, asked),
         ("post", "check-runs") => checks::create(state, asked),
@@ -235,10 +239,8 @@ fn compare(state: &State, asked: &Asked<'_>) -> Answer {
         shapes::file(asked.spec, name, previous.as_deref())
     };
     let files = listed.map(file).collect();
-    Answer::of(
-        200,
-        shapes::comparison(asked.spec, &state.merge_base, files),
-    )
+    let merge_base = state.merge_bases.get(head).unwrap_or(&state.merge_base);
+    Answer::of(200, shapes::comparison(asked.spec, merge_base, files))
 }
 
 fn files(state: &State, asked: &Asked<'_>) -> Answer {

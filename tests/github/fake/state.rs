@@ -22,8 +22,16 @@ pub(crate) struct State {
     pub(crate) statuses: Vec<Status>,
     /// Bodies of workflow dispatches, with the workflow's name under `workflow`.
     pub(crate) dispatches: Vec<Value>,
+    /// Runs of the one workflow, oldest first.
+    pub(crate) runs: Vec<Run>,
+    /// Heads of branches.
+    pub(crate) branches: BTreeMap<String, String>,
+    /// Trees of commits that have another's.
+    pub(crate) trees: BTreeMap<String, String>,
     /// What compare says that head and base have in common.
     pub(crate) merge_base: String,
+    /// What it says of a head, where that is another commit.
+    pub(crate) merge_bases: BTreeMap<String, String>,
     pub(crate) default_branch: String,
     pub(crate) troubles: Vec<Trouble>,
     /// Files of commits that are no head any more.
@@ -96,6 +104,14 @@ pub(crate) struct Status {
     pub(crate) creator: String,
 }
 
+/// A run of a workflow.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) id: u64,
+    pub(crate) title: String,
+    pub(crate) status: String,
+}
+
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
@@ -156,7 +172,11 @@ impl State {
             check_runs: Vec::new(),
             statuses: Vec::new(),
             dispatches: Vec::new(),
+            runs: Vec::new(),
+            branches: [("main".to_owned(), sha(0x3a1))].into(),
+            trees: BTreeMap::new(),
             merge_base: sha(0),
+            merge_bases: BTreeMap::new(),
             default_branch: "main".into(),
             troubles: Vec::new(),
             former: BTreeMap::new(),
