@@ -162,7 +162,7 @@ pub async fn authorize(options: &AuthorizeOptions) -> Result<Ruling, Error> {
     let rules = plan::github_rules(&root, &options.profile)?;
     refuse_unknown_gates(&options.gates, &rules)?;
     let asked = Sha::parse(&options.head_sha)?;
-    let client = options.github.client()?;
+    let client = options.github.client(rules.config.bot_id)?;
     let pull = client.pull(options.number).await?;
     let decided = decide(options, &client, &rules, &pull, &asked).await?;
     let mut ruling = Ruling {
@@ -226,7 +226,7 @@ async fn decide(
         facts.starter = options.starter.as_deref();
         return Ok(may_run(&facts));
     }
-    let own_id = client.own_id(options.github.bot_id).await?;
+    let own_id = client.own_id().await?;
     let statuses = client.statuses(asked).await?;
     facts.approval = approval(&statuses, own_id);
     Ok(may_run(&facts))

@@ -12,15 +12,16 @@ pub struct GitHubOptions {
     pub api_url: String,
     /// The most that all requests together wait.
     pub patience: Duration,
-    /// The account that the token writes as, where GitHub is not to be asked.
+    /// The account that the token writes as, where neither the project's word counts nor GitHub is asked.
     pub bot_id: Option<u64>,
     /// Is told of each wait for GitHub before it begins.
     pub on_wait: fn(&str),
 }
 
 impl GitHubOptions {
-    /// A client with the token of the environment. Must be called within a tokio runtime.
-    pub(super) fn client(&self) -> Result<Client, Error> {
+    /// A client with the token of the environment, which writes as the account `bot_id` if the project says so. Must be
+    /// called within a tokio runtime.
+    pub(super) fn client(&self, bot_id: Option<u64>) -> Result<Client, Error> {
         if self.repository.is_empty() {
             let text = "which repository? name it with --repo OWNER/NAME, or set GITHUB_REPOSITORY";
             return Err(Error::Usage(text.into()));
@@ -28,6 +29,8 @@ impl GitHubOptions {
         let repository = Repository::parse(&self.repository)?;
         let token = Token::from_env()?;
         let client = Client::new(&self.api_url, token, repository, self.patience)?;
-        Ok(client.telling(self.on_wait))
+        Ok(client
+            .telling(self.on_wait)
+            .known_as(self.bot_id.or(bot_id)))
     }
 }

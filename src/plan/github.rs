@@ -18,6 +18,8 @@ pub struct GitHubConfig {
     pub workflow: String,
     /// What the check run says of a verdict that is neither pass nor fail.
     pub inconclusive: Conclusion,
+    /// Id of the account that the workflows' token writes as; `None`: GitHub is asked.
+    pub bot_id: Option<u64>,
     /// Branches besides the default branch that a pull request may go into.
     bases: GlobSet,
 }
@@ -45,6 +47,7 @@ impl Default for GitHubConfig {
             forks: Forks::Approved,
             workflow: "gate.yml".into(),
             inconclusive: Conclusion::Failure,
+            bot_id: None,
             bases: GlobSet::empty(),
         }
     }
@@ -80,6 +83,9 @@ pub(super) fn read(root: &Section<'_, '_>) -> Result<GitHubConfig, Diagnostic> {
     if let Some(chosen) = section.given("inconclusive", |f| f.choice(&conclusions))? {
         config.inconclusive = chosen;
     }
+    config.bot_id = section
+        .given("bot_id", |f| f.count(1..u32::MAX))?
+        .map(u64::from);
     if let Some(bases) = section.given("bases", labels::globs)? {
         config.bases = bases;
     }

@@ -99,6 +99,17 @@ pub fn calibration_config(root: &Path) -> Result<CalibrationConfig, PlanError> {
     Ok(project::calibration(source)?)
 }
 
+/// The table `github` of `gate.toml`, read alone as well.
+pub fn github_config(root: &Path) -> Result<GitHubConfig, PlanError> {
+    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let table = source.parse()?;
+    Ok(github::read(&Section::root(source, &table, ""))?)
+}
+
 /// What `gates/` says of pull requests.
 #[derive(Clone, Debug)]
 pub struct GitHubRules {

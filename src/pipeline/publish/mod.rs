@@ -119,7 +119,11 @@ enum Content {
 /// the remarks.
 pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
     let root = plan::find_root(&options.start)?;
-    let client = options.github.as_ref().map(GitHubOptions::client);
+    // Without it GitHub is asked.
+    let bot_id = plan::github_config(&root)
+        .ok()
+        .and_then(|config| config.bot_id);
+    let client = options.github.as_ref().map(|github| github.client(bot_id));
     let client = client.transpose()?;
     let scrub = |text: &str| match &client {
         Some(client) => client.token().redact(text),

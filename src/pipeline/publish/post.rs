@@ -131,10 +131,12 @@ async fn comment(
         ));
         return Ok(None);
     }
-    let author = client
-        .own_id(options.github.as_ref().and_then(|github| github.bot_id))
-        .await?;
-    let found = client.sticky_comment(options.pull, MARKER, author).await?;
+    // Where GitHub does not say who we are, its answer to a new comment does. None is taken for ours before.
+    let author = client.known_id().await?;
+    let found = match author {
+        Some(author) => client.sticky_comment(options.pull, MARKER, author).await?,
+        None => None,
+    };
     if found.is_none() && options.subject == Subject::NotNeeded {
         // Nothing was ever said here, and there is nothing to say.
         return Ok(None);
@@ -154,9 +156,17 @@ async fn comment(
             return Ok(None);
         }
     }
-    let url = client
+    let (id, url) = client
         .write_comment(options.pull, MARKER, author, found.as_ref(), &said.comment)
         .await?;
+    if let Some(actual) = client.known_id().await?.filter(|id| Some(*id) != author) {
+        // An earlier comment of that account is ours, and this one is one too many.
+        let ours = client.sticky_comment(options.pull, MARKER, actual).await?;
+        if ours.is_some_and(|ours| ours.id != id) {
+            client.delete_comment(id).await?;
+            return Box::pin(comment(client, options, said, moved_to, remarks)).await;
+        }
+    }
     Ok(Some(url))
 }
 
