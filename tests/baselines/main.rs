@@ -1,4 +1,4 @@
-//! Main's records between runners: `gate baseline push | pull | prune` on a git branch and on a bucket.
+//! Main's records between runners: `gate baseline push | pull | sign | prune` on a git branch and on a bucket.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,4 +15,5 @@ mod hostile;
 mod moto;
 mod old;
 mod runner;
+mod sign;
 mod together;
