@@ -26,15 +26,22 @@ pub(super) const MOST_WORDS: usize = 300;
 /// Redirects of one request that are followed.
 const MOST_REDIRECTS: usize = 5;
 
-/// Parts of a cause that no later attempt changes, and what helps.
-const CURES: [(&str, &str); 2] = [
+/// Part of a cause, what helps, and whether nothing else does: then no later attempt is made.
+const CURES: [(&str, &str, bool); 3] = [
     (
         "UnknownIssuer",
         "; if the server's certificate comes from a CA of your own, name the CA's file in SSL_CERT_FILE",
+        true,
     ),
     (
         "proxy authorization required",
         "; put the proxy's user and password into HTTPS_PROXY, or the host of --api-url into NO_PROXY",
+        true,
+    ),
+    (
+        "tunnel error",
+        "; the proxy is the one of HTTPS_PROXY or ALL_PROXY; NO_PROXY names hosts to reach without it",
+        false,
     ),
 ];
 
@@ -204,14 +211,14 @@ impl Wire {
         error: &(dyn std::error::Error + 'static),
     ) -> Trouble {
         let cause = self.token.redact(&causes(error));
-        let cure = CURES.iter().find(|(part, _)| cause.contains(part));
+        let cure = CURES.iter().find(|(part, ..)| cause.contains(part));
         let is_connect = |error: &reqwest::Error| error.is_connect();
         let failure = match error.downcast_ref::<reqwest::Error>() {
-            _ if cure.is_some() => Failure::Final,
+            _ if cure.is_some_and(|(.., is_only)| *is_only) => Failure::Final,
             Some(error) if is_connect(error) => Failure::NotReached,
             _ => Failure::Broken,
         };
-        let cure = cure.map_or("", |(_, cure)| cure);
+        let cure = cure.map_or("", |(_, cure, _)| cure);
         Trouble {
             failure,
             error: Error::Unreachable {

@@ -17,4 +17,5 @@ mod job;
 mod label;
 mod label_refused;
 mod prism;
+mod proxy;
 mod validator;
