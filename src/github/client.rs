@@ -27,6 +27,8 @@ pub struct Client {
     /// Is told of each wait before it begins, and of a wrong identity.
     pub(super) on_note: fn(&str),
     pub(super) identity: Cell<Identity>,
+    /// That account, where GitHub does not say.
+    pub(super) untold: Option<u64>,
     /// Waiting that is left.
     left: Cell<Duration>,
     /// State of the generator of random waits.
@@ -67,6 +69,7 @@ impl Client {
             clock,
             on_note: |_| {},
             identity: Cell::new(Identity::Unasked),
+            untold: None,
             left: Cell::new(patience),
             random: Cell::new(seed),
         })

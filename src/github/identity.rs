@@ -33,21 +33,23 @@ struct Viewer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     Unasked,
-    /// This server does not say.
+    /// Neither this server says it nor anybody.
     Untold,
     Known(u64),
 }
 
 impl Client {
-    /// With the id of the account that the token writes as; `None`: GitHub is asked.
+    /// With the id of the account that the token writes as; `None`: GitHub is asked, and where it does not say,
+    /// `untold` is believed.
     #[must_use]
-    pub fn known_as(self, id: Option<u64>) -> Self {
+    pub fn known_as(mut self, id: Option<u64>, untold: Option<u64>) -> Self {
+        self.untold = untold;
         self.identity
             .set(id.map_or(Identity::Unasked, Identity::Known));
         self
     }
 
-    /// The id of the account that this token writes as; `None`: this server does not say. A person's token is told.
+    /// The id of the account that this token writes as; `None`: neither this server says it nor anybody. A person's token is told.
     /// GitHub refuses the question to an app's token ("Get the authenticated user") and answers it by GraphQL.
     pub async fn known_id(&self) -> Result<Option<u64>, Error> {
         match self.identity.get() {
@@ -58,7 +60,7 @@ impl Client {
         let id = match self.get::<User>("/user").await {
             Ok(user) => Some(user.id),
             Err(Error::Refused(refusal)) if refusal.status == 403 && !refusal.is_limit => {
-                self.viewer().await?
+                self.viewer().await?.or(self.untold)
             }
             Err(error) => return Err(error),
         };
@@ -67,7 +69,7 @@ impl Client {
         Ok(id)
     }
 
-    /// The same; where this server does not say, Actions' bot of github.com is assumed. [`Client::wrote`] finds out
+    /// The same; where it is not known, Actions' bot of github.com is assumed. [`Client::wrote`] finds out
     /// if that is wrong.
     pub async fn own_id(&self) -> Result<u64, Error> {
         Ok(self.known_id().await?.unwrap_or(ACTIONS_BOT_ID))

@@ -12,15 +12,15 @@ pub struct GitHubOptions {
     pub api_url: String,
     /// The most that all requests together wait.
     pub patience: Duration,
-    /// The account that the token writes as, where neither the project's word counts nor GitHub is asked.
+    /// The account that the token writes as, where GitHub is not to be asked.
     pub bot_id: Option<u64>,
     /// Is told of each wait for GitHub before it begins.
     pub on_wait: fn(&str),
 }
 
 impl GitHubOptions {
-    /// A client with the token of the environment, which writes as the account `bot_id` if the project says so. Must be
-    /// called within a tokio runtime.
+    /// A client with the token of the environment. `bot_id`: the account that the project says it writes as, where GitHub
+    /// does not say. Must be called within a tokio runtime.
     pub(super) fn client(&self, bot_id: Option<u64>) -> Result<Client, Error> {
         if self.repository.is_empty() {
             let text = "which repository? name it with --repo OWNER/NAME, or set GITHUB_REPOSITORY";
@@ -29,8 +29,6 @@ impl GitHubOptions {
         let repository = Repository::parse(&self.repository)?;
         let token = Token::from_env()?;
         let client = Client::new(&self.api_url, token, repository, self.patience)?;
-        Ok(client
-            .telling(self.on_wait)
-            .known_as(self.bot_id.or(bot_id)))
+        Ok(client.telling(self.on_wait).known_as(self.bot_id, bot_id))
     }
 }

@@ -18,7 +18,7 @@ pub struct GitHubConfig {
     pub workflow: String,
     /// What the check run says of a verdict that is neither pass nor fail.
     pub inconclusive: Conclusion,
-    /// Id of the account that the workflows' token writes as; `None`: GitHub is asked.
+    /// Id of the account that the workflows' token writes as, where GitHub does not say.
     pub bot_id: Option<u64>,
     /// Branches besides the default branch that a pull request may go into.
     bases: GlobSet,

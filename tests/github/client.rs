@@ -326,7 +326,7 @@ async fn who_we_are() {
     let patient = |token| client_with(&fake.enterprise_url(), token, MINUTE, &clock);
     let as_app = patient(ACTIONS_TOKEN);
     assert_eq!(as_app.own_id().await.unwrap(), ACTIONS_BOT_ID);
-    assert_eq!(as_app.known_as(Some(5)).own_id().await.unwrap(), 5);
+    assert_eq!(as_app.known_as(Some(5), None).own_id().await.unwrap(), 5);
     assert_eq!(patient(PERSONAL_TOKEN).own_id().await.unwrap(), 1);
     fake.state().become_app("other-app[bot]");
     assert_eq!(patient(ACTIONS_TOKEN).own_id().await.unwrap(), 77);
@@ -337,6 +337,12 @@ async fn who_we_are() {
         patient(ACTIONS_TOKEN).own_id().await.unwrap(),
         ACTIONS_BOT_ID
     );
+    // What the project says counts there, and nowhere else.
+    let told = || patient(ACTIONS_TOKEN).known_as(None, Some(6));
+    assert_eq!(told().own_id().await.unwrap(), 77);
+    let none = Ill::Status(404, "Not Found", vec![]);
+    fake.plant(trouble("POST", "/graphql", 1, none));
+    assert_eq!(told().own_id().await.unwrap(), 6);
     // A limit is no answer to the question.
     for (method, path) in [("GET", "/user"), ("POST", "/graphql")] {
         let limit = Ill::Status(403, "API rate limit exceeded", vec![]);

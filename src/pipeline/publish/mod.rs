@@ -119,7 +119,6 @@ enum Content {
 /// the remarks.
 pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
     let root = plan::find_root(&options.start)?;
-    // Without it GitHub is asked.
     let bot_id = plan::github_config(&root)
         .ok()
         .and_then(|config| config.bot_id);
