@@ -111,8 +111,13 @@ impl Project {
 
     /// The engine is this very binary, started without a build: no repository needed.
     pub(crate) fn without_build() -> Self {
+        Self::without_build_in(&std::env::temp_dir())
+    }
+
+    /// The same in a folder of its own within this one.
+    pub(crate) fn without_build_in(place: impl AsRef<Path>) -> Self {
         let project = Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: tempfile::tempdir_in(place).unwrap(),
         };
         copy_folder(&repository().join("gates"), &project.path("gates"));
         let config = project.read("gates/gate.toml");
