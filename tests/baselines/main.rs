@@ -14,6 +14,7 @@ mod git;
 mod hostile;
 mod moto;
 mod old;
+mod proxy;
 mod runner;
 mod sign;
 mod together;

@@ -111,7 +111,7 @@ impl Project {
 
     /// The engine is this very binary, started without a build: no repository needed.
     pub(crate) fn without_build() -> Self {
-        Self::without_build_in(&std::env::temp_dir())
+        Self::without_build_in(std::env::temp_dir())
     }
 
     /// The same in a folder of its own within this one.
