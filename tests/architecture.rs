@@ -135,7 +135,7 @@ const HOMES: [(&str, &[&str]); 20] = [
     ("tokenizers", &["engine", "load"]),
     ("safetensors", &["engine"]),
     ("cudarc", &["engine"]),
-    ("octocrab", &["github"]),
+    ("reqwest", &["github"]),
     ("secrecy", &["github"]),
     ("quick_junit", &["report"]),
     ("globset", &["plan"]),

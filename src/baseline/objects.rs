@@ -145,6 +145,15 @@ impl ObjectsStore {
         }
     }
 
+    /// Puts these in the place of what is there.
+    pub(super) async fn replace(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
+        for (name, bytes) in records {
+            let put = self.store.put(&self.path(name), bytes.clone().into()).await;
+            self.ask("write to", put)?;
+        }
+        Ok(records.iter().map(|(name, _)| name.clone()).collect())
+    }
+
     pub(super) async fn remove(&self, names: &[RecordName]) -> Result<(), RemoteError> {
         for name in names {
             match self.store.delete(&self.path(name)).await {

@@ -152,6 +152,14 @@ impl Remote {
         }
     }
 
+    /// Replaces those of the last listing by the same records, signed. Names what was replaced.
+    pub async fn replace(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
+        match self {
+            Self::Git(store) => store.replace(records),
+            Self::Objects(store) => store.replace(records).await,
+        }
+    }
+
     /// Removes those that are there.
     pub async fn remove(&self, names: &[RecordName]) -> Result<(), RemoteError> {
         match self {

@@ -55,7 +55,10 @@ pub enum SignOffError {
         "its content is not what its SHA-256 was made of: it was changed after it was signed off"
     )]
     Changed,
-    #[error("it has no HMAC, and {KEY_VARIABLE} is set: whoever stored it did not have the key")]
+    #[error(
+        "it has no HMAC, and {KEY_VARIABLE} is set: whoever stored it did not have the key; a record from before the \
+         key is signed by `gate baseline sign`"
+    )]
     NoHmac,
     #[error("its HMAC was made with another key than {KEY_VARIABLE} holds, or not at all")]
     WrongKey,

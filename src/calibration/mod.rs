@@ -24,7 +24,7 @@ pub use history::{PastSession, pairs_of_blocks, pairs_of_launches};
 pub use noise::stored_sd;
 pub use plan::{LookLevels, Test, Wanted, test_of};
 pub use power::{NoiseSource, PowerPlan, PowerRow};
-pub use signed::{RefusedCertificate, admit_certificate, sign_certificate};
+pub use signed::{RefusedCertificate, admit_certificate, ready_certificate, sign_certificate};
 pub use standing::{Subject, standing};
 pub use store::{CertificateError, Certificates};
 pub use tally::{Tally, outcome};

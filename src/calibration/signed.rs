@@ -112,6 +112,28 @@ pub fn admit_certificate(
     Ok(certificate)
 }
 
+/// A stored certificate, ready to be stored under the same name: signed by now, if it had no HMAC. One whose sign-off
+/// does not hold is refused.
+pub fn ready_certificate(
+    name: &RecordName,
+    bytes: &[u8],
+    signer: &Signer,
+    now: &str,
+) -> Result<Vec<u8>, RefusedCertificate> {
+    match admit_certificate(name, bytes, signer, now) {
+        Ok(_) => Ok(bytes.to_vec()),
+        Err(RefusedCertificate::SignOff(SignOffError::NoHmac)) => {
+            let keyless = Signer {
+                key: None,
+                ..signer.clone()
+            };
+            let certificate = admit_certificate(name, bytes, &keyless, now)?;
+            Ok(sign_certificate(&certificate, signer)?.1)
+        }
+        Err(refused) => Err(refused),
+    }
+}
+
 /// What is signed: the file as compact JSON, the sign-off's own digests left out.
 fn content(certificate: &Certificate, sign_off: &SignOff) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&File {

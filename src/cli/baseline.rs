@@ -1,4 +1,4 @@
-//! `gate baseline record | list | show | push | pull | prune`: main's stored sessions.
+//! `gate baseline record | list | show | push | pull | sign | prune`: main's stored sessions.
 
 use super::check::{SessionArgs, print};
 use super::progress::Progress;
@@ -32,6 +32,9 @@ enum Command {
     Push,
     /// Fetch what is missing here from that store; records that do not hold are named and left out
     Pull,
+    /// List what INFERGATE_BASELINE_KEY did not sign in that store: records from before the key. docs/baselines.md says
+    /// when to sign them
+    Sign(exchange::SignArgs),
     /// List what is older than baseline.keep, in that store and here, but for each key's newest eight sessions
     Prune(exchange::PruneArgs),
 }
@@ -62,6 +65,7 @@ pub(super) fn run(args: BaselineArgs) -> anyhow::Result<Exit> {
         Command::Show(args) => show(&args),
         Command::Push => exchange::push(),
         Command::Pull => exchange::pull(),
+        Command::Sign(args) => exchange::sign(&args),
         Command::Prune(args) => exchange::prune(&args),
     }
 }

@@ -1,4 +1,4 @@
-//! `gate baseline push | pull | prune`: what passes between this machine and the store of gates/gate.toml.
+//! `gate baseline push | pull | sign | prune`: what passes between this machine and the store of gates/gate.toml.
 
 use super::runtime::block_on;
 use super::signer::signer;
@@ -12,6 +12,13 @@ pub(super) struct PruneArgs {
     /// Remove them; without this they are only listed
     #[arg(long)]
     delete: bool,
+}
+
+#[derive(Args)]
+pub(super) struct SignArgs {
+    /// Sign them; without this they are only listed
+    #[arg(long)]
+    write: bool,
 }
 
 /// Most names that are printed one by one.
@@ -50,12 +57,7 @@ pub(super) fn prune(args: &PruneArgs) -> anyhow::Result<Exit> {
     let here = env::current_dir()?;
     let told = block_on(pipeline::prune_baseline(&here, args.delete))??;
     refused(&told);
-    for name in told.moved.iter().take(SHOWN) {
-        output::note(&format!("old: {name}"));
-    }
-    if told.moved.len() > SHOWN {
-        output::note(&format!("… and {} more", told.moved.len() - SHOWN));
-    }
+    moved("old", &told, SHOWN);
     let (old, kept) = (records(told.moved.len()), told.there);
     let text = match (args.delete, told.moved.len()) {
         (_, 0) => format!("nothing in {} is old enough to be removed\n", told.store),
@@ -67,6 +69,47 @@ pub(super) fn prune(args: &PruneArgs) -> anyhow::Result<Exit> {
     };
     output::print(&text)?;
     Ok(Exit::Pass)
+}
+
+pub(super) fn sign(args: &SignArgs) -> anyhow::Result<Exit> {
+    let here = env::current_dir()?;
+    let signer = signer()?;
+    let told = block_on(pipeline::sign_baseline(&here, &signer, args.write))??;
+    refused(&told);
+    // Whoever signs answers for each of them.
+    moved(
+        if args.write { "signed" } else { "unsigned" },
+        &told,
+        usize::MAX,
+    );
+    let (unsigned, there) = (records(told.moved.len()), told.there);
+    let text = match (args.write, told.moved.len()) {
+        (_, 0) => format!(
+            "nothing in {} is left to sign: {there} were signed\n",
+            told.store
+        ),
+        (true, _) => format!("signed {unsigned} in {}; {there} were signed\n", told.store),
+        (false, _) => format!(
+            "would sign {unsigned} in {}; {there} are signed; `gate baseline sign --write` does\n",
+            told.store
+        ),
+    };
+    output::print(&text)?;
+    Ok(if told.refused.is_empty() {
+        Exit::Pass
+    } else {
+        Exit::Infrastructure
+    })
+}
+
+/// Names what was moved, or would be.
+fn moved(what: &str, told: &Exchanged, most: usize) {
+    for name in told.moved.iter().take(most) {
+        output::note(&format!("{what}: {name}"));
+    }
+    if told.moved.len() > most {
+        output::note(&format!("… and {} more", told.moved.len() - most));
+    }
 }
 
 fn refused(told: &Exchanged) {

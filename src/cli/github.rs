@@ -31,8 +31,8 @@ pub(super) struct GitHubArgs {
     /// The most time to wait for GitHub, all requests together, where it is down or wants us to wait
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = patience)]
     patience: Duration,
-    /// Id of the account that the token writes as, for a GitHub App, or on an Enterprise server [default: what
-    /// GitHub says, else the id of Actions' bot on github.com]
+    /// Id of the account that the token writes as [default: what GitHub says, else github.bot_id of
+    /// gates/gate.toml, else the id of Actions' bot on github.com]
     #[arg(long, value_name = "ID", visible_alias = "comment-author-id")]
     bot_id: Option<u64>,
 }

@@ -21,7 +21,9 @@ pub(super) fn run(args: SandboxArgs) -> ExitCode {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         Err(error) => {
             let program = args.command.first().map_or("", String::as_str);
-            output::note(&format!("error: cannot start {program} in its sandbox: {error}"));
+            output::note(&format!(
+                "error: cannot start {program} in its sandbox: {error}"
+            ));
             Exit::Infrastructure.into()
         }
     }

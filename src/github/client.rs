@@ -1,16 +1,16 @@
 //! [`Client`]: one repository's requests to GitHub's REST API, sent with patience.
 //!
-//! The connection is octocrab's; its own retries are off, since they repeat what creates something. Here a request
-//! is sent again as `retry` decides, within one budget of waiting for the whole client: a command that waited
-//! for GitHub in one request does not wait as long again in the next.
+//! A request is sent again as `retry` decides, within one budget of waiting for the whole client: a command that
+//! waited for GitHub in one request does not wait as long again in the next.
 
 use super::clock::{Clock, SystemClock};
 use super::exchange::{Answer, Call, MOST_WORDS, Trouble, Wire};
+use super::identity::Identity;
 use super::retry::{self, Decision, Failure, Repeat};
 use super::{Error, Repository, Token, clean, link};
 use crate::splitmix::{GAMMA, mix};
 use http::header::LINK;
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Method};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -24,8 +24,11 @@ pub struct Client {
     wire: Wire,
     repository: Repository,
     clock: Box<dyn Clock>,
-    /// Is told of each wait before it begins.
-    on_wait: fn(&str),
+    /// Is told of each wait before it begins, and of a wrong identity.
+    pub(super) on_note: fn(&str),
+    pub(super) identity: Cell<Identity>,
+    /// That account, where GitHub does not say.
+    pub(super) untold: Option<u64>,
     /// Waiting that is left.
     left: Cell<Duration>,
     /// State of the generator of random waits.
@@ -64,16 +67,18 @@ impl Client {
             wire: Wire::new(api_url, token)?,
             repository,
             clock,
-            on_wait: |_| {},
+            on_note: |_| {},
+            identity: Cell::new(Identity::Unasked),
+            untold: None,
             left: Cell::new(patience),
             random: Cell::new(seed),
         })
     }
 
-    /// Tells each wait, as one line, before it begins.
+    /// Tells each wait, as one line, before it begins, and a wrong identity.
     #[must_use]
-    pub fn telling(mut self, on_wait: fn(&str)) -> Self {
-        self.on_wait = on_wait;
+    pub fn telling(mut self, on_note: fn(&str)) -> Self {
+        self.on_note = on_note;
         self
     }
 
@@ -89,6 +94,14 @@ impl Client {
     /// `/repos/OWNER/NAME` and what follows.
     pub fn route(&self, rest: &str) -> String {
         format!("/repos/{}{rest}", self.repository)
+    }
+
+    /// The address of the GraphQL API: `/api/graphql` beside `/api/v3`, else below the REST API's.
+    pub(super) fn graphql(&self) -> String {
+        let rest = self.wire.api.to_string();
+        let rest = rest.trim_end_matches('/');
+        let base = rest.strip_suffix("/v3").unwrap_or(rest);
+        format!("{base}/graphql")
     }
 
     pub async fn get<T: DeserializeOwned>(&self, route: &str) -> Result<T, Error> {
@@ -222,22 +235,18 @@ impl Client {
         })
     }
 
-    /// Path and query of the next page. Another host is never asked: the token goes with every request.
+    /// The address of the next page. Another server is never asked: the token goes with every request.
     fn next_page(&self, request: &str, headers: &HeaderMap) -> Result<Option<String>, Error> {
         let header = headers.get(LINK).and_then(|value| value.to_str().ok());
         let Some(target) = header.and_then(link::next) else {
             return Ok(None);
         };
-        let malformed = || Error::Malformed {
-            request: request.to_owned(),
-            cause: format!("its next page is at {}", clean(target, MOST_WORDS)),
-        };
-        let uri: Uri = target.parse().map_err(|_| malformed())?;
-        let is_ours =
-            uri.scheme() == self.wire.api.scheme() && uri.authority() == self.wire.api.authority();
-        match uri.path_and_query() {
-            Some(route) if is_ours => Ok(Some(route.as_str().to_owned())),
-            _ => Err(malformed()),
+        match self.wire.own(target) {
+            Some(uri) if !target.starts_with('/') => Ok(Some(uri.to_string())),
+            _ => Err(Error::Malformed {
+                request: request.to_owned(),
+                cause: format!("its next page is at {}", clean(target, MOST_WORDS)),
+            }),
         }
     }
 
@@ -288,7 +297,7 @@ impl Client {
             Decision::GiveUp => false,
             Decision::Wait(time) => {
                 let seconds = time.as_secs_f64().ceil();
-                (self.on_wait)(&format!("{}; trying again in {seconds} s", trouble.error));
+                (self.on_note)(&format!("{}; trying again in {seconds} s", trouble.error));
                 self.clock.sleep(time).await;
                 self.spend(time);
                 tries.waited += time;
@@ -349,8 +358,8 @@ mod tests {
             let header = format!("<{target}>; rel=\"next\"").parse().unwrap();
             client.next_page("GET /x", &HeaderMap::from_iter([(LINK, header)]))
         };
-        let route = next("https://github.example.com/api/v3/repositories/1/x?page=2").unwrap();
-        assert_eq!(route.as_deref(), Some("/api/v3/repositories/1/x?page=2"));
+        let page = "https://github.example.com/api/v3/repositories/1/x?page=2";
+        assert_eq!(next(page).unwrap().as_deref(), Some(page));
         for elsewhere in [
             "https://evil.example/api/v3/x?page=2",
             "https://github.example.com.evil.example/x",

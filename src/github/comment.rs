@@ -3,6 +3,7 @@
 //! A mark alone proves nothing: anybody can write it. So a comment is ours only if its first line is the mark and
 //! the account that wrote it is the one that this token writes as.
 
+use super::identity::User;
 use super::{Client, Error};
 use serde::{Deserialize, Serialize};
 
@@ -28,11 +29,6 @@ struct Wire {
     user: Option<User>,
 }
 
-#[derive(Deserialize)]
-struct User {
-    id: u64,
-}
-
 #[derive(Serialize)]
 struct Body<'a> {
     body: &'a str,
@@ -51,26 +47,29 @@ impl Client {
         Ok(ours(all, mark, author))
     }
 
-    /// Updates the comment that was found, or creates one. One that was deleted since is created anew; one that an
-    /// unanswered attempt created after all is found again.
+    /// Updates the comment that was found, or creates one; its id and address. One that was deleted since is created
+    /// anew; one that an unanswered attempt created after all is found again where our id is known.
     pub async fn write_comment(
         &self,
         pull: u64,
         mark: &str,
-        author: u64,
+        author: Option<u64>,
         found: Option<&StickyComment>,
         body: &str,
-    ) -> Result<String, Error> {
+    ) -> Result<(u64, String), Error> {
         if let Some(found) = found {
             let route = self.route(&format!("/issues/comments/{}", found.id));
             match self.patch::<_, Wire>(&route, &Body { body }).await {
-                Ok(comment) => return Ok(comment.html_url),
+                Ok(comment) => return Ok((comment.id, comment.html_url)),
                 Err(error) if matches!(error.status(), Some(404 | 410)) => {}
                 Err(error) => return Err(error),
             }
         }
         let route = self.route(&format!("/issues/{pull}/comments"));
         let there = async || {
+            let Some(author) = author else {
+                return Ok(None);
+            };
             let found = self.sticky_comment(pull, mark, author).await?;
             Ok(found.map(|found| Wire {
                 id: found.id,
@@ -80,7 +79,13 @@ impl Client {
             }))
         };
         let comment: Wire = self.post_once(&route, &Body { body }, there).await?;
-        Ok(comment.html_url)
+        self.wrote(comment.user.as_ref());
+        Ok((comment.id, comment.html_url))
+    }
+
+    pub async fn delete_comment(&self, id: u64) -> Result<(), Error> {
+        let route = self.route(&format!("/issues/comments/{id}"));
+        self.delete(&route).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Commit statuses: short lines bound to one commit, each with the account that wrote it.
 
+use super::identity::User;
 use super::{Client, Error, Sha};
 use serde::{Deserialize, Serialize};
 
@@ -43,12 +44,12 @@ struct Wire {
     context: String,
     state: State,
     description: Option<String>,
-    creator: Option<Creator>,
+    creator: Option<User>,
 }
 
 #[derive(Deserialize)]
-struct Creator {
-    id: u64,
+struct Written {
+    creator: Option<User>,
 }
 
 #[derive(Serialize)]
@@ -82,7 +83,8 @@ impl Client {
             target_url: status.target_url,
         };
         let route = self.route(&format!("/statuses/{sha}"));
-        let _: serde::de::IgnoredAny = self.post(&route, &body).await?;
+        let written: Written = self.post(&route, &body).await?;
+        self.wrote(written.creator.as_ref());
         Ok(())
     }
 }

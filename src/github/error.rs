@@ -25,7 +25,9 @@ pub enum Error {
         "the address of GitHub's API, `{address}`, is not usable: {cause}; set --api-url or GITHUB_API_URL"
     )]
     BadAddress { address: String, cause: String },
-    #[error("cannot make a client for GitHub: {0}; are the system's CA certificates installed?")]
+    #[error(
+        "cannot make a client for GitHub: {0}; are CA certificates installed, or named by SSL_CERT_FILE?"
+    )]
     Client(String),
     #[error(transparent)]
     Refused(Box<Refusal>),
@@ -111,6 +113,10 @@ fn patience(attempts: u32, waited: Duration) -> String {
 pub(super) fn remedy(status: u16, is_limit: bool, permissions: Option<&str>) -> String {
     match (status, permissions) {
         _ if is_limit => "GitHub's rate limit: try again later, or with more --patience".into(),
+        (300..=399, _) => {
+            "nothing was done; if the repository was renamed or moved, use its new name: --repo or GITHUB_REPOSITORY"
+                .into()
+        }
         (401, _) => "the token in GITHUB_TOKEN is wrong, expired or revoked".into(),
         (403, Some(needed)) => {
             // As a workflow's file has it.

@@ -1,15 +1,13 @@
 //! One attempt of a request: what goes out, and what an answer, or none, means.
 //!
-//! Main type: [`Wire`], octocrab's connection with our token. Refuses to know: whether it is tried again.
+//! Main type: [`Wire`], an HTTP client with our token. Refuses to know: whether it is tried again.
 
 use super::address::address;
 use super::error::{Refusal, remedy};
 use super::retry::Failure;
 use super::{Error, Token, clean};
-use http::header::{ACCEPT, LOCATION, RETRY_AFTER};
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Limited};
-use octocrab::Octocrab;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -25,10 +23,32 @@ const ATTEMPT: Duration = Duration::from_secs(90);
 const MOST_BYTES: usize = 32 << 20;
 /// Characters of GitHub's words that are shown.
 pub(super) const MOST_WORDS: usize = 300;
+/// Redirects of one request that are followed.
+const MOST_REDIRECTS: usize = 5;
+
+/// Part of a cause, what helps, and whether nothing else does: then no later attempt is made.
+const CURES: [(&str, &str, bool); 3] = [
+    (
+        "UnknownIssuer",
+        "; if the server's certificate comes from a CA of your own, name the CA's file in SSL_CERT_FILE",
+        true,
+    ),
+    (
+        "proxy authorization required",
+        "; put the proxy's user and password into HTTPS_PROXY, or the host of --api-url into NO_PROXY",
+        true,
+    ),
+    (
+        "tunnel error",
+        "; the proxy is the one of HTTPS_PROXY or ALL_PROXY; NO_PROXY names hosts to reach without it",
+        false,
+    ),
+];
 
 /// A request, to be sent as often as need be.
 pub(super) struct Call<'a, B: ?Sized> {
     pub(super) method: Method,
+    /// Below the API's address, or a whole address of the same server.
     pub(super) route: &'a str,
     pub(super) body: Option<&'a B>,
 }
@@ -55,6 +75,9 @@ impl Answer {
     }
 }
 
+/// Status, headers and body.
+type Exchanged = (StatusCode, HeaderMap, Vec<u8>);
+
 /// One attempt that failed, and how.
 pub(super) struct Trouble {
     pub(super) failure: Failure,
@@ -63,7 +86,8 @@ pub(super) struct Trouble {
 
 /// The connection, and what authenticates us on it.
 pub(super) struct Wire {
-    crab: Octocrab,
+    http: reqwest::Client,
+    authorization: HeaderValue,
     pub(super) api: Uri,
     pub(super) token: Token,
 }
@@ -71,19 +95,42 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) fn new(api_url: &str, token: Token) -> Result<Self, Error> {
         let api = address(api_url)?;
-        let crab = Octocrab::builder()
-            .base_uri(api.clone())
-            .and_then(|builder| {
-                builder
-                    .personal_token(token.secret())
-                    .add_header(ACCEPT, "application/vnd.github+json".into())
-                    .set_connect_timeout(Some(CONNECT))
-                    .set_read_timeout(Some(READ))
-                    .set_write_timeout(Some(READ))
-                    .build()
-            })
+        // Whoever was first has installed the same one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("infergate/", env!("CARGO_PKG_VERSION")))
+            .http1_only()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .connect_timeout(CONNECT)
+            .read_timeout(READ);
+        if api.scheme_str() != Some("https") {
+            // Without TLS a proxy would read the token.
+            builder = builder.no_proxy();
+        }
+        let http = builder
+            .build()
             .map_err(|error| Error::Client(causes(&error)))?;
-        Ok(Self { crab, api, token })
+        let authorization = token.bearer()?;
+        Ok(Self {
+            http,
+            authorization,
+            api,
+            token,
+        })
+    }
+
+    /// The address of a route, or what `route` names itself. `None`: it is on another server, which must not get the
+    /// token.
+    pub(super) fn own(&self, route: &str) -> Option<Uri> {
+        let base = self.api.to_string();
+        let uri: Uri = match route.starts_with('/') {
+            true => format!("{}{route}", base.trim_end_matches('/')).parse(),
+            false => route.parse(),
+        }
+        .ok()?;
+        let is_ours = uri.scheme() == self.api.scheme() && uri.authority() == self.api.authority();
+        is_ours.then_some(uri)
     }
 
     /// Sends once. `now`: since 1970, by which a limit's reset is told.
@@ -107,17 +154,55 @@ impl Wire {
         Err(self.refused(call, status, &headers, &body, now))
     }
 
+    /// Follows redirects of a GET on the same server. Any other method would lose its body, or do its work elsewhere.
     async fn exchange<B: Serialize + ?Sized>(
         &self,
         call: &Call<'_, B>,
-    ) -> Result<(StatusCode, HeaderMap, Vec<u8>), Box<dyn std::error::Error + Send + Sync>> {
-        let request = Request::builder()
-            .method(call.method.clone())
-            .uri(call.route);
-        let request = self.crab.build_request(request, call.body)?;
-        let (parts, body) = self.crab.execute(request).await?.into_parts();
-        let body = Limited::new(body, MOST_BYTES).collect().await?;
-        Ok((parts.status, parts.headers, body.to_bytes().to_vec()))
+    ) -> Result<Exchanged, Box<dyn std::error::Error + Send + Sync>> {
+        let body = call.body.map(serde_json::to_vec).transpose()?;
+        let mut next = self
+            .own(call.route)
+            .ok_or("not an address of this server")?;
+        for _ in 0..MOST_REDIRECTS {
+            let exchanged = self.send(&call.method, &next, body.clone()).await?;
+            let is_redirect = matches!(exchanged.0.as_u16(), 301 | 302 | 307 | 308);
+            let target = text_of(&exchanged.1, LOCATION.as_str()).and_then(|to| self.own(to));
+            match target.filter(|_| is_redirect && call.method == Method::GET) {
+                Some(target) => next = target,
+                None => return Ok(exchanged),
+            }
+        }
+        Err("too many redirects".into())
+    }
+
+    async fn send(
+        &self,
+        method: &Method,
+        address: &Uri,
+        body: Option<Vec<u8>>,
+    ) -> Result<Exchanged, Box<dyn std::error::Error + Send + Sync>> {
+        let mut request = self
+            .http
+            .request(method.clone(), address.to_string())
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(ACCEPT, "application/vnd.github+json");
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        }
+        let mut response = request.send().await.map_err(reqwest::Error::without_url)?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let mut body = Vec::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(reqwest::Error::without_url)?
+        {
+            if body.len() + chunk.len() > MOST_BYTES {
+                return Err(format!("an answer of more than {MOST_BYTES} bytes").into());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok((status, headers, body))
     }
 
     fn not_answered<B: ?Sized>(
@@ -125,17 +210,20 @@ impl Wire {
         call: &Call<'_, B>,
         error: &(dyn std::error::Error + 'static),
     ) -> Trouble {
-        let failure = if was_not_reached(error) {
-            Failure::NotReached
-        } else {
-            Failure::Broken
-        };
         let cause = self.token.redact(&causes(error));
+        let cure = CURES.iter().find(|(part, ..)| cause.contains(part));
+        let is_connect = |error: &reqwest::Error| error.is_connect();
+        let failure = match error.downcast_ref::<reqwest::Error>() {
+            _ if cure.is_some_and(|(.., is_only)| *is_only) => Failure::Final,
+            Some(error) if is_connect(error) => Failure::NotReached,
+            _ => Failure::Broken,
+        };
+        let cure = cure.map_or("", |(_, cure, _)| cure);
         Trouble {
             failure,
             error: Error::Unreachable {
                 request: call.name(),
-                cause: clean(&cause, MOST_WORDS),
+                cause: clean(&cause, MOST_WORDS) + cure,
                 attempts: 1,
                 waited: Duration::ZERO,
             },
@@ -235,19 +323,6 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         next = error.source();
     }
     parts.join(": ")
-}
-
-/// Whether the connection itself was refused: then nothing was sent.
-fn was_not_reached(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-        if kind == Some(io::ErrorKind::ConnectionRefused) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
 }
 
 #[cfg(test)]

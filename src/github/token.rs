@@ -1,6 +1,7 @@
 //! [`Token`]: what authenticates us at GitHub. Comes from the environment alone, and is shown to nobody.
 
 use super::Error;
+use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 /// Where a token is looked for, in this order.
@@ -35,8 +36,12 @@ impl Token {
         Ok(Self(SecretString::from(text.to_owned())))
     }
 
-    pub(super) fn secret(&self) -> SecretString {
-        self.0.clone()
+    /// The header that sends it, marked as sensitive.
+    pub(super) fn bearer(&self) -> Result<HeaderValue, Error> {
+        let header = format!("Bearer {}", self.0.expose_secret());
+        let mut header = HeaderValue::from_str(&header).map_err(|_| Error::BadToken)?;
+        header.set_sensitive(true);
+        Ok(header)
     }
 
     /// The text without the token: an answer or an error may repeat what was sent.

@@ -174,5 +174,7 @@ pub async fn run(
         WorkloadKind::Goldens(goldens) => vec![workloads::goldens(endpoint, goldens)],
         WorkloadKind::Tasks(tasks) => vec![workloads::tasks(endpoint, tasks)],
     };
+    let planned: usize = waves.iter().map(|wave| wave.requests.len()).sum();
+    debug_assert_eq!(planned as u64, workload.kind.requests(), "{id}");
     traffic::run(endpoint, id, waves, clock, progress).await
 }

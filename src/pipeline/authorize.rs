@@ -191,7 +191,7 @@ pub async fn authorize(options: &AuthorizeOptions) -> Result<Ruling, Error> {
     let queued = options.queued.as_ref();
     let queued = queued.map(|queued| queue_entry(queued, options.number));
     let queued = queued.transpose()?;
-    let client = options.github.client()?;
+    let client = options.github.client(rules.config.bot_id)?;
     let pull = client.pull(options.number).await?;
     let decided = match &queued {
         None => decide(options, &client, &rules, &pull, &asked).await?,
@@ -352,7 +352,7 @@ async fn decide(
         facts.starter = options.starter.as_deref();
         return Ok(may_run(&facts));
     }
-    let own_id = client.own_id(options.github.bot_id).await?;
+    let own_id = client.own_id().await?;
     let statuses = client.statuses(asked).await?;
     facts.approval = approval(&rules.config, &statuses, own_id);
     Ok(may_run(&facts))

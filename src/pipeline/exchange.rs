@@ -1,11 +1,13 @@
-//! What passes between this machine's records of main and the store where CI keeps them: push, pull and prune.
+//! What passes between this machine's records of main and the store where CI keeps them: push, pull, sign and prune.
 //!
 //! What comes from a store is anybody's who can write there: each record is looked at before it is used, and
 //! one that does not hold is named and left where it is, while the others go on.
 
 use super::{Error, now};
-use crate::baseline::{self, Kind, MOST_BYTES, Record, RecordName, Remote, Signer, Store, expired};
-use crate::calibration::{Certificates, admit_certificate, sign_certificate};
+use crate::baseline::{
+    self, KEY_VARIABLE, Kind, MOST_BYTES, Record, RecordName, Remote, Signer, Store, expired,
+};
+use crate::calibration::{Certificates, admit_certificate, ready_certificate, sign_certificate};
 use crate::plan::{self, BaselineConfig, BaselineStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -203,6 +205,55 @@ async fn pull_certificates(
         }
     }
     Ok(())
+}
+
+/// Tells which records of the store the key did not sign, and where `is_meant` signs them: with the key, in the store,
+/// and here where the same record lies. One whose sign-off does not hold is refused.
+pub async fn sign_baseline(
+    start: &Path,
+    signer: &Signer,
+    is_meant: bool,
+) -> Result<Exchanged, Error> {
+    if signer.key.is_none() {
+        return Err(Error::Usage(format!(
+            "{KEY_VARIABLE} is not set: `gate baseline sign` signs with the key that it holds"
+        )));
+    }
+    let mut sides = Sides::open(start)?;
+    let listing = sides.remote.list().await?;
+    sides.told.refused = listing.refused;
+    let wanted: Vec<(RecordName, u64)> = listing.records.into_iter().collect();
+    let mut signed = Vec::new();
+    let mut before = BTreeMap::new();
+    for (name, bytes) in sides.remote.read(&wanted).await? {
+        let ready = match name.kind() {
+            Kind::Session => baseline::ready(&name, &bytes, signer, &sides.now)
+                .map_err(|refused| refused.reason()),
+            Kind::Certificate => ready_certificate(&name, &bytes, signer, &sides.now)
+                .map_err(|refused| refused.reason()),
+        };
+        match ready {
+            Ok(ready) if ready == bytes => sides.told.there += 1,
+            Ok(ready) => {
+                signed.push((name.clone(), ready));
+                before.insert(name, bytes);
+            }
+            Err(why) => sides.refuse(&name, why),
+        }
+    }
+    let mut moved: Vec<RecordName> = before.keys().cloned().collect();
+    if is_meant {
+        moved = sides.remote.replace(&signed).await?;
+        let here: BTreeSet<RecordName> = sides.local.names()?.into_iter().collect();
+        for (name, bytes) in signed.iter().filter(|(name, _)| here.contains(name)) {
+            let is_same = before.get(name) == Some(&sides.local.bytes(name, MOST_BYTES)?);
+            if is_same && moved.contains(name) {
+                sides.local.put(name, bytes)?;
+            }
+        }
+    }
+    sides.told.moved = moved.iter().map(RecordName::to_string).collect();
+    Ok(sides.told)
 }
 
 /// Tells which records are older than `baseline.keep`, the newest of each key left out, and where `is_meant`

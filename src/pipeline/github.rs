@@ -19,8 +19,9 @@ pub struct GitHubOptions {
 }
 
 impl GitHubOptions {
-    /// A client with the token of the environment. Must be called within a tokio runtime.
-    pub(super) fn client(&self) -> Result<Client, Error> {
+    /// A client with the token of the environment. `bot_id`: the account that the project says it writes as, where GitHub
+    /// does not say. Must be called within a tokio runtime.
+    pub(super) fn client(&self, bot_id: Option<u64>) -> Result<Client, Error> {
         if self.repository.is_empty() {
             let text = "which repository? name it with --repo OWNER/NAME, or set GITHUB_REPOSITORY";
             return Err(Error::Usage(text.into()));
@@ -28,6 +29,6 @@ impl GitHubOptions {
         let repository = Repository::parse(&self.repository)?;
         let token = Token::from_env()?;
         let client = Client::new(&self.api_url, token, repository, self.patience)?;
-        Ok(client.telling(self.on_wait))
+        Ok(client.telling(self.on_wait).known_as(self.bot_id, bot_id))
     }
 }

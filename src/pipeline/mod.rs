@@ -46,7 +46,7 @@ pub use compare::{Source, compare_files};
 pub use doctor::doctor;
 pub use engines::{Contest, compare_engines};
 pub use exchange::{
-    Exchanged, Signed, prune_baseline, pull_baseline, push_baseline, stored_sessions,
+    Exchanged, Signed, prune_baseline, pull_baseline, push_baseline, sign_baseline, stored_sessions,
 };
 pub use explain::explain_directory;
 pub use github::GitHubOptions;

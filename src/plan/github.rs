@@ -25,6 +25,10 @@ pub struct GitHubConfig {
     pub workflow: String,
     /// What the check run says of a verdict that is neither pass nor fail.
     pub inconclusive: Conclusion,
+    /// Id of the account that the workflows' token writes as, where GitHub does not say.
+    pub bot_id: Option<u64>,
+    /// Whether a result counts only where a sandbox was in force around builds and engines.
+    pub require_sandbox: bool,
     /// Branches besides the default branch that a pull request may go into.
     bases: GlobSet,
 }
@@ -62,6 +66,8 @@ impl Default for GitHubConfig {
             forks: Forks::Approved,
             workflow: "gate.yml".into(),
             inconclusive: Conclusion::Failure,
+            bot_id: None,
+            require_sandbox: false,
             bases: GlobSet::empty(),
         }
     }
@@ -107,6 +113,12 @@ pub(super) fn read(root: &Section<'_, '_>) -> Result<GitHubConfig, Diagnostic> {
     if let Some(chosen) = section.given("inconclusive", |f| f.choice(&conclusions))? {
         config.inconclusive = chosen;
     }
+    config.bot_id = section
+        .given("bot_id", |f| f.count(1..u32::MAX))?
+        .map(u64::from);
+    config.require_sandbox = section
+        .given("require_sandbox", Field::flag)?
+        .unwrap_or_default();
     if let Some(bases) = section.given("bases", labels::globs)? {
         config.bases = bases;
     }

@@ -1,4 +1,4 @@
-//! Main's records between runners: `gate baseline push | pull | prune` on a git branch and on a bucket.
+//! Main's records between runners: `gate baseline push | pull | sign | prune` on a git branch and on a bucket.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,5 +14,7 @@ mod git;
 mod hostile;
 mod moto;
 mod old;
+mod proxy;
 mod runner;
+mod sign;
 mod together;

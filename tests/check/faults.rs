@@ -1,12 +1,23 @@
-//! Planted faults: each is caught by the gate that should catch it.
+//! Faults planted in the embedded engine: each is caught by the gate that should catch it, and passes nowhere.
+//!
+//! The embedded engine takes a tenth of a millisecond a token, so a busy machine can hide a fault of timing: the gate
+//! must say then that the machine is too noisy. That a token a tenth slower is found, and a history prefilled again,
+//! the scripted engine of `tests/incidents` shows on any machine.
 
 use super::common::Project;
 use super::{alone, gates_that};
 use serde_json::Value;
 
+/// Whether a busy machine can hide the fault.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Correctness,
+    Timing,
+}
+
 /// Runs head with a fault against base without; the gates that fail must be `expected`.
 #[track_caller]
-fn check(fault: &str, expected: &[&str]) {
+fn check(fault: &str, of: Of, expected: &[&str]) {
     let _alone = alone();
     let project = Project::without_build();
     // Other work on this machine makes launches differ: more of them may then be needed, and are taken
@@ -20,9 +31,9 @@ fn check(fault: &str, expected: &[&str]) {
     let fault = format!("--fault={fault}");
     let ended = project.run(&["check", "--format", "json", "--head-arg", &fault]);
     let verdict = ended.json();
-    if let Some(noise) = too_noisy(&verdict) {
-        // What the gate promises on such a machine is that it does not pass.
-        println!("skipped: this machine is too busy for the fault to be found: {noise}");
+    if of == Of::Timing && blames_the_machine(&verdict) {
+        ended.expect(3);
+        assert_eq!(project.leftovers(), [0; 0]);
         return;
     }
     let ended = ended.expect(1);
@@ -31,24 +42,24 @@ fn check(fault: &str, expected: &[&str]) {
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
-/// The sentence of an inconclusive session that blames the machine.
-fn too_noisy(verdict: &Value) -> Option<&str> {
-    let summary = verdict["summary"].as_str()?;
+/// An inconclusive session that says that the machine is the reason.
+fn blames_the_machine(verdict: &Value) -> bool {
+    let summary = verdict["summary"].as_str().unwrap();
     let blamed = summary.contains("this runner is too noisy for this gate");
-    (verdict["verdict"] == "inconclusive" && blamed).then_some(summary)
+    verdict["verdict"] == "inconclusive" && blamed
 }
 
 #[test]
-fn decoding_that_is_a_tenth_slower_fails_tpot() {
-    check("decode-delay=10%", &["tpot"]);
+fn decoding_that_is_a_tenth_slower_never_passes() {
+    check("decode-delay=10%", Of::Timing, &["tpot"]);
 }
 
 #[test]
 fn a_wrong_token_fails_e2e() {
-    check("wrong-token=50", &["e2e"]);
+    check("wrong-token=50", Of::Correctness, &["e2e"]);
 }
 
 #[test]
-fn history_that_is_prefilled_again_fails_prefill_drift() {
-    check("prefill-leak", &["prefill-drift"]);
+fn history_that_is_prefilled_again_never_passes() {
+    check("prefill-leak", Of::Timing, &["prefill-drift"]);
 }

@@ -4,10 +4,12 @@
 //! Every test here measures, so they run one at a time whatever the number of test threads.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/skip.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod skip;
 
 mod baseline;
 mod broken_engines;

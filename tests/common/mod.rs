@@ -111,8 +111,13 @@ impl Project {
 
     /// The engine is this very binary, started without a build: no repository needed.
     pub(crate) fn without_build() -> Self {
+        Self::without_build_in(std::env::temp_dir())
+    }
+
+    /// The same in a folder of its own within this one.
+    pub(crate) fn without_build_in(place: impl AsRef<Path>) -> Self {
         let project = Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: tempfile::tempdir_in(place).unwrap(),
         };
         copy_folder(&repository().join("gates"), &project.path("gates"));
         let config = project.read("gates/gate.toml");
@@ -141,7 +146,10 @@ impl Project {
             .unwrap()
             .to_owned();
         // What an engine reads outside of its tree is named in its configuration.
-        let env = format!("[engine]\nenv = {{ GATE = {:?} }}", env!("CARGO_BIN_EXE_gate"));
+        let env = format!(
+            "[engine]\nenv = {{ GATE = {:?} }}",
+            env!("CARGO_BIN_EXE_gate")
+        );
         let config = config
             .replace(&command, r#"command = ["sh", "build.sh", "{target}"]"#)
             .replace("{target}/release/gate", "{target}/engine")
@@ -192,7 +200,10 @@ impl Project {
     /// Lets builds and engines write where the test looks.
     pub(crate) fn without_sandbox(&self) {
         let config = self.read("gates/gate.toml");
-        self.write("gates/gate.toml", &(config + "\n[host]\nsandbox = \"none\"\n"));
+        self.write(
+            "gates/gate.toml",
+            &(config + "\n[host]\nsandbox = \"none\"\n"),
+        );
     }
 
     /// Puts a script before the engine's command, in which `"$@"` is the engine. It may write to the project's folder.

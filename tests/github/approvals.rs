@@ -1,7 +1,7 @@
 //! Approvals through `gate label`: whose word counts, for which commit, and what becomes of those who try without.
 
 use super::common::{Ended, workflow};
-use super::fake::sha;
+use super::fake::{Ill, Trouble, sha};
 use super::job::{Job, event};
 
 const NEEDS: &str = "needs-gpu";
@@ -175,6 +175,46 @@ fn an_approval_that_is_taken_back_is_none() {
         .expect(0);
     let approvals = job.statuses("infergate/approval");
     assert_eq!(approvals[1], "failure: approval taken back by @octocat");
+    job.authorize(&sha(12), "github-actions[bot]", &[])
+        .expect(1);
+}
+
+#[test]
+fn what_an_app_wrote_counts_as_its_own() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.fake.state().become_app("other-app[bot]");
+    job.add_label(APPROVED);
+    job.label_on("labeled", Some(APPROVED), "ada").expect(0);
+    job.authorize(&sha(12), "github-actions[bot]", &[])
+        .expect(0);
+    // Its note that a run was started counts as well: the next event starts no other.
+    job.label_on("edited", None, "mallory").expect(0);
+    assert_eq!(job.started().len(), 1);
+}
+
+#[test]
+fn where_the_server_does_not_say_who_we_are_the_project_does() {
+    let job = Job::with_pull("mallory", true, &["src/lib.rs"]);
+    job.fake.state().become_app("other-app[bot]");
+    job.fake.plant(Trouble {
+        method: "POST",
+        path: "/graphql",
+        times: 9,
+        ill: Ill::Status(404, "Not Found", vec![]),
+    });
+    job.add_label(APPROVED);
+    job.label_on("labeled", Some(APPROVED), "ada")
+        .expect(0)
+        .says(&["account 77, not as 41898282", "bot_id = 77"]);
+    job.authorize(&sha(12), "github-actions[bot]", &[])
+        .expect(1);
+    let config = job.project.read("gates/gate.toml");
+    let config = config.replace("[github]\n", "[github]\nbot_id = 77\n");
+    job.project.write("gates/gate.toml", &config);
+    job.authorize(&sha(12), "github-actions[bot]", &[])
+        .expect(0);
+    // An approval that another account wrote stays none.
+    job.fake.state().statuses[0].creator = "github-actions[bot]".into();
     job.authorize(&sha(12), "github-actions[bot]", &[])
         .expect(1);
 }

@@ -323,16 +323,70 @@ async fn a_missing_permission_is_named() {
 async fn who_we_are() {
     let fake = fake();
     let clock = FakeClock::default();
-    let as_app = client(&fake, MINUTE, &clock);
-    assert_eq!(as_app.own_id(None).await.unwrap(), ACTIONS_BOT_ID);
-    assert_eq!(as_app.own_id(Some(5)).await.unwrap(), 5);
-    let person = client_with(&fake.url(), PERSONAL_TOKEN, MINUTE, &clock);
-    assert_eq!(person.own_id(None).await.unwrap(), 1);
+    let patient = |token| client_with(&fake.enterprise_url(), token, MINUTE, &clock);
+    let as_app = patient(ACTIONS_TOKEN);
+    assert_eq!(as_app.own_id().await.unwrap(), ACTIONS_BOT_ID);
+    assert_eq!(as_app.known_as(Some(5), None).own_id().await.unwrap(), 5);
+    assert_eq!(patient(PERSONAL_TOKEN).own_id().await.unwrap(), 1);
+    fake.state().become_app("other-app[bot]");
+    assert_eq!(patient(ACTIONS_TOKEN).own_id().await.unwrap(), 77);
+    // A server that does not say either.
+    let none = Ill::Status(404, "Not Found", vec![]);
+    fake.plant(trouble("POST", "/graphql", 1, none));
+    assert_eq!(
+        patient(ACTIONS_TOKEN).own_id().await.unwrap(),
+        ACTIONS_BOT_ID
+    );
+    // What the project says counts there, and nowhere else.
+    let told = || patient(ACTIONS_TOKEN).known_as(None, Some(6));
+    assert_eq!(told().own_id().await.unwrap(), 77);
+    let none = Ill::Status(404, "Not Found", vec![]);
+    fake.plant(trouble("POST", "/graphql", 1, none));
+    assert_eq!(told().own_id().await.unwrap(), 6);
     // A limit is no answer to the question.
-    let limit = Ill::Status(403, "API rate limit exceeded", vec![]);
-    fake.plant(trouble("GET", "/user", 1, limit));
-    let hasty = client(&fake, Duration::ZERO, &clock);
-    assert!(hasty.own_id(None).await.is_err());
+    for (method, path) in [("GET", "/user"), ("POST", "/graphql")] {
+        let limit = Ill::Status(403, "API rate limit exceeded", vec![]);
+        fake.plant(trouble(method, path, 1, limit));
+        let hasty = client(&fake, Duration::ZERO, &clock);
+        assert!(hasty.own_id().await.is_err());
+    }
+}
+
+/// GitHub answers 301 where a repository was renamed.
+#[tokio::test]
+async fn only_reads_follow_a_redirect_and_only_on_the_same_server() {
+    for status in [301, 302, 303, 307, 308] {
+        let fake = fake();
+        let there = format!("{}/repositories/1296269/issues/1/labels", fake.url());
+        let moved = Ill::Status(status, "Moved", vec![("location", there)]);
+        fake.plant(trouble("POST", "/labels", 1, moved));
+        let client = client(&fake, MINUTE, &FakeClock::default());
+        let error = client
+            .add_label(1, "needs-gpu")
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("renamed") && error.contains("--repo"),
+            "{error}"
+        );
+        assert_eq!(fake.asked().len(), 1, "{status}: {:?}", fake.asked());
+        fake.take_violations();
+    }
+    let fake = fake();
+    let client = client(&fake, MINUTE, &FakeClock::default());
+    let moved = |to: String| Ill::Status(301, "Moved", vec![("location", to)]);
+    let by_number = format!("{}/repositories/1296269/pulls/1", fake.url());
+    fake.plant(trouble("GET", "/pulls/1", 1, moved(by_number)));
+    assert!(client.pull(1).await.is_ok());
+    let elsewhere = "http://localhost:1/repositories/1296269/pulls/1".to_owned();
+    fake.plant(trouble("GET", "/pulls/1", 1, moved(elsewhere)));
+    let error = client.pull(1).await.unwrap_err().to_string();
+    assert!(
+        error.contains("it is now at http://localhost:1/"),
+        "{error}"
+    );
+    fake.take_violations();
 }
 
 #[tokio::test]

@@ -194,3 +194,27 @@ fn mistakes_in_the_rules_have_carets() {
             .says(&["there is no gate `topt`", "did you mean `tpot`?"]);
     }
 }
+
+/// GitHub answers so where the repository was renamed. Sent again as a GET it would read as done.
+#[test]
+fn a_label_behind_a_redirect_is_not_set() {
+    let job = Job::with_pull("ada", false, &["src/lib.rs"]);
+    let there = format!("{}/repositories/1296269/issues/12/labels", job.fake.url());
+    job.fake.plant(Trouble {
+        method: "POST",
+        path: "/labels",
+        times: 1,
+        ill: Ill::Status(301, "Moved Permanently", vec![("location", there)]),
+    });
+    job.label_on("opened", None, "ada").expect(0).says(&[
+        "the label `needs-gpu` stays as it was: POST /repos/octocat/Hello-World/issues/12/labels",
+        "if the repository was renamed or moved, use its new name",
+    ]);
+    assert!(job.labels().is_empty());
+    assert!(
+        !job.fake
+            .asked()
+            .iter()
+            .any(|asked| asked.starts_with("GET") && asked.ends_with("/labels"))
+    );
+}

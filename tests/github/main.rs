@@ -17,5 +17,6 @@ mod job;
 mod label;
 mod label_refused;
 mod prism;
+mod proxy;
 mod queue;
 mod validator;

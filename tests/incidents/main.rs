@@ -2,8 +2,8 @@
 //! incident's behaviour over HTTP, the `gate` binary that measures it, and the verdict that must come.
 //!
 //! The engine is this program itself ([`engine`]), which `gate check` starts as a process. What is planted is
-//! large, since these tests run beside each other on a busy machine: that small effects are found is shown
-//! elsewhere.
+//! large, since these tests run beside each other on a busy machine. One small effect is among them: a tenth of a
+//! token's time, which is long enough here that no machine hides it.
 //!
 //! [`INCIDENTS`] says of each incident which tests show it.
 

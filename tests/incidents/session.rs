@@ -6,10 +6,8 @@
 use super::common::{Ended, Project};
 use serde_json::Value;
 
-/// One look after four blocks, and time enough for them on any machine.
+/// Time enough for all blocks on any machine. The looks come before it.
 const CONFIG: &str = r#"
-[profile.quick]
-looks = [4]
 budget = "10 min"
 [errors]
 false_alarm = "2 %"
@@ -28,6 +26,8 @@ pub(crate) struct Story<'a> {
     pub(crate) head: &'a [&'a str],
     /// How long an engine may take until it generates; long, where nothing is said.
     pub(crate) ready: &'a str,
+    /// After how many blocks the results are tested; after four, where nothing is said.
+    pub(crate) looks: &'a [u32],
     /// Further keys of `[engine]`, and sub-tables of it.
     pub(crate) engine: &'a str,
     /// The table `[telemetry]`.
@@ -66,6 +66,11 @@ impl Story<'_> {
         } else {
             self.ready
         };
+        let looks = if self.looks.is_empty() {
+            &[4]
+        } else {
+            self.looks
+        };
         let mut serve = vec![
             program.to_str().unwrap(),
             super::ENGINE,
@@ -75,7 +80,7 @@ impl Story<'_> {
         serve.extend(self.knobs);
         format!(
             "[engine]\nmodel = \"scripted\"\nserve = {serve:?}\nready_timeout = {ready:?}\n\
-             request_timeout = \"60 s\"\nprompt_ids = {{ from = 3, to = 60000 }}\n{}\n{}\n{CONFIG}",
+             request_timeout = \"60 s\"\nprompt_ids = {{ from = 3, to = 60000 }}\n{}\n{}\n[profile.quick]\nlooks = {looks:?}{CONFIG}",
             self.engine, self.telemetry
         )
     }

@@ -183,6 +183,26 @@ fn what_holds_together_in_no_session_is_refused() {
         &|r| r["launches"][0]["samples"][0]["tokens"]["per_event"] = json!([1, 4_294_967_295_u32]),
         "its events have",
     );
+    // Twenty samples where the gate asks for ten: the fast half twice, or more than were sent.
+    let samples = |change: &dyn Fn(&mut Vec<Value>)| {
+        let mut record = record();
+        change(record["launches"][0]["samples"].as_array_mut().unwrap());
+        record
+    };
+    let twice = samples(&|samples| samples.extend(samples.clone()));
+    check(
+        &|r| *r = twice.clone(),
+        "sample 0: tpot/decode has two of this index",
+    );
+    let more = samples(&|samples| {
+        let mut another = samples[9].clone();
+        another["index"] = json!(10);
+        samples.push(another);
+    });
+    check(
+        &|r| *r = more.clone(),
+        "sample 10: main's gates ask for 10 requests of tpot/decode a launch",
+    );
     check(
         &|r| r["pr"] = json!(99),
         "\\`pr\\`, which no record of this gate has",

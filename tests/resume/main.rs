@@ -7,6 +7,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/skip.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod skip;
 
 mod killed;
 mod page_cache;

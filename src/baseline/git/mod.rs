@@ -93,19 +93,38 @@ impl GitStore {
             added = new.iter().map(|(name, _)| name.clone()).collect();
             Change {
                 add: new,
-                remove: Vec::new(),
+                ..Change::default()
             }
         })?;
         Ok(added)
     }
 
+    /// Replaces those that are as they were when they were listed last. Names what was replaced.
+    pub(super) fn replace(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
+        let listed = self.listed.borrow().clone();
+        let mut replaced = Vec::new();
+        self.change(|standing| {
+            let is_same = |record: &&Record| {
+                let id = listed.get(&record.0);
+                id.is_some() && standing.ids.get(&record.0) == id
+            };
+            let replace: Vec<&Record> = records.iter().filter(is_same).collect();
+            replaced = replace.iter().map(|(name, _)| name.clone()).collect();
+            Change {
+                replace,
+                ..Change::default()
+            }
+        })?;
+        Ok(replaced)
+    }
+
     pub(super) fn remove(&self, names: &[RecordName]) -> Result<(), RemoteError> {
         self.change(|standing| Change {
-            add: Vec::new(),
             remove: names
                 .iter()
                 .filter(|name| standing.ids.contains_key(name))
                 .collect(),
+            ..Change::default()
         })
     }
 

@@ -15,14 +15,17 @@ const FILE: &str = "100644";
 pub(super) struct Tip(pub(super) String);
 
 /// What a commit is to add to the tree and to take from it.
+#[derive(Default)]
 pub(super) struct Change<'a> {
     pub(super) add: Vec<&'a Record>,
+    /// Under names that are there.
+    pub(super) replace: Vec<&'a Record>,
     pub(super) remove: Vec<&'a RecordName>,
 }
 
 impl Change<'_> {
     pub(super) fn is_empty(&self) -> bool {
-        self.add.is_empty() && self.remove.is_empty()
+        self.add.is_empty() && self.replace.is_empty() && self.remove.is_empty()
     }
 
     /// The commit's subject.
@@ -31,11 +34,16 @@ impl Change<'_> {
             1 => "1 record".to_owned(),
             n => format!("{n} records"),
         };
-        match (self.add.len(), self.remove.len()) {
-            (n, 0) => format!("Add {}", count(n)),
-            (0, n) => format!("Remove {}", count(n)),
-            (add, remove) => format!("Add {}, remove {}", count(add), count(remove)),
-        }
+        let parts = [
+            ("Add", self.add.len()),
+            ("Sign", self.replace.len()),
+            ("Remove", self.remove.len()),
+        ];
+        let parts = parts.iter().filter(|(_, n)| *n > 0);
+        let parts: Vec<String> = parts
+            .map(|(verb, n)| format!("{verb} {}", count(*n)))
+            .collect();
+        parts.join(", ")
     }
 }
 
@@ -132,7 +140,7 @@ pub(super) fn commit(git: &Git, tip: Option<&Tip>, change: &Change<'_>) -> Resul
         git.feed(&["read-tree", &tip.0], index, &[])?;
     }
     let mut entries = Vec::new();
-    for (name, bytes) in &change.add {
+    for (name, bytes) in change.add.iter().chain(&change.replace) {
         let id = git.feed(&["hash-object", "-w", "--stdin"], None, bytes)?;
         let id = line(&id);
         entries.extend_from_slice(format!("{FILE} {id}\t{name}\0").as_bytes());

@@ -86,7 +86,7 @@ impl Labelled {
 pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
     let root = plan::find_root(&options.start)?;
     let rules = plan::github_rules(&root, &options.profile)?;
-    let client = options.github.client()?;
+    let client = options.github.client(rules.config.bot_id)?;
     let (number, event) = match &options.trigger {
         Trigger::Number(number) => (*number, None),
         Trigger::Event { name, path } if name == QueueEvent::NAME => {
@@ -104,7 +104,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
     if !pull.is_open {
         return Ok(closed(options, &pull));
     }
-    let asked = ask(options, &client, &rules, &pull, event.as_ref()).await?;
+    let asked = ask(&client, &rules, &pull, event.as_ref()).await?;
     let gates = asked.needed.gates(&rules.of_profile).join(" ");
     let mark = Mark::of(&rules.config, pull.number, &gates, &pull.base_branch);
     let situation = Situation {
@@ -204,7 +204,6 @@ struct Answers {
 }
 
 async fn ask(
-    options: &LabelOptions,
     client: &Client,
     rules: &GitHubRules,
     pull: &Pull,
@@ -239,7 +238,7 @@ async fn ask(
         author_may_write: may_write(client, pull.author.as_deref()).await?,
         word,
         statuses: client.statuses(&pull.head_sha).await?,
-        own_id: client.own_id(options.github.bot_id).await?,
+        own_id: client.own_id().await?,
     })
 }
 

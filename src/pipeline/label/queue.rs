@@ -166,7 +166,7 @@ async fn run(
 ) -> Result<bool, Error> {
     let (config, head) = (&rules.config, &event.head_sha);
     let mark = Mark::of(config, pull.number, gates, event.base_sha.as_str());
-    let own_id = client.own_id(options.github.bot_id).await?;
+    let own_id = client.own_id().await?;
     let statuses = client.statuses(head).await?;
     let there = ours(&statuses, &mark.context, own_id);
     if options.dry_run || there.is_some_and(|status| status.description == mark.description) {

@@ -5,11 +5,13 @@
 
 use crate::plan::Plan;
 use crate::record::{Build, Launch, RunRecord, Sample};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const LAUNCHES: usize = 10_000;
 /// Output tokens of all events together: each has a place in memory when `itl` is reduced.
 const EVENT_TOKENS: u64 = 32_000_000;
+/// Main's workloads by their ids, with the requests of one launch.
+type Workloads<'a> = BTreeMap<&'a str, u64>;
 /// Half a year in seconds: no session lasts so long.
 const SECONDS: f64 = 15_768_000.0;
 
@@ -24,10 +26,9 @@ pub(super) fn sound(record: &RunRecord, plan: &Plan) -> Result<(), String> {
     duration("elapsed_s", record.elapsed_s)?;
     event_tokens(&record.launches)?;
     arms(&record.builds)?;
-    let workloads: BTreeSet<&str> = plan
-        .gates
-        .iter()
-        .flat_map(|gate| gate.workloads.iter().map(|workload| workload.id.as_str()))
+    let planned = plan.gates.iter().flat_map(|gate| &gate.workloads);
+    let workloads: Workloads<'_> = planned
+        .map(|workload| (workload.id.as_str(), workload.kind.requests()))
         .collect();
     let mut last = None;
     for launch in &record.launches {
@@ -69,7 +70,7 @@ fn arms(builds: &[Build]) -> Result<(), String> {
     Ok(())
 }
 
-fn launch(launch: &Launch, workloads: &BTreeSet<&str>) -> Result<(), String> {
+fn launch(launch: &Launch, workloads: &Workloads<'_>) -> Result<(), String> {
     log(&launch.log)?;
     for stage in &launch.startup.stages {
         not_negative("the stage's ms", stage.ms)?;
@@ -91,14 +92,27 @@ fn launch(launch: &Launch, workloads: &BTreeSet<&str>) -> Result<(), String> {
         not_negative("cpu_s", client.cpu_s)?;
         not_negative("wall_s", client.wall_s)?;
     }
+    let mut seen = BTreeSet::new();
     for sample in &launch.samples {
-        self::sample(sample, workloads).map_err(|why| format!("sample {}: {why}", sample.index))?;
+        let (workload, index) = (sample.workload.as_str(), sample.index);
+        self::sample(sample, workloads)
+            .and_then(|()| match seen.insert((workload, index)) {
+                true => Ok(()),
+                false => Err(format!("{workload} has two of this index")),
+            })
+            .map_err(|why| format!("sample {index}: {why}"))?;
     }
     Ok(())
 }
 
-fn sample(sample: &Sample, workloads: &BTreeSet<&str>) -> Result<(), String> {
-    known(&sample.workload, workloads)?;
+fn sample(sample: &Sample, workloads: &Workloads<'_>) -> Result<(), String> {
+    let requests = known(&sample.workload, workloads)?;
+    if u64::from(sample.index) >= requests {
+        let workload = &sample.workload;
+        return Err(format!(
+            "main's gates ask for {requests} requests of {workload} a launch"
+        ));
+    }
     if let Some(timings) = &sample.timings {
         not_negative("prompt_ms", timings.prompt_ms)?;
         not_negative("predicted_ms", timings.predicted_ms)?;
@@ -106,10 +120,10 @@ fn sample(sample: &Sample, workloads: &BTreeSet<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Main's gates send it.
-fn known(workload: &str, workloads: &BTreeSet<&str>) -> Result<(), String> {
-    if workloads.contains(workload) {
-        return Ok(());
+/// The requests of one launch that main's gates send of it.
+fn known(workload: &str, workloads: &Workloads<'_>) -> Result<u64, String> {
+    if let Some(requests) = workloads.get(workload) {
+        return Ok(*requests);
     }
     let name: String = workload
         .chars()

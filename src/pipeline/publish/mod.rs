@@ -132,7 +132,10 @@ enum Content {
 pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
     let root = plan::find_root(&options.start)?;
     let config = plan::github_config(&root)?;
-    let client = options.github.as_ref().map(GitHubOptions::client);
+    let client = options
+        .github
+        .as_ref()
+        .map(|github| github.client(config.bot_id));
     let client = client.transpose()?;
     if let Subject::SameAs(from) = &options.subject {
         return copy::copy(options, client.as_ref(), &config, from).await;
@@ -141,7 +144,7 @@ pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
         Some(client) => client.token().redact(text),
         None => text.to_owned(),
     };
-    let content = settle(options, &root, &scrub)?;
+    let content = settle(options, &root, &config, &scrub)?;
     let template = fs::read_to_string(root.join(TEMPLATE)).ok();
     let mut remarks = Vec::new();
     let mut publication = publication(options, &config, &content);
@@ -186,6 +189,7 @@ pub async fn publish(options: &PublishOptions) -> Result<Published, Error> {
 fn settle(
     options: &PublishOptions,
     root: &Path,
+    config: &GitHubConfig,
     scrub: &dyn Fn(&str) -> String,
 ) -> Result<Content, Error> {
     let directory = match &options.subject {
@@ -226,6 +230,7 @@ fn settle(
         inputs,
         head_sha: options.head.as_str(),
         base_sha: base.as_str(),
+        require_sandbox: config.require_sandbox,
     };
     Ok(
         match trusted::judge_anew(ours, record, artifact.claim.as_ref())? {

@@ -154,10 +154,12 @@ async fn comment(
         ));
         return Ok(None);
     }
-    let author = client
-        .own_id(options.github.as_ref().and_then(|github| github.bot_id))
-        .await?;
-    let found = client.sticky_comment(options.pull, &marker, author).await?;
+    // Where GitHub does not say who we are, its answer to a new comment does. None is taken for ours before.
+    let author = client.known_id().await?;
+    let found = match author {
+        Some(author) => client.sticky_comment(options.pull, &marker, author).await?,
+        None => None,
+    };
     let is_red = matches!(
         said.conclusion,
         Some(Conclusion::Failure | Conclusion::ActionRequired)
@@ -183,9 +185,17 @@ async fn comment(
             return Ok(None);
         }
     }
-    let url = client
+    let (id, url) = client
         .write_comment(options.pull, &marker, author, found.as_ref(), &said.comment)
         .await?;
+    if let Some(actual) = client.known_id().await?.filter(|id| Some(*id) != author) {
+        // An earlier comment of that account is ours, and this one is one too many.
+        let ours = client.sticky_comment(options.pull, &marker, actual).await?;
+        if ours.is_some_and(|ours| ours.id != id) {
+            client.delete_comment(id).await?;
+            return Box::pin(comment(client, options, config, said, moved_to, remarks)).await;
+        }
+    }
     Ok(Some(url))
 }
 

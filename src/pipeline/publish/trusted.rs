@@ -28,6 +28,8 @@ pub(super) struct Ours<'a> {
     /// The commits that were authorised, whole ids.
     pub(super) head_sha: &'a str,
     pub(super) base_sha: &'a str,
+    /// A result without a sandbox is not believed.
+    pub(super) require_sandbox: bool,
 }
 
 /// A verdict that does not hang on anybody's word but for the measurements themselves.
@@ -107,7 +109,51 @@ fn believable_session(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), Refusal
         };
         commit(&theirs.builds, *arm, expected).or_else(unsound)?;
     }
+    isolation(ours, theirs).or_else(unsound)?;
+    built(theirs).or_else(unsound)?;
     limits::sound(theirs, &ours.plan).or_else(unsound)
+}
+
+/// What was in force around builds and engines, where the project asks for it.
+fn isolation(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), String> {
+    let isolation = theirs.machine.isolation.as_ref();
+    if !ours.require_sandbox || isolation.is_some_and(|isolation| !isolation.layers.is_empty()) {
+        return Ok(());
+    }
+    let note = isolation.and_then(|isolation| isolation.note.as_deref());
+    let note: String = note
+        .unwrap_or("the record does not say")
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(200)
+        .collect();
+    Err(format!(
+        "builds and engines ran without a sandbox, which `require_sandbox` in [github] asks for ({note})"
+    ))
+}
+
+/// Base comes from CI's own build of it, and is another artifact than head: else head may have been measured as both.
+fn built(theirs: &RunRecord) -> Result<(), String> {
+    let arms = theirs.comparison.arms();
+    let (Some(base), Some(head)) = (
+        Build::of(&theirs.builds, Arm::Base),
+        Build::of(&theirs.builds, Arm::Head),
+    ) else {
+        return Ok(());
+    };
+    if !arms.contains(&Arm::Base) {
+        return Ok(());
+    }
+    if base.on_ci != Some(true) {
+        return Err("base was not built on CI: let the job that measures build it (a CI sets the variable CI)".to_owned());
+    }
+    if base.commit != head.commit && base.artifact_sha256 == head.artifact_sha256 {
+        return Err(
+            "base and head are different commits with one artifact: the change was not measured"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 fn commit(builds: &[Build], arm: Arm, expected: &str) -> Result<(), String> {

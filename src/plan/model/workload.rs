@@ -27,6 +27,36 @@ pub enum WorkloadKind {
     Tasks(Tasks),
 }
 
+impl WorkloadKind {
+    /// Requests of one launch at the most: warm-up and what fills caches included. Their indices lie below it.
+    pub fn requests(&self) -> u64 {
+        let count = |n: usize| n as u64;
+        match self {
+            Self::Steady(w) => u64::from(w.warmup) + u64::from(w.requests),
+            Self::Mixed(w) => u64::from(w.warmup) + u64::from(w.requests),
+            Self::Trace(w) => count(w.entries.len()),
+            Self::FirstRequest(_) => 1,
+            Self::Matrix(w) => {
+                let in_flight: u64 = w.batches.iter().copied().map(u64::from).sum();
+                let a_pass =
+                    in_flight * u64::from(w.rounds) * count(w.streamed.len() * w.contexts.len());
+                // Each request of a cache that is not cold has one before it.
+                let sent = |cache: &CacheState| if *cache == CacheState::Cold { 1 } else { 2 };
+                let caches: u64 = w.caches.iter().map(sent).sum();
+                u64::from(w.warmup) + a_pass * caches * u64::from(w.passes)
+            }
+            // Alone in turn, and together.
+            Self::Staggered(w) => {
+                u64::from(w.warmup) + 2 * u64::from(w.users) * u64::from(w.passes)
+            }
+            Self::Session(w) => u64::from(w.turns),
+            // Generated, and scored.
+            Self::Goldens(w) => 2 * count(w.cases.len()),
+            Self::Tasks(w) => count(w.cases.len()),
+        }
+    }
+}
+
 /// When requests that do not depend on each other are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {

@@ -17,12 +17,36 @@ const MOST_COMPARED: usize = 300;
 /// The path as the description has it: without Enterprise's prefix, and the repository by its name where a link
 /// names it by its number.
 pub(super) fn plain_path(path: &str) -> String {
+    // Enterprise has GraphQL beside its REST API, not below it.
+    match path {
+        "/api/graphql" => return GRAPHQL.to_owned(),
+        "/api/v3/graphql" => return path.to_owned(),
+        _ => {}
+    }
     let path = path.strip_prefix("/api/v3").unwrap_or(path);
     let by_number = format!("/repositories/{}/", shapes::REPOSITORY_ID);
     match path.strip_prefix(&by_number) {
         Some(rest) => format!("/repos/{}/{rest}", super::REPOSITORY),
         None => path.to_owned(),
     }
+}
+
+/// The path of GraphQL, which the REST API's description does not have.
+pub(super) const GRAPHQL: &str = "/graphql";
+
+/// The one question that this GraphQL knows: who holds the token. It tells apps as well.
+pub(super) fn viewer(state: &State, request: &Recorded) -> Result<Answer, String> {
+    let asked: Value = serde_json::from_str(&request.body).unwrap_or_default();
+    if asked != json!({"query": "query { viewer { databaseId } }"}) || !request.is_json {
+        return Err(format!("POST {GRAPHQL}: {}", request.body));
+    }
+    Ok(match account(state, request) {
+        Ok(account) => {
+            let id = state.people[&account.login].id;
+            Answer::of(200, json!({"data": {"viewer": {"databaseId": id}}}))
+        }
+        Err(refusal) => refusal,
+    })
 }
 
 /// What an operation asks of a token: the permission's name in `permissions:` and the level.

@@ -224,6 +224,11 @@ impl State {
         });
     }
 
+    /// The token of Actions is another app's: of a GitHub App, or of an Enterprise server's Actions.
+    pub(crate) fn become_app(&mut self, login: &str) {
+        self.accounts.get_mut(ACTIONS_TOKEN).unwrap().login = login.into();
+    }
+
     /// Takes a permission from the token of Actions, or gives it a lesser one.
     pub(crate) fn grant(&mut self, name: &str, grant: Option<Grant>) {
         let account = self.accounts.get_mut(ACTIONS_TOKEN).unwrap();
@@ -241,6 +246,9 @@ impl State {
     /// Checks the request, meets its trouble or carries it out, checks the answer.
     pub(super) fn handle(&mut self, spec: &Spec, request: Recorded) -> (Answer, Option<Ill>) {
         self.requests.push(request.clone());
+        if (request.method.as_str(), request.path.as_str()) == ("POST", routes::GRAPHQL) {
+            return self.graphql(&request);
+        }
         let operation = match spec.operation(&request) {
             Ok(operation) => operation,
             Err(violation) => {
@@ -261,6 +269,18 @@ impl State {
         }
         self.violations
             .extend(spec.check_answer(&operation, &answer));
+        (answer, ill)
+    }
+
+    fn graphql(&mut self, request: &Recorded) -> (Answer, Option<Ill>) {
+        let ill = trouble::met(&mut self.troubles, request);
+        if let Some(answer) = ill.as_ref().and_then(Ill::instead) {
+            return (answer, ill);
+        }
+        let answer = routes::viewer(self, request).unwrap_or_else(|violation| {
+            self.violations.push(violation);
+            Answer::error(404, "Not Found")
+        });
         (answer, ill)
     }
 }
