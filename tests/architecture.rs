@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Room → the rooms that it may import. `digest`, `fault_value`, `plural` and `splitmix` are leaves.
-const ROOMS: [(&str, &[&str]); 31] = [
+const ROOMS: [(&str, &[&str]); 32] = [
     ("record", &[]),
     ("stats", &[]),
     ("digest", &[]),
@@ -26,7 +26,8 @@ const ROOMS: [(&str, &[&str]); 31] = [
         "measure",
         &["load", "telemetry", "plan", "record", "stats", "digest"],
     ),
-    ("launch", &["plan", "record", "digest"]),
+    ("sandbox", &["plan", "record"]),
+    ("launch", &["sandbox", "plan", "record", "digest"]),
     ("baseline", &["record", "digest"]),
     ("history", &["record", "stats", "baseline"]),
     ("judge", &["plan", "record", "stats", "metrics", "plural"]),
@@ -64,6 +65,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
         &[
             "plan",
             "launch",
+            "sandbox",
             "load",
             "telemetry",
             "measure",
@@ -90,6 +92,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
             "pipeline",
             "plan",
             "launch",
+            "sandbox",
             "measure",
             "baseline",
             "report",
@@ -118,7 +121,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
 const HELPER_OF_TESTS: &str = "skip";
 
 /// Outside crate → the rooms where it may be named. Crates that are not here may be used anywhere.
-const HOMES: [(&str, &[&str]); 20] = [
+const HOMES: [(&str, &[&str]); 21] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
@@ -130,6 +133,7 @@ const HOMES: [(&str, &[&str]); 20] = [
     ("nvml_wrapper", &["telemetry"]),
     ("object_store", &["baseline"]),
     ("similar", &["pipeline"]),
+    ("landlock", &["sandbox"]),
     ("toml", &["plan", "presets"]),
     ("annotate_snippets", &["plan"]),
     ("tokenizers", &["engine", "load"]),

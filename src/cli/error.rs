@@ -5,7 +5,7 @@ use super::{output, serve};
 use crate::baseline::{RemoteError, StoreError};
 use crate::calibration::CertificateError;
 use crate::github::Error as GitHubError;
-use crate::launch::{GitError, LockError, ProcessError, WorkspaceError};
+use crate::launch::{BuildError, GitError, LockError, ProcessError, WorkspaceError};
 use crate::pipeline::{Error, ResultsError};
 use crate::plan::PlanError;
 use crate::proxy::EngineError;
@@ -55,6 +55,9 @@ fn exit(error: &anyhow::Error) -> Exit {
         Some(Error::Interrupted) => Exit::Interrupted,
         Some(Error::Results(error)) => results_exit(error),
         Some(Error::Workspace(WorkspaceError::Git(error))) => git_exit(error),
+        Some(Error::Workspace(WorkspaceError::Sandbox(_) | WorkspaceError::TreeOfAnother(_))) => {
+            Exit::Usage
+        }
         Some(Error::GitHub(error)) => github_exit(error),
         Some(Error::Remote(error)) => remote_exit(error),
         Some(
@@ -69,6 +72,18 @@ fn exit(error: &anyhow::Error) -> Exit {
         None if matches!(error.downcast_ref(), Some(EngineError::NoPort)) => Exit::Usage,
         None => serve::exit(error),
     }
+}
+
+/// Whether a build's log ends in what a sandbox's refusal looks like.
+fn is_denied(log_tail: &str) -> bool {
+    let log = log_tail.to_ascii_lowercase();
+    [
+        "permission denied",
+        "read-only file system",
+        "operation not permitted",
+    ]
+    .iter()
+    .any(|words| log.contains(words))
 }
 
 fn results_exit(error: &ResultsError) -> Exit {
@@ -142,6 +157,14 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
         Error::Workspace(WorkspaceError::Git(GitError::NoRepository(_))) => Some(
             "`git init` and commit; without commits, `gate check --base stored` judges against stored sessions",
         ),
+        Error::Workspace(WorkspaceError::Build(BuildError::Failed { log_tail, .. }))
+            if is_denied(log_tail) =>
+        {
+            Some(
+                "builds run in a sandbox: they write to their own tree, build directory, caches and TMPDIR alone, and read \
+             what docs/sandbox.md lists and what [engine.build] names; `gate doctor` shows what is in force",
+            )
+        }
         Error::Process(ProcessError::Spawn { source, .. }) if missing(source) => Some(
             "install the engine, put it on PATH, or name its program in engine.serve of gates/gate.toml",
         ),

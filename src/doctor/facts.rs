@@ -1,6 +1,6 @@
 //! What was read of a machine.
 
-use crate::record::Machine;
+use crate::record::{Isolation, Machine};
 use crate::telemetry::GpuAtRest;
 use std::path::PathBuf;
 
@@ -17,6 +17,8 @@ pub struct Facts {
     /// Most files that a process may have open.
     pub open_files: Option<u64>,
     pub is_root: bool,
+    /// What would be in force around builds and engines; the error is a sentence.
+    pub isolation: Result<Isolation, String>,
     /// Every program that the project names, looked for as a shell would.
     pub programs: Vec<Program>,
     /// `engine.files` and the tokenizer, those of the build left out.

@@ -93,6 +93,7 @@ fn machine(plan: &Plan, facts: &Facts) -> Vec<Finding> {
     all.extend(facts.governor.as_deref().map(governor));
     all.extend(facts.open_files.map(open_files));
     all.push(user(facts.is_root));
+    all.push(isolation(facts));
     all
 }
 
@@ -199,6 +200,26 @@ fn user(is_root: bool) -> Finding {
             "root".into(),
             "what is measured runs as this user: let it be one without rights (docs/runner-setup.md)".into(),
         ),
+    }
+}
+
+fn isolation(facts: &Facts) -> Finding {
+    const WHAT: &str = "isolation";
+    let remedy = "see docs/sandbox.md: what a pull request's code may do here without it";
+    match &facts.isolation {
+        Err(why) => unfit(
+            WHAT,
+            why.clone(),
+            "change `sandbox` in [host], or the machine".into(),
+        ),
+        Ok(isolation) => match (isolation.layers.as_slice(), &isolation.note) {
+            ([], note) => {
+                let note = note.as_deref().unwrap_or_default();
+                doubtful(WHAT, format!("none: {note}"), remedy.into())
+            }
+            (_, None) => fit(WHAT, isolation.names()),
+            (_, Some(note)) => fit(WHAT, format!("{} ({note})", isolation.names())),
+        },
     }
 }
 

@@ -1,10 +1,12 @@
-//! Reads what a machine is and has, for `gate doctor`. Nothing is started, written or asked of the network.
+//! Reads what a machine is and has, for `gate doctor`. Nothing is asked of the network, and nothing started but a shell
+//! that tries the sandbox out.
 
 use super::Error;
 use crate::doctor::{self, Facts, Finding, Fitness, Found, Program};
-use crate::launch;
+use crate::launch::{self, Repository};
 use crate::measure;
 use crate::plan::{self, Plan, Selection};
+use crate::sandbox::Sandbox;
 use crate::telemetry;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
@@ -37,6 +39,9 @@ fn facts(plan: &Plan, root: &Path) -> Facts {
             .ok()
             .map(|(soft, _)| soft),
         is_root: nix::unistd::geteuid().is_root(),
+        isolation: Sandbox::choose(&plan.host.sandbox, Repository::tree_around(root))
+            .map(|sandbox| sandbox.isolation().clone())
+            .map_err(|error| error.to_string()),
         programs: programs(plan, root),
         files: files.map(|name| found(root, name)).collect(),
         caches: caches.map(|name| found(root, name)).collect(),

@@ -179,7 +179,8 @@ impl Story {
         let arguments = [
             "check", "--head", sha, "--base", &base, "--gate", "e2e", "--out", out,
         ];
-        self.project.run(&arguments)
+        let mut check = self.project.command(&arguments);
+        Ended::of(&check.env("CI", "true").output().unwrap())
     }
 
     fn report(&self, sha: &str, from: &str) -> Ended {

@@ -7,9 +7,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Settings for every call: hooks may be anybody's, and objects that come from elsewhere are looked at.
-const SETTINGS: [&str; 8] = [
+/// Settings for every call: no setting of a repository starts a program, and objects that come from elsewhere are
+/// checked.
+const SETTINGS: [&str; 12] = [
+    "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "diff.external=",
+    "protocol.ext.allow=never",
     "fetch.fsckObjects=true",
     "gc.auto=0",
     "maintenance.auto=false",
