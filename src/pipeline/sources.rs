@@ -109,9 +109,10 @@ async fn arms_from_sources(
         Ok::<_, Error>(artifact)
     };
     let is_head = !commits.dirty && commits.head == commits.base;
+    let wants_base = !options.same_build && (!is_head || options.head.is_some());
     // Base first: what builds it was never touched by head's code.
     let base = match (&commits.repository, &commits.base) {
-        (Some(repository), Some(commit)) if !is_head || options.head.is_some() => {
+        (Some(repository), Some(commit)) if wants_base => {
             Some(of_commit("base", repository, commit, Origin::Main).await?)
         }
         _ => None,
@@ -133,12 +134,16 @@ async fn arms_from_sources(
             head
         }
     };
+    if options.same_build {
+        let head = (head, commits.head, commits.dirty);
+        return Ok(Arms::built(plan, options, head, None).against_itself());
+    }
     let base = commits
         .base
         .map(|commit| (base.unwrap_or_else(|| head.clone()), commit));
     let head = (head, commits.head, commits.dirty);
     let arms = Arms::built(plan, options, head, base);
-    if !options.same_build && arms.is_one_engine() {
+    if arms.is_one_engine() {
         return Err(Error::Usage(
             "nothing would be compared: head and base are different sources, and their artifacts are equal to the \
              byte, so the change does not reach what engine.build.artifact names. Let it name all that the engine \
