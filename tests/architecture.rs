@@ -118,7 +118,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
 const HELPER_OF_TESTS: &str = "skip";
 
 /// Outside crate → the rooms where it may be named. Crates that are not here may be used anywhere.
-const HOMES: [(&str, &[&str]); 20] = [
+const HOMES: [(&str, &[&str]); 21] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
@@ -135,6 +135,7 @@ const HOMES: [(&str, &[&str]); 20] = [
     ("tokenizers", &["engine", "load"]),
     ("safetensors", &["engine"]),
     ("cudarc", &["engine"]),
+    ("octocrab", &["github"]),
     ("reqwest", &["github"]),
     ("secrecy", &["github"]),
     ("quick_junit", &["report"]),
