@@ -139,6 +139,7 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("tokenizers", &["engine", "load"]),
     ("safetensors", &["engine"]),
     ("cudarc", &["engine"]),
+    ("octocrab", &["github"]),
     ("reqwest", &["github"]),
     ("secrecy", &["github"]),
     ("quick_junit", &["report"]),

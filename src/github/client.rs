@@ -1,7 +1,8 @@
 //! [`Client`]: one repository's requests to GitHub's REST API, sent with patience.
 //!
-//! A request is sent again as `retry` decides, within one budget of waiting for the whole client: a command that
-//! waited for GitHub in one request does not wait as long again in the next.
+//! The connection is octocrab's, without its own retries, which repeat what creates something. Here a request is sent
+//! again as `retry` decides, within one budget of waiting for the whole client: a command that waited for GitHub in
+//! one request does not wait as long again in the next.
 
 use super::clock::{Clock, SystemClock};
 use super::exchange::{Answer, Call, MOST_WORDS, Trouble, Wire};

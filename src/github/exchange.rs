@@ -1,13 +1,17 @@
 //! One attempt of a request: what goes out, and what an answer, or none, means.
 //!
-//! Main type: [`Wire`], an HTTP client with our token. Refuses to know: whether it is tried again.
+//! Main type: [`Wire`], octocrab's connection with our token. Refuses to know: whether it is tried again.
 
 use super::address::address;
 use super::error::{Refusal, remedy};
 use super::retry::Failure;
 use super::{Error, Token, clean};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use http::header::{ACCEPT, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http_body_util::BodyExt;
+use octocrab::service::middleware::auth_header::AuthHeaderLayer;
+use octocrab::service::middleware::reqwest_connector::ReqwestConnector;
+use octocrab::{AuthState, Octocrab, OctocrabBuilder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -78,6 +82,8 @@ impl Answer {
 /// Status, headers and body.
 type Exchanged = (StatusCode, HeaderMap, Vec<u8>);
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// One attempt that failed, and how.
 pub(super) struct Trouble {
     pub(super) failure: Failure,
@@ -86,8 +92,7 @@ pub(super) struct Trouble {
 
 /// The connection, and what authenticates us on it.
 pub(super) struct Wire {
-    http: reqwest::Client,
-    authorization: HeaderValue,
+    crab: Octocrab,
     pub(super) api: Uri,
     pub(super) token: Token,
 }
@@ -111,13 +116,14 @@ impl Wire {
         let http = builder
             .build()
             .map_err(|error| Error::Client(causes(&error)))?;
-        let authorization = token.bearer()?;
-        Ok(Self {
-            http,
-            authorization,
-            api,
-            token,
-        })
+        // octocrab adds the token to requests to this server alone.
+        let bearer = AuthHeaderLayer::new(Some(token.bearer()?), api.clone(), api.clone());
+        let Ok(crab) = OctocrabBuilder::new_empty()
+            .with_service(ReqwestConnector::new(http))
+            .with_layer(&bearer)
+            .with_auth(AuthState::None)
+            .build();
+        Ok(Self { crab, api, token })
     }
 
     /// The address of a route, or what `route` names itself. `None`: it is on another server, which must not get the
@@ -158,13 +164,12 @@ impl Wire {
     async fn exchange<B: Serialize + ?Sized>(
         &self,
         call: &Call<'_, B>,
-    ) -> Result<Exchanged, Box<dyn std::error::Error + Send + Sync>> {
-        let body = call.body.map(serde_json::to_vec).transpose()?;
+    ) -> Result<Exchanged, BoxError> {
         let mut next = self
             .own(call.route)
             .ok_or("not an address of this server")?;
         for _ in 0..MOST_REDIRECTS {
-            let exchanged = self.send(&call.method, &next, body.clone()).await?;
+            let exchanged = self.send(call, next).await?;
             let is_redirect = matches!(exchanged.0.as_u16(), 301 | 302 | 307 | 308);
             let target = text_of(&exchanged.1, LOCATION.as_str()).and_then(|to| self.own(to));
             match target.filter(|_| is_redirect && call.method == Method::GET) {
@@ -175,34 +180,28 @@ impl Wire {
         Err("too many redirects".into())
     }
 
-    async fn send(
+    async fn send<B: Serialize + ?Sized>(
         &self,
-        method: &Method,
-        address: &Uri,
-        body: Option<Vec<u8>>,
-    ) -> Result<Exchanged, Box<dyn std::error::Error + Send + Sync>> {
-        let mut request = self
-            .http
-            .request(method.clone(), address.to_string())
-            .header(AUTHORIZATION, self.authorization.clone())
+        call: &Call<'_, B>,
+        address: Uri,
+    ) -> Result<Exchanged, BoxError> {
+        let request = Request::builder()
+            .method(call.method.clone())
+            .uri(address)
             .header(ACCEPT, "application/vnd.github+json");
-        if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body);
-        }
-        let mut response = request.send().await.map_err(reqwest::Error::without_url)?;
-        let (status, headers) = (response.status(), response.headers().clone());
+        let request = self.crab.build_request(request, call.body)?;
+        let response = self.crab.execute(request).await.map_err(bare)?;
+        let (parts, mut frames) = response.into_parts();
         let mut body = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(reqwest::Error::without_url)?
-        {
+        while let Some(frame) = frames.frame().await {
+            // Trailers hold nothing for us.
+            let chunk = frame.map_err(bare)?.into_data().unwrap_or_default();
             if body.len() + chunk.len() > MOST_BYTES {
                 return Err(format!("an answer of more than {MOST_BYTES} bytes").into());
             }
             body.extend_from_slice(&chunk);
         }
-        Ok((status, headers, body))
+        Ok((parts.status, parts.headers, body))
     }
 
     fn not_answered<B: ?Sized>(
@@ -263,6 +262,18 @@ impl Wire {
             failure,
             error: Error::Refused(Box::new(refusal)),
         }
+    }
+}
+
+/// The error that octocrab wraps, without the address: the request is named beside it.
+fn bare(error: octocrab::Error) -> BoxError {
+    match error {
+        octocrab::Error::Reqwest { source, .. } => source.without_url().into(),
+        octocrab::Error::Service { source, .. } => match source.downcast() {
+            Ok(inner) => bare(*inner),
+            Err(other) => other,
+        },
+        other => other.into(),
     }
 }
 

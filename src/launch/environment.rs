@@ -32,9 +32,19 @@ const CARGO_PREFIXES: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 /// Names of our own environment that a child must not inherit.
 pub(super) fn secret_names() -> Vec<String> {
     std::env::vars_os()
-        .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| is_secret(name) || CARGO_PREFIXES.iter().any(|p| name.starts_with(p)))
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, value)| {
+            is_secret(name)
+                || has_proxy_password(name, &value.to_string_lossy())
+                || CARGO_PREFIXES.iter().any(|p| name.starts_with(p))
+        })
+        .map(|(name, _)| name)
         .collect()
+}
+
+/// Whether a proxy's address (`https_proxy`, `ALL_PROXY`) holds credentials: `http://USER:PASSWORD@HOST:PORT`.
+fn has_proxy_password(name: &str, value: &str) -> bool {
+    name.to_ascii_uppercase().ends_with("_PROXY") && value.contains('@')
 }
 
 fn is_secret(name: &str) -> bool {
@@ -50,7 +60,7 @@ fn is_secret(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_secret;
+    use super::{has_proxy_password, is_secret};
 
     #[test]
     fn secrets_are_known_by_name() {
@@ -81,6 +91,21 @@ mod tests {
             "VLLM_MAX_TOKENS",
         ] {
             assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn proxies_with_credentials_are_withheld() {
+        for (name, value, expect) in [
+            ("HTTPS_PROXY", "http://user:secret@proxy:3128", true),
+            ("https_proxy", "user:secret@proxy:3128", true),
+            ("All_Proxy", "socks5://user@proxy", true),
+            ("HTTPS_PROXY", "http://proxy:3128", false),
+            ("no_proxy", "localhost,.example.com", false),
+            ("HTTPS_PROXY", "", false),
+            ("GIT_AUTHOR_EMAIL", "ada@example.com", false),
+        ] {
+            assert_eq!(has_proxy_password(name, value), expect, "{name}={value}");
         }
     }
 }
