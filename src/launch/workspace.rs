@@ -59,6 +59,14 @@ pub struct Workspace {
     lock: Lock,
 }
 
+/// What an engine is started with besides its command.
+#[derive(Debug)]
+pub struct Surroundings {
+    pub env: Vec<(String, String)>,
+    /// `None`: no sandbox is in force.
+    pub policy: Option<Policy>,
+}
+
 /// What the gate wrote down of an artifact.
 #[derive(Serialize, Deserialize)]
 struct Noted {
@@ -299,9 +307,12 @@ impl Workspace {
         engine: &Engine,
         command: &[String],
         files: &[PathBuf],
-    ) -> Result<(Vec<(String, String)>, Option<Policy>), WorkspaceError> {
+    ) -> Result<Surroundings, WorkspaceError> {
         if !self.sandbox.is_in_force() {
-            return Ok((engine.env.clone(), None));
+            return Ok(Surroundings {
+                env: engine.env.clone(),
+                policy: None,
+            });
         }
         let own = self.scratch_of(arm.name())?;
         let caches = scratch::engine_caches(&own);
@@ -320,13 +331,13 @@ impl Workspace {
             list: vec![tree.to_path_buf(), self.root.clone()],
             protected: closed,
         });
-        Ok((
-            caches
+        Ok(Surroundings {
+            env: caches
                 .into_iter()
                 .chain(engine.env.iter().cloned())
                 .collect(),
             policy,
-        ))
+        })
     }
 
     fn scratch_of(&self, child: &str) -> Result<PathBuf, WorkspaceError> {

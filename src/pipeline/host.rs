@@ -302,13 +302,13 @@ impl ArmHost<'_> {
         load::allow_files();
         let mut files = self.files(arm);
         files.extend(self.arms.artifact(arm).map(Path::to_path_buf));
-        let (env, policy) = self.workspace.engine(arm, self.engine, &command, &files)?;
+        let around = self.workspace.engine(arm, self.engine, &command, &files)?;
         let mut process = Process::spawn(&Start {
             command: &command,
-            env: &env,
+            env: &around.env,
             folder: self.root,
             log,
-            policy: policy.as_ref(),
+            policy: around.policy.as_ref(),
         })?;
         let endpoint = load::Endpoint::new(address, self.engine, self.tokenizer.clone());
         let starting = &self.starting;

@@ -92,7 +92,7 @@ impl Sandbox {
             SandboxSetting::Landlock => one(Layer::Landlock).tried().map_err(missing),
             SandboxSetting::Namespaces => one(Layer::Namespaces).tried().map_err(missing),
             SandboxSetting::User(name) => {
-                let chosen = of(vec![Layer::User], None).as_user(name)?;
+                let chosen = of(vec![Layer::User], None).run_as(name)?;
                 let with_landlock = Self {
                     isolation: Isolation {
                         layers: vec![Layer::User, Layer::Landlock],
@@ -123,7 +123,7 @@ impl Sandbox {
         }
     }
 
-    fn as_user(self, name: &str) -> Result<Self, SandboxError> {
+    fn run_as(self, name: &str) -> Result<Self, SandboxError> {
         if !Uid::effective().is_root() {
             return Err(SandboxError::NotRoot(name.to_owned()));
         }

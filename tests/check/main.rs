@@ -11,6 +11,7 @@ mod common;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod skip;
 
+mod attacks;
 mod baseline;
 mod broken_engines;
 mod commits;
@@ -18,6 +19,7 @@ mod every_gate;
 mod faults;
 mod interrupted;
 mod null;
+mod same_build;
 mod worktrees;
 
 use common::alone;
