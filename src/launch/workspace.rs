@@ -9,6 +9,7 @@
 use super::artifact::{self, Artifact};
 use super::build::{BuildError, Job, remove};
 use super::git::{GitError, Repository};
+use super::identity::program;
 use super::lock::{Lock, LockError};
 use super::scratch::{self, Scratch};
 use crate::plan::{Engine, SandboxSetting};
@@ -180,7 +181,7 @@ impl Workspace {
                 .collect(),
             read: [
                 vec![tree.join(".git")],
-                sandbox::named(&build.command, &build.env),
+                self.named(&build.command, &build.env),
             ]
             .concat(),
             list: vec![tree.to_path_buf(), self.root.clone()],
@@ -230,7 +231,7 @@ impl Workspace {
                 own: vec![place.clone(), tmp],
                 read: [
                     vec![repository.objects()?],
-                    sandbox::named(&build.command, &build.env),
+                    self.named(&build.command, &build.env),
                 ]
                 .concat(),
                 list: Vec::new(),
@@ -325,7 +326,7 @@ impl Workspace {
             read: [
                 all_but(tree, &closed),
                 files.to_vec(),
-                sandbox::named(command, &engine.env),
+                self.named(command, &engine.env),
             ]
             .concat(),
             list: vec![tree.to_path_buf(), self.root.clone()],
@@ -338,6 +339,15 @@ impl Workspace {
                 .collect(),
             policy,
         })
+    }
+
+    /// What a command line names outside of the tree: paths, and programs on `PATH` with what is around them.
+    fn named(&self, words: &[String], env: &[(String, String)]) -> Vec<PathBuf> {
+        let on_path = words.iter().filter(|word| !word.contains('/'));
+        let programs = on_path.filter_map(|word| program(word, &self.root, env));
+        let programs = programs.map(|path| path.display().to_string());
+        let all: Vec<String> = words.iter().cloned().chain(programs).collect();
+        sandbox::named(&all, env)
     }
 
     fn scratch_of(&self, child: &str) -> Result<PathBuf, WorkspaceError> {

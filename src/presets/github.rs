@@ -35,6 +35,8 @@ pub const RULES: &str = r#"
 [github]
 # The workflow that the bot starts; docs/github.md of infergate.
 workflow = "infergate-gate.yml"
+# A result counts only where the code of the pull request was kept from the gate's files; docs/sandbox.md of infergate.
+require_sandbox = true
 
 # A pull request that touches one of these needs a gate run; the last pattern that matches decides. Leave out more only
 # where nothing can change the engine: what no pattern names is never measured. That holds for the exceptions here too:

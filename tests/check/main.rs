@@ -14,13 +14,13 @@ mod skip;
 mod attacks;
 mod baseline;
 mod broken_engines;
+mod clones;
 mod commits;
 mod every_gate;
 mod faults;
 mod interrupted;
 mod null;
 mod same_build;
-mod worktrees;
 
 use common::alone;
 

@@ -151,6 +151,50 @@ fn other_commits_than_the_authorised_are_refused() {
     );
 }
 
+/// Head measured as both arms: base came from elsewhere, or is head's own artifact.
+#[test]
+fn a_base_that_ci_did_not_build_is_refused() {
+    let check = |spoil: &dyn Fn(&mut Value), expect: &str| {
+        let ended = published(spoil).expect(4);
+        ended.comments(&["infergate: result refused", expect]);
+    };
+    let by_nobody = "base was not built on CI";
+    check(&|r| r["builds"][0]["on_ci"] = json!(false), by_nobody);
+    let unsaid = |r: &mut Value| {
+        r["builds"][0].as_object_mut().unwrap().remove("on_ci");
+    };
+    check(&unsaid, by_nobody);
+    check(
+        &|r| r["builds"][1]["artifact_sha256"] = r["builds"][0]["artifact_sha256"].clone(),
+        "different commits with one artifact",
+    );
+}
+
+#[test]
+fn a_result_without_a_sandbox_is_refused_where_one_is_required() {
+    let layers = |layers: &[&str]| json!({"layers": layers, "note": "the kernel has none"});
+    for (isolation, required, code) in [
+        (layers(&["landlock"]), true, 0),
+        (layers(&[]), true, 4),
+        (Value::Null, true, 4),
+        (layers(&[]), false, 0),
+    ] {
+        let mut record = record();
+        if !isolation.is_null() {
+            record["machine"]["isolation"] = isolation.clone();
+        }
+        let site = Site::new(&record);
+        let config = site.main.read("gates/gate.toml");
+        let config = config.split("\n[github]").next().unwrap();
+        let config = format!("{config}\n[github]\nrequire_sandbox = {required}\n");
+        site.main.write("gates/gate.toml", &config);
+        let ended = site.dry().expect(code);
+        if code == 4 {
+            ended.comments(&["without a sandbox", "require\\_sandbox"]);
+        }
+    }
+}
+
 #[test]
 fn what_holds_together_in_no_session_is_refused() {
     let check = |spoil: &dyn Fn(&mut Value), expect: &str| {
