@@ -159,10 +159,12 @@ fn tell(published: &Published) -> anyhow::Result<()> {
     for remark in &published.remarks {
         output::note(remark);
     }
-    let mut lines = Vec::new();
     if variable("GITHUB_ACTIONS").is_some() {
-        lines.extend(published.commands.iter().cloned());
+        for command in &published.commands {
+            output::command(command).context("cannot write to standard output")?;
+        }
     }
+    let mut lines = Vec::new();
     let place = |what: &str, url: &Option<String>| url.as_ref().map(|url| format!("{what}: {url}"));
     lines.extend(place("comment", &published.comment_url));
     lines.extend(place("check run", &published.check_url));

@@ -12,7 +12,7 @@ use super::{Rules, client, late, machine, voids};
 use crate::metrics::LaunchMeasure;
 use crate::plan::WorkloadKind;
 use crate::plural::count;
-use crate::record::{Arm, Build, Exit, Launch, Metric, MetricKind, RunRecord, Verdict};
+use crate::record::{Arm, Build, Comparison, Exit, Launch, Metric, MetricKind, RunRecord, Verdict};
 use crate::stats;
 use std::ops::Range;
 
@@ -118,7 +118,7 @@ pub(super) fn altered(record: &RunRecord) -> Option<Finding> {
 pub(super) fn one_artifact(record: &RunRecord) -> Option<Finding> {
     let base = Build::of(&record.builds, Arm::Base)?;
     let head = Build::of(&record.builds, Arm::Head)?;
-    if record.comparison.is_recording() || !base.is_same_engine(head) {
+    if record.comparison != Comparison::Interleaved || !base.is_same_engine(head) {
         return None;
     }
     invalid(

@@ -219,6 +219,8 @@ impl Workspace {
             .strip_prefix(repository.root())
             .unwrap_or(Path::new(""));
         let short = &commit[..commit.len().min(12)];
+        let outer = repository.root();
+        let closed = vec![outer.join(".git"), self.folder.clone()];
         let job = Job {
             build,
             what: format!("commit {short}"),
@@ -229,13 +231,15 @@ impl Workspace {
             env: scratch::build_caches(&place, &tmp),
             policy: self.sandbox.policy(Rights {
                 own: vec![place.clone(), tmp],
+                // Cargo reads the manifests and settings of the folders around a package, and fails where it may not.
                 read: [
+                    all_but(outer, &closed),
                     vec![repository.objects()?],
                     self.named(&build.command, &build.env),
                 ]
                 .concat(),
-                list: Vec::new(),
-                protected: vec![repository.root().join(".git"), self.folder.clone()],
+                list: vec![outer.to_path_buf()],
+                protected: closed,
             }),
             on_ci: is_ci(),
         };

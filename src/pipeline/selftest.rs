@@ -10,7 +10,7 @@ mod gpu;
 use super::host::Arms;
 use super::results::{Results, ResultsError};
 use super::{Base, Error, Event, Options, Outcome, Project, draw_seed, new_record, session};
-use crate::launch::{self, Artifact, Workspace};
+use crate::launch::{Artifact, Workspace};
 use crate::measure::Progress;
 use crate::plan::{self, Selection};
 use crate::record::{Arm, Build, Ending, Exit};
@@ -111,9 +111,7 @@ fn never_ready(outcome: &Outcome, is_clean: bool) -> Option<String> {
     let launches = outcome.record.launches.iter();
     let mut clean = launches.filter(|launch| is_clean || launch.arm == Arm::Base);
     clean.find_map(|launch| match &launch.exit {
-        Exit::NeverReady { detail, log_tail } => {
-            Some(format!("{detail}{}", launch::indented(log_tail)))
-        }
+        Exit::NeverReady { detail, log_tail } => Some(format!("{detail}\n{log_tail}")),
         _ => None,
     })
 }

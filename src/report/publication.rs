@@ -243,7 +243,9 @@ mod tests {
             saved_s: 0.0,
             decision: crate::record::Decision::Stop,
         };
-        let record = serde_json::from_str(include_str!("../../tests/data/run-v1.json")).unwrap();
+        let record = include_str!("../../tests/data/run-v1.json");
+        let mut record: RunRecord = serde_json::from_str(record).unwrap();
+        record.comparison = Comparison::Interleaved;
         let table = [
             (Verdict::Pass, Conclusion::Success, Conclusion::Success),
             (Verdict::Fail, Conclusion::Failure, Conclusion::Failure),

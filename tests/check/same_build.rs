@@ -73,7 +73,8 @@ fn is_no_pass(project: &Project, arguments: &[&str]) {
         let judged = project
             .run(&["judge", "result", "--format", form])
             .expect(0)
-            .stdout;
+            .stdout
+            .replace("&#x2f;", "/");
         let heading = judged
             .lines()
             .find(|line| line.contains("infergate:") && line.contains("A/A"));

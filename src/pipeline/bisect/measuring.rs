@@ -9,7 +9,7 @@ use crate::pipeline::host::Arms;
 use crate::pipeline::results::{Results, read_record};
 use crate::pipeline::{Base, Options, Outcome, new_record, resume, session};
 use crate::plan::Selection;
-use crate::record::{Ending, RunRecord, RunVerdict};
+use crate::record::{Comparison, Ending, RunRecord, RunVerdict};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -33,6 +33,10 @@ impl Hunt<'_> {
             (head.clone(), Some(head_id), false),
         );
         let mut arms = Arms::built(&self.project.plan, &options, head, Some(base));
+        if arms.is_one_engine() {
+            // A commit that changes nothing of the engine is as good as the one that it is measured against.
+            arms.comparison = Comparison::SameBuild;
+        }
         arms.identify(&self.project.plan.engine, &self.project.root)
             .await;
         let record = if directory.join("run.json").exists() {

@@ -5,7 +5,6 @@
 use super::checks;
 use super::parts::sits;
 use crate::judge;
-use crate::launch;
 use crate::metrics::{self, LaunchMeasure};
 use crate::plan::{Check, Plan, Rule, Workload};
 use crate::record::{Arm, CheckVerdict, Direction, Exit, Launch, RunRecord, RunVerdict, Verdict};
@@ -196,7 +195,7 @@ impl<'a> Case<'a> {
             let (position, arm) = (ran.launch.position, ran.launch.arm.name());
             let said = match log_tail.trim_end() {
                 "" => String::new(),
-                tail => format!("; its log ends:{}", launch::indented(tail)),
+                tail => format!("; its log ends:\n{tail}"),
             };
             Some(format!("launch {position} ({arm}): {detail}{said}"))
         });
