@@ -290,13 +290,17 @@ const SETTINGS: [&str; 7] = [
 ];
 
 /// What git is told of our environment: no secret, and no redirection to another repository.
-const KEPT: [&str; 6] = [
+const KEPT: [&str; 10] = [
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_TEST_ASSUME_DIFFERENT_OWNER",
     "HOME",
     "PATH",
+    "SSL_CERT_FILE",
     "TMPDIR",
     "USER",
     "XDG_CONFIG_HOME",
-    "SSL_CERT_FILE",
 ];
 
 /// An address without the name and password in it.

@@ -57,7 +57,7 @@ fn launches_are_shared_by_page_cache_and_say_what_was_resident() {
 
 /// One whole block of every configuration.
 fn interrupt_all(project: &Project) -> Value {
-    let mut command = project.command(&["check", "--out", "result"]);
+    let mut command = project.command(&["check", "--same-build", "--out", "result"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     cut_off(project, child, 5, Signal::SIGINT).expect(130);
