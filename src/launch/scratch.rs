@@ -2,9 +2,9 @@
 //! a socket in them must be short. They go with the session; of one that was killed, the next session removes them.
 
 use super::build::remove;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -30,6 +30,8 @@ impl Scratch {
         }
         remove(link)?;
         let folder = TempDir::with_prefix(PREFIX)?;
+        // Children may run as another user, who owns a folder in it.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o711))?;
         symlink(folder.path(), link)?;
         Ok(Self {
             folder,
@@ -41,6 +43,7 @@ impl Scratch {
     pub(super) fn of(&self, child: &str) -> io::Result<PathBuf> {
         let folder = self.folder.path().join(child);
         fs::create_dir_all(folder.join("tmp"))?;
+        fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
         Ok(folder)
     }
 }

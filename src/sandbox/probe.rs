@@ -8,7 +8,9 @@ use crate::record::{Isolation, Layer};
 use landlock::{AccessFs, LandlockStatus, Ruleset, RulesetAttr};
 use nix::unistd::{Uid, User};
 use std::env;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -189,6 +191,8 @@ impl Sandbox {
     /// A child under this sandbox that does what it may, and fails at what it may not.
     fn tried(self) -> Result<Self, String> {
         let folder = TempDir::with_prefix("infergate-probe-").map_err(|error| error.to_string())?;
+        let open = Permissions::from_mode(0o711);
+        std::fs::set_permissions(folder.path(), open).map_err(|error| error.to_string())?;
         let place = |name: &str| -> io::Result<PathBuf> {
             let path = folder.path().join(name);
             std::fs::create_dir(&path)?;
