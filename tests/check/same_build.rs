@@ -2,6 +2,7 @@
 //! pass.
 
 use super::alone;
+use super::attacks::SLOW;
 use super::common::{Ended, Project, START, gate};
 use std::process::Command;
 
@@ -148,11 +149,12 @@ fn what_init_writes_compares_commits() {
         .read("gates/gate.toml")
         .replacen("[engine]", &env, 1);
     project.write("gates/gate.toml", &config);
+    project.write("gates/slow.toml", SLOW);
     project.commit("first");
     project.git(&["checkout", "--quiet", "-b", "slow"]);
     project.write("src/main.rs", &main("15ms"));
     project.commit("50 % slower");
-    let check = ["check", "--gate", "latency", "--format", "json"];
+    let check = ["check", "--gate", "slow", "--format", "json"];
     let ended = project.run(&check).expect(1);
     assert_eq!(ended.json()["comparison"], "interleaved");
     // Without what init wrote, nothing would be compared.
