@@ -1,4 +1,4 @@
-//! What the sandbox costs: TPOT of the embedded engine with and without it, in one session.
+//! Cost of the sandbox: TPOT of the embedded engine with and without it, in one session.
 //!
 //! `cargo bench --bench sandbox` starts `gate serve` three times a block, in an order that rotates: bare, in the
 //! sandbox, bare again. It prints the ratio of the second to the mean of the bare ones, and beside it the ratio of the two

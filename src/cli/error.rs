@@ -74,7 +74,7 @@ fn exit(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// Whether a build's log ends in what a sandbox's refusal looks like.
+/// True if a build's log ends like one that a sandbox refused something.
 fn is_denied(log_tail: &str) -> bool {
     let log = log_tail.to_ascii_lowercase();
     [

@@ -17,7 +17,7 @@ pub struct Facts {
     /// Most files that a process may have open.
     pub open_files: Option<u64>,
     pub is_root: bool,
-    /// What would be in force around builds and engines; the error is a sentence.
+    /// Isolation that a session would have here; the error is a sentence.
     pub isolation: Result<Isolation, String>,
     /// Every program that the project names, looked for as a shell would.
     pub programs: Vec<Program>,

@@ -29,7 +29,7 @@ struct Viewer {
     id: Option<u64>,
 }
 
-/// What is known of the account that the token writes as.
+/// State of knowledge about the account that the token writes as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     Unasked,

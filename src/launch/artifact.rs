@@ -17,7 +17,7 @@ pub struct Artifact {
     pub sha256: String,
     /// 0 where an earlier build was reused.
     pub build_s: f64,
-    /// Whether it was built on CI, in this session or an earlier one.
+    /// True if CI built it, in this session or an earlier one.
     pub on_ci: bool,
 }
 

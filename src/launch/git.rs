@@ -289,7 +289,7 @@ const SETTINGS: [&str; 7] = [
     "advice.detachedHead=false",
 ];
 
-/// What git is told of our environment: no secret, and no redirection to another repository.
+/// Variables that git inherits: no secret, and no redirection to another repository.
 const KEPT: [&str; 10] = [
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_NOSYSTEM",

@@ -24,7 +24,7 @@ pub use build::BuildError;
 pub use git::{GitError, Repository};
 pub use identity::{identify, program};
 pub use lock::LockError;
-pub use log::{indented, tail};
+pub use log::tail;
 pub use page_cache::{PageCacheError, prepare};
 pub use process::{Process, ProcessError, Ready, Start, StartError, free_port};
 pub use workspace::{Origin, Workspace, WorkspaceError};

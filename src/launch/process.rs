@@ -77,7 +77,7 @@ impl StartError {
     }
 }
 
-/// What to start, and how.
+/// A child to start.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// The program and its arguments; never empty.

@@ -108,7 +108,7 @@ pub(super) fn home() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// What of a Cargo home a build starts with: settings, and packages, which Cargo checks against Cargo.lock as it
+/// Copies what a build needs of a Cargo home: settings, and packages, which Cargo checks against Cargo.lock as it
 /// unpacks them.
 pub(super) fn seed_cargo(from: &Path, to: &Path) -> io::Result<()> {
     for part in ["registry/index", "registry/cache", "git/db"] {

@@ -41,7 +41,7 @@ pub enum WorkspaceError {
     TreeOfAnother(String),
 }
 
-/// Whose code a commit is.
+/// Author of a commit's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Main's: built before any other code runs, and what it leaves is kept for the next build.
@@ -60,7 +60,7 @@ pub struct Workspace {
     lock: Lock,
 }
 
-/// What an engine is started with besides its command.
+/// Environment and rights of an engine.
 #[derive(Debug)]
 pub struct Surroundings {
     pub env: Vec<(String, String)>,
@@ -68,7 +68,7 @@ pub struct Surroundings {
     pub policy: Option<Policy>,
 }
 
-/// What the gate wrote down of an artifact.
+/// Ledger entry of an artifact.
 #[derive(Serialize, Deserialize)]
 struct Noted {
     sha256: String,
@@ -105,7 +105,7 @@ impl Workspace {
         self.folder.join("runs")
     }
 
-    /// What is in force around builds and engines.
+    /// Isolation of builds and engines on this machine.
     pub fn isolation(&self) -> &Isolation {
         self.sandbox.isolation()
     }
@@ -345,7 +345,7 @@ impl Workspace {
         })
     }
 
-    /// What a command line names outside of the tree: paths, and programs on `PATH` with what is around them.
+    /// Paths that a command line names outside of the tree, and programs on `PATH` with the folders around them.
     fn named(&self, words: &[String], env: &[(String, String)]) -> Vec<PathBuf> {
         let on_path = words.iter().filter(|word| !word.contains('/'));
         let programs = on_path.filter_map(|word| program(word, &self.root, env));
@@ -389,7 +389,7 @@ impl Workspace {
     }
 }
 
-/// Whether this is a job of a CI, as every CI says in its jobs' environment.
+/// True in a job of a CI, each of which sets `CI`.
 fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false")
 }

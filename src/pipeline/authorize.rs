@@ -44,14 +44,14 @@ pub struct Queued {
     pub base_sha: String,
 }
 
-/// What this workflow run began with, by Actions' environment. Each attempt of a run has the same.
+/// Inputs of this workflow run, by Actions' environment. Each attempt of a run has the same.
 #[derive(Clone, Debug)]
 pub struct RunOrigin {
     /// `refs/heads/BRANCH` that it was started on.
     pub branch: Option<String>,
     /// That branch's head when it was started: whose gates and program judge.
     pub commit: Sha,
-    /// Whether it is the run's first attempt.
+    /// True for the run's first attempt.
     pub is_first: bool,
 }
 

@@ -119,7 +119,7 @@ impl Arms {
         }
     }
 
-    /// Whether both arms are one engine though their sources differ.
+    /// True if both arms are one engine though their sources differ.
     pub(super) fn is_one_engine(&self) -> bool {
         matches!(self.builds.as_slice(), [base, head] if base.is_same_engine(head))
     }
@@ -240,7 +240,7 @@ impl ArmHost<'_> {
         }
     }
 
-    /// What the arm's engine is started from that is not as it was when the session began; `None`: all of it is.
+    /// The first file of the arm's engine that was changed since the session began, as a sentence; `None`: none was.
     async fn altered(&self, arm: Arm) -> Option<String> {
         let build = Build::of(&self.arms.builds, arm)?.clone();
         let artifact = self.arms.artifact(arm).map(Path::to_path_buf);

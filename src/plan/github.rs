@@ -27,7 +27,7 @@ pub struct GitHubConfig {
     pub inconclusive: Conclusion,
     /// Id of the account that the workflows' token writes as, where GitHub does not say.
     pub bot_id: Option<u64>,
-    /// Whether a result counts only where a sandbox was in force around builds and engines.
+    /// Refuses results that were measured without a sandbox.
     pub require_sandbox: bool,
     /// Branches besides the default branch that a pull request may go into.
     bases: GlobSet,

@@ -119,7 +119,7 @@ pub struct Machine {
     pub kernel: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
-    /// What was in force around builds and engines; `None`: an older gate or another tool measured.
+    /// Isolation of builds and engines; `None`: an older gate or another tool measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
 }
@@ -187,7 +187,7 @@ pub struct Build {
     pub files: Vec<EngineFile>,
     /// Seconds that the build took; 0 where an earlier one was reused.
     pub build_s: f64,
-    /// Whether CI built the artifact, in this session or an earlier one; `None`: nothing was built, or an older gate
+    /// True if CI built the artifact, in this session or an earlier one; `None`: nothing was built, or an older gate
     /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_ci: Option<bool>,
@@ -205,7 +205,7 @@ pub struct EngineFile {
 }
 
 impl Build {
-    /// Whether two builds of different sources are one engine: equal artifacts, started alike.
+    /// True if two builds of different sources are one engine: equal artifacts, started alike.
     pub fn is_same_engine(&self, other: &Self) -> bool {
         // Where an artifact is kept says nothing about it.
         let name = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();

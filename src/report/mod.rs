@@ -80,7 +80,7 @@ fn summary(record: &RunRecord, verdict: &RunVerdict) -> String {
     }
 }
 
-/// What was in force around builds and engines, one line for each kind of machine.
+/// Isolation of builds and engines, one line for each kind of machine.
 fn isolation(record: &RunRecord) -> Vec<String> {
     let shards: &[Shard] = match &record.extent {
         Extent::Merged { shards } => shards,

@@ -26,7 +26,7 @@ use std::process::{Command, ExitStatus};
 /// The newest rights that this program knows; an older kernel keeps those that it knows.
 const RIGHTS: ABI = ABI::V9;
 
-/// What a shell adds to a signal's number in an exit code.
+/// Offset of a signal's number in a shell's exit code.
 const BY_SIGNAL: i32 = 128;
 
 /// Starts `command` under the policy. Returns where it could not be started, or with the exit code of a command

@@ -68,7 +68,7 @@ const DEVICES: [&str; 16] = [
     "dxg",
 ];
 
-/// What the machine grants every child.
+/// Grants of the machine to every child.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
     pub(super) read: Vec<PathBuf>,
@@ -78,7 +78,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Reads what this machine has. The project's `tree` is granted to each child by itself.
+    /// Reads the grants of this machine. The project's `tree` is granted to each child by itself.
     pub(super) fn read(tree: &Path) -> Self {
         let home = env::var_os("HOME").map(PathBuf::from);
         let runner = runner();
@@ -180,7 +180,7 @@ fn runner() -> Option<PathBuf> {
         .next()
 }
 
-/// What holds secrets and is hidden where mounts are a child's own.
+/// Places of secrets, hidden where mounts are a child's own.
 fn secrets(home: Option<&Path>, runner: &Option<PathBuf>) -> Vec<PathBuf> {
     const IN_HOME: [&str; 15] = [
         ".aws",

@@ -1,5 +1,5 @@
-//! What this machine's kernel allows, tried out rather than asked: a layer is in force if a child under it could
-//! not do what the layer forbids.
+//! Layers that this machine's kernel allows, tried out rather than asked: a layer is in force if a child under it
+//! cannot do what the layer forbids.
 
 use super::grants::{self, Machine};
 use super::policy::Policy;
@@ -33,7 +33,7 @@ pub enum SandboxError {
 const REMEDY: &str = "use a kernel with Landlock (5.13 or newer, `landlock` among lsm=), or allow unprivileged user \
                       namespaces, or run the gate as root with `sandbox = \"user:NAME\"` in [host]";
 
-/// What is in force on this machine, and what every child is granted.
+/// The layers in force on this machine, and the grants of every child.
 #[derive(Clone, Debug, Default)]
 pub struct Sandbox {
     isolation: Isolation,
@@ -41,7 +41,7 @@ pub struct Sandbox {
     machine: Machine,
 }
 
-/// What one child may do beside what the machine grants to all. Paths are absolute.
+/// Rights of one child besides those that the machine grants to all. Paths are absolute.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
     /// Folders and files that are its own: it reads and writes them.
@@ -138,7 +138,7 @@ impl Sandbox {
         }
     }
 
-    /// What the record says of it.
+    /// The layers, as the record holds them.
     pub fn isolation(&self) -> &Isolation {
         &self.isolation
     }

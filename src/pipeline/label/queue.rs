@@ -11,7 +11,7 @@ use crate::github::{CheckRun, Client, Pull, QueueEvent, Sha, Tip};
 use crate::plan::{GitHubConfig, GitHubRules};
 use std::collections::BTreeMap;
 
-/// What is to become of the queue's commit.
+/// Fate of the queue's commit.
 enum Way {
     /// The queue has dropped it.
     Dropped,
@@ -123,7 +123,7 @@ async fn way(
     Ok(Way::Run(needed.gates(&rules.of_profile).join(" ")))
 }
 
-/// Whether the pull request's head was measured, by main at the queue's base and against it, with the same tree.
+/// True if the pull request's head was measured, by main at the queue's base and against it, with the same tree.
 async fn has_verdict(
     client: &Client,
     config: &GitHubConfig,
@@ -145,7 +145,7 @@ async fn has_verdict(
     Ok(compared.is_some_and(|compared| compared.merge_base == event.base_sha))
 }
 
-/// Whether it says that the commit passed or failed, not that nothing was shown.
+/// True if it says that the commit passed or failed, not that nothing was shown.
 fn is_verdict(run: &CheckRun) -> bool {
     match run.conclusion.as_deref() {
         Some("success") => run.title.starts_with("pass: "),

@@ -114,7 +114,7 @@ fn believable_session(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), Refusal
     limits::sound(theirs, &ours.plan).or_else(unsound)
 }
 
-/// What was in force around builds and engines, where the project asks for it.
+/// Refuses a missing sandbox, where the project requires one.
 fn isolation(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), String> {
     let isolation = theirs.machine.isolation.as_ref();
     if !ours.require_sandbox || isolation.is_some_and(|isolation| !isolation.layers.is_empty()) {

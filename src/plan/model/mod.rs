@@ -56,7 +56,7 @@ pub struct Host {
     pub gpu_memory_bytes: Option<f64>,
     pub programs: Vec<String>,
     pub caches: Vec<Cached>,
-    /// What is to be in force around builds and engines.
+    /// Isolation that builds and engines must have.
     pub sandbox: SandboxSetting,
 }
 
