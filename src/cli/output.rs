@@ -2,7 +2,7 @@
 //! redirection, must not end a session in a panic: results are on disk by then.
 //!
 //! What is printed may hold a build's or an engine's words. GitHub's runner acts on a line of a job's log that begins with
-//! `::` or `##[`, spaces before it or not; so no line of ours does, but for [`command`]'s.
+//! `::`, spaces before it or not, or that holds `##[`; so no line of ours does, but for [`command`]'s.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -31,21 +31,26 @@ pub(super) fn note(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", inert(line));
 }
 
-/// The text with a mark before each line that would be a workflow command.
+/// The text without anything that GitHub's runner acts on: `::` at a line's begin, and `##[` anywhere in it. Escape
+/// sequences do not count, since they are taken out of what is no terminal's.
 fn inert(text: &str) -> Cow<'_, str> {
-    let is_command = |line: &str| {
-        let line = line.trim_start();
-        line.starts_with("::") || line.starts_with("##[")
-    };
-    if !text.split(['\n', '\r']).any(is_command) {
+    let plain = |line: &str| anstream::adapter::strip_str(line).to_string();
+    let is_command = |line: &str| plain(line).trim_start().starts_with("::");
+    let is_old = |line: &str| plain(line).contains("##[");
+    let mut lines = text.split(['\n', '\r']);
+    if !lines.any(|line| is_command(line) || is_old(line)) {
         return text.into();
     }
-    let lines = text
-        .split_inclusive(['\n', '\r'])
-        .map(|line| match is_command(line) {
-            true => format!("| {line}"),
+    let lines = text.split_inclusive(['\n', '\r']).map(|line| {
+        let line = match is_old(line) {
+            true => plain(line).replace("##[", "## ["),
             false => line.to_owned(),
-        });
+        };
+        match is_command(&line) {
+            true => format!("| {line}"),
+            false => line,
+        }
+    });
     lines.collect::<String>().into()
 }
 
@@ -58,10 +63,13 @@ mod tests {
         for (text, expect) in [
             ("a ::error::b\n", "a ::error::b\n"),
             ("::error::a", "| ::error::a"),
+            ("a ##[add-mask]b\n", "a ## [add-mask]b\n"),
+            ("\u{1b}[0m::error::a", "| \u{1b}[0m::error::a"),
+            ("#\u{1b}[1m#[error]a", "## [error]a"),
             ("a\n  ::add-mask::b\r\nc\n", "a\n|   ::add-mask::b\r\nc\n"),
             (
                 "a\r::stop-commands::x\n\t##[error]b",
-                "a\r| ::stop-commands::x\n| \t##[error]b",
+                "a\r| ::stop-commands::x\n\t## [error]b",
             ),
         ] {
             assert_eq!(inert(text), expect);

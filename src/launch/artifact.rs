@@ -7,7 +7,7 @@ use crate::digest;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A built engine, a file or a folder, copied to where no later build overwrites it.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,38 @@ pub fn sha256(path: &Path) -> io::Result<String> {
     })?;
     lines.sort_unstable();
     Ok(digest::of_parts(lines.iter().map(String::as_bytes)))
+}
+
+/// Refuses a folder with a link that leads out of it: who starts the engine would follow it.
+pub(super) fn refuse_links_out(path: &Path) -> io::Result<()> {
+    walk(path, &mut |entry| {
+        let Kind::Link(target) = &entry.kind else {
+            return Ok(());
+        };
+        let mut depth = entry
+            .path
+            .strip_prefix(path)
+            .unwrap_or(&entry.path)
+            .components()
+            .count() as i64
+            - 1;
+        let stays = target.components().all(|part| {
+            depth += match part {
+                Component::Normal(_) => 1,
+                Component::CurDir => 0,
+                Component::ParentDir => -1,
+                Component::RootDir | Component::Prefix(_) => i64::MIN / 2,
+            };
+            depth >= 0
+        });
+        match stays {
+            true => Ok(()),
+            false => Err(io::Error::other(format!(
+                "{:?} is a link that leads out of it",
+                entry.path
+            ))),
+        }
+    })
 }
 
 /// Copies a file or a folder, links as links.
@@ -101,7 +133,7 @@ fn walk(path: &Path, call: &mut dyn FnMut(&Entry) -> io::Result<()>) -> io::Resu
             is_program: found.permissions().mode() & 0o111 != 0,
         },
         _ => {
-            let what = format!("{} is neither a file nor a folder", path.display());
+            let what = format!("{path:?} is neither a file nor a folder");
             return Err(io::Error::other(what));
         }
     };
@@ -143,6 +175,17 @@ mod tests {
             assert!(!seen.contains(&now), "{what}");
             seen.push(now);
         };
+        for (target, stays) in [
+            ("lib.so", true),
+            ("../run", true),
+            ("../../run", false),
+            ("/etc/passwd", false),
+        ] {
+            let link = from.join("deep/out");
+            symlink(target, &link).unwrap();
+            assert_eq!(refuse_links_out(&from).is_ok(), stays, "{target}");
+            fs::remove_file(&link).unwrap();
+        }
         fs::write(to.join("deep/lib.so"), "c0de").unwrap();
         changed("a content");
         fs::set_permissions(to.join("run"), Permissions::from_mode(0o755)).unwrap();

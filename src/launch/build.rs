@@ -78,16 +78,13 @@ impl Job<'_> {
                 source,
             })?;
         }
+        // Asked before the build, which may put links in their place.
+        let own = [self.tree, self.target].map(Path::canonicalize);
         self.command().await?;
         let Ok(real) = built.canonicalize() else {
             return Err(BuildError::NoArtifact(built));
         };
-        let is_within = |folder: &Path| {
-            folder
-                .canonicalize()
-                .is_ok_and(|folder| real.starts_with(folder))
-        };
-        if !is_within(self.tree) && !is_within(self.target) {
+        if !own.iter().flatten().any(|folder| real.starts_with(folder)) {
             return Err(BuildError::Escapes(built));
         }
         let keep = |source| BuildError::Keep {
@@ -144,6 +141,7 @@ impl Job<'_> {
         fs::create_dir_all(folder)?;
         let partial = tempfile::tempdir_in(folder)?;
         let copy = partial.path().join("artifact");
+        artifact::refuse_links_out(built)?;
         artifact::copy(built, &copy)?;
         artifact::freeze(&copy)?;
         remove(self.keep)?;

@@ -133,7 +133,9 @@ impl Process {
             path: log.to_path_buf(),
             source,
         };
-        let output = File::create(log).map_err(log_error)?;
+        // Never through a link that an earlier child may have put there.
+        let _ = std::fs::remove_file(log);
+        let output = File::create_new(log).map_err(log_error)?;
         strangers();
         guard_ourselves();
         let spawn_error = |source| ProcessError::Spawn {

@@ -113,7 +113,15 @@ fn map_ids(uid: &str, outer_uid: &str, gid: &str, outer_gid: &str) -> io::Result
 fn end_like(status: ExitStatus) -> io::Result<i32> {
     let code = status.code().unwrap_or(1);
     let signal = status.signal().unwrap_or(code - BY_SIGNAL);
-    if let Ok(signal) = Signal::try_from(signal) {
+    let stops = [
+        Signal::SIGSTOP,
+        Signal::SIGTSTP,
+        Signal::SIGTTIN,
+        Signal::SIGTTOU,
+    ];
+    if let Ok(signal) = Signal::try_from(signal)
+        && !stops.contains(&signal)
+    {
         // No core of this process, which did nothing wrong.
         prctl::set_dumpable(false)?;
         SigSet::all().thread_unblock()?;

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Folders in a home that hold toolchains and caches of models, none of which is a secret. Of `.cargo` the files that
 /// may hold a registry's token are left out.
-const HOME_READ: [&str; 24] = [
-    ".bashrc",
+const HOME_READ: [&str; 22] = [
     ".cargo/bin",
     ".cargo/config",
     ".cargo/config.toml",
@@ -26,7 +25,6 @@ const HOME_READ: [&str; 24] = [
     ".nvm",
     ".ollama/models",
     ".pyenv",
-    ".profile",
     ".rustup",
     ".triton",
     "anaconda3",
@@ -91,10 +89,11 @@ impl Machine {
         read.extend(in_home.flat_map(|home| HOME_READ.iter().map(|name| home.join(name))));
         read.extend(RUN_READ.iter().map(PathBuf::from));
         read.extend(on_path(home.as_deref()));
+        let hidden = secrets(home.as_deref(), &runner);
         Self {
-            read,
+            read: without(&read, &hidden),
             devices: devices(),
-            hidden: secrets(home.as_deref(), &runner),
+            hidden,
         }
     }
 }
@@ -112,6 +111,12 @@ pub(crate) fn all_but(folder: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     let kept = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
     kept.flat_map(|entry| all_but(&entry.path(), hidden))
         .collect()
+}
+
+/// The `granted` paths without the `hidden` ones: no grant of a folder is one of a secret in it.
+pub(super) fn without(granted: &[PathBuf], hidden: &[PathBuf]) -> Vec<PathBuf> {
+    let each = granted.iter();
+    each.flat_map(|path| all_but(path, hidden)).collect()
 }
 
 /// Where programs on `PATH`, libraries and Python modules are found; of a folder `bin` the one around it too, since a
@@ -182,7 +187,7 @@ fn runner() -> Option<PathBuf> {
 
 /// Places of secrets, hidden where mounts are a child's own.
 fn secrets(home: Option<&Path>, runner: &Option<PathBuf>) -> Vec<PathBuf> {
-    const IN_HOME: [&str; 15] = [
+    const IN_HOME: [&str; 18] = [
         ".aws",
         ".azure",
         ".cargo/credentials",
@@ -198,6 +203,9 @@ fn secrets(home: Option<&Path>, runner: &Option<PathBuf>) -> Vec<PathBuf> {
         ".ssh",
         ".vault-token",
         ".bash_history",
+        ".cache/huggingface/stored_tokens",
+        ".cache/huggingface/token",
+        ".local/share/uv/credentials",
     ];
     const OF_RUNNER: [&str; 6] = [
         ".credentials",
@@ -218,6 +226,13 @@ fn secrets(home: Option<&Path>, runner: &Option<PathBuf>) -> Vec<PathBuf> {
             .flat_map(|runner| OF_RUNNER.iter().map(|name| runner.join(name))),
     );
     all.extend(env::var_os("RUNNER_TEMP").map(PathBuf::from));
+    let of_models = env::var_os("HF_HOME").map(PathBuf::from);
+    let tokens = ["token", "stored_tokens"];
+    all.extend(
+        of_models
+            .iter()
+            .flat_map(|home| tokens.map(|name| home.join(name))),
+    );
     let sockets = [
         "/run/docker.sock",
         "/run/containerd",

@@ -147,6 +147,13 @@ impl Sandbox {
         !self.isolation.layers.is_empty()
     }
 
+    /// True if children cannot change modes and times of files either, which Landlock alone does not stop, nor
+    /// namespaces alone the renaming of folders.
+    pub fn keeps_metadata(&self) -> bool {
+        let has = |layer| self.isolation.layers.contains(&layer);
+        has(Layer::User) || (has(Layer::Landlock) && has(Layer::Namespaces))
+    }
+
     /// The user that builds and engines run as, where it is another one.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
@@ -168,6 +175,7 @@ impl Sandbox {
             list,
             protected,
         } = rights;
+        also = grants::without(&also, hidden);
         also.extend(read.iter().cloned());
         let holds_own = |path: &PathBuf| own.iter().any(|own| own.starts_with(path));
         let hidden = hidden
