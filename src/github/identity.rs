@@ -69,7 +69,7 @@ impl Client {
         Ok(id)
     }
 
-    /// The same; where it is not known, Actions' bot of github.com is assumed. [`Client::wrote`] finds out
+    /// The same; where it is not known, Actions' bot of github.com is assumed. `Client::wrote` finds out
     /// if that is wrong.
     pub async fn own_id(&self) -> Result<u64, Error> {
         Ok(self.known_id().await?.unwrap_or(ACTIONS_BOT_ID))

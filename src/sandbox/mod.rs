@@ -4,7 +4,7 @@
 //! and no abstract sockets of processes outside) and **namespaces** (read-only mounts, hidden folders, a `/proc` of
 //! its own). Or another user, where the gate is root. docs/sandbox.md says what each stops and what none does.
 //!
-//! Main types: [`Sandbox`], what is in force on this machine; [`Policy`], what one child may do; [`enter`], the
+//! Main types: [`Sandbox`], what is in force on this machine; [`Policy`], what one child may do; [`enter()`], the
 //! hidden command that puts a policy in force and becomes the child. Refuses to know: what the child is.
 
 mod enter;

@@ -1,4 +1,4 @@
-//! The rights of one child, as plain data: made by the gate, put in force by [`enter`](super::enter) in the child.
+//! The rights of one child, as plain data: made by the gate, put in force by [`enter()`](super::enter()) in the child.
 
 use crate::record::Layer;
 use serde::{Deserialize, Serialize};
