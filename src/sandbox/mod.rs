@@ -17,4 +17,4 @@ pub use enter::enter;
 pub(crate) use grants::all_but;
 pub use policy::{Policy, SUBCOMMAND};
 pub(crate) use probe::named;
-pub use probe::{Rights, Sandbox, SandboxError, abi};
+pub use probe::{Rights, Sandbox, SandboxError};

@@ -5,7 +5,6 @@ use super::grants::{self, Machine};
 use super::policy::Policy;
 use crate::plan::SandboxSetting;
 use crate::record::{Isolation, Layer};
-use landlock::{AccessFs, LandlockStatus, Ruleset, RulesetAttr};
 use nix::unistd::{Uid, User};
 use std::env;
 use std::fs::Permissions;
@@ -51,22 +50,6 @@ pub struct Rights {
     pub list: Vec<PathBuf>,
     /// Read-only whatever the user may write, but for its own parts.
     pub protected: Vec<PathBuf>,
-}
-
-/// The version of Landlock that the kernel has, from 1; `None` without Landlock.
-pub fn abi() -> Option<i32> {
-    // The kernel's answer comes with a restriction, here of a thread that does nothing more.
-    let asked = std::thread::spawn(|| {
-        let rules = Ruleset::default().handle_access(AccessFs::Execute);
-        let status = rules
-            .and_then(Ruleset::create)
-            .and_then(|rules| rules.restrict_self());
-        status.map(|status| status.landlock)
-    });
-    match asked.join() {
-        Ok(Ok(LandlockStatus::Available { effective_abi, .. })) => Some(effective_abi as i32),
-        _ => None,
-    }
 }
 
 impl Sandbox {
