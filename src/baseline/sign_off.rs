@@ -56,7 +56,7 @@ pub enum SignOffError {
     )]
     Changed,
     #[error(
-        "it has no HMAC, and {KEY_VARIABLE} is set: whoever stored it did not have the key; a record from before the \
+        "it has no HMAC, and {KEY_VARIABLE} is set: it was stored without the key; a record from before the \
          key is signed by `gate baseline sign`"
     )]
     NoHmac,

@@ -35,7 +35,7 @@ pub(super) struct AuthorizeArgs {
         hide_default_value = true
     )]
     queue: String,
-    /// What the merge queue's commit is measured against, all 40 digits
+    /// Base of the merge queue's commit, all 40 digits
     #[arg(
         long,
         value_name = "SHA",

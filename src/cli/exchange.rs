@@ -76,7 +76,7 @@ pub(super) fn sign(args: &SignArgs) -> anyhow::Result<Exit> {
     let signer = signer()?;
     let told = block_on(pipeline::sign_baseline(&here, &signer, args.write))??;
     refused(&told);
-    // Whoever signs answers for each of them.
+    // The signer answers for each of them.
     moved(
         if args.write { "signed" } else { "unsigned" },
         &told,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub(super) struct SandboxArgs {
-    /// What the command may do, as JSON
+    /// Rights of the command, as JSON
     policy: String,
     #[arg(last = true, required = true)]
     command: Vec<String>,

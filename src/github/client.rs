@@ -25,7 +25,7 @@ pub struct Client {
     wire: Wire,
     repository: Repository,
     clock: Box<dyn Clock>,
-    /// Is told of each wait before it begins, and of a wrong identity.
+    /// Called before each wait, and for a wrong identity.
     pub(super) on_note: fn(&str),
     pub(super) identity: Cell<Identity>,
     /// That account, where GitHub does not say.

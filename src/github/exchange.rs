@@ -100,7 +100,7 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) fn new(api_url: &str, token: Token) -> Result<Self, Error> {
         let api = address(api_url)?;
-        // Whoever was first has installed the same one.
+        // An earlier call has installed the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("infergate/", env!("CARGO_PKG_VERSION")))

@@ -84,7 +84,7 @@ impl Client {
         }
     }
 
-    /// Takes note of who GitHub says wrote what we just wrote. Where we took ourselves for another, it is told: a later
+    /// Records the author that GitHub names for what we just wrote. If we assumed another, a note says so: a later
     /// command would not find what this one wrote.
     pub(super) fn wrote(&self, author: Option<&User>) {
         let assumed = match self.identity.get() {

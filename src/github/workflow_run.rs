@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowRun {
     pub id: u64,
-    /// What the workflow's `run-name` made of its inputs.
+    /// Name of the run, which the workflow's `run-name` makes of its inputs.
     pub title: String,
 }
 
