@@ -4,9 +4,10 @@
 //! gate to a file that the build itself may not read.
 
 use crate::digest;
+use nix::fcntl::OFlag;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 /// A built engine, a file or a folder, copied to where no later build overwrites it.
@@ -24,7 +25,7 @@ pub struct Artifact {
 /// Digest of what is there now.
 pub fn sha256(path: &Path) -> io::Result<String> {
     if fs::symlink_metadata(path)?.is_file() {
-        return digest::of_reader(&mut File::open(path)?);
+        return digest::of_reader(&mut open(path)?);
     }
     let mut lines = Vec::new();
     walk(path, &mut |entry| {
@@ -32,8 +33,9 @@ pub fn sha256(path: &Path) -> io::Result<String> {
         let content = match &entry.kind {
             Kind::Folder => "folder".to_owned(),
             Kind::Link(target) => format!("link {}", target.display()),
+            Kind::Other => return Err(no_file(&entry.path)),
             Kind::File { is_program } => {
-                let sha256 = digest::of_reader(&mut File::open(&entry.path)?)?;
+                let sha256 = digest::of_reader(&mut open(&entry.path)?)?;
                 format!("{sha256} {is_program}")
             }
         };
@@ -44,11 +46,14 @@ pub fn sha256(path: &Path) -> io::Result<String> {
     Ok(digest::of_parts(lines.iter().map(String::as_bytes)))
 }
 
-/// Refuses a folder with a link that leads out of it: who starts the engine would follow it.
+/// Refuses a folder with a link that leads out of it, which who starts the engine would follow; or with what is
+/// neither file nor folder.
 pub(super) fn refuse_links_out(path: &Path) -> io::Result<()> {
     walk(path, &mut |entry| {
-        let Kind::Link(target) = &entry.kind else {
-            return Ok(());
+        let target = match &entry.kind {
+            Kind::Link(target) => target,
+            Kind::Other => return Err(no_file(&entry.path)),
+            Kind::Folder | Kind::File { .. } => return Ok(()),
         };
         let mut depth = entry
             .path
@@ -76,7 +81,7 @@ pub(super) fn refuse_links_out(path: &Path) -> io::Result<()> {
     })
 }
 
-/// Copies a file or a folder, links as links.
+/// Copies a file or a folder: links as links, no sockets and pipes.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     walk(from, &mut |entry| {
         let name = entry.path.strip_prefix(from).unwrap_or(&entry.path);
@@ -89,14 +94,15 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
             Kind::Link(target) => symlink(target, &to),
             Kind::File { .. } => {
                 // Keeps the times: build tools compare them.
-                let modified = fs::metadata(&entry.path)?.modified()?;
-                fs::copy(&entry.path, &to)?;
-                // A read-only file cannot be opened for writing, and its time is of no use to anybody.
-                match File::options().write(true).open(&to) {
-                    Ok(file) => file.set_modified(modified),
-                    Err(_) => Ok(()),
-                }
+                let mut file = open(&entry.path)?;
+                let found = file.metadata()?;
+                let mut copy = File::create_new(&to)?;
+                io::copy(&mut file, &mut copy)?;
+                copy.set_permissions(found.permissions())?;
+                copy.set_modified(found.modified()?)
             }
+            // A socket or a pipe of a tool is nothing without the process behind it.
+            Kind::Other => Ok(()),
         }
     })
 }
@@ -108,7 +114,7 @@ pub(super) fn freeze(path: &Path) -> io::Result<()> {
             let mode = if is_program { 0o555 } else { 0o444 };
             fs::set_permissions(&entry.path, Permissions::from_mode(mode))
         }
-        Kind::Folder | Kind::Link(_) => Ok(()),
+        Kind::Folder | Kind::Link(_) | Kind::Other => Ok(()),
     })
 }
 
@@ -120,7 +126,26 @@ struct Entry {
 enum Kind {
     Folder,
     Link(PathBuf),
-    File { is_program: bool },
+    File {
+        is_program: bool,
+    },
+    /// A socket, a pipe, a device.
+    Other,
+}
+
+fn no_file(path: &Path) -> io::Error {
+    io::Error::other(format!("{path:?} is neither a file nor a folder"))
+}
+
+/// Opens a file. What has taken its place since it was looked at is not followed or waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(flags.bits()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(no_file(path)),
+    }
 }
 
 /// Calls for a path and, if it is a folder, everything in it, folders before what they hold.
@@ -132,10 +157,7 @@ fn walk(path: &Path, call: &mut dyn FnMut(&Entry) -> io::Result<()>) -> io::Resu
         kind if kind.is_file() => Kind::File {
             is_program: found.permissions().mode() & 0o111 != 0,
         },
-        _ => {
-            let what = format!("{path:?} is neither a file nor a folder");
-            return Err(io::Error::other(what));
-        }
+        _ => Kind::Other,
     };
     let is_folder = matches!(kind, Kind::Folder);
     call(&Entry {
@@ -165,6 +187,13 @@ mod tests {
         copy(&from, &to).unwrap();
         let first = sha256(&from).unwrap();
         assert_eq!(sha256(&to).unwrap(), first);
+        // A tool's pipe is not copied, and no artifact.
+        let pipe = from.join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        copy(&from, &folder.path().join("without")).unwrap();
+        assert!(!folder.path().join("without/pipe").exists());
+        assert!(refuse_links_out(&from).is_err() && sha256(&from).is_err() && open(&pipe).is_err());
+        fs::remove_file(&pipe).unwrap();
         assert_eq!(
             fs::read_link(to.join("link")).unwrap(),
             Path::new("deep/lib.so")

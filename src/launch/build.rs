@@ -5,8 +5,9 @@ use super::log;
 use super::process::{Process, ProcessError, Start};
 use crate::plan;
 use crate::sandbox::Policy;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 pub enum BuildError {
     #[error("cannot start the build")]
     Start(#[from] ProcessError),
+    #[error("cannot end the build")]
+    End(#[source] ProcessError),
     #[error("cannot wait for the build")]
     Wait(#[source] io::Error),
     #[error(
@@ -118,7 +121,7 @@ impl Job<'_> {
         })?;
         let ended = process.wait(self.build.timeout).await;
         // Whatever the build left behind ends here, also after a success.
-        process.stop().await;
+        process.stop().await.map_err(BuildError::End)?;
         let log_tail = || log::tail(self.log);
         match ended.map_err(BuildError::Wait)? {
             Some(status) if status.success() => Ok(()),
@@ -154,7 +157,22 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path).or_else(|_| {
+            open_up(path)?;
+            fs::remove_dir_all(path)
+        }),
         Ok(_) => fs::remove_file(path),
     }
+}
+
+/// Makes every folder one that can be emptied: a build may have left them read-only.
+fn open_up(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The few facts of a repository that a comparison needs, asked of the `git` command.
 
 use super::lock::Lock;
-use crate::record::Commit;
+use crate::record::{Commit, short};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,28 @@ impl Repository {
             "--ignore-submodules=none",
         ])?;
         Ok(!status.is_empty())
+    }
+
+    /// The `.git` of each submodule that is checked out, and the folder of each that is not: what git reads of them
+    /// when it is asked about this tree.
+    pub(super) fn submodules(&self) -> Vec<PathBuf> {
+        let listed = self.git(&["ls-files", "--stage", "-z"]).unwrap_or_default();
+        let links = listed
+            .split('\0')
+            .filter(|line| line.starts_with("160000 "));
+        let paths = links.filter_map(|line| line.split_once('\t'));
+        let mut found = Vec::new();
+        for root in paths.map(|(_, path)| self.root.join(path)) {
+            let git = root.join(".git");
+            match git.symlink_metadata() {
+                Ok(_) => {
+                    found.push(git);
+                    found.extend(Self { root }.submodules());
+                }
+                Err(_) => found.push(root),
+            }
+        }
+        found
     }
 
     /// The commit that stands for main: the merge-base of `head` with `base`, or with origin/main or main.
@@ -311,11 +333,6 @@ fn without_credentials(url: &str) -> String {
         }
         _ => url.to_owned(),
     }
-}
-
-/// As many digits as people read.
-fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
 }
 
 #[cfg(test)]

@@ -16,13 +16,17 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::thread;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 /// How often an ending tree is looked at.
-const POLL: Duration = Duration::from_millis(5);
+const POLL: Duration = Duration::from_millis(2);
+
+/// How long a sandbox may take to end all that is in it, before that is killed from outside.
+const LAST: Duration = Duration::from_secs(2);
 
 /// How long to wait before a starting engine is asked again, by how long it has taken: at most 0.2 % more, or
 /// 1 ms, since that is the error of its start-up times; and not a thousand times a second for ten minutes.
@@ -43,6 +47,11 @@ pub enum ProcessError {
     Ward(#[source] io::Error),
     #[error("no free port on 127.0.0.1")]
     Port(#[source] io::Error),
+    #[error(
+        "{0} of the processes that it left behind cannot be ended: they start themselves anew. End them by hand; a \
+         kernel with Linux 6.12 or newer, or with user namespaces, ends them with the sandbox"
+    )]
+    Outlives(usize),
 }
 
 /// What servers write, in lower case, where their port is taken.
@@ -109,6 +118,8 @@ pub struct Process {
     log: PathBuf,
     spawned: Instant,
     ended: bool,
+    /// A sandbox is around it, which ends with the child.
+    in_sandbox: bool,
     /// Ends the child if the gate is killed; leads the group that it was started in. Dropped after its end.
     ward: Ward,
 }
@@ -174,6 +185,7 @@ impl Process {
             log: log.to_path_buf(),
             spawned,
             ended: false,
+            in_sandbox: policy.is_some(),
             ward,
         })
     }
@@ -252,7 +264,10 @@ impl Process {
     }
 
     /// Asks the child to end, kills what remains of its tree, and waits until all of it is gone.
-    pub async fn stop(mut self) {
+    ///
+    /// # Errors
+    /// Some of it starts itself anew faster than it can be killed: a measurement after this one would be disturbed.
+    pub async fn stop(mut self) -> Result<(), ProcessError> {
         let tree = tree::below(self.pid, &[]);
         self.signal(Signal::SIGTERM);
         // In a sandbox the engine is below the child, and may lead a group of its own.
@@ -263,12 +278,7 @@ impl Process {
             }
         }
         let _ = timeout(GRACE, self.child.wait()).await;
-        self.kill(&tree);
-        let _ = self.child.wait().await;
-        while tree.iter().any(|id| tree::is_alive(*id)) {
-            sleep(POLL).await;
-        }
-        self.ended = true;
+        self.kill(&tree)
     }
 
     /// To the group that the child was started in, and to its own if it has made one.
@@ -278,20 +288,51 @@ impl Process {
         }
     }
 
-    /// Kills the group, and by number whoever left it. `before` are those who were below it earlier;
-    /// orphans have become our own children, since nobody else but strangers is below us while this child lives.
-    fn kill(&self, before: &[tree::Id]) {
-        let ourselves = std::process::id().cast_signed();
+    /// Kills the child, its groups, and by number whoever left these, until nobody is left. `before` are those who
+    /// were below it earlier; orphans have become our own children, since nobody else but strangers is below us
+    /// while this child lives.
+    fn kill(&mut self, before: &[tree::Id]) -> Result<(), ProcessError> {
+        self.ended = true;
+        let begun = Instant::now();
+        let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+        // The second process of a sandbox ends all that is in it, and then itself.
+        while self.in_sandbox && begun.elapsed() < LAST && !self.left(before).is_empty() {
+            self.bury(before);
+            thread::sleep(POLL);
+        }
         self.signal(Signal::SIGKILL);
-        let below = tree::below(ourselves, strangers());
-        for id in before.iter().chain(&below).filter(|id| id.pid != ourselves) {
-            if tree::is_alive(*id) {
+        loop {
+            let left = self.left(before);
+            if left.is_empty() {
+                break;
+            }
+            if begun.elapsed() > LAST + GRACE {
+                return Err(ProcessError::Outlives(left.len()));
+            }
+            for id in &left {
                 let _ = kill(Pid::from_raw(id.pid), Signal::SIGKILL);
             }
-            if ![self.pid, self.ward.group()].contains(&id.pid) {
-                // An orphan that is dead by now is ours to bury.
-                let _ = waitpid(Pid::from_raw(id.pid), Some(WaitPidFlag::WNOHANG));
-            }
+            self.bury(&left);
+            thread::yield_now();
+        }
+        self.bury(before);
+        Ok(())
+    }
+
+    /// Who is still alive of those that were below the child or are below us, but for the ward.
+    fn left(&self, before: &[tree::Id]) -> Vec<tree::Id> {
+        let ourselves = std::process::id().cast_signed();
+        let mut all = tree::below(ourselves, strangers());
+        all.extend(before);
+        all.retain(|id| ![ourselves, self.ward.group()].contains(&id.pid) && tree::is_alive(*id));
+        all
+    }
+
+    /// Orphans that are dead by now are ours to bury.
+    fn bury(&self, orphans: &[tree::Id]) {
+        let of_others = [self.pid, self.ward.group()];
+        for id in orphans.iter().filter(|id| !of_others.contains(&id.pid)) {
+            let _ = waitpid(Pid::from_raw(id.pid), Some(WaitPidFlag::WNOHANG));
         }
     }
 }
@@ -316,7 +357,7 @@ fn guard_ourselves() {
 impl Drop for Process {
     fn drop(&mut self) {
         if !self.ended {
-            self.kill(&[]);
+            let _ = self.kill(&[]);
         }
     }
 }

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 
 const PREFIX: &str = "infergate-";
 
+/// Git's settings in a child's folder. It starts repositories that another user owns, as a sandbox's root sees them.
+const GIT_SETTINGS: &str = "gitconfig";
+
 /// Stores of models in the user's cache: a child reads them there.
 const MODEL_STORES: [&str; 4] = ["huggingface", "llama.cpp", "modelscope", "torch"];
 
@@ -25,7 +28,8 @@ impl Scratch {
         if let Ok(left) = fs::read_link(link) {
             let name = left.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with(PREFIX) && left.parent() == Some(&std::env::temp_dir()) {
-                remove(&left)?;
+                // What cannot be removed harms nobody: its name is not used again.
+                let _ = remove(&left);
             }
         }
         remove(link)?;
@@ -39,12 +43,23 @@ impl Scratch {
         })
     }
 
-    /// A child's own folder, made where it is not there.
-    pub(super) fn of(&self, child: &str) -> io::Result<PathBuf> {
+    /// The folder of a child that is started more than once, with whether it is new. Nothing is made in one that a
+    /// child had: it may have put links in there.
+    pub(super) fn of(&self, child: &str) -> io::Result<(PathBuf, bool)> {
         let folder = self.folder.path().join(child);
-        fs::create_dir_all(folder.join("tmp"))?;
-        fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
-        Ok(folder)
+        let is_new = folder.symlink_metadata().is_err();
+        if is_new {
+            fs::create_dir_all(folder.join("tmp"))?;
+            fs::write(folder.join(GIT_SETTINGS), "[safe]\n\tdirectory = *\n")?;
+            fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
+        }
+        Ok((folder, is_new))
+    }
+
+    /// The folder of a child that finds nothing of those before it.
+    pub(super) fn fresh(&self, child: &str) -> io::Result<PathBuf> {
+        remove(&self.folder.path().join(child))?;
+        Ok(self.of(child)?.0)
     }
 }
 
@@ -54,38 +69,53 @@ impl Drop for Scratch {
     }
 }
 
-/// Caches of an engine's own in `folder`, the same for both arms at a session's start: empty, but for links to the
-/// user's stores of models.
-pub(super) fn engine_caches(folder: &Path) -> io::Result<Vec<(String, String)>> {
+/// Temporary files and git's settings of a child's own: the user's may hold tokens.
+pub(super) fn private(folder: &Path) -> Vec<(String, String)> {
+    variables(&[
+        ("TMPDIR", folder.join("tmp")),
+        ("GIT_CONFIG_GLOBAL", folder.join(GIT_SETTINGS)),
+    ])
+}
+
+/// Links from an engine's cache to the user's stores of models, which it reads there.
+pub(super) fn link_stores(folder: &Path) -> io::Result<()> {
     let cache = folder.join("cache");
-    fs::create_dir_all(&cache)?;
+    fs::create_dir(&cache)?;
     for store in MODEL_STORES {
-        let (real, link) = (user_cache().join(store), cache.join(store));
-        if real.is_dir() && link.symlink_metadata().is_err() {
-            symlink(real, link)?;
+        let real = user_cache().join(store);
+        if real.is_dir() {
+            symlink(real, cache.join(store))?;
         }
     }
-    Ok(variables(&[
-        ("TMPDIR", folder.join("tmp")),
+    Ok(())
+}
+
+/// Caches of an engine's own in `folder`, the same for both arms at a session's start: empty, but for links to the
+/// user's stores of models. Two libraries do not ask for a folder of caches or temporary files and are told by name.
+pub(super) fn engine_caches(folder: &Path) -> Vec<(String, String)> {
+    let cache = folder.join("cache");
+    variables(&[
         ("XDG_CACHE_HOME", cache.clone()),
         ("TRITON_CACHE_DIR", cache.join("triton")),
         ("CUDA_CACHE_PATH", cache.join("cuda")),
-    ]))
+        ("FLASHINFER_WORKSPACE_BASE", cache),
+        ("RAY_TMPDIR", folder.join("tmp")),
+    ])
 }
 
-/// Caches of a build's own in `folder`.
-pub(super) fn build_caches(folder: &Path, tmp: &Path) -> Vec<(String, String)> {
+/// Caches of a build's own in `folder`, and no compiler that asks a service outside: what that keeps, others wrote.
+pub(super) fn build_caches(folder: &Path) -> Vec<(String, String)> {
     let cache = folder.join("cache");
     variables(&[
-        ("TMPDIR", tmp.join("tmp")),
         ("CARGO_HOME", folder.join("cargo")),
         ("XDG_CACHE_HOME", cache.clone()),
         ("GOMODCACHE", cache.join("go-mod")),
         ("npm_config_cache", cache.join("npm")),
+        ("RUSTC_WRAPPER", PathBuf::new()),
     ])
 }
 
-pub(super) fn variables(all: &[(&str, PathBuf)]) -> Vec<(String, String)> {
+fn variables(all: &[(&str, PathBuf)]) -> Vec<(String, String)> {
     let text = |(name, path): &(&str, PathBuf)| ((*name).to_owned(), path.display().to_string());
     all.iter().map(text).collect()
 }
@@ -108,19 +138,64 @@ pub(super) fn home() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// Copies what a build needs of a Cargo home: settings, and packages, which Cargo checks against Cargo.lock as it
-/// unpacks them.
+/// Copies what a build needs of a Cargo home: settings without tokens, and packages, which Cargo checks against
+/// Cargo.lock as it unpacks them. Of repositories their objects alone: their settings and hooks name programs.
 pub(super) fn seed_cargo(from: &Path, to: &Path) -> io::Result<()> {
-    for part in ["registry/index", "registry/cache", "git/db"] {
+    for part in ["registry/index", "registry/cache"] {
         add_missing(&from.join(part), &to.join(part))?;
     }
-    for file in ["config.toml", "config"] {
-        let (from, to) = (from.join(file), to.join(file));
-        if from.is_file() {
-            fs::copy(from, to)?;
+    let repositories = fs::read_dir(from.join("git/db")).into_iter().flatten();
+    for repository in repositories {
+        let from = repository?.path();
+        let to = to.join("git/db").join(from.file_name().unwrap_or_default());
+        for part in ["objects", "refs"] {
+            add_missing(&from.join(part), &to.join(part))?;
+        }
+        for part in ["HEAD", "packed-refs", "FETCH_HEAD"] {
+            copy_missing(&from.join(part), &to.join(part))?;
+        }
+        if to.is_dir() {
+            let bare = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
+            fs::write(to.join("config"), bare)?;
+        }
+    }
+    for file in SETTINGS {
+        if let Ok(text) = fs::read_to_string(from.join(file)) {
+            fs::write(to.join(file), without_tokens(&text).unwrap_or_default())?;
         }
     }
     Ok(())
+}
+
+/// Files of settings in a Cargo home.
+pub(super) const SETTINGS: [&str; 2] = ["config.toml", "config"];
+
+/// Cargo's settings without what opens a registry; `None` if they are no TOML.
+pub(super) fn without_tokens(text: &str) -> Option<String> {
+    let mut settings: toml::Table = text.parse().ok()?;
+    let own = settings.remove("registry").into_iter();
+    let named = settings.remove("registries").into_iter();
+    let mut own: Vec<(&str, toml::Value)> = own.map(|of| ("registry", of)).collect();
+    own.extend(named.map(|of| ("registries", of)));
+    for (name, mut of) in own {
+        strip(&mut of);
+        settings.insert(name.to_owned(), of);
+    }
+    toml::to_string(&settings).ok()
+}
+
+/// True if a registry's token stands in Cargo's settings.
+pub(super) fn hold_token(text: &str) -> bool {
+    let before = text.parse::<toml::Table>().ok();
+    let after = without_tokens(text).and_then(|text| text.parse().ok());
+    before != after
+}
+
+fn strip(value: &mut toml::Value) {
+    if let Some(table) = value.as_table_mut() {
+        table.retain(|key, _| key != "token" && key != "secret-key");
+        table.iter_mut().for_each(|(_, value)| strip(value));
+    }
 }
 
 /// Copies the files that are not there yet.
@@ -131,12 +206,42 @@ fn add_missing(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in entries {
         let entry = entry?;
-        let (kind, to) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            add_missing(&entry.path(), &to)?;
-        } else if kind.is_file() && to.symlink_metadata().is_err() {
-            fs::copy(entry.path(), &to)?;
+        let to = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => add_missing(&entry.path(), &to)?,
+            false => copy_missing(&entry.path(), &to)?,
         }
     }
     Ok(())
+}
+
+/// Copies a file that is there, and not yet where it goes. No link is followed.
+fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
+    let is_file = from.symlink_metadata().is_ok_and(|found| found.is_file());
+    if is_file && to.symlink_metadata().is_err() {
+        fs::copy(from, to)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_registries_are_left_out() {
+        let open = "[build]\njobs = 2\n\n[registries.ours]\nindex = \"sparse+https://a/\"\n";
+        assert!(!hold_token(open));
+        let closed =
+            format!("{open}token = \"t\"\n[registry]\ntoken = \"u\"\nsecret-key = \"k\"\n");
+        assert!(hold_token(&closed));
+        let left: toml::Table = without_tokens(&closed).unwrap().parse().unwrap();
+        assert_eq!(
+            left["registries"]["ours"]["index"].as_str(),
+            Some("sparse+https://a/")
+        );
+        assert_eq!(left["build"]["jobs"].as_integer(), Some(2));
+        assert!(!hold_token(&without_tokens(&closed).unwrap()));
+        assert_eq!(without_tokens("no TOML"), None);
+    }
 }

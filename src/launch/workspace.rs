@@ -13,7 +13,7 @@ use super::identity::program;
 use super::lock::{Lock, LockError};
 use super::scratch::{self, Scratch};
 use crate::plan::{Engine, SandboxSetting};
-use crate::record::{Arm, Isolation};
+use crate::record::{Arm, Isolation, short};
 use crate::sandbox::{self, Policy, Rights, Sandbox, SandboxError, all_but};
 use crate::{digest, plan};
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,11 @@ pub enum WorkspaceError {
          commit with --head"
     )]
     TreeOfAnother(String),
+    #[error(
+        "{} holds a registry's token, which a build of the working tree could read: move it to credentials.toml beside \
+         it (`cargo login`)", .0.display()
+    )]
+    Token(PathBuf),
 }
 
 /// Author of a commit's code.
@@ -116,7 +121,7 @@ impl Workspace {
             return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
         }
         let target = self.root.join("target");
-        let tmp = self.scratch_of("build")?;
+        let own = self.fresh("build")?;
         let job = Job {
             build,
             what: "head".into(),
@@ -125,25 +130,27 @@ impl Workspace {
             log: &self.folder.join("logs/build-head.log"),
             keep: &self.folder.join("artifacts/head").join(file_name(build)),
             env: match self.sandbox.is_in_force() {
-                true => scratch::variables(&[("TMPDIR", tmp.join("tmp"))]),
+                true => self.private(&own),
                 false => Vec::new(),
             },
-            policy: self.policy_of_tree(build, &target, tmp)?,
+            policy: self.policy_of_tree(build, &target, own)?,
             on_ci: is_ci(),
         };
         Ok(job.run().await?)
     }
 
-    /// The working tree's build writes to all of the tree but `.git` and `.gate`, and to the caches that the user's
-    /// own builds write to.
+    /// The working tree's build writes to all of the tree but what is git's and `.gate`, and to the caches that the
+    /// user's own builds write to.
     fn policy_of_tree(
         &self,
         build: &plan::Build,
         target: &Path,
         tmp: PathBuf,
     ) -> Result<Option<Policy>, WorkspaceError> {
+        if !self.sandbox.is_in_force() {
+            return Ok(None);
+        }
         let tree = Repository::tree_around(&self.root);
-        let closed = [tree.join(".git"), self.folder.clone()];
         let first = |path: &Path, n: usize| path.components().take(n).collect::<PathBuf>();
         // A new folder at the top of the tree can only be made before the sandbox is in force.
         let outcome = match build.artifact.starts_with(".gate") {
@@ -159,34 +166,54 @@ impl Workspace {
             self.make(folder)?;
         }
         let cargo = scratch::user_cargo();
-        let kept = [
-            "bin",
-            "config",
-            "config.toml",
-            "credentials",
-            "credentials.toml",
-            "env",
-        ];
-        let kept: Vec<PathBuf> = kept.iter().map(|name| cargo.join(name)).collect();
+        let settings = scratch::SETTINGS.map(|name| cargo.join(name));
+        for path in &settings {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            if scratch::hold_token(&text) {
+                return Err(WorkspaceError::Token(path.clone()));
+            }
+        }
+        let kept = ["bin", "credentials", "credentials.toml", "env"];
+        let kept = kept.iter().map(|name| cargo.join(name));
+        let kept: Vec<PathBuf> = kept.chain(settings.clone()).collect();
         let home = scratch::home();
         let caches = [".cache", ".npm", "go"].map(|name| home.join(name));
+        let mut closed = vec![tree.join(".git"), self.folder.clone()];
+        // Git itself runs what the settings of a submodule name.
+        closed
+            .extend(Repository::open(&self.root).map_or_else(|_| Vec::new(), |of| of.submodules()));
         let own = all_but(tree, &closed)
             .into_iter()
-            .chain(made.into_iter().flatten());
-        Ok(self.sandbox.policy(Rights {
-            own: own
-                .chain(all_but(&cargo, &kept))
-                .chain(caches)
-                .chain([tmp])
-                .collect(),
-            read: [
-                vec![tree.join(".git")],
-                self.named(&build.command, &build.env),
-            ]
-            .concat(),
+            .chain(made.into_iter().flatten())
+            .chain(all_but(&cargo, &kept))
+            .chain(caches)
+            .chain([tmp]);
+        let read = [vec![tree.join(".git")], settings.to_vec()].concat();
+        Ok(self.policy(own.collect(), read, &build.command, &build.env))
+    }
+
+    /// A child's rights: what is its `own`, the tree but for `.git` and `.gate`, and what its command and environment
+    /// name outside of the tree.
+    fn policy(
+        &self,
+        own: Vec<PathBuf>,
+        mut read: Vec<PathBuf>,
+        command: &[String],
+        env: &[(String, String)],
+    ) -> Option<Policy> {
+        let tree = Repository::tree_around(&self.root);
+        // Cargo reads the manifests and settings of the folders around a package, and fails where it may not.
+        read.extend(all_but(tree, &[tree.join(".git"), self.folder.clone()]));
+        let on_path = command.iter().filter(|word| !word.contains('/'));
+        let programs = on_path.filter_map(|word| program(word, &self.root, env));
+        let programs = programs.map(|path| path.display().to_string());
+        let words: Vec<String> = command.iter().cloned().chain(programs).collect();
+        read.extend(sandbox::named(&words, env));
+        self.sandbox.policy(Rights {
+            own,
+            read,
             list: vec![tree.to_path_buf(), self.root.clone()],
-            protected: closed.to_vec(),
-        }))
+        })
     }
 
     /// Builds `commit` in a clone of its own, or takes what an earlier session built from it and wrote down.
@@ -211,16 +238,16 @@ impl Workspace {
         self.prepare(&place, origin)?;
         let tree = place.join("tree");
         repository.clone_at(&tree, commit, &self.lock)?;
-        let tmp = self.scratch_of("build")?;
-        self.hand_over(&[&place, &tmp])?;
+        let own = self.fresh("build")?;
+        self.hand_over(&[&place, &own])?;
         // The project may be a folder of its repository.
         let within = self
             .root
             .strip_prefix(repository.root())
             .unwrap_or(Path::new(""));
-        let short = &commit[..commit.len().min(12)];
-        let outer = repository.root();
-        let closed = vec![outer.join(".git"), self.folder.clone()];
+        let short = short(commit);
+        let env = [self.private(&own), scratch::build_caches(&place)].concat();
+        let objects = vec![repository.objects()?];
         let job = Job {
             build,
             what: format!("commit {short}"),
@@ -228,19 +255,13 @@ impl Workspace {
             target: &place.join("target"),
             log: &self.folder.join(format!("logs/build-{short}.log")),
             keep: &keep,
-            env: scratch::build_caches(&place, &tmp),
-            policy: self.sandbox.policy(Rights {
-                own: vec![place.clone(), tmp],
-                // Cargo reads the manifests and settings of the folders around a package, and fails where it may not.
-                read: [
-                    all_but(outer, &closed),
-                    vec![repository.objects()?],
-                    self.named(&build.command, &build.env),
-                ]
-                .concat(),
-                list: vec![outer.to_path_buf()],
-                protected: closed,
-            }),
+            env,
+            policy: self.policy(
+                vec![place.clone(), own],
+                objects,
+                &build.command,
+                &build.env,
+            ),
             on_ci: is_ci(),
         };
         let artifact = job.run().await?;
@@ -319,47 +340,42 @@ impl Workspace {
                 policy: None,
             });
         }
-        let own = self.scratch_of(arm.name())?;
-        let caches = scratch::engine_caches(&own);
-        let caches = caches.map_err(|source| self.failed(&own, source))?;
-        self.hand_over(&[&own])?;
-        let tree = Repository::tree_around(&self.root);
-        let closed = vec![tree.join(".git"), self.folder.clone()];
+        let failed = |source| self.failed(&self.folder.join("scratch"), source);
+        let (own, is_new) = self.scratch.of(arm.name()).map_err(failed)?;
+        if is_new {
+            scratch::link_stores(&own).map_err(failed)?;
+            self.hand_over(&[&own])?;
+        }
+        let env = [
+            self.private(&own),
+            scratch::engine_caches(&own),
+            engine.env.clone(),
+        ];
         // An artifact is granted by itself: what a link in it names is the build's choice.
-        let is_ours = |word: &&String| !word.contains(".gate/artifacts/");
+        let artifacts = self.folder.join("artifacts").display().to_string();
+        let is_ours = |word: &&String| !word.contains(&artifacts);
         let configured: Vec<String> = command.iter().filter(is_ours).cloned().collect();
-        let policy = self.sandbox.policy(Rights {
-            own: vec![own],
-            read: [
-                all_but(tree, &closed),
-                files.to_vec(),
-                self.named(&configured, &engine.env),
-            ]
-            .concat(),
-            list: vec![tree.to_path_buf(), self.root.clone()],
-            protected: closed,
-        });
+        let policy = self.policy(vec![own], files.to_vec(), &configured, &engine.env);
         Ok(Surroundings {
-            env: caches
-                .into_iter()
-                .chain(engine.env.iter().cloned())
-                .collect(),
+            env: env.concat(),
             policy,
         })
     }
 
-    /// Paths that a command line names outside of the tree, and programs on `PATH` with the folders around them.
-    fn named(&self, words: &[String], env: &[(String, String)]) -> Vec<PathBuf> {
-        let on_path = words.iter().filter(|word| !word.contains('/'));
-        let programs = on_path.filter_map(|word| program(word, &self.root, env));
-        let programs = programs.map(|path| path.display().to_string());
-        let all: Vec<String> = words.iter().cloned().chain(programs).collect();
-        sandbox::named(&all, env)
+    fn fresh(&self, child: &str) -> Result<PathBuf, WorkspaceError> {
+        let made = self.scratch.fresh(child);
+        made.map_err(|source| self.failed(&self.folder.join("scratch"), source))
     }
 
-    fn scratch_of(&self, child: &str) -> Result<PathBuf, WorkspaceError> {
-        let made = self.scratch.of(child);
-        made.map_err(|source| self.failed(&self.folder.join("scratch"), source))
+    /// Temporary files, git's settings and a home of a child's own.
+    fn private(&self, own: &Path) -> Vec<(String, String)> {
+        let mut env = scratch::private(own);
+        let home = self.sandbox.home().map(|home| match home.is_dir() {
+            true => home,
+            false => own.to_path_buf(),
+        });
+        env.extend(home.map(|home| ("HOME".to_owned(), home.display().to_string())));
+        env
     }
 
     /// Gives folders to the user that children run as, where it is another one.

@@ -328,7 +328,7 @@ impl ArmHost<'_> {
         let ready = match ready {
             Ok(ready) => ready,
             Err(error) => {
-                process.stop().await;
+                process.stop().await?;
                 return Ok(Err(error));
             }
         };
@@ -403,7 +403,7 @@ impl Host for ArmHost<'_> {
             },
             (None, None) => Exit::Stopped,
         };
-        process.stop().await;
+        process.stop().await?;
         Ok(exit)
     }
 }

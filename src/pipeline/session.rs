@@ -152,7 +152,7 @@ impl Session<'_> {
             .await;
         // A block that was cut short leaves its engine behind, and a launch that was not whole.
         if let Some(process) = host.running.take() {
-            process.stop().await;
+            process.stop().await?;
         }
         keeper.checkpoints.abandon()?;
         record.ending = ended?;

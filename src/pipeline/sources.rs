@@ -4,7 +4,7 @@ use super::host::Arms;
 use super::{Base, Error, Event, Options, Project};
 use crate::launch::{Artifact, GitError, Origin, Repository, WorkspaceError};
 use crate::plan;
-use crate::record::Comparison;
+use crate::record::{Comparison, short};
 use std::path::Path;
 
 /// What each arm runs.
@@ -153,11 +153,6 @@ async fn arms_from_sources(
         ));
     }
     Ok(arms)
-}
-
-/// As many digits as people read.
-fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
 }
 
 /// Which sources the arms are built from.

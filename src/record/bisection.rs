@@ -82,6 +82,11 @@ pub struct Commit {
     pub is_merge: bool,
 }
 
+/// As many digits of a commit's id as people read.
+pub(crate) fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
 /// What tells a bad commit from a good one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]

@@ -19,6 +19,7 @@ mod sample;
 mod telemetry;
 mod verdict;
 
+pub(crate) use bisection::short;
 pub use bisection::{
     BISECTION_FORMAT, Bisection, Change, Commit, Conclusion, Finding, Sought, Step, Trial,
 };

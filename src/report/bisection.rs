@@ -7,7 +7,7 @@ use super::markdown::escape;
 use super::numbers;
 use super::terminal::{WIDTH, columns, wrap};
 use crate::plural::count;
-use crate::record::{Bisection, Change, Commit, Conclusion, Finding, Metric, Step, Trial};
+use crate::record::{Bisection, Change, Commit, Conclusion, Finding, Metric, Step, Trial, short};
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ pub fn bisection_line(bisection: &Bisection, trial: &Trial) -> String {
     let line = format!(
         "{:<10}{} {numbers}{launches}: {}",
         trial.finding.name(),
-        short(commit),
+        short(&commit.id),
         cut(&commit.subject, SUBJECT)
     );
     cut(&line, usize::from(WIDTH))
@@ -103,8 +103,8 @@ fn about(bisection: &Bisection) -> Vec<String> {
     let (launches, seconds) = bisection.cost();
     let mut lines = Vec::new();
     if let Some((good, bad)) = ends {
-        lines.push(format!("GOOD {} {}", short(good), good.subject));
-        lines.push(format!("BAD  {} {}", short(bad), bad.subject));
+        lines.push(format!("GOOD {} {}", short(&good.id), good.subject));
+        lines.push(format!("BAD  {} {}", short(&bad.id), bad.subject));
     }
     lines.push(format!(
         "{}, gate {}, profile {}; {launches} launches, {:.1} min of measuring",
@@ -130,7 +130,7 @@ fn row(bisection: &Bisection, trial: &Trial) -> Vec<String> {
     };
     vec![
         trial.finding.name().to_owned(),
-        short(commit).to_owned(),
+        short(&commit.id).to_owned(),
         change,
         trial.launches.to_string(),
         subject,
@@ -180,7 +180,7 @@ fn culprit(bisection: &Bisection, place: u32, check: &str) -> Vec<String> {
         commit.subject.clone(),
     ];
     let jump = bisection.measured(place as usize - 1, place as usize);
-    lines.extend(jump.map(|trial| beside_parent(bisection, trial, short(parent), check)));
+    lines.extend(jump.map(|trial| beside_parent(bisection, trial, short(&parent.id), check)));
     if let Some(jump) = jump.filter(|jump| jump.finding != Finding::Bad) {
         lines.push(format!(
             "by itself it does not fail the gate: {}",
@@ -218,8 +218,8 @@ fn remainder(bisection: &Bisection, place: u32, jump: &Trial) -> Option<String> 
     Some(format!(
         "GOOD to BAD it is {}: the rest lies in other commits; `gate bisect {} {}` searches those after it",
         percents(&whole),
-        short(culprit),
-        short(bad)
+        short(&culprit.id),
+        short(&bad.id)
     ))
 }
 
@@ -252,10 +252,10 @@ fn range(bisection: &Bisection, first: u32, last: u32) -> Vec<String> {
     if let [only] = commits {
         lines[0] =
             "the first bad commit can only be this one, which was not measured alone:".to_owned();
-        lines.push(format!("{} {}", short(only), only.subject));
+        lines.push(format!("{} {}", short(&only.id), only.subject));
         return lines;
     }
-    let named = |commit: &Commit| format!("{} {}", short(commit), commit.subject);
+    let named = |commit: &Commit| format!("{} {}", short(&commit.id), commit.subject);
     lines.extend(commits.iter().take(SHOWN).map(named));
     if commits.len() > SHOWN {
         lines.push(format!("… and {} more", commits.len() - SHOWN));
@@ -306,10 +306,6 @@ fn values(bisection: &Bisection, trial: &Trial) -> Option<String> {
         None => numbers::digits(value),
     };
     Some(format!("{} → {}", shown(base), shown(head)))
-}
-
-fn short(commit: &Commit) -> &str {
-    commit.id.get(..12).unwrap_or(&commit.id)
 }
 
 /// At most so many characters, none of which steers a terminal.

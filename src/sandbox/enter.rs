@@ -1,9 +1,11 @@
 //! Puts a policy in force and becomes the child: what `gate sandbox POLICY -- COMMAND` does.
 //!
-//! Without namespaces it is one process: it restricts itself and executes the command. With them it is three: this
-//! one, which makes the namespaces, waits and ends as the command did; the first process of the pid namespace, which
-//! arranges the mounts, restricts itself and buries orphans; and the command. When the second ends, the kernel ends
-//! everything in its namespace.
+//! It is three processes: this one, which waits and ends as the command did; the *keeper*, which is restricted, buries
+//! orphans and ends with all that is in the sandbox; and the command. With namespaces the keeper is the first process of
+//! its pid namespace, so the kernel ends everything in there with it. With Landlock alone it may signal the processes of
+//! its own domain and no others, so one `kill(-1)` ends them all, however fast they start others; the command is in a
+//! domain within the keeper's, and cannot signal that one. Where the kernel knows no scope for signals (before Linux
+//! 6.12) there is one process: it restricts itself and executes the command.
 
 use super::{mounts, policy::Policy};
 use crate::record::Layer;
@@ -11,17 +13,19 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
 };
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal, raise};
-use nix::sys::wait::{WaitStatus, wait};
-use nix::unistd::{Gid, Pid, Uid, User, initgroups, setgid, setuid};
+use nix::sys::signal::{SigSet, Signal, kill, raise};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, wait, waitpid};
+use nix::unistd::{Gid, Pid, Uid, User, getppid, initgroups, setgid, setsid, setuid};
 use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
+use std::thread;
 
 /// The newest rights that this program knows; an older kernel keeps those that it knows.
 const RIGHTS: ABI = ABI::V9;
@@ -40,27 +44,32 @@ pub fn enter(policy: Policy, command: &[String]) -> io::Result<i32> {
     };
     let mut child = Command::new(program);
     child.args(&command[1..]);
-    match (policy.has(Layer::Namespaces), policy.is_init) {
+    match (has_keeper(&policy), policy.is_keeper) {
         (true, false) => outside(policy, command),
-        (true, true) => first_inside(&policy, child),
+        (true, true) if policy.has(Layer::Namespaces) => first_of_namespace(&policy, child),
+        (true, true) => keeper_of_domain(&policy, child),
         (false, _) => {
-            if let Some(user) = &policy.user {
-                become_user(user)?;
-            }
+            become_user(&policy)?;
             restrict(&policy)?;
             Err(child.exec())
         }
     }
 }
 
-/// Makes the namespaces, and stays outside of the pid namespace as the child that the gate knows.
+fn has_keeper(policy: &Policy) -> bool {
+    policy.has(Layer::Namespaces) || policy.has(Layer::Landlock) && scopes_signals()
+}
+
+/// Makes the namespaces, where they are asked for, and stays outside as the child that the gate knows.
 fn outside(policy: Policy, command: &[String]) -> io::Result<i32> {
     let (uid, gid) = (Uid::effective(), Gid::effective());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
-    // Root in there, so that the next process may mount.
-    map_ids("0", &uid.to_string(), "0", &gid.to_string())?;
+    if policy.has(Layer::Namespaces) {
+        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
+        // Root in there, so that the next process may mount.
+        map_ids("0", &uid.to_string(), "0", &gid.to_string())?;
+    }
     let inside = Policy {
-        is_init: true,
+        is_keeper: true,
         ..policy
     };
     let words = inside.wrap(command);
@@ -77,9 +86,10 @@ fn outside(policy: Policy, command: &[String]) -> io::Result<i32> {
 /// Carries the ids outside of the user namespace to the process within.
 const IDS: &str = "INFERGATE_SANDBOX_IDS";
 
-/// The first process of the pid namespace.
-fn first_inside(policy: &Policy, mut child: Command) -> io::Result<i32> {
-    // Signals without a handler do not reach the first process of a pid namespace.
+/// The keeper that is the first process of a pid namespace.
+fn first_of_namespace(policy: &Policy, mut child: Command) -> io::Result<i32> {
+    // Without a terminal. Signals without a handler do not reach the first process of a pid namespace.
+    setsid()?;
     mounts::arrange(policy)?;
     // A second user namespace: it cannot undo the mounts of the first, and its user has the id that it had outside.
     let ids = std::env::var(IDS).unwrap_or_default();
@@ -92,13 +102,68 @@ fn first_inside(policy: &Policy, mut child: Command) -> io::Result<i32> {
     let child = child.env_remove(IDS).spawn()?;
     let pid = Pid::from_raw(child.id().cast_signed());
     loop {
-        match wait()? {
-            WaitStatus::Exited(ended, code) if ended == pid => return Ok(code),
-            WaitStatus::Signaled(ended, signal, _) if ended == pid => {
-                return Ok(BY_SIGNAL + signal as i32);
-            }
-            _ => {}
+        if let Some(code) = code_of(pid, wait()?) {
+            return Ok(code);
         }
+    }
+}
+
+/// The keeper of a Landlock domain, in a session of its own: what is meant for the command's group is not for it, and
+/// neither has a terminal.
+fn keeper_of_domain(policy: &Policy, mut child: Command) -> io::Result<i32> {
+    // The kernel's word that the process outside, the only one who waits for this one, is gone.
+    const ABANDONED: Signal = Signal::SIGUSR1;
+    let outside = getppid();
+    setsid()?;
+    prctl::set_child_subreaper(true)?;
+    become_user(policy)?;
+    restrict(policy)?;
+    // A kill(-1) that reached further would end everything of the user's.
+    if kill(outside, None) != Err(Errno::EPERM) {
+        return Err(io::Error::other(
+            "Landlock lets a signal out of the sandbox",
+        ));
+    }
+    let scoped = |child: &mut Command| {
+        SigSet::all().thread_unblock()?;
+        let own = Ruleset::default().scope(Scope::Signal);
+        let own = own.and_then(Ruleset::create);
+        own.and_then(|rules| rules.restrict_self())
+            .map_err(io::Error::other)?;
+        child.env_remove(IDS).spawn()
+    };
+    SigSet::all().thread_block()?;
+    // A domain is a thread's, and a child has that of the thread that starts it.
+    let spawned = thread::scope(|scope| scope.spawn(|| scoped(&mut child)).join());
+    let child = spawned.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))?;
+    let pid = Pid::from_raw(child.id().cast_signed());
+    prctl::set_pdeathsig(ABANDONED)?;
+    let mut woken_by = SigSet::empty();
+    woken_by.add(Signal::SIGCHLD);
+    woken_by.add(ABANDONED);
+    let everyone = Pid::from_raw(-1);
+    let mut code = None;
+    loop {
+        if code.is_some() || getppid() != outside {
+            let _ = kill(everyone, Signal::SIGKILL);
+        }
+        match waitpid(everyone, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => {
+                woken_by.wait()?;
+            }
+            Ok(ended) => code = code.or(code_of(pid, ended)),
+            Err(Errno::ECHILD) => return Ok(code.unwrap_or(1)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Exit code of the process `pid`, if it is the one that ended.
+fn code_of(pid: Pid, status: WaitStatus) -> Option<i32> {
+    match status {
+        WaitStatus::Exited(ended, code) if ended == pid => Some(code),
+        WaitStatus::Signaled(ended, signal, _) if ended == pid => Some(BY_SIGNAL + signal as i32),
+        _ => None,
     }
 }
 
@@ -132,13 +197,25 @@ fn end_like(status: ExitStatus) -> io::Result<i32> {
     Ok(code)
 }
 
-fn become_user(name: &str) -> io::Result<()> {
+/// Another user's rights, where the policy names one.
+fn become_user(policy: &Policy) -> io::Result<()> {
+    let Some(name) = &policy.user else {
+        return Ok(());
+    };
+    let name = name.as_str();
     let unknown = || io::Error::other(format!("there is no user {name}"));
     let user = User::from_name(name)?.ok_or_else(unknown)?;
     initgroups(&CString::new(name)?, user.gid)?;
     setgid(user.gid)?;
     setuid(user.uid)?;
+    prctl::set_no_new_privs()?;
     Ok(())
+}
+
+/// True if the kernel can keep a process from signalling those outside of its domain.
+fn scopes_signals() -> bool {
+    let asked = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    asked.scope(Scope::Signal).is_ok()
 }
 
 /// Landlock, where the policy names it.

@@ -8,17 +8,14 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Folders in a home that hold toolchains and caches of models, none of which is a secret. Of `.cargo` the files that
-/// may hold a registry's token are left out.
-const HOME_READ: [&str; 22] = [
+/// may hold a registry's token are left out, and so are git's settings.
+const HOME_READ: [&str; 19] = [
     ".cargo/bin",
-    ".cargo/config",
-    ".cargo/config.toml",
     ".cargo/env",
     ".cargo/git",
     ".cargo/registry",
     ".cache",
     ".conda",
-    ".gitconfig",
     ".local/bin",
     ".local/lib",
     ".local/share/uv",
@@ -46,16 +43,14 @@ const RUN_READ: [&str; 4] = [
     "/run/udev",
 ];
 
-/// Devices that a program may use, by the beginning of their names. No disks: root would write to them.
-const DEVICES: [&str; 16] = [
+/// Devices that a program may use, by the beginning of their names. No disks, to
+/// which root would write, and no terminals, into which a program can type.
+const DEVICES: [&str; 13] = [
     "null",
     "zero",
     "full",
     "random",
     "urandom",
-    "tty",
-    "ptmx",
-    "pts",
     "shm",
     "nvidia",
     "dri",
@@ -78,7 +73,7 @@ pub(super) struct Machine {
 impl Machine {
     /// Reads the grants of this machine. The project's `tree` is granted to each child by itself.
     pub(super) fn read(tree: &Path) -> Self {
-        let home = env::var_os("HOME").map(PathBuf::from);
+        let home = home();
         let runner = runner();
         let mut hidden: Vec<PathBuf> = CLOSED.iter().map(PathBuf::from).collect();
         hidden.extend(home.clone());
@@ -96,6 +91,12 @@ impl Machine {
             hidden,
         }
     }
+}
+
+/// The user's home; a service whose home is the whole machine has none.
+pub(super) fn home() -> Option<PathBuf> {
+    let home = env::var_os("HOME").map(PathBuf::from)?;
+    home.parent().is_some().then_some(home)
 }
 
 /// Everything below `folder` but the `hidden` paths and what is below them: the largest folders that hold none.
@@ -142,22 +143,20 @@ fn on_path(home: Option<&Path>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// `X` of `X/bin`, else the folder itself; never a whole home or the root.
+/// `X` of `X/bin`, else the folder itself; never a whole home, the root, or a folder that others use too.
 pub(super) fn around_bin(folder: &Path, home: Option<&Path>) -> PathBuf {
     let is_bin = folder
         .file_name()
         .is_some_and(|name| name == "bin" || name == "shims");
-    let parent = folder.parent().filter(|_| is_bin);
+    let is_home = |path: &Path| Some(path) == home || path.parent() == Some(Path::new("/home"));
+    let is_closed = |path: &Path| CLOSED.iter().any(|closed| path == Path::new(closed));
     // `~/.local` and `~/.cargo` hold more than programs.
-    let is_home =
-        |path: &Path| Some(path) == home || path.parent() == home && path.ends_with(".local");
-    let is_cargo = |path: &Path| path.ends_with(".cargo");
-    match parent {
-        Some(parent) if parent.parent().is_some() && !is_home(parent) && !is_cargo(parent) => {
-            parent.to_path_buf()
-        }
-        _ => folder.to_path_buf(),
-    }
+    let is_shared = |path: &Path| path.ends_with(".local") || path.ends_with(".cargo");
+    let is_own = |path: &&Path| {
+        path.parent().is_some() && !is_home(path) && !is_closed(path) && !is_shared(path)
+    };
+    let around = folder.parent().filter(|_| is_bin).filter(is_own);
+    around.unwrap_or(folder).to_path_buf()
 }
 
 fn devices() -> Vec<PathBuf> {
@@ -171,7 +170,8 @@ fn devices() -> Vec<PathBuf> {
     meant.map(|entry| entry.path()).collect()
 }
 
-/// The folder of the CI runner that this process works for: an ancestor of the folders that it names.
+/// The folder of the CI runner that this process works for: of the program `bin/Runner.Worker` above this one, else an
+/// ancestor of the folders that its environment names.
 fn runner() -> Option<PathBuf> {
     let named = ["RUNNER_TEMP", "RUNNER_WORKSPACE", "GITHUB_WORKSPACE"];
     let named = named.iter().filter_map(env::var_os).map(PathBuf::from);
@@ -180,9 +180,19 @@ fn runner() -> Option<PathBuf> {
             .iter()
             .any(|file| path.join(file).exists())
     };
-    named
-        .filter_map(|path| path.ancestors().find(is_runner).map(Path::to_path_buf))
-        .next()
+    let around = |path: PathBuf| path.ancestors().find(is_runner).map(Path::to_path_buf);
+    programs_above().chain(named).filter_map(around).next()
+}
+
+/// The programs of this process's ancestors, the nearest first.
+fn programs_above() -> impl Iterator<Item = PathBuf> {
+    let above = |pid: &u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, rest) = text.rsplit_once(") ")?;
+        rest.split(' ').nth(1)?.parse().ok()
+    };
+    let pids = std::iter::successors(Some(std::process::id()), above);
+    pids.filter_map(|pid| fs::read_link(format!("/proc/{pid}/exe")).ok())
 }
 
 /// Places of secrets, hidden where mounts are a child's own.
@@ -241,9 +251,9 @@ fn secrets(home: Option<&Path>, runner: &Option<PathBuf>) -> Vec<PathBuf> {
         "/run/crio",
     ];
     all.extend(sockets.iter().map(PathBuf::from));
-    all.into_iter()
-        .filter(|path| path.symlink_metadata().is_ok())
-        .collect()
+    // What a link leads to is hidden; the link itself gives nothing away.
+    let real = all.into_iter().filter_map(|path| path.canonicalize().ok());
+    real.collect()
 }
 
 #[cfg(test)]
@@ -283,6 +293,8 @@ mod tests {
             ("/home/ada/bin", "/home/ada/bin"),
             ("/home/ada/.local/bin", "/home/ada/.local/bin"),
             ("/home/ada/.cargo/bin", "/home/ada/.cargo/bin"),
+            ("/home/eve/bin", "/home/eve/bin"),
+            ("/tmp/bin", "/tmp/bin"),
             ("/bin", "/bin"),
             ("/opt/tool", "/opt/tool"),
         ] {

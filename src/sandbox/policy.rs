@@ -20,13 +20,11 @@ pub struct Policy {
     pub write: Vec<PathBuf>,
     /// Folders of which it may read the names alone.
     pub list: Vec<PathBuf>,
-    /// Mounted read-only, where mounts are its own.
-    pub read_only: Vec<PathBuf>,
     /// Not to be seen, where mounts are its own.
     pub hidden: Vec<PathBuf>,
-    /// The second of two steps: this process is the first of its pid namespace.
+    /// The second of two steps: this process is the sandbox's keeper.
     #[serde(default)]
-    pub is_init: bool,
+    pub is_keeper: bool,
 }
 
 impl Policy {

@@ -6,7 +6,6 @@ use super::policy::Policy;
 use crate::plan::SandboxSetting;
 use crate::record::{Isolation, Layer};
 use nix::unistd::{Uid, User};
-use std::env;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -48,8 +47,6 @@ pub struct Rights {
     pub read: Vec<PathBuf>,
     /// Folders of which it reads the names alone.
     pub list: Vec<PathBuf>,
-    /// Read-only whatever the user may write, but for its own parts.
-    pub protected: Vec<PathBuf>,
 }
 
 impl Sandbox {
@@ -130,16 +127,21 @@ impl Sandbox {
         !self.isolation.layers.is_empty()
     }
 
-    /// True if children cannot change modes and times of files either, which Landlock alone does not stop, nor
-    /// namespaces alone the renaming of folders.
+    /// True if children cannot change modes and times of files either, which Landlock alone does not stop.
     pub fn keeps_metadata(&self) -> bool {
         let has = |layer| self.isolation.layers.contains(&layer);
-        has(Layer::User) || (has(Layer::Landlock) && has(Layer::Namespaces))
+        has(Layer::User) || has(Layer::Namespaces)
     }
 
     /// The user that builds and engines run as, where it is another one.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
+    }
+
+    /// The home of that user.
+    pub fn home(&self) -> Option<PathBuf> {
+        let user = User::from_name(self.user()?);
+        user.ok().flatten().map(|user| user.dir)
     }
 
     /// The rights of a child beside what the machine grants to all; `None` where nothing is in force.
@@ -156,7 +158,6 @@ impl Sandbox {
             mut own,
             read: mut also,
             list,
-            protected,
         } = rights;
         also = grants::without(&also, hidden);
         also.extend(read.iter().cloned());
@@ -173,9 +174,8 @@ impl Sandbox {
             read: also,
             write: own,
             list,
-            read_only: protected,
             hidden,
-            is_init: false,
+            is_keeper: false,
         })
     }
 
@@ -195,7 +195,6 @@ impl Sandbox {
         let policy = self.policy(Rights {
             own: vec![own.clone()],
             read: vec![other.clone()],
-            protected: vec![other.clone()],
             ..Rights::default()
         });
         let policy = policy.unwrap_or_default();
@@ -237,7 +236,7 @@ impl Sandbox {
 /// Absolute paths in a command line and its environment that are there: programs with their own files, models. What is
 /// relative lies in a folder that is granted anyway, and may be a link of a pull request's.
 pub(crate) fn named(words: &[String], env: &[(String, String)]) -> Vec<PathBuf> {
-    let home = env::var_os("HOME").map(PathBuf::from);
+    let home = grants::home();
     let values = env.iter().map(|(_, value)| value);
     let parts = words.iter().chain(values);
     let parts = parts.flat_map(|word| word.split(['=', ':', ',']).chain([word.as_str()]));

@@ -29,7 +29,7 @@ min_samples = 5
 
 /// Main answers with a token each 5 ms, the branch `evil` each 15 ms; `attack` is added to the branch's build, in
 /// which `$1` is the build directory and `$ROOT` the project.
-fn with_attack(attack: &str) -> Project {
+pub(super) fn with_attack(attack: &str) -> Project {
     let project = Project::with_commits();
     project.write("gates/slow.toml", SLOW);
     project.edit("gates/gate.toml", "looks = [4, 6, 8, 10]", "looks = [4]");
@@ -48,7 +48,7 @@ fn with_attack(attack: &str) -> Project {
     project
 }
 
-const CHECK: [&str; 7] = [
+pub(super) const CHECK: [&str; 7] = [
     "check", "--head", "evil", "--gate", "slow", "--out", "result",
 ];
 

@@ -16,6 +16,7 @@ mod baseline;
 mod broken_engines;
 mod clones;
 mod commits;
+mod escapes;
 mod every_gate;
 mod faults;
 mod interrupted;

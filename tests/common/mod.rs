@@ -199,11 +199,13 @@ impl Project {
 
     /// Lets builds and engines write where the test looks.
     pub(crate) fn without_sandbox(&self) {
+        self.with_sandbox("none");
+    }
+
+    pub(crate) fn with_sandbox(&self, layer: &str) {
         let config = self.read("gates/gate.toml");
-        self.write(
-            "gates/gate.toml",
-            &(config + "\n[host]\nsandbox = \"none\"\n"),
-        );
+        let host = format!("\n[host]\nsandbox = \"{layer}\"\n");
+        self.write("gates/gate.toml", &(config + &host));
     }
 
     /// Puts a script before the engine's command, in which `"$@"` is the engine. It may write to the project's folder.

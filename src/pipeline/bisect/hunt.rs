@@ -5,14 +5,14 @@
 use super::search::Search;
 use super::step::{self, Question};
 use super::trial::{blank, decisive, loss, read_cost, read_verdict, skipped};
-use super::{Error, Event, JOURNAL, Project, short};
+use super::{Error, Event, JOURNAL, Project};
 use crate::judge;
 use crate::launch::{Artifact, Repository};
 use crate::pipeline::Outcome;
 use crate::pipeline::results::replace;
 use crate::plan::{Build, Design};
 use crate::plural::count;
-use crate::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict};
+use crate::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict, short};
 use crate::report;
 use std::future::Future;
 use std::io;

@@ -3,13 +3,13 @@
 use super::hunt::{Hunt, Pair};
 use super::search::Search;
 use super::step::Question;
-use super::{Error, Event, refuse, short};
+use super::{Error, Event, refuse};
 use crate::launch::{Artifact, BuildError, Origin, WorkspaceError};
 use crate::pipeline::host::Arms;
 use crate::pipeline::results::{Results, read_record};
 use crate::pipeline::{Base, Options, Outcome, new_record, resume, session};
 use crate::plan::Selection;
-use crate::record::{Comparison, Ending, RunRecord, RunVerdict};
+use crate::record::{Comparison, Ending, RunRecord, RunVerdict, short};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -126,9 +126,10 @@ impl Hunt<'_> {
         match self.build_or_end(commit, cancel).await {
             Ok(artifact) => Ok(Ok(artifact)),
             Err(Error::Workspace(WorkspaceError::Build(error))) => match error {
-                BuildError::Keep { .. } | BuildError::Stale { .. } | BuildError::Wait(_) => {
-                    Err(error.into())
-                }
+                BuildError::Keep { .. }
+                | BuildError::Stale { .. }
+                | BuildError::Wait(_)
+                | BuildError::End(_) => Err(error.into()),
                 BuildError::Failed { status, .. } => Ok(Err(format!("does not build ({status})"))),
                 BuildError::TimedOut { .. } => Ok(Err("its build takes too long".into())),
                 BuildError::NoArtifact(_) | BuildError::Escapes(_) => {

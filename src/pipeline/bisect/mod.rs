@@ -130,7 +130,3 @@ fn refuse(directory: &Path, changes: Vec<String>) -> Result<(), ResumeError> {
         false => Err(ResumeError::Changed { directory, changes }),
     }
 }
-
-fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
-}

@@ -4,6 +4,7 @@ use super::super::Error;
 use crate::launch::Repository;
 use crate::plan::{self, Needed};
 use crate::plural::count;
+use crate::record::short;
 use std::path::Path;
 
 /// Paths of a label that are shown.
@@ -17,7 +18,7 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
     let base = repository.base_commit(&repository.head()?, base)?;
     let paths = repository.changed_paths(&base)?;
     let needed = Needed::of_paths(&rules.labels, &paths);
-    let short = base.get(..12).unwrap_or(&base);
+    let short = short(&base);
     let mut lines = vec![format!(
         "changed since {short}: {}",
         count(paths.len(), "path")
