@@ -3,8 +3,9 @@
 use super::names::GateArgs;
 use super::{Exit, output};
 use crate::pipeline::{self, Cost, CostSource, Layout, LayoutOptions};
-use crate::plan::{Gate, Selection};
+use crate::plan::{self, Gate, Selection};
 use crate::plural::count;
+use crate::record::Comparison;
 use crate::report;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -103,6 +104,8 @@ struct Told<'a> {
     profile: &'a str,
     looks: &'a [u32],
     budget_s: f64,
+    /// Up to the first look, however fast the engine is.
+    least_s: f64,
     false_alarm: f64,
     gates: Vec<ToldGate<'a>>,
 }
@@ -115,6 +118,8 @@ struct ToldGate<'a> {
     checks: Vec<&'a str>,
     /// Gates with equal numbers share launches.
     launch: usize,
+    /// Seconds that this gate's requests take in a launch at the least, however fast the engine is.
+    least_s: f64,
     /// Seconds of a launch: its start, and this gate's own requests; `null` where nobody knows.
     start_s: Option<f64>,
     work_s: Option<f64>,
@@ -130,6 +135,7 @@ fn told(layout: &Layout) -> Told<'_> {
         profile: &design.profile,
         looks: &design.looks,
         budget_s: design.budget.as_secs_f64(),
+        least_s: plan::least_session_s(&layout.plan, Comparison::Interleaved),
         false_alarm: design.alpha,
         gates: gates.collect(),
     }
@@ -142,6 +148,7 @@ fn told_gate<'a>(gate: &'a Gate, cost: &Cost) -> ToldGate<'a> {
         file: &gate.file,
         checks: gate.checks.iter().map(|check| check.id.as_str()).collect(),
         launch: cost.group + 1,
+        least_s: plan::least_s(gate),
         start_s: cost.seconds().map(|spent| spent.start_s),
         work_s: cost.seconds().map(|spent| spent.work_s),
         known: match cost.source {
@@ -169,16 +176,19 @@ fn gate_table(layout: &Layout) -> String {
     );
     let _ = writeln!(
         text,
-        "looks after {} blocks; at most {:.1} min of measuring",
+        "looks after {} blocks; at most {:.1} min of measuring, at least {:.1}",
         looks.join(", "),
         design.budget.as_secs_f64() / 60.0,
+        plan::least_session_s(&layout.plan, Comparison::Interleaved) / 60.0,
     );
     let _ = writeln!(
         text,
         "chance that a run of these fails without a change beyond the margins: {:.0} %\n",
         design.alpha * 100.0,
     );
-    let header = ["gate", "checks", "launch", "start", "requests", "known by"];
+    let header = [
+        "gate", "checks", "launch", "start", "requests", "least", "known by",
+    ];
     let gates = layout.plan.gates.iter().zip(&layout.costs);
     let rows = gates.map(|(gate, cost)| {
         vec![
@@ -187,6 +197,7 @@ fn gate_table(layout: &Layout) -> String {
             (cost.group + 1).to_string(),
             seconds(cost.seconds().map(|spent| spent.start_s)),
             seconds(cost.seconds().map(|spent| spent.work_s)),
+            seconds(Some(plan::least_s(gate))),
             source(&cost.source),
         ]
     });

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::baseline::{Anchor, Entry, FormatError, Key, Signer, Store, StoreError, signed};
 use crate::launch::Repository;
-use crate::plan::{Gate, Plan};
+use crate::plan::{self, Gate, Plan};
 use crate::record::{Arm, Build, Comparison, Ending, GateVerdict, RunRecord, StoredBase, Verdict};
 use crate::{history, judge};
 use std::collections::BTreeMap;
@@ -188,8 +188,14 @@ pub async fn record_baseline(
 ) -> Result<Recorded, Error> {
     let mut cancel = std::pin::pin!(cancel);
     let place = Place::New(options.out.as_deref());
-    let project = Project::open(&options.start, &options.selection, place, cancel.as_mut()).await?;
-    let anchor = anchor.or(project.plan.baseline.anchor.as_deref());
+    let config = plan::baseline_config(&plan::find_root(&options.start)?)?;
+    let anchor = anchor.or(config.anchor.as_deref());
+    let comparison = match anchor {
+        Some(_) => Comparison::Anchored,
+        None => Comparison::Alone,
+    };
+    let of = (options.start.as_path(), &options.selection);
+    let project = Project::open(of, comparison, place, cancel.as_mut()).await?;
     refuse_what_is_not_main(options, &project, anchor)?;
     let mut options = options.clone();
     if let Some(name) = anchor {
@@ -199,11 +205,9 @@ pub async fn record_baseline(
         arms = build_arms(&options, &project, on_event) => arms?,
         () = &mut cancel => return Err(Error::Interrupted),
     };
-    if anchor.is_some() {
-        arms.comparison = Comparison::Anchored;
-    } else {
+    arms.comparison = comparison;
+    if anchor.is_none() {
         arms.builds.retain(|build| build.arm == Arm::Head);
-        arms.comparison = Comparison::Alone;
     }
     let record = new_record(&options, &project, &arms);
     let outcome = session::run(&project, &arms, record, on_event, cancel).await?;

@@ -13,7 +13,7 @@ use crate::calibration::{Certificate, Certificates, Evidence, MeasuredSession, c
 use crate::judge;
 use crate::measure;
 use crate::plan::{self, Selection};
-use crate::record::{Ending, Exit, RunRecord, Verdict};
+use crate::record::{Comparison, Ending, Exit, RunRecord, Verdict};
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,8 @@ async fn measure_in<C: Future<Output = ()>>(
         true => Place::Old(&first),
         false => Place::New(Some(&first)),
     };
-    let project = Project::open(&options.start, &options.selection, place, cancel.as_mut()).await?;
+    let of = (options.start.as_path(), &options.selection);
+    let project = Project::open(of, Comparison::SameBuild, place, cancel.as_mut()).await?;
     let mut project = project.without_waivers();
     let of_each = each(options);
     let arms = tokio::select! {

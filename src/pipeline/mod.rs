@@ -253,7 +253,12 @@ async fn checked(
 ) -> Result<Outcome, Error> {
     let mut cancel = std::pin::pin!(cancel);
     let place = Place::New(options.out.as_deref());
-    let project = Project::open(&options.start, &options.selection, place, cancel.as_mut()).await?;
+    let planned = match options.base {
+        Base::Stored => Comparison::Stored,
+        _ => Comparison::Interleaved,
+    };
+    let of = (options.start.as_path(), &options.selection);
+    let project = Project::open(of, planned, place, cancel.as_mut()).await?;
     let extent = shards::extent(&project, &options.together)?;
     // A certificate that cannot be read is told before anything is built.
     let certificates = citation::citations(&project, options)?;
@@ -292,14 +297,16 @@ enum Place<'a> {
 }
 
 impl Project {
+    /// Refuses a plan that sessions of this comparison cannot decide within its budget.
     async fn open<C: Future<Output = ()>>(
-        start: &Path,
-        selection: &Selection,
+        (start, selection): (&Path, &Selection),
+        comparison: Comparison,
         place: Place<'_>,
         cancel: Pin<&mut C>,
     ) -> Result<Self, Error> {
         let root = plan::find_root(start)?;
         let (plan, inputs) = plan::from_directory(&root, selection)?;
+        plan::refuse_too_long(&plan, comparison).map_err(PlanError::from)?;
         let workspace = workspace(&root, &plan, cancel).await?;
         let results = match place {
             Place::New(out) => Results::create(out, &workspace, &plan.design.profile)?,

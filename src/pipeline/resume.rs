@@ -56,8 +56,10 @@ pub async fn resume(
     cancel: impl Future<Output = ()>,
 ) -> Result<Outcome, Error> {
     let mut cancel = std::pin::pin!(cancel);
-    let selection = selection(&read_record(directory)?);
-    let project = Project::open(start, &selection, Place::Old(directory), cancel.as_mut()).await?;
+    let begun = read_record(directory)?;
+    let of = (start, &selection(&begun));
+    let place = Place::Old(directory);
+    let project = Project::open(of, begun.comparison, place, cancel.as_mut()).await?;
     // Only now does nobody else measure here: what was read before may have been another session's.
     let mut record = read_record(directory)?;
     refuse_what_cannot_go_on(&record, directory)?;

@@ -4,7 +4,7 @@ use super::checkpoint::Checkpoints;
 use super::host::{ArmHost, Arms};
 use super::{Error, Event, Outcome, Project};
 use crate::measure::{Follower, Progress, Protocol};
-use crate::plan::Plan;
+use crate::plan::{Plan, RECORDED_BLOCKS};
 use crate::record::{Comparison, Decision, Ending, Launch, RunRecord, RunVerdict, Sample, Verdict};
 use crate::{judge, load};
 use std::cell::RefCell;
@@ -12,9 +12,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Blocks of a recording of main, which has no base to be judged against.
-const RECORDED_BLOCKS: u32 = 4;
 
 /// Blocks that are measured at the most, in caps: what a throttling machine spoils is repeated, but not
 /// for ever.

@@ -5,7 +5,7 @@ use super::results::{read_record, selection};
 use super::spent::spent;
 use super::{Error, Project};
 use crate::baseline::{Entry, Spent, Store};
-use crate::plan::{self, Gate, Piece, Plan, Selection, ShardPlan};
+use crate::plan::{self, Gate, Piece, Plan, PlanError, Selection, ShardPlan};
 use crate::record::{Comparison, Extent, RunRecord};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -101,7 +101,8 @@ impl Layout {
     }
 }
 
-/// Reads the plan and what is known of its durations, and places the gates.
+/// Reads the plan and what is known of its durations, and places the gates. Refuses what one machine cannot decide
+/// within the budget.
 pub fn layout(options: &LayoutOptions) -> Result<Layout, Error> {
     let root = plan::find_root(&options.start)?;
     let (plan, _) = plan::from_directory(&root, &options.selection)?;
@@ -128,11 +129,30 @@ pub fn layout(options: &LayoutOptions) -> Result<Layout, Error> {
     let shards = options
         .shards
         .map(|machines| plan::shards(&pieces, machines));
-    Ok(Layout {
+    let layout = Layout {
         shards: shards.unwrap_or_default(),
         costs,
         plan,
-    })
+    };
+    refuse_too_long(&layout)?;
+    Ok(layout)
+}
+
+/// Each machine has the whole budget.
+fn refuse_too_long(layout: &Layout) -> Result<(), Error> {
+    let refused =
+        |plan: &Plan| plan::refuse_too_long(plan, Comparison::Interleaved).map_err(PlanError::from);
+    if layout.shards.is_empty() {
+        refused(&layout.plan)?;
+    }
+    for shard in &layout.shards {
+        let mut of_shard = layout.plan.clone();
+        of_shard
+            .gates
+            .retain(|gate| shard.gates.contains(&gate.name));
+        refused(&of_shard)?;
+    }
+    Ok(())
 }
 
 /// The newest sessions of this project's result directories. One that cannot be read tells nothing.
@@ -203,7 +223,7 @@ fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
         });
         let guess = Spent {
             start_s,
-            work_s: pace * effort,
+            work_s: (pace * effort).max(plan::least_s(gate)),
         };
         let (spent, source) = known.unwrap_or_else(|| (guess, otherwise.clone()));
         costs.push(Cost {

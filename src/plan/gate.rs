@@ -13,6 +13,8 @@ use crate::record::PageCache;
 #[derive(Clone, Copy)]
 pub(super) struct Profile<'a> {
     pub(super) name: &'a str,
+    /// The profile whose values hold where this one has none.
+    pub(super) like: Option<&'a str>,
     /// Its judge looks after so many blocks.
     pub(super) looks: &'a [u32],
     /// Names of all profiles.
@@ -27,8 +29,9 @@ pub(super) fn read(
     files: &mut dyn Files,
 ) -> Result<Gate, Diagnostic> {
     let table = source.parse()?;
-    let root = Section::root(source, &table, profile.name).with_profiles(profile.all);
+    let root = Section::root(source, &table, profile.name).with_profiles(profile.all, profile.like);
     let mut defined_by = vec![source.text.to_owned(), profile.name.to_owned()];
+    defined_by.extend(profile.like.map(str::to_owned));
     let title = root.required("title")?.text()?.to_owned();
     let engine_args = root.given("engine_args", Field::texts)?.unwrap_or_default();
     let page_cache = root.given("page_cache", |field| {

@@ -16,6 +16,7 @@ mod gate;
 mod github;
 mod host;
 mod labels;
+mod least;
 mod model;
 mod project;
 mod quantity;
@@ -33,6 +34,7 @@ pub use engines::contenders;
 pub use fit::MIN_SAMPLES;
 pub use github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
 pub use labels::{LabelRule, Needed};
+pub use least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};
 pub use model::{
     Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender, Cooldown, Design,
     Engine, EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, Matrix,

@@ -25,6 +25,8 @@ pub(super) struct Project {
     pub(super) host: Host,
     /// Names of all profiles, the chosen one among them.
     pub(super) profiles: Vec<String>,
+    /// The profile whose values of gates hold where the chosen one has none.
+    pub(super) like: Option<String>,
 }
 
 pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnostic> {
@@ -35,6 +37,7 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
     let telemetry = read_telemetry(&root)?;
     let design = read_design(&root, profile)?;
     let profiles = profile_names(&root)?;
+    let like = read_like(&root, profile)?;
     let baseline = read_baseline(&root)?;
     let calibration = read_calibration(&root)?;
     let host = host::read(&root)?;
@@ -50,12 +53,38 @@ pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnos
         calibration,
         host,
         profiles,
+        like,
     })
 }
 
 fn profile_names(root: &Section<'_, '_>) -> Result<Vec<String>, Diagnostic> {
     let entries = root.required("profile")?.section()?.entries();
     Ok(entries.iter().map(|(name, _)| (*name).to_owned()).collect())
+}
+
+/// `profile.NAME.like` of the chosen profile; that of every other one is checked too.
+fn read_like(root: &Section<'_, '_>, chosen: &str) -> Result<Option<String>, Diagnostic> {
+    let profiles = root.required("profile")?.section()?.entries();
+    let mut of_chosen = None;
+    for (name, field) in &profiles {
+        let Some(like) = field.section()?.optional("like") else {
+            continue;
+        };
+        let text = like.text()?;
+        let others = profiles.iter().filter(|(other, _)| other != name);
+        let Some((_, other)) = others.clone().find(|(other, _)| *other == text) else {
+            let mut refusal = like.wrong(format!("there is no other profile `{text}`"));
+            refusal.help = Some(suggestion(text, others.map(|(other, _)| *other)));
+            return Err(refusal);
+        };
+        if other.section()?.optional("like").is_some() {
+            return Err(like.wrong(format!("`{text}` has a `like` itself: name that profile")));
+        }
+        if *name == chosen {
+            of_chosen = Some(text.to_owned());
+        }
+    }
+    Ok(of_chosen)
 }
 
 /// The refusal of a gate that a profile names and that is not there.
@@ -272,6 +301,7 @@ struct Errors {
 
 fn read_profile(name: &str, errors: Errors, field: &Field<'_, '_>) -> Result<Design, Diagnostic> {
     let section = field.section()?;
+    section.foresee(&["like"]);
     let looks_field = section.required("looks")?;
     let looks = looks_field
         .list()?

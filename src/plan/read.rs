@@ -5,6 +5,7 @@ use super::engines::ENGINES_FILE;
 use super::files::{Disk, Files};
 use super::github::{self, GitHubConfig};
 use super::labels::{self, LabelRule};
+use super::least::TooLong;
 use super::model::{BaselineConfig, CalibrationConfig, Check, Gate, Plan, Waiver, WorkloadKind};
 use super::section::{Section, Source};
 use super::waivers::{self, WAIVERS_FILE};
@@ -28,6 +29,8 @@ pub enum PlanError {
     Refused(Vec<Diagnostic>),
     #[error("there is no gate `{name}`; {hint}")]
     UnknownGate { name: String, hint: String },
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
 }
 
 impl PlanError {
@@ -256,6 +259,7 @@ fn assemble(
         };
         let profile = gate::Profile {
             name: &selection.profile,
+            like: project.like.as_deref(),
             looks: &project.design.looks,
             all: &project.profiles,
         };

@@ -54,6 +54,8 @@ pub(super) struct Field<'a, 'd> {
     profile: &'a str,
     /// Names of all profiles; empty where nothing differs by profile.
     profiles: &'a [String],
+    /// The profile whose values hold where this one has none.
+    like: Option<&'a str>,
 }
 
 impl<'a, 'd> Field<'a, 'd> {
@@ -81,7 +83,8 @@ impl<'a, 'd> Field<'a, 'd> {
             return Ok(self.clone());
         };
         self.refuse_unknown_profile(table)?;
-        match table.get(self.profile) {
+        let of_like = || self.like.and_then(|like| table.get(like));
+        match table.get(self.profile).or_else(of_like) {
             Some(value) => Ok(Self {
                 value,
                 ..self.clone()
@@ -218,6 +221,7 @@ impl<'a, 'd> Field<'a, 'd> {
                 span: self.span(),
                 profile: self.profile,
                 profiles: self.profiles,
+                like: self.like,
                 asked: RefCell::default(),
             }),
             _ => Err(self.expected("a table")),
@@ -261,6 +265,7 @@ pub(super) struct Section<'a, 'd> {
     span: Range<usize>,
     profile: &'a str,
     profiles: &'a [String],
+    like: Option<&'a str>,
     asked: RefCell<Vec<&'static str>>,
 }
 
@@ -277,13 +282,19 @@ impl<'a, 'd> Section<'a, 'd> {
             span: 0..0,
             profile,
             profiles: &[],
+            like: None,
             asked: RefCell::default(),
         }
     }
 
-    /// The same table, in which every other name of a profile than these is refused.
-    pub(super) fn with_profiles(self, profiles: &'a [String]) -> Self {
-        Self { profiles, ..self }
+    /// The same table, in which every other name of a profile than these is refused, and the values of `like` hold
+    /// where the profile has none.
+    pub(super) fn with_profiles(self, profiles: &'a [String], like: Option<&'a str>) -> Self {
+        Self {
+            profiles,
+            like,
+            ..self
+        }
     }
 
     /// Keys that belong here though they are read later, so that none is taken for another one, mistyped.
@@ -315,6 +326,7 @@ impl<'a, 'd> Section<'a, 'd> {
             value,
             profile: self.profile,
             profiles: self.profiles,
+            like: self.like,
         }
     }
 

@@ -21,6 +21,7 @@ mod every_gate;
 mod faults;
 mod interrupted;
 mod null;
+mod profiles;
 mod same_build;
 
 use common::alone;

@@ -1,6 +1,6 @@
 //! `gate init --github`: workflows, gates and label rules for the engine that a tree holds.
 
-use super::common::{Ended, Project, gate};
+use super::common::{Ended, Project, gate, workflow};
 use infergate::{plan, presets};
 use std::fs;
 use std::path::Path;
@@ -135,19 +135,23 @@ fn mains_records_have_a_place() {
 }
 
 #[test]
-fn the_night_soaks_where_there_is_such_a_gate() {
+fn the_night_measures_what_takes_hours_where_there_is_a_profile_for_it() {
     let folder = tree(&[]);
     let folder = folder.path();
     init(folder, &["--action", ACTION, "--engine", "vllm"]).expect(0);
-    let baseline = read(folder, ".github/workflows/infergate-baseline.yml");
-    let (_, step) = baseline.split_once("- name: Does main endure?\n").unwrap();
-    let (step, _) = step.split_once("- name: ").unwrap();
-    assert!(step.contains("--gate soak"), "{step}");
-    assert!(
-        step.contains("if: hashFiles('gates/soak.toml') != ''"),
-        "{step}"
-    );
-    assert!(!folder.join("gates/soak.toml").exists());
+    assert!(!read(folder, "gates/gate.toml").contains("[profile.nightly]"));
+    let mut command = gate(&[]);
+    command.current_dir(folder);
+    let mut step = workflow::step("baseline.yml", "Does main endure?", &command);
+    let ended = Ended::of(&step.output().unwrap()).expect(0);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
+    // An unknown key is refused before anything is measured: so it is read.
+    let config = read(folder, "gates/gate.toml");
+    let config = config + "\n[profile.nightly]\nlike = \"full\"\nhours = 4\n";
+    fs::write(folder.join("gates/gate.toml"), config).unwrap();
+    let mut step = workflow::step("baseline.yml", "Does main endure?", &command);
+    let ended = Ended::of(&step.output().unwrap()).expect(2);
+    ended.says(&["profile.nightly"]);
 }
 
 #[test]

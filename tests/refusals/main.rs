@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod budget;
 mod never;
 mod records;
 mod waivers;
@@ -41,9 +42,9 @@ fn an_unknown_key_is_shown_with_its_caret_and_the_right_name() {
     let ended = project.run(&["check"]).expect(2);
     insta::assert_snapshot!(ended.stderr.trim_end(), @r#"
     error: unknown key `check[0].margn`
-      --> gates/tpot.toml:20:1
+      --> gates/tpot.toml:21:1
        |
-    20 | margn = "1 %"
+    21 | margn = "1 %"
        | ^^^^^
        |
        = help: did you mean `margin`?
@@ -73,11 +74,11 @@ fn a_missing_key_is_not_sought_under_the_name_of_another() {
 fn a_value_for_a_profile_that_is_not_there() {
     refuses(
         TPOT,
-        "requests = { quick = 100, full = 120 }",
-        "requests = { quick = 100, fulll = 120 }",
+        "requests = { quick = 100, full = 80 }",
+        "requests = { quick = 100, fulll = 80 }",
         &[
             "`workload.decode.requests`: there is no profile `fulll`",
-            "gates/tpot.toml:7",
+            "gates/tpot.toml:8",
             "^^^^^",
             "did you mean `full`?",
         ],
@@ -85,8 +86,8 @@ fn a_value_for_a_profile_that_is_not_there() {
     refuses(
         TPOT,
         "ceiling = { quick = \"5 %\", full = \"3 %\" }",
-        "ceiling = { quick = \"5 %\", full = \"3 %\", nightly = \"2 %\" }",
-        &["no profile `nightly`", "right here are: `quick`, `full`"],
+        "ceiling = { quick = \"5 %\", full = \"3 %\", weekly = \"2 %\" }",
+        &["no profile `weekly`", "right here are: `quick`, `full`"],
     );
 }
 
@@ -198,14 +199,14 @@ fn rules_that_make_no_sense() {
     );
     refuses(
         TPOT,
-        "requests = { quick = 100, full = 120 }",
+        "requests = { quick = 100, full = 80 }",
         "requests = 10",
         &["needs 30 samples", "sends 10"],
     );
     refuses(
         TPOT,
-        "requests = { quick = 100, full = 120 }",
-        "requests = { full = 120 }",
+        "requests = { quick = 100, full = 80 }",
+        "requests = { full = 80 }",
         &["no value for the profile `quick`"],
     );
     refuses(

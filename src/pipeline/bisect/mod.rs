@@ -16,7 +16,7 @@ use super::{Error, Event, Place, Project, ResumeError, draw_seed, now, resume, t
 use crate::launch::Repository;
 use crate::measure;
 use crate::plan::Selection;
-use crate::record::{BISECTION_FORMAT, Bisection, Conclusion};
+use crate::record::{BISECTION_FORMAT, Bisection, Comparison, Conclusion};
 use hunt::Hunt;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,8 @@ pub async fn bisect(
     }
     let place = Place::New(options.out.as_deref());
     let mut cancel = std::pin::pin!(cancel);
-    let project = Project::open(&options.start, &selection, place, cancel.as_mut()).await?;
+    let of = (options.start.as_path(), &selection);
+    let project = Project::open(of, Comparison::Interleaved, place, cancel.as_mut()).await?;
     let project = project.without_waivers();
     let repository = Repository::open(&project.root)?;
     let commits = repository.first_parents(&options.good, &options.bad)?;
@@ -99,7 +100,8 @@ pub async fn resume_bisect(
     };
     let mut cancel = std::pin::pin!(cancel);
     let place = Place::Old(directory);
-    let project = Project::open(start, &selection, place, cancel.as_mut()).await?;
+    let of = (start, &selection);
+    let project = Project::open(of, Comparison::Interleaved, place, cancel.as_mut()).await?;
     let project = project.without_waivers();
     // Only now does nobody else search here: what was read before may have been another's.
     let journal = read_journal(directory)?;

@@ -8,6 +8,7 @@ use super::super::{Error, Event, Place, Project};
 use super::{Selftest, SelftestOptions, behind_proxy, measured, two_arms};
 use crate::launch::Artifact;
 use crate::plan::{self, Engine, Plan, Selection};
+use crate::record::Comparison;
 use crate::selftest::{self, Abroad, FAULTS, Fault, Judged, Outcome, Plant, Row, Side, Spec};
 use std::fs;
 use std::future::Future;
@@ -32,7 +33,8 @@ pub(super) async fn run<C: Future<Output = ()>>(
     }
     let place_of_first = place(Trial::clean().fault);
     let first = Place::New(Some(&place_of_first));
-    let project = Project::open(start, selection, first, cancel.as_mut()).await?;
+    let comparison = Comparison::Interleaved;
+    let project = Project::open((start, selection), comparison, first, cancel.as_mut()).await?;
     let mut project = project.without_waivers();
     let trials = clean_first(trials, &project.plan);
     let artifact = tokio::select! {
