@@ -16,6 +16,7 @@ REPO = "/repos/{owner}/{repo}"
 KEPT = {
     f"{REPO}/issues/{{issue_number}}/comments": ["get", "post"],
     f"{REPO}/issues/comments/{{comment_id}}": ["get", "patch", "delete"],
+    f"{REPO}/issues/{{issue_number}}/events": ["get"],
     f"{REPO}/issues/{{issue_number}}/labels": ["get", "post", "put"],
     f"{REPO}/issues/{{issue_number}}/labels/{{name}}": ["delete"],
     f"{REPO}/pulls/{{pull_number}}/files": ["get"],

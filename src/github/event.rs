@@ -38,6 +38,7 @@ pub struct Event {
     pub head_sha: Sha,
     /// Whose doing it is.
     pub sender: String,
+    pub sender_id: u64,
     pub sender_kind: PersonKind,
 }
 
@@ -60,7 +61,7 @@ struct Wire {
     number: u64,
     pull_request: Pull,
     repository: Repo,
-    sender: Account,
+    sender: Sender,
     label: Option<Label>,
 }
 
@@ -68,6 +69,13 @@ struct Wire {
 struct Pull {
     number: u64,
     head: Head,
+}
+
+#[derive(Deserialize)]
+struct Sender {
+    id: u64,
+    #[serde(flatten)]
+    account: Account,
 }
 
 #[derive(Deserialize)]
@@ -140,8 +148,9 @@ impl Event {
             action,
             number: wire.number,
             head_sha: head_sha.map_err(|e| malformed(e.to_string()))?,
-            sender_kind: PersonKind::of(&wire.sender.kind),
-            sender: wire.sender.login,
+            sender_id: wire.sender.id,
+            sender_kind: PersonKind::of(&wire.sender.account.kind),
+            sender: wire.sender.account.login,
         })
     }
 }
@@ -160,7 +169,7 @@ mod tests {
             "label": {"name": "gpu-approved"},
             "pull_request": {"number": 12, "head": {"sha": SHA, "ref": "$(touch x)", "repo": null}},
             "repository": {"full_name": "octocat/Hello-World"},
-            "sender": {"login": "ada", "type": "User"},
+            "sender": {"login": "ada", "id": 11, "type": "User"},
         })
     }
 
@@ -191,6 +200,7 @@ mod tests {
             ("/pull_request/head/sha", json!(7)),
             ("/repository/full_name", json!("evil/Hello-World")),
             ("/sender", json!(null)),
+            ("/sender/id", json!("11")),
             ("/label", json!(null)),
             ("/action", json!(["labeled"])),
         ] {

@@ -42,6 +42,7 @@ pub use comment::StickyComment;
 pub use commit_status::{CommitStatus, NewStatus, State};
 pub use error::{Error, Refusal};
 pub use identity::ACTIONS_BOT_ID;
+pub use labels::LabelEvent;
 pub use permission::{Permission, PersonKind};
 pub use pull::{ChangedFile, Comparison, MOST_COMPARED, MOST_FILES, Pull};
 pub use queue::{QueueBranch, QueueEvent};

@@ -67,6 +67,15 @@ impl Needed {
         needed
     }
 
+    /// What the rules of this label need, whatever the paths.
+    pub fn add_label(&mut self, rules: &[LabelRule], label: &str) {
+        for rule in rules {
+            if rule.name.eq_ignore_ascii_case(label) {
+                self.add(rule, Vec::new());
+            }
+        }
+    }
+
     fn add(&mut self, rule: &LabelRule, paths: Vec<&String>) {
         let known = self.labels.entry(rule.name.clone()).or_default();
         for path in paths {

@@ -1,7 +1,7 @@
 //! A job of Actions: `gate` in a checkout of main, with what Actions sets, against a fake GitHub.
 
 use super::common::{Ended, Project};
-use super::fake::{ACTIONS_TOKEN, Fake, Ill, REPOSITORY, Trouble, sha};
+use super::fake::{ACTIONS_BOT_ID, ACTIONS_TOKEN, Fake, Ill, REPOSITORY, Trouble, sha};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -101,6 +101,13 @@ impl Job {
         self.fake.state().pull(12).labels.push(name.into());
     }
 
+    /// The same, and GitHub remembers who did it.
+    pub(crate) fn add_label_by(&self, name: &str, login: &str) {
+        self.add_label(name);
+        let mut state = self.fake.state();
+        state.pull(12).labelled.push((name.into(), login.into()));
+    }
+
     /// The next comparison finds no commit in common, as of an orphan branch.
     pub(crate) fn orphan(&self) {
         self.fake.plant(Trouble {
@@ -139,6 +146,19 @@ impl Job {
     }
 }
 
+/// As the fake has it.
+fn id_of(login: &str) -> u64 {
+    match login {
+        "octocat" => 1,
+        "ada" => 2,
+        "bob" => 3,
+        "mallory" => 4,
+        "github-actions[bot]" => ACTIONS_BOT_ID,
+        "other-app[bot]" => 77,
+        _ => 9_999,
+    }
+}
+
 /// An event of the pull request 12 as GitHub sends it, with what matters and some of what does not.
 pub(crate) fn event(action: &str, label: Option<&str>, sender: &str, head: &str) -> Value {
     let kind = if sender.ends_with("[bot]") {
@@ -155,7 +175,7 @@ pub(crate) fn event(action: &str, label: Option<&str>, sender: &str, head: &str)
             "base": {"sha": sha(0), "ref": "main"},
         },
         "repository": {"full_name": REPOSITORY, "default_branch": "main"},
-        "sender": {"login": sender, "id": 1, "type": kind},
+        "sender": {"login": sender, "id": id_of(sender), "type": kind},
     });
     if let Some(label) = label {
         event["label"] = json!({"name": label, "color": "ededed"});

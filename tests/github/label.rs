@@ -175,7 +175,7 @@ fn two_pull_requests_of_one_commit_have_a_run_each() {
 #[test]
 fn the_label_goes_when_no_path_needs_it() {
     let job = Job::with_pull("ada", false, &["README.md"]);
-    job.add_label("Needs-GPU");
+    job.add_label_by("Needs-GPU", "github-actions[bot]");
     job.add_label("bug");
     let ended = job.label_on("synchronize", None, "ada").expect(0);
     assert!(

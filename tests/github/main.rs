@@ -20,3 +20,4 @@ mod prism;
 mod proxy;
 mod queue;
 mod validator;
+mod wishes;

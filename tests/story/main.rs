@@ -95,13 +95,18 @@ impl Story {
 
     /// `gate label`, as label.yml calls it.
     fn label(&self, action: &str, sha: &str) -> Ended {
-        let event = json!({
-            "action": action,
-            "number": PULL,
-            "pull_request": {"number": PULL, "head": {"sha": sha, "ref": "topic"}},
-            "repository": {"full_name": REPOSITORY, "default_branch": "main"},
-            "sender": {"login": "ada", "type": "User"},
-        });
+        self.label_on("pull_request_target", &happened(action, sha))
+    }
+
+    /// `ada` adds the label by hand.
+    fn label_by_hand(&self, sha: &str) -> Ended {
+        let mut state = self.github.state();
+        let pull = state.pull(PULL);
+        pull.labels.push("needs-gpu".into());
+        pull.labelled.push(("needs-gpu".into(), "ada".into()));
+        drop(state);
+        let mut event = happened("labeled", sha);
+        event["label"] = json!({"name": "needs-gpu", "color": "ededed"});
         self.label_on("pull_request_target", &event)
     }
 
@@ -131,7 +136,7 @@ impl Story {
         let event = json!({
             "action": "checks_requested", "merge_group": group,
             "repository": {"full_name": REPOSITORY, "default_branch": "main"},
-            "sender": {"login": "ada", "type": "User"},
+            "sender": {"login": "ada", "id": 2, "type": "User"},
         });
         self.label_on("merge_group", &event).expect(0);
         branch
@@ -224,6 +229,17 @@ impl Story {
     }
 }
 
+/// An event of the pull request by `ada`.
+fn happened(action: &str, sha: &str) -> Value {
+    json!({
+        "action": action,
+        "number": PULL,
+        "pull_request": {"number": PULL, "head": {"sha": sha, "ref": "topic"}},
+        "repository": {"full_name": REPOSITORY, "default_branch": "main"},
+        "sender": {"login": "ada", "id": 2, "type": "User"},
+    })
+}
+
 fn head_of(project: &Project) -> String {
     let output = Command::new("git")
         .args(["rev-parse", "HEAD"])
@@ -243,15 +259,22 @@ fn a_pull_request_from_its_opening_to_its_end() {
 }
 
 #[test]
+fn a_strangers_pull_request_waits_for_a_maintainer() {
+    tell_of_a_stranger(&Story::begin(""));
+}
+
+#[test]
 fn the_same_passes_the_full_validator() {
     let Some(packages) = validator::packages() else {
         return;
     };
-    // GraphQL, which would say it, is not in the description.
-    let mut story = Story::begin("bot_id = 41898282\n");
-    let prism = Prism::start(&packages, &story.github.url());
-    story.api_url.clone_from(&prism.url);
-    tell(&story);
+    for tell in [tell, tell_of_a_stranger] {
+        // GraphQL, which would say it, is not in the description.
+        let mut story = Story::begin("bot_id = 41898282\n");
+        let prism = Prism::start(&packages, &story.github.url());
+        story.api_url.clone_from(&prism.url);
+        tell(&story);
+    }
 }
 
 fn tell(story: &Story) {
@@ -342,4 +365,40 @@ fn tell(story: &Story) {
         story.comment()
     );
     assert_eq!(story.project.leftovers(), [0; 0]);
+}
+
+fn tell_of_a_stranger(story: &Story) {
+    story
+        .github
+        .state()
+        .open_pull(PULL, "mallory", true, &["flags"]);
+    // The bot's own label approves nothing: check run and comment ask for an approval.
+    let first = story.push("--fault=wrong-token=50", &["flags"]);
+    story.label("opened", &first).expect(0);
+    assert_eq!(story.labels(), ["needs-gpu"]);
+    assert_eq!(story.dispatched(&first), None);
+    story.authorize(&first, "e2e").expect(1);
+    let why = "nobody approved this commit";
+    story.publish(&["--not-run", why], &first).expect(0);
+    assert_eq!(
+        story.check_run(&first),
+        is("completed", Some("action_required"))
+    );
+    assert!(story.comment().contains(why), "{}", story.comment());
+
+    // No path needs it any more, so the bot takes its label off; a maintainer's own label stays, and this commit runs.
+    let second = story.push("", &["README.md"]);
+    story.label("synchronize", &second).expect(0);
+    assert_eq!(story.labels(), Vec::<String>::new());
+    story.label_by_hand(&second).expect(0);
+    assert_eq!(story.labels(), ["needs-gpu"]);
+    assert_eq!(story.dispatched(&second).as_deref(), Some("e2e"));
+    story.authorize(&second, "e2e").expect(0);
+
+    // What is pushed after it needs a look of its own.
+    let third = story.push("--fault=wrong-token=50", &["flags"]);
+    story.label("synchronize", &third).expect(0);
+    assert_eq!(story.labels(), ["needs-gpu"]);
+    assert_eq!(story.dispatched(&third), None);
+    story.authorize(&third, "e2e").expect(1);
 }

@@ -8,20 +8,20 @@
 mod local;
 mod queue;
 mod steps;
+mod whose;
 
 pub use local::label_diff;
 
 use super::authorize::{self, approval, approval_context, may_write, ours};
 use super::{Error, GitHubOptions};
 use crate::digest;
-use crate::github::event::{Action, Event};
-use crate::github::{
-    Client, CommitStatus, NewStatus, PersonKind, Pull, QueueEvent, Sha, State, WorkflowRun,
-};
+use crate::github::event::Event;
+use crate::github::{Client, CommitStatus, NewStatus, Pull, QueueEvent, Sha, State, WorkflowRun};
 use crate::plan::{self, GitHubConfig, GitHubRules, Needed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use steps::{Running, Situation, Step, Word};
+use whose::Unneeded;
 
 /// Which pull request, and why now.
 #[derive(Clone, Debug)]
@@ -114,6 +114,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         event_sha: event.as_ref().map(|event| &event.head_sha),
         word: asked.word,
         needed: &asked.needed,
+        unneeded: &asked.unneeded,
         has_base: asked.has_base,
         is_fork: pull.is_from_fork(client.repository()),
         author_may_write: asked.author_may_write,
@@ -191,11 +192,14 @@ fn why_not(step: &Step) -> Option<String> {
 
 /// What GitHub was asked for.
 struct Answers {
+    /// By the paths, and by whoever added a label.
     needed: Needed,
+    /// Labels that no path needs.
+    unneeded: Vec<Unneeded>,
     /// It has a commit in common with the branch that it goes into.
     has_base: bool,
     author_may_write: bool,
-    /// Of the approval label's event: whose it is.
+    /// Of an event of the approval label, or of a rule's: whose it is.
     word: Option<Word>,
     statuses: Vec<CommitStatus>,
     own_id: u64,
@@ -209,32 +213,35 @@ async fn ask(
     pull: &Pull,
     event: Option<&Event>,
 ) -> Result<Answers, Error> {
-    let is_approval = |name: &String| name.eq_ignore_ascii_case(&rules.config.approval_label);
     let word = match event {
-        Some(event) => match &event.action {
-            Action::Labeled(name) | Action::Unlabeled(name) if is_approval(name) => {
-                let is_person = event.sender_kind == PersonKind::User;
-                let sender = is_person.then_some(event.sender.as_str());
-                Some(Word {
-                    sender: event.sender.clone(),
-                    may_write: may_write(client, sender).await?,
-                })
-            }
-            _ => None,
-        },
+        Some(event) => whose::word(client, rules, event).await?,
         None => None,
     };
     let title = format!("pull request #{} at ", pull.number);
     let (running, remark) = running(client, &rules.config.workflow, &title).await;
     let compared = client.compare(&pull.base_branch, &pull.head_sha).await?;
+    let has_base = compared.is_some();
+    let mut needed = match compared {
+        Some(compared) => authorize::needed(rules, pull.changed_files, compared.files),
+        None => Needed::everything(&rules.labels),
+    };
+    let mut remarks: Vec<String> = remark.into_iter().collect();
+    let unneeded = whose::unneeded(client, rules, pull, &needed, event).await;
+    let unneeded = unneeded.unwrap_or_else(|error| {
+        remarks.push(format!(
+            "labels that no path needs stay, and start nothing: {error}"
+        ));
+        Vec::new()
+    });
+    for wish in unneeded.iter().filter(|unneeded| unneeded.by.is_writer()) {
+        needed.add_label(&rules.labels, &wish.label);
+    }
     Ok(Answers {
         running,
-        remarks: remark.into_iter().collect(),
-        has_base: compared.is_some(),
-        needed: match compared {
-            Some(compared) => authorize::needed(rules, pull.changed_files, compared.files),
-            None => Needed::everything(&rules.labels),
-        },
+        remarks,
+        has_base,
+        needed,
+        unneeded,
         author_may_write: may_write(client, pull.author.as_deref()).await?,
         word,
         statuses: client.statuses(&pull.head_sha).await?,

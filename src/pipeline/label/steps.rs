@@ -1,6 +1,7 @@
 //! What is to be done to a pull request: a pure function of how it stands.
 
 use super::super::authorize::{self, Facts};
+use super::whose::{Adder, Unneeded};
 use crate::github::event::Action;
 use crate::github::{Pull, Sha, clean};
 use crate::plan::{GitHubRules, Needed};
@@ -8,13 +9,16 @@ use crate::plan::{GitHubRules, Needed};
 /// Paths that are named as the reason of a label.
 const MOST_PATHS: usize = 3;
 
-/// Whose word an event of the approval label is.
+/// Whose word an event of a label is: of the approval label, or of a rule's, which asks for the gates and approves as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     /// Login.
     pub(super) sender: String,
     /// A person who may write to the repository.
     pub(super) may_write: bool,
+    pub(super) label: String,
+    /// The label is the approval label.
+    pub(super) is_approval: bool,
 }
 
 /// A run of the workflow for this pull request that has not ended.
@@ -36,7 +40,10 @@ pub(super) struct Situation<'a> {
     /// The head when it happened.
     pub(super) event_sha: Option<&'a Sha>,
     pub(super) word: Option<Word>,
+    /// By the paths, and by whoever added a label.
     pub(super) needed: &'a Needed,
+    /// Labels that no path needs.
+    pub(super) unneeded: &'a [Unneeded],
     /// It has a commit in common with the branch that it goes into.
     pub(super) has_base: bool,
     pub(super) is_fork: bool,
@@ -117,14 +124,10 @@ fn superseded(situation: &Situation<'_>, starts: bool) -> impl Iterator<Item = S
     old.cloned().map(Step::Cancel)
 }
 
-/// Labels of the rules, added and removed. Labels of nobody's rule are left alone.
+/// Labels of the rules: those that a path needs are added; of the others those that the bot added are removed. Labels of
+/// nobody's rule are left alone.
 fn owned_labels(situation: &Situation<'_>) -> Vec<Step> {
-    let Situation {
-        rules,
-        pull,
-        needed,
-        ..
-    } = situation;
+    let Situation { pull, needed, .. } = situation;
     let has = |name: &str| pull.labels.iter().any(|l| l.eq_ignore_ascii_case(name));
     let mut steps: Vec<Step> = Vec::new();
     for (label, paths) in &needed.labels {
@@ -133,22 +136,31 @@ fn owned_labels(situation: &Situation<'_>) -> Vec<Step> {
             steps.push(Step::Add { label, why });
         }
     }
-    for rule in &rules.labels {
-        let is_needed = needed
-            .labels
-            .keys()
-            .any(|l| l.eq_ignore_ascii_case(&rule.name));
-        if has(&rule.name) && !is_needed {
-            let step = Step::Remove {
-                label: rule.name.clone(),
-                why: "no path needs it".into(),
+    steps.extend(situation.unneeded.iter().map(not_by_paths));
+    steps
+}
+
+/// What becomes of a label that no path needs.
+fn not_by_paths(Unneeded { label, by }: &Unneeded) -> Step {
+    match by {
+        Adder::Us => Step::Remove {
+            label: label.clone(),
+            why: "no path needs it".into(),
+        },
+        Adder::Writer(login) => Step::Tell(format!(
+            "keep label `{label}`: @{} asked for its gates",
+            clean(login, 60)
+        )),
+        Adder::Other(login) => {
+            let who = match login {
+                Some(login) => format!("@{}, who added it,", clean(login, 60)),
+                None => "whoever added it".to_owned(),
             };
-            if !steps.contains(&step) {
-                steps.push(step);
-            }
+            Step::Tell(format!(
+                "label `{label}` starts nothing: no path needs it, and {who} may not write to this repository"
+            ))
         }
     }
-    steps
 }
 
 fn because(paths: &[String]) -> String {
@@ -173,33 +185,46 @@ fn approval(situation: &Situation<'_>) -> Option<Step> {
         rules, pull, word, ..
     } = situation;
     let label = &rules.config.approval_label;
+    let has = |label: &str| pull.labels.iter().any(|l| l.eq_ignore_ascii_case(label));
     let remove = |why: String| {
         let label = label.clone();
         Some(Step::Remove { label, why })
     };
     match (situation.action, word) {
+        // It asks for gates that nobody may start: the rule for a start says what is missing.
+        (Some(Action::Labeled(_)), Some(word)) if !word.may_write && !word.is_approval => None,
         (Some(Action::Labeled(_)), Some(word)) if !word.may_write => {
             let who = clean(&word.sender, 60);
             remove(format!(
                 "@{who} may not write to this repository, so it approves nothing"
             ))
         }
-        (Some(Action::Labeled(_)), Some(_)) if situation.event_sha != Some(&pull.head_sha) => {
-            remove("the head moved since it was added: look again, and add it again".into())
+        (Some(Action::Labeled(_)), Some(word)) if situation.event_sha != Some(&pull.head_sha) => {
+            match word.is_approval {
+                true => {
+                    remove("the head moved since it was added: look again, and add it again".into())
+                }
+                false => Some(Step::Tell(format!(
+                    "label `{}` approves no commit: the head moved since it was added",
+                    clean(&word.label, 60)
+                ))),
+            }
         }
-        (Some(Action::Labeled(_)), Some(word)) => Some(Step::Approve {
+        (Some(Action::Labeled(_)), Some(word)) if has(&word.label) => Some(Step::Approve {
             by: word.sender.clone(),
         }),
-        (Some(Action::Unlabeled(_)), Some(word)) if situation.approval.is_some() => {
+        // A rule's label is taken off: an approval that still has its own label stays.
+        (Some(Action::Unlabeled(_)), Some(word))
+            if situation.approval.is_some() && (word.is_approval || !has(label)) =>
+        {
             Some(Step::Withdraw {
                 by: word.sender.clone(),
             })
         }
         (Some(Action::Synchronize | Action::Reopened), _) => {
-            let is_there = pull.labels.iter().any(|l| l.eq_ignore_ascii_case(label));
             let needs_none = situation.author_may_write && !situation.is_fork;
             let is_stale = !needs_none && situation.approval.is_none();
-            (is_there && is_stale)
+            (has(label) && is_stale)
                 .then(|| remove("it was for another commit".into()))
                 .flatten()
         }
@@ -263,6 +288,8 @@ mod tests {
         Some(Word {
             sender: "ada".into(),
             may_write,
+            label: "gpu-approved".into(),
+            is_approval: true,
         })
     }
 
@@ -295,6 +322,7 @@ mod tests {
             event_sha: Some(&head),
             word: None,
             needed: &needed,
+            unneeded: &[],
             has_base: true,
             running: &[],
             is_fork: true,

@@ -106,6 +106,18 @@ pub(super) fn labels(state: &State, asked: &Asked<'_>) -> Answer {
     }
 }
 
+pub(super) fn events(state: &State, asked: &Asked<'_>) -> Answer {
+    match known_issue(state, asked) {
+        Err(refusal) => refusal,
+        Ok(number) => {
+            let labelled = state.pulls[&number].labelled.iter();
+            let event =
+                |(label, by): &(String, String)| shapes::labelled(state, asked.spec, label, by);
+            asked.page(labelled.map(event).collect())
+        }
+    }
+}
+
 pub(super) fn add_labels(state: &mut State, asked: &Asked<'_>) -> Answer {
     let number = match known_issue(state, asked) {
         Ok(number) => number,
@@ -123,9 +135,11 @@ pub(super) fn add_labels(state: &mut State, asked: &Asked<'_>) -> Answer {
             }
             state.labels.push(name.to_owned());
         }
-        let labels = &mut state.pull(number).labels;
-        if !has(labels, name) {
-            labels.push(name.to_owned());
+        let pull = state.pull(number);
+        if !has(&pull.labels, name) {
+            pull.labels.push(name.to_owned());
+            let by = asked.account.login.clone();
+            pull.labelled.push((name.to_owned(), by));
         }
     }
     Answer::of(200, shown(&state.pulls[&number].labels))

@@ -218,6 +218,7 @@ fn dispatch(state: &mut State, asked: &Asked<'_>) -> Answer {
         ("get", "issues/comments/{comment_id}") => issues::comment(state, asked),
         ("patch", "issues/comments/{comment_id}") => issues::edit_comment(state, asked),
         ("delete", "issues/comments/{comment_id}") => issues::delete_comment(state, asked),
+        ("get", "issues/{issue_number}/events") => issues::events(state, asked),
         ("get", "issues/{issue_number}/labels") => issues::labels(state, asked),
         ("post", "issues/{issue_number}/labels") => issues::add_labels(state, asked),
         ("delete", "issues/{issue_number}/labels/{name}") => issues::remove_label(state, asked),

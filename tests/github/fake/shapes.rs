@@ -34,6 +34,17 @@ pub(super) fn label(name: &str) -> Value {
     })
 }
 
+/// The event that this person added this label.
+pub(super) fn labelled(state: &State, spec: &Spec, label: &str, by: &str) -> Value {
+    let mut value = spec.example("issue-event-for-issue-items")[0].clone();
+    value["event"] = json!("labeled");
+    value["actor"] = user(by, state.people.get(by));
+    value["commit_id"] = Value::Null;
+    value["commit_url"] = Value::Null;
+    value["label"] = json!({"name": label, "color": "ededed"});
+    value
+}
+
 pub(super) fn pull(state: &State, spec: &Spec, number: u64, pull: &Pull) -> Value {
     let mut value = spec.example("pull-request");
     let author = user(&pull.author, state.people.get(&pull.author));

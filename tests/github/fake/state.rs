@@ -82,6 +82,8 @@ pub(crate) struct Pull {
     pub(crate) head_repository: Option<String>,
     pub(crate) base_branch: String,
     pub(crate) labels: Vec<String>,
+    /// Each label that was added, and who added it.
+    pub(crate) labelled: Vec<(String, String)>,
     pub(crate) files: Files,
     /// What the pull request says of their number, where that is not the list's length.
     pub(crate) changed_files: Option<usize>,
@@ -203,6 +205,7 @@ impl State {
             }),
             base_branch: self.default_branch.clone(),
             labels: Vec::new(),
+            labelled: Vec::new(),
             files: files.iter().map(|name| ((*name).into(), None)).collect(),
             changed_files: None,
         };
