@@ -128,7 +128,7 @@ async fn measured(policy: Option<&Policy>, folder: &Path) -> Outcome<f64> {
         ])
         .args(["--format", "json"])
         .output()?;
-    engine.stop().await;
+    engine.stop().await?;
     let report: serde_json::Value = serde_json::from_slice(&load.stdout)?;
     let tpot = report["tpot_ms"]["p50"].as_f64();
     tpot.ok_or_else(|| "no TPOT".into())

@@ -24,7 +24,7 @@ pub fn least_session_s(plan: &Plan, comparison: Comparison) -> f64 {
 
 /// # Errors
 /// The least time of the session is longer than the profile's budget.
-pub fn refuse_too_long(plan: &Plan, comparison: Comparison) -> Result<(), TooLong> {
+pub fn refuse_too_long(plan: &Plan, comparison: Comparison) -> Result<(), Box<TooLong>> {
     let budget_s = plan.design.budget.as_secs_f64();
     let session_s = least_session_s(plan, comparison);
     if session_s <= budget_s {
@@ -42,7 +42,7 @@ pub fn refuse_too_long(plan: &Plan, comparison: Comparison) -> Result<(), TooLon
         .filter(|gate| gate.session_s > 0.0)
         .collect();
     gates.sort_by(|a, b| b.session_s.total_cmp(&a.session_s));
-    Err(TooLong {
+    Err(Box::new(TooLong {
         profile: plan.design.profile.clone(),
         budget_s,
         session_s,
@@ -50,7 +50,7 @@ pub fn refuse_too_long(plan: &Plan, comparison: Comparison) -> Result<(), TooLon
         blocks: fewest_blocks(plan, comparison),
         setting: nearest_setting(plan, comparison),
         gates,
-    })
+    }))
 }
 
 /// A session whose least time is longer than its budget.

@@ -30,7 +30,7 @@ pub enum PlanError {
     #[error("there is no gate `{name}`; {hint}")]
     UnknownGate { name: String, hint: String },
     #[error(transparent)]
-    TooLong(#[from] TooLong),
+    TooLong(#[from] Box<TooLong>),
 }
 
 impl PlanError {
