@@ -123,13 +123,13 @@ fn scale(project: &Project, gate: &str) {
     project.write(&file, &table.to_string());
 }
 
-/// Minutes that every scaled session fits into, beside other tests.
+/// Minutes in which a scaled session reaches its looks on a machine that does much else.
 fn scale_budgets(project: &Project) {
     let text = project.read("gates/gate.toml");
     let lines = text
         .lines()
         .map(|line| match line.starts_with("budget = ") {
-            true => "budget = \"4 min\"\n".to_owned(),
+            true => "budget = \"12 min\"\n".to_owned(),
             false => format!("{line}\n"),
         });
     project.write("gates/gate.toml", &lines.collect::<String>());
