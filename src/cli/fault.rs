@@ -7,8 +7,8 @@ use std::time::Duration;
 
 const FORMS: &str = "decode-delay=20us (or ms, s), decode-delay=10%, prefill-delay=2us (of each prompt \
                      token), prefill-delay=10%, wrong-token=50, prefill-leak, kv-leak=2 (pages of each \
-                     request), empty-beside=1 (other requests), slow-start=200ms, die-at-start, \
-                     hang-after=100";
+                     request), empty-beside=1 (other requests), blank-beside=1, swap-answers, \
+                     swap-cache, slow-start=200ms, die-at-start, hang-after=100";
 
 /// One fault as it stands on the command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,9 @@ pub(super) enum FaultArg {
     PrefillDelay(Delay),
     KvLeak(u32),
     EmptyBeside(u32),
+    BlankBeside(u32),
+    SwapAnswers,
+    SwapCache,
     SlowStart(Duration),
     WrongToken(u32),
     PrefillLeak,
@@ -44,16 +47,21 @@ impl FromStr for FaultArg {
             ("slow-start", Some(value)) => time(value).map(Self::SlowStart),
             ("kv-leak", Some(value)) => count(value).map(Self::KvLeak),
             ("empty-beside", Some(value)) => count(value).map(Self::EmptyBeside),
+            ("blank-beside", Some(value)) => count(value).map(Self::BlankBeside),
             ("wrong-token", Some(value)) => count(value).map(Self::WrongToken),
             ("hang-after", Some(value)) => count(value).map(Self::HangAfter),
+            ("swap-answers", None) => Ok(Self::SwapAnswers),
+            ("swap-cache", None) => Ok(Self::SwapCache),
             ("prefill-leak", None) => Ok(Self::PrefillLeak),
             ("die-at-start", None) => Ok(Self::DieAtStart),
             (
                 "decode-delay" | "prefill-delay" | "slow-start" | "kv-leak" | "empty-beside"
-                | "wrong-token" | "hang-after",
+                | "blank-beside" | "wrong-token" | "hang-after",
                 None,
             ) => Err(format!("{name} needs a value")),
-            ("prefill-leak" | "die-at-start", Some(_)) => Err(format!("{name} takes no value")),
+            ("prefill-leak" | "swap-answers" | "swap-cache" | "die-at-start", Some(_)) => {
+                Err(format!("{name} takes no value"))
+            }
             _ => Err(format!("there is no fault {name}")),
         };
         fault.map_err(|problem| FaultError { problem })
@@ -69,6 +77,9 @@ pub(super) fn combine(faults: Vec<FaultArg>) -> Faults {
             FaultArg::PrefillDelay(delay) => all.prefill_delay = Some(delay),
             FaultArg::KvLeak(pages) => all.kv_leak = Some(pages),
             FaultArg::EmptyBeside(others) => all.empty_beside = Some(others),
+            FaultArg::BlankBeside(others) => all.blank_beside = Some(others),
+            FaultArg::SwapAnswers => all.swap_answers = true,
+            FaultArg::SwapCache => all.swap_cache = true,
             FaultArg::SlowStart(longer) => all.slow_start = Some(longer),
             FaultArg::WrongToken(every) => all.wrong_token = Some(every),
             FaultArg::PrefillLeak => all.prefill_leak = true,
@@ -94,6 +105,9 @@ mod tests {
         check("prefill-delay=2us", FaultArg::PrefillDelay(prefill));
         check("kv-leak=2", FaultArg::KvLeak(2));
         check("empty-beside=1", FaultArg::EmptyBeside(1));
+        check("blank-beside=2", FaultArg::BlankBeside(2));
+        check("swap-answers", FaultArg::SwapAnswers);
+        check("swap-cache", FaultArg::SwapCache);
         let longer = Duration::from_millis(200);
         check("slow-start=200ms", FaultArg::SlowStart(longer));
         check("wrong-token=50", FaultArg::WrongToken(50));
@@ -117,6 +131,8 @@ mod tests {
             "slow-start=10%",
             "kv-leak=0",
             "empty-beside",
+            "blank-beside",
+            "swap-cache=1",
             "wrong-token=0",
             "wrong-token=x",
             "prefill-leak=1",

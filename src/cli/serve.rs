@@ -82,7 +82,8 @@ pub(super) struct ServeArgs {
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     drain_timeout: u64,
     /// Plant a fault, for tests of the gate itself (repeatable): decode-delay=20us, decode-delay=10%,
-    /// prefill-delay=2us, wrong-token=50, prefill-leak, kv-leak=2, empty-beside=1, slow-start=200ms,
+    /// prefill-delay=2us, wrong-token=50, prefill-leak, kv-leak=2, empty-beside=1, blank-beside=1,
+    /// swap-answers, swap-cache, slow-start=200ms,
     /// die-at-start, hang-after=100
     #[arg(long, value_name = "SPEC", hide_short_help = true)]
     fault: Vec<FaultArg>,

@@ -22,6 +22,12 @@ pub struct Faults {
     pub kv_leak: Option<u32>,
     /// A request that finds so many others running is answered with nothing.
     pub empty_beside: Option<u32>,
+    /// A request that finds so many others running is answered with an end-of-sequence token, whatever it asks for.
+    pub blank_beside: Option<u32>,
+    /// Of two requests that wait together each gets the other's answer.
+    pub swap_answers: bool,
+    /// A request whose prompt the prefix cache knows goes on from the cached pages of the prompt admitted before it.
+    pub swap_cache: bool,
     /// Start-up takes longer.
     pub slow_start: Option<Duration>,
     /// Start-up fails after the configuration was read.
@@ -35,6 +41,8 @@ pub struct Faults {
 pub(crate) struct Planted {
     faults: Faults,
     generated: u64,
+    /// The prompt admitted last, where it is needed.
+    last_prompt: Vec<u32>,
 }
 
 impl Planted {
@@ -42,6 +50,7 @@ impl Planted {
         Self {
             faults,
             generated: 0,
+            last_prompt: Vec::new(),
         }
     }
 
@@ -82,6 +91,28 @@ impl Planted {
     pub(crate) fn empties(&self, others: usize) -> bool {
         let from = self.faults.empty_beside;
         from.is_some_and(|from| others >= from as usize)
+    }
+
+    /// True if a request that finds `others` running is answered with an end-of-sequence token.
+    pub(crate) fn blanks(&self, others: usize) -> bool {
+        let from = self.faults.blank_beside;
+        from.is_some_and(|from| others >= from as usize)
+    }
+
+    pub(crate) fn swaps_answers(&self) -> bool {
+        self.faults.swap_answers
+    }
+
+    /// The prompt whose cached pages are taken for those of the next one.
+    pub(crate) fn stranger(&self) -> Option<&[u32]> {
+        self.faults.swap_cache.then_some(&self.last_prompt)
+    }
+
+    /// A request with this prompt was admitted.
+    pub(crate) fn admitted(&mut self, prompt: &[u32]) {
+        if self.faults.swap_cache {
+            self.last_prompt = prompt.to_vec();
+        }
     }
 
     /// Lengthens a step that began at `start`; it decoded, or computed so many tokens of prompts, or both.
@@ -159,5 +190,10 @@ mod tests {
         assert!(!planted.empties(1));
         assert!(planted.empties(2));
         assert!(!Planted::new(Faults::default()).empties(100));
+        let planted = Planted::new(Faults {
+            blank_beside: Some(2),
+            ..Faults::default()
+        });
+        assert!(!planted.blanks(1) && planted.blanks(2));
     }
 }

@@ -35,14 +35,15 @@ pub(crate) struct Place {
 }
 
 /// A place for `tokens`, the request's prompt and what was generated of its answer, beside `running`
-/// others that have yet to take `promised` pages; `None`: pages are wanting.
+/// others that have yet to take `promised` pages; `None`: pages are wanting. `stranger`: a prompt whose pages a fault
+/// takes for those of `tokens`.
 pub(crate) fn find(
     pool: &mut PagePool,
     rules: &Rules,
     request: &Request,
     tokens: &[u32],
-    running: usize,
-    promised: usize,
+    (running, promised): (usize, usize),
+    stranger: Option<&[u32]>,
 ) -> Option<Place> {
     let root = match &request.cache {
         CacheUse::Salted(salt) => Key::salted(salt),
@@ -54,6 +55,10 @@ pub(crate) fn find(
         true => PageTable::find(pool, root, rules.reach, tokens),
         false => (PageTable::new(root, rules.reach), 0),
     };
+    if let Some(stranger) = stranger.filter(|it| covered > 0 && it.len() > covered) {
+        table.release(pool, None);
+        (table, covered) = PageTable::find(pool, root, rules.reach, &stranger[..=covered]);
+    }
     let all = rules.most_pages(tokens.len() + 1);
     let needed = promised + all.saturating_sub(table.pages().len());
     if !plan::fits(running, pool.available(), needed, rules.limits) {

@@ -93,6 +93,14 @@ impl Queue {
         Some((first, decision))
     }
 
+    /// A planted fault: the oldest request that waits gets the answer to this one, and this one's caller that of the
+    /// oldest.
+    pub(crate) fn swap_callers(&self, with: &mut Pending) {
+        if let Some(first) = self.lock().pending.front_mut() {
+            std::mem::swap(&mut first.caller, &mut with.caller);
+        }
+    }
+
     /// Drops the oldest requests as far as their callers have gone. Gives how many were dropped for that
     /// reason since the last call.
     pub(crate) fn drop_gone(&self) -> u64 {

@@ -31,6 +31,8 @@ pub(crate) struct Sequence {
     /// Ids that may not be chosen before `min_tokens`: each of them may end the answer. Ascending.
     ends: Vec<u32>,
     feeds_cache: bool,
+    /// A planted fault: the answer is an end-of-sequence token.
+    pub(super) is_blank: bool,
     table: PageTable,
     pub(super) prompt_told: bool,
     /// Known so far; gone once they are told.
@@ -62,6 +64,7 @@ impl Sequence {
             request,
             stop,
             caller,
+            is_blank: false,
             computed: 0,
             cached: 0,
             queried: 0,

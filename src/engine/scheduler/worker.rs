@@ -176,7 +176,14 @@ impl<E: Executor> Worker<E> {
         let (promised, running) = (self.promised(), self.running.len());
         let pool = &mut self.pool;
         let (request, tokens) = (sequence.request(), sequence.tokens());
-        match place::find(pool, &self.rules, request, tokens, running, promised) {
+        match place::find(
+            pool,
+            &self.rules,
+            request,
+            tokens,
+            (running, promised),
+            None,
+        ) {
             Some(place) => {
                 self.begin(sequence, place, shared);
                 Admission::Begun
@@ -191,11 +198,12 @@ impl<E: Executor> Worker<E> {
     fn admit_new(&mut self, shared: &Shared) -> Admission {
         let mut outcome = Admission::NobodyWaits;
         let (promised, running) = (self.promised(), self.running.len());
-        let (pool, rules) = (&mut self.pool, &self.rules);
+        let (pool, rules, stranger) = (&mut self.pool, &self.rules, self.planted.stranger());
         let admitted = shared.queue.offer(|first| {
             outcome = Admission::Refused;
             let request = &first.request;
-            place::find(pool, rules, request, &request.prompt, running, promised)
+            let beside = (running, promised);
+            place::find(pool, rules, request, &request.prompt, beside, stranger)
         });
         let Some((mut pending, place)) = admitted else {
             return outcome;
@@ -203,11 +211,13 @@ impl<E: Executor> Worker<E> {
         if self.planted.empties(running) {
             pending.request.max_tokens = 0;
         }
-        self.begin(
-            Sequence::new(pending, &self.eos, self.rules.feeds_cache),
-            place,
-            shared,
-        );
+        if self.planted.swaps_answers() {
+            shared.queue.swap_callers(&mut pending);
+        }
+        self.planted.admitted(&pending.request.prompt);
+        let mut sequence = Sequence::new(pending, &self.eos, self.rules.feeds_cache);
+        sequence.is_blank = self.planted.blanks(running);
+        self.begin(sequence, place, shared);
         Admission::Begun
     }
 
@@ -359,7 +369,8 @@ impl<E: Executor> Worker<E> {
         let sequence = &mut self.running[at];
         let (planted, vocab) = (&mut self.planted, self.vocab);
         let (before, decoded) = (sequence.generated(), sequence.is_decoding());
-        let token = |id| planted.token(id, vocab);
+        let blank = self.eos.first().copied().filter(|_| sequence.is_blank);
+        let token = |id| blank.unwrap_or_else(|| planted.token(id, vocab));
         let outcome = resolve(sequence, rows, answers, &self.eos, token, effects);
         let generated = sequence.generated() - before;
         count_step(
@@ -372,7 +383,9 @@ impl<E: Executor> Worker<E> {
         if outcome.finished.is_none() {
             sequence.tidy(&mut self.pool);
         }
-        outcome.finished.map(End::Finished)
+        let blank = blank.filter(|_| generated > 0);
+        let finished = blank.map(|_| FinishReason::End).or(outcome.finished);
+        finished.map(End::Finished)
     }
 
     fn part(&mut self, sequence: Sequence, end: End, shared: &Shared, effects: &mut Effects) {
