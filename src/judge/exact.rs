@@ -10,7 +10,7 @@ use super::view::View;
 use super::words::{self, label};
 use crate::plan::Rule;
 use crate::plural::count;
-use crate::record::{Arm, Comparison, Direction, Verdict};
+use crate::record::{Arm, Comparison, Direction, Metric, Verdict};
 use crate::stats::Scale;
 
 pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
@@ -129,8 +129,12 @@ fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
         let text = view
             .scope
             .say(|| unsure(view, &figures, side, (value, limit)));
+        let rule = match view.case.check.metric {
+            Metric::AnswerMismatches => "answers-differ",
+            _ => "growth-by-chance",
+        };
         return match view.is_exhausted() {
-            true => Assessment::never(figures, "growth-by-chance", text),
+            true => Assessment::never(figures, rule, text),
             false => Assessment::waiting(figures, text, view.wants()),
         };
     }
@@ -149,7 +153,8 @@ fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
     Assessment::settled(figures, Verdict::Pass, rule, text)
 }
 
-/// Whether a launch is beyond the limit by more than chance. Only what grows has a least value.
+/// True if a launch is beyond the limit by more than chance. Only what grows, and answers that may differ by a
+/// near-tie, have a least value.
 fn is_sure(view: &View<'_, '_>, side: Side, limit: f64) -> bool {
     let kept = view.of(Arm::Head).kept.iter();
     let mut measured = kept.filter_map(|reading| reading.measure.as_ref().ok());
@@ -158,9 +163,17 @@ fn is_sure(view: &View<'_, '_>, side: Side, limit: f64) -> bool {
 
 fn unsure(view: &View<'_, '_>, figures: &Figures, side: Side, worst: (f64, f64)) -> String {
     let broken = broken(view, figures, side, worst);
-    format!(
-        "{broken}; the readings vary so much that chance alone can show that: a longer workload, or more frequent telemetry, gives more of them"
-    )
+    let why = match view.case.check.metric {
+        Metric::AnswerMismatches => {
+            "near-ties of the engine's own may explain it, and nothing tells: log-probabilities do (`top_k` of a \
+             workload of the kind `answers`), else more prompts"
+        }
+        _ => {
+            "the readings vary so much that chance alone can show that: a longer workload, or more frequent \
+             telemetry, gives more of them"
+        }
+    };
+    format!("{broken}; {why}")
 }
 
 fn broken(

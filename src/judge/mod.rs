@@ -51,9 +51,11 @@ pub use machine::shared_gpu;
 pub use session::is_throttled;
 pub use treatment::on_test_scale;
 
-use crate::metrics::{self, LaunchMeasure, Undefined};
-use crate::plan::{Check, Design, Gate, Plan};
-use crate::record::{Arm, CheckVerdict, Decision, Extent, Launch, RunRecord, RunVerdict, Verdict};
+use crate::metrics::{self, LaunchMeasure, Requests, Undefined};
+use crate::plan::{Check, Design, Gate, Plan, WorkloadKind};
+use crate::record::{
+    Arm, CacheState, CheckVerdict, Decision, Extent, Launch, Metric, RunRecord, RunVerdict, Verdict,
+};
 use assessment::{Assessment, Figures};
 use invalid::Finding;
 use session::{PerArm, Scope, Session};
@@ -145,8 +147,13 @@ pub fn launch_measures<'a>(
         *ran += u32::from(runs);
         runs
     });
-    runs.map(|launch| (launch, metrics::measure(case.check, case.workload, launch)))
-        .collect()
+    let all: Vec<&Launch> = session.launches().collect();
+    let measure = |launch: &'a Launch| {
+        let base = session::base_of(&all, launch);
+        let requests = Requests::of(case.check, case.workload, launch).beside(case.check, base);
+        (launch, metrics::measure_among(&requests, case.check))
+    };
+    runs.map(measure).collect()
 }
 
 /// The check after the whole session.
@@ -240,6 +247,16 @@ fn at<'a>(rules: &Rules<'a>, scope: &Scope<'a>, checks: &mut [Checked<'a>]) -> R
     settle::settle(rules, scope, judged.collect())
 }
 
+/// True if answers can be compared with base's alone: no prompt is sent twice.
+fn needs_base(case: &Case<'_>) -> bool {
+    let repeats = match &case.workload.kind {
+        WorkloadKind::Answers(_) => true,
+        WorkloadKind::Matrix(matrix) => matrix.caches.contains(&CacheState::Hot),
+        _ => false,
+    };
+    case.check.metric == Metric::AnswerMismatches && !repeats
+}
+
 fn unknown_workload(check: &Check) -> Assessment {
     let text = format!("the plan has no workload {}", check.workload);
     Assessment::settled(
@@ -251,6 +268,9 @@ fn unknown_workload(check: &Check) -> Assessment {
 }
 
 fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
+    if view.comparison.is_recording() && needs_base(view.case) {
+        return timed::no_base(view);
+    }
     if let Some(found) = invalid::find(rules, view) {
         return Assessment::settled(Figures::of(view), found.verdict, found.rule, found.text);
     }

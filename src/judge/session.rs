@@ -75,6 +75,11 @@ pub(super) struct Block<'s, 'a> {
 }
 
 impl<'s, 'a> Block<'s, 'a> {
+    /// Base's clean launch of the same kind, where this one is head's: it was sent the same prompts.
+    pub(super) fn base_of(&self, launch: &Launch) -> Option<&'a Launch> {
+        base_of(self.launches, launch)
+    }
+
     fn new(launches: &'s [&'a Launch], arms: &[Arm]) -> Self {
         let is_throttled = launches.iter().any(|l| is_throttled(l));
         let is_clean = launches.iter().all(|l| l.exit.is_clean());
@@ -88,6 +93,17 @@ impl<'s, 'a> Block<'s, 'a> {
             is_sound: is_clean && !is_throttled && is_whole(),
         }
     }
+}
+
+/// Base's clean launch of the same block and kind, where `launch` is head's.
+pub(super) fn base_of<'a>(launches: &[&'a Launch], launch: &Launch) -> Option<&'a Launch> {
+    let is_twin = |other: &&&Launch| {
+        let of_block = other.arm == Arm::Base && other.block == launch.block;
+        let alike =
+            other.engine_args == launch.engine_args && other.page_cache == launch.page_cache;
+        launch.arm == Arm::Head && of_block && alike && other.exit.is_clean()
+    };
+    launches.iter().find(is_twin).copied()
 }
 
 /// What the judge knows of the whole session: up to the end of a block, or as it stands.

@@ -75,13 +75,14 @@ impl<'a> Shelf<'a> {
         check: &'a Check,
         workload: &'a Workload,
         launch: &'a Launch,
+        base: Option<&'a Launch>,
     ) -> &Answers<'a> {
         let is_it = |answers: &Answers<'_>| {
             let requests = &answers.requests;
             std::ptr::eq(requests.launch, launch) && requests.are_of(check, workload)
         };
         let at = self.0.iter().position(is_it).unwrap_or_else(|| {
-            let requests = Requests::of(check, workload, launch);
+            let requests = Requests::of(check, workload, launch).beside(check, base);
             self.0.push(Answers::new(requests));
             self.0.len() - 1
         });

@@ -17,6 +17,8 @@ pub(super) struct Tally {
     /// Those that ended by themselves, and their tokens.
     pub(super) ended: u64,
     ended_tokens: u64,
+    /// Those of white space alone: none of them ended by itself.
+    pub(super) blank: u64,
     /// Those that are one token over and over.
     pub(super) repeated: u64,
     /// Streams that do not tell the tokens of their first event, and those of them with unusually many
@@ -32,7 +34,10 @@ impl Tally {
             self.all += 1;
             self.counted += u64::from(tokens.is_some());
             self.tokens += u64::from(tokens.unwrap_or(0));
-            if sample.finish_reason.as_deref() == Some("stop") {
+            let text = sample.text.as_deref();
+            if text.is_some_and(|text| text.trim().is_empty()) {
+                self.blank += 1;
+            } else if sample.finish_reason.as_deref() == Some("stop") {
                 self.ended += 1;
                 self.ended_tokens += u64::from(tokens.unwrap_or(0));
             }
@@ -51,6 +56,7 @@ impl Tally {
         self.tokens += other.tokens;
         self.ended += other.ended;
         self.ended_tokens += other.ended_tokens;
+        self.blank += other.blank;
         self.repeated += other.repeated;
         self.untold += other.untold;
         self.untold_bursts += other.untold_bursts;

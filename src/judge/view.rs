@@ -66,12 +66,13 @@ impl<'a> Case<'a> {
                 continue;
             }
             let (check, workload) = (self.check, self.workload);
+            let base = block.base_of(launch);
             let evidence = self.evidence.of_mut(launch.arm);
             evidence.ran += 1;
             if !launch.exit.is_clean() {
                 evidence.failed.get_or_insert(launch);
             } else if !is_dropped {
-                let sight = Sight::new(check, shelf.answers(check, workload, launch));
+                let sight = Sight::new(check, shelf.answers(check, workload, launch, base));
                 evidence.keep(rules, sight, block.is_sound);
             }
         }

@@ -2,19 +2,18 @@
 
 use super::invalid::{Finding, invalid};
 use super::view::View;
-use crate::record::{Arm, Launch, Metric, Sample, Verdict};
+use crate::record::{Arm, Launch, Metric, Phase, Sample, Verdict, Void, VoidRule};
 use std::collections::BTreeMap;
 
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
 /// arms was asked wrongly; and any other rule says that the measurement cannot be trusted.
 pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
-    if counts_voids(view.case.check.metric) {
+    let metric = view.case.check.metric;
+    if counts_voids(metric) {
         return None;
     }
-    let (base, head) = (
-        &view.of(Arm::Base).unanswered,
-        &view.of(Arm::Head).unanswered,
-    );
+    let unanswered = |arm| without_counted(&view.of(arm).unanswered, metric);
+    let (base, head) = (&unanswered(Arm::Base), &unanswered(Arm::Head));
     if !head.is_empty() && view.lacks_base() {
         let text = view.scope.say(|| {
             let head = describe_voids(head);
@@ -66,6 +65,21 @@ fn counts_voids(metric: Metric) -> bool {
         metric,
         Metric::FailedCells | Metric::FailedRequests | Metric::Goodput
     )
+}
+
+/// Without those that the metric counts itself.
+fn without_counted<'a>(
+    voids: &[(&'a Launch, &'a Sample)],
+    metric: Metric,
+) -> Vec<(&'a Launch, &'a Sample)> {
+    let is_counted = |sample: &Sample| {
+        let degenerate = |void: &Void| void.rule == VoidRule::Degenerate;
+        metric == Metric::AnswerMismatches
+            && sample.phase == Phase::Measured
+            && sample.void.as_ref().is_some_and(degenerate)
+    };
+    let kept = voids.iter().filter(|(_, sample)| !is_counted(sample));
+    kept.copied().collect()
 }
 
 /// `3 × cut-stream, 1 × status; first: request 7 of tpot/decode in launch 2 (the detail)`.

@@ -12,7 +12,7 @@
 
 use super::planned::{Label, Pace, Wave};
 use super::said::Said;
-use super::workloads::prompted;
+use super::workloads::{Output, prompted};
 use super::{Endpoint, PromptSeed};
 use crate::plan::Matrix;
 use crate::record::{CacheState, Phase, Setting};
@@ -88,7 +88,12 @@ impl Writer<'_> {
         let requests = (0..self.matrix.warmup).map(|_| {
             let label = Label::of(self.take(), Phase::Warmup);
             let said = self.said(label.index, context);
-            prompted(self.endpoint, said, label, self.matrix.output_tokens, true)
+            prompted(
+                self.endpoint,
+                said,
+                label,
+                Output::streamed(self.matrix.output_tokens),
+            )
         });
         let requests = requests.collect();
         Wave {
@@ -114,18 +119,23 @@ impl Writer<'_> {
                 setting: Some(setting),
                 ..Label::of(index, phase)
             };
-            let output = self.matrix.output_tokens;
+            let tokens = self.matrix.output_tokens;
+            let output = |tokens| Output {
+                tokens,
+                streamed: cell.streamed,
+                logprobs: None,
+            };
             let primer = match cell.cache {
                 CacheState::Cold => None,
                 CacheState::Warm => Some((said.half(), 1)),
-                CacheState::Hot => Some((said.clone(), output)),
+                CacheState::Hot => Some((said.clone(), tokens)),
             };
-            if let Some((said, output)) = primer {
+            if let Some((said, tokens)) = primer {
                 let label = label(self.take(), Phase::Warmup);
-                priming.push(prompted(self.endpoint, said, label, output, cell.streamed));
+                priming.push(prompted(self.endpoint, said, label, output(tokens)));
             }
             let label = label(self.take(), Phase::Measured);
-            requests.push(prompted(self.endpoint, said, label, output, cell.streamed));
+            requests.push(prompted(self.endpoint, said, label, output(tokens)));
         }
         let slots = Pace::Slots(cell.batch);
         [(priming, Pace::Slots(1)), (requests, slots)]

@@ -18,6 +18,7 @@
 mod ahead;
 mod alarm;
 mod answer;
+mod answers;
 mod arrivals;
 mod blocking;
 mod clock;
@@ -171,6 +172,7 @@ pub async fn run(
         }
         WorkloadKind::Matrix(matrix) => matrix::waves(endpoint, id, matrix, seed),
         WorkloadKind::Staggered(users) => staggered::waves(endpoint, id, users, seed),
+        WorkloadKind::Answers(answers) => answers::waves(endpoint, id, answers, seed),
         WorkloadKind::Goldens(goldens) => vec![workloads::goldens(endpoint, goldens)],
         WorkloadKind::Tasks(tasks) => vec![workloads::tasks(endpoint, tasks)],
     };

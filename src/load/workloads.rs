@@ -89,27 +89,45 @@ pub(super) fn completion(
     label: Label,
 ) -> Planned {
     let prompt = Said::new(endpoint, id, seed, label.index, shape.prompt_tokens);
-    let Shape {
-        output_tokens,
-        streamed,
-        ..
-    } = shape;
-    prompted(endpoint, prompt, label, output_tokens, streamed)
+    let output = Output {
+        tokens: shape.output_tokens,
+        streamed: shape.streamed,
+        logprobs: None,
+    };
+    prompted(endpoint, prompt, label, output)
+}
+
+/// The answer that is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Output {
+    pub(super) tokens: u32,
+    pub(super) streamed: bool,
+    /// Log-probabilities of so many best tokens.
+    pub(super) logprobs: Option<u32>,
+}
+
+impl Output {
+    pub(super) fn streamed(tokens: u32) -> Self {
+        Self {
+            tokens,
+            streamed: true,
+            logprobs: None,
+        }
+    }
 }
 
 /// A completion of this prompt.
-pub(super) fn prompted(
-    endpoint: &Endpoint,
-    said: Said,
-    label: Label,
-    output_tokens: u32,
-    streamed: bool,
-) -> Planned {
+pub(super) fn prompted(endpoint: &Endpoint, said: Said, label: Label, output: Output) -> Planned {
+    let Output {
+        tokens,
+        streamed,
+        logprobs,
+    } = output;
     let (prompt, counted, unfit) = match &said {
         Said::Ids(ids) => (Prompt::Ids(ids), Some(length(ids.len())), None),
         Said::Text { text, unfit } => (Prompt::Text(text), None, *unfit),
     };
-    let (asked, expect) = output(endpoint, output_tokens);
+    let (asked, expect) = length_of(endpoint, tokens);
     let request = Completion {
         model: &endpoint.model,
         prompt,
@@ -119,7 +137,7 @@ pub(super) fn prompted(
         } else {
             Mode::WHOLE
         },
-        logprobs: None,
+        logprobs,
         echo: false,
     };
     Planned {
@@ -127,6 +145,8 @@ pub(super) fn prompted(
             streamed,
             prompt: counted,
             unfit,
+            logprobs: logprobs.is_some(),
+            keep_text: true,
             ..expect
         },
         ask: Ask::post(COMPLETIONS, json(&request)),
@@ -135,7 +155,7 @@ pub(super) fn prompted(
 }
 
 /// How an output length is asked for, and what is expected of it: exactly that, or no more.
-fn output(endpoint: &Endpoint, tokens: u32) -> (Length, Expect) {
+fn length_of(endpoint: &Endpoint, tokens: u32) -> (Length, Expect) {
     let (mut forced, mut most) = (None, None);
     let length = if endpoint.forces_length {
         forced = Some(tokens);
@@ -166,7 +186,7 @@ pub(super) fn turn(
     turn: u32,
     history: &[Message],
 ) -> Planned {
-    let (length, expect) = output(endpoint, session.reply_tokens);
+    let (length, expect) = length_of(endpoint, session.reply_tokens);
     let request = Chat {
         model: &endpoint.model,
         messages: history,

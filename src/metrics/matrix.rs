@@ -1,6 +1,7 @@
 //! Numbers across the cells of a matrix: which failed, how streamed and whole answers compare, the line of
 //! TPOT over context, the ladder of throughput over batches.
 
+use super::answers::{self, Answers};
 use super::{LaunchMeasure, Place, Undefined, Why, request, throughput};
 use crate::plan::Matrix;
 use crate::record::{CacheState, Phase, Sample, Setting};
@@ -13,7 +14,7 @@ const SATURATED: f64 = 0.95;
 
 /// A cell, all passes together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Cell {
+pub(super) struct Cell {
     streamed: bool,
     cache: CacheState,
     context: u32,
@@ -37,6 +38,25 @@ impl fmt::Display for Cell {
     }
 }
 
+/// The cell of a sample, where it belongs to one.
+pub(super) fn cell_of(sample: &Sample) -> Option<Cell> {
+    let Some(Setting::Cell {
+        batch,
+        cache,
+        context,
+        ..
+    }) = sample.setting
+    else {
+        return None;
+    };
+    Some(Cell {
+        streamed: sample.streamed,
+        cache,
+        context,
+        batch,
+    })
+}
+
 /// Samples of the measured phase by cell.
 fn by_cell<'a>(
     at: &Place<'_>,
@@ -44,21 +64,7 @@ fn by_cell<'a>(
 ) -> Result<BTreeMap<Cell, Vec<&'a Sample>>, Undefined> {
     let mut cells: BTreeMap<Cell, Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
-        let Some(Setting::Cell {
-            batch,
-            cache,
-            context,
-            ..
-        }) = sample.setting
-        else {
-            return Err(at.undefined(Why::NoCell, Some(sample)));
-        };
-        let cell = Cell {
-            streamed: sample.streamed,
-            cache,
-            context,
-            batch,
-        };
+        let cell = cell_of(sample).ok_or_else(|| at.undefined(Why::NoCell, Some(sample)))?;
         cells.entry(cell).or_default().push(sample);
     }
     Ok(cells)
@@ -68,7 +74,7 @@ fn by_cell<'a>(
 /// differ from the answer that the same prompt got alone, gets a WARN in the remarks; the others are OK.
 /// Every cell of the plan must be there.
 pub(super) fn failed_cells(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeasure, Undefined> {
-    let alone = answers_alone(at);
+    let answers = Answers::of(at);
     let mut measured = at.all();
     measured.retain(|s| s.phase == Phase::Measured);
     let n = measured.len();
@@ -78,7 +84,7 @@ pub(super) fn failed_cells(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeas
     }
     let (mut failed, mut warned, mut remarks) = (0_u32, 0_u32, Vec::new());
     for (cell, samples) in &cells {
-        match outcome(samples, &alone) {
+        match outcome(samples, &answers) {
             Outcome::Ok => {}
             Outcome::Warn(why) => {
                 warned += 1;
@@ -104,7 +110,7 @@ enum Outcome {
     Fail(String),
 }
 
-fn outcome(samples: &[&Sample], alone: &BTreeMap<&str, BTreeSet<&str>>) -> Outcome {
+fn outcome(samples: &[&Sample], answers: &Answers<'_>) -> Outcome {
     let n = samples.len();
     let voids = |blamed: bool| {
         let voids = samples.iter().filter_map(|s| s.void.as_ref());
@@ -114,31 +120,28 @@ fn outcome(samples: &[&Sample], alone: &BTreeMap<&str, BTreeSet<&str>>) -> Outco
         let (k, rule) = (voids(true).count(), first.rule.name());
         return Outcome::Fail(format!("{k} of {n} answers, {rule}: {}", first.detail));
     }
+    let wrong: Vec<String> = samples.iter().filter_map(|s| answers.wrong(s)).collect();
+    if let Some(first) = wrong.first() {
+        return Outcome::Fail(format!("{} of {n} answers wrong: {first}", wrong.len()));
+    }
     if let Some(first) = voids(false).next() {
         let (k, rule) = (voids(false).count(), first.rule.name());
         return Outcome::Warn(format!("{k} of {n} answers, {rule}: {}", first.detail));
     }
-    let differs = |s: &&&Sample| {
-        let known = s.case.as_deref().and_then(|case| alone.get(case));
-        known.is_some_and(|texts| !texts.contains(s.text_sha256.as_str()))
-    };
-    match samples.iter().filter(differs).count() {
-        0 => Outcome::Ok,
-        k => Outcome::Warn(format!(
+    let from_alone = samples.iter().filter(|s| answers.differs_from_alone(s));
+    let from_base = samples.iter().filter(|s| answers.differs_from_base(s));
+    match (from_alone.count(), from_base.count()) {
+        (0, 0) => match samples.iter().filter(|s| answers::is_blank(s)).count() {
+            0 => Outcome::Ok,
+            k => Outcome::Warn(format!("{k} of {n} answers are blank")),
+        },
+        (0, k) => Outcome::Warn(format!(
+            "{k} of {n} answers differ from base's to the same prompts"
+        )),
+        (k, _) => Outcome::Warn(format!(
             "{k} of {n} answers differ from what the same prompt got alone"
         )),
     }
-}
-
-/// What each repeated prompt was answered when it was sent alone, before its cell.
-fn answers_alone<'a>(at: &Place<'a>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
-    let mut answers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for sample in at.sound() {
-        if let (Phase::Warmup, Some(case)) = (sample.phase, &sample.case) {
-            answers.entry(case).or_default().insert(&sample.text_sha256);
-        }
-    }
-    answers
 }
 
 /// The plan's cells that belong to the check's part.

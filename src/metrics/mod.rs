@@ -7,6 +7,7 @@
 //! Refuses to know: what is good or bad, how launches are compared, how anything is shown.
 
 mod ambiguous;
+mod answers;
 mod beside;
 mod contradiction;
 mod differences;
@@ -14,6 +15,7 @@ mod facets;
 mod gauge;
 mod golden;
 mod matrix;
+mod near_tie;
 mod request;
 mod requests;
 mod run;
@@ -134,6 +136,7 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::TpotBase, WorkloadKind::Matrix(_)) => matrix::tpot_base(&at),
         (Metric::TpotSlope, WorkloadKind::Matrix(_)) => matrix::tpot_slope(&at),
         (Metric::FailedCells, WorkloadKind::Matrix(m)) => matrix::failed_cells(&at, m),
+        (Metric::AnswerMismatches, _) => answers::mismatches(&at),
         (Metric::WallTtft, WorkloadKind::Staggered(_)) => staggered::wall_ttft(&at, statistic),
         (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => staggered::benefit(&at),
         (

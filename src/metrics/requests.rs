@@ -15,6 +15,8 @@ pub struct Requests<'a> {
     pub all: Vec<&'a Sample>,
     /// Those that may enter a number, measured and sound ones, in order of sending.
     pub measured: Vec<&'a Sample>,
+    /// As [`Self::all`], of base's launch beside this one; empty where there is none.
+    pub(super) base: Vec<&'a Sample>,
 }
 
 impl<'a> Requests<'a> {
@@ -30,7 +32,15 @@ impl<'a> Requests<'a> {
             part: &check.part,
             all,
             measured,
+            base: Vec::new(),
         }
+    }
+
+    /// The same, to be compared with base's answers to the same prompts: `base` is its launch of the same block.
+    pub fn beside(mut self, check: &'a Check, base: Option<&'a Launch>) -> Self {
+        let base = base.map(|launch| Self::of(check, self.workload, launch).all);
+        self.base = base.unwrap_or_default();
+        self
     }
 
     /// Whether a check is about the same requests.

@@ -1,5 +1,6 @@
 //! Numbers of many requests together: tokens a second, requests within bounds, requests that failed.
 
+use super::answers::Answers;
 use super::{LaunchMeasure, Place, Undefined, Why, request};
 use crate::plan::{Arrivals, Slo, WorkloadKind};
 use crate::record::{Phase, Sample, Setting};
@@ -69,24 +70,17 @@ pub(super) fn while_full<'a>(
     Ok((tokens, ns))
 }
 
-/// Share of requests within every bound of the SLO. A request that the engine failed to answer is not.
+/// Share of requests within every bound of the SLO. A void request is not, nor is one whose answer is wrong beside
+/// the other answers to its prompt.
 pub(super) fn goodput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let slo = at.part.slo.unwrap_or_default();
-    let mut good = BTreeMap::new();
-    for sample in at.all() {
-        if sample.phase != Phase::Measured {
-            continue;
-        }
-        let kept = is_good(sample, slo).map_err(|why| at.undefined(why, Some(sample)))?;
-        if let Some(kept) = kept {
-            good.insert(sample.index, kept);
-        }
+    let answers = Answers::of(at);
+    let (mut n, mut kept) = (0_usize, 0_usize);
+    for sample in measured_or_void(at)? {
+        let good = is_good(sample, slo).map_err(|why| at.undefined(why, Some(sample)))?;
+        n += 1;
+        kept += usize::from(good && answers.wrong(sample).is_none());
     }
-    if good.is_empty() {
-        return Err(at.undefined(Why::NoSamples, None));
-    }
-    let n = good.len();
-    let kept = good.values().filter(|kept| **kept).count();
     let mut measure = LaunchMeasure::single(kept as f64 / n as f64, n);
     measure
         .remarks
@@ -94,43 +88,54 @@ pub(super) fn goodput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     Ok(measure)
 }
 
-/// Whether a request was answered within every bound; `None` where it is no measurement of the engine,
-/// and so no word on it.
+/// True if a request was answered within every bound. A void one never is.
 ///
 /// # Errors
 /// A number that a bound is about is undefined.
-pub fn is_good(sample: &Sample, slo: Slo) -> Result<Option<bool>, Why> {
-    if let Some(void) = &sample.void {
-        return Ok(void.rule.blames_engine().then_some(false));
+pub fn is_good(sample: &Sample, slo: Slo) -> Result<bool, Why> {
+    if sample.void.is_some() {
+        return Ok(false);
     }
     let within = |bound: Option<f64>, value: fn(&Sample) -> Result<f64, Why>| match bound {
         Some(bound) => value(sample).map(|ms| ms <= bound),
         None => Ok(true),
     };
-    let good = within(slo.ttft_ms, request::ttft_ms)?
+    Ok(within(slo.ttft_ms, request::ttft_ms)?
         && within(slo.tpot_ms, request::tpot_ms)?
-        && within(slo.e2e_ms, request::e2e_ms)?;
-    Ok(Some(good))
+        && within(slo.e2e_ms, request::e2e_ms)?)
 }
 
-/// Measured requests that the engine failed to answer.
+/// Measured requests that are void, or whose answer is wrong beside the other answers to its prompt.
 pub(super) fn failed_requests(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let mut measured = at.all();
-    measured.retain(|s| s.phase == Phase::Measured);
-    if measured.is_empty() {
-        return Err(at.undefined(Why::NoSamples, None));
+    let measured = measured_or_void(at)?;
+    let answers = Answers::of(at);
+    let mut by_rule: BTreeMap<&str, (u32, String)> = BTreeMap::new();
+    for sample in &measured {
+        let (rule, detail) = match (&sample.void, answers.wrong(sample)) {
+            (Some(void), _) => (void.rule.name(), void.detail.clone()),
+            (None, Some(wrong)) => ("wrong-answer", wrong),
+            (None, None) => continue,
+        };
+        let first = || (0, format!("request {}: {detail}", sample.index));
+        by_rule.entry(rule).or_insert_with(first).0 += 1;
     }
-    let mut by_rule: BTreeMap<&str, u32> = BTreeMap::new();
-    for void in measured.iter().filter_map(|s| s.void.as_ref()) {
-        if void.rule.blames_engine() {
-            *by_rule.entry(void.rule.name()).or_default() += 1;
-        }
-    }
-    let failed: u32 = by_rule.values().sum();
+    let failed: u32 = by_rule.values().map(|(n, _)| n).sum();
     let mut measure = LaunchMeasure::single(f64::from(failed), measured.len());
-    let remarks = by_rule.iter().map(|(rule, n)| format!("{n} × {rule}"));
+    let remarks = by_rule
+        .iter()
+        .map(|(rule, (n, first))| format!("{n} × {rule}, first {first}"));
     measure.remarks.extend(remarks);
     Ok(measure)
+}
+
+/// Every measured sample, void ones included; at least one.
+fn measured_or_void<'a>(at: &Place<'a>) -> Result<Vec<&'a Sample>, Undefined> {
+    let mut measured = at.all();
+    measured.retain(|s| s.phase == Phase::Measured);
+    match measured.is_empty() {
+        true => Err(at.undefined(Why::NoSamples, None)),
+        false => Ok(measured),
+    }
 }
 
 /// Requests that were in flight together: one run a cell and pass; all of a workload without cells.
@@ -291,10 +296,16 @@ mod tests {
         });
         let samples = vec![request(0, 0, 4), request(1, 0, 9), failed, no_word];
         let m = of(Metric::Goodput, samples.clone(), slo).unwrap();
-        assert!((m.value - 1.0 / 3.0).abs() < 1e-12);
-        assert_eq!(m.remarks, ["1 of 3 requests within the SLO"]);
+        assert!((m.value - 1.0 / 4.0).abs() < 1e-12);
+        assert_eq!(m.remarks, ["1 of 4 requests within the SLO"]);
         let failures = of(Metric::FailedRequests, samples, None).unwrap();
-        assert!((failures.value - 1.0).abs() < 1e-12);
-        assert_eq!(failures.remarks, ["1 × status"]);
+        assert!((failures.value - 2.0).abs() < 1e-12);
+        assert_eq!(
+            failures.remarks,
+            [
+                "1 × status, first request 2: ",
+                "1 × token-counts, first request 3: "
+            ]
+        );
     }
 }

@@ -120,6 +120,10 @@ pub enum Why {
     Logprobs { got: usize, need: usize },
     #[error("token {place} of the reference has no log-probability in the answer")]
     NoLogprob { place: usize },
+    #[error(
+        "no prompt was answered twice: base was not launched beside head, and no prompt was sent again in this launch"
+    )]
+    NothingCompared,
     #[error("the text was not kept")]
     NoText,
 }

@@ -51,6 +51,12 @@ fn of(kind: &WorkloadKind) -> f64 {
             let requests = 2 * w.users * w.passes + w.warmup;
             f64::from(requests) * each(w.prompt_tokens, w.output_tokens)
         }
+        WorkloadKind::Answers(w) => {
+            let requests = f64::from(w.prompts * w.passes);
+            requests
+                * (8.0 * each(w.prompt_tokens, w.output_tokens)
+                    + 2.0 * each(w.beside_tokens, w.output_tokens))
+        }
         WorkloadKind::Session(w) => {
             f64::from(w.turns) * each(w.message_words + w.reply_tokens, w.reply_tokens)
         }

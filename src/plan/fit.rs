@@ -44,6 +44,9 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::KvGrowth
         | Metric::RssGrowth => timed,
         Metric::Throughput | Metric::ThroughputFull => independent,
+        Metric::AnswerMismatches => {
+            independent || matches!(kind, Kind::Answers(_) | Kind::Staggered(_))
+        }
         Metric::ThroughputStep
         | Metric::StreamParity
         | Metric::StreamMismatches
@@ -166,7 +169,7 @@ fn answers(kind: &WorkloadKind, part: &Part) -> Vec<Answer> {
         }
         Kind::Staggered(staggered) => vec![streamed(staggered.output_tokens)],
         Kind::Session(session) => vec![streamed(session.reply_tokens)],
-        Kind::Goldens(_) | Kind::Tasks(_) => Vec::new(),
+        Kind::Answers(_) | Kind::Goldens(_) | Kind::Tasks(_) => Vec::new(),
     };
     answers.retain(|answer| part.streamed.is_none_or(|s| s == answer.streamed));
     answers
@@ -265,7 +268,9 @@ pub(super) fn samples(
         WorkloadKind::Session(session) => {
             (in_tail.max(MIN_TURNS), session.turns - session.warmup_turns)
         }
-        WorkloadKind::Goldens(_) | WorkloadKind::Tasks(_) => (1, u32::MAX),
+        WorkloadKind::Answers(_) | WorkloadKind::Goldens(_) | WorkloadKind::Tasks(_) => {
+            (1, u32::MAX)
+        }
     }
 }
 

@@ -36,10 +36,11 @@ pub use github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
 pub use labels::{LabelRule, Needed};
 pub use least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};
 pub use model::{
-    Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender, Cooldown, Design,
-    Engine, EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, Matrix,
-    Mixed, Part, Plan, Plausible, Rule, SandboxSetting, Session, Shape, Slo, Spending, Staggered,
-    Steady, TaskCase, Tasks, Telemetry, Trace, TraceEntry, Waiver, Workload, WorkloadKind,
+    Answers, Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender,
+    Cooldown, Design, Engine, EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens,
+    Host, Matrix, Mixed, Part, Plan, Plausible, Rule, SandboxSetting, Session, Shape, Slo,
+    Spending, Staggered, Steady, TaskCase, Tasks, Telemetry, Trace, TraceEntry, Waiver, Workload,
+    WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,

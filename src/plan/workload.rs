@@ -3,8 +3,8 @@
 use super::diagnostic::Diagnostic;
 use super::files::Files;
 use super::model::{
-    Arrivals, FirstRequest, Goldens, Matrix, Mixed, Session, Shape, Staggered, Steady, Tasks,
-    Trace, TraceEntry, Workload, WorkloadKind,
+    Answers, Arrivals, FirstRequest, Goldens, Matrix, Mixed, Session, Shape, Staggered, Steady,
+    Tasks, Trace, TraceEntry, Workload, WorkloadKind,
 };
 use super::quantity::{self, Dimension};
 use super::section::{Field, Section};
@@ -20,13 +20,14 @@ pub(super) fn read(
 ) -> Result<Workload, Diagnostic> {
     type Reader =
         fn(&Section<'_, '_>, &mut dyn Files, &mut Vec<String>) -> Result<WorkloadKind, Diagnostic>;
-    let readers: [(&str, Reader); 9] = [
+    let readers: [(&str, Reader); 10] = [
         ("steady", read_steady),
         ("mixed", read_mixed),
         ("trace", read_trace),
         ("first-request", read_first_request),
         ("matrix", read_matrix),
         ("staggered", read_staggered),
+        ("answers", read_answers),
         ("session", read_session),
         ("goldens", read_goldens),
         ("tasks", read_tasks),
@@ -278,6 +279,31 @@ fn closed_loop(field: &Field<'_, '_>, requests: u32) -> Result<Arrivals, Diagnos
         "set `requests` to {concurrency} or more, the warm-up not counted, or `concurrency` to {requests} or fewer"
     ));
     Err(refusal)
+}
+
+fn read_answers(
+    section: &Section<'_, '_>,
+    _: &mut dyn Files,
+    _: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let top_k = section.given("top_k", |f| f.count(1..21))?;
+    let near_tie = section.optional("near_tie");
+    if let (None, Some(field)) = (top_k, &near_tie) {
+        return Err(field.wrong("a near-tie is seen in log-probabilities: say `top_k = 5` too"));
+    }
+    if top_k.is_some() && near_tie.is_none() {
+        return Err(section.wrong("`top_k` needs `near_tie`, such as `near_tie = \"0.05 nats\"`"));
+    }
+    Ok(WorkloadKind::Answers(Answers {
+        prompts: section.required("prompts")?.count(1..1001)?,
+        prompt_tokens: tokens(section, "prompt_tokens")?,
+        output_tokens: section.required("output_tokens")?.count(2..1_000_001)?,
+        batch: section.required("batch")?.count(2..4097)?,
+        beside_tokens: tokens(section, "beside_tokens")?,
+        passes: section.required("passes")?.count(1..10_001)?,
+        top_k,
+        near_tie_nats: near_tie.map(|f| f.quantity(Dimension::Nats)).transpose()?,
+    }))
 }
 
 fn read_session(

@@ -76,7 +76,9 @@ pub enum Metric {
     TpotSlope,
     /// Cells of a matrix with an answer that failed, was empty or degenerate.
     FailedCells,
-    /// Requests that the engine failed to answer.
+    /// Answers that differ from the same prompt's answer alone, or from base's, and not by a near-tie.
+    AnswerMismatches,
+    /// Requests that are void or wrongly answered.
     FailedRequests,
     /// By how much the KV bytes in use grew over the workload, by the robust slope.
     KvGrowth,
@@ -85,7 +87,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Ttft,
         Self::Tpot,
         Self::Icl,
@@ -121,6 +123,7 @@ impl Metric {
         Self::TpotBase,
         Self::TpotSlope,
         Self::FailedCells,
+        Self::AnswerMismatches,
         Self::FailedRequests,
         Self::KvGrowth,
         Self::RssGrowth,
@@ -178,6 +181,7 @@ impl Metric {
             Self::TpotBase => row("tpot_base", Milliseconds, Latency, Lower, One),
             Self::TpotSlope => row("tpot_slope", MicrosecondsPerToken, Latency, Lower, One),
             Self::FailedCells => row("failed_cells", Cases, Counter, Lower, One),
+            Self::AnswerMismatches => row("answer_mismatches", Cases, Counter, Lower, One),
             Self::FailedRequests => row("failed_requests", Cases, Counter, Lower, One),
             Self::KvGrowth => row("kv_growth", Fraction, Score, Lower, One),
             Self::RssGrowth => row("rss_growth", Fraction, Score, Lower, One),

@@ -35,8 +35,8 @@ pub use run::{
     RunRecord, StoredBase, UNKNOWN_MACHINE,
 };
 pub use sample::{
-    CacheState, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts, TokenLogprob, Void,
-    VoidRule,
+    CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
+    TokenLogprob, Void, VoidRule,
 };
 pub use telemetry::{EngineReading, GpuReading, Reading, Telemetry};
 pub use verdict::{CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict, Waiver};

@@ -26,7 +26,7 @@ pub struct Sample {
     pub finish_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timings: Option<ServerTimings>,
-    /// The generated text, kept where correctness is judged; otherwise only its hash is.
+    /// The generated text. Older gates kept it only where correctness was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Hex SHA-256 of the generated text (empty text included).
@@ -74,6 +74,38 @@ pub enum Setting {
         pass: u32,
         origin_ns: u64,
     },
+    /// A prompt that is answered under several conditions; its name stands in [`Sample::case`].
+    Answer { condition: Condition, pass: u32 },
+}
+
+/// What surrounds a prompt of which the answer must not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// No other request in flight: the answer that the others are held against.
+    Alone,
+    /// The same again: the cache knows the prompt.
+    Cached,
+    /// Beside other prompts, none of them known to the cache.
+    Batch,
+    CachedBatch,
+    /// Beside long prompts that are being prefilled.
+    Prefill,
+    CachedPrefill,
+}
+
+impl Condition {
+    /// The words of reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Cached => "cached",
+            Self::Batch => "in a batch",
+            Self::CachedBatch => "cached, in a batch",
+            Self::Prefill => "beside a prefill",
+            Self::CachedPrefill => "cached, beside a prefill",
+        }
+    }
 }
 
 /// What the engine's prefix cache has seen of a prompt before it is measured.

@@ -14,7 +14,7 @@ const COLD_TOKENS: u32 = 4;
 /// Prompts shorter than this may be too short for an engine's cache, which keeps whole pages.
 const CACHEABLE: u32 = 256;
 
-/// Forced tokens from which a text of nothing but white space is no answer.
+/// Forced tokens from which a text of nothing but white space is no answer, even at its full length.
 const WORDY: u32 = 8;
 
 impl Seen<'_> {
@@ -82,26 +82,36 @@ impl Seen<'_> {
         because(VoidRule::CacheState, detail)
     }
 
-    /// A cell's answer without a word: nothing but white space to a prompt that is cached, or by an engine
-    /// that stopped where its length was forced; or tokens that only usage knows.
+    /// An answer without a word: white space alone where the engine stopped before its forced length, or where a
+    /// cell's prompt was cached whole; or a cell's tokens that only usage counts. Where no length is forced the end may
+    /// be the model's own, and `metrics` holds such an answer against the prompt's others.
     pub(super) fn degenerate(&self) -> Option<Void> {
-        let Some(Setting::Cell { cache, .. }) = self.label.setting else {
+        let forced = self.expect.forced?;
+        let is_judged_by_its_case = self.label.case.is_some() && self.label.setting.is_none();
+        if forced < 2 || self.expect.echoed || is_judged_by_its_case {
             return None;
-        };
-        let forced = self.expect.forced.filter(|forced| *forced >= WORDY)?;
+        }
         let texts = self.transcript.texts();
-        let empty = texts.iter().all(|text| text.is_empty());
-        let blank = texts.iter().all(|text| text.trim().is_empty());
-        let only_usage = self.transcript.token_ids.is_none() && self.tokens.by_logprobs.is_none();
-        let stopped = self.transcript.finish_reason.as_deref() != Some("length");
-        let wrong = (blank && (cache == CacheState::Hot || stopped)) || (empty && only_usage);
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let is_blank = texts.iter().all(|text| text.trim().is_empty());
+        let has_stopped = self.transcript.finish_reason.as_deref() != Some("length");
+        let wrong =
+            (is_blank && has_stopped) || self.is_wordless_cell(forced, is_blank, characters == 0);
         wrong.then(|| {
             let detail = format!(
-                "for {forced} forced tokens came nothing but {characters} characters of white space"
+                "{forced} tokens were asked for, and nothing but white space came ({characters} characters)"
             );
             because(VoidRule::Degenerate, detail)
         })?
+    }
+
+    /// A cell whose cached prompt is answered with blanks to the end, or with tokens that only usage counts.
+    fn is_wordless_cell(&self, forced: u32, is_blank: bool, is_empty: bool) -> bool {
+        let Some(Setting::Cell { cache, .. }) = self.label.setting else {
+            return false;
+        };
+        let only_usage = self.transcript.token_ids.is_none() && self.tokens.by_logprobs.is_none();
+        forced >= WORDY && ((is_blank && cache == CacheState::Hot) || (is_empty && only_usage))
     }
 
     /// Whether no request of the launch had sent any of the prompt before.

@@ -6,8 +6,8 @@ mod workload;
 
 pub use check::{Check, Part, Rule, Slo};
 pub use workload::{
-    Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Session, Shape,
-    Staggered, Steady, TaskCase, Tasks, Trace, TraceEntry, Workload, WorkloadKind,
+    Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Session,
+    Shape, Staggered, Steady, TaskCase, Tasks, Trace, TraceEntry, Workload, WorkloadKind,
 };
 
 use super::store::BaselineStore;

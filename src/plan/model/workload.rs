@@ -22,6 +22,7 @@ pub enum WorkloadKind {
     FirstRequest(FirstRequest),
     Matrix(Matrix),
     Staggered(Staggered),
+    Answers(Answers),
     Session(Session),
     Goldens(Goldens),
     Tasks(Tasks),
@@ -49,6 +50,8 @@ impl WorkloadKind {
             Self::Staggered(w) => {
                 u64::from(w.warmup) + 2 * u64::from(w.users) * u64::from(w.passes)
             }
+            // Eight answers a prompt, and two prompts to be prefilled beside it.
+            Self::Answers(w) => 10 * u64::from(w.prompts) * u64::from(w.passes),
             Self::Session(w) => u64::from(w.turns),
             // Generated, and scored.
             Self::Goldens(w) => 2 * count(w.cases.len()),
@@ -156,6 +159,26 @@ pub struct Staggered {
     pub output_tokens: u32,
     pub passes: u32,
     pub warmup: u32,
+}
+
+/// The same greedy prompts alone, in a batch, cached and beside a prefill.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answers {
+    /// In each of three groups: those that are known to the cache when others are beside them, and those that meet a
+    /// batch, and a prefill, while they are new.
+    pub prompts: u32,
+    pub prompt_tokens: u32,
+    pub output_tokens: u32,
+    /// Requests in flight at once, where a prompt is not alone.
+    pub batch: u32,
+    /// Length of the prompts that are prefilled beside the others.
+    pub beside_tokens: u32,
+    /// Repetitions, each with prompts of its own.
+    pub passes: u32,
+    /// Log-probabilities of so many best tokens are asked for; `None`: the engine gives none.
+    pub top_k: Option<u32>,
+    /// Two tokens closer than this are equally right; set where `top_k` is.
+    pub near_tie_nats: Option<f64>,
 }
 
 /// One conversation over the chat route; each turn sends the whole history.

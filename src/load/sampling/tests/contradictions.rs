@@ -125,6 +125,26 @@ fn an_answer_without_a_word_is_degenerate() {
         ("a", "stop"),
         Some(VoidRule::FinishReason),
     );
+    // Outside cells too; where no length is forced it may be the model's own end.
+    let anywhere = |forced: Option<u32>, text: &str, reason: &str, expect| {
+        let whole = Expect {
+            forced,
+            most: Some(64),
+            ..WHOLE
+        };
+        let tokens = forced.filter(|_| reason == "length").unwrap_or(1);
+        let answer = format!(
+            "{{\"choices\":[{{\"text\":\"{text}\",\"finish_reason\":\"{reason}\"}}],\
+             \"usage\":{{\"prompt_tokens\":9,\"completion_tokens\":{tokens}}}}}"
+        );
+        let label = Label::of(0, Phase::Measured);
+        let sample = sample_at(&endpoint(), label, &whole, &exchange(&[(30, &answer)]));
+        assert_eq!(rule(&sample), expect, "{forced:?} `{text}` {reason}");
+    };
+    anywhere(Some(2), " ", "stop", degenerate);
+    anywhere(Some(64), "", "stop", degenerate);
+    anywhere(Some(64), " ", "length", None);
+    anywhere(None, " ", "stop", None);
     // Counted by usage alone.
     check(CacheState::Cold, 8, ("", "length"), degenerate);
 }
