@@ -11,15 +11,20 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 /// What holds on any machine: answers, counts, bounds in bytes.
-const SURE: [&str; 9] = [
+const SURE: [&str; 14] = [
+    "answers/same",
     "e2e/greedy",
     "e2e/logprob-error",
     "kv-bounded/bytes",
     "kv-bounded/growth",
+    "matrix/answers",
     "matrix/cells",
     "prefill-drift/leak",
+    "soak/answers",
     "soak/failures",
     "soak/memory",
+    "staggered/answers",
+    "stream-parity/answers",
     "stream-parity/texts",
 ];
 

@@ -63,3 +63,36 @@ fn a_wrong_token_fails_e2e() {
 fn history_that_is_prefilled_again_never_passes() {
     check("prefill-leak", Of::Timing, &["prefill-drift"]);
 }
+
+/// Blanks under load, the answer of another user, the cache of another prompt: with log-probabilities and without.
+#[test]
+fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
+    let _alone = alone();
+    let faults = [
+        ("blank-beside=1", "nothing but white space came"),
+        ("swap-answers", " for "),
+        ("swap-cache", " alone"),
+    ];
+    for (fault, part) in faults {
+        for has_logprobs in [true, false] {
+            let project = Project::without_build();
+            project.edit(
+                "gates/answers.toml",
+                "passes = { quick = 2,",
+                "passes = { quick = 1,",
+            );
+            if !has_logprobs {
+                let scored = "top_k = 5\nnear_tie = \"0.01 nats\"\n";
+                project.edit("gates/answers.toml", scored, "");
+            }
+            let fault = format!("--fault={fault}");
+            let arguments = ["check", "--gate", "answers", "--format", "json"];
+            let ended = project.run(&[&arguments[..], &["--head-arg", &fault]].concat());
+            let check = ended.json()["gates"][0]["checks"][0].clone();
+            let reason = check["reason"].as_str().unwrap();
+            assert_eq!(check["verdict"], "fail", "{fault} {has_logprobs}: {reason}");
+            assert!(reason.contains(part), "{fault} {has_logprobs}: {reason}");
+            ended.expect(1);
+        }
+    }
+}

@@ -14,6 +14,7 @@
 mod common;
 
 mod accounting;
+mod answers;
 mod cache;
 mod engine;
 mod machine;

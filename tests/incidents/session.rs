@@ -32,6 +32,8 @@ pub(crate) struct Story<'a> {
     pub(crate) engine: &'a str,
     /// The table `[telemetry]`.
     pub(crate) telemetry: &'a str,
+    /// Of the session; 0: 1.
+    pub(crate) seed: u32,
     /// The gate's workload, called `work`, and its checks.
     pub(crate) gate: &'a str,
 }
@@ -42,8 +44,9 @@ impl Story<'_> {
         project.write("gates/gate.toml", &self.config());
         let gate = format!("title = \"An incident\"\n[workload.work]\n{}", self.gate);
         project.write("gates/incident.toml", &gate);
+        let seed = self.seed.max(1).to_string();
         let mut arguments = vec![
-            "check", "--format", "json", "--seed", "1", "--out", "result",
+            "check", "--format", "json", "--seed", &seed, "--out", "result",
         ];
         for (flag, knobs) in [("--base-arg", self.base), ("--head-arg", self.head)] {
             arguments.extend(knobs.iter().flat_map(|knob| [flag, knob]));

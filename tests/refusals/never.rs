@@ -122,6 +122,25 @@ fn samples_are_counted_in_the_part_that_a_check_reads() {
 }
 
 #[test]
+fn a_near_tie_needs_log_probabilities_and_they_a_near_tie() {
+    let answers = |keys: &str| {
+        format!(
+            "kind = \"answers\"\nprompts = 2\nprompt_tokens = 8\noutput_tokens = 8\nbatch = 2\n\
+             beside_tokens = 8\npasses = 1\n{keys}"
+        )
+    };
+    let check = "metric = \"answer_mismatches\"\nrule = \"ceiling\"\nlimit = \"0 cases\"";
+    planned(&answers(""), check).expect(0);
+    planned(&answers("top_k = 5\nnear_tie = \"0.01 nats\""), check).expect(0);
+    refuses(&answers("top_k = 5"), check, &["`top_k` needs `near_tie`"]);
+    let near_tie = answers("near_tie = \"0.01 nats\"");
+    refuses(&near_tie, check, &["say `top_k = 5` too"]);
+    let session =
+        "kind = \"session\"\nturns = 12\nwarmup_turns = 2\nmessage_words = 8\nreply_tokens = 8";
+    refuses(session, check, &["answer_mismatches"]);
+}
+
+#[test]
 fn more_streams_than_requests() {
     let check = format!("metric = \"tpot\"\n{CEILING}");
     let of = |streams: u32| STEADY.replace("concurrency = 1", &format!("concurrency = {streams}"));

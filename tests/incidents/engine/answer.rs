@@ -21,6 +21,8 @@ struct Answer<'a> {
     begun: Instant,
     cached: usize,
     words: Vec<String>,
+    /// Where the engine is undecided, and the word that it might as well say.
+    tie: Option<(usize, String)>,
     reason: &'static str,
     first: Duration,
 }
@@ -28,7 +30,7 @@ struct Answer<'a> {
 impl Engine {
     /// Answers when it is this request's turn.
     pub(super) fn answer(&self, ask: &Ask, connection: &mut Connection) -> io::Result<()> {
-        let _flight = self.enter();
+        let _flight = self.enter(&ask.prompt);
         let _turn = self
             .knobs
             .is_on("serial")
@@ -59,6 +61,7 @@ impl<'a> Answer<'a> {
             begun: Instant::now(),
             cached,
             words: words(&ask.prompt, count),
+            tie: None,
             reason: if count < ask.tokens { "stop" } else { "length" },
             first: knobs.ms("ttft") + knobs.us_each("prefill", ask.prompt.len() - cached),
         };
@@ -66,6 +69,7 @@ impl<'a> Answer<'a> {
         if knobs.is_on("stall_each") && number.is_multiple_of(knobs.count("stall_each")) {
             answer.first += knobs.ms("stall");
         }
+        answer.misbehave(count);
         let is_spaced =
             SPACED.contains(&ask.prompt.len()) && cached > 0 && engine.others_in_flight();
         if knobs.is_on("space") && is_spaced {
@@ -73,6 +77,54 @@ impl<'a> Answer<'a> {
             answer.first = Duration::ZERO;
         }
         answer
+    }
+
+    /// What its knobs make of the words.
+    fn misbehave(&mut self, count: usize) {
+        let (engine, prompt) = (self.engine, &self.ask.prompt);
+        let knobs = &engine.knobs;
+        let other = engine.other_prompt(prompt);
+        let halved = self.cached >= prompt.len().div_ceil(2);
+        if knobs.is_on("tie") && count > 1 && prompt.concat().len().is_multiple_of(4) {
+            let place = count / 2;
+            let otherwise = words(&["tie".to_owned()], count);
+            self.tie = Some((place, otherwise[place].clone()));
+            if other.is_some() {
+                let said = self.words.splice(place.., otherwise[place..].to_vec());
+                self.tie = said.take(1).next().map(|word| (place, word));
+            }
+        }
+        if knobs.is_on("stranger") && halved {
+            let rest = prompt.iter().skip(prompt.len() / 2).cloned();
+            let stranger: Vec<String> = ["stranger".to_owned()].into_iter().chain(rest).collect();
+            self.words = words(&stranger, count);
+        }
+        let Some(other) = other else { return };
+        if knobs.is_on("swap") {
+            self.words = words(&other, count);
+        }
+        if knobs.is_on("same") {
+            self.words = words(&["same".to_owned()], count);
+        }
+        if knobs.is_on("blank") {
+            (self.words, self.reason) = (vec![" ".to_owned()], "stop");
+        }
+    }
+
+    /// Of the words from `first` on, in the form of completions.
+    fn logprobs(&self, first: usize, words: &[String]) -> Value {
+        let top = |(at, word): (usize, &String)| {
+            let tie = self.tie.as_ref().filter(|(place, _)| *place == at);
+            let (other, logprob) =
+                tie.map_or((" never", -5.0), |(_, word)| (word.as_str(), -0.101));
+            json!({word.as_str(): -0.1, other: logprob})
+        };
+        let top: Vec<Value> = (first..).zip(words).map(top).collect();
+        json!({"tokens": words, "token_logprobs": vec![-0.1; words.len()], "top_logprobs": top})
+    }
+
+    fn tells_logprobs(&self) -> bool {
+        self.ask.logprobs && self.engine.knobs.is_on("logprobs")
     }
 
     fn stream(&self, connection: &mut Connection) -> io::Result<()> {
@@ -87,6 +139,9 @@ impl<'a> Answer<'a> {
             thread::sleep(fresh.map(|token| self.gap(token)).sum());
             sent += words.len();
             let mut event = self.event(&words.concat(), None);
+            if self.tells_logprobs() {
+                event["choices"][0]["logprobs"] = self.logprobs(sent - words.len(), words);
+            }
             if burst > 1 && self.tells_usage() {
                 event["usage"] = self.usage(sent);
             }
@@ -110,11 +165,14 @@ impl<'a> Answer<'a> {
         let due = (self.first + decoding).mul_f64(knobs.get("whole"));
         wait_until(self.begun + due + knobs.ms("hold"));
         let text = self.words.concat();
-        let choice = if self.ask.chat {
+        let mut choice = if self.ask.chat {
             json!({"message": {"content": text}, "finish_reason": self.reason})
         } else {
             json!({"text": text, "finish_reason": self.reason})
         };
+        if self.tells_logprobs() {
+            choice["logprobs"] = self.logprobs(0, &self.words);
+        }
         let mut body = json!({"choices": [choice], "usage": self.usage(self.words.len())});
         self.add_timings(&mut body, self.begun + self.first, decoding);
         self.remember();

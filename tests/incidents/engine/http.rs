@@ -21,6 +21,8 @@ pub(super) struct Ask {
     pub(super) stream: bool,
     pub(super) usage: bool,
     pub(super) tokens: usize,
+    /// Log-probabilities are asked for.
+    pub(super) logprobs: bool,
     /// A token an id, or a word.
     pub(super) prompt: Vec<String>,
 }
@@ -96,6 +98,7 @@ fn ask(chat: bool, body: &[u8]) -> io::Result<Ask> {
         chat,
         stream: json["stream"] == true,
         usage: json["stream_options"]["include_usage"] == true,
+        logprobs: json["logprobs"].is_number(),
         tokens: json["max_tokens"].as_u64().unwrap_or(16) as usize,
         prompt,
     })

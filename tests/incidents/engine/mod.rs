@@ -14,12 +14,12 @@ use http::{Call, Connection};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 25] = [
+const KNOBS: [(&str, f64, &str); 31] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -96,6 +96,32 @@ const KNOBS: [(&str, f64, &str); 25] = [
         "1: answers with one space where prompts of 1,024 to 2,048 tokens are cached and \
       another request is in flight",
     ),
+    (
+        "blank",
+        0.0,
+        "1: answers with one space where another request is in flight",
+    ),
+    (
+        "swap",
+        0.0,
+        "1: answers a prompt as the other one that is in flight",
+    ),
+    (
+        "same",
+        0.0,
+        "1: gives all prompts that are in flight together one wrong text",
+    ),
+    (
+        "stranger",
+        0.0,
+        "1: answers a prompt that it has in its cache as if its first half were another's",
+    ),
+    (
+        "tie",
+        0.0,
+        "1: is undecided at one place of some answers, and decides otherwise where another request is in flight",
+    ),
+    ("logprobs", 1.0, "0: knows no log-probabilities"),
     ("kv", 1024.0, "bytes of KV cache a token, as its gauge says"),
     (
         "throttle",
@@ -152,6 +178,8 @@ pub(crate) struct Engine {
     upload: Duration,
     in_flight: AtomicUsize,
     asked: AtomicUsize,
+    /// Prompts in flight.
+    prompts: Mutex<Vec<Vec<String>>>,
     /// Every prompt with its answer, as tokens.
     known: Mutex<Vec<Vec<String>>>,
     /// Whose turn it is, where requests are served one after another.
@@ -186,6 +214,7 @@ impl Engine {
             upload: begun.elapsed(),
             in_flight: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
+            prompts: Mutex::default(),
             known: Mutex::default(),
             turn: Mutex::default(),
         };
@@ -250,16 +279,30 @@ impl Engine {
     }
 
     /// Counts one request in for as long as the guard lives.
-    fn enter(&self) -> Flight<'_> {
+    fn enter<'a>(&'a self, prompt: &'a [String]) -> Flight<'a> {
         self.in_flight.fetch_add(1, Ordering::SeqCst);
-        Flight(&self.in_flight)
+        self.prompts().push(prompt.to_vec());
+        Flight(self, prompt)
+    }
+
+    /// A prompt in flight that is not this one.
+    fn other_prompt(&self, prompt: &[String]) -> Option<Vec<String>> {
+        self.prompts().iter().find(|it| *it != prompt).cloned()
+    }
+
+    fn prompts(&self) -> MutexGuard<'_, Vec<Vec<String>>> {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Flight<'a>(&'a AtomicUsize);
+struct Flight<'a>(&'a Engine, &'a [String]);
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+        let mut prompts = self.0.prompts();
+        if let Some(at) = prompts.iter().position(|it| it == self.1) {
+            prompts.remove(at);
+        }
     }
 }
