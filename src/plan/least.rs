@@ -192,6 +192,7 @@ fn waits_s(kind: &WorkloadKind) -> f64 {
         }
         WorkloadKind::FirstRequest(_)
         | WorkloadKind::Matrix(_)
+        | WorkloadKind::Answers(_)
         | WorkloadKind::Goldens(_)
         | WorkloadKind::Tasks(_) => 0.0,
     }

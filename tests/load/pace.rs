@@ -175,7 +175,7 @@ async fn staggered_users_count_from_their_waves_start() {
                 assert!(user > 0 || origin_ns >= last_ns);
                 last_ns = stamps.done_ns.unwrap();
             }
-            Setting::Cell { .. } => panic!("no matrix was asked for"),
+            other => panic!("nobody asked for {other:?}"),
         }
     }
 }

@@ -67,7 +67,6 @@ fn counts(head: Vec<Sample>, base: Option<Vec<Sample>>) -> (f64, f64) {
 }
 
 #[test]
-#[expect(clippy::float_cmp, reason = "whole numbers are held exactly")]
 fn what_a_text_alone_tells() {
     let sound = || pairs(&[("one two", "one two"), ("three four", "three four")]);
     assert_eq!(counts(sound(), Some(sound())), (0.0, 0.0));
@@ -96,7 +95,6 @@ fn what_a_text_alone_tells() {
 }
 
 #[test]
-#[expect(clippy::float_cmp, reason = "whole numbers are held exactly")]
 fn many_differences_are_no_near_ties_where_base_has_none() {
     let launch_of = |n: usize, differing: usize| {
         let texts: Vec<(String, String)> = (0..n)
@@ -146,7 +144,6 @@ fn scored(mut sample: Sample, tokens: &[(&str, f64)]) -> Sample {
 }
 
 #[test]
-#[expect(clippy::float_cmp, reason = "whole numbers are held exactly")]
 fn log_probabilities_tell_a_near_tie_from_a_mix_up() {
     let of_two = |alone: &[(&str, f64)], batch: &[(&str, f64)]| {
         let samples = vec![
