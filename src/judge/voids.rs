@@ -2,7 +2,7 @@
 
 use super::invalid::{Finding, invalid};
 use super::view::View;
-use crate::record::{Arm, Launch, Metric, Phase, Sample, Verdict, Void, VoidRule};
+use crate::record::{Arm, Launch, Metric, Sample, Verdict, Void, VoidRule};
 use std::collections::BTreeMap;
 
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
@@ -74,9 +74,7 @@ fn without_counted<'a>(
 ) -> Vec<(&'a Launch, &'a Sample)> {
     let is_counted = |sample: &Sample| {
         let degenerate = |void: &Void| void.rule == VoidRule::Degenerate;
-        metric == Metric::AnswerMismatches
-            && sample.phase == Phase::Measured
-            && sample.void.as_ref().is_some_and(degenerate)
+        metric == Metric::AnswerMismatches && sample.void.as_ref().is_some_and(degenerate)
     };
     let kept = voids.iter().filter(|(_, sample)| !is_counted(sample));
     kept.copied().collect()

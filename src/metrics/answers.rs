@@ -157,6 +157,11 @@ pub(super) fn is_blank(sample: &Sample) -> bool {
     text.is_some_and(|text| text.trim().is_empty())
 }
 
+fn is_degenerate(sample: &Sample) -> bool {
+    let void = sample.void.as_ref();
+    void.is_some_and(|void| void.rule == VoidRule::Degenerate)
+}
+
 fn is_telling(sample: &Sample) -> bool {
     let tokens = sample.tokens.completion.unwrap_or(sample.tokens.events);
     tokens >= TELLING && !sample.tokens.repeats && !is_blank(sample)
@@ -241,7 +246,8 @@ impl<'a> Compared<'a> {
     fn of(samples: &[&'a Sample], answers: &Answers<'a>, near_tie: Option<f64>) -> Self {
         let mut compared = Self::default();
         let mut measured: Vec<&Sample> = samples.to_vec();
-        measured.retain(|s| s.phase == Phase::Measured);
+        // What fills a cache, or is prefilled beside others, has no answer to be compared, and may not be blank.
+        measured.retain(|s| s.phase == Phase::Measured || is_degenerate(s));
         measured.sort_by_key(|s| s.index);
         for sample in measured {
             compared.take(sample, answers, near_tie);
@@ -253,7 +259,7 @@ impl<'a> Compared<'a> {
         let place = name(sample);
         if let Some(void) = &sample.void {
             // Other rules say that nothing was measured: they are judged as such.
-            if void.rule == VoidRule::Degenerate {
+            if is_degenerate(sample) {
                 self.answers += 1;
                 self.wrong.push(format!("{place}: {}", void.detail));
             }
