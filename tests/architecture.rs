@@ -134,7 +134,7 @@ const HOMES: [(&str, &[&str]); 22] = [
     ("object_store", &["baseline"]),
     ("similar", &["pipeline"]),
     ("landlock", &["sandbox"]),
-    ("toml", &["plan", "presets"]),
+    ("toml", &["launch", "plan", "presets"]),
     ("annotate_snippets", &["plan"]),
     ("tokenizers", &["engine", "load"]),
     ("safetensors", &["engine"]),

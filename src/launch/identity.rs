@@ -46,12 +46,13 @@ pub fn identify(name: &str, path: &Path) -> Option<EngineFile> {
 
 /// Size and digest of one file.
 fn content(path: &Path) -> io::Result<(u64, String)> {
-    let mut file = File::open(path)?;
-    let metadata = file.metadata()?;
+    let metadata = fs::metadata(path)?;
     let size = metadata.len();
+    // A pipe would be waited for.
     if !metadata.is_file() {
         return Err(io::ErrorKind::Unsupported.into());
     }
+    let mut file = File::open(path)?;
     if size <= WHOLE {
         return Ok((size, digest::of_reader(&mut file)?));
     }

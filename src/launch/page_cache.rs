@@ -48,16 +48,11 @@ pub fn prepare(state: PageCache, files: &[PathBuf]) -> Result<Option<f64>, PageC
     Ok(resident_share(&all))
 }
 
-/// The file, or every file below the folder. A pipe would be waited for without end.
+/// The file, or every file below the folder.
 pub(super) fn collect(path: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
-    let found = fs::metadata(path)?;
-    if found.is_file() {
+    if !fs::metadata(path)?.is_dir() {
         into.push(path.to_path_buf());
         return Ok(());
-    }
-    if !found.is_dir() {
-        let what = format!("{} is neither a file nor a folder", path.display());
-        return Err(io::Error::other(what));
     }
     for entry in fs::read_dir(path)? {
         collect(&entry?.path(), into)?;

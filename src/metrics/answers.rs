@@ -112,18 +112,20 @@ impl<'a> Answers<'a> {
         base.is_some_and(|base| !is_same(base, sample))
     }
 
-    /// Why an answer is wrong beside the prompt's other answers; `None` where it is one of them, where none is
-    /// there, and where it only differs.
+    /// Why an answer is wrong beside what the prompt got alone, or in base where it was not sent alone; `None` where
+    /// neither is there, where it is the same, and where it only differs. Main may have the same fault, so base excuses
+    /// nothing but a repetition, into which a near-tie may lead.
     pub(super) fn wrong(&self, sample: &Sample) -> Option<String> {
-        let others = || self.alone(sample).into_iter().chain(self.in_base(sample));
-        let other = others().next()?;
-        if sample.void.is_some() || others().any(|other| is_same(other, sample)) {
+        let (alone, base) = (self.alone(sample), self.in_base(sample));
+        let other = alone.or(base)?;
+        if sample.void.is_some() || is_same(other, sample) {
             return None;
         }
-        if is_blank(sample) && !others().any(is_blank) {
+        if is_blank(sample) && !is_blank(other) {
             return Some(format!("nothing but white space for {}", quoted(other, 0)));
         }
-        if sample.tokens.repeats && !others().any(|other| other.tokens.repeats) {
+        let mut others = alone.into_iter().chain(base);
+        if sample.tokens.repeats && !others.any(|other| other.tokens.repeats) {
             let (said, expected) = (quoted(sample, 0), quoted(other, 0));
             return Some(format!("one token over and over, {said} for {expected}"));
         }
@@ -180,10 +182,7 @@ pub(super) fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         return Err(at.undefined(Why::NothingCompared, None));
     }
     let base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
-    let own = match head.mostly_differs() {
-        true => head.from_alone.iter().collect(),
-        false => lacking(&head.from_alone, &base.from_alone),
-    };
+    let own = lacking(&head.from_alone, &base.from_alone);
     let of_base = lacking(&base.from_alone, &head.from_alone);
     // A prompt that base itself answers in several ways says nothing on head.
     let varies = |d: &&Difference<'_>| base.from_alone.iter().any(|b| b.prompt == d.prompt);
@@ -195,7 +194,9 @@ pub(super) fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let has_base = base.answers > 0;
     if has_base && stats::mcnemar_p_worse(n, n_base) <= SURE {
         wrong.extend(own.iter().map(|d| d.text.as_str()));
-    } else if !has_base || n > n_base || head.mostly_differs() {
+    } else if head.mostly_differs() {
+        open.extend(head.from_alone.iter().map(|d| d.text.as_str()));
+    } else if !has_base || n > n_base {
         open.extend(own.iter().map(|d| d.text.as_str()));
     }
     let mut measure = LaunchMeasure {
