@@ -51,8 +51,8 @@ async fn steady_forces_the_length_of_unique_prompts() {
         );
         assert_eq!(sample.tokens.requested, Some(64));
         assert_eq!(
-            (&sample.text, &sample.case, sample.turn),
-            (&None, &None, None)
+            (sample.text.is_some(), &sample.case, sample.turn),
+            (true, &None, None)
         );
         assert!(sample.stamps.done_ns.is_some_and(|done| done <= ended_ns));
     }
