@@ -38,5 +38,5 @@ pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
     TokenLogprob, Void, VoidRule,
 };
-pub use telemetry::{EngineReading, GpuReading, Reading, Telemetry};
+pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
 pub use verdict::{CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict, Waiver};

@@ -18,6 +18,7 @@ mod answers;
 mod cache;
 mod engine;
 mod machine;
+mod rust_engines;
 mod session;
 mod speed;
 
