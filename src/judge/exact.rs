@@ -7,7 +7,7 @@ use super::limit::Side;
 use super::timed;
 use super::trail::Trail;
 use super::view::View;
-use super::words::{self, label};
+use super::words::{self, name_of};
 use crate::plan::Rule;
 use crate::plural::count;
 use crate::record::{Arm, Comparison, Direction, Metric, Verdict};
@@ -89,7 +89,7 @@ fn compare(
         Direction::HigherIsBetter => (beyond(head, base), change.is_none_or(|c| c > margin)),
     };
     let text = |how: &str| {
-        let name = label(check.metric, check.statistic);
+        let name = name_of(check);
         let values = words::change(check.metric, base, head);
         let by = change.map_or("up from nothing".to_owned(), words::signed_percent);
         let (limit, behind) = (words::percent(margin), figures.behind());
@@ -203,7 +203,7 @@ fn subject(view: &View<'_, '_>, figures: &Figures, value: f64) -> String {
     });
     format!(
         "{} {}{against}",
-        label(check.metric, check.statistic),
+        name_of(check),
         words::value(check.metric, value)
     )
 }

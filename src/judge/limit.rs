@@ -5,7 +5,7 @@ use super::assessment::{Assessment, Figures, Finding, Tested};
 use super::timed::{INTERVAL_ALPHA, no_t, too_few};
 use super::trail::Trail;
 use super::view::{View, values};
-use super::words::{self, label};
+use super::words::{self, name_of};
 use crate::plural::count;
 use crate::record::Arm;
 use crate::stats::{self, Scale};
@@ -94,7 +94,7 @@ fn subject(view: &View<'_, '_>, figures: &Figures) -> String {
     let (low, high) = figures.interval.unwrap_or((f64::NAN, f64::NAN));
     format!(
         "{} {} [{}, {}]{}",
-        label(check.metric, check.statistic),
+        name_of(check),
         words::value(check.metric, figures.head.unwrap_or(f64::NAN)),
         words::bare(check.metric, low),
         words::bare(check.metric, high),

@@ -7,7 +7,7 @@ use super::assessment::{Assessment, Figures, Finding, Tested};
 use super::limit::Side;
 use super::timed;
 use super::view::View;
-use super::words::{self, label};
+use super::words::{self, name_of};
 use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
 use crate::plural::count;
@@ -138,7 +138,7 @@ fn regression(
         rule: "regression",
         subject: say(&|| {
             let values = words::change(check.metric, base[0].value, head[0].value);
-            let name = label(check.metric, check.statistic);
+            let name = name_of(check);
             format!(
                 "{name} {values}: {lost} of {} lost, {gained} gained",
                 count(n, "case")
@@ -251,7 +251,7 @@ fn subject(view: &View<'_, '_>, launch: &LaunchMeasure, interval: Option<(f64, f
     let (low, high) = interval.unwrap_or((0.0, 1.0));
     format!(
         "{} {} [{}, {}], {right} of {}",
-        label(check.metric, check.statistic),
+        name_of(check),
         words::value(check.metric, launch.value),
         words::bare(check.metric, low),
         words::bare(check.metric, high),

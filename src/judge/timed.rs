@@ -6,7 +6,7 @@ use super::limit::{self, Side};
 use super::trail::{Trail, smallest_effect, too_noisy};
 use super::treatment::no_relative_scale;
 use super::view::{View, values};
-use super::words::{self, label};
+use super::words::{self, name_of};
 use crate::plan::Rule;
 use crate::record::{Arm, Comparison, Direction, Ending, Verdict};
 use crate::stats::{self, Degenerate, Estimate, Scale};
@@ -266,7 +266,7 @@ fn tested(
 
 fn subject(view: &View<'_, '_>, figures: &Figures) -> String {
     let check = view.case.check;
-    let label = label(check.metric, check.statistic);
+    let label = name_of(check);
     match (figures.base, figures.head, figures.change, figures.interval) {
         (Some(base), Some(head), Some(change), Some(interval)) => {
             let values = words::change(check.metric, base, head);

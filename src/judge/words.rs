@@ -1,6 +1,21 @@
 //! Numbers as they stand in a reason's sentence.
 
+use crate::plan::Check;
 use crate::record::{Metric, Statistic, Unit};
+
+/// As [`label`]; of a counter or a gauge of the engine's, the series that is read.
+pub(super) fn name_of(check: &Check) -> String {
+    let Some(named) = &check.part.named else {
+        return label(check.metric, check.statistic);
+    };
+    let series = &named.series;
+    match (&named.over, check.metric, check.statistic) {
+        (Some(over), ..) => format!("{series} / {over}"),
+        (None, Metric::CounterIncrease, _) => format!("increase of {series}"),
+        (None, _, Statistic::Median | Statistic::Single) => series.to_string(),
+        (None, _, statistic) => format!("{series} {statistic}"),
+    }
+}
 
 /// `TPOT`, `TTFT p95`, `golden mismatches`.
 pub(super) fn label(metric: Metric, statistic: Statistic) -> String {
@@ -12,9 +27,6 @@ pub(super) fn label(metric: Metric, statistic: Statistic) -> String {
         Metric::KvGrowth => "KV growth".to_owned(),
         Metric::RssGrowth => "RSS growth".to_owned(),
         Metric::WallTtft => "TTFT from wall start".to_owned(),
-        Metric::CounterPerToken | Metric::CounterPerRequest | Metric::CounterTotal => {
-            "counter".to_owned()
-        }
         Metric::KlDivergence => "KL divergence".to_owned(),
         Metric::KlFromBase => "KL divergence from base".to_owned(),
         Metric::GpuMemory => "GPU memory".to_owned(),

@@ -3,6 +3,7 @@
 //!
 //! A matrix has such a part for each pass of each cell; the rises of those that the check reads are added.
 
+use super::gauge::shown;
 use super::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::{EngineSeries, Named};
 use crate::record::{Metric, Phase, Sample, Window};
@@ -19,7 +20,8 @@ pub(super) fn of_counter(at: &Place<'_>, metric: Metric) -> Result<LaunchMeasure
     let requests = counted.samples.len();
     let mut remark = format!(
         "`{}` rose by {}; requests {requests}",
-        named.series, rise.by,
+        named.series,
+        shown(rise.by),
     );
     let value = match metric {
         Metric::CounterTotal => rise.total,
@@ -52,7 +54,7 @@ fn divisor(
     if by <= 0.0 {
         return Err(at.undefined(Why::NeverMoved(over.to_string()), None));
     }
-    *remark += &format!("; `{over}` by {by}");
+    *remark += &format!("; `{over}` by {}", shown(by));
     Ok(by)
 }
 
@@ -139,8 +141,8 @@ impl<'a> Counted<'a> {
                 if to < from {
                     let why = Why::CounterReset {
                         name,
-                        from: from.to_string(),
-                        to: to.to_string(),
+                        from: shown(from),
+                        to: shown(to),
                     };
                     return Err(at.undefined(why, None));
                 }

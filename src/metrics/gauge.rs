@@ -58,7 +58,7 @@ pub(super) fn named(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasur
         let n = series.len();
         return Err(at.undefined(Why::AlwaysZero { n }, None));
     }
-    of_gauge(at, statistic, &series, |v| v.to_string())
+    of_gauge(at, statistic, &series, shown)
 }
 
 /// Memory on the engine's GPUs: that of its processes where the driver tells it, else that of all.
@@ -98,6 +98,16 @@ fn bytes(bytes: f64) -> String {
         true => format!("{bytes:.0} bytes"),
         false => format!("{:.1} MiB", bytes / MIB),
     }
+}
+
+/// A number of the engine's: whole, or to six digits.
+pub(super) fn shown(v: f64) -> String {
+    if v.fract().abs() <= 0.0 {
+        return format!("{v:.0}");
+    }
+    let digits = (5.0 - v.abs().log10().floor()).clamp(0.0, 12.0) as usize;
+    let text = format!("{v:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn percent(share: f64) -> String {
@@ -277,6 +287,18 @@ mod tests {
             ..Telemetry::default()
         });
         measure(check, &steady("w"), &l)
+    }
+
+    #[test]
+    fn numbers_of_the_engine_are_short() {
+        for (v, expect) in [
+            (0.0, "0"),
+            (1600.0, "1600"),
+            (0.060_000_000_000_000_005, "0.06"),
+            (-1234.567_89, "-1234.57"),
+        ] {
+            assert_eq!(super::shown(v), expect);
+        }
     }
 
     #[test]

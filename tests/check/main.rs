@@ -21,6 +21,7 @@ mod every_gate;
 mod faults;
 mod interrupted;
 mod null;
+mod own_numbers;
 mod profiles;
 mod same_build;
 

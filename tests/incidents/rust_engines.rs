@@ -27,9 +27,11 @@ const SLOW_ROWS: [&str; 6] = [
     "decode/contention",
 ];
 
-/// Faults that no clock sees, and the rows that do.
-const COSTLY: [&str; 7] = [
-    "dispatches=58",
+/// One more dispatch for every twelve: a regression, which is judged when the first look is reached.
+const DISPATCHES: [&str; 1] = ["dispatches=52"];
+
+/// Faults that no clock sees, and the rows that do. The first of them ends the run, before its first look.
+const COSTLY: [&str; 6] = [
     "buffers=3",
     "host=250",
     "captures=4",
@@ -37,8 +39,7 @@ const COSTLY: [&str; 7] = [
     "surprise=0.05",
     "doubt=4",
 ];
-const COSTLY_ROWS: [&str; 11] = [
-    "decode/dispatches",
+const COSTLY_ROWS: [&str; 10] = [
     "decode/command-buffers",
     "decode/host-time",
     "decode/host-time-p99",
@@ -63,6 +64,7 @@ fn measured(head: &[&str]) -> (Rows, Option<i32>) {
         ..Story::default()
     };
     project.write("gates/gate.toml", &story.config());
+    fs::create_dir(project.path("gates/data")).unwrap();
     let files = repository().join("tests/data/rust-engines/gates");
     for name in [
         "decode.toml",
@@ -98,6 +100,7 @@ fn every_row_of_the_gate_table_is_seen_to_pass_and_to_fail() {
     for (head, failing, code) in [
         (&["crowded=1"][..], &[][..], 0),
         (&SLOW, &SLOW_ROWS, 1),
+        (&DISPATCHES, &["decode/dispatches"], 1),
         (&COSTLY, &COSTLY_ROWS, 1),
     ] {
         let (rows, ended) = measured(head);
@@ -106,12 +109,12 @@ fn every_row_of_the_gate_table_is_seen_to_pass_and_to_fail() {
             println!("  {verdict:<12} {id:<29} {reason}");
         }
         for (id, verdict, reason) in &rows {
-            let expect = if failing.contains(&id.as_str()) {
-                "fail"
-            } else {
-                "pass"
+            let fits = match failing.contains(&id.as_str()) {
+                true => verdict == "fail",
+                false if head == COSTLY => verdict == "pass" || verdict == "inconclusive",
+                false => verdict == "pass",
             };
-            assert_eq!(verdict, expect, "{id} of {head:?}: {reason}");
+            assert!(fits, "{verdict} {id} of {head:?}: {reason}");
         }
         assert_eq!((rows.len(), ended), (18, Some(code)));
     }
@@ -140,11 +143,16 @@ fn a_counter_is_read_when_all_was_counted_and_nothing_else() {
     // 48 to the digit, though the engine counts an answer 10 ms after its end, and 3 requests came before.
     let compute = format!("{PER_TOKEN}\"dispatches_total{{kind='compute'}}\"");
     let told = counted(&["ttft=2"], &compute);
-    told.says("counter", "pass", "ceiling", &["counter 48 per token"]);
+    told.says(
+        "counter",
+        "pass",
+        "ceiling",
+        &["dispatches_total{kind=\"compute\"} 48 per token"],
+    );
     let all = format!("{PER_TOKEN}\"dispatches_total\"");
     let told = counted(&["ttft=2"], &all);
     let parts = [
-        "counter 49 per token",
+        "dispatches_total 49 per token",
         "rose by 1960; requests 10, output tokens 40",
     ];
     told.says("counter", "fail", "ceiling", &parts);

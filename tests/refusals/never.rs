@@ -11,6 +11,10 @@ fn planned(workload: &str, check: &str) -> Ended {
         "{\"timestamp\": 0, \"prompt_length\": 8, \"output_length\": 8}\n\
          {\"timestamp\": 100000, \"prompt_length\": 8, \"output_length\": 8}\n",
     );
+    project.write(
+        "gates/data/texts.jsonl",
+        "{\"id\": \"a\", \"text\": \"one two\"}\n",
+    );
     let gate =
         format!("title = \"Own\"\n[workload.w]\n{workload}\n[[check]]\nname = \"c\"\n{check}\n");
     project.write("gates/own.toml", &gate);
@@ -28,6 +32,98 @@ const STEADY: &str = "kind = \"steady\"\nrequests = 40\nwarmup = 0\nprompt_token
 const MATRIX: &str = "kind = \"matrix\"\nbatches = [1, 4]\nstreamed = [true, false]\ncontexts = [8, 16]\n\
      output_tokens = 8\npasses = 1\nwarmup = 0";
 const CEILING: &str = "rule = \"ceiling\"\nlimit = \"15 ms\"";
+
+#[test]
+fn counters_gauges_and_texts_that_say_nothing() {
+    let limit = "rule = \"ceiling\"\nlimit = \"1\"";
+    let check = |workload: &str, check: &str, why: &str| {
+        refuses(workload, &format!("{limit}\n{check}"), &[why]);
+    };
+    let increase = "metric = \"counter_increase\"";
+    check(
+        STEADY,
+        increase,
+        "`counter = \"…\"` is required with the metrics `counter_…`",
+    );
+    check(
+        STEADY,
+        "metric = \"gauge\"\ncounter = \"a\"",
+        "belongs to no other",
+    );
+    check(
+        STEADY,
+        "metric = \"gauge\"",
+        "`gauge = \"…\"` is required with the metric `gauge`",
+    );
+    check(
+        STEADY,
+        "metric = \"counter_ratio\"\ncounter = \"a\"",
+        "`over = \"…\"` is required with the metric `counter_ratio`",
+    );
+    check(
+        STEADY,
+        &format!("{increase}\ncounter = \"a\"\nover = \"b\""),
+        "and belongs to no other",
+    );
+    check(
+        STEADY,
+        "metric = \"throughput\"\nallow_zero = true",
+        "`allow_zero` belongs to a counter or a gauge",
+    );
+    check(
+        STEADY,
+        &format!("{increase}\ncounter = \"a{{x!='1'}}\""),
+        "is not `label=\"value\"`",
+    );
+    check(
+        STEADY,
+        &format!("{increase}\ncounter = \"a b\""),
+        "write a name of the engine's /metrics",
+    );
+    let mixed = "kind = \"mixed\"\nrequests = 4\nwarmup = 0\nconcurrency = 1\n\
+                 shapes = [{ prompt_tokens = 8, output_tokens = 8 }]";
+    check(
+        mixed,
+        &format!("{increase}\ncounter = \"a\"\nstreamed = true"),
+        "leave `streamed` out",
+    );
+    refuses(
+        STEADY,
+        "metric = \"counter_per_token\"\ncounter = \"a\"\nrule = \"ceiling\"\nlimit = \"62\"",
+        &["`62` has no unit", "62 per token"],
+    );
+    let texts = "kind = \"texts\"\nfile = \"data/texts.jsonl\"\ntop_k = 5";
+    check(
+        texts,
+        "metric = \"counter_increase\"\ncounter = \"a\"",
+        "cannot be measured on",
+    );
+    check(
+        STEADY,
+        "metric = \"perplexity\"",
+        "cannot be measured on the workload",
+    );
+    let nats = "rule = \"ceiling\"\nlimit = \"1 nats\"\nmetric = \"kl_divergence\"";
+    refuses(texts, nats, &["has no `reference`", "`kl_from_base`"]);
+    let change =
+        "rule = \"regression\"\nmargin = \"1 %\"\nceiling = \"2 %\"\nmetric = \"kl_from_base\"";
+    refuses(texts, change, &["has no relative change"]);
+    let contention = "rule = \"ceiling\"\nlimit = \"1.1 ×\"\nmetric = \"contention\"";
+    refuses(
+        MATRIX,
+        &format!("{contention}\nstreamed = true\nbatch = 4"),
+        &["leave `batch` out, and give two `batches`"],
+    );
+    let file = texts.replace("texts.jsonl", "own.jsonl");
+    refuses(
+        &file,
+        nats,
+        &[
+            "`gates/data/own.jsonl`: line 1",
+            "unknown field `timestamp`",
+        ],
+    );
+}
 
 #[test]
 fn metrics_that_a_part_never_gives() {
