@@ -208,13 +208,19 @@ fn subject(view: &View<'_, '_>, figures: &Figures, value: f64) -> String {
     )
 }
 
+/// Remarks that a reason holds; the notes have the others (`worst`).
+const IN_A_REASON: usize = 6;
+
 /// What the launch with the value that decided says beside it.
 fn remarks(view: &View<'_, '_>, value: f64) -> String {
     let kept = view.of(Arm::Head).kept.iter();
     let mut measured = kept.filter_map(|r| r.measure.as_ref().ok());
     let worst = measured.find(|m| m.value.to_bits() == value.to_bits());
     match worst {
-        Some(m) if !m.remarks.is_empty() => format!(": {}", m.remarks.join("; ")),
+        Some(m) if !m.remarks.is_empty() => {
+            let shown = m.remarks.len().min(IN_A_REASON);
+            format!(": {}", m.remarks[..shown].join("; "))
+        }
         _ => String::new(),
     }
 }

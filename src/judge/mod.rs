@@ -42,6 +42,7 @@ mod view;
 mod voids;
 mod waived;
 mod words;
+mod worst;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
 pub use contrast::{Contrast, Unsound, contrast};
@@ -280,6 +281,7 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessme
         Treatment::Share => share::assess(rules, view),
     };
     if view.scope.is_told {
+        worst::describe(view, &mut assessment);
         let notes = &mut assessment.figures.notes;
         notes.extend(early::remarks(view));
         notes.extend(first_event::remarks(view));

@@ -37,7 +37,7 @@ pub use throughput::is_good;
 pub use undefined::{Undefined, Why};
 
 use crate::plan::{Check, Part, Workload, WorkloadKind};
-use crate::record::{Launch, Metric, Sample, Statistic};
+use crate::record::{CellVerdict, Launch, Metric, Sample, Statistic};
 use crate::stats;
 use std::collections::BTreeMap;
 
@@ -57,6 +57,8 @@ pub struct LaunchMeasure {
     pub successes: BTreeMap<String, bool>,
     /// What a reader wants to see beside the value: which case left the reference, and where.
     pub remarks: Vec<String>,
+    /// Of a matrix that is judged cell by cell.
+    pub cells: Vec<CellVerdict>,
 }
 
 impl LaunchMeasure {
@@ -68,6 +70,7 @@ impl LaunchMeasure {
             series: Vec::new(),
             successes: BTreeMap::new(),
             remarks: Vec::new(),
+            cells: Vec::new(),
         }
     }
 }
@@ -126,6 +129,7 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         }
         (Metric::Icl, _) => per_gap(&at, statistic, request::icl_ms),
         (Metric::Itl, _) => per_gap(&at, statistic, request::itl_ms),
+        (Metric::Throughput, WorkloadKind::Staggered(_)) => staggered::throughput(&at),
         (Metric::Throughput, _) => throughput::whole(&at),
         (Metric::ThroughputFull, _) => throughput::full(&at),
         (Metric::Goodput, _) => throughput::goodput(&at),
@@ -139,6 +143,7 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::AnswerMismatches, _) => answers::mismatches(&at),
         (Metric::WallTtft, WorkloadKind::Staggered(_)) => staggered::wall_ttft(&at, statistic),
         (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => staggered::benefit(&at),
+        (Metric::GenerationStall, WorkloadKind::Staggered(_)) => staggered::stall(&at, statistic),
         (
             Metric::PrefillExcess
             | Metric::PrefillDrift
@@ -153,7 +158,8 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
             | Metric::TpotSlope
             | Metric::FailedCells
             | Metric::WallTtft
-            | Metric::InterleavingBenefit,
+            | Metric::InterleavingBenefit
+            | Metric::GenerationStall,
             _,
         ) => Err(at.undefined(Why::WrongWorkload(check.metric), None)),
     }

@@ -78,6 +78,10 @@ pub enum Why {
     NoPair,
     #[error("the sample does not say its mode and user")]
     NoMode,
+    #[error(
+        "in pass {0} no user's prompt was prefilled while another's answer was streamed: make `offset` smaller, or the answers longer"
+    )]
+    NeverMet(u32),
     #[error("{0} cannot be read from this kind of workload")]
     WrongWorkload(Metric),
     #[error("a 99th percentile of {n} values is no percentile, 100 are needed")]

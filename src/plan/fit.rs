@@ -43,7 +43,8 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::KvUsage
         | Metric::KvGrowth
         | Metric::RssGrowth => timed,
-        Metric::Throughput | Metric::ThroughputFull => independent,
+        Metric::Throughput => independent || matches!(kind, Kind::Staggered(_)),
+        Metric::ThroughputFull => independent,
         Metric::AnswerMismatches => {
             independent || matches!(kind, Kind::Answers(_) | Kind::Staggered(_))
         }
@@ -53,7 +54,9 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::TpotBase
         | Metric::TpotSlope
         | Metric::FailedCells => matches!(kind, Kind::Matrix(_)),
-        Metric::WallTtft | Metric::InterleavingBenefit => matches!(kind, Kind::Staggered(_)),
+        Metric::WallTtft | Metric::InterleavingBenefit | Metric::GenerationStall => {
+            matches!(kind, Kind::Staggered(_))
+        }
         Metric::PrefillExcess | Metric::PrefillDrift => matches!(kind, Kind::Session(_)),
         Metric::GoldenMismatches | Metric::LogprobError | Metric::LogprobRegret => {
             matches!(kind, Kind::Goldens(_))
@@ -305,7 +308,10 @@ fn cell_requests(metric: Metric, part: &Part, matrix: &Matrix) -> u32 {
 /// Users come one after another, and then together.
 fn staggered_requests(metric: Metric, staggered: &Staggered) -> u32 {
     let modes = match metric {
-        Metric::WallTtft | Metric::InterleavingBenefit => 1,
+        Metric::WallTtft
+        | Metric::InterleavingBenefit
+        | Metric::GenerationStall
+        | Metric::Throughput => 1,
         _ => 2,
     };
     staggered.users * staggered.passes * modes

@@ -62,6 +62,8 @@ pub enum Metric {
     WallTtft,
     /// Wall time of the users one after another over their wall time together.
     InterleavingBenefit,
+    /// The longest pause within one user's stream while another user's prompt is prefilled.
+    GenerationStall,
     /// Process spawn to the port's first accepted connection.
     PortOpen,
     /// Process spawn to the first token of the first real request.
@@ -87,7 +89,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::Ttft,
         Self::Tpot,
         Self::Icl,
@@ -116,6 +118,7 @@ impl Metric {
         Self::StreamMismatches,
         Self::WallTtft,
         Self::InterleavingBenefit,
+        Self::GenerationStall,
         Self::PortOpen,
         Self::FirstToken,
         Self::FirstResponse,
@@ -174,6 +177,7 @@ impl Metric {
             Self::StreamMismatches => row("stream_mismatches", Cases, Counter, Lower, One),
             Self::WallTtft => row("wall_ttft", Milliseconds, Latency, Lower, Many),
             Self::InterleavingBenefit => row("interleaving_benefit", Ratio, Latency, Higher, One),
+            Self::GenerationStall => row("generation_stall", Milliseconds, Latency, Lower, Many),
             Self::PortOpen => row("port_open", Milliseconds, Latency, Lower, One),
             Self::FirstToken => row("first_token", Milliseconds, Latency, Lower, One),
             Self::FirstResponse => row("first_response", Milliseconds, Latency, Lower, One),

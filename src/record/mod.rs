@@ -39,4 +39,7 @@ pub use sample::{
     TokenLogprob, Void, VoidRule,
 };
 pub use telemetry::{EngineReading, GpuReading, Reading, Telemetry};
-pub use verdict::{CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict, Waiver};
+pub use verdict::{
+    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict,
+    Waiver,
+};

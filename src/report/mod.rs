@@ -6,6 +6,7 @@
 mod annotations;
 mod bisection;
 mod calibration;
+mod cells;
 mod citation;
 mod comment;
 mod comment_chart;
@@ -58,7 +59,8 @@ pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
 use crate::plural::count;
 use crate::record::{
-    Arm, Build, Comparison, Ending, Exit, Extent, Launch, RunRecord, RunVerdict, Shard, Verdict,
+    Arm, Build, Comparison, Ending, Exit, Extent, Launch, Rest, RunRecord, RunVerdict, Shard,
+    Verdict,
 };
 
 /// Word for a run in which both arms were one build and nothing failed: nothing was compared, so nothing passed.
@@ -196,7 +198,47 @@ fn cooling(record: &RunRecord) -> Option<String> {
     } else {
         format!("{minutes:.0} min")
     };
-    Some(format!("waited {waited_s:.0} s of {budget} for cooling"))
+    let waited = format!("waited {waited_s:.0} s of {budget} for cooling");
+    Some(match hot(record) {
+        Some(hot) => format!("{waited}; {hot}"),
+        None => waited,
+    })
+}
+
+/// Launches named in one line, the hottest first.
+const HOT_NAMED: usize = 4;
+
+/// The launches that were measured while their machine was still hot, and how hot.
+fn hot(record: &RunRecord) -> Option<String> {
+    let rested = record.launches.iter();
+    let rested = rested.filter_map(|launch| Some((launch, launch.rest.as_ref()?)));
+    let excess = rested
+        .clone()
+        .filter_map(|(launch, rest)| Some((launch, excess(rest)?)));
+    let mut hot: Vec<(&Launch, f64)> = excess.collect();
+    hot.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let named = hot.iter().take(HOT_NAMED).map(|(launch, excess)| {
+        let (position, arm) = (launch.position, launch.arm.name());
+        format!(
+            "launch {position} ({arm}) {:.1} % above its reference",
+            excess * 100.0
+        )
+    });
+    let named: Vec<String> = named.collect();
+    let more = match hot.len().saturating_sub(HOT_NAMED) {
+        0 => "",
+        _ => ", …",
+    };
+    (!hot.is_empty()).then(|| {
+        let (n, all) = (hot.len(), count(rested.count(), "launch"));
+        format!("{n} of {all} measured hot: {}{more}", named.join(", "))
+    })
+}
+
+/// Fraction by which the last probe was above the reference, for a launch that was measured hot.
+fn excess(rest: &Rest) -> Option<f64> {
+    let excess = rest.probes_ms.last()? / rest.reference_ms - 1.0;
+    (excess > rest.within?).then_some(excess)
 }
 
 /// What nobody knows of a session that another tool measured; empty for our own.
@@ -297,5 +339,24 @@ fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
         Ending::Interrupted => "it was interrupted".into(),
         Ending::EngineFailed { detail } => format!("an engine failed: {detail}"),
         Ending::Unfinished => "the record is unfinished".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_hot_above_its_own_bound() {
+        let rest = |last: f64, within| Rest {
+            probes_ms: vec![2.0, last],
+            reference_ms: 1.0,
+            within,
+            ..Rest::default()
+        };
+        assert_eq!(excess(&rest(1.04, Some(0.05))), None);
+        assert_eq!(excess(&rest(1.25, Some(0.05))), Some(0.25));
+        // Records from before the bound was kept do not tell.
+        assert_eq!(excess(&rest(1.25, None)), None);
     }
 }

@@ -132,11 +132,15 @@ impl<'a> Answer<'a> {
         let hold = knobs.ms("hold");
         connection.begin_stream()?;
         let burst = knobs.count("burst");
-        wait_until(self.begun + self.first + hold);
+        self.prefill(hold);
         let (first, mut sent) = (Instant::now(), 0);
         for words in self.words.chunks(burst) {
             let fresh = (sent..sent + words.len()).filter(|token| *token > 0);
             thread::sleep(fresh.map(|token| self.gap(token)).sum());
+            if sent > 0 && knobs.is_on("exclusive") {
+                let prefill = self.engine.prefill.read();
+                drop(prefill.unwrap_or_else(PoisonError::into_inner));
+            }
             sent += words.len();
             let mut event = self.event(&words.concat(), None);
             if self.tells_logprobs() {
@@ -156,6 +160,16 @@ impl<'a> Answer<'a> {
         }
         self.remember();
         connection.end_stream()
+    }
+
+    /// Computes the prompt.
+    fn prefill(&self, hold: Duration) {
+        let alone = self.engine.knobs.is_on("exclusive").then(|| {
+            let prefill = self.engine.prefill.write();
+            prefill.unwrap_or_else(PoisonError::into_inner)
+        });
+        wait_until(self.begun + self.first + hold);
+        drop(alone);
     }
 
     fn write_whole(&self, connection: &mut Connection) -> io::Result<()> {

@@ -14,12 +14,12 @@ use http::{Call, Connection};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 31] = [
+const KNOBS: [(&str, f64, &str); 32] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -50,6 +50,11 @@ const KNOBS: [(&str, f64, &str); 31] = [
         "1: says of every prompt that it was cached",
     ),
     ("serial", 0.0, "1: requests are served one after another"),
+    (
+        "exclusive",
+        0.0,
+        "1: no token is made while a prompt is computed",
+    ),
     ("crowd", 0.0, "with so many requests in flight …"),
     (
         "crowded",
@@ -184,6 +189,8 @@ pub(crate) struct Engine {
     known: Mutex<Vec<Vec<String>>>,
     /// Whose turn it is, where requests are served one after another.
     turn: Mutex<()>,
+    /// Held while a prompt is computed, where no token is made meanwhile.
+    prefill: RwLock<()>,
 }
 
 /// Plays the engine until the process ends, if the arguments hold a port: `gate` started this program.
@@ -217,6 +224,7 @@ impl Engine {
             prompts: Mutex::default(),
             known: Mutex::default(),
             turn: Mutex::default(),
+            prefill: RwLock::default(),
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
         (Arc::new(engine), listener)
