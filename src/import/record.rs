@@ -85,6 +85,7 @@ pub(super) fn empty(tool: String, now: String) -> RunRecord {
         launches: Vec::new(),
         ending: Ending::LastLook,
         elapsed_s: 0.0,
+        described: None,
         extent: Extent::Whole,
     }
 }

@@ -46,7 +46,7 @@ mod worst;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
 pub use contrast::{Contrast, Unsound, contrast};
-pub use first_event::first_event_taken_as_one;
+pub use first_event::first_event_estimate;
 pub use looks::Looks;
 pub use machine::shared_gpu;
 pub use session::is_throttled;

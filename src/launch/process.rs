@@ -106,6 +106,8 @@ pub struct Start<'a> {
 pub struct Ready {
     pub spawned: Instant,
     pub port_open: Instant,
+    /// The probe that was answered with a token was sent.
+    pub asked: Instant,
     /// A token was generated.
     pub ready: Instant,
 }
@@ -213,12 +215,14 @@ impl Process {
             }
             if let Some(port_open) = port_open {
                 let left = within.saturating_sub(self.spawned.elapsed());
+                let asked = Instant::now();
                 match timeout(left, probe()).await {
                     // Somebody else may have taken the port and answer there.
                     Ok(Ok(())) if self.exited().is_none() => {
                         return Ok(Ready {
                             spawned: self.spawned,
                             port_open,
+                            asked,
                             ready: Instant::now(),
                         });
                     }

@@ -335,6 +335,7 @@ impl ArmHost<'_> {
         let startup = Startup {
             spawn_ns: self.clock.ns(ready.spawned),
             port_open_ns: Some(self.clock.ns(ready.port_open)),
+            probe_ns: Some(self.clock.ns(ready.asked)),
             ready_ns: Some(self.clock.ns(ready.ready)),
             resident_share: None,
             stages: Vec::new(),

@@ -6,6 +6,7 @@
 //! the machine by A/A sessions, and [`power()`] says from that what an effect costs.
 //! Whoever calls shows the [`Event`]s.
 
+mod at_most;
 mod authorize;
 mod baseline;
 mod bisect;
@@ -38,6 +39,7 @@ mod shards;
 mod sources;
 mod spent;
 
+pub use at_most::AtMost;
 pub use authorize::{AuthorizeOptions, Queued, Ruling, RunOrigin, authorize};
 pub use baseline::{Recorded, record_baseline};
 pub use bisect::{BisectOptions, bisect, resume_bisect};
@@ -360,6 +362,7 @@ fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
         launches: Vec::new(),
         ending: Ending::Unfinished,
         elapsed_s: 0.0,
+        described: None,
         extent: Extent::Whole,
     }
 }

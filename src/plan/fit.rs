@@ -66,7 +66,7 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
 }
 
 /// Why no launch can ever give the metric on this part of a workload that it fits; `None`: it can.
-pub(super) fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&'static str> {
+pub fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&'static str> {
     use WorkloadKind as Kind;
     let answers = answers(kind, part);
     if part.streamed.is_some() && answers.is_empty() {

@@ -31,7 +31,7 @@ mod workload;
 pub use diagnostic::Diagnostic;
 pub use effort::effort;
 pub use engines::contenders;
-pub use fit::MIN_SAMPLES;
+pub use fit::{MIN_SAMPLES, lack};
 pub use github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
 pub use labels::{LabelRule, Needed};
 pub use least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};

@@ -65,6 +65,9 @@ pub struct Startup {
     /// The port accepted a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port_open_ns: Option<u64>,
+    /// The readiness probe that was answered with a token was sent: the engine's first generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_ns: Option<u64>,
     /// A token was generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,

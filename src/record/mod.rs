@@ -31,12 +31,12 @@ pub use launch::{Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use rest::Rest;
 pub use run::{
-    Arm, Build, Comparison, Ending, EngineFile, Input, Isolation, Layer, Machine, RUN_FORMAT,
-    RunRecord, StoredBase, UNKNOWN_MACHINE,
+    Arm, Build, Comparison, Described, Ending, EngineFile, Input, Isolation, Layer, Machine,
+    RUN_FORMAT, RunRecord, StoredBase, UNKNOWN_MACHINE,
 };
 pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
-    TokenLogprob, Void, VoidRule,
+    TokenLogprob, USUAL_TOKENS_AN_EVENT, Void, VoidRule,
 };
 pub use telemetry::{EngineReading, GpuReading, Reading, Telemetry};
 pub use verdict::{

@@ -48,7 +48,7 @@ pub use html::{CheckLaunches, Page, html};
 pub use inert::inert;
 pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
-pub use load::{GoodShare, LoadReport, Requests, load_json, load_table};
+pub use load::{GoodShare, LoadReport, Requests, load_json, load_markdown, load_table};
 pub use markdown::markdown;
 pub use power::{power_json, power_text};
 pub use publication::{Conclusion, Judged, Link, Past, Publication, State};

@@ -16,6 +16,7 @@ mod common;
 mod accounting;
 mod answers;
 mod cache;
+mod compare;
 mod engine;
 mod machine;
 mod session;
@@ -97,6 +98,10 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
         Tests(&[
             (ACCOUNTING, "incident_08_the_servers_phases_are_swapped"),
             (ACCOUNTING, "incident_08_no_machine_is_so_fast"),
+            (
+                ACCOUNTING,
+                "incident_08_no_engine_prefills_so_slowly_and_decodes_so_fast",
+            ),
         ]),
     ),
     (

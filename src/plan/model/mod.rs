@@ -11,7 +11,7 @@ pub use workload::{
 };
 
 use super::store::BaselineStore;
-use crate::record::PageCache;
+use crate::record::{Described, PageCache};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -181,11 +181,7 @@ pub struct Contender {
     pub name: String,
     /// Never built by us.
     pub engine: Engine,
-    /// How its weights are quantised; `None`: they are not.
-    pub quantised: Option<String>,
-    /// The precision that it computes in; `None`: not said.
-    pub precision: Option<String>,
-    pub tags: Vec<String>,
+    pub described: Described,
 }
 
 /// How an artifact comes from sources.

@@ -66,6 +66,9 @@ impl<'a> Answer<'a> {
             first: knobs.ms("ttft") + knobs.us_each("prefill", ask.prompt.len() - cached),
         };
         let number = engine.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        if number == 1 {
+            answer.first += knobs.ms("lazy");
+        }
         if knobs.is_on("stall_each") && number.is_multiple_of(knobs.count("stall_each")) {
             answer.first += knobs.ms("stall");
         }

@@ -26,6 +26,11 @@ const KNOBS: [(&str, f64, &str); 32] = [
         0.0,
         "ms that uploading the weights takes at the start",
     ),
+    (
+        "lazy",
+        0.0,
+        "ms more that its first generation takes: it loads what it needs then",
+    ),
     ("dead", 0.0, "1: its health is fine and its worker is dead"),
     ("ttft", 2.0, "ms to the first token of a cached prompt"),
     (
@@ -265,7 +270,9 @@ impl Engine {
             0 => String::new(),
             bits => format!("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{{gpu=\"0\"}} {bits}\n"),
         };
-        format!("startup_seconds{{stage=\"upload\"}} {upload}\nkv_bytes_live {kv}\n{gpu}")
+        format!(
+            "startup_seconds{{stage=\"upload\"}} {upload}\nstartup_seconds{{stage=\"listen\"}} 0.001\nkv_bytes_live {kv}\n{gpu}"
+        )
     }
 
     /// How many tokens of this prompt's beginning are known, its last one never.
