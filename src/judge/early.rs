@@ -8,10 +8,12 @@ use super::words::number;
 use crate::plan::WorkloadKind;
 use crate::record::Arm;
 
-/// Remarks on each arm that ended answers by itself or gave blank ones. Goldens and tasks are meant to end.
+/// Remarks on each arm that ended answers by itself or gave blank ones. Goldens and tasks are meant to end, texts are answered
+/// with themselves.
 pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
     let kind = &view.case.workload.kind;
-    if matches!(kind, WorkloadKind::Goldens(_) | WorkloadKind::Tasks(_)) {
+    use WorkloadKind::{Goldens, Tasks, Texts};
+    if matches!(kind, Goldens(_) | Texts(_) | Tasks(_)) {
         return Vec::new();
     }
     let arms = view.arms().iter();

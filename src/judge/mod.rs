@@ -255,7 +255,10 @@ fn needs_base(case: &Case<'_>) -> bool {
         WorkloadKind::Matrix(matrix) => matrix.caches.contains(&CacheState::Hot),
         _ => false,
     };
-    case.check.metric == Metric::AnswerMismatches && !repeats
+    match case.check.metric {
+        Metric::AnswerMismatches => !repeats,
+        metric => metric == Metric::KlFromBase,
+    }
 }
 
 fn unknown_workload(check: &Check) -> Assessment {

@@ -70,7 +70,10 @@ pub(super) fn zero_is_vacuous(metric: Metric, regression: bool) -> Option<&'stat
             Some("an engine that holds a conversation holds some bytes of it")
         }
         Metric::PrefilledTokens => Some("an answer needs at least one computed prompt token"),
-        Metric::Accuracy if regression => Some("where no case is right, none can be lost"),
+        Metric::GpuMemory => Some("a model that is loaded takes some memory"),
+        Metric::Accuracy | Metric::GreedyAgreement if regression => {
+            Some("where no case is right, none can be lost")
+        }
         Metric::Goodput if regression => {
             Some("where no request is within the SLO, none can be lost")
         }

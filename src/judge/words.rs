@@ -12,6 +12,12 @@ pub(super) fn label(metric: Metric, statistic: Statistic) -> String {
         Metric::KvGrowth => "KV growth".to_owned(),
         Metric::RssGrowth => "RSS growth".to_owned(),
         Metric::WallTtft => "TTFT from wall start".to_owned(),
+        Metric::CounterPerToken | Metric::CounterPerRequest | Metric::CounterTotal => {
+            "counter".to_owned()
+        }
+        Metric::KlDivergence => "KL divergence".to_owned(),
+        Metric::KlFromBase => "KL divergence from base".to_owned(),
+        Metric::GpuMemory => "GPU memory".to_owned(),
         _ => metric.name().replace('_', " "),
     };
     match statistic {
@@ -24,11 +30,11 @@ pub(super) fn label(metric: Metric, statistic: Statistic) -> String {
 pub(super) fn value(metric: Metric, v: f64) -> String {
     match metric.unit() {
         Unit::Fraction => percent(v),
-        unit => match (number(v).as_str(), symbol(unit).strip_suffix('s')) {
+        unit => match (shown(unit, v).as_str(), symbol(unit).strip_suffix('s')) {
             ("1", Some(one)) if matches!(unit, Unit::Tokens | Unit::Cases | Unit::Bytes) => {
                 format!("1 {one}")
             }
-            (number, _) => format!("{number} {}", symbol(unit)),
+            (number, _) => format!("{number} {}", symbol(unit)).trim_end().to_owned(),
         },
     }
 }
@@ -37,7 +43,7 @@ pub(super) fn value(metric: Metric, v: f64) -> String {
 pub(super) fn bare(metric: Metric, v: f64) -> String {
     match metric.unit() {
         Unit::Fraction => number((v * 1e8).round() / 1e6),
-        _ => number(v),
+        unit => shown(unit, v),
     }
 }
 
@@ -45,7 +51,15 @@ pub(super) fn bare(metric: Metric, v: f64) -> String {
 pub(super) fn change(metric: Metric, base: f64, head: f64) -> String {
     match metric.unit() {
         Unit::Fraction => format!("{} → {}", percent(base), percent(head)),
-        _ => format!("{} → {}", number(base), value(metric, head)),
+        unit => format!("{} → {}", shown(unit, base), value(metric, head)),
+    }
+}
+
+/// A plain number may be gated to its fifth digit, as a perplexity is.
+fn shown(unit: Unit, v: f64) -> String {
+    match unit {
+        Unit::Number => significant(v, 6),
+        _ => number(v),
     }
 }
 
@@ -60,11 +74,19 @@ fn symbol(unit: Unit) -> &'static str {
         Unit::MicrosecondsPerToken => "µs/token",
         Unit::TokensPerSecond => "tokens/s",
         Unit::Ratio => "×",
+        Unit::Number => "",
+        Unit::PerToken => "per token",
+        Unit::PerRequest => "per request",
+        Unit::JoulesPerToken => "J/token",
     }
 }
 
 /// Four significant digits without trailing zeros; whole numbers whole.
 pub(super) fn number(v: f64) -> String {
+    significant(v, 4)
+}
+
+fn significant(v: f64, digits: i32) -> String {
     if !v.is_finite() {
         return "undefined".to_owned();
     }
@@ -74,7 +96,7 @@ pub(super) fn number(v: f64) -> String {
     if v.abs() < 1e-4 {
         return format!("{v:.2e}");
     }
-    let digits = (3.0 - v.abs().log10().floor()).clamp(0.0, 7.0) as usize;
+    let digits = (f64::from(digits - 1) - v.abs().log10().floor()).clamp(0.0, 9.0) as usize;
     trimmed(&format!("{v:.digits$}"))
 }
 
@@ -169,6 +191,8 @@ mod tests {
     fn values_carry_their_unit() {
         assert_eq!(value(Metric::Tpot, 20.64), "20.64 ms");
         assert_eq!(value(Metric::Accuracy, 0.98), "98 %");
+        assert_eq!(value(Metric::Perplexity, 16.595_04), "16.595");
+        assert_eq!(value(Metric::CounterPerToken, 62.0), "62 per token");
         assert_eq!(change(Metric::Tpot, 20.64, 21.9), "20.64 → 21.9 ms");
         assert_eq!(change(Metric::Accuracy, 1.0, 0.5), "100 % → 50 %");
         assert_eq!(label(Metric::Ttft, Statistic::P95), "TTFT p95");

@@ -27,7 +27,12 @@ pub(super) async fn run(
     let mut driver = Driver::start(endpoint, workload, clock, progress, (1, session.turns));
     let begun_ns = clock.now_ns();
     let mut history = Vec::new();
+    let measured = (session.warmup_turns, session.turns - 1);
+    let mut window = None;
     for turn in 0..session.turns {
+        if turn == session.warmup_turns {
+            window = driver.begin_window(Some(measured)).await;
+        }
         let at_ns = intended_ns(session, turn, begun_ns, clock.now_ns());
         let begins_ns = at_ns.unwrap_or_else(|| clock.now_ns());
         if is_over(session, begins_ns - begun_ns) || driver.has_stopped() {
@@ -45,6 +50,7 @@ pub(super) async fn run(
             history.push(message("assistant", reply));
         }
     }
+    driver.end_window(window).await;
     driver.finish()
 }
 

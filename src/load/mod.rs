@@ -58,19 +58,20 @@ mod tap;
 mod tokenizer;
 mod traffic;
 mod transcript;
+mod windows;
 mod wire;
 mod workloads;
 
 pub use clock::SessionClock;
 pub use crew::allow_files;
 pub use probe::{ProbeError, probe, scrape};
-pub use progress::Progress;
+pub use progress::{Counters, Progress, Side};
 pub use prompts::PromptSeed;
 pub use stop::Stopped;
 pub use tokenizer::{Tokenizer, TokenizerError};
 
 use crate::plan::{Engine, Plausible, Workload, WorkloadKind};
-use crate::record::{ClientHealth, Sample};
+use crate::record::{ClientHealth, Sample, Window};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +149,8 @@ pub struct Outcome {
     pub stopped: Option<Stopped>,
     /// How well the client itself did.
     pub client: ClientHealth,
+    /// Where counters were read ([`Progress::counters`]).
+    pub windows: Vec<Window>,
 }
 
 /// Runs one workload of one launch against `endpoint`. Needs a tokio runtime with time, of one thread or of
@@ -174,6 +177,7 @@ pub async fn run(
         WorkloadKind::Staggered(users) => staggered::waves(endpoint, id, users, seed),
         WorkloadKind::Answers(answers) => answers::waves(endpoint, id, answers, seed),
         WorkloadKind::Goldens(goldens) => vec![workloads::goldens(endpoint, goldens)],
+        WorkloadKind::Texts(texts) => vec![workloads::texts(endpoint, texts)],
         WorkloadKind::Tasks(tasks) => vec![workloads::tasks(endpoint, tasks)],
     };
     let planned: usize = waves.iter().map(|wave| wave.requests.len()).sum();

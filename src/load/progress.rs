@@ -3,7 +3,9 @@
 //! Main type: [`Progress`]. Refuses to know: what is done with it.
 
 use super::Outcome;
-use crate::record::Sample;
+use crate::record::{Edge, Sample};
+use std::future::Future;
+use std::pin::Pin;
 
 /// Told as a workload runs, on the thread that drives [`run`](super::run), never on those that measure.
 /// A closure over (done, of) is one that has no use for samples before the end.
@@ -24,6 +26,25 @@ pub trait Progress {
     fn cut_short(&self, outcome: Outcome) {
         let _unused = outcome;
     }
+
+    /// Whoever reads counters where the measured part begins and ends; `None` where no metric of the workload
+    /// needs them. Where there is one, warm-up requests are all answered before the measured ones begin.
+    fn counters(&self) -> Option<&dyn Counters> {
+        None
+    }
+}
+
+/// Reads the engine's counters.
+pub trait Counters {
+    /// What they are now; no request is in flight until the future is done.
+    fn read(&self, side: Side) -> Pin<Box<dyn Future<Output = Edge> + '_>>;
+}
+
+/// An end of a measured part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Begin,
+    End,
 }
 
 impl<F: Fn(u32, u32)> Progress for F {

@@ -13,8 +13,8 @@ use super::planned::{Label, Pace, Planned, Wave};
 use super::sampling;
 use super::slots::{AHEAD, Due, Finished};
 use super::stop::Watchman;
-use super::{Endpoint, Outcome, Progress, SessionClock};
-use crate::record::{Sample, Setting};
+use super::{Endpoint, Outcome, Progress, SessionClock, Side, windows};
+use crate::record::{Edge, Sample, Setting, Window};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -36,11 +36,18 @@ pub(super) async fn run(
     clock: &SessionClock,
     progress: &dyn Progress,
 ) -> Outcome {
+    let waves = match progress.counters() {
+        Some(_) => waves.into_iter().flat_map(windows::apart).collect(),
+        None => waves,
+    };
     let streams = waves.iter().map(streams).max().unwrap_or(0);
     let requests = waves.iter().map(Wave::len).sum();
     let mut driver = Driver::start(endpoint, workload, clock, progress, (streams, requests));
     for wave in waves {
+        let ends = windows::measured(&wave);
+        let begin = driver.begin_window(ends).await;
         driver.wave(wave).await;
+        driver.end_window(begin).await;
         if driver.has_stopped() {
             break;
         }
@@ -119,6 +126,31 @@ impl<'a> Driver<'a> {
     /// Whether the engine is gone, so that nothing more need be sent.
     pub(super) fn has_stopped(&self) -> bool {
         self.outcome.stopped.is_some()
+    }
+
+    /// Reads the counters before measured requests with these least and greatest indices, where some are needed.
+    pub(super) async fn begin_window(&self, ends: Option<(u32, u32)>) -> Option<Window> {
+        let (first, last) = ends?;
+        Some(Window {
+            workload: self.workload.to_owned(),
+            first,
+            last,
+            begin: self.edge(Side::Begin).await?,
+            end: Edge::default(),
+        })
+    }
+
+    /// Reads them again when every one of those requests was answered.
+    pub(super) async fn end_window(&mut self, begun: Option<Window>) {
+        let Some(mut window) = begun.filter(|_| !self.has_stopped()) else {
+            return;
+        };
+        window.end = self.edge(Side::End).await.unwrap_or_default();
+        self.outcome.windows.push(window);
+    }
+
+    async fn edge(&self, side: Side) -> Option<Edge> {
+        Some(self.progress.counters()?.read(side).await)
     }
 
     /// Sends a wave and waits until every request of it was answered.

@@ -9,7 +9,8 @@ use super::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, js
 use super::said::Said;
 use super::{Endpoint, PromptSeed, arrivals};
 use crate::plan::{
-    FirstRequest, GoldenCase, Goldens, Mixed, Session, Shape, Steady, TaskCase, Tasks, Trace,
+    FirstRequest, GoldenCase, Goldens, Mixed, Session, Shape, Steady, TaskCase, Tasks, TextPrompt,
+    Texts, Trace,
 };
 use crate::record::Phase;
 
@@ -254,18 +255,39 @@ fn greedy(endpoint: &Endpoint, case: &GoldenCase, top_k: u32) -> Planned {
 fn scored(endpoint: &Endpoint, case: &GoldenCase, top_k: u32) -> Planned {
     let reference = case.tokens.iter().map(|token| token.id);
     let ids: Vec<u32> = case.prompt_ids.iter().copied().chain(reference).collect();
+    let id = format!("{}#forced", case.id);
+    echoed(endpoint, &id, Prompt::Ids(&ids), top_k)
+}
+
+/// One request a text.
+pub(super) fn texts(endpoint: &Endpoint, texts: &Texts) -> Wave {
+    in_turn(texts.cases.iter().map(|case| {
+        let prompt = match &case.prompt {
+            TextPrompt::Text(text) => Prompt::Text(text),
+            TextPrompt::Ids(ids) => Prompt::Ids(ids),
+        };
+        echoed(endpoint, &case.id, prompt, texts.top_k)
+    }))
+}
+
+/// The prompt's tokens, scored; nothing is generated.
+fn echoed(endpoint: &Endpoint, id: &str, prompt: Prompt<'_>, top_k: u32) -> Planned {
+    let counted = match &prompt {
+        Prompt::Ids(ids) => Some(length(ids.len())),
+        Prompt::Text(_) => None,
+    };
     let request = Completion {
         model: &endpoint.model,
-        prompt: Prompt::Ids(&ids),
+        prompt,
         length: Length::at_most(0),
         mode: Mode::WHOLE,
         logprobs: Some(top_k),
         echo: true,
     };
     Planned {
-        label: case_label(&format!("{}#forced", case.id)),
+        label: case_label(id),
         expect: Expect {
-            prompt: Some(length(ids.len())),
+            prompt: counted,
             echoed: true,
             logprobs: true,
             keep_text: true,

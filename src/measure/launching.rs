@@ -41,8 +41,10 @@ impl<E> Launching<'_, E> {
         started.startup.stages = self.stages(&started.endpoint).await;
         launch.startup = started.startup.clone();
         self.follower.begun(&launch);
-        let Worked { hung, rested_ns } = self.workloads(&mut launch, &started).await;
-        let telemetry = watch.stop().await;
+        let running = Running { started, watch };
+        let Worked { hung, rested_ns } = self.workloads(&mut launch, &running).await;
+        let mut telemetry = running.watch.stop().await;
+        telemetry.windows = launch.telemetry.take().unwrap_or_default().windows;
         launch.throttle_bits = throttle_bits(&telemetry, &rested_ns);
         launch.telemetry = Some(telemetry);
         launch.exit = host.stop(hung).await?;
@@ -70,9 +72,12 @@ impl<E> Launching<'_, E> {
     }
 
     fn sources(&self, started: &Started) -> Sources {
+        let (counters, gauges) = self.protocol.plan.named_series();
         Sources {
             plan: self.protocol.plan.telemetry.clone(),
             engine: self.protocol.plan.engine.metrics.clone(),
+            gauges,
+            counters,
             endpoint: started.endpoint.clone(),
             pid: started.pid,
         }
@@ -80,23 +85,23 @@ impl<E> Launching<'_, E> {
 
     /// Runs every workload that is due. A first request is one only before all others, those of a rest
     /// included.
-    async fn workloads(&self, launch: &mut Launch, started: &Started) -> Worked {
+    async fn workloads(&self, launch: &mut Launch, running: &Running) -> Worked {
         let what = format!("launch {}", launch.position);
         let due = order::shuffled(self.protocol.seed, &what, &self.due(launch.arm), |w| &w.id);
         let is_first = |w: &Workload| matches!(w.kind, WorkloadKind::FirstRequest(_));
         let (first, others): (Vec<_>, Vec<_>) = due.into_iter().partition(is_first);
         let mut worked = Worked {
-            hung: self.each(launch, started, &first).await,
+            hung: self.each(launch, running, &first).await,
             rested_ns: 0..0,
         };
         if worked.hung.is_none() && !others.is_empty() {
             let begin_ns = self.protocol.clock.now_ns();
-            if self.rest(launch, started).await {
+            if self.rest(launch, &running.started).await {
                 // What came before is measured only if a first request was among it.
                 let begin_ns = if first.is_empty() { 0 } else { begin_ns };
                 worked.rested_ns = begin_ns..self.protocol.clock.now_ns();
             }
-            worked.hung = self.each(launch, started, &others).await;
+            worked.hung = self.each(launch, running, &others).await;
         }
         worked
     }
@@ -105,11 +110,11 @@ impl<E> Launching<'_, E> {
     async fn each(
         &self,
         launch: &mut Launch,
-        started: &Started,
+        running: &Running,
         workloads: &[Workload],
     ) -> Option<String> {
         for workload in workloads {
-            if let Some(stopped) = self.workload(launch, started, workload).await {
+            if let Some(stopped) = self.workload(launch, running, workload).await {
                 return Some(stopped);
             }
         }
@@ -119,7 +124,7 @@ impl<E> Launching<'_, E> {
     async fn workload(
         &self,
         launch: &mut Launch,
-        started: &Started,
+        running: &Running,
         workload: &Workload,
     ) -> Option<String> {
         let told = Told {
@@ -127,12 +132,27 @@ impl<E> Launching<'_, E> {
             arm: launch.arm,
             position: launch.position,
             workload: &workload.id,
+            watch: self.needs_windows(workload).then_some(&running.watch),
         };
         let (seed, clock) = (self.prompts(launch), self.protocol.clock);
-        let outcome = load::run(&started.endpoint, workload, seed, clock, &told).await;
+        let outcome = load::run(&running.started.endpoint, workload, seed, clock, &told).await;
+        let telemetry = launch.telemetry.get_or_insert_default();
+        telemetry.windows.extend(outcome.windows);
         launch.samples.extend(outcome.samples);
         launch.clients.push(outcome.client);
         outcome.stopped.map(|stopped| stopped.to_string())
+    }
+
+    /// True if a check of the workload is made of counters.
+    fn needs_windows(&self, workload: &Workload) -> bool {
+        let checks = self
+            .protocol
+            .plan
+            .gates
+            .iter()
+            .flat_map(|gate| &gate.checks);
+        let mut own = checks.filter(|check| check.workload == workload.id);
+        own.any(|check| check.metric.is_of_windows())
     }
 
     /// Whether the launch was to rest at all.
@@ -194,6 +214,12 @@ impl<E> Launching<'_, E> {
     }
 }
 
+/// An engine that is ready, and the thread that reads beside it.
+struct Running {
+    started: Started,
+    watch: Watch,
+}
+
 /// What came of a launch's workloads.
 struct Worked {
     /// Why the engine stopped answering, if it did.
@@ -208,6 +234,8 @@ struct Told<'a, E> {
     arm: Arm,
     position: u32,
     workload: &'a str,
+    /// Reads the counters that the workload's checks need.
+    watch: Option<&'a Watch>,
 }
 
 impl<E> load::Progress for Told<'_, E> {
@@ -223,6 +251,10 @@ impl<E> load::Progress for Told<'_, E> {
 
     fn samples(&self, samples: &[Sample]) {
         self.follower.samples(samples);
+    }
+
+    fn counters(&self) -> Option<&dyn load::Counters> {
+        self.watch.map(|watch| watch as &dyn load::Counters)
     }
 }
 

@@ -94,7 +94,7 @@ impl Facet {
 pub fn facets(check: &Check, workload: &Workload, launch: &Launch) -> Vec<(Facet, f64)> {
     if matches!(
         workload.kind,
-        WorkloadKind::Goldens(_) | WorkloadKind::Tasks(_)
+        WorkloadKind::Goldens(_) | WorkloadKind::Texts(_) | WorkloadKind::Tasks(_)
     ) {
         return Vec::new();
     }

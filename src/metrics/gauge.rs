@@ -4,7 +4,7 @@
 //! last answer's end.
 
 use super::{LaunchMeasure, Place, Undefined, Why, reduce};
-use crate::record::{Reading, Statistic};
+use crate::record::{GpuReading, Reading, Statistic};
 use crate::stats;
 
 /// Fewest readings above 0 over which growth is told.
@@ -43,6 +43,47 @@ pub(super) fn rss_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         return Err(at.undefined(Why::NoMemory, None));
     }
     growth(at, &series, bytes)
+}
+
+/// A gauge that the check names.
+pub(super) fn named(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+    let named = at.part.named.as_ref();
+    let name = named.map(|n| n.series.to_string()).unwrap_or_default();
+    let series = gauge(at, |r| r.gauges.get(&name).copied())?;
+    if series.is_empty() {
+        return Err(at.undefined(Why::NoSeries(name), None));
+    }
+    let allow_zero = named.is_some_and(|named| named.allow_zero);
+    if !allow_zero && series.iter().all(|(_, v)| v.abs() <= 0.0) {
+        let n = series.len();
+        return Err(at.undefined(Why::AlwaysZero { n }, None));
+    }
+    of_gauge(at, statistic, &series, |v| v.to_string())
+}
+
+/// Memory on the engine's GPUs: that of its processes where the driver tells it, else that of all.
+pub(super) fn gpu_memory(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+    let own = at.launch.telemetry.as_ref().map(|t| t.engine_gpus());
+    let own = own.unwrap_or_default();
+    let sum = |r: &Reading, value: fn(&GpuReading) -> Option<u64>| {
+        let gpus = r.gpus.iter().filter(|gpu| own.contains(&gpu.index));
+        let bytes: Option<u64> = gpus.map(value).sum();
+        bytes
+            .filter(|_| !r.gpus.is_empty())
+            .map(|bytes| bytes as f64)
+    };
+    let device = gauge(at, |r| sum(r, |gpu| gpu.memory_used_bytes))?;
+    let process = gauge(at, |r| sum(r, |gpu| gpu.engine_memory_bytes))?;
+    let (series, of) = match process.len() >= device.len() {
+        true => (process, "the engine's processes"),
+        false => (device, "all processes on the engine's GPUs"),
+    };
+    if series.is_empty() {
+        return Err(at.undefined(Why::NoGpu, None));
+    }
+    let mut measure = of_gauge(at, statistic, &series, bytes)?;
+    measure.remarks.push(format!("of {of}"));
+    Ok(measure)
 }
 
 /// A gauge over time: seconds from the first reading, value.
@@ -169,7 +210,8 @@ fn medians_over_time(times: &[f64], values: &[f64]) -> (Vec<f64>, Vec<f64>) {
 mod tests {
     use super::super::testing::{check, launch, steady, streamed};
     use super::super::{LaunchMeasure, Undefined, Why, measure};
-    use crate::record::{EngineReading, Metric, Reading, Statistic, Telemetry};
+    use crate::plan::{EngineSeries, Named};
+    use crate::record::{EngineReading, GpuReading, Metric, Reading, Statistic, Telemetry};
 
     /// One request from 0 to 1 s, and readings every 10 ms of which the gauge is given.
     fn of(
@@ -192,7 +234,7 @@ mod tests {
         l.telemetry = Some(Telemetry {
             every_ms: 10,
             readings: readings.collect(),
-            missing: vec![],
+            ..Telemetry::default()
         });
         measure(&check(metric, statistic), &steady("w"), &l)
     }
@@ -216,6 +258,83 @@ mod tests {
         let c = check(Metric::KvBytes, Statistic::Max);
         let undefined = measure(&c, &steady("w"), &bare).unwrap_err();
         assert_eq!(undefined.why, Why::NoTelemetry);
+    }
+
+    /// One request from 0 to 1 s, and these readings every 100 ms.
+    fn beside(
+        check: &crate::plan::Check,
+        reading: impl Fn(u64) -> Reading,
+    ) -> Result<LaunchMeasure, Undefined> {
+        let mut sample = streamed("w", 0, 10.0, 10.0, 90);
+        sample.stamps.done_ns = Some(1_000_000_000);
+        let mut l = launch(0, vec![sample]);
+        let readings = (0..15).map(|i| Reading {
+            at_ns: i * 100_000_000,
+            ..reading(i)
+        });
+        l.telemetry = Some(Telemetry {
+            readings: readings.collect(),
+            ..Telemetry::default()
+        });
+        measure(check, &steady("w"), &l)
+    }
+
+    #[test]
+    fn a_gauge_by_name_is_the_one_that_the_check_names() {
+        let mut c = check(Metric::Gauge, Statistic::Max);
+        let named = |allow_zero| {
+            Some(Named {
+                series: EngineSeries {
+                    name: "batch".into(),
+                    labels: vec![("kind".into(), "decode".into())],
+                },
+                over: None,
+                allow_zero,
+            })
+        };
+        c.part.named = named(false);
+        let reading = |name: &'static str, value: fn(u64) -> f64| {
+            move |i| Reading {
+                gauges: [(name.to_owned(), value(i))].into(),
+                ..Reading::default()
+            }
+        };
+        let name = "batch{kind=\"decode\"}";
+        let m = beside(&c, reading(name, |i| i as f64)).unwrap();
+        assert_eq!((m.value, m.samples), (10.0, 11));
+        let other = beside(&c, reading("batch", |i| i as f64)).unwrap_err().why;
+        assert_eq!(other, Why::NoSeries(name.into()));
+        let dead = beside(&c, reading(name, |_| 0.0)).unwrap_err().why;
+        assert_eq!(dead, Why::AlwaysZero { n: 11 });
+        c.part.named = named(true);
+        assert!(beside(&c, reading(name, |_| 0.0)).is_ok());
+    }
+
+    #[test]
+    fn gpu_memory_is_the_engines_own_where_the_driver_tells() {
+        const GIB: u64 = 1 << 30;
+        let gpu = |index, engine_processes, engine_memory_bytes| GpuReading {
+            index,
+            engine_processes: Some(engine_processes),
+            engine_memory_bytes,
+            memory_used_bytes: Some(10 * GIB),
+            ..GpuReading::default()
+        };
+        let c = check(Metric::GpuMemory, Statistic::Max);
+        let of = |own: fn(u64) -> Option<u64>| {
+            beside(&c, |i| Reading {
+                gpus: vec![gpu(0, 1, own(i)), gpu(1, 0, None)],
+                ..Reading::default()
+            })
+        };
+        let peak = of(|i| Some(if i == 5 { 4 * GIB } else { GIB })).unwrap();
+        assert_eq!(peak.value, (4 * GIB) as f64);
+        assert_eq!(peak.remarks[1], "of the engine's processes");
+        let device = of(|i| (i > 0).then_some(GIB)).unwrap();
+        assert_eq!(device.value, (10 * GIB) as f64);
+        assert_eq!(device.remarks[1], "of all processes on the engine's GPUs");
+        let none = beside(&c, |_| Reading::default()).unwrap_err().why;
+        assert_eq!(none, Why::NoGpu);
     }
 
     #[test]

@@ -143,12 +143,12 @@ fn find<'a>(
 }
 
 /// Texts of the token ids that the reference names.
-struct Vocabulary<'a> {
+pub(super) struct Vocabulary<'a> {
     texts: BTreeMap<u32, &'a str>,
 }
 
 impl<'a> Vocabulary<'a> {
-    fn of(goldens: &'a Goldens) -> Self {
+    pub(super) fn of(goldens: &'a Goldens) -> Self {
         let listed = goldens.texts.iter().map(|(&id, text)| (id, text.as_str()));
         let tokens = goldens.cases.iter().flat_map(|c| &c.tokens);
         let own = tokens.map(|t| (t.id, t.text.as_str()));
@@ -157,9 +157,14 @@ impl<'a> Vocabulary<'a> {
         }
     }
 
+    /// Text of a token id, where it is known.
+    pub(super) fn text(&self, id: u32) -> Option<&'a str> {
+        self.texts.get(&id).copied()
+    }
+
     /// Whether the reference itself was undecided here and `got` is one of the tokens that it was
     /// undecided between.
-    fn is_near_tie(&self, token: &GoldenToken, got: &str, near_tie_nats: f64) -> bool {
+    pub(super) fn is_near_tie(&self, token: &GoldenToken, got: &str, near_tie_nats: f64) -> bool {
         let Some(&(_, best)) = token.top.first() else {
             return false;
         };
@@ -182,7 +187,7 @@ impl<'a> Vocabulary<'a> {
         if got == token.text {
             return Some(token.logprob);
         }
-        let known = |id: u32| self.texts.get(&id).copied();
+        let known = |id: u32| self.text(id);
         let listed = token.top.iter().find(|&&(id, _)| known(id) == Some(got));
         let listed = listed.or_else(|| {
             let stranger = !self.texts.values().any(|&text| text == got);

@@ -1,6 +1,10 @@
 //! Numbers across the cells of a matrix: which failed, how streamed and whole answers compare, the line of
 //! TPOT over context, the ladder of throughput over batches.
 
+mod contention;
+
+pub(super) use contention::contention;
+
 use super::answers::{self, Answers};
 use super::{LaunchMeasure, Place, Undefined, Why, request, throughput};
 use crate::plan::Matrix;

@@ -10,6 +10,7 @@ mod ambiguous;
 mod answers;
 mod beside;
 mod contradiction;
+mod counter;
 mod differences;
 mod facets;
 mod gauge;
@@ -20,6 +21,7 @@ mod phases;
 mod request;
 mod requests;
 mod run;
+mod scored;
 mod session;
 mod staggered;
 mod startup;
@@ -112,11 +114,26 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::KvUsage, _) => gauge::kv_usage(&at, statistic),
         (Metric::KvGrowth, _) => gauge::kv_growth(&at),
         (Metric::RssGrowth, _) => gauge::rss_growth(&at),
+        (Metric::Gauge, _) => gauge::named(&at, statistic),
+        (Metric::GpuMemory, _) => gauge::gpu_memory(&at, statistic),
+        (Metric::EnergyPerToken, _) => counter::energy_per_token(&at),
+        (
+            Metric::CounterPerToken
+            | Metric::CounterPerRequest
+            | Metric::CounterRatio
+            | Metric::CounterIncrease
+            | Metric::CounterTotal,
+            _,
+        ) => counter::of_counter(&at, check.metric),
         (Metric::PrefillExcess, WorkloadKind::Session(_)) => session::prefill_excess(&at),
         (Metric::PrefillDrift, WorkloadKind::Session(_)) => session::prefill_drift(&at),
         (Metric::GoldenMismatches, WorkloadKind::Goldens(g)) => golden::mismatches(&at, g),
         (Metric::LogprobError, WorkloadKind::Goldens(g)) => golden::logprob_error(&at, g),
         (Metric::LogprobRegret, WorkloadKind::Goldens(g)) => golden::logprob_regret(&at, g),
+        (Metric::GreedyAgreement, WorkloadKind::Goldens(g)) => scored::greedy_agreement(&at, g),
+        (Metric::Perplexity, _) => scored::perplexity(&at),
+        (Metric::KlDivergence, _) => scored::kl_divergence(&at),
+        (Metric::KlFromBase, _) => scored::kl_from_base(&at),
         (Metric::Accuracy, WorkloadKind::Tasks(t)) => tasks::accuracy(&at, t),
         (Metric::Ttft, _) => per_request(&at, statistic, request::ttft_ms),
         (Metric::Tpot, _) => per_request(&at, statistic, request::tpot_ms),
@@ -142,6 +159,7 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::TpotBase, WorkloadKind::Matrix(_)) => matrix::tpot_base(&at),
         (Metric::TpotSlope, WorkloadKind::Matrix(_)) => matrix::tpot_slope(&at),
         (Metric::FailedCells, WorkloadKind::Matrix(m)) => matrix::failed_cells(&at, m),
+        (Metric::Contention, WorkloadKind::Matrix(_)) => matrix::contention(&at),
         (Metric::AnswerMismatches, _) => answers::mismatches(&at),
         (Metric::WallTtft, WorkloadKind::Staggered(_)) => staggered::wall_ttft(&at, statistic),
         (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => staggered::benefit(&at),
@@ -152,6 +170,7 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
             | Metric::GoldenMismatches
             | Metric::LogprobError
             | Metric::LogprobRegret
+            | Metric::GreedyAgreement
             | Metric::Accuracy
             | Metric::ThroughputStep
             | Metric::StreamParity
@@ -159,6 +178,7 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
             | Metric::TpotBase
             | Metric::TpotSlope
             | Metric::FailedCells
+            | Metric::Contention
             | Metric::WallTtft
             | Metric::InterleavingBenefit
             | Metric::GenerationStall,

@@ -42,6 +42,52 @@ pub enum Why {
     #[error("the process's memory was never read")]
     NoMemory,
     #[error(
+        "`{0}` was never read: compare its name and labels with the engine's /metrics, and see `missing` of the launch's \
+         telemetry"
+    )]
+    NoSeries(String),
+    #[error(
+        "`{0}` is missing in the engine's /metrics: compare its name and labels with what the engine serves there"
+    )]
+    NoCounter(String),
+    #[error(
+        "`{name}` fell from {from} to {to}: a counter only rises unless its engine starts anew; what may fall is read \
+         with the metric `gauge`"
+    )]
+    CounterReset {
+        name: String,
+        from: String,
+        to: String,
+    },
+    #[error(
+        "`{0}` stayed where it was: nothing shows that the engine counts; where no rise is a sound value, say \
+         `allow_zero = true`"
+    )]
+    NeverMoved(String),
+    #[error("the request is void, and counters count it too")]
+    VoidCounted,
+    #[error(
+        "no counters were read at the ends of the measured part: the record is another tool's, an older gate's, or of \
+         other checks; measure again"
+    )]
+    NoWindow,
+    #[error("the answers have no output tokens")]
+    NoOutputTokens,
+    #[error(
+        "no GPU was read: energy and GPU memory come from NVML, see `missing` of the launch's telemetry"
+    )]
+    NoGpu,
+    #[error(
+        "GPU {0} has no energy reading at both ends of the measured part: NVML gives one for Volta and later, \
+         `telemetry.gpu_exporter` none"
+    )]
+    NoEnergy(u32),
+    #[error(
+        "a measured part of {ms} ms is too short for the GPU's energy counter: send requests for 1 s or more, in a \
+         matrix within each pass of each cell"
+    )]
+    TooShortForEnergy { ms: u64 },
+    #[error(
         "{n} readings above 0 where {need} are needed: lengthen the workload, or read more often"
     )]
     TooFewReadings { n: usize, need: usize },
@@ -128,6 +174,14 @@ pub enum Why {
         "no prompt was answered twice: base was not launched beside head, and no prompt was sent again in this launch"
     )]
     NothingCompared,
+    #[error(
+        "token {place} is not the token that it is compared with: the two have different tokenizers"
+    )]
+    OtherTokens { place: usize },
+    #[error(
+        "the engine did not echo the whole text: does it fit into its context, and does it know `echo`?"
+    )]
+    NotEchoed,
     #[error("the text was not kept")]
     NoText,
 }

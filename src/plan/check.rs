@@ -4,9 +4,10 @@
 
 use super::diagnostic::{Diagnostic, suggestion};
 use super::fit;
-use super::model::{Check, Part, Rule, Slo, Workload, WorkloadKind};
+use super::model::{Check, EngineSeries, Named, Part, Rule, Slo, Workload, WorkloadKind};
 use super::quantity::Dimension;
 use super::section::{Field, Section};
+use super::series;
 use crate::record::{CacheState, Metric, Statistic};
 
 /// Reads one `[[check]]`.
@@ -91,6 +92,7 @@ fn read_part(
         streamed: section.given("streamed", Field::flag)?,
         stage: section.given("stage", |f| f.text().map(str::to_owned))?,
         slo: section.given("slo", read_slo)?,
+        named: read_named(section, metric)?,
     };
     if (metric == Metric::Stage) != part.stage.is_some() {
         return Err(section.wrong("`stage = \"…\"` belongs to the metric `stage`, and it to that"));
@@ -117,6 +119,54 @@ fn read_part(
         _ => {}
     }
     Ok(part)
+}
+
+/// `counter = "…"` or `gauge = "…"` with what belongs to them.
+fn read_named(section: &Section<'_, '_>, metric: Metric) -> Result<Option<Named>, Diagnostic> {
+    let counter = section.given("counter", read_series)?;
+    let gauge = section.given("gauge", read_series)?;
+    let over = section.given("over", read_series)?;
+    let allow_zero = section.given("allow_zero", Field::flag)?;
+    let is_gauge = metric == Metric::Gauge;
+    let is_counter = metric.is_of_windows() && metric != Metric::EnergyPerToken;
+    let keys = [
+        (
+            is_counter == counter.is_some(),
+            "`counter = \"…\"` is required with the metrics `counter_…`, and belongs to no other",
+        ),
+        (
+            is_gauge == gauge.is_some(),
+            "`gauge = \"…\"` is required with the metric `gauge`, and belongs to no other",
+        ),
+        (
+            (metric == Metric::CounterRatio) == over.is_some(),
+            "`over = \"…\"` is required with the metric `counter_ratio`, and belongs to no other",
+        ),
+        (
+            is_counter || is_gauge || allow_zero.is_none(),
+            "`allow_zero` belongs to a counter or a gauge",
+        ),
+    ];
+    if let Some((_, why)) = keys.iter().find(|(fits, _)| !fits) {
+        return Err(section.wrong(*why));
+    }
+    Ok(counter.or(gauge).map(|series| Named {
+        series,
+        over,
+        allow_zero: allow_zero.unwrap_or(false),
+    }))
+}
+
+fn read_series(field: &Field<'_, '_>) -> Result<EngineSeries, Diagnostic> {
+    series::parse(field.text()?).map_err(|why| {
+        let mut refusal = field.wrong(why);
+        refusal.help = Some(
+            "write a name of the engine's /metrics, with labels where some are meant: \
+             \"requests_total\", \"requests_total{kind='decode'}\""
+                .into(),
+        );
+        refusal
+    })
 }
 
 fn read_slo(field: &Field<'_, '_>) -> Result<Slo, Diagnostic> {

@@ -64,6 +64,14 @@ fn of(kind: &WorkloadKind) -> f64 {
             let cases = w.cases.iter();
             cases.map(|c| c.tokens.len() as f64).sum()
         }
+        // Words or ids; a prompt is much quicker than an answer.
+        WorkloadKind::Texts(w) => {
+            let tokens = |case: &super::TextCase| match &case.prompt {
+                super::TextPrompt::Text(text) => text.split_whitespace().count(),
+                super::TextPrompt::Ids(ids) => ids.len(),
+            };
+            w.cases.iter().map(|case| tokens(case) as f64).sum()
+        }
         WorkloadKind::Tasks(w) => w.cases.iter().map(|c| f64::from(c.max_tokens)).sum(),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: files, keys, and how a refusal is worded, but for the clause that says what a part lacks.
 
-use super::model::{Arrivals, Matrix, Part, Shape, Staggered, WorkloadKind};
+use super::model::{Arrivals, Matrix, Part, Shape, Staggered, Texts, WorkloadKind};
 use crate::record::{CacheState, Metric, MetricKind, Statistic};
 
 /// Floors of sample counts below which a quantile means nothing (reason: docs/metrics.md).
@@ -42,7 +42,15 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::KvBytes
         | Metric::KvUsage
         | Metric::KvGrowth
-        | Metric::RssGrowth => timed,
+        | Metric::RssGrowth
+        | Metric::CounterPerToken
+        | Metric::CounterPerRequest
+        | Metric::CounterRatio
+        | Metric::CounterIncrease
+        | Metric::CounterTotal
+        | Metric::Gauge
+        | Metric::EnergyPerToken
+        | Metric::GpuMemory => timed,
         Metric::Throughput => independent || matches!(kind, Kind::Staggered(_)),
         Metric::ThroughputFull => independent,
         Metric::AnswerMismatches => {
@@ -53,13 +61,18 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::StreamMismatches
         | Metric::TpotBase
         | Metric::TpotSlope
-        | Metric::FailedCells => matches!(kind, Kind::Matrix(_)),
+        | Metric::FailedCells
+        | Metric::Contention => matches!(kind, Kind::Matrix(_)),
         Metric::WallTtft | Metric::InterleavingBenefit | Metric::GenerationStall => {
             matches!(kind, Kind::Staggered(_))
         }
         Metric::PrefillExcess | Metric::PrefillDrift => matches!(kind, Kind::Session(_)),
-        Metric::GoldenMismatches | Metric::LogprobError | Metric::LogprobRegret => {
-            matches!(kind, Kind::Goldens(_))
+        Metric::GoldenMismatches
+        | Metric::LogprobError
+        | Metric::LogprobRegret
+        | Metric::GreedyAgreement => matches!(kind, Kind::Goldens(_)),
+        Metric::Perplexity | Metric::KlDivergence | Metric::KlFromBase => {
+            matches!(kind, Kind::Goldens(_) | Kind::Texts(_))
         }
         Metric::Accuracy => matches!(kind, Kind::Tasks(_)),
     }
@@ -94,8 +107,19 @@ pub fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&'static
         (Metric::ThroughputFull, Kind::Steady(steady)) => open_loop(&steady.arrivals),
         (Metric::ThroughputFull, Kind::Mixed(mixed)) => open_loop(&mixed.arrivals),
         (_, Kind::Matrix(matrix)) => lack_of_cells(metric, part, matrix),
+        (Metric::KlDivergence, Kind::Texts(texts)) => lack_of_reference(texts),
+        _ if metric.is_of_windows() && part.streamed.is_some() => {
+            Some("a counter counts streamed and whole answers together: leave `streamed` out")
+        }
         _ => None,
     }
+}
+
+fn lack_of_reference(texts: &Texts) -> Option<&'static str> {
+    let lacks = texts.cases.iter().any(|case| case.reference.is_empty());
+    lacks.then_some(
+        "a text of its file has no `reference`: add one, or compare with main by `kl_from_base`",
+    )
 }
 
 const OPEN_LOOP: &str =
@@ -117,7 +141,9 @@ fn lack_of_cells(metric: Metric, part: &Part, matrix: &Matrix) -> Option<&'stati
         Metric::StreamMismatches if !has_hot => {
             Some("answers to one prompt are compared, and only a `hot` one is the same again")
         }
-        Metric::TpotBase | Metric::TpotSlope if !matrix.streamed.contains(&true) => {
+        Metric::TpotBase | Metric::TpotSlope | Metric::Contention
+            if !matrix.streamed.contains(&true) =>
+        {
             Some("answers that come whole have no time per token")
         }
         Metric::TpotBase | Metric::TpotSlope
@@ -128,6 +154,9 @@ fn lack_of_cells(metric: Metric, part: &Part, matrix: &Matrix) -> Option<&'stati
         Metric::ThroughputStep if within(&matrix.batches, part.batch).count() < 2 => {
             Some("a step leads from one of its `batches` to another")
         }
+        Metric::Contention if within(&matrix.batches, part.batch).count() < 2 => Some(
+            "its greatest of `batches` is compared with its least: leave `batch` out, and give two `batches`",
+        ),
         _ => None,
     }
 }
@@ -172,7 +201,7 @@ fn answers(kind: &WorkloadKind, part: &Part) -> Vec<Answer> {
         }
         Kind::Staggered(staggered) => vec![streamed(staggered.output_tokens)],
         Kind::Session(session) => vec![streamed(session.reply_tokens)],
-        Kind::Answers(_) | Kind::Goldens(_) | Kind::Tasks(_) => Vec::new(),
+        Kind::Answers(_) | Kind::Goldens(_) | Kind::Texts(_) | Kind::Tasks(_) => Vec::new(),
     };
     answers.retain(|answer| part.streamed.is_none_or(|s| s == answer.streamed));
     answers
@@ -221,13 +250,21 @@ fn is_of_launch(metric: Metric) -> bool {
 fn is_telemetry(metric: Metric) -> bool {
     matches!(
         metric,
-        Metric::KvBytes | Metric::KvUsage | Metric::KvGrowth | Metric::RssGrowth
+        Metric::KvBytes
+            | Metric::KvUsage
+            | Metric::KvGrowth
+            | Metric::RssGrowth
+            | Metric::Gauge
+            | Metric::GpuMemory
     )
 }
 
 /// Whether it is a share of a whole, which is 100 % at the most.
 pub(super) fn is_part_of_a_whole(metric: Metric) -> bool {
-    matches!(metric, Metric::Accuracy | Metric::Goodput | Metric::KvUsage)
+    matches!(
+        metric,
+        Metric::Accuracy | Metric::Goodput | Metric::KvUsage | Metric::GreedyAgreement
+    )
 }
 
 /// Whether a regression check can compare the arms by a share of the value.
@@ -239,6 +276,8 @@ pub(super) fn has_relative_change(metric: Metric) -> bool {
             | Metric::Goodput
             | Metric::KvGrowth
             | Metric::RssGrowth
+            | Metric::KlDivergence
+            | Metric::KlFromBase
     )
 }
 
@@ -271,9 +310,10 @@ pub(super) fn samples(
         WorkloadKind::Session(session) => {
             (in_tail.max(MIN_TURNS), session.turns - session.warmup_turns)
         }
-        WorkloadKind::Answers(_) | WorkloadKind::Goldens(_) | WorkloadKind::Tasks(_) => {
-            (1, u32::MAX)
-        }
+        WorkloadKind::Answers(_)
+        | WorkloadKind::Goldens(_)
+        | WorkloadKind::Texts(_)
+        | WorkloadKind::Tasks(_) => (1, u32::MAX),
     }
 }
 
@@ -291,7 +331,7 @@ fn floor_of(statistic: Statistic) -> u32 {
 fn cell_requests(metric: Metric, part: &Part, matrix: &Matrix) -> u32 {
     let modes = match metric {
         // The line is through the streamed ones.
-        Metric::TpotBase | Metric::TpotSlope => 1,
+        Metric::TpotBase | Metric::TpotSlope | Metric::Contention => 1,
         _ => within(&matrix.streamed, part.streamed).count(),
     };
     let caches = within(&matrix.caches, part.cache).count();

@@ -194,6 +194,7 @@ fn waits_s(kind: &WorkloadKind) -> f64 {
         | WorkloadKind::Matrix(_)
         | WorkloadKind::Answers(_)
         | WorkloadKind::Goldens(_)
+        | WorkloadKind::Texts(_)
         | WorkloadKind::Tasks(_) => 0.0,
     }
 }

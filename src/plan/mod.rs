@@ -22,6 +22,7 @@ mod project;
 mod quantity;
 mod read;
 mod section;
+mod series;
 mod shards;
 mod store;
 mod trace;
@@ -37,10 +38,10 @@ pub use labels::{LabelRule, Needed};
 pub use least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};
 pub use model::{
     Answers, Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender,
-    Cooldown, Design, Engine, EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens,
-    Host, Matrix, Mixed, Part, Plan, Plausible, Rule, SandboxSetting, Session, Shape, Slo,
-    Spending, Staggered, Steady, TaskCase, Tasks, Telemetry, Trace, TraceEntry, Waiver, Workload,
-    WorkloadKind,
+    Cooldown, Design, Engine, EngineMetrics, EngineSeries, FirstRequest, Gate, GoldenCase,
+    GoldenToken, Goldens, Host, Matrix, Mixed, Named, Part, Plan, Plausible, Rule, SandboxSetting,
+    Session, Shape, Slo, Spending, Staggered, Steady, TaskCase, Tasks, Telemetry, TextCase,
+    TextPrompt, Texts, Trace, TraceEntry, Waiver, Workload, WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,

@@ -32,6 +32,12 @@ pub(super) enum Dimension {
     Ratio,
     /// Processors' worth of work.
     Cores,
+    /// A number without a unit.
+    Number,
+    PerToken,
+    PerRequest,
+    /// Joules per token.
+    EnergyPerToken,
 }
 
 impl Dimension {
@@ -47,6 +53,10 @@ impl Dimension {
             Unit::MicrosecondsPerToken => Self::TimePerToken,
             Unit::TokensPerSecond => Self::Rate,
             Unit::Ratio => Self::Ratio,
+            Unit::Number => Self::Number,
+            Unit::PerToken => Self::PerToken,
+            Unit::PerRequest => Self::PerRequest,
+            Unit::JoulesPerToken => Self::EnergyPerToken,
         }
     }
 
@@ -62,6 +72,10 @@ impl Dimension {
             Self::Rate => "a rate",
             Self::Ratio => "a ratio",
             Self::Cores => "a number of cores",
+            Self::Number => "a plain number",
+            Self::PerToken => "a number per token",
+            Self::PerRequest => "a number per request",
+            Self::EnergyPerToken => "an energy per token",
         }
     }
 
@@ -77,6 +91,10 @@ impl Dimension {
             Self::Rate => "\"4 requests/s\" or \"9000 tokens/s\"",
             Self::Ratio => "\"1.05 ×\"",
             Self::Cores => "\"0.5 cores\"",
+            Self::Number => "\"16.6\"",
+            Self::PerToken => "\"62 per token\"",
+            Self::PerRequest => "\"3 per request\"",
+            Self::EnergyPerToken => "\"0.4 J/token\"",
         }
     }
 
@@ -118,6 +136,10 @@ impl Dimension {
             ],
             Self::Ratio => &[("×", 1.0), ("x", 1.0)],
             Self::Cores => &[("cores", 1.0), ("core", 1.0)],
+            Self::Number => &[("", 1.0)],
+            Self::PerToken => &[("per token", 1.0), ("/token", 1.0)],
+            Self::PerRequest => &[("per request", 1.0), ("/request", 1.0)],
+            Self::EnergyPerToken => &[("J/token", 1.0), ("mJ/token", 1e-3)],
         }
     }
 }
@@ -132,7 +154,7 @@ pub(super) fn parse(text: &str, dimension: Dimension) -> Result<f64, String> {
     let value: f64 = number
         .parse()
         .map_err(|_| format!("`{text}` does not begin with a number"))?;
-    if unit.is_empty() {
+    if unit.is_empty() && dimension != Dimension::Number {
         return Err(format!("`{text}` has no unit"));
     }
     let Some((_, factor)) = dimension.units().iter().find(|(name, _)| *name == unit) else {
@@ -171,6 +193,9 @@ mod tests {
         check("0 cases", Dimension::Cases, Ok(0.0));
         check("1_000 tokens", Dimension::Tokens, Ok(1000.0));
         check("2 MiB", Dimension::Bytes, Ok(2_097_152.0));
+        check("16.6", Dimension::Number, Ok(16.6));
+        check("62 per token", Dimension::PerToken, Ok(62.0));
+        check("350 mJ/token", Dimension::EnergyPerToken, Ok(0.35));
     }
 
     #[test]
@@ -184,6 +209,8 @@ mod tests {
             Dimension::Fraction,
             Err("is no unit of a percentage"),
         );
+        check("2 per request", Dimension::PerToken, Err("is no unit"));
+        check("2 tokens", Dimension::Number, Err("is no unit"));
         check("", Dimension::Time, Err("does not begin with a number"));
         check("1e400 ms", Dimension::Time, Err("is no unit"));
     }

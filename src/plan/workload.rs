@@ -4,7 +4,7 @@ use super::diagnostic::Diagnostic;
 use super::files::Files;
 use super::model::{
     Answers, Arrivals, FirstRequest, Goldens, Matrix, Mixed, Session, Shape, Staggered, Steady,
-    Tasks, Trace, TraceEntry, Workload, WorkloadKind,
+    Tasks, Texts, Trace, TraceEntry, Workload, WorkloadKind,
 };
 use super::quantity::{self, Dimension};
 use super::section::{Field, Section};
@@ -20,7 +20,7 @@ pub(super) fn read(
 ) -> Result<Workload, Diagnostic> {
     type Reader =
         fn(&Section<'_, '_>, &mut dyn Files, &mut Vec<String>) -> Result<WorkloadKind, Diagnostic>;
-    let readers: [(&str, Reader); 10] = [
+    let readers: [(&str, Reader); 11] = [
         ("steady", read_steady),
         ("mixed", read_mixed),
         ("trace", read_trace),
@@ -30,6 +30,7 @@ pub(super) fn read(
         ("answers", read_answers),
         ("session", read_session),
         ("goldens", read_goldens),
+        ("texts", read_texts),
         ("tasks", read_tasks),
     ];
     let section = field.section()?;
@@ -336,6 +337,18 @@ fn read_goldens(
         cases: data.cases,
         texts: data.texts,
         near_tie_nats: section.required("near_tie")?.quantity(Dimension::Nats)?,
+        top_k: section.required("top_k")?.count(1..21)?,
+    }))
+}
+
+fn read_texts(
+    section: &Section<'_, '_>,
+    files: &mut dyn Files,
+    defined_by: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let cases = read_data(&section.required("file")?, files, defined_by, data::texts)?;
+    Ok(WorkloadKind::Texts(Texts {
+        cases,
         top_k: section.required("top_k")?.count(1..21)?,
     }))
 }

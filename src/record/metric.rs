@@ -86,10 +86,36 @@ pub enum Metric {
     KvGrowth,
     /// The same of the engine's resident memory.
     RssGrowth,
+    /// A counter of the engine's `/metrics`: its rise over the measured requests, per output token.
+    CounterPerToken,
+    /// The same per request.
+    CounterPerRequest,
+    /// The same over another counter's rise.
+    CounterRatio,
+    /// The same alone.
+    CounterIncrease,
+    /// A counter's value after the measured requests: all since the engine's start.
+    CounterTotal,
+    /// A gauge of the engine's `/metrics` while the workload ran.
+    Gauge,
+    /// TPOT beside other streams over TPOT with fewer or none.
+    Contention,
+    /// Share of the reference's tokens that the engine too finds most likely, teacher-forced.
+    GreedyAgreement,
+    /// exp of the mean negative log-probability of a text's tokens.
+    Perplexity,
+    /// Mean over tokens of a lower bound of KL(reference ‖ engine).
+    KlDivergence,
+    /// The same with base in the reference's place.
+    KlFromBase,
+    /// Energy that the engine's GPUs took, per output token.
+    EnergyPerToken,
+    /// Memory of the engine's GPUs in use.
+    GpuMemory,
 }
 
 impl Metric {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 53] = [
         Self::Ttft,
         Self::Tpot,
         Self::Icl,
@@ -130,6 +156,19 @@ impl Metric {
         Self::FailedRequests,
         Self::KvGrowth,
         Self::RssGrowth,
+        Self::CounterPerToken,
+        Self::CounterPerRequest,
+        Self::CounterRatio,
+        Self::CounterIncrease,
+        Self::CounterTotal,
+        Self::Gauge,
+        Self::Contention,
+        Self::GreedyAgreement,
+        Self::Perplexity,
+        Self::KlDivergence,
+        Self::KlFromBase,
+        Self::EnergyPerToken,
+        Self::GpuMemory,
     ];
 
     /// All that is fixed of a metric, one a row.
@@ -137,8 +176,9 @@ impl Metric {
         use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
         use MetricKind::{Counter, Latency, Score, Share};
         use Unit::{
-            Bytes, Cases, Fraction, MicrosecondsPerToken, Milliseconds, MillisecondsPerToken, Nats,
-            Ratio, Tokens, TokensPerSecond,
+            Bytes, Cases, Fraction, JoulesPerToken, MicrosecondsPerToken, Milliseconds,
+            MillisecondsPerToken, Nats, Number, PerRequest, PerToken, Ratio, Tokens,
+            TokensPerSecond,
         };
         use Values::{Many, One};
         let row = |name, unit, kind, direction, values| Facts {
@@ -189,6 +229,19 @@ impl Metric {
             Self::FailedRequests => row("failed_requests", Cases, Counter, Lower, One),
             Self::KvGrowth => row("kv_growth", Fraction, Score, Lower, One),
             Self::RssGrowth => row("rss_growth", Fraction, Score, Lower, One),
+            Self::CounterPerToken => row("counter_per_token", PerToken, Counter, Lower, One),
+            Self::CounterPerRequest => row("counter_per_request", PerRequest, Counter, Lower, One),
+            Self::CounterRatio => row("counter_ratio", Number, Counter, Lower, One),
+            Self::CounterIncrease => row("counter_increase", Number, Counter, Lower, One),
+            Self::CounterTotal => row("counter_total", Number, Counter, Lower, One),
+            Self::Gauge => row("gauge", Number, Counter, Lower, Many),
+            Self::Contention => row("contention", Ratio, Latency, Lower, One),
+            Self::GreedyAgreement => row("greedy_agreement", Fraction, Score, Higher, One),
+            Self::Perplexity => row("perplexity", Number, Score, Lower, One),
+            Self::KlDivergence => row("kl_divergence", Nats, Score, Lower, One),
+            Self::KlFromBase => row("kl_from_base", Nats, Score, Lower, One),
+            Self::EnergyPerToken => row("energy_per_token", JoulesPerToken, Latency, Lower, One),
+            Self::GpuMemory => row("gpu_memory", Bytes, Counter, Lower, Many),
         }
     }
 
@@ -212,6 +265,20 @@ impl Metric {
     /// Whether the value is read off a fitted line, which noise can bring to 0 or below.
     pub fn is_fitted(self) -> bool {
         matches!(self, Self::TpotBase | Self::TpotSlope)
+    }
+
+    /// True for a metric made of what is read at the ends of the measured part, see
+    /// [`Window`](super::Window).
+    pub fn is_of_windows(self) -> bool {
+        matches!(
+            self,
+            Self::CounterPerToken
+                | Self::CounterPerRequest
+                | Self::CounterRatio
+                | Self::CounterIncrease
+                | Self::CounterTotal
+                | Self::EnergyPerToken
+        )
     }
 
     /// Whether the metric is one value a launch, so that no statistic can be chosen.
@@ -272,6 +339,13 @@ pub enum Unit {
     /// Natural-logarithm probability units.
     Nats,
     Bytes,
+    /// Without a unit, or of a unit that the engine alone knows.
+    Number,
+    /// So many for each output token.
+    PerToken,
+    /// So many for each request.
+    PerRequest,
+    JoulesPerToken,
 }
 
 /// How a launch's many values become one.

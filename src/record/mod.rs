@@ -38,7 +38,7 @@ pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
     TokenLogprob, USUAL_TOKENS_AN_EVENT, Void, VoidRule,
 };
-pub use telemetry::{EngineReading, GpuReading, Reading, Telemetry};
+pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
 pub use verdict::{
     CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict,
     Waiver,

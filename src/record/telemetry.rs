@@ -1,7 +1,7 @@
 //! What was read beside a launch: the machine's state and the engine's own gauges, over time.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One launch's readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,34 @@ pub struct Telemetry {
     /// Sources that could not be read, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// The measured parts of the workloads of which a metric needs counters at both ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
+}
+
+/// A stretch of a workload in which measured requests alone were sent, with what was read before the first and
+/// after the last of them, when none was in flight.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    pub workload: String,
+    /// Least and greatest [`index`](super::Sample::index) of its requests.
+    pub first: u32,
+    pub last: u32,
+    pub begin: Edge,
+    pub end: Edge,
+}
+
+/// Counters at one end of a window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Edge {
+    /// Nanoseconds from the session's start.
+    pub at_ns: u64,
+    /// Counters of the engine's `/metrics`, under the names that the gates give them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, f64>,
+    /// GPU index → energy used since its driver was loaded, millijoules.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub energy_mj: BTreeMap<u32, u64>,
 }
 
 impl Telemetry {
@@ -53,6 +81,9 @@ pub struct Reading {
     pub steal_s: Option<f64>,
     #[serde(default)]
     pub engine: EngineReading,
+    /// Further gauges of the engine's `/metrics`, under the names that the gates give them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gauges: BTreeMap<String, f64>,
 }
 
 /// One GPU, by NVML or by an exporter of its values.
@@ -72,6 +103,9 @@ pub struct GpuReading {
     pub throttle_bits: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_used_bytes: Option<u64>,
+    /// Of that, by the processes of the engine's tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_memory_bytes: Option<u64>,
     /// Compute processes on the GPU that are of the engine's tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_processes: Option<u32>,

@@ -19,6 +19,11 @@ pub(super) fn value(x: f64, unit: Unit) -> String {
         Unit::MicrosecondsPerToken => format!("{} µs", digits(x)),
         Unit::TokensPerSecond => format!("{} tok/s", digits(x)),
         Unit::Ratio => format!("{} ×", digits(x)),
+        // A perplexity may be gated to its fifth digit.
+        Unit::Number => significant(x, 6),
+        Unit::PerToken => format!("{} per token", digits(x)),
+        Unit::PerRequest => format!("{} per request", digits(x)),
+        Unit::JoulesPerToken => format!("{} J/token", digits(x)),
     }
 }
 
@@ -82,6 +87,10 @@ fn bytes(x: f64) -> String {
 
 /// About [`DIGITS`] significant digits; whole numbers as they are; very small ones with an exponent.
 pub(super) fn digits(x: f64) -> String {
+    significant(x, DIGITS)
+}
+
+fn significant(x: f64, digits: i32) -> String {
     if !x.is_finite() {
         return x.to_string();
     }
@@ -96,7 +105,7 @@ pub(super) fn digits(x: f64) -> String {
         reason = "log10 of a finite f64 lies within ±324"
     )]
     let before_point = x.abs().log10().floor() as i32 + 1;
-    let after_point = usize::try_from(DIGITS - before_point.max(0)).unwrap_or(0);
+    let after_point = usize::try_from(digits - before_point.max(0)).unwrap_or(0);
     format!("{x:.after_point$}")
 }
 
@@ -120,6 +129,9 @@ mod tests {
         check(1.5, Unit::Tokens, "1.500 tokens");
         check(0.000_004_1, Unit::Nats, "4.1e-6 nats");
         check(2_097_152.0, Unit::Bytes, "2 MiB");
+        check(16.591_44, Unit::Number, "16.5914");
+        check(62.0, Unit::PerToken, "62 per token");
+        check(0.351_23, Unit::JoulesPerToken, "0.3512 J/token");
         check(f64::NAN, Unit::Tokens, "NaN tokens");
     }
 }

@@ -10,6 +10,7 @@
 mod autocorrelation;
 mod change_points;
 mod components;
+mod divergence;
 mod estimate;
 mod halfway;
 mod hodges_lehmann;
@@ -33,6 +34,7 @@ mod wilson;
 pub use autocorrelation::lag_one;
 pub use change_points::{ChangePoint, change_points};
 pub use components::{Components, one_way};
+pub use divergence::kl_at_least;
 pub use estimate::{Degenerate, Estimate, one_sample, prediction, welch};
 pub use halfway::{Halfway, Side};
 pub use hodges_lehmann::{Shift, hodges_lehmann};

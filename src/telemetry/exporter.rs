@@ -122,6 +122,7 @@ DCGM_FI_DEV_GPU_TEMP{UUID="GPU-c"} 50
             power_w: Some(412.381),
             throttle_bits: Some(32),
             memory_used_bytes: Some(1 << 30),
+            engine_memory_bytes: None,
             engine_processes: None,
             other_processes: None,
         };

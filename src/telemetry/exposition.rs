@@ -3,6 +3,10 @@
 //! Tolerant, since every engine writes its own dialect: what is no sample (comments, exemplars, lines that
 //! were cut) is passed over. Refuses to know: which names matter.
 
+use super::missing::Missing;
+use crate::plan::EngineSeries;
+use std::collections::BTreeMap;
+
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample<'a> {
@@ -22,6 +26,37 @@ pub fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
 pub(super) fn sum(text: &str, name: &str) -> Option<f64> {
     samples(text)
         .filter(|sample| sample.name == name && sample.value.is_finite())
+        .map(|sample| sample.value)
+        .reduce(|total, value| total + value)
+}
+
+/// The values of these series, by their names; a series without a finite value is left out, and noted.
+pub(super) fn named(
+    text: &str,
+    all: &[EngineSeries],
+    missing: &mut Missing,
+) -> BTreeMap<String, f64> {
+    let mut values = BTreeMap::new();
+    for series in all {
+        let name = series.to_string();
+        match sum_of(text, series) {
+            Some(value) => _ = values.insert(name, value),
+            None => missing.note(&format!("series {name}"), || {
+                format!("the engine's metrics have no value of `{name}`")
+            }),
+        }
+    }
+    values
+}
+
+/// The sum over the samples of the series' name that have all its labels.
+fn sum_of(text: &str, series: &EngineSeries) -> Option<f64> {
+    let has = |sample: &Sample<'_>, (label, value): &(String, String)| {
+        sample.label(label).is_some_and(|found| found == *value)
+    };
+    samples(text)
+        .filter(|sample| sample.name == series.name && sample.value.is_finite())
+        .filter(|sample| series.labels.iter().all(|label| has(sample, label)))
         .map(|sample| sample.value)
         .reduce(|total, value| total + value)
 }
@@ -148,6 +183,26 @@ sglang:num_queue_reqs{model_name="a \"b\" \\",tp_rank="0"} 2.0
         // Its line was cut before the value.
         check(LLAMA_CPP, "llamacpp:requests_deferred", None);
         check("a_total 4 # {trace=\"x\"} 0.67 1.5", "a_total", Some(4.0));
+    }
+
+    #[test]
+    fn series_are_summed_over_samples_with_their_labels() {
+        let series = |labels: &[(&str, &str)]| EngineSeries {
+            name: "vllm:num_requests_running".into(),
+            labels: labels
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+        };
+        let one = series(&[("engine", "1"), ("model_name", "Qwen/Qwen3-0.6B")]);
+        let (all, none) = (series(&[]), series(&[("engine", "2")]));
+        let mut missing = Missing::default();
+        let found = named(VLLM, &[one.clone(), all.clone(), none], &mut missing);
+        let expect = [(one.to_string(), 4.0), (all.to_string(), 7.0)];
+        assert_eq!(found, expect.into());
+        let sentence =
+            "the engine's metrics have no value of `vllm:num_requests_running{engine=\"2\"}`";
+        assert_eq!(missing.into_sentences(), [sentence]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!
 //! Refuses to know: workloads, arms, and what a reading means for a verdict.
 
+mod edge;
 mod engine;
 mod exporter;
 mod exposition;

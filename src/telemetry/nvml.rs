@@ -6,8 +6,11 @@ use super::missing::Missing;
 use super::process::{self, Tree};
 use crate::record::GpuReading;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
+use std::collections::BTreeMap;
 
 pub(super) struct Gpus {
     library: Nvml,
@@ -35,6 +38,16 @@ impl Gpus {
                 Some(read(index, &device, tree, missing))
             })
             .collect()
+    }
+
+    /// Energy that each GPU used since its driver was loaded, millijoules (Volta and later).
+    pub(super) fn energy_mj(&self, missing: &mut Missing) -> BTreeMap<u32, u64> {
+        let energy = |index| {
+            let device = self.library.device_by_index(index);
+            let energy = device.and_then(|device| device.total_energy_consumption());
+            Some((index, kept(index, "energy", energy, missing)?))
+        };
+        (0..self.count).filter_map(energy).collect()
     }
 }
 
@@ -104,6 +117,7 @@ fn read(index: u32, device: &Device<'_>, tree: Option<&Tree>, missing: &mut Miss
         // Known reasons fit in the lower half.
         throttle_bits: kept(index, "throttle reasons", bits, missing).map(|bits| bits as u32),
         memory_used_bytes: kept(index, "memory", memory, missing),
+        engine_memory_bytes: processes.and_then(|processes| processes.engine_bytes),
         engine_processes: processes.map(|processes| processes.engine),
         other_processes: processes.map(|processes| processes.others),
     }
@@ -130,6 +144,8 @@ fn kept<T>(
 struct Processes {
     engine: u32,
     others: u32,
+    /// Memory of the engine's; `None` where there is none of them, or one does not tell.
+    engine_bytes: Option<u64>,
 }
 
 fn processes(
@@ -144,8 +160,8 @@ fn processes(
         device.running_compute_processes(),
         missing,
     )?;
-    let pids: Vec<i32> = listed.iter().map(|one| one.pid.cast_signed()).collect();
-    let counted = counted(&pids, tree?, process::exists);
+    let listed: Vec<Listed> = listed.iter().map(Listed::of).collect();
+    let counted = counted(&listed, tree?, process::exists);
     if counted.is_none() {
         missing.note(&format!("gpu {index} others"), || {
             format!(
@@ -156,15 +172,37 @@ fn processes(
     counted
 }
 
+/// A compute process that a GPU lists.
+#[derive(Clone, Copy)]
+struct Listed {
+    pid: i32,
+    /// `None` where the driver does not tell.
+    bytes: Option<u64>,
+}
+
+impl Listed {
+    fn of(info: &ProcessInfo) -> Self {
+        Self {
+            pid: info.pid.cast_signed(),
+            bytes: match info.used_gpu_memory {
+                UsedGpuMemory::Used(bytes) => Some(bytes),
+                UsedGpuMemory::Unavailable => None,
+            },
+        }
+    }
+}
+
 /// How many of the listed processes are the engine's and how many are not; `None` where that cannot be told: in
 /// a container the driver may use the host's numbers, and then the engine itself looks like a stranger.
-fn counted(listed: &[i32], tree: &Tree, exists: impl Fn(i32) -> bool) -> Option<Processes> {
-    let (own, strangers): (Vec<i32>, Vec<i32>) =
-        listed.iter().partition(|pid| tree.pids.contains(pid));
-    let count = |pids: &[i32]| u32::try_from(pids.len()).unwrap_or(u32::MAX);
-    (!own.is_empty() || strangers.iter().all(|pid| exists(*pid))).then(|| Processes {
+fn counted(listed: &[Listed], tree: &Tree, exists: impl Fn(i32) -> bool) -> Option<Processes> {
+    let (own, strangers): (Vec<Listed>, Vec<Listed>) =
+        listed.iter().partition(|one| tree.pids.contains(&one.pid));
+    let count = |all: &[Listed]| u32::try_from(all.len()).unwrap_or(u32::MAX);
+    let bytes: Option<u64> = own.iter().map(|one| one.bytes).sum();
+    (!own.is_empty() || strangers.iter().all(|one| exists(one.pid))).then(|| Processes {
         engine: count(&own),
         others: count(&strangers),
+        engine_bytes: bytes.filter(|_| !own.is_empty()),
     })
 }
 
@@ -188,8 +226,33 @@ mod tests {
             (&[10, 4000], Some((1, 1))),
             (&[4000], None),
         ] {
-            let expect = expect.map(|(engine, others)| Processes { engine, others });
-            assert_eq!(counted(listed, &tree, visible), expect, "{listed:?}");
+            let pids = listed.iter().copied();
+            let listed: Vec<Listed> = pids.map(|pid| Listed { pid, bytes: None }).collect();
+            let counted = counted(&listed, &tree, visible);
+            let counted = counted.map(|found| (found.engine, found.others));
+            assert_eq!(counted, expect);
+        }
+    }
+
+    #[test]
+    fn memory_of_the_engine_is_that_of_all_its_processes() {
+        let tree = Tree {
+            pids: [10, 11].into(),
+            ..Tree::default()
+        };
+        for (listed, expect) in [
+            (
+                &[(10, Some(5)), (11, Some(7)), (12, Some(90))][..],
+                Some(12),
+            ),
+            (&[(10, Some(5)), (11, None)], None),
+            (&[(12, Some(90))], None),
+            (&[], None),
+        ] {
+            let listed = listed.iter().map(|&(pid, bytes)| Listed { pid, bytes });
+            let listed: Vec<Listed> = listed.collect();
+            let found = counted(&listed, &tree, |_| true).unwrap();
+            assert_eq!(found.engine_bytes, expect);
         }
     }
 }

@@ -6,14 +6,17 @@
 use super::exporter::Exporter;
 use super::missing::Missing;
 use super::nvml::Gpus;
-use super::{engine, machine, process};
-use crate::load::{self, Endpoint, SessionClock};
-use crate::plan::{self, EngineMetrics};
-use crate::record::{GpuReading, Reading, Telemetry};
+use super::{engine, exposition, machine, process};
+use crate::load::{self, Counters, Endpoint, ProbeError, SessionClock, Side};
+use crate::plan::{self, EngineMetrics, EngineSeries};
+use crate::record::{Edge, GpuReading, Reading, Telemetry};
+use std::collections::BTreeMap;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::thread;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 /// How long a source may be silent before a reading goes on without it.
@@ -25,6 +28,10 @@ pub struct Sources {
     pub plan: plan::Telemetry,
     /// Names in the engine's `/metrics`; where there are none, it is not asked.
     pub engine: EngineMetrics,
+    /// Further gauges, in every reading.
+    pub gauges: Vec<EngineSeries>,
+    /// Counters, at the ends of the measured parts alone.
+    pub counters: Vec<EngineSeries>,
     pub endpoint: Endpoint,
     /// Root of the engine's process tree; `None` where the engine is no child of ours.
     pub pid: Option<i32>,
@@ -36,25 +43,32 @@ pub struct Watch {
     /// Its drop is the sign to end, as a message would be.
     stop: oneshot::Sender<()>,
     readings: oneshot::Receiver<Telemetry>,
+    /// Asks for a reading of the counters.
+    edges: mpsc::UnboundedSender<EdgeAsked>,
     every_ms: u32,
 }
+
+/// The end that is reached, and where its reading goes.
+type EdgeAsked = (Side, oneshot::Sender<Edge>);
 
 impl Watch {
     /// Takes the first reading now and the others at a fixed distance from it.
     pub fn start(sources: Sources, clock: &SessionClock) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (report, readings) = oneshot::channel();
+        let (edges, asked) = mpsc::unbounded_channel();
         let every_ms = every_ms(&sources);
         let clock = clock.clone();
         let run = move || {
             // Nobody listens any more where the session was cut short.
-            let _ = report.send(read_until(sources, &clock, stopped));
+            let _ = report.send(read_until(sources, &clock, stopped, asked));
         };
         // Where no thread can be had, its sender is dropped with it: `stop` then says so.
         let _ = thread::Builder::new().name("telemetry".into()).spawn(run);
         Self {
             stop,
             readings,
+            edges,
             every_ms,
         }
     }
@@ -66,7 +80,18 @@ impl Watch {
             every_ms: self.every_ms,
             readings: Vec::new(),
             missing: vec!["nothing was read: its thread could not be started".into()],
+            windows: Vec::new(),
         })
+    }
+}
+
+impl Counters for Watch {
+    /// Empty where the thread is gone: then no counter has a value.
+    fn read(&self, side: Side) -> Pin<Box<dyn Future<Output = Edge> + '_>> {
+        let (answer, edge) = oneshot::channel();
+        // Without a thread the answer's sender is dropped here.
+        let _ = self.edges.send((side, answer));
+        Box::pin(async { edge.await.unwrap_or_default() })
     }
 }
 
@@ -74,12 +99,17 @@ fn every_ms(sources: &Sources) -> u32 {
     u32::try_from(sources.plan.every.as_millis()).unwrap_or(u32::MAX)
 }
 
-fn read_until(sources: Sources, clock: &SessionClock, stopped: oneshot::Receiver<()>) -> Telemetry {
+fn read_until(
+    sources: Sources,
+    clock: &SessionClock,
+    stopped: oneshot::Receiver<()>,
+    asked: mpsc::UnboundedReceiver<EdgeAsked>,
+) -> Telemetry {
     let every_ms = every_ms(&sources);
     let (readings, missing) = match runtime() {
         Ok(runtime) => runtime.block_on(async {
             let mut reader = Reader::open(sources, clock).await;
-            let readings = reader.run(stopped).await;
+            let readings = reader.run(stopped, asked).await;
             (readings, reader.missing.into_sentences())
         }),
         Err(error) => (Vec::new(), vec![format!("nothing was read: {error}")]),
@@ -88,6 +118,7 @@ fn read_until(sources: Sources, clock: &SessionClock, stopped: oneshot::Receiver
         every_ms,
         readings,
         missing,
+        windows: Vec::new(),
     }
 }
 
@@ -103,11 +134,11 @@ enum GpuSource {
     Exporter(Exporter),
 }
 
-struct Reader<'a> {
-    sources: Sources,
-    clock: &'a SessionClock,
+pub(super) struct Reader<'a> {
+    pub(super) sources: Sources,
+    pub(super) clock: &'a SessionClock,
     gpus: Option<GpuSource>,
-    missing: Missing,
+    pub(super) missing: Missing,
 }
 
 impl<'a> Reader<'a> {
@@ -129,7 +160,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn run(&mut self, mut stopped: oneshot::Receiver<()>) -> Vec<Reading> {
+    async fn run(
+        &mut self,
+        mut stopped: oneshot::Receiver<()>,
+        mut asked: mpsc::UnboundedReceiver<EdgeAsked>,
+    ) -> Vec<Reading> {
         let mut readings = Vec::new();
         let mut moments = tokio::time::interval(self.sources.plan.every);
         // A late reading does not shift the later ones, and none is made up for.
@@ -138,6 +173,11 @@ impl<'a> Reader<'a> {
         while !ending {
             tokio::select! {
                 _ = moments.tick() => {}
+                Some((side, answer)) = asked.recv() => {
+                    // Nobody listens any more where the session was cut short.
+                    let _ = answer.send(self.edge(side).await);
+                    continue;
+                }
                 _ = &mut stopped => ending = true,
             }
             readings.push(self.reading().await);
@@ -164,17 +204,32 @@ impl<'a> Reader<'a> {
             });
         }
         reading.gpus = self.gpus(tree.as_ref(), at_ns).await;
-        if !self.sources.engine.is_empty() {
+        if !self.sources.engine.is_empty() || !self.sources.gauges.is_empty() {
             match load::scrape(&self.sources.endpoint, "/metrics").await {
                 Ok(text) => {
-                    reading.engine = engine::read(&text, &self.sources.engine, &mut self.missing);
+                    let missing = &mut self.missing;
+                    reading.engine = engine::read(&text, &self.sources.engine, missing);
+                    reading.gauges = exposition::named(&text, &self.sources.gauges, missing);
                 }
-                Err(error) => self.missing.note("engine", || {
-                    format!("the engine's /metrics failed at {}: {error}", at(at_ns))
-                }),
+                Err(error) => self.note_engine(&error),
             }
         }
         reading
+    }
+
+    pub(super) fn note_engine(&mut self, error: &ProbeError) {
+        let now = at(self.clock.now_ns());
+        self.missing.note("engine", || {
+            format!("the engine's /metrics failed at {now}: {error}")
+        });
+    }
+
+    /// GPU index → millijoules; empty where NVML is not asked.
+    pub(super) fn energy_mj(&mut self) -> BTreeMap<u32, u64> {
+        match &self.gpus {
+            Some(GpuSource::Nvml(gpus)) => gpus.energy_mj(&mut self.missing),
+            Some(GpuSource::Exporter(_)) | None => BTreeMap::new(),
+        }
     }
 
     async fn gpus(&mut self, tree: Option<&process::Tree>, at_ns: u64) -> Vec<GpuReading> {

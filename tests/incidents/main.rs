@@ -19,6 +19,7 @@ mod cache;
 mod compare;
 mod engine;
 mod machine;
+mod rust_engines;
 mod session;
 mod speed;
 

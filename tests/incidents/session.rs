@@ -63,7 +63,8 @@ impl Story<'_> {
         }
     }
 
-    fn config(&self) -> String {
+    /// `gates/gate.toml`.
+    pub(crate) fn config(&self) -> String {
         let program = std::env::current_exe().unwrap();
         let ready = if self.ready.is_empty() {
             "60 s"

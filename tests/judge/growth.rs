@@ -27,6 +27,7 @@ fn gauged(count: u32, head: impl Fn(u32, usize) -> f64) -> RunRecord {
             every_ms: 50,
             readings: readings.collect(),
             missing: vec![],
+            windows: vec![],
         });
         of_head += u32::from(launch.arm == Arm::Head);
     }

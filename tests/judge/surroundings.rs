@@ -306,6 +306,7 @@ fn telemetry(readings: Vec<Reading>) -> Telemetry {
         every_ms: 500,
         readings,
         missing: vec![],
+        windows: vec![],
     }
 }
 

@@ -150,3 +150,31 @@ fn a_ladder_says_its_worst_step_and_where_it_saturates() {
         ["tokens/s: 100 at 1, 200 at 2, 180 at 4; saturates at 2 in flight"]
     );
 }
+
+#[test]
+fn contention_is_the_time_per_token_beside_others_over_that_alone() {
+    // TPOT of 1 ms at batch 1; of 1.5 ms at batch 2; whole answers have none.
+    let beside = |index| {
+        let mut s = hot(index, 2, true, 50.0);
+        let last = s.stamps.events_ns.len() as u64 - 1;
+        let first = s.stamps.events_ns[0];
+        for (place, at) in (0_u64..).zip(&mut s.stamps.events_ns) {
+            *at = first + place * 1_500_000;
+        }
+        assert_eq!(last, 4);
+        s
+    };
+    let samples = vec![
+        hot(0, 1, true, 50.0),
+        hot(1, 1, false, 90.0),
+        beside(2),
+        beside(3),
+        hot(4, 2, false, 90.0),
+    ];
+    let m = of(Metric::Contention, matrix(), samples.clone()).unwrap();
+    assert!((m.value - 1.5).abs() < 1e-9, "{}", m.value);
+    let remark = "TPOT 1.0000 ms at batch 1, 1.5000 ms at batch 2, hot, context 100";
+    assert_eq!(m.remarks, [remark]);
+    let alone = of(Metric::Contention, matrix(), samples[..2].to_vec());
+    assert_eq!(alone.unwrap_err().why, Why::NoLadder);
+}

@@ -1,6 +1,7 @@
 //! What must hold: a rule on one metric of one workload.
 
 use crate::record::{CacheState, Metric, Statistic};
+use std::fmt;
 
 /// One rule of a gate on one metric of one workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,39 @@ pub struct Part {
     pub stage: Option<String>,
     /// Of [`Metric::Goodput`]: bounds in milliseconds that a good request keeps, at least one.
     pub slo: Option<Slo>,
+    /// Of counters and [`Metric::Gauge`]: what is read of the engine's `/metrics`.
+    pub named: Option<Named>,
+}
+
+/// What a check reads of the engine's `/metrics`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub series: EngineSeries,
+    /// Of [`Metric::CounterRatio`]: the counter that the first is divided by.
+    pub over: Option<EngineSeries>,
+    /// 0 throughout is a sound value, and not a counter or gauge that is dead.
+    pub allow_zero: bool,
+}
+
+/// A metric of the engine's Prometheus exposition, with labels that its samples must have. Several such samples
+/// are summed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EngineSeries {
+    pub name: String,
+    pub labels: Vec<(String, String)>,
+}
+
+/// As PromQL writes it, which is the name in records and reports: `name{label="value"}`.
+impl fmt::Display for EngineSeries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if self.labels.is_empty() {
+            return Ok(());
+        }
+        let labels = self.labels.iter();
+        let labels: Vec<String> = labels.map(|(k, v)| format!("{k}=\"{v}\"")).collect();
+        write!(f, "{{{}}}", labels.join(","))
+    }
 }
 
 impl Part {
@@ -38,7 +72,11 @@ impl Part {
     pub fn reads_tpot(&self, metric: Metric) -> bool {
         let is_made_of_it = matches!(
             metric,
-            Metric::Tpot | Metric::TpotBase | Metric::TpotSlope | Metric::DecodeRate
+            Metric::Tpot
+                | Metric::TpotBase
+                | Metric::TpotSlope
+                | Metric::DecodeRate
+                | Metric::Contention
         );
         is_made_of_it || self.slo.is_some_and(|slo| slo.tpot_ms.is_some())
     }

@@ -4,10 +4,11 @@
 mod check;
 mod workload;
 
-pub use check::{Check, Part, Rule, Slo};
+pub use check::{Check, EngineSeries, Named, Part, Rule, Slo};
 pub use workload::{
     Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Session,
-    Shape, Staggered, Steady, TaskCase, Tasks, Trace, TraceEntry, Workload, WorkloadKind,
+    Shape, Staggered, Steady, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace, TraceEntry,
+    Workload, WorkloadKind,
 };
 
 use super::store::BaselineStore;
@@ -32,6 +33,26 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What checks read of the engine's `/metrics` by name: counters, and gauges.
+    pub fn named_series(&self) -> (Vec<EngineSeries>, Vec<EngineSeries>) {
+        let (mut counters, mut gauges) = (Vec::new(), Vec::new());
+        for check in self.gates.iter().flat_map(|gate| &gate.checks) {
+            let Some(named) = &check.part.named else {
+                continue;
+            };
+            let into = match check.metric.is_of_windows() {
+                true => &mut counters,
+                false => &mut gauges,
+            };
+            into.extend(named.over.iter().chain([&named.series]).cloned());
+        }
+        for list in [&mut counters, &mut gauges] {
+            list.sort();
+            list.dedup();
+        }
+        (counters, gauges)
+    }
+
     /// The most sound blocks that can tell anything: those of the last look, or fewer where no workload runs in
     /// so many launches.
     pub fn most_blocks(&self) -> u32 {

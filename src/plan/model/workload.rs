@@ -1,6 +1,6 @@
 //! What is sent to an engine: one type for each kind of workload that a gate can name.
 
-use crate::record::CacheState;
+use crate::record::{CacheState, TokenLogprob};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub enum WorkloadKind {
     Answers(Answers),
     Session(Session),
     Goldens(Goldens),
+    Texts(Texts),
     Tasks(Tasks),
 }
 
@@ -55,6 +56,7 @@ impl WorkloadKind {
             Self::Session(w) => u64::from(w.turns),
             // Generated, and scored.
             Self::Goldens(w) => 2 * count(w.cases.len()),
+            Self::Texts(w) => count(w.cases.len()),
             Self::Tasks(w) => count(w.cases.len()),
         }
     }
@@ -226,6 +228,29 @@ pub struct GoldenToken {
     pub logprob: f64,
     /// Best token ids with their log-probabilities, best first.
     pub top: Vec<(u32, f64)>,
+}
+
+/// Texts whose tokens the engine scores: echoed with log-probabilities, nothing is generated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Texts {
+    pub cases: Vec<TextCase>,
+    /// How many best tokens to ask for.
+    pub top_k: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextCase {
+    pub id: String,
+    pub prompt: TextPrompt,
+    /// A reference's answer to the same request, one entry a token; empty: there is none.
+    pub reference: Vec<TokenLogprob>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextPrompt {
+    /// The engine cuts it into tokens.
+    Text(String),
+    Ids(Vec<u32>),
 }
 
 /// Problems with one right answer, over the chat route.

@@ -37,10 +37,12 @@ impl Engine {
             .then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
         let answer = Answer::to(self, ask);
         if ask.stream {
-            answer.stream(connection)
+            answer.stream(connection)?;
         } else {
-            answer.write_whole(connection)
+            answer.write_whole(connection)?;
         }
+        self.count(answer.words.len());
+        Ok(())
     }
 
     fn others_in_flight(&self) -> bool {

@@ -23,6 +23,8 @@ pub(super) struct Ask {
     pub(super) tokens: usize,
     /// Log-probabilities are asked for.
     pub(super) logprobs: bool,
+    /// The prompt is to be scored, and nothing generated.
+    pub(super) echo: bool,
     /// A token an id, or a word.
     pub(super) prompt: Vec<String>,
 }
@@ -99,6 +101,7 @@ fn ask(chat: bool, body: &[u8]) -> io::Result<Ask> {
         stream: json["stream"] == true,
         usage: json["stream_options"]["include_usage"] == true,
         logprobs: json["logprobs"].is_number(),
+        echo: json["echo"] == true && json["max_tokens"] == 0,
         tokens: json["max_tokens"].as_u64().unwrap_or(16) as usize,
         prompt,
     })

@@ -8,7 +8,9 @@
 //! Main type: [`Engine`]. Refuses to know: the gate, and what is expected of it.
 
 mod answer;
+mod counters;
 mod http;
+mod scored;
 
 use http::{Call, Connection};
 use std::collections::HashMap;
@@ -19,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 32] = [
+const KNOBS: [(&str, f64, &str); 44] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -132,6 +134,33 @@ const KNOBS: [(&str, f64, &str); 32] = [
         "1: is undecided at one place of some answers, and decides otherwise where another request is in flight",
     ),
     ("logprobs", 1.0, "0: knows no log-probabilities"),
+    (
+        "surprise",
+        0.0,
+        "nats that it finds every token of a text less likely",
+    ),
+    (
+        "doubt",
+        0.0,
+        "of each so many tokens of a text, one that it finds less likely than another; 0: none",
+    ),
+    ("cut", 0.0, "1: scores but the first half of a text"),
+    ("counters", 1.0, "0: serves no counters"),
+    ("dispatches", 48.0, "dispatches that it counts for a token"),
+    ("buffers", 1.0, "command buffers that it counts for a token"),
+    ("host", 90.0, "µs that it counts as the host's, for a token"),
+    ("captures", 3.0, "graphs that it captures at its start"),
+    ("preempts", 0.0, "preemptions that it counts for a request"),
+    (
+        "late",
+        0.0,
+        "ms after an answer's end at which it is counted",
+    ),
+    (
+        "restarts",
+        0.0,
+        "1: its counters begin anew after each 12th request",
+    ),
     ("kv", 1024.0, "bytes of KV cache a token, as its gauge says"),
     (
         "throttle",
@@ -196,6 +225,7 @@ pub(crate) struct Engine {
     turn: Mutex<()>,
     /// Held while a prompt is computed, where no token is made meanwhile.
     prefill: RwLock<()>,
+    counted: counters::Counted,
 }
 
 /// Plays the engine until the process ends, if the arguments hold a port: `gate` started this program.
@@ -230,6 +260,7 @@ impl Engine {
             known: Mutex::default(),
             turn: Mutex::default(),
             prefill: RwLock::default(),
+            counted: counters::Counted::default(),
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
         (Arc::new(engine), listener)
@@ -251,6 +282,7 @@ impl Engine {
                 Call::Complete(_) if self.knobs.is_on("dead") => {
                     connection.page(500, r#"{"error":{"message":"the worker is dead"}}"#)?;
                 }
+                Call::Complete(ask) if ask.echo => self.score(&ask, &mut connection)?,
                 Call::Complete(ask) => self.answer(&ask, &mut connection)?,
                 Call::Metrics => connection.page(200, &self.metrics())?,
                 Call::Health => connection.page(200, "{}")?,
@@ -270,8 +302,9 @@ impl Engine {
             0 => String::new(),
             bits => format!("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{{gpu=\"0\"}} {bits}\n"),
         };
+        let counters = self.counters();
         format!(
-            "startup_seconds{{stage=\"upload\"}} {upload}\nstartup_seconds{{stage=\"listen\"}} 0.001\nkv_bytes_live {kv}\n{gpu}"
+            "startup_seconds{{stage=\"upload\"}} {upload}\nstartup_seconds{{stage=\"listen\"}} 0.001\nkv_bytes_live {kv}\n{gpu}{counters}"
         )
     }
 
