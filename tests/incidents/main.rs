@@ -17,6 +17,7 @@ mod accounting;
 mod answers;
 mod cache;
 mod engine;
+mod goldens;
 mod machine;
 mod session;
 mod speed;

@@ -62,7 +62,7 @@ impl Story<'_> {
         }
     }
 
-    fn config(&self) -> String {
+    pub(crate) fn config(&self) -> String {
         let program = std::env::current_exe().unwrap();
         let ready = if self.ready.is_empty() {
             "60 s"

@@ -34,7 +34,7 @@ pub(super) async fn ask(
         log: root.join(".gate/logs/golden.log"),
     };
     let python = match python {
-        Some(python) => options.start.join(python),
+        Some(python) => named(python, &options.start)?,
         None => runner.environment().await?,
     };
     let folder = tempfile::tempdir_in(root.join(".gate")).map_err(|e| failed(root, e))?;
@@ -77,6 +77,18 @@ fn located(model: &str, start: &Path) -> Result<String, Error> {
              model on the Hugging Face hub, such as Qwen/Qwen3-0.6B"
         ))),
     }
+}
+
+/// The interpreter that was named: a path, or a program on PATH.
+fn named(python: &Path, start: &Path) -> Result<PathBuf, Error> {
+    let found = program(&python.to_string_lossy(), start, &[]);
+    found.ok_or_else(|| {
+        Error::Usage(format!(
+            "--python {}: there is no such program; name a Python that has PyTorch and transformers, or leave --python out \
+             to have them installed",
+            python.display()
+        ))
+    })
 }
 
 fn request_of(options: &GoldenOptions, model: &str) -> Value {
