@@ -54,6 +54,7 @@ fn exit(error: &anyhow::Error) -> Exit {
         ) => Exit::Usage,
         Some(Error::Interrupted) => Exit::Interrupted,
         Some(Error::Results(error)) => results_exit(error),
+        Some(Error::Golden(error)) if error.is_usage() => Exit::Usage,
         Some(Error::Workspace(WorkspaceError::Git(error))) => git_exit(error),
         Some(Error::Workspace(WorkspaceError::Sandbox(_) | WorkspaceError::TreeOfAnother(_))) => {
             Exit::Usage
@@ -67,6 +68,7 @@ fn exit(error: &anyhow::Error) -> Exit {
             | Error::Baseline(_)
             | Error::Record(_)
             | Error::Certificate(_)
+            | Error::Golden(_)
             | Error::Unanswered { .. },
         ) => Exit::Infrastructure,
         None if matches!(error.downcast_ref(), Some(EngineError::NoPort)) => Exit::Usage,

@@ -15,6 +15,7 @@ mod differences;
 mod facets;
 mod gauge;
 mod golden;
+mod golden_text;
 mod matrix;
 mod near_tie;
 mod phases;

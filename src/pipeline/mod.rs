@@ -20,6 +20,7 @@ mod engines;
 mod exchange;
 mod explain;
 mod github;
+mod golden;
 mod history;
 mod host;
 mod import;
@@ -52,6 +53,7 @@ pub use exchange::{
 };
 pub use explain::explain_directory;
 pub use github::GitHubOptions;
+pub use golden::{GoldenError, GoldenOptions, MadeGoldens, Reference, make_goldens};
 pub use history::{HistoryOptions, Told, history};
 pub use import::{import_figures, import_session};
 pub use label::{LabelOptions, Labelled, Trigger, label, label_diff};
@@ -214,6 +216,8 @@ pub enum Error {
     Tokenizer(#[from] TokenizerError),
     #[error(transparent)]
     GitHub(#[from] crate::github::Error),
+    #[error(transparent)]
+    Golden(#[from] GoldenError),
     #[error("nothing answers at {url}: {cause}; is the server up, and is this its port?")]
     Unanswered { url: String, cause: String },
     #[error("{0}")]

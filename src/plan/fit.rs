@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: files, keys, and how a refusal is worded, but for the clause that says what a part lacks.
 
-use super::model::{Arrivals, Matrix, Part, Shape, Staggered, Texts, WorkloadKind};
+use super::model::{Arrivals, Goldens, Matrix, Part, Shape, Staggered, Texts, WorkloadKind};
 use crate::record::{CacheState, Metric, MetricKind, Statistic};
 
 /// Floors of sample counts below which a quantile means nothing (reason: docs/metrics.md).
@@ -111,6 +111,15 @@ pub fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&'static
         _ if metric.is_of_windows() && part.streamed.is_some() => {
             Some("a counter counts streamed and whole answers together: leave `streamed` out")
         }
+        (
+            Metric::LogprobError
+            | Metric::LogprobRegret
+            | Metric::GreedyAgreement
+            | Metric::Perplexity
+            | Metric::KlDivergence
+            | Metric::KlFromBase,
+            Kind::Goldens(goldens),
+        ) => lack_of_scores(goldens),
         _ => None,
     }
 }
@@ -128,6 +137,17 @@ const OPEN_LOOP: &str =
 fn open_loop(arrivals: &Arrivals) -> Option<&'static str> {
     let is_closed = matches!(arrivals, Arrivals::Closed { .. });
     (!is_closed).then_some(OPEN_LOOP)
+}
+
+/// Log-probabilities are compared token by token: both sides must know them.
+fn lack_of_scores(goldens: &Goldens) -> Option<&'static str> {
+    if goldens.top_k.is_none() {
+        return Some("the engine is not asked for log-probabilities: say `top_k = 5`");
+    }
+    let is_known = goldens.cases.iter().all(|case| case.is_scorable);
+    (!is_known).then_some(
+        "the goldens file does not tell every token by id: make it with `gate golden make --model`",
+    )
 }
 
 /// What is compared across cells needs two of them at the least.

@@ -14,6 +14,7 @@ mod files;
 mod fit;
 mod gate;
 mod github;
+mod goldens;
 mod host;
 mod labels;
 mod least;
@@ -34,6 +35,7 @@ pub use effort::effort;
 pub use engines::contenders;
 pub use fit::{MIN_SAMPLES, lack};
 pub use github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
+pub use goldens::read as read_goldens;
 pub use labels::{LabelRule, Needed};
 pub use least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};
 pub use model::{
@@ -45,7 +47,7 @@ pub use model::{
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,
-    find_root, from_directory, from_inputs, github_config, github_rules,
+    engine_config, find_root, from_directory, from_inputs, github_config, github_rules,
 };
 pub use shards::{Piece, ShardPlan, shards};
 pub use store::BaselineStore;

@@ -6,10 +6,12 @@ use super::files::{Disk, Files};
 use super::github::{self, GitHubConfig};
 use super::labels::{self, LabelRule};
 use super::least::TooLong;
-use super::model::{BaselineConfig, CalibrationConfig, Check, Gate, Plan, Waiver, WorkloadKind};
+use super::model::{
+    BaselineConfig, CalibrationConfig, Check, Engine, Gate, Host, Plan, Waiver, WorkloadKind,
+};
 use super::section::{Section, Source};
 use super::waivers::{self, WAIVERS_FILE};
-use super::{gate, project};
+use super::{gate, host, project};
 use crate::record::{Input, Metric};
 use std::fmt::Write;
 use std::fs;
@@ -100,6 +102,19 @@ pub fn calibration_config(root: &Path) -> Result<CalibrationConfig, PlanError> {
         text: &text,
     };
     Ok(project::calibration(source)?)
+}
+
+/// The tables `engine` and `host` of `gate.toml`, read alone as well.
+pub fn engine_config(root: &Path) -> Result<(Engine, Host), PlanError> {
+    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let table = source.parse()?;
+    let section = Section::root(source, &table, "");
+    let engine = project::read_engine(section.required("engine")?.section()?)?;
+    Ok((engine, host::read(&section)?))
 }
 
 /// What `gates/` says of pull requests.

@@ -8,7 +8,7 @@ use super::model::{
 };
 use super::quantity::{self, Dimension};
 use super::section::{Field, Section};
-use super::{data, trace};
+use super::{data, goldens, trace};
 use crate::record::CacheState;
 
 /// Reads `[workload.NAME]`; what its data files hold is appended to `defined_by`.
@@ -332,12 +332,14 @@ fn read_goldens(
     files: &mut dyn Files,
     defined_by: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
-    let data = read_data(&section.required("file")?, files, defined_by, data::goldens)?;
+    let field = section.required("file")?;
+    let data = read_data(&field, files, defined_by, goldens::goldens).map_err(to_be_made)?;
     Ok(WorkloadKind::Goldens(Goldens {
         cases: data.cases,
         texts: data.texts,
+        stop_ids: data.stop_ids,
         near_tie_nats: section.required("near_tie")?.quantity(Dimension::Nats)?,
-        top_k: section.required("top_k")?.count(1..21)?,
+        top_k: section.given("top_k", |f| f.count(1..21))?,
     }))
 }
 
@@ -351,6 +353,16 @@ fn read_texts(
         cases,
         top_k: section.required("top_k")?.count(1..21)?,
     }))
+}
+
+/// Adds to the refusal of a goldens file which command makes one.
+fn to_be_made(mut refusal: Diagnostic) -> Diagnostic {
+    refusal.help = Some(
+        "`gate golden make --model MODEL` makes it with Hugging Face transformers, `gate golden make --engine` from \
+         main's own answers"
+            .into(),
+    );
+    refusal
 }
 
 fn read_tasks(

@@ -18,6 +18,7 @@ mod answers;
 mod cache;
 mod compare;
 mod engine;
+mod goldens;
 mod machine;
 mod rust_engines;
 mod session;

@@ -74,6 +74,13 @@ impl<'a> Answer<'a> {
         if knobs.is_on("stall_each") && number.is_multiple_of(knobs.count("stall_each")) {
             answer.first += knobs.ms("stall");
         }
+        if knobs.is_on("moody") {
+            answer.words = words(&[number.to_string()], count);
+        }
+        let wrong = knobs.count("wrong");
+        if wrong == 1 || (wrong > 1 && wrong == ask.prompt.len()) {
+            answer.words[count / 2] = " wrong".to_owned();
+        }
         answer.misbehave(count);
         let is_spaced =
             SPACED.contains(&ask.prompt.len()) && cached > 0 && engine.others_in_flight();

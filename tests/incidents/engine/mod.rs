@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 44] = [
+const KNOBS: [(&str, f64, &str); 46] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -132,6 +132,16 @@ const KNOBS: [(&str, f64, &str); 44] = [
         "tie",
         0.0,
         "1: is undecided at one place of some answers, and decides otherwise where another request is in flight",
+    ),
+    (
+        "wrong",
+        0.0,
+        "1: says another word at one place of every answer; more: to prompts of so many tokens alone",
+    ),
+    (
+        "moody",
+        0.0,
+        "1: never answers a prompt twice in the same words",
     ),
     ("logprobs", 1.0, "0: knows no log-probabilities"),
     (
