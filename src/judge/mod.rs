@@ -34,6 +34,7 @@ mod shards;
 mod share;
 mod sight;
 mod stored;
+mod suite;
 mod tally;
 mod timed;
 mod trail;
@@ -247,14 +248,19 @@ fn at<'a>(rules: &Rules<'a>, scope: &Scope<'a>, checks: &mut [Checked<'a>]) -> R
     settle::settle(rules, scope, judged.collect())
 }
 
-/// True if answers can be compared with base's alone: no prompt is sent twice.
+/// True if what head does can be held against base's launches alone: its tests, and answers where no prompt is sent
+/// twice.
 fn needs_base(case: &Case<'_>) -> bool {
     let repeats = match &case.workload.kind {
         WorkloadKind::Answers(_) => true,
         WorkloadKind::Matrix(matrix) => matrix.caches.contains(&CacheState::Hot),
         _ => false,
     };
-    case.check.metric == Metric::AnswerMismatches && !repeats
+    match case.check.metric {
+        Metric::AnswerMismatches => !repeats,
+        Metric::BrokenTests => true,
+        _ => false,
+    }
 }
 
 fn unknown_workload(check: &Check) -> Assessment {
@@ -285,6 +291,7 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessme
         notes.extend(first_event::remarks(view));
         notes.extend(repeated::remark(view));
         notes.extend(moved::remark(view));
+        notes.extend(suite::remark(view));
     }
     assessment
 }

@@ -175,6 +175,8 @@ pub async fn run(
         WorkloadKind::Answers(answers) => answers::waves(endpoint, id, answers, seed),
         WorkloadKind::Goldens(goldens) => vec![workloads::goldens(endpoint, goldens)],
         WorkloadKind::Tasks(tasks) => vec![workloads::tasks(endpoint, tasks)],
+        // Its requests are its own: whoever started the engine runs it.
+        WorkloadKind::Suite(_) => Vec::new(),
     };
     let planned: usize = waves.iter().map(|wave| wave.requests.len()).sum();
     debug_assert_eq!(planned as u64, workload.kind.requests(), "{id}");

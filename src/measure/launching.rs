@@ -41,8 +41,14 @@ impl<E> Launching<'_, E> {
         started.startup.stages = self.stages(&started.endpoint).await;
         launch.startup = started.startup.clone();
         self.follower.begun(&launch);
-        let Worked { hung, rested_ns } = self.workloads(&mut launch, &started).await;
+        let due = self.due(arm);
+        let (suites, sent): (Vec<_>, Vec<_>) = due.into_iter().partition(is_suite);
+        let Worked { hung, rested_ns } = self.workloads(&mut launch, &started, &sent).await;
+        // The tests' own work is none of the engine's, and disturbs nothing that is measured.
         let telemetry = watch.stop().await;
+        if hung.is_none() {
+            self.suites(&mut launch, &started, host, &suites).await?;
+        }
         launch.throttle_bits = throttle_bits(&telemetry, &rested_ns);
         launch.telemetry = Some(telemetry);
         launch.exit = host.stop(hung).await?;
@@ -66,6 +72,7 @@ impl<E> Launching<'_, E> {
             clients: Vec::new(),
             telemetry: None,
             rest: None,
+            suites: Vec::new(),
         }
     }
 
@@ -80,9 +87,9 @@ impl<E> Launching<'_, E> {
 
     /// Runs every workload that is due. A first request is one only before all others, those of a rest
     /// included.
-    async fn workloads(&self, launch: &mut Launch, started: &Started) -> Worked {
+    async fn workloads(&self, launch: &mut Launch, started: &Started, due: &[Workload]) -> Worked {
         let what = format!("launch {}", launch.position);
-        let due = order::shuffled(self.protocol.seed, &what, &self.due(launch.arm), |w| &w.id);
+        let due = order::shuffled(self.protocol.seed, &what, due, |w| &w.id);
         let is_first = |w: &Workload| matches!(w.kind, WorkloadKind::FirstRequest(_));
         let (first, others): (Vec<_>, Vec<_>) = due.into_iter().partition(is_first);
         let mut worked = Worked {
@@ -135,6 +142,29 @@ impl<E> Launching<'_, E> {
         outcome.stopped.map(|stopped| stopped.to_string())
     }
 
+    /// The project's own tests, in the order of their gates.
+    async fn suites<H: Host<Error = E>>(
+        &self,
+        launch: &mut Launch,
+        started: &Started,
+        host: &mut H,
+        due: &[Workload],
+    ) -> Result<(), E> {
+        for workload in due {
+            let WorkloadKind::Suite(suite) = &workload.kind else {
+                continue;
+            };
+            self.follower.progress(Progress::Testing {
+                arm: launch.arm,
+                position: launch.position,
+                workload: workload.id.clone(),
+            });
+            let run = host.suite(launch, started, workload, suite).await?;
+            launch.suites.push(run);
+        }
+        Ok(())
+    }
+
     /// Whether the launch was to rest at all.
     async fn rest(&self, launch: &mut Launch, started: &Started) -> bool {
         let Some(rule) = &self.protocol.plan.design.cooldown else {
@@ -166,8 +196,9 @@ impl<E> Launching<'_, E> {
     /// Workloads of this configuration that this launch of the arm still has to run.
     fn due(&self, arm: Arm) -> Vec<Workload> {
         let ran = |workload: &Workload| {
-            let has =
-                |l: &&Launch| l.arm == arm && l.samples.iter().any(|s| s.workload == workload.id);
+            let sent = |l: &Launch| l.samples.iter().any(|s| s.workload == workload.id);
+            let tested = |l: &Launch| l.suites.iter().any(|run| run.workload == workload.id);
+            let has = |l: &&Launch| l.arm == arm && (sent(l) || tested(l));
             self.done.iter().filter(has).count()
         };
         let due = |w: &&Workload| w.launches.is_none_or(|limit| ran(w) < limit as usize);
@@ -192,6 +223,10 @@ impl<E> Launching<'_, E> {
             Err(_) => Vec::new(),
         }
     }
+}
+
+fn is_suite(workload: &Workload) -> bool {
+    matches!(workload.kind, WorkloadKind::Suite(_))
 }
 
 /// What came of a launch's workloads.

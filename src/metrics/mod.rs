@@ -22,6 +22,7 @@ mod run;
 mod session;
 mod staggered;
 mod startup;
+mod suite;
 mod tasks;
 mod throughput;
 mod undefined;
@@ -33,6 +34,7 @@ pub use differences::{Difference, differences};
 pub use facets::{Facet, Work, facets};
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
+pub use suite::fails_in_both;
 pub use throughput::is_good;
 pub use undefined::{Undefined, Why};
 
@@ -136,6 +138,8 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::TpotBase, WorkloadKind::Matrix(_)) => matrix::tpot_base(&at),
         (Metric::TpotSlope, WorkloadKind::Matrix(_)) => matrix::tpot_slope(&at),
         (Metric::FailedCells, WorkloadKind::Matrix(m)) => matrix::failed_cells(&at, m),
+        (Metric::FailedTests, WorkloadKind::Suite(s)) => suite::failed_tests(&at, s),
+        (Metric::BrokenTests, WorkloadKind::Suite(s)) => suite::broken_tests(&at, s),
         (Metric::AnswerMismatches, _) => answers::mismatches(&at),
         (Metric::WallTtft, WorkloadKind::Staggered(_)) => staggered::wall_ttft(&at, statistic),
         (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => staggered::benefit(&at),
@@ -152,6 +156,8 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
             | Metric::TpotBase
             | Metric::TpotSlope
             | Metric::FailedCells
+            | Metric::FailedTests
+            | Metric::BrokenTests
             | Metric::WallTtft
             | Metric::InterleavingBenefit,
             _,

@@ -124,6 +124,8 @@ pub enum Why {
         "no prompt was answered twice: base was not launched beside head, and no prompt was sent again in this launch"
     )]
     NothingCompared,
+    #[error("{0}")]
+    Suite(String),
     #[error("the text was not kept")]
     NoText,
 }

@@ -37,6 +37,7 @@ mod session;
 mod shards;
 mod sources;
 mod spent;
+mod suite;
 
 pub use authorize::{AuthorizeOptions, Queued, Ruling, RunOrigin, authorize};
 pub use baseline::{Recorded, record_baseline};

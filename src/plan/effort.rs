@@ -64,6 +64,7 @@ fn of(kind: &WorkloadKind) -> f64 {
             let cases = w.cases.iter();
             cases.map(|c| c.tokens.len() as f64).sum()
         }
+        WorkloadKind::Suite(_) => 0.0,
         WorkloadKind::Tasks(w) => w.cases.iter().map(|c| f64::from(c.max_tokens)).sum(),
     }
 }

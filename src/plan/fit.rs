@@ -59,6 +59,7 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
             matches!(kind, Kind::Goldens(_))
         }
         Metric::Accuracy => matches!(kind, Kind::Tasks(_)),
+        Metric::FailedTests | Metric::BrokenTests => matches!(kind, Kind::Suite(_)),
     }
 }
 
@@ -169,7 +170,7 @@ fn answers(kind: &WorkloadKind, part: &Part) -> Vec<Answer> {
         }
         Kind::Staggered(staggered) => vec![streamed(staggered.output_tokens)],
         Kind::Session(session) => vec![streamed(session.reply_tokens)],
-        Kind::Answers(_) | Kind::Goldens(_) | Kind::Tasks(_) => Vec::new(),
+        Kind::Answers(_) | Kind::Goldens(_) | Kind::Tasks(_) | Kind::Suite(_) => Vec::new(),
     };
     answers.retain(|answer| part.streamed.is_none_or(|s| s == answer.streamed));
     answers
@@ -234,6 +235,7 @@ pub(super) fn has_relative_change(metric: Metric) -> bool {
         Metric::LogprobError
             | Metric::LogprobRegret
             | Metric::Goodput
+            | Metric::BrokenTests
             | Metric::KvGrowth
             | Metric::RssGrowth
     )
@@ -268,9 +270,10 @@ pub(super) fn samples(
         WorkloadKind::Session(session) => {
             (in_tail.max(MIN_TURNS), session.turns - session.warmup_turns)
         }
-        WorkloadKind::Answers(_) | WorkloadKind::Goldens(_) | WorkloadKind::Tasks(_) => {
-            (1, u32::MAX)
-        }
+        WorkloadKind::Answers(_)
+        | WorkloadKind::Goldens(_)
+        | WorkloadKind::Tasks(_)
+        | WorkloadKind::Suite(_) => (1, u32::MAX),
     }
 }
 

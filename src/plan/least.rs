@@ -194,7 +194,8 @@ fn waits_s(kind: &WorkloadKind) -> f64 {
         | WorkloadKind::Matrix(_)
         | WorkloadKind::Answers(_)
         | WorkloadKind::Goldens(_)
-        | WorkloadKind::Tasks(_) => 0.0,
+        | WorkloadKind::Tasks(_)
+        | WorkloadKind::Suite(_) => 0.0,
     }
 }
 

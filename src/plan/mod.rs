@@ -39,8 +39,8 @@ pub use model::{
     Answers, Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender,
     Cooldown, Design, Engine, EngineMetrics, FirstRequest, Gate, GoldenCase, GoldenToken, Goldens,
     Host, Matrix, Mixed, Part, Plan, Plausible, Rule, SandboxSetting, Session, Shape, Slo,
-    Spending, Staggered, Steady, TaskCase, Tasks, Telemetry, Trace, TraceEntry, Waiver, Workload,
-    WorkloadKind,
+    Spending, Staggered, Steady, Suite, TaskCase, Tasks, Telemetry, Trace, TraceEntry, Waiver,
+    Workload, WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,

@@ -16,6 +16,7 @@ mod metric;
 mod rest;
 mod run;
 mod sample;
+mod suite;
 mod telemetry;
 mod verdict;
 
@@ -38,5 +39,6 @@ pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
     TokenLogprob, Void, VoidRule,
 };
+pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{EngineReading, GpuReading, Reading, Telemetry};
 pub use verdict::{CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict, Waiver};

@@ -7,7 +7,7 @@ mod workload;
 pub use check::{Check, Part, Rule, Slo};
 pub use workload::{
     Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Session,
-    Shape, Staggered, Steady, TaskCase, Tasks, Trace, TraceEntry, Workload, WorkloadKind,
+    Shape, Staggered, Steady, Suite, TaskCase, Tasks, Trace, TraceEntry, Workload, WorkloadKind,
 };
 
 use super::store::BaselineStore;
