@@ -6,6 +6,7 @@
 mod annotations;
 mod bisection;
 mod calibration;
+mod changelog;
 mod citation;
 mod comment;
 mod comment_chart;
@@ -34,6 +35,7 @@ mod terminal;
 pub use annotations::{Annotation, Level, annotations};
 pub use bisection::{bisection_json, bisection_line, bisection_markdown, bisection_text};
 pub use calibration::{calibration_json, calibration_text, refusals, too_many_alarms};
+pub use changelog::{changelog_json, changelog_markdown, changelog_text};
 pub use comment::comment;
 pub use comparison::{comparison_json, comparison_markdown, comparison_text};
 pub use doctor::{doctor_json, doctor_text};
