@@ -173,7 +173,7 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
         Error::Results(ResultsError::ReadResult { source, .. }) if missing(source) => Some(
             "name a result directory: `gate check` says at its end where its own is, such as .gate/runs/…",
         ),
-        Error::Baseline(StoreError::Format { .. }) => {
+        Error::Baseline(StoreError::Format { .. } | StoreError::Note { .. }) => {
             Some("move the file away, or read the store with the gate that wrote it")
         }
         Error::Remote(RemoteError::Failed { .. } | RemoteError::Contended { .. }) => Some(

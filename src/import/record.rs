@@ -137,6 +137,7 @@ fn launch(arm: Arm, block: u32, import: &Imported) -> Launch {
         clients: Vec::new(),
         telemetry: Some(lacking(import)),
         rest: None,
+        suites: Vec::new(),
     }
 }
 

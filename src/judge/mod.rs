@@ -34,6 +34,7 @@ mod shards;
 mod share;
 mod sight;
 mod stored;
+mod suite;
 mod tally;
 mod timed;
 mod trail;
@@ -248,7 +249,8 @@ fn at<'a>(rules: &Rules<'a>, scope: &Scope<'a>, checks: &mut [Checked<'a>]) -> R
     settle::settle(rules, scope, judged.collect())
 }
 
-/// True if answers can be compared with base's alone: no prompt is sent twice.
+/// True if what head does can be held against base's launches alone: its tests, and answers where no prompt is sent
+/// twice.
 fn needs_base(case: &Case<'_>) -> bool {
     let repeats = match &case.workload.kind {
         WorkloadKind::Answers(_) => true,
@@ -257,7 +259,8 @@ fn needs_base(case: &Case<'_>) -> bool {
     };
     match case.check.metric {
         Metric::AnswerMismatches => !repeats,
-        metric => metric == Metric::KlFromBase,
+        Metric::KlFromBase | Metric::BrokenTests => true,
+        _ => false,
     }
 }
 
@@ -290,6 +293,7 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessme
         notes.extend(first_event::remarks(view));
         notes.extend(repeated::remark(view));
         notes.extend(moved::remark(view));
+        notes.extend(suite::remark(view));
     }
     assessment
 }

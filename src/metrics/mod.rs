@@ -26,6 +26,7 @@ mod scored;
 mod session;
 mod staggered;
 mod startup;
+mod suite;
 mod tasks;
 mod throughput;
 mod undefined;
@@ -38,6 +39,7 @@ pub use facets::{Facet, Work, facets};
 pub use phases::{Clock, Speed, implausible};
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
+pub use suite::fails_in_both;
 pub use throughput::is_good;
 pub use undefined::{Undefined, Why};
 
@@ -161,6 +163,8 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::TpotSlope, WorkloadKind::Matrix(_)) => matrix::tpot_slope(&at),
         (Metric::FailedCells, WorkloadKind::Matrix(m)) => matrix::failed_cells(&at, m),
         (Metric::Contention, WorkloadKind::Matrix(_)) => matrix::contention(&at),
+        (Metric::FailedTests, WorkloadKind::Suite(s)) => suite::failed_tests(&at, s),
+        (Metric::BrokenTests, WorkloadKind::Suite(s)) => suite::broken_tests(&at, s),
         (Metric::AnswerMismatches, _) => answers::mismatches(&at),
         (Metric::WallTtft, WorkloadKind::Staggered(_)) => staggered::wall_ttft(&at, statistic),
         (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => staggered::benefit(&at),
@@ -180,6 +184,8 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
             | Metric::TpotSlope
             | Metric::FailedCells
             | Metric::Contention
+            | Metric::FailedTests
+            | Metric::BrokenTests
             | Metric::WallTtft
             | Metric::InterleavingBenefit
             | Metric::GenerationStall,

@@ -182,6 +182,8 @@ pub enum Why {
         "the engine did not echo the whole text: does it fit into its context, and does it know `echo`?"
     )]
     NotEchoed,
+    #[error("{0}")]
+    Suite(String),
     #[error("the text was not kept")]
     NoText,
 }

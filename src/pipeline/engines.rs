@@ -215,6 +215,7 @@ async fn launch(
         comparison: Comparison::Alone,
         builds: lane.record.builds.clone(),
         artifacts: Vec::new(),
+        is_head_a_commit: false,
     };
     let engine = &lane.plan.engine;
     let tokenizer = engine.tokenizer.as_ref();

@@ -75,6 +75,7 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
             matches!(kind, Kind::Goldens(_) | Kind::Texts(_))
         }
         Metric::Accuracy => matches!(kind, Kind::Tasks(_)),
+        Metric::FailedTests | Metric::BrokenTests => matches!(kind, Kind::Suite(_)),
     }
 }
 
@@ -221,7 +222,9 @@ fn answers(kind: &WorkloadKind, part: &Part) -> Vec<Answer> {
         }
         Kind::Staggered(staggered) => vec![streamed(staggered.output_tokens)],
         Kind::Session(session) => vec![streamed(session.reply_tokens)],
-        Kind::Answers(_) | Kind::Goldens(_) | Kind::Texts(_) | Kind::Tasks(_) => Vec::new(),
+        Kind::Answers(_) | Kind::Goldens(_) | Kind::Texts(_) | Kind::Tasks(_) | Kind::Suite(_) => {
+            Vec::new()
+        }
     };
     answers.retain(|answer| part.streamed.is_none_or(|s| s == answer.streamed));
     answers
@@ -294,6 +297,7 @@ pub(super) fn has_relative_change(metric: Metric) -> bool {
         Metric::LogprobError
             | Metric::LogprobRegret
             | Metric::Goodput
+            | Metric::BrokenTests
             | Metric::KvGrowth
             | Metric::RssGrowth
             | Metric::KlDivergence
@@ -333,7 +337,8 @@ pub(super) fn samples(
         WorkloadKind::Answers(_)
         | WorkloadKind::Goldens(_)
         | WorkloadKind::Texts(_)
-        | WorkloadKind::Tasks(_) => (1, u32::MAX),
+        | WorkloadKind::Tasks(_)
+        | WorkloadKind::Suite(_) => (1, u32::MAX),
     }
 }
 

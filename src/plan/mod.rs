@@ -42,7 +42,7 @@ pub use model::{
     Answers, Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender,
     Cooldown, Design, Engine, EngineMetrics, EngineSeries, FirstRequest, Gate, GoldenCase,
     GoldenToken, Goldens, Host, Matrix, Mixed, Named, Part, Plan, Plausible, Rule, SandboxSetting,
-    Session, Shape, Slo, Spending, Staggered, Steady, TaskCase, Tasks, Telemetry, TextCase,
+    Session, Shape, Slo, Spending, Staggered, Steady, Suite, TaskCase, Tasks, Telemetry, TextCase,
     TextPrompt, Texts, Trace, TraceEntry, Waiver, Workload, WorkloadKind,
 };
 pub use read::{

@@ -7,7 +7,7 @@ use super::github::{self, GitHubConfig};
 use super::labels::{self, LabelRule};
 use super::least::TooLong;
 use super::model::{
-    BaselineConfig, CalibrationConfig, Check, Engine, Gate, Host, Plan, Waiver, WorkloadKind,
+    BaselineConfig, CalibrationConfig, Check, Engine, Gate, Host, Plan, Suite, Waiver, WorkloadKind,
 };
 use super::section::{Section, Source};
 use super::waivers::{self, WAIVERS_FILE};
@@ -279,7 +279,9 @@ fn assemble(
             all: &project.profiles,
         };
         match gate::read(&name, source, profile, files) {
-            Ok(gate) => match second_first_request(source, &gate, &gates) {
+            Ok(gate) => match second_first_request(source, &gate, &gates)
+                .or_else(|| artifact_without_build(source, &gate, &project.engine))
+            {
                 Some(refusal) => refusals.push(refusal),
                 None => gates.push(gate),
             },
@@ -329,6 +331,26 @@ fn second_first_request(source: Source<'_>, gate: &Gate, before: &[Gate]) -> Opt
             .into(),
     );
     Some(refusal)
+}
+
+/// A suite cannot name what nothing builds.
+fn artifact_without_build(source: Source<'_>, gate: &Gate, engine: &Engine) -> Option<Diagnostic> {
+    if engine.build.is_some() {
+        return None;
+    }
+    let names_it = |suite: &Suite| {
+        let values = suite.env.iter().map(|(_, value)| value);
+        let mut words = suite.command.iter().chain(values);
+        words.any(|word| word.contains("{artifact}"))
+    };
+    let mut suites = gate.workloads.iter().filter_map(|w| match &w.kind {
+        WorkloadKind::Suite(suite) => Some(suite),
+        _ => None,
+    });
+    suites.find(|suite| names_it(suite))?;
+    let at = source.text.find("{artifact}").unwrap_or_default();
+    let message = "`{artifact}` needs a table `engine.build` in gates/gate.toml that makes one";
+    Some(source.wrong(at..at, message))
 }
 
 fn read_waivers(

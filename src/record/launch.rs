@@ -1,6 +1,6 @@
 //! One start of an engine process, from spawn to exit: the unit of replication.
 
-use super::{Arm, ClientHealth, Rest, Sample, Telemetry};
+use super::{Arm, ClientHealth, Rest, Sample, SuiteRun, Telemetry};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct Launch {
     /// Log of the engine, relative to the result directory.
     pub log: String,
     pub samples: Vec<Sample>,
+    /// Runs of the project's own tests, after all requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<SuiteRun>,
     /// The load client's own health, one a workload that ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientHealth>,

@@ -82,6 +82,10 @@ pub enum Metric {
     AnswerMismatches,
     /// Requests that are void or wrongly answered.
     FailedRequests,
+    /// Tests of the project's own suite that fail in head.
+    FailedTests,
+    /// Tests of the project's own suite that passed in base, and in head fail, are skipped or missing.
+    BrokenTests,
     /// By how much the KV bytes in use grew over the workload, by the robust slope.
     KvGrowth,
     /// The same of the engine's resident memory.
@@ -115,7 +119,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 55] = [
         Self::Ttft,
         Self::Tpot,
         Self::Icl,
@@ -154,6 +158,8 @@ impl Metric {
         Self::FailedCells,
         Self::AnswerMismatches,
         Self::FailedRequests,
+        Self::FailedTests,
+        Self::BrokenTests,
         Self::KvGrowth,
         Self::RssGrowth,
         Self::CounterPerToken,
@@ -227,6 +233,8 @@ impl Metric {
             Self::FailedCells => row("failed_cells", Cases, Counter, Lower, One),
             Self::AnswerMismatches => row("answer_mismatches", Cases, Counter, Lower, One),
             Self::FailedRequests => row("failed_requests", Cases, Counter, Lower, One),
+            Self::FailedTests => row("failed_tests", Cases, Counter, Lower, One),
+            Self::BrokenTests => row("broken_tests", Cases, Counter, Lower, One),
             Self::KvGrowth => row("kv_growth", Fraction, Score, Lower, One),
             Self::RssGrowth => row("rss_growth", Fraction, Score, Lower, One),
             Self::CounterPerToken => row("counter_per_token", PerToken, Counter, Lower, One),

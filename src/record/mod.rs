@@ -16,6 +16,7 @@ mod metric;
 mod rest;
 mod run;
 mod sample;
+mod suite;
 mod telemetry;
 mod verdict;
 
@@ -38,6 +39,7 @@ pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
     TokenLogprob, USUAL_TOKENS_AN_EVENT, Void, VoidRule,
 };
+pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
 pub use verdict::{
     CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict,

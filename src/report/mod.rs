@@ -7,6 +7,7 @@ mod annotations;
 mod bisection;
 mod calibration;
 mod cells;
+mod changelog;
 mod citation;
 mod comment;
 mod comment_chart;
@@ -35,6 +36,7 @@ mod terminal;
 pub use annotations::{Annotation, Level, annotations};
 pub use bisection::{bisection_json, bisection_line, bisection_markdown, bisection_text};
 pub use calibration::{calibration_json, calibration_text, refusals, too_many_alarms};
+pub use changelog::{changelog_json, changelog_markdown, changelog_text};
 pub use comment::comment;
 pub use comparison::{comparison_json, comparison_markdown, comparison_text};
 pub use doctor::{doctor_json, doctor_text};
@@ -60,7 +62,7 @@ pub use terminal::{columns, columns_with_numbers, lines, terminal};
 use crate::plural::count;
 use crate::record::{
     Arm, Build, Comparison, Ending, Exit, Extent, Launch, Rest, RunRecord, RunVerdict, Shard,
-    Verdict,
+    SuiteEnding, Verdict,
 };
 
 /// Word for a run in which both arms were one build and nothing failed: nothing was compared, so nothing passed.
@@ -264,9 +266,26 @@ fn unknown(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// Engines that did not end as they should: what happened, and the end of their logs.
+/// Engines and commands that did not end as they should: what happened, and the end of their logs.
 fn failed_logs(record: &RunRecord) -> Vec<(String, &str)> {
-    record.launches.iter().filter_map(failed_log).collect()
+    let of_launch = |launch| failed_log(launch).into_iter().chain(failed_suites(launch));
+    record.launches.iter().flat_map(of_launch).collect()
+}
+
+/// Runs of the project's own tests that did not succeed.
+fn failed_suites(launch: &Launch) -> impl Iterator<Item = (String, &str)> {
+    let (position, arm) = (launch.position, launch.arm.name());
+    launch.suites.iter().filter_map(move |run| {
+        let how = match &run.ending {
+            SuiteEnding::Succeeded => return None,
+            SuiteEnding::Failed { status } => status.clone(),
+            SuiteEnding::TimedOut { limit_s } => format!("killed after {limit_s} s"),
+            SuiteEnding::NotStarted { detail } => detail.clone(),
+        };
+        let workload = &run.workload;
+        let what = format!("launch {position} ({arm}): {workload}: {how}");
+        Some((what, run.log_tail.as_str()))
+    })
 }
 
 fn failed_log(launch: &Launch) -> Option<(String, &str)> {

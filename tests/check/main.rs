@@ -23,6 +23,7 @@ mod interrupted;
 mod null;
 mod profiles;
 mod same_build;
+mod suite;
 
 use common::alone;
 

@@ -32,6 +32,7 @@ pub(super) async fn ask(
             .map(|it| (Arm::Base, it.path.clone()))
             .collect(),
         builds: vec![build.described(engine)],
+        is_head_a_commit: false,
     };
     let clock = SessionClock::start();
     let tokenizer = engine.tokenizer.as_ref();

@@ -7,8 +7,8 @@ mod workload;
 pub use check::{Check, EngineSeries, Named, Part, Rule, Slo};
 pub use workload::{
     Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Session,
-    Shape, Staggered, Steady, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace, TraceEntry,
-    Workload, WorkloadKind,
+    Shape, Staggered, Steady, Suite, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace,
+    TraceEntry, Workload, WorkloadKind,
 };
 
 use super::store::BaselineStore;

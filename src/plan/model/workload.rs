@@ -27,6 +27,7 @@ pub enum WorkloadKind {
     Goldens(Goldens),
     Texts(Texts),
     Tasks(Tasks),
+    Suite(Suite),
 }
 
 impl WorkloadKind {
@@ -58,6 +59,8 @@ impl WorkloadKind {
             Self::Goldens(w) => 2 * count(w.cases.len()),
             Self::Texts(w) => count(w.cases.len()),
             Self::Tasks(w) => count(w.cases.len()),
+            // Whatever it sends is its own.
+            Self::Suite(_) => 0,
         }
     }
 }
@@ -280,4 +283,16 @@ pub struct TaskCase {
     /// The whole answer, compared after trimming white space.
     pub expect: String,
     pub max_tokens: u32,
+}
+
+/// The project's own tests, run beside a ready engine in the tree of its arm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suite {
+    /// Never empty. `{artifact}`, `{target}`, `{junit}`, `{url}` and `{port}` are filled in, here and in `env`.
+    pub command: Vec<String>,
+    pub env: Vec<(String, String)>,
+    /// The JUnit file that the command writes: relative to the tree, or below `{target}`.
+    pub junit: Option<String>,
+    /// The command and all that it started are killed after this.
+    pub timeout: Duration,
 }
