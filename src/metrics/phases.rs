@@ -77,9 +77,15 @@ fn rate(tokens: f64, ms: f64) -> Option<f64> {
 /// A token of a prompt costs an engine no more than a token that it generates, since a prompt can be computed token by
 /// token. First tokens that all took far longer than that, before tokens that came at once, were not prefill alone:
 /// the output was made before its first event was sent, or phases are swapped, or tokens were not generated at all.
-/// The least slow first token decides, since a queue, a load or a compilation may delay any other.
+/// The least slow first token decides, since a load or a compilation may delay any other. A first token before which
+/// another answer ended may have waited for that end, and says nothing; prompts computed at the same time count as one.
 pub fn implausible<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<String> {
-    let rows: Vec<Phases> = samples.into_iter().filter_map(Phases::of).collect();
+    let samples: Vec<&Sample> = samples.into_iter().collect();
+    let company = Company::of(&samples);
+    let rows: Vec<Phases> = samples
+        .iter()
+        .filter_map(|sample| Phases::of(sample, &company))
+        .collect();
     if rows.len() < LEAST {
         return None;
     }
@@ -102,7 +108,7 @@ pub fn implausible<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<
     ))
 }
 
-/// One request's: prompt tokens that were computed in `prefill_ms`, then `token_ms` a token.
+/// One request's: prompt tokens, its own and others', that were computed in `prefill_ms`, then `token_ms` a token.
 struct Phases {
     prompt: f64,
     prefill_ms: f64,
@@ -110,23 +116,80 @@ struct Phases {
 }
 
 impl Phases {
-    fn of(sample: &Sample) -> Option<Self> {
+    fn of(sample: &Sample, company: &Company) -> Option<Self> {
         let sample = Some(sample).filter(|sample| sample.may_enter())?;
         let token_ms = positive_tpot_ms(sample).ok()?;
+        let (send, first) = (sample.stamps.send_ns, *sample.stamps.events_ns.first()?);
         let (prompt, prefill_ms) = match &sample.timings {
             Some(timings) => (timings.prompt_n, timings.prompt_ms),
-            None => {
-                let first = sample.stamps.events_ns.first()?;
-                let ms = ms_between(sample.stamps.send_ns, *first);
-                (sample.tokens.prompt?, ms)
-            }
+            None if company.ended_between(send, first) => return None,
+            None => (sample.tokens.prompt?, ms_between(send, first)),
         };
         (prompt > 0).then(|| Self {
-            prompt: f64::from(prompt),
+            prompt: f64::from(prompt).max(company.prompts_between(send, first)),
             prefill_ms,
             token_ms,
         })
     }
+}
+
+/// What else the engine did, by moments in nanoseconds.
+struct Company {
+    /// Moments of sending and of first tokens, sorted, each with the prompt tokens of all up to it.
+    sent: Vec<(u64, f64)>,
+    begun: Vec<(u64, f64)>,
+    /// Ends of answers, sorted.
+    ended: Vec<u64>,
+}
+
+impl Company {
+    fn of(samples: &[&Sample]) -> Self {
+        let (mut sent, mut begun, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+        for sample in samples {
+            let stamps = &sample.stamps;
+            let end = stamps.events_ns.last().copied().or(stamps.done_ns);
+            let first = stamps.events_ns.first().copied().or(stamps.done_ns);
+            let (Some(first), Some(end)) = (first, end) else {
+                continue;
+            };
+            let prompt = f64::from(sample.tokens.prompt.unwrap_or(0));
+            sent.push((stamps.send_ns, prompt));
+            begun.push((first, prompt));
+            ended.push(end);
+        }
+        ended.sort_unstable();
+        Self {
+            sent: summed(sent),
+            begun: summed(begun),
+            ended,
+        }
+    }
+
+    /// Prompt tokens of all requests that were sent before `first` and had their first token after `send`.
+    fn prompts_between(&self, send: u64, first: u64) -> f64 {
+        let up_to = |sums: &[(u64, f64)], n: usize| match n {
+            0 => 0.0,
+            n => sums[n - 1].1,
+        };
+        let sent = self.sent.partition_point(|(at, _)| *at < first);
+        let begun = self.begun.partition_point(|(at, _)| *at <= send);
+        up_to(&self.sent, sent) - up_to(&self.begun, begun)
+    }
+
+    fn ended_between(&self, send: u64, first: u64) -> bool {
+        let next = self.ended.partition_point(|end| *end <= send);
+        self.ended.get(next).is_some_and(|end| *end < first)
+    }
+}
+
+fn summed(mut moments: Vec<(u64, f64)>) -> Vec<(u64, f64)> {
+    moments.sort_unstable_by_key(|(at, _)| *at);
+    let mut sum = 0.0;
+    for (_, prompt) in &mut moments {
+        sum += *prompt;
+        *prompt = sum;
+    }
+    moments
 }
 
 #[cfg(test)]
@@ -166,7 +229,7 @@ mod tests {
         };
         // 70 tokens in 1,004 ms, then 7,660 tokens/s.
         let seed = request(70, 1_004.0, 1e3 / 7_660.0);
-        check(&vec![seed.clone(); 5], Some("110 times faster"));
+        check(&in_turn(&seed, 5), Some("110 times faster"));
         check(&vec![seed.clone(); 2], None);
         let warm_up = Sample {
             phase: Phase::Warmup,
@@ -179,7 +242,7 @@ mod tests {
         // The server itself says that its prefill was short: the rest is a queue.
         check(&vec![timed(70, 12.0, 1_004.0, 0.13); 5], None);
         check(
-            &vec![timed(70, 1_004.0, 1_004.0, 0.13); 5],
+            &in_turn(&timed(70, 1_004.0, 1_004.0, 0.13), 5),
             Some("69.7 tokens/s"),
         );
         // Engines that exist: by a GPU, by a CPU, token by token, with drafts, of a prompt of one token, of a long one.
@@ -193,6 +256,42 @@ mod tests {
         ] {
             check(&vec![request(prompt, ttft_ms, tpot_ms); 9], None);
         }
+    }
+
+    /// The sample so many times, each 10 s after the one before.
+    fn in_turn(sample: &Sample, times: u64) -> Vec<Sample> {
+        let at = |i: u64| {
+            let mut sample = sample.clone();
+            let later = i * 10_000_000_000;
+            sample.stamps.send_ns += later;
+            sample
+                .stamps
+                .events_ns
+                .iter_mut()
+                .for_each(|at| *at += later);
+            sample
+        };
+        (0..times).map(at).collect()
+    }
+
+    /// 8 prompt tokens sent at `send_ms`, 64 tokens from `first_ms` on, 10 ms each: by itself it may take 1.05 s.
+    fn at(send_ms: u64, first_ms: u64) -> Sample {
+        let mut sample = request(8, 1.0, 10.0);
+        sample.stamps.send_ns = send_ms * 1_000_000;
+        let event = |i: u64| (first_ms + 10 * i) * 1_000_000;
+        sample.stamps.events_ns = (0..64).map(event).collect();
+        sample
+    }
+
+    #[test]
+    fn waiting_for_others_is_no_slow_prefill() {
+        assert!(implausible(&in_turn(&at(0, 2_000), 3)).is_some());
+        // One at a time, two in flight: each but the first waited for the end of the one before.
+        let queued = |i: u64| at(i * 2_000, i * 2_000 + 3_000);
+        let queued: Vec<Sample> = (0..9).map(queued).collect();
+        assert_eq!(implausible(&queued), None);
+        // 64 prompts that are computed together.
+        assert_eq!(implausible(&vec![at(0, 2_000); 64]), None);
     }
 
     #[test]
