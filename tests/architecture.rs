@@ -121,7 +121,7 @@ const ROOMS: [(&str, &[&str]); 32] = [
 const HELPER_OF_TESTS: &str = "skip";
 
 /// Outside crate → the rooms where it may be named. Crates that are not here may be used anywhere.
-const HOMES: [(&str, &[&str]); 22] = [
+const HOMES: [(&str, &[&str]); 23] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
@@ -143,6 +143,7 @@ const HOMES: [(&str, &[&str]); 22] = [
     ("reqwest", &["github"]),
     ("secrecy", &["github"]),
     ("quick_junit", &["report"]),
+    ("quick_xml", &["import"]),
     ("globset", &["plan"]),
 ];
 

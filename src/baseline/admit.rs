@@ -7,7 +7,7 @@ use super::entry::Entry;
 use super::format::{self, FormatError};
 use super::name::{Kind, RecordName};
 use super::sign_off::{SignOffError, Signer, WorkflowRun};
-use super::store;
+use super::{note, store};
 
 /// Why a record is not used; each names what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,19 @@ pub fn admit(
     Ok(entry)
 }
 
+/// Refuses a session or a note that does not hold.
+pub fn hold(
+    name: &RecordName,
+    bytes: &[u8],
+    signer: &Signer,
+    now: &str,
+) -> Result<(), RefusedRecord> {
+    match name.kind() {
+        Kind::Note => note::admit(name, bytes, signer, now).map(drop),
+        Kind::Session | Kind::Certificate => admit(name, bytes, signer, now).map(drop),
+    }
+}
+
 /// The run that vouches for an entry, or why nobody does.
 pub fn sign_off_of(entry: &Entry, signer: &Signer) -> Result<Option<WorkflowRun>, SignOffError> {
     // An entry that was read can be written again.
@@ -61,6 +74,9 @@ pub fn ready(
     signer: &Signer,
     now: &str,
 ) -> Result<Vec<u8>, RefusedRecord> {
+    if name.kind() == Kind::Note {
+        return note::ready(name, bytes, signer, now);
+    }
     let entry = read(name, bytes, now)?;
     let signed = format::signed(entry.clone(), signer)?;
     format::check_signed(&signed, signer)??;

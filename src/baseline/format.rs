@@ -16,6 +16,8 @@ const FORMATS: [&str; 3] = ["infergate-baseline/1", "infergate-baseline/2", FORM
 pub enum FormatError {
     #[error("it is not a baseline record")]
     Json(#[source] serde_json::Error),
+    #[error("it is not a note on main's history")]
+    Note(#[source] serde_json::Error),
     #[error("its format is `{0}`, not `infergate-baseline/1`, `/2` or `/3`: a newer gate wrote it")]
     Version(String),
     #[error("the value {value} of `{check}` is not a finite number")]

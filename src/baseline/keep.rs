@@ -11,14 +11,14 @@ pub const NEWEST_SESSIONS: usize = 8;
 const NEWEST_CERTIFICATES: usize = 1;
 
 /// Of these records those made before `cut` (`20261121T030000Z`), the newest of each key left out. A name that
-/// does not say when its record was made is never among them.
+/// does not say when its record was made is never among them, nor is a note: it is small, and nobody writes it again.
 pub fn expired<'a>(
     names: impl IntoIterator<Item = &'a RecordName>,
     cut: &str,
 ) -> BTreeSet<RecordName> {
     let mut keys: BTreeMap<(Kind, &str), Vec<&RecordName>> = BTreeMap::new();
     for name in names {
-        if name.stamp().is_some() {
+        if name.stamp().is_some() && name.kind() != Kind::Note {
             keys.entry((name.kind(), name.folder()))
                 .or_default()
                 .push(name);
@@ -30,7 +30,7 @@ pub fn expired<'a>(
         names.dedup();
         let kept = match kind {
             Kind::Session => NEWEST_SESSIONS,
-            Kind::Certificate => NEWEST_CERTIFICATES,
+            Kind::Certificate | Kind::Note => NEWEST_CERTIFICATES,
         };
         let old = names.len().saturating_sub(kept);
         let old = names[..old].iter();
@@ -79,9 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_date_stays() {
+    fn what_has_no_date_and_notes_stay() {
         let name = RecordName::new(Kind::Session, "tpot-0123456789abcdef", "night-1").unwrap();
         let names = vec![name; 20];
         assert!(expired(&names, "20270101T000000Z").is_empty());
+        let notes = nights(Kind::Note, "session", 20);
+        assert!(expired(&notes, "20270101T000000Z").is_empty());
     }
 }

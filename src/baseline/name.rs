@@ -1,5 +1,5 @@
 //! Where a record stands in a store: `GATE-HASH/SESSION.json` for one of main's sessions,
-//! `calibration/GATE-HASH/STAMP.json` for a certificate. Nothing else is ever read or written there.
+//! `calibration/GATE-HASH/STAMP.json` for a certificate, `notes/session-HASH/STAMP.json` for a person's note. Nothing else is ever read or written there.
 //!
 //! Main type: [`RecordName`]. Refuses to know: stores, and what a record holds.
 
@@ -7,6 +7,9 @@ use std::fmt;
 
 /// The folder of certificates.
 const CALIBRATION: &str = "calibration/";
+
+/// The folder of notes.
+pub(super) const NOTES: &str = "notes/";
 
 /// Hex digits at the end of a folder's name.
 const DIGITS: usize = 16;
@@ -27,6 +30,7 @@ pub struct RecordName {
 pub enum Kind {
     Session,
     Certificate,
+    Note,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -46,10 +50,10 @@ impl RecordName {
     }
 
     pub fn parse(text: &str) -> Result<Self, NameError> {
-        let (kind, rest) = match text.strip_prefix(CALIBRATION) {
-            Some(rest) => (Kind::Certificate, rest),
-            None => (Kind::Session, text),
-        };
+        let kinds = [(CALIBRATION, Kind::Certificate), (NOTES, Kind::Note)];
+        let mut kinds = kinds.into_iter();
+        let of = kinds.find_map(|(place, kind)| Some((kind, text.strip_prefix(place)?)));
+        let (kind, rest) = of.unwrap_or((Kind::Session, text));
         let (folder, file) = rest.split_once('/').ok_or(NameError)?;
         Self::new(kind, folder, file.strip_suffix(".json").ok_or(NameError)?)
     }
@@ -92,6 +96,7 @@ impl fmt::Display for RecordName {
         let place = match self.kind {
             Kind::Session => "",
             Kind::Certificate => CALIBRATION,
+            Kind::Note => NOTES,
         };
         write!(f, "{place}{}/{}.json", self.folder, self.stem)
     }
@@ -136,6 +141,11 @@ mod tests {
                 Kind::Certificate,
                 Some("20261121T030000Z"),
             ),
+            (
+                "notes/session-H/20261121T030000Z-00ff00ff.json",
+                Kind::Note,
+                Some("20261121T030000Z"),
+            ),
         ] {
             let text = text.replace('H', HASH);
             let name = RecordName::parse(&text).unwrap();
@@ -172,6 +182,8 @@ mod tests {
             "tpot-H/s\n.json",
             "tp\u{f6}t-H/s.json",
             "calibration/s.json",
+            "notes/s.json",
+            "notes/../tpot-H/s.json",
             "calibration/../tpot-H/s.json",
             "other/tpot-H/s.json",
             ".git/hooks-H/s.json",

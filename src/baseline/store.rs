@@ -1,8 +1,11 @@
 //! A store in a directory: one immutable file an entry, written beside its place and renamed into it.
 
+use super::admit::RefusedRecord;
+use super::bounds::MOST_BYTES;
 use super::entry::{Entry, Key};
 use super::format::{self, FormatError};
-use super::name::{Kind, NameError, RecordName};
+use super::name::{Kind, NOTES, NameError, RecordName};
+use super::note::{self, Note};
 use crate::digest;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,6 +18,11 @@ pub enum StoreError {
     Io { path: PathBuf, source: io::Error },
     #[error("the baseline record {} cannot be read", path.display())]
     Format { path: PathBuf, source: FormatError },
+    #[error("the note {} cannot be read", path.display())]
+    Note {
+        path: PathBuf,
+        source: Box<RefusedRecord>,
+    },
 }
 
 /// A directory of entries.
@@ -73,7 +81,13 @@ impl Store {
         let mut names = Vec::new();
         // What was downloaded into place may hold links, which would lead out of it.
         let is_link = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink());
-        for folder in folders(&self.folder)? {
+        let notes = self.folder.join(NOTES);
+        // A link for the folder of notes would lead out of it as well.
+        let notes = match is_link(&notes) {
+            true => Vec::new(),
+            false => folders(&notes)?,
+        };
+        for folder in folders(&self.folder)?.into_iter().chain(notes) {
             let paths = entries(&folder)?;
             for path in paths
                 .iter()
@@ -103,19 +117,51 @@ impl Store {
         })
     }
 
+    /// Adds a note; never changes one that is there. Returns its path.
+    pub fn add_note(&self, note: &Note) -> Result<PathBuf, StoreError> {
+        let failed = |path: &Path, source: RefusedRecord| StoreError::Note {
+            path: path.to_path_buf(),
+            source: Box::new(source),
+        };
+        let text = note.write();
+        let text = text.map_err(|error| failed(&self.folder, error.into()))?;
+        let name = note.name();
+        let name =
+            name.map_err(|error| failed(&self.folder, RefusedRecord::Name(error.to_string())))?;
+        self.put(&name, text.as_bytes())?;
+        Ok(self.folder.join(name.to_string()))
+    }
+
+    /// All notes, oldest first. `now` in RFC 3339.
+    pub fn notes(&self, now: &str) -> Result<Vec<Note>, StoreError> {
+        let names = self.names()?;
+        let notes = names.iter().filter(|name| name.kind() == Kind::Note);
+        let read = |name: &RecordName| {
+            let bytes = self.bytes(name, MOST_BYTES)?;
+            note::read(&bytes, now).map_err(|source| StoreError::Note {
+                path: self.folder.join(name.to_string()),
+                source: Box::new(source),
+            })
+        };
+        let mut notes = notes.map(read).collect::<Result<Vec<Note>, _>>()?;
+        notes.sort_by(|a, b| a.created.cmp(&b.created));
+        Ok(notes)
+    }
+
     /// Puts these bytes under this name: a record that came from elsewhere, or one that was signed since.
     pub fn put(&self, name: &RecordName, bytes: &[u8]) -> Result<(), StoreError> {
-        let folder = self.folder.join(name.folder());
+        let path = self.folder.join(name.to_string());
+        let folder = path.parent().unwrap_or(&self.folder);
         let write = || {
-            fs::create_dir_all(&folder)?;
-            let mut file = readable_by_all().tempfile_in(&folder)?;
+            fs::create_dir_all(folder)?;
+            let mut file = readable_by_all().tempfile_in(folder)?;
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
-            file.persist(self.folder.join(name.to_string()))?;
-            fs::File::open(&folder)?.sync_all()
+            file.persist(&path)?;
+            fs::File::open(folder)?.sync_all()
         };
         write().map_err(|source| StoreError::Io {
-            path: folder.clone(),
+            path: folder.to_path_buf(),
             source,
         })
     }
@@ -123,9 +169,12 @@ impl Store {
     /// Removes a record, and its folder with the last one.
     pub fn remove(&self, name: &RecordName) -> Result<(), StoreError> {
         let path = self.folder.join(name.to_string());
-        fs::remove_file(&path).map_err(|source| StoreError::Io { path, source })?;
+        fs::remove_file(&path).map_err(|source| StoreError::Io {
+            path: path.clone(),
+            source,
+        })?;
         // Fails while there are others.
-        let _ = fs::remove_dir(self.folder.join(name.folder()));
+        let _ = path.parent().map(fs::remove_dir);
         Ok(())
     }
 

@@ -5,8 +5,9 @@ use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, Format, output};
 use crate::figures::Table;
-use crate::pipeline::{self, Contest, Error, Source};
+use crate::pipeline::{self, AtMost, Contest, Error, Source};
 use crate::plan::Selection;
+use crate::record::{Metric, Verdict};
 use crate::report;
 use anyhow::Context;
 use clap::Args;
@@ -28,9 +29,13 @@ pub(super) struct CompareArgs {
     /// Launch these engines of gates/engines.toml in turn and compare them: names between commas or spaces
     #[arg(long, value_name = "NAMES", conflicts_with = "results")]
     engines: Vec<Names>,
-    /// Launches of each engine
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
+    /// Launches of each engine [default: 3; with --at-most up to the last test of the profile]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Fail where the first engine takes more than TIMES as long as any other, as tpot=1.1; may be repeated. Of ttft,
+    /// tpot, itl, icl, e2e (medians), port_open, ready, first_token, first_response
+    #[arg(long, value_name = "METRIC=TIMES", value_parser = at_most, requires = "engines")]
+    at_most: Vec<AtMost>,
     /// Which profile of gates/gate.toml to use for --engines
     #[arg(long, default_value = "quick")]
     profile: String,
@@ -63,6 +68,25 @@ fn tag(text: &str) -> Result<(usize, String), String> {
     }
 }
 
+/// `tpot=1.1`.
+fn at_most(text: &str) -> Result<AtMost, String> {
+    let (name, times) = text
+        .split_once('=')
+        .ok_or("write the metric, `=`, and how many times the other's it may be: tpot=1.1")?;
+    let mut metrics = AtMost::METRICS.into_iter();
+    let metric = metrics
+        .find(|metric| metric.name() == name)
+        .ok_or_else(|| {
+            let names = AtMost::METRICS.map(Metric::name).join(", ");
+            format!("unknown time {name:?}; available: {names}")
+        })?;
+    let number = times.trim_end_matches(['x', '×', ' ']).parse::<f64>().ok();
+    let times = number
+        .filter(|times| (1.0..=1000.0).contains(times) && *times > 1.0)
+        .ok_or("the factor must be above 1 and at most 1000: equal engines are never shown to be below 1 ×")?;
+    Ok(AtMost { metric, times })
+}
+
 pub(super) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     let CompareArgs {
         results,
@@ -70,6 +94,7 @@ pub(super) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         tag,
         engines,
         rounds,
+        at_most,
         profile,
         gates,
         workload,
@@ -90,6 +115,7 @@ pub(super) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         },
         engines: names::all(engines),
         rounds,
+        at_most,
         workload,
         out,
         seed,
@@ -135,7 +161,6 @@ fn sources(
     Ok(sources.collect())
 }
 
-/// An invalid row makes the whole comparison invalid: whoever reads the exit code alone must not trust it.
 fn print(table: &Table, format: Format) -> anyhow::Result<Exit> {
     let text = match format {
         Format::Text => report::comparison_text(table),
@@ -143,9 +168,58 @@ fn print(table: &Table, format: Format) -> anyhow::Result<Exit> {
         Format::Markdown => report::comparison_markdown(table),
     };
     output::print(&text).context("cannot write the comparison to standard output")?;
-    Ok(if table.invalid().is_empty() {
-        Exit::Pass
-    } else {
-        Exit::Invalid
-    })
+    let held = table.held.iter().map(|held| held.verdict);
+    Ok(exit(held, table.invalid().is_empty()))
+}
+
+/// A limit that is not kept fails the comparison. An invalid row makes the whole comparison invalid: whoever reads the
+/// exit code alone must not trust it.
+fn exit(held: impl Iterator<Item = Verdict>, is_valid: bool) -> Exit {
+    let rows = if is_valid { Exit::Pass } else { Exit::Invalid };
+    let limits = held.map(|verdict| match verdict {
+        Verdict::Pass => Exit::Pass,
+        Verdict::Fail => Exit::Fail,
+        Verdict::Inconclusive => Exit::Inconclusive,
+        Verdict::Invalid => Exit::Invalid,
+    });
+    let all: Vec<Exit> = limits.chain([rows]).collect();
+    let gravest = [Exit::Fail, Exit::Invalid, Exit::Inconclusive];
+    let found = gravest.into_iter().find(|exit| all.contains(exit));
+    found.unwrap_or(Exit::Pass)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gravest_limit_decides() {
+        use Verdict::{Fail, Inconclusive, Invalid, Pass};
+        let check = |held: &[Verdict], is_valid, expect| {
+            assert_eq!(exit(held.iter().copied(), is_valid), expect, "{held:?}");
+        };
+        check(&[], true, Exit::Pass);
+        check(&[], false, Exit::Invalid);
+        check(&[Pass, Pass], true, Exit::Pass);
+        check(&[Pass, Inconclusive], true, Exit::Inconclusive);
+        check(&[Inconclusive], false, Exit::Invalid);
+        check(&[Inconclusive, Invalid], true, Exit::Invalid);
+        check(&[Invalid, Fail], false, Exit::Fail);
+    }
+
+    #[test]
+    fn a_limit_is_a_time_and_a_factor() {
+        let limit = at_most("tpot=1.1x").unwrap();
+        assert_eq!((limit.metric, limit.times), (Metric::Tpot, 1.1));
+        for (wrong, part) in [
+            ("tpot", "tpot=1.1"),
+            ("throughput=1.1", "available: ttft, tpot"),
+            ("tpot=1", "above 1"),
+            ("tpot=fast", "above 1"),
+            ("tpot=nan", "above 1"),
+        ] {
+            let error = at_most(wrong).unwrap_err();
+            assert!(error.contains(part), "{wrong}: {error}");
+        }
+    }
 }

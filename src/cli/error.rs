@@ -54,6 +54,7 @@ fn exit(error: &anyhow::Error) -> Exit {
         ) => Exit::Usage,
         Some(Error::Interrupted) => Exit::Interrupted,
         Some(Error::Results(error)) => results_exit(error),
+        Some(Error::Golden(error)) if error.is_usage() => Exit::Usage,
         Some(Error::Workspace(WorkspaceError::Git(error))) => git_exit(error),
         Some(Error::Workspace(WorkspaceError::Sandbox(_) | WorkspaceError::TreeOfAnother(_))) => {
             Exit::Usage
@@ -67,6 +68,7 @@ fn exit(error: &anyhow::Error) -> Exit {
             | Error::Baseline(_)
             | Error::Record(_)
             | Error::Certificate(_)
+            | Error::Golden(_)
             | Error::Unanswered { .. },
         ) => Exit::Infrastructure,
         None if matches!(error.downcast_ref(), Some(EngineError::NoPort)) => Exit::Usage,
@@ -171,7 +173,7 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
         Error::Results(ResultsError::ReadResult { source, .. }) if missing(source) => Some(
             "name a result directory: `gate check` says at its end where its own is, such as .gate/runs/…",
         ),
-        Error::Baseline(StoreError::Format { .. }) => {
+        Error::Baseline(StoreError::Format { .. } | StoreError::Note { .. }) => {
             Some("move the file away, or read the store with the gate that wrote it")
         }
         Error::Remote(RemoteError::Failed { .. } | RemoteError::Contended { .. }) => Some(

@@ -2,15 +2,19 @@
 
 use super::names::{self, Names};
 use super::{Exit, Format, output};
+use crate::baseline::NoteOutcome;
 use crate::history::Outcome;
-use crate::pipeline::{self, HistoryOptions, Told};
+use crate::pipeline::{self, About, HistoryOptions, NoteOptions, Told};
 use crate::report;
 use anyhow::Context;
-use clap::Args;
+use clap::{ArgGroup, Args, Subcommand};
 use std::env;
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct HistoryArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Only this gate, or several between commas or spaces; may be repeated [default: all that have stored sessions]
     #[arg(long = "gate", value_name = "NAME")]
     gates: Vec<Names>,
@@ -23,12 +27,91 @@ pub(super) struct HistoryArgs {
     /// The profile that the sessions were measured with
     #[arg(long, default_value = "quick")]
     profile: String,
+    /// Print the steps and the notes as a changelog, the newest first: date, number, meaning
+    #[arg(long)]
+    changelog: bool,
     /// How to print the history
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Write a line beside main's stored sessions: why main became faster or slower, and what became of it
+    Note(NoteArgs),
+}
+
+#[derive(Args)]
+#[command(group = ArgGroup::new("about").required(true))]
+struct NoteArgs {
+    /// What you found out, in one line
+    text: String,
+    /// About this commit of a stored session; its first seven characters suffice
+    #[arg(long, value_name = "ID", group = "about")]
+    commit: Option<String>,
+    /// About the step of this date in the history of --check, such as 2026-11-21
+    #[arg(long, value_name = "DATE", group = "about", requires = "check")]
+    step: Option<String>,
+    /// Only this check [default: all checks of the session]
+    #[arg(long, value_name = "GATE/CHECK")]
+    check: Option<String>,
+    /// The change was kept
+    #[arg(long, conflicts_with = "reverted")]
+    kept: bool,
+    /// The change was reverted
+    #[arg(long)]
+    reverted: bool,
+    /// Who writes it [default: git's user.name]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// The profile whose history has the step
+    #[arg(long, default_value = "quick")]
+    profile: String,
+}
+
+fn note(args: NoteArgs) -> anyhow::Result<Exit> {
+    let NoteArgs {
+        text,
+        commit,
+        step,
+        check,
+        kept,
+        reverted,
+        by,
+        profile,
+    } = args;
+    let options = NoteOptions {
+        start: env::current_dir().context("cannot tell the current directory")?,
+        profile,
+        // clap wants one of them.
+        about: match (commit, step) {
+            (Some(commit), _) => About::Commit(commit),
+            (None, step) => About::Step(step.unwrap_or_default()),
+        },
+        check,
+        outcome: match (kept, reverted) {
+            (true, _) => Some(NoteOutcome::Kept),
+            (_, true) => Some(NoteOutcome::Reverted),
+            _ => None,
+        },
+        by,
+        text,
+    };
+    let (path, note) = pipeline::note(&options)?;
+    let commit = note.commit.as_deref().unwrap_or("unknown");
+    output::note(&format!(
+        "stored: {} (session {}, commit {commit})",
+        path.display(),
+        note.session
+    ));
+    output::note("`gate baseline push` brings it to the store, where gates/gate.toml names one");
+    Ok(Exit::Pass)
+}
+
 pub(super) fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
+    if let Some(Command::Note(args)) = args.command {
+        return note(args);
+    }
     let options = HistoryOptions {
         start: env::current_dir().context("cannot tell the current directory")?,
         profile: args.profile,
@@ -41,6 +124,15 @@ pub(super) fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
         remarks,
         command,
     } = pipeline::history(&options)?;
+    if args.changelog {
+        let text = match args.format {
+            Format::Text => report::changelog_text(&history),
+            Format::Json => report::changelog_json(&history),
+            Format::Markdown => report::changelog_markdown(&history),
+        };
+        output::print(&text).context("cannot write the changelog to standard output")?;
+        return Ok(Exit::Pass);
+    }
     let text = match args.format {
         Format::Text => report::history_text(&history, &remarks, &command),
         Format::Json => report::history_json(&history, &remarks, &command),

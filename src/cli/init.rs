@@ -3,7 +3,7 @@
 use super::{Exit, output};
 use crate::launch::Repository;
 use crate::pipeline::Error;
-use crate::presets::{self, Preset, Written};
+use crate::presets::{self, CUSTOM, Preset, Written};
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -77,13 +77,15 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     write_all(&args.dir, &files)?;
     tell_example(args, preset);
     let read = |path: &str| fs::read_to_string(args.dir.join(path)).ok();
-    if is_built && presets::engine_of(read) != Some(preset.name) {
+    let is_custom = preset.name == CUSTOM;
+    if is_built && !is_custom && presets::engine_of(read) != Some(preset.name) {
         output::note(&format!(
             "this tree does not look like {name}'s own: let [engine.build] in {CONFIG} say how {name} is built from it, \
              or remove the table and compare with main's stored sessions (`gate check --base stored`)",
             name = preset.name
         ));
     }
+    tell_next(args, preset);
     output::note(match is_built {
         true => {
             "next: read gates/gate.toml, commit it, then `gate check` on a branch with a change"
@@ -126,6 +128,7 @@ fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
         None => {
             let (preset, mut gates) = gates_of(args, presets::engine_of(read))?;
             tell_example(args, preset);
+            tell_next(args, preset);
             gates[0].text.push_str(presets::RULES);
             files.extend(gates);
             None
@@ -197,7 +200,8 @@ fn lacks_build(args: &InitArgs, there: &str) -> Result<Option<String>, Error> {
 fn gates_of(args: &InitArgs, found: Option<&str>) -> Result<(Preset, Vec<Written>), Error> {
     let name = args.engine.as_deref().or(found).ok_or_else(|| {
         Error::Usage(format!(
-            "no known engine stands in {}, and there is no {CONFIG} yet: name the engine with --engine",
+            "no known engine stands in {}, and there is no {CONFIG} yet: name the engine with --engine, your own with \
+             --engine {CUSTOM}",
             args.dir.display()
         ))
     })?;
@@ -237,6 +241,20 @@ fn tell_example(args: &InitArgs, preset: Preset) {
             "the model `{example}` is an example: set it in {CONFIG}, or start anew with --model"
         ));
     }
+}
+
+/// What is left to do by hand.
+fn tell_next(args: &InitArgs, preset: Preset) {
+    if preset.name == CUSTOM {
+        output::note(&format!(
+            "fill in {CONFIG} where it says FILL IN, and what your engine can do"
+        ));
+    }
+    let model = args.model.as_deref().unwrap_or(preset.example);
+    output::note(&format!(
+        "for the gate e2e make goldens with `{}`, then add \"e2e\" to `gates` of the profiles in {CONFIG}",
+        preset.golden_command(model)
+    ));
 }
 
 /// Writes all files or none, and names each.

@@ -3,7 +3,7 @@
 use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
 use crate::pipeline::{self, Error, LoadOptions, Traffic};
-use crate::plan::{Arrivals, Slo};
+use crate::plan::{Arrivals, Plausible, Slo};
 use crate::report::{self, LoadReport};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -67,6 +67,13 @@ pub(super) struct LoadArgs {
     /// A good request ends within so many milliseconds
     #[arg(long, value_name = "MS", value_parser = positive)]
     slo_e2e: Option<f64>,
+    /// No token after the first can take fewer milliseconds (weights over memory bandwidth, see gate roofline); a
+    /// faster answer is void
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    tpot_floor: Option<f64>,
+    /// No token of a prompt can be computed in fewer microseconds; a faster answer is void
+    #[arg(long, value_name = "US", value_parser = positive)]
+    prefill_floor: Option<f64>,
     /// Seed of prompts and arrivals [default: drawn and reported]
     #[arg(long)]
     seed: Option<u64>,
@@ -107,6 +114,8 @@ enum Process {
 enum Format {
     /// For a terminal
     Table,
+    /// For a pull request
+    Markdown,
     /// One JSON object
     Json,
 }
@@ -128,6 +137,7 @@ pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     let report = report?;
     let text = match format {
         Format::Table => report::load_table(&report),
+        Format::Markdown => report::load_markdown(&report),
         Format::Json => report::load_json(&report),
     };
     output::print(&text).context("cannot write the report to standard output")?;
@@ -147,7 +157,7 @@ fn exit(report: &LoadReport, format: Format) -> Exit {
         output::note("invalid: no request was answered soundly");
         return Exit::Invalid;
     }
-    // The table says so itself.
+    // Table and Markdown say so themselves.
     if matches!(format, Format::Json) {
         for reason in report.invalid() {
             output::note(&format!("invalid: {reason}"));
@@ -200,6 +210,8 @@ impl LoadArgs {
             slo_ttft,
             slo_tpot,
             slo_e2e,
+            tpot_floor,
+            prefill_floor,
             seed,
             timeout,
             no_ignore_eos,
@@ -233,6 +245,10 @@ impl LoadArgs {
                 ttft_ms: slo_ttft,
                 tpot_ms: slo_tpot,
                 e2e_ms: slo_e2e,
+            },
+            plausible: Plausible {
+                tpot_floor_ms: tpot_floor,
+                prefill_floor_us: prefill_floor,
             },
             seed,
             timeout: Duration::from_secs_f64(timeout),

@@ -13,6 +13,7 @@ mod exit;
 mod explain;
 mod fault;
 mod github;
+mod golden;
 mod history;
 mod import;
 mod init;
@@ -89,6 +90,9 @@ enum Command {
     History(history::HistoryArgs),
     /// Measure a server that already runs, with one workload
     Load(Box<load::LoadArgs>),
+    /// Make goldens: a reference's greedy answers, which an e2e gate compares with
+    #[command(subcommand)]
+    Golden(golden::GoldenCommand),
     /// Give a pull request the labels that its paths need, and start the run that they stand for
     Label(label::LabelArgs),
     /// Say whether a pull request's commit may run on the machine, and why
@@ -158,6 +162,7 @@ pub fn main() -> ExitCode {
         Command::Power(args) => power::run(args),
         Command::History(args) => history::run(args),
         Command::Load(args) => load::run(*args),
+        Command::Golden(command) => golden::run(command),
         Command::Label(args) => label::run(args),
         Command::Authorize(args) => authorize::run(args),
         Command::Serve(args) => serve::run(args),

@@ -139,6 +139,11 @@ impl Progress {
                 waited,
                 left,
             } => (*position, resting(*arm, *waited, *left)),
+            measure::Progress::Testing {
+                arm,
+                position,
+                workload,
+            } => (*position, format!("{}: {workload}", arm.name())),
             measure::Progress::Running {
                 arm,
                 position,

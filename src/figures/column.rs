@@ -1,7 +1,13 @@
 //! One result in a comparison: its figures, and what a reader must know before trusting a ratio.
 
 use super::Row;
+use crate::stats;
 use std::collections::BTreeMap;
+
+/// A probe that takes so many times as long as the first request's TTFT, and so many ms more, paid for something that
+/// happens once.
+const PROBE_TIMES: f64 = 2.0;
+const PROBE_MS: f64 = 50.0;
 
 /// One result.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +17,8 @@ pub struct Column {
     pub origin: Origin,
     /// Fingerprint of the machine, where the result says it.
     pub machine: Option<String>,
+    /// The model's name in requests, where the result says it.
+    pub model: Option<String>,
     /// How the weights are quantised, and the precision that it computes in, where the configuration says it.
     pub quantised: Option<String>,
     pub precision: Option<String>,
@@ -26,6 +34,10 @@ pub struct Column {
     pub first_output_tokens: Option<f64>,
     /// In each row's unit; what is not there is not known.
     pub values: BTreeMap<Row, f64>,
+    /// The same by round, where several launches stand behind a value.
+    pub rounds: BTreeMap<Row, BTreeMap<u32, f64>>,
+    /// The engine's own start-up stages, ms, in its order.
+    pub stages: Vec<(String, f64)>,
 }
 
 /// Where a result comes from.
@@ -48,6 +60,7 @@ impl Column {
             name,
             origin,
             machine: None,
+            model: None,
             quantised: None,
             precision: None,
             remarks: Vec::new(),
@@ -57,6 +70,8 @@ impl Column {
             output_tokens: None,
             first_output_tokens: None,
             values: BTreeMap::new(),
+            rounds: BTreeMap::new(),
+            stages: Vec::new(),
         }
     }
 
@@ -65,6 +80,38 @@ impl Column {
         if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
             self.values.insert(row, value);
         }
+    }
+
+    /// Puts the median of all launches in its row, and keeps the median of each round. `values`: round, value.
+    pub fn put_rounds(&mut self, row: Row, values: Vec<(u32, f64)>) {
+        let all: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+        self.put(row, stats::median(&all));
+        let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for (round, value) in values {
+            rounds.entry(round).or_default().push(value);
+        }
+        let medians = rounds.into_iter();
+        let medians = medians.filter_map(|(round, values)| Some((round, stats::median(&values)?)));
+        self.rounds.insert(row, medians.collect());
+    }
+
+    /// The longest start-up stage, and its share of all stages' time; `None` where the engine names fewer than two.
+    pub(super) fn dominant_stage(&self) -> Option<(&str, f64)> {
+        let total: f64 = self.stages.iter().map(|(_, ms)| ms).sum();
+        let longest = self.stages.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (self.stages.len() > 1 && total > 0.0).then(|| (longest.0.as_str(), longest.1 / total))
+    }
+
+    /// What the first request did not pay, since the readiness probe had.
+    fn paid_by_the_probe(&self) -> Option<String> {
+        let probe = *self.values.get(&Row::FirstGeneration)?;
+        let first = *self.values.get(&Row::FirstTtft)?;
+        (probe > PROBE_TIMES * first && probe - first > PROBE_MS).then(|| {
+            format!(
+                "its first generation, the readiness probe, took {probe:.0} ms, and the first request after it \
+                 {first:.0} ms to its first token: what a first generation costs once is not in the first request"
+            )
+        })
     }
 
     /// What a reader must know, beside `first`, in one line each.
@@ -85,9 +132,10 @@ impl Column {
         if self.void > 0 {
             lines.push(format!("{} of {} requests void", self.void, self.sent));
         }
-        if self.output_tokens.is_none() {
+        if self.output_tokens.or(self.first_output_tokens).is_none() {
             lines.push("length of its answers unknown".to_owned());
         }
+        lines.extend(self.paid_by_the_probe());
         lines.extend(self.remarks.iter().cloned());
         lines
     }
@@ -95,6 +143,11 @@ impl Column {
     /// In what it differs from the first result.
     fn unlike(&self, first: &Self) -> Vec<String> {
         let mut lines = Vec::new();
+        if let (Some(own), Some(other)) = (&self.model, &first.model)
+            && own != other
+        {
+            lines.push(format!("another model's name ({own} against {other})"));
+        }
         if self.precision != first.precision {
             let said = |column: &Self| column.precision.clone().unwrap_or("unsaid".to_owned());
             lines.push(format!(

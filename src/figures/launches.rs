@@ -1,46 +1,67 @@
 //! The cold half of a column: what a session's launches say of the start and of the first request after it.
 
 use super::{Column, Row};
-use crate::record::{Launch, Sample};
+use crate::record::{Launch, Sample, Startup};
 use crate::stats;
 use std::collections::BTreeMap;
 
-/// Fills the cold rows: medians over the clean launches. Where the first request of some launches belongs to
-/// another workload than that of most, those launches enter the rows without a request alone.
+/// Fills the cold rows and the start-up stages: medians over the clean launches. Where the first request of some
+/// launches belongs to another workload than that of most, those launches enter the rows without a request alone.
 pub fn cold(column: &mut Column, launches: &[&Launch]) {
     let started: Vec<&Launch> = launches
         .iter()
         .copied()
         .filter(|launch| launch.exit.is_clean())
         .collect();
-    let over = |values: Vec<f64>| stats::median(&values);
-    let since_spawn = |launch: &Launch, to: Option<u64>| Some(ms(launch.startup.spawn_ns, to?));
-    let port = started
-        .iter()
-        .filter_map(|l| since_spawn(l, l.startup.port_open_ns));
-    column.put(Row::PortOpen, over(port.collect()));
-    let ready = started
-        .iter()
-        .filter_map(|l| since_spawn(l, l.startup.ready_ns));
-    column.put(Row::Ready, over(ready.collect()));
+    let of_start = |value: fn(&Startup) -> Option<f64>| {
+        let launches = started.iter();
+        launches
+            .filter_map(|launch| Some((launch.block, value(&launch.startup)?)))
+            .collect()
+    };
+    let port = of_start(|start| Some(ms(start.spawn_ns, start.port_open_ns?)));
+    column.put_rounds(Row::PortOpen, port);
+    let ready = of_start(|start| Some(ms(start.spawn_ns, start.ready_ns?)));
+    column.put_rounds(Row::Ready, ready);
+    let probe = of_start(|start| Some(ms(start.probe_ns?, start.ready_ns?)));
+    column.put_rounds(Row::FirstGeneration, probe);
     let firsts = same_workload(&started);
     let of = |value: &dyn Fn(&Launch, &Sample) -> Option<f64>| {
-        over(firsts.iter().filter_map(|(l, s)| value(l, s)).collect())
+        let values = firsts.iter();
+        values
+            .filter_map(|(launch, sample)| Some((launch.block, value(launch, sample)?)))
+            .collect()
     };
     let ttft = of(&|_, sample| Some(ms(sample.stamps.send_ns, first_event(sample)?)));
-    column.put(Row::FirstTtft, ttft);
+    column.put_rounds(Row::FirstTtft, ttft);
     let e2e = of(&|_, sample| Some(ms(sample.stamps.send_ns, last_event(sample)?)));
-    column.put(Row::FirstE2e, e2e);
-    let token = of(&|launch, sample| since_spawn(launch, first_event(sample)));
-    column.put(Row::ColdToken, token);
-    let response = of(&|launch, sample| since_spawn(launch, last_event(sample)));
-    column.put(Row::ColdResponse, response);
+    column.put_rounds(Row::FirstE2e, e2e);
+    let token = of(&|launch, sample| Some(ms(launch.startup.spawn_ns, first_event(sample)?)));
+    column.put_rounds(Row::ColdToken, token);
+    let response = of(&|launch, sample| Some(ms(launch.startup.spawn_ns, last_event(sample)?)));
+    column.put_rounds(Row::ColdResponse, response);
     let counts: Vec<f64> = firsts
         .iter()
         .filter_map(|(_, sample)| sample.tokens.completion)
         .map(f64::from)
         .collect();
     column.first_output_tokens = stats::mean(&counts);
+    column.stages = stages(&started);
+}
+
+/// The median of each of the engine's own stages, in the order in which the engine names them.
+fn stages(launches: &[&Launch]) -> Vec<(String, f64)> {
+    let mut named: Vec<(String, Vec<f64>)> = Vec::new();
+    for stage in launches.iter().flat_map(|launch| &launch.startup.stages) {
+        match named.iter_mut().find(|(name, _)| *name == stage.name) {
+            Some((_, values)) => values.push(stage.ms),
+            None => named.push((stage.name.clone(), vec![stage.ms])),
+        }
+    }
+    let medians = named.into_iter();
+    medians
+        .filter_map(|(name, values)| Some((name, stats::median(&values)?)))
+        .collect()
 }
 
 /// Each launch with its first request, if that is sound, for the workload that comes first most often.

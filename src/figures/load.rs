@@ -22,6 +22,11 @@ pub struct LoadResult {
     pub e2e_ms: Distribution,
     #[serde(default)]
     pub throughput: Throughput,
+    /// Prompt tokens computed per second, and output tokens per second of one stream.
+    #[serde(default)]
+    pub prefill: Speed,
+    #[serde(default)]
+    pub generation: Speed,
     pub requests: Requests,
     /// Tokens of a sound request; left out by a result that does not say them.
     #[serde(default)]
@@ -40,6 +45,9 @@ pub struct LoadResult {
     /// How the server's own timings contradict its streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_contradicts: Option<String>,
+    /// Why prefill and generation cannot both have been that fast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub implausible: Option<String>,
     /// What could not be measured although the requests are sound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -59,6 +67,16 @@ pub struct Throughput {
     /// Over the time in which as many streams as asked for were in flight.
     #[serde(default)]
     pub output_tokens_per_s_full: Option<f64>,
+}
+
+/// Tokens a second of single requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Speed {
+    /// Who timed the phase: `server`, by the `timings` of its answers, or `stream`, this client.
+    #[serde(default)]
+    pub clock: String,
+    #[serde(default)]
+    pub tokens_per_s: Distribution,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +104,8 @@ impl Default for LoadResult {
             icl_ms: Distribution::default(),
             e2e_ms: Distribution::default(),
             throughput: Throughput::default(),
+            prefill: Speed::default(),
+            generation: Speed::default(),
             requests: Requests::default(),
             prompt_tokens: Distribution::default(),
             output_tokens: Distribution::default(),
@@ -93,6 +113,7 @@ impl Default for LoadResult {
             client_beyond_limit: Vec::new(),
             stopped: None,
             server_contradicts: None,
+            implausible: None,
             notes: Vec::new(),
             imported_from: None,
             missing: Vec::new(),
@@ -110,6 +131,7 @@ impl LoadResult {
         let mut column = Column::new(name, origin);
         column.sent = self.requests.sent;
         column.void = self.requests.sent.saturating_sub(self.requests.ok);
+        column.model.clone_from(&self.model);
         column.prompt_tokens = self.prompt_tokens.mean;
         column.output_tokens = self.output_tokens.mean;
         if !self.complete {
@@ -121,6 +143,7 @@ impl LoadResult {
         let late = late.map(|how| format!("its client was not good enough: {how}"));
         column.remarks.extend(late);
         column.remarks.extend(self.server_contradicts.clone());
+        column.remarks.extend(self.implausible.clone());
         column.remarks.extend(self.notes.iter().cloned());
         column.remarks.extend(self.missing.iter().cloned());
         column.put(Row::TtftMedian, self.ttft_ms.p50);

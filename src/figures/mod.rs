@@ -17,6 +17,6 @@ mod table;
 pub use column::{Column, Origin};
 pub use distribution::Distribution;
 pub use launches::cold;
-pub use load::{LoadResult, Requests, Throughput};
+pub use load::{LoadResult, Requests, Speed, Throughput};
 pub use row::{Part, Row};
-pub use table::{Cell, Line, Table, compare};
+pub use table::{Cell, Held, Line, Table, compare};

@@ -9,6 +9,8 @@ pub enum Row {
     PortOpen,
     /// Process spawn to the first generated token.
     Ready,
+    /// Send to answer of the readiness probe, the engine's first generation.
+    FirstGeneration,
     /// TTFT of the first real request after the start.
     FirstTtft,
     /// E2E of the first real request after the start.
@@ -35,9 +37,10 @@ pub enum Part {
 }
 
 impl Row {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::PortOpen,
         Self::Ready,
+        Self::FirstGeneration,
         Self::FirstTtft,
         Self::FirstE2e,
         Self::ColdToken,
@@ -55,6 +58,7 @@ impl Row {
         match self {
             Self::PortOpen => "port_open_ms",
             Self::Ready => "ready_ms",
+            Self::FirstGeneration => "first_generation_ms",
             Self::FirstTtft => "first_request_ttft_ms",
             Self::FirstE2e => "first_request_e2e_ms",
             Self::ColdToken => "cold_total_first_token_ms",
@@ -73,6 +77,7 @@ impl Row {
         match self {
             Self::PortOpen => "start to port open",
             Self::Ready => "start to ready",
+            Self::FirstGeneration => "first generation (probe)",
             Self::FirstTtft => "first request: TTFT",
             Self::FirstE2e => "first request: whole",
             Self::ColdToken => "start to first token",
@@ -121,6 +126,7 @@ impl Row {
             | Self::Throughput => true,
             Self::PortOpen
             | Self::Ready
+            | Self::FirstGeneration
             | Self::FirstTtft
             | Self::ColdToken
             | Self::TtftMedian

@@ -2,6 +2,8 @@
 
 use super::column::{differ, tokens};
 use super::{Column, Row};
+use crate::record::{Metric, Verdict};
+use std::collections::BTreeMap;
 
 /// Several results side by side; the first is the measure of the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,8 +11,28 @@ pub struct Table {
     pub names: Vec<String>,
     /// Rows that at least one result has, in order.
     pub lines: Vec<Line>,
+    /// The engines' own start-up stages: name, ms of each result.
+    pub stages: Vec<(String, Vec<Option<f64>>)>,
+    /// Of each result, its longest stage and that one's share of all.
+    pub dominant: Vec<Option<(String, f64)>>,
     /// For each result, what a reader must know.
     pub caveats: Vec<Vec<String>>,
+    /// Limits that the first result was held to.
+    pub held: Vec<Held>,
+}
+
+/// One limit of the first result against another one, judged as a gate's check is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    pub name: String,
+    pub against: String,
+    pub metric: Metric,
+    /// The most that the metric may be of the other's.
+    pub at_most: f64,
+    pub verdict: Verdict,
+    /// Name of the rule that decided, and its sentence.
+    pub rule: &'static str,
+    pub text: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +50,20 @@ pub struct Cell {
     pub ratio: Option<f64>,
     /// Why the ratio must not be read, if so.
     pub invalid: Option<String>,
+    /// Round → value, where several launches stand behind it.
+    pub rounds: BTreeMap<u32, f64>,
+    /// Rounds in which the ratio lies on the same side of 1 as over all, and rounds that have one; `None` in the
+    /// first result, and for fewer than two rounds.
+    pub same_direction: Option<(usize, usize)>,
+}
+
+impl Cell {
+    /// Least and greatest value over the rounds; `None` for fewer than two.
+    pub fn spread(&self) -> Option<(f64, f64)> {
+        let values = || self.rounds.values().copied();
+        let spread = values().reduce(f64::min).zip(values().reduce(f64::max));
+        spread.filter(|_| self.rounds.len() > 1)
+    }
 }
 
 impl Table {
@@ -59,6 +95,15 @@ pub fn compare(columns: &[Column]) -> Table {
     Table {
         names: columns.iter().map(|column| column.name.clone()).collect(),
         lines: lines.collect(),
+        stages: stages(columns),
+        dominant: columns
+            .iter()
+            .map(|column| {
+                let (name, share) = column.dominant_stage()?;
+                Some((name.to_owned(), share))
+            })
+            .collect(),
+        held: Vec::new(),
         caveats: columns
             .iter()
             .map(|column| column.caveats(&columns[0]))
@@ -69,13 +114,53 @@ pub fn compare(columns: &[Column]) -> Table {
 fn cell(row: Row, column: &Column, first: Option<&Column>) -> Option<Cell> {
     let value = *column.values.get(&row)?;
     let base = first.and_then(|first| first.values.get(&row));
+    let rounds = column.rounds.get(&row).cloned().unwrap_or_default();
+    let of_first = first.and_then(|first| first.rounds.get(&row));
     Some(Cell {
         value,
         ratio: base.map(|base| value / base),
         invalid: first
             .filter(|_| base.is_some())
             .and_then(|first| unequal(row, column, first)),
+        same_direction: base
+            .zip(of_first)
+            .and_then(|(base, of_first)| same_direction(value / base, &rounds, of_first)),
+        rounds,
     })
+}
+
+/// In how many of the rounds that both have the ratio lies on the side of 1 on which `ratio` does.
+fn same_direction(
+    ratio: f64,
+    own: &BTreeMap<u32, f64>,
+    first: &BTreeMap<u32, f64>,
+) -> Option<(usize, usize)> {
+    let side = |ratio: f64| ratio.total_cmp(&1.0);
+    let ratios = own
+        .iter()
+        .filter_map(|(round, value)| Some(value / first.get(round)?));
+    let sides: Vec<_> = ratios.map(side).collect();
+    let same = sides.iter().filter(|own| **own == side(ratio)).count();
+    (sides.len() > 1).then_some((same, sides.len()))
+}
+
+/// Each stage that a result names, in the order of the first that does.
+fn stages(columns: &[Column]) -> Vec<(String, Vec<Option<f64>>)> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in columns.iter().flat_map(|column| &column.stages) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let of = |column: &Column, name: &str| {
+        let mut stages = column.stages.iter();
+        stages.find(|(own, _)| own == name).map(|(_, ms)| *ms)
+    };
+    let row = |name: &str| {
+        let values = columns.iter().map(|column| of(column, name));
+        (name.to_owned(), values.collect())
+    };
+    names.into_iter().map(row).collect()
 }
 
 /// Token parity: rows that depend on the answers' length compare nothing where the lengths differ.
@@ -159,6 +244,89 @@ mod tests {
             reasons[1].contains("4 output tokens, in a 48"),
             "{reasons:?}"
         );
+    }
+
+    #[test]
+    fn rounds_have_a_spread_and_a_direction() {
+        let with = |name: &str, values: &[f64]| {
+            let mut column = column(name, 48.0, &[]);
+            column.put_rounds(Row::Ready, (0..).zip(values.iter().copied()).collect());
+            column
+        };
+        let check = |a: &[f64], b: &[f64], spread, same| {
+            let table = compare(&[with("a", a), with("b", b)]);
+            let cell = table.lines[0].cells[1].clone().unwrap();
+            assert_eq!(
+                (cell.spread(), cell.same_direction),
+                (spread, same),
+                "{a:?} {b:?}"
+            );
+            let first = table.lines[0].cells[0].clone().unwrap();
+            assert_eq!(first.same_direction, None);
+        };
+        check(&[10.0], &[20.0], None, None);
+        check(
+            &[10.0, 11.0, 12.0],
+            &[20.0, 25.0, 22.0],
+            Some((20.0, 25.0)),
+            Some((3, 3)),
+        );
+        check(
+            &[10.0, 11.0, 12.0],
+            &[9.0, 15.0, 14.0],
+            Some((9.0, 15.0)),
+            Some((2, 3)),
+        );
+        check(
+            &[10.0, 10.0],
+            &[10.0, 10.0],
+            Some((10.0, 10.0)),
+            Some((2, 2)),
+        );
+    }
+
+    #[test]
+    fn stages_are_put_beside_one_another() {
+        let with = |name: &str, stages: &[(&str, f64)]| Column {
+            stages: stages
+                .iter()
+                .map(|(name, ms)| ((*name).to_owned(), *ms))
+                .collect(),
+            ..column(name, 48.0, &[(Row::Ready, 10.0)])
+        };
+        let table = compare(&[
+            with("a", &[("load", 30.0), ("warm", 10.0)]),
+            with("b", &[("warm", 5.0), ("compile", 95.0)]),
+            with("c", &[]),
+        ]);
+        let names: Vec<&str> = table.stages.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["load", "warm", "compile"]);
+        assert_eq!(table.stages[1].1, [Some(10.0), Some(5.0), None]);
+        let dominant = [
+            Some(("load".to_owned(), 0.75)),
+            Some(("compile".to_owned(), 0.95)),
+            None,
+        ];
+        assert_eq!(table.dominant, dominant);
+    }
+
+    #[test]
+    fn a_probe_that_paid_for_the_first_request_is_told() {
+        let check = |probe, first, expect: bool| {
+            let column = column(
+                "a",
+                8.0,
+                &[(Row::FirstGeneration, probe), (Row::FirstTtft, first)],
+            );
+            let caveats = compare(&[column]).caveats;
+            let told = caveats[0]
+                .iter()
+                .any(|line| line.contains("the readiness probe, took"));
+            assert_eq!(told, expect, "{probe} {first}");
+        };
+        check(1_216.0, 15.0, true);
+        check(40.0, 15.0, false);
+        check(150.0, 100.0, false);
     }
 
     #[test]

@@ -8,10 +8,12 @@
 //! Main type: [`History`]. Refuses to know: where entries are stored, plans, how a history is shown.
 
 mod creep;
+mod notes;
 mod scale;
 mod series;
 mod steps;
 
+pub use crate::baseline::Note;
 pub use creep::{Creep, RATIOS};
 pub use series::differences;
 pub use steps::Step;
@@ -44,6 +46,8 @@ pub struct Age {
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
     pub checks: Vec<CheckHistory>,
+    /// On sessions at which no step is told, oldest first.
+    pub notes: Vec<Note>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +120,10 @@ pub fn tell(entries: &[Entry], watched: &[Watched], age: &Age, last: usize) -> H
             steps::alarm(&mut series.steps, tested);
         }
     }
-    History { checks }
+    History {
+        checks,
+        notes: Vec::new(),
+    }
 }
 
 impl History {

@@ -1,7 +1,7 @@
 //! The change points of a series, with the commits between which each fell.
 
-use super::Point;
 use super::series::sign;
+use super::{Note, Point};
 use crate::record::Direction;
 use crate::stats::{self, ChangePoint};
 
@@ -24,6 +24,8 @@ pub struct Step {
     pub is_made_good: bool,
     /// Worse, not made good, and not by chance even among all series.
     pub is_alarm: bool,
+    /// What people wrote about it, oldest first.
+    pub notes: Vec<Note>,
 }
 
 /// The steps of a series, in order; none raises an alarm yet.
@@ -41,6 +43,7 @@ pub(super) fn of(points: &[Point], direction: Direction) -> Vec<Step> {
             is_worse,
             is_made_good: is_worse && today.is_some_and(|today| sign * (today - middle) < 0.0),
             is_alarm: false,
+            notes: Vec::new(),
         }
     };
     changes.into_iter().map(step).collect()

@@ -5,17 +5,21 @@
 //! "ITL" is everybody else's TPOT; vLLM's "ITL" is the time between chunks; AIPerf's "inter token latency" is a
 //! mean over an answer, so TPOT. What a file does not hold is said with its consequence ([`Imported::missing`]).
 //!
+//! [`junit`] reads the tests of a project's own suite.
+//!
 //! A replay set ([`manifest`], [`case`]) is a whole session already.
 //!
 //! Refuses to know: files, verdicts, and how a result is shown.
 
 mod aiperf;
 mod guidellm;
+mod junit;
 mod record;
 mod replay;
 mod request;
 mod vllm;
 
+pub use junit::junit;
 pub use record::{Batch, record};
 pub use replay::{CaseFiles, Manifest, ReplayError, case, manifest};
 pub use request::{Imported, Request};

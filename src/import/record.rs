@@ -85,6 +85,7 @@ pub(super) fn empty(tool: String, now: String) -> RunRecord {
         launches: Vec::new(),
         ending: Ending::LastLook,
         elapsed_s: 0.0,
+        described: None,
         extent: Extent::Whole,
     }
 }
@@ -136,6 +137,7 @@ fn launch(arm: Arm, block: u32, import: &Imported) -> Launch {
         clients: Vec::new(),
         telemetry: Some(lacking(import)),
         rest: None,
+        suites: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::view::View;
 use crate::plural::count;
-use crate::record::{Arm, Reason, Verdict};
+use crate::record::{Arm, CellVerdict, Reason, Verdict};
 
 /// Numbers and finding of one check.
 pub(super) struct Assessment {
@@ -22,6 +22,7 @@ pub(super) struct Figures {
     pub(super) launches: (u32, u32),
     pub(super) smallest_effect: Option<f64>,
     pub(super) notes: Vec<String>,
+    pub(super) cells: Vec<CellVerdict>,
 }
 
 pub(super) enum Finding {

@@ -2,15 +2,15 @@
 //! can bear, the launch is no measurement of the engine.
 //!
 //! What could have moved it: a client that was late (`late`), events whose time is an upper bound only, and
-//! streams that were asked for and never in flight. Last, the server's own times: two clocks of the same
-//! requests that contradict each other.
+//! streams that were asked for and never in flight. Last, times that contradict each other: the server's own and the
+//! streams', and those of two phases.
 
 use super::Rules;
 use super::invalid::{Finding, invalid};
 use super::sight::Sight;
 use super::view::is_by_clock;
 use super::words::percent;
-use crate::metrics::{self, contradiction};
+use crate::metrics::{self, contradiction, implausible};
 use crate::plan::Rule;
 use crate::record::{ClientHealth, Metric, Sample, Statistic};
 
@@ -106,4 +106,32 @@ pub(super) fn server_timings(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Fin
         "server-timings",
         format!("launch {position} ({arm}): in the middle of its requests {text}"),
     )
+}
+
+/// Tokens that came faster than the engine's own prefill allows; a floor that is configured decides instead.
+pub(super) fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let floor = rules.plan.engine.plausible.tpot_floor_ms;
+    if floor.is_some() || !reads_a_phase(sight) {
+        return None;
+    }
+    let launch = sight.launch;
+    let text = implausible(sight.sound().iter().copied())?;
+    let (position, arm) = (launch.position, launch.arm.name());
+    invalid(
+        "implausible-phases",
+        format!(
+            "launch {position} ({arm}): {text}. If the engine is that fast and every first token waits, give \
+             engine.plausible a tpot_floor"
+        ),
+    )
+}
+
+/// Whether the check is about one of the two phases; TTFT, E2E and throughput are what the client saw in any case.
+fn reads_a_phase(sight: &Sight<'_, '_>) -> bool {
+    let check = sight.check;
+    let by_gap_or_prefill = matches!(
+        check.metric,
+        Metric::Icl | Metric::Itl | Metric::PrefillRate
+    );
+    by_gap_or_prefill || check.part.reads_tpot(check.metric)
 }

@@ -130,7 +130,7 @@ fn absolute(view: &View<'_, '_>, side: Side, limit: f64) -> Assessment {
             .scope
             .say(|| unsure(view, &figures, side, (value, limit)));
         let rule = match view.case.check.metric {
-            Metric::AnswerMismatches => "answers-differ",
+            Metric::AnswerMismatches | Metric::GoldenMismatches => "answers-differ",
             _ => "growth-by-chance",
         };
         return match view.is_exhausted() {
@@ -167,6 +167,10 @@ fn unsure(view: &View<'_, '_>, figures: &Figures, side: Side, worst: (f64, f64))
         Metric::AnswerMismatches => {
             "near-ties of the engine's own may explain it, and nothing tells: log-probabilities do (`top_k` of a \
              workload of the kind `answers`), else more prompts"
+        }
+        Metric::GoldenMismatches => {
+            "a near-tie may explain it, and the goldens hold no log-probabilities there that tell: make them with \
+             `gate golden make --model`, or with more cases; where main itself has changed, make them anew"
         }
         _ => {
             "the readings vary so much that chance alone can show that: a longer workload, or more frequent \
@@ -208,13 +212,19 @@ fn subject(view: &View<'_, '_>, figures: &Figures, value: f64) -> String {
     )
 }
 
+/// Remarks that a reason holds; the notes have the others (`worst`).
+const IN_A_REASON: usize = 6;
+
 /// What the launch with the value that decided says beside it.
 fn remarks(view: &View<'_, '_>, value: f64) -> String {
     let kept = view.of(Arm::Head).kept.iter();
     let mut measured = kept.filter_map(|r| r.measure.as_ref().ok());
     let worst = measured.find(|m| m.value.to_bits() == value.to_bits());
     match worst {
-        Some(m) if !m.remarks.is_empty() => format!(": {}", m.remarks.join("; ")),
+        Some(m) if !m.remarks.is_empty() => {
+            let shown = m.remarks.len().min(IN_A_REASON);
+            format!(": {}", m.remarks[..shown].join("; "))
+        }
         _ => String::new(),
     }
 }

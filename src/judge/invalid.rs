@@ -51,7 +51,7 @@ pub(super) fn invalid(rule: &'static str, text: String) -> Option<Finding> {
 type LaunchRule = fn(&Rules<'_>, &Sight<'_, '_>) -> Option<Finding>;
 
 /// Those rules, in the order in which they are tried.
-pub(super) const OF_A_LAUNCH: [LaunchRule; 11] = [
+pub(super) const OF_A_LAUNCH: [LaunchRule; 12] = [
     machine::page_cache,
     machine::gpu_shared,
     machine::busy,
@@ -62,6 +62,7 @@ pub(super) const OF_A_LAUNCH: [LaunchRule; 11] = [
     client::ambiguous,
     client::streams_not_reached,
     client::server_timings,
+    client::implausible_phases,
     constant_latency,
 ];
 

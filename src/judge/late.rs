@@ -67,7 +67,12 @@ pub(super) fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Findin
 fn time(metric: Metric, value: f64, samples: &[&Sample]) -> Option<f64> {
     match metric {
         Metric::Ready | Metric::PortOpen | Metric::Stage => None,
-        Metric::Ttft | Metric::E2e | Metric::Icl | Metric::Itl | Metric::WallTtft => Some(value),
+        Metric::Ttft
+        | Metric::E2e
+        | Metric::Icl
+        | Metric::Itl
+        | Metric::WallTtft
+        | Metric::GenerationStall => Some(value),
         Metric::FirstToken | Metric::FirstResponse => Some(value),
         // A delay at the ends of a stream is shared by its tokens.
         Metric::Tpot | Metric::TpotBase => Some(value * gaps(samples)),

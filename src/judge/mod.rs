@@ -34,6 +34,7 @@ mod shards;
 mod share;
 mod sight;
 mod stored;
+mod suite;
 mod tally;
 mod timed;
 mod trail;
@@ -42,10 +43,11 @@ mod view;
 mod voids;
 mod waived;
 mod words;
+mod worst;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
 pub use contrast::{Contrast, Unsound, contrast};
-pub use first_event::first_event_taken_as_one;
+pub use first_event::first_event_estimate;
 pub use looks::Looks;
 pub use machine::shared_gpu;
 pub use session::is_throttled;
@@ -247,7 +249,8 @@ fn at<'a>(rules: &Rules<'a>, scope: &Scope<'a>, checks: &mut [Checked<'a>]) -> R
     settle::settle(rules, scope, judged.collect())
 }
 
-/// True if answers can be compared with base's alone: no prompt is sent twice.
+/// True if what head does can be held against base's launches alone: its tests, and answers where no prompt is sent
+/// twice.
 fn needs_base(case: &Case<'_>) -> bool {
     let repeats = match &case.workload.kind {
         WorkloadKind::Answers(_) => true,
@@ -256,7 +259,8 @@ fn needs_base(case: &Case<'_>) -> bool {
     };
     match case.check.metric {
         Metric::AnswerMismatches => !repeats,
-        metric => metric == Metric::KlFromBase,
+        Metric::KlFromBase | Metric::BrokenTests => true,
+        _ => false,
     }
 }
 
@@ -283,11 +287,13 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessme
         Treatment::Share => share::assess(rules, view),
     };
     if view.scope.is_told {
+        worst::describe(view, &mut assessment);
         let notes = &mut assessment.figures.notes;
         notes.extend(early::remarks(view));
         notes.extend(first_event::remarks(view));
         notes.extend(repeated::remark(view));
         notes.extend(moved::remark(view));
+        notes.extend(suite::remark(view));
     }
     assessment
 }

@@ -109,6 +109,7 @@ fn rule(
         launches: figures.launches,
         smallest_effect: figures.smallest_effect,
         notes: figures.notes,
+        cells: figures.cells,
         waiver: None,
     };
     let mut ruled = Ruled { verdict, wants };

@@ -2,10 +2,7 @@
 //!
 //! Main type: [`Tally`]. Refuses to know: what is worth a remark.
 
-use crate::record::Sample;
-
-/// A token without text of its own comes with the next one: so many more tokens than events are usual.
-pub(super) const USUAL_TOKENS_AN_EVENT: f64 = 1.1;
+use crate::record::{Sample, USUAL_TOKENS_AN_EVENT};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {

@@ -138,7 +138,7 @@ fn no_file(path: &Path) -> io::Error {
 }
 
 /// Opens a file. What has taken its place since it was looked at is not followed or waited for.
-fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut options = File::options();
     let file = options.read(true).custom_flags(flags.bits()).open(path)?;

@@ -84,6 +84,12 @@ impl Repository {
         &self.root
     }
 
+    /// The user's name in git's settings, if it is set.
+    pub fn user(&self) -> Option<String> {
+        let name = self.git(&["config", "--get", "user.name"]).ok()?;
+        (!name.is_empty()).then_some(name)
+    }
+
     /// Full id of the checked-out commit.
     pub fn head(&self) -> Result<String, GitError> {
         self.resolve("HEAD")?.ok_or(GitError::NoCommit)

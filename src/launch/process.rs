@@ -45,6 +45,8 @@ pub enum ProcessError {
     Log { path: PathBuf, source: io::Error },
     #[error("cannot start the shell that ends an engine if the gate is killed")]
     Ward(#[source] io::Error),
+    #[error("cannot wait for `{command}`")]
+    Wait { command: String, source: io::Error },
     #[error("no free port on 127.0.0.1")]
     Port(#[source] io::Error),
     #[error(
@@ -106,6 +108,8 @@ pub struct Start<'a> {
 pub struct Ready {
     pub spawned: Instant,
     pub port_open: Instant,
+    /// The probe that was answered with a token was sent.
+    pub asked: Instant,
     /// A token was generated.
     pub ready: Instant,
 }
@@ -118,6 +122,8 @@ pub struct Process {
     log: PathBuf,
     spawned: Instant,
     ended: bool,
+    /// Whoever was below us when it was started beside them: not this child's, and not its to end.
+    beside: Vec<tree::Id>,
     /// A sandbox is around it, which ends with the child.
     in_sandbox: bool,
     /// Ends the child if the gate is killed; leads the group that it was started in. Dropped after its end.
@@ -131,6 +137,16 @@ pub fn free_port() -> Result<u16, ProcessError> {
 }
 
 impl Process {
+    /// Starts a child while another one runs, which stays when this one is ended.
+    pub(super) fn spawn_beside(start: &Start<'_>) -> Result<Self, ProcessError> {
+        let ourselves = std::process::id().cast_signed();
+        let mut beside = tree::below(ourselves, strangers());
+        beside.retain(|id| id.pid != ourselves);
+        let mut process = Self::spawn(start)?;
+        process.beside = beside;
+        Ok(process)
+    }
+
     /// Starts a child. It sees no secret of our environment, neither by inheritance nor by reading ours.
     pub fn spawn(start: &Start<'_>) -> Result<Self, ProcessError> {
         let Start {
@@ -185,6 +201,7 @@ impl Process {
             log: log.to_path_buf(),
             spawned,
             ended: false,
+            beside: Vec::new(),
             in_sandbox: policy.is_some(),
             ward,
         })
@@ -213,12 +230,14 @@ impl Process {
             }
             if let Some(port_open) = port_open {
                 let left = within.saturating_sub(self.spawned.elapsed());
+                let asked = Instant::now();
                 match timeout(left, probe()).await {
                     // Somebody else may have taken the port and answer there.
                     Ok(Ok(())) if self.exited().is_none() => {
                         return Ok(Ready {
                             spawned: self.spawned,
                             port_open,
+                            asked,
                             ready: Instant::now(),
                         });
                     }
@@ -319,10 +338,12 @@ impl Process {
         Ok(())
     }
 
-    /// Who is still alive of those that were below the child or are below us, but for the ward.
+    /// Who is still alive of those that were below the child or are below us, but for the ward and for whom it was
+    /// started beside.
     fn left(&self, before: &[tree::Id]) -> Vec<tree::Id> {
         let ourselves = std::process::id().cast_signed();
-        let mut all = tree::below(ourselves, strangers());
+        let spared = [strangers(), &self.beside].concat();
+        let mut all = tree::below(ourselves, &spared);
         all.extend(before);
         all.retain(|id| ![ourselves, self.ward.group()].contains(&id.pid) && tree::is_alive(*id));
         all

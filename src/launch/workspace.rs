@@ -11,6 +11,7 @@ use super::build::{BuildError, Job, remove};
 use super::git::{GitError, Repository};
 use super::identity::program;
 use super::lock::{Lock, LockError};
+use super::process::ProcessError;
 use super::scratch::{self, Scratch};
 use crate::plan::{Engine, SandboxSetting};
 use crate::record::{Arm, Isolation, short};
@@ -32,6 +33,8 @@ pub enum WorkspaceError {
     Git(#[from] GitError),
     #[error(transparent)]
     Build(#[from] BuildError),
+    #[error("cannot run the project's own tests")]
+    Suite(#[from] ProcessError),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error(
@@ -71,6 +74,20 @@ pub struct Surroundings {
     pub env: Vec<(String, String)>,
     /// `None`: no sandbox is in force.
     pub policy: Option<Policy>,
+}
+
+/// Where sources are built or tested, and with what rights.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The project's folder within the sources.
+    pub(super) tree: PathBuf,
+    /// The build directory.
+    pub(super) target: PathBuf,
+    pub(super) env: Vec<(String, String)>,
+    /// What may be written.
+    pub(super) own: Vec<PathBuf>,
+    /// What may be read beyond the tree.
+    pub(super) read: Vec<PathBuf>,
 }
 
 /// Ledger entry of an artifact.
@@ -120,20 +137,16 @@ impl Workspace {
         if let Some(user) = self.sandbox.user() {
             return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
         }
-        let target = self.root.join("target");
-        let own = self.fresh("build")?;
+        let place = self.tree_for(&build.artifact)?;
         let job = Job {
             build,
             what: "head".into(),
-            tree: &self.root,
-            target: &target,
+            tree: &place.tree,
+            target: &place.target,
             log: &self.folder.join("logs/build-head.log"),
             keep: &self.folder.join("artifacts/head").join(file_name(build)),
-            env: match self.sandbox.is_in_force() {
-                true => self.private(&own),
-                false => Vec::new(),
-            },
-            policy: self.policy_of_tree(build, &target, own)?,
+            env: place.env,
+            policy: self.policy(place.own, place.read, &build.command, &build.env),
             on_ci: is_ci(),
         };
         Ok(job.run().await?)
@@ -141,27 +154,31 @@ impl Workspace {
 
     /// The working tree's build writes to all of the tree but what is git's and `.gate`, and to the caches that the
     /// user's own builds write to.
-    fn policy_of_tree(
-        &self,
-        build: &plan::Build,
-        target: &Path,
-        tmp: PathBuf,
-    ) -> Result<Option<Policy>, WorkspaceError> {
+    ///
+    /// `outcome` is what is to be made in the tree.
+    fn tree_for(&self, outcome: &Path) -> Result<Place, WorkspaceError> {
+        let target = self.root.join("target");
+        let tmp = self.fresh("build")?;
+        let mut place = Place {
+            tree: self.root.clone(),
+            target: target.clone(),
+            env: Vec::new(),
+            own: Vec::new(),
+            read: Vec::new(),
+        };
         if !self.sandbox.is_in_force() {
-            return Ok(None);
+            return Ok(place);
         }
+        place.env = self.private(&tmp);
         let tree = Repository::tree_around(&self.root);
         let first = |path: &Path, n: usize| path.components().take(n).collect::<PathBuf>();
         // A new folder at the top of the tree can only be made before the sandbox is in force.
-        let outcome = match build.artifact.starts_with(".gate") {
-            true => first(&build.artifact, 2),
-            false => first(&build.artifact, 1),
+        let top = match outcome.starts_with(".gate") {
+            true => first(outcome, 2),
+            false => first(outcome, 1),
         };
-        let is_below = !outcome.to_string_lossy().contains('{') && outcome != build.artifact;
-        let made = [
-            Some(target.to_path_buf()),
-            is_below.then(|| self.root.join(&outcome)),
-        ];
+        let is_below = !top.to_string_lossy().contains('{') && top != outcome;
+        let made = [Some(target), is_below.then(|| self.root.join(&top))];
         for folder in made.iter().flatten() {
             self.make(folder)?;
         }
@@ -188,13 +205,23 @@ impl Workspace {
             .chain(all_but(&cargo, &kept))
             .chain(caches)
             .chain([tmp]);
-        let read = [vec![tree.join(".git")], settings.to_vec()].concat();
-        Ok(self.policy(own.collect(), read, &build.command, &build.env))
+        place.own = own.collect();
+        place.read = [vec![tree.join(".git")], settings.to_vec()].concat();
+        Ok(place)
+    }
+
+    /// The working tree, to test what is in it.
+    pub(super) fn working_tree(&self, suite: &plan::Suite) -> Result<Place, WorkspaceError> {
+        if let Some(user) = self.sandbox.user() {
+            return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
+        }
+        let junit = suite.junit.as_deref().unwrap_or("{target}");
+        self.tree_for(Path::new(junit))
     }
 
     /// A child's rights: what is its `own`, the tree but for `.git` and `.gate`, and what its command and environment
     /// name outside of the tree.
-    fn policy(
+    pub(super) fn policy(
         &self,
         own: Vec<PathBuf>,
         mut read: Vec<PathBuf>,
@@ -234,6 +261,45 @@ impl Workspace {
         if let Some(artifact) = self.kept(&keep, &ledger) {
             return Ok(artifact);
         }
+        let place = self.place_of(repository, commit, origin)?;
+        let short = short(commit);
+        let job = Job {
+            build,
+            what: format!("commit {short}"),
+            tree: &place.tree,
+            target: &place.target,
+            log: &self.folder.join(format!("logs/build-{short}.log")),
+            keep: &keep,
+            env: place.env,
+            policy: self.policy(place.own, place.read, &build.command, &build.env),
+            on_ci: is_ci(),
+        };
+        let artifact = job.run().await?;
+        self.note(&ledger, &artifact)?;
+        if origin == Origin::Main {
+            let clean = self.folder.join("clean");
+            let kept = remove(&clean).and_then(|()| fs::rename(self.folder.join("build"), &clean));
+            kept.map_err(|source| self.failed(&clean, source))?;
+        }
+        Ok(artifact)
+    }
+
+    /// A clone of a commit, to test it, with what main's last build left in its build directory.
+    pub(super) fn clone_of(
+        &self,
+        repository: &Repository,
+        commit: &str,
+    ) -> Result<Place, WorkspaceError> {
+        self.place_of(repository, commit, Origin::Other)
+    }
+
+    /// A clone of a commit at the one path for all.
+    fn place_of(
+        &self,
+        repository: &Repository,
+        commit: &str,
+        origin: Origin,
+    ) -> Result<Place, WorkspaceError> {
         let place = self.folder.join("build");
         self.prepare(&place, origin)?;
         let tree = place.join("tree");
@@ -245,33 +311,13 @@ impl Workspace {
             .root
             .strip_prefix(repository.root())
             .unwrap_or(Path::new(""));
-        let short = short(commit);
-        let env = [self.private(&own), scratch::build_caches(&place)].concat();
-        let objects = vec![repository.objects()?];
-        let job = Job {
-            build,
-            what: format!("commit {short}"),
-            tree: &tree.join(within),
-            target: &place.join("target"),
-            log: &self.folder.join(format!("logs/build-{short}.log")),
-            keep: &keep,
-            env,
-            policy: self.policy(
-                vec![place.clone(), own],
-                objects,
-                &build.command,
-                &build.env,
-            ),
-            on_ci: is_ci(),
-        };
-        let artifact = job.run().await?;
-        self.note(&ledger, &artifact)?;
-        if origin == Origin::Main {
-            let clean = self.folder.join("clean");
-            let kept = remove(&clean).and_then(|()| fs::rename(&place, &clean));
-            kept.map_err(|source| self.failed(&clean, source))?;
-        }
-        Ok(artifact)
+        Ok(Place {
+            tree: tree.join(within),
+            target: place.join("target"),
+            env: [self.private(&own), scratch::build_caches(&place)].concat(),
+            own: vec![place, own],
+            read: vec![repository.objects()?],
+        })
     }
 
     /// An artifact that is what the gate wrote down of it. Without a sandbox anything that ran here since may have

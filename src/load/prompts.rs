@@ -31,7 +31,7 @@ pub struct PromptSeed {
 
 impl PromptSeed {
     /// `count` ids from the half-open `range`, for request `index` of a workload.
-    pub(super) fn ids(self, workload: &str, index: u32, count: u32, range: (u32, u32)) -> Vec<u32> {
+    pub fn ids(self, workload: &str, index: u32, count: u32, range: (u32, u32)) -> Vec<u32> {
         let mut random = self.stream(workload, u64::from(index));
         let (low, high) = range;
         let width = u64::from(high.saturating_sub(low));
@@ -80,7 +80,7 @@ impl PromptSeed {
     }
 
     /// `count` words with single spaces between, for request or turn `index` of a workload.
-    pub(super) fn words(self, workload: &str, index: u32, count: u32) -> String {
+    pub fn words(self, workload: &str, index: u32, count: u32) -> String {
         let mut random =
             SplitMix64::keyed(&[self.session, fingerprint(workload), u64::from(index)]);
         let words: Vec<&str> = (0..count)

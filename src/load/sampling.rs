@@ -8,7 +8,7 @@ use super::planned::Expect;
 use super::repeats::repeats;
 use super::rules::{self, Seen};
 use super::slots::Finished;
-use super::transcript::Transcript;
+use super::transcript::{Transcript, characters};
 use crate::record::{Sample, Stamps, TokenCounts};
 
 /// A sample, and the reply's text for those who go on talking.
@@ -82,6 +82,7 @@ fn counts(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> Toke
         .map(|logprobs| length(logprobs.len()));
     let by_tokenizer = by_tokenizer(expect, transcript, endpoint);
     let own = transcript.token_ids.or(by_logprobs).or(by_tokenizer);
+    let texts = transcript.texts();
     TokenCounts {
         requested: expect.forced,
         prompt: transcript.prompt_tokens,
@@ -94,8 +95,17 @@ fn counts(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> Toke
         at_first_event: transcript.at_first_event,
         per_event: transcript.per_event.clone(),
         by_tokenizer,
-        repeats: !expect.echoed && repeats(&transcript.texts().concat()),
+        text_at_first: is_untold_burst(transcript)
+            .then(|| (transcript.first_event_characters, characters(&texts))),
+        repeats: !expect.echoed && repeats(&texts.concat()),
     }
+}
+
+/// Fewer events than tokens, and nothing tells whose the tokens are.
+fn is_untold_burst(transcript: &Transcript) -> bool {
+    let events = transcript.events_ns.len();
+    let tokens = transcript.completion_tokens.unwrap_or(0) as usize;
+    events > 0 && events < tokens && transcript.per_event.is_empty()
 }
 
 /// The generated text's tokens by the client's own count. An echoed prompt is not generated.

@@ -38,6 +38,8 @@ pub(super) struct Transcript {
     pub(super) completion_tokens: Option<u32>,
     /// Cumulative usage at the first event with output.
     pub(super) at_first_event: Option<u32>,
+    /// Characters of the first event with output.
+    pub(super) first_event_characters: u32,
     /// Cumulative usage went down.
     pub(super) usage_fell: bool,
     /// Token ids named, if every event with output named its own.
@@ -221,6 +223,7 @@ impl Reader {
         let transcript = &mut self.transcript;
         if transcript.events_ns.is_empty() {
             transcript.at_first_event = usage.and_then(|usage| usage.completion_tokens);
+            transcript.first_event_characters = characters(&[choice.reasoning(), choice.content()]);
         }
         transcript.events_ns.push(arrival.at_ns);
         let usage = usage.and_then(|usage| usage.completion_tokens);
@@ -240,6 +243,11 @@ impl Reader {
             transcript.finish_reason = Some(reason);
         }
     }
+}
+
+/// Characters of all texts together.
+pub(super) fn characters(texts: &[&str]) -> u32 {
+    texts.iter().map(|text| count(text.chars().count())).sum()
 }
 
 fn count(items: usize) -> u32 {

@@ -215,27 +215,54 @@ fn phase(index: u32, warmup: u32) -> Phase {
     }
 }
 
-/// Two requests a case: greedy generation under the case's id, then the reference's own tokens scored
-/// under `<id>#forced`.
+/// Greedy generation under the case's id; where log-probabilities are asked for and the engine takes token ids, the
+/// reference's own tokens are then scored under `<id>#forced`.
 pub(super) fn goldens(endpoint: &Endpoint, goldens: &Goldens) -> Wave {
-    let pairs = goldens.cases.iter().flat_map(|case| {
-        [
-            greedy(endpoint, case, goldens.top_k),
-            scored(endpoint, case, goldens.top_k),
-        ]
+    let requests = goldens.cases.iter().flat_map(|case| {
+        let top_k = goldens.top_k.filter(|_| case.is_scorable);
+        let top_k = top_k.filter(|_| matches!(form(endpoint, case), Form::Ids));
+        let scored = top_k.map(|top_k| scored(endpoint, case, top_k));
+        [Some(greedy(endpoint, case, goldens.top_k)), scored]
     });
-    in_turn(pairs)
+    in_turn(requests.flatten())
 }
 
-fn greedy(endpoint: &Endpoint, case: &GoldenCase, top_k: u32) -> Planned {
-    let tokens = length(case.tokens.len());
+/// How a golden case's prompt is sent.
+enum Form<'a> {
+    Ids,
+    Text(&'a str),
+    Chat,
+}
+
+/// Token ids where the engine takes them, or where nothing else is known of the prompt.
+fn form<'a>(endpoint: &Endpoint, case: &'a GoldenCase) -> Form<'a> {
+    let takes_ids = endpoint.prompt_ids.is_some() && !case.prompt_ids.is_empty();
+    match &case.prompt_text {
+        _ if takes_ids => Form::Ids,
+        _ if !case.messages.is_empty() => Form::Chat,
+        Some(text) => Form::Text(text),
+        None => Form::Ids,
+    }
+}
+
+fn greedy(endpoint: &Endpoint, case: &GoldenCase, top_k: Option<u32>) -> Planned {
+    let tokens = case.max_tokens;
     let forced = (case.ignore_eos && endpoint.forces_length).then_some(tokens);
+    let asked = forced.map_or(Length::at_most(tokens), Length::through_eos);
+    let (prompt, counted) = match form(endpoint, case) {
+        Form::Chat => return conversed(endpoint, (&case.id, &case.messages), asked, tokens),
+        Form::Text(text) => (Prompt::Text(text), None),
+        Form::Ids => (
+            Prompt::Ids(&case.prompt_ids),
+            Some(length(case.prompt_ids.len())),
+        ),
+    };
     let request = Completion {
         model: &endpoint.model,
-        prompt: Prompt::Ids(&case.prompt_ids),
-        length: forced.map_or(Length::at_most(tokens), Length::through_eos),
+        prompt,
+        length: asked,
         mode: Mode::WHOLE,
-        logprobs: Some(top_k),
+        logprobs: top_k,
         echo: false,
     };
     Planned {
@@ -243,8 +270,8 @@ fn greedy(endpoint: &Endpoint, case: &GoldenCase, top_k: u32) -> Planned {
         expect: Expect {
             forced,
             most: Some(tokens),
-            prompt: Some(length(case.prompt_ids.len())),
-            logprobs: true,
+            prompt: counted,
+            logprobs: top_k.is_some(),
             keep_text: true,
             ..Expect::default()
         },
@@ -303,8 +330,23 @@ pub(super) fn tasks(endpoint: &Endpoint, tasks: &Tasks) -> Wave {
 }
 
 fn task(endpoint: &Endpoint, case: &TaskCase) -> Planned {
-    let messages: Vec<Message> = case
-        .messages
+    let length = Length::at_most(case.max_tokens);
+    conversed(
+        endpoint,
+        (&case.id, &case.messages),
+        length,
+        case.max_tokens,
+    )
+}
+
+/// A case's conversation over the chat route; its answer comes whole.
+fn conversed(
+    endpoint: &Endpoint,
+    (case, messages): (&str, &[(String, String)]),
+    length: Length,
+    most: u32,
+) -> Planned {
+    let messages: Vec<Message> = messages
         .iter()
         .map(|(role, content)| Message {
             role: role.clone(),
@@ -314,13 +356,13 @@ fn task(endpoint: &Endpoint, case: &TaskCase) -> Planned {
     let request = Chat {
         model: &endpoint.model,
         messages: &messages,
-        length: Length::at_most(case.max_tokens),
+        length,
         mode: Mode::WHOLE,
     };
     Planned {
-        label: case_label(&case.id),
+        label: case_label(case),
         expect: Expect {
-            most: Some(case.max_tokens),
+            most: Some(most),
             keep_text: true,
             ..Expect::default()
         },

@@ -70,6 +70,7 @@ impl Resting<'_> {
             waited_ms: waited.as_secs_f64() * 1e3,
             probes_ms,
             reference_ms,
+            within: Some(self.rule.within),
             budget_left_ms: self.left.saturating_sub(waited).as_secs_f64() * 1e3,
         })
     }

@@ -1,7 +1,8 @@
 //! What the protocol is handed: who starts engines, and who follows what happens.
 
 use crate::load;
-use crate::record::{Arm, Exit, Launch, PageCache, Sample, Startup};
+use crate::plan::{Suite, Workload};
+use crate::record::{Arm, Exit, Launch, PageCache, Sample, Startup, SuiteRun};
 use std::time::Duration;
 
 /// How a gate wants its engine started; gates with equal ones share launches.
@@ -30,6 +31,15 @@ pub trait Host {
         configuration: &Configuration,
         log: &str,
     ) -> impl Future<Output = Result<Result<Started, Exit>, Self::Error>>;
+
+    /// Runs the project's own tests in the tree of `launch`'s arm, beside its engine.
+    fn suite(
+        &mut self,
+        launch: &Launch,
+        started: &Started,
+        workload: &Workload,
+        suite: &Suite,
+    ) -> impl Future<Output = Result<SuiteRun, Self::Error>>;
 
     /// Stops the engine and says how it ended. `silent`: why it is taken to answer no more, if it is.
     fn stop(&mut self, silent: Option<String>) -> impl Future<Output = Result<Exit, Self::Error>>;
@@ -60,6 +70,12 @@ pub enum Progress {
         /// Waited for this launch so far, and left for all that follow.
         waited: Duration,
         left: Duration,
+    },
+    /// The project's own tests run.
+    Testing {
+        arm: Arm,
+        position: u32,
+        workload: String,
     },
     Running {
         arm: Arm,

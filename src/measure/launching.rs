@@ -42,9 +42,16 @@ impl<E> Launching<'_, E> {
         launch.startup = started.startup.clone();
         self.follower.begun(&launch);
         let running = Running { started, watch };
-        let Worked { hung, rested_ns } = self.workloads(&mut launch, &running).await;
-        let mut telemetry = running.watch.stop().await;
+        let due = self.due(arm);
+        let (suites, sent): (Vec<_>, Vec<_>) = due.into_iter().partition(is_suite);
+        let Worked { hung, rested_ns } = self.workloads(&mut launch, &running, &sent).await;
+        // The tests' own work is none of the engine's, and disturbs nothing that is measured.
+        let Running { started, watch } = running;
+        let mut telemetry = watch.stop().await;
         telemetry.windows = launch.telemetry.take().unwrap_or_default().windows;
+        if hung.is_none() {
+            self.suites(&mut launch, &started, host, &suites).await?;
+        }
         launch.throttle_bits = throttle_bits(&telemetry, &rested_ns);
         launch.telemetry = Some(telemetry);
         launch.exit = host.stop(hung).await?;
@@ -68,6 +75,7 @@ impl<E> Launching<'_, E> {
             clients: Vec::new(),
             telemetry: None,
             rest: None,
+            suites: Vec::new(),
         }
     }
 
@@ -85,9 +93,9 @@ impl<E> Launching<'_, E> {
 
     /// Runs every workload that is due. A first request is one only before all others, those of a rest
     /// included.
-    async fn workloads(&self, launch: &mut Launch, running: &Running) -> Worked {
+    async fn workloads(&self, launch: &mut Launch, running: &Running, due: &[Workload]) -> Worked {
         let what = format!("launch {}", launch.position);
-        let due = order::shuffled(self.protocol.seed, &what, &self.due(launch.arm), |w| &w.id);
+        let due = order::shuffled(self.protocol.seed, &what, due, |w| &w.id);
         let is_first = |w: &Workload| matches!(w.kind, WorkloadKind::FirstRequest(_));
         let (first, others): (Vec<_>, Vec<_>) = due.into_iter().partition(is_first);
         let mut worked = Worked {
@@ -155,6 +163,29 @@ impl<E> Launching<'_, E> {
         own.any(|check| check.metric.is_of_windows())
     }
 
+    /// The project's own tests, in the order of their gates.
+    async fn suites<H: Host<Error = E>>(
+        &self,
+        launch: &mut Launch,
+        started: &Started,
+        host: &mut H,
+        due: &[Workload],
+    ) -> Result<(), E> {
+        for workload in due {
+            let WorkloadKind::Suite(suite) = &workload.kind else {
+                continue;
+            };
+            self.follower.progress(Progress::Testing {
+                arm: launch.arm,
+                position: launch.position,
+                workload: workload.id.clone(),
+            });
+            let run = host.suite(launch, started, workload, suite).await?;
+            launch.suites.push(run);
+        }
+        Ok(())
+    }
+
     /// Whether the launch was to rest at all.
     async fn rest(&self, launch: &mut Launch, started: &Started) -> bool {
         let Some(rule) = &self.protocol.plan.design.cooldown else {
@@ -186,8 +217,9 @@ impl<E> Launching<'_, E> {
     /// Workloads of this configuration that this launch of the arm still has to run.
     fn due(&self, arm: Arm) -> Vec<Workload> {
         let ran = |workload: &Workload| {
-            let has =
-                |l: &&Launch| l.arm == arm && l.samples.iter().any(|s| s.workload == workload.id);
+            let sent = |l: &Launch| l.samples.iter().any(|s| s.workload == workload.id);
+            let tested = |l: &Launch| l.suites.iter().any(|run| run.workload == workload.id);
+            let has = |l: &&Launch| l.arm == arm && (sent(l) || tested(l));
             self.done.iter().filter(has).count()
         };
         let due = |w: &&Workload| w.launches.is_none_or(|limit| ran(w) < limit as usize);
@@ -218,6 +250,10 @@ impl<E> Launching<'_, E> {
 struct Running {
     started: Started,
     watch: Watch,
+}
+
+fn is_suite(workload: &Workload) -> bool {
+    matches!(workload.kind, WorkloadKind::Suite(_))
 }
 
 /// What came of a launch's workloads.

@@ -19,7 +19,7 @@ const QUOTED: usize = 3;
 const TELLING: u32 = 8;
 
 /// So unlikely is it that head differs from itself so much more often than base does, were both alike.
-const SURE: f64 = 0.001;
+pub(super) const SURE: f64 = 0.001;
 
 /// What tells prompts apart within a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

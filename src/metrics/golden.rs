@@ -4,7 +4,9 @@
 //! tokens appended to the prompt and echoed. The answer names tokens by text, the reference by id;
 //! [`Vocabulary`] joins the two.
 
+use super::answers::SURE;
 use super::differences::Difference;
+use super::golden_text::{self, Departure, quoted};
 use super::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::{GoldenCase, GoldenToken, Goldens};
 use crate::record::{Sample, TokenLogprob};
@@ -14,47 +16,182 @@ use std::collections::BTreeMap;
 /// Most cases that are quoted.
 const QUOTED: usize = 3;
 
-/// Number of cases whose greedy tokens leave the reference at a place that is no near-tie.
+/// Number of cases whose greedy answers leave the reference at a place that is no near-tie. The least value leaves out
+/// those of which nothing tells whether they do.
 pub(super) fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
-    let wrong = differences(at, goldens)?;
+    let compared = Compared::of(&at.by_case()?, goldens, at)?;
+    let Doubts { wrong, open, text } = doubts(at, goldens, &compared);
+    let n = compared.wrong.len() + wrong.len();
+    let sure = compared.wrong.iter().chain(wrong);
+    let remarks = sure.chain(open.iter().copied()).take(QUOTED);
     Ok(LaunchMeasure {
-        remarks: wrong.iter().take(QUOTED).map(describe).collect(),
-        ..LaunchMeasure::single(wrong.len() as f64, goldens.cases.len())
+        at_least: Some(n as f64),
+        remarks: remarks.map(|left| left.text.clone()).chain(text).collect(),
+        ..LaunchMeasure::single((n + open.len()) as f64, goldens.cases.len())
     })
 }
 
 /// Those cases, with what was said.
 pub(super) fn differences(at: &Place<'_>, goldens: &Goldens) -> Result<Vec<Difference>, Undefined> {
-    let samples = at.by_case()?;
-    let vocabulary = Vocabulary::of(goldens);
-    let mut wrong = Vec::new();
-    for case in &goldens.cases {
-        let sample = find(at, &samples, &case.id)?;
-        let generated: Vec<&str> = sample.logprobs.iter().map(|e| e.token.as_str()).collect();
-        if generated.is_empty() {
-            let why = Why::Logprobs {
-                got: 0,
-                need: case.tokens.len(),
-            };
-            return Err(at.undefined(why, Some(sample)));
+    let Compared { wrong, open, .. } = Compared::of(&at.by_case()?, goldens, at)?;
+    let left = wrong.into_iter().chain(open);
+    Ok(left.map(|left| left.difference).collect())
+}
+
+/// A case whose answer leaves the reference.
+struct Left<'a> {
+    difference: Difference,
+    sample: &'a Sample,
+    /// `case add-1, token 3: "a" for "b"`.
+    text: String,
+}
+
+/// The cases of one launch after comparison.
+#[derive(Default)]
+struct Compared<'a> {
+    /// The reference preferred its own token.
+    wrong: Vec<Left<'a>>,
+    /// The reference does not tell how likely the answer was.
+    open: Vec<Left<'a>>,
+}
+
+impl<'a> Compared<'a> {
+    fn of(
+        samples: &BTreeMap<&str, &'a Sample>,
+        goldens: &Goldens,
+        at: &Place<'_>,
+    ) -> Result<Self, Undefined> {
+        let vocabulary = Vocabulary::of(goldens);
+        let mut compared = Self::default();
+        for case in &goldens.cases {
+            let sample = find(at, samples, &case.id)?;
+            if sample.logprobs.is_empty() || case.tokens.is_empty() {
+                compared.by_text(case, goldens, &vocabulary, sample, at)?;
+            } else {
+                compared.by_token(case, goldens, &vocabulary, sample);
+            }
         }
+        Ok(compared)
+    }
+
+    fn by_token(
+        &mut self,
+        case: &GoldenCase,
+        goldens: &Goldens,
+        vocabulary: &Vocabulary<'_>,
+        sample: &'a Sample,
+    ) {
+        let generated: Vec<&str> = sample.logprobs.iter().map(|e| e.token.as_str()).collect();
         let Some(place) = first_divergence(case, &generated) else {
-            continue;
+            return;
         };
         let pair = case.tokens.get(place).zip(generated.get(place).copied());
         if pair.is_some_and(|(t, got)| vocabulary.is_near_tie(t, got, goldens.near_tie_nats)) {
-            continue;
+            return;
         }
         let said = generated.get(place).map(|text| (*text).to_owned());
         let expected = case.tokens.get(place).map(|token| token.text.clone());
-        wrong.push(Difference {
+        let difference = Difference {
             case: case.id.clone(),
             token: Some((place, said, expected)),
             said: generated.concat(),
             expected: case.text.clone(),
+        };
+        self.wrong.push(Left {
+            text: describe(&difference),
+            difference,
+            sample,
         });
     }
-    Ok(wrong)
+
+    fn by_text(
+        &mut self,
+        case: &GoldenCase,
+        goldens: &Goldens,
+        vocabulary: &Vocabulary<'_>,
+        sample: &'a Sample,
+        at: &Place<'_>,
+    ) -> Result<(), Undefined> {
+        let text = sample.text.as_deref();
+        let text = text.ok_or_else(|| at.undefined(Why::NoText, Some(sample)))?;
+        let departure = golden_text::compare(case, goldens, vocabulary, text);
+        let (Departure::Wrong(place) | Departure::Unknown(place)) = departure else {
+            return Ok(());
+        };
+        let (said, expected) = (quoted(text, place), quoted(&case.text, place));
+        let left = Left {
+            difference: Difference {
+                case: case.id.clone(),
+                token: None,
+                said: text.to_owned(),
+                expected: case.text.clone(),
+            },
+            sample,
+            text: format!(
+                "case {}, from character {place} on {said} for {expected}",
+                case.id
+            ),
+        };
+        match departure {
+            Departure::Unknown(_) => self.open.push(left),
+            _ => self.wrong.push(left),
+        }
+        Ok(())
+    }
+}
+
+/// What becomes of the open cases beside base's answers.
+struct Doubts<'c, 'a> {
+    wrong: Vec<&'c Left<'a>>,
+    open: Vec<&'c Left<'a>>,
+    text: Option<String>,
+}
+
+/// A reference that tells no log-probabilities cannot tell a near-tie from a wrong token, but base is a second witness:
+/// what it answers to the letter is nothing that head changed, as long as it is no more than half of the cases; and so
+/// many differences of head's own as chance does not explain are wrong.
+fn doubts<'c, 'a>(at: &Place<'_>, goldens: &Goldens, compared: &'c Compared<'a>) -> Doubts<'c, 'a> {
+    let open: Vec<&Left<'_>> = compared.open.iter().collect();
+    let all = |open| Doubts {
+        wrong: Vec::new(),
+        open,
+        text: None,
+    };
+    let sound = at.requests.base.iter().filter(|s| s.may_enter());
+    let base: BTreeMap<&str, &Sample> = sound
+        .filter_map(|s| Some((s.case.as_deref()?, *s)))
+        .collect();
+    let in_base = Compared::of(&base, goldens, at);
+    let (false, Ok(in_base)) = (base.is_empty(), in_base) else {
+        return all(open);
+    };
+    let is_in = |left: &Left<'_>, others: &[Left<'_>]| {
+        let mut others = others.iter();
+        others.any(|other| {
+            other.sample.case == left.sample.case
+                && other.sample.text_sha256 == left.sample.text_sha256
+        })
+    };
+    let own = open.iter().filter(|left| !is_in(left, &in_base.open));
+    let own: Vec<&Left<'_>> = own.copied().collect();
+    let of_base = in_base.open.iter();
+    let of_base = of_base.filter(|left| !is_in(left, &compared.open)).count();
+    let shared = open.len() - own.len();
+    if 2 * shared > goldens.cases.len() {
+        return Doubts {
+            text: Some(format!(
+                "base answers {shared} of them alike: the goldens are not main's any more"
+            )),
+            ..all(open)
+        };
+    }
+    if stats::mcnemar_p_worse(own.len() as u64, of_base as u64) <= SURE {
+        return Doubts {
+            wrong: own,
+            ..all(Vec::new())
+        };
+    }
+    all(own)
 }
 
 /// First place where the two differ; an answer that ends early or goes on differs at its end.
@@ -223,14 +360,15 @@ mod tests {
             cases: vec![GoldenCase {
                 id: "case".into(),
                 prompt_ids: vec![7, 8],
-                ignore_eos: false,
                 text: tokens.iter().map(|t| t.text.as_str()).collect(),
                 tokens,
                 finish: "stop".into(),
+                ..GoldenCase::default()
             }],
             near_tie_nats: 0.1,
-            top_k: 3,
+            top_k: Some(3),
             texts: [(2, "b".to_owned()), (3, "c".to_owned())].into(),
+            ..Goldens::default()
         }
     }
 
@@ -361,6 +499,80 @@ mod tests {
             &[("a", Some(-0.5), "a")],
         );
         assert_eq!(few, Err(Why::TooFewForP99 { n: 1 }));
+    }
+
+    /// A text-only reference of so many cases, each of which was answered by "c0 yes", "c1 yes", …
+    fn texts(n: usize) -> Goldens {
+        let case = |i: usize| GoldenCase {
+            id: format!("c{i}"),
+            prompt_text: Some("p".into()),
+            max_tokens: 4,
+            text: format!("c{i} yes"),
+            finish: "length".into(),
+            ..GoldenCase::default()
+        };
+        Goldens {
+            cases: (0..n).map(case).collect(),
+            near_tie_nats: 0.1,
+            ..Goldens::default()
+        }
+    }
+
+    /// One launch that answers the cases of these numbers with " no".
+    fn answered(n: usize, wrong: &[usize], say: &str) -> crate::record::Launch {
+        let samples = (0..n).zip(0..).map(|(i, index)| {
+            let mut s = sample(&format!("c{i}"), Vec::new());
+            let said = if wrong.contains(&i) { say } else { " yes" };
+            let text = format!("c{i}{said}");
+            (s.index, s.text_sha256, s.text) = (index, text.clone(), Some(text));
+            s
+        });
+        launch(0, samples.collect())
+    }
+
+    /// Mismatches, and how many of them are sure, of head beside base.
+    fn beside(n: usize, head: &[usize], base: Option<&[usize]>) -> (f64, f64, Vec<String>) {
+        let workload = Workload {
+            id: "e2e/golden".into(),
+            launches: Some(1),
+            kind: WorkloadKind::Goldens(texts(n)),
+        };
+        let check = check(Metric::GoldenMismatches, Statistic::Single);
+        let head = answered(n, head, " no");
+        let base = base.map(|wrong| answered(n, wrong, " no"));
+        let requests =
+            super::super::Requests::of(&check, &workload, &head).beside(&check, base.as_ref());
+        let measure = super::super::measure_among(&requests, &check).unwrap();
+        (measure.value, measure.at_least.unwrap(), measure.remarks)
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "whole numbers are held exactly")]
+    fn without_any_log_probabilities_base_is_the_second_witness() {
+        let all: Vec<usize> = (0..12).collect();
+        let table: [(&[usize], Option<&[usize]>, (f64, f64)); 8] = [
+            (&[], Some(&[]), (0.0, 0.0)),
+            // One difference may be a near-tie; ten of ten are not.
+            (&[3], Some(&[]), (1.0, 0.0)),
+            (&all, Some(&[]), (12.0, 12.0)),
+            (&all, None, (12.0, 0.0)),
+            // What base answers to the letter is nothing that head changed …
+            (&[3, 4], Some(&[3, 4]), (0.0, 0.0)),
+            (&[3, 4], Some(&[3]), (1.0, 0.0)),
+            // … unless main is far from the goldens itself.
+            (&all, Some(&all), (12.0, 0.0)),
+            // Base's own differences speak against chance as little as head's do.
+            (&all, Some(&[0, 1, 2, 3]), (8.0, 0.0)),
+        ];
+        for (head, base, (value, sure)) in table {
+            let (got, at_least, _) = beside(12, head, base);
+            assert_eq!((got, at_least), (value, sure), "{head:?} {base:?}");
+        }
+        let (_, _, remarks) = beside(12, &[3], Some(&[]));
+        let expect = "case c3, from character 3 on \"c3 no\" for \"c3 yes\"";
+        assert_eq!(remarks, [expect]);
+        let (_, _, remarks) = beside(12, &all, Some(&all));
+        assert!(remarks[3].contains("not main's any more"), "{remarks:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(super) use contention::contention;
 use super::answers::{self, Answers};
 use super::{LaunchMeasure, Place, Undefined, Why, request, throughput};
 use crate::plan::Matrix;
-use crate::record::{CacheState, Phase, Sample, Setting};
+use crate::record::{CacheState, CellOutcome, CellVerdict, Phase, Sample, Setting};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,6 +23,21 @@ pub(super) struct Cell {
     cache: CacheState,
     context: u32,
     batch: u32,
+}
+
+impl Cell {
+    fn verdict(self, outcome: CellOutcome, samples: &[&Sample]) -> CellVerdict {
+        let sound = samples.iter().filter(|s| s.may_enter());
+        let times: Vec<f64> = sound.filter_map(|s| request::e2e_ms(s).ok()).collect();
+        CellVerdict {
+            batch: self.batch,
+            cache: self.cache,
+            context: self.context,
+            streamed: self.streamed,
+            outcome,
+            e2e_ms: stats::median(&times),
+        }
+    }
 }
 
 impl fmt::Display for Cell {
@@ -86,35 +101,32 @@ pub(super) fn failed_cells(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeas
     if let Some(missing) = planned(at, matrix).find(|cell| !cells.contains_key(cell)) {
         return Err(at.undefined(Why::CellMissing(missing.to_string()), None));
     }
-    let (mut failed, mut warned, mut remarks) = (0_u32, 0_u32, Vec::new());
+    let mut remarks = Vec::new();
+    let mut verdicts = Vec::new();
     for (cell, samples) in &cells {
-        match outcome(samples, &answers) {
-            Outcome::Ok => {}
-            Outcome::Warn(why) => {
-                warned += 1;
-                remarks.push(format!("WARN {cell}: {why}"));
-            }
-            Outcome::Fail(why) => {
-                failed += 1;
-                remarks.push(format!("FAIL {cell}: {why}"));
-            }
+        let (outcome, why) = outcome(samples, &answers);
+        if outcome != CellOutcome::Ok {
+            remarks.push(format!("{} {cell}: {why}", outcome.name()));
         }
+        verdicts.push(cell.verdict(outcome, samples));
     }
-    let ok = cells.len() as u32 - failed - warned;
+    let of = |outcome| verdicts.iter().filter(|v| v.outcome == outcome).count();
+    let (ok, warned, failed) = (
+        of(CellOutcome::Ok),
+        of(CellOutcome::Warn),
+        of(CellOutcome::Fail),
+    );
     remarks.sort();
     remarks.insert(0, format!("{ok} cells OK, {warned} WARN, {failed} FAIL"));
-    let mut measure = LaunchMeasure::single(f64::from(failed), n);
+    let mut measure = LaunchMeasure::single(failed as f64, n);
     measure.remarks = remarks;
+    measure.cells = verdicts;
     Ok(measure)
 }
 
-enum Outcome {
-    Ok,
-    Warn(String),
-    Fail(String),
-}
-
-fn outcome(samples: &[&Sample], answers: &Answers<'_>) -> Outcome {
+/// What the answers of a cell show, and why that is not OK.
+fn outcome(samples: &[&Sample], answers: &Answers<'_>) -> (CellOutcome, String) {
+    use CellOutcome::{Fail, Ok, Warn};
     let n = samples.len();
     let voids = |blamed: bool| {
         let voids = samples.iter().filter_map(|s| s.void.as_ref());
@@ -122,29 +134,40 @@ fn outcome(samples: &[&Sample], answers: &Answers<'_>) -> Outcome {
     };
     if let Some(first) = voids(true).next() {
         let (k, rule) = (voids(true).count(), first.rule.name());
-        return Outcome::Fail(format!("{k} of {n} answers, {rule}: {}", first.detail));
+        return (
+            Fail,
+            format!("{k} of {n} answers, {rule}: {}", first.detail),
+        );
     }
     let wrong: Vec<String> = samples.iter().filter_map(|s| answers.wrong(s)).collect();
     if let Some(first) = wrong.first() {
-        return Outcome::Fail(format!("{} of {n} answers wrong: {first}", wrong.len()));
+        return (
+            Fail,
+            format!("{} of {n} answers wrong: {first}", wrong.len()),
+        );
     }
     if let Some(first) = voids(false).next() {
         let (k, rule) = (voids(false).count(), first.rule.name());
-        return Outcome::Warn(format!("{k} of {n} answers, {rule}: {}", first.detail));
+        return (
+            Warn,
+            format!("{k} of {n} answers, {rule}: {}", first.detail),
+        );
     }
     let from_alone = samples.iter().filter(|s| answers.differs_from_alone(s));
     let from_base = samples.iter().filter(|s| answers.differs_from_base(s));
     match (from_alone.count(), from_base.count()) {
         (0, 0) => match samples.iter().filter(|s| answers::is_blank(s)).count() {
-            0 => Outcome::Ok,
-            k => Outcome::Warn(format!("{k} of {n} answers are blank")),
+            0 => (Ok, String::new()),
+            k => (Warn, format!("{k} of {n} answers are blank")),
         },
-        (0, k) => Outcome::Warn(format!(
-            "{k} of {n} answers differ from base's to the same prompts"
-        )),
-        (k, _) => Outcome::Warn(format!(
-            "{k} of {n} answers differ from what the same prompt got alone"
-        )),
+        (0, k) => (
+            Warn,
+            format!("{k} of {n} answers differ from base's to the same prompts"),
+        ),
+        (k, _) => (
+            Warn,
+            format!("{k} of {n} answers differ from what the same prompt got alone"),
+        ),
     }
 }
 

@@ -15,8 +15,10 @@ mod differences;
 mod facets;
 mod gauge;
 mod golden;
+mod golden_text;
 mod matrix;
 mod near_tie;
+mod phases;
 mod request;
 mod requests;
 mod run;
@@ -24,6 +26,7 @@ mod scored;
 mod session;
 mod staggered;
 mod startup;
+mod suite;
 mod tasks;
 mod throughput;
 mod undefined;
@@ -33,13 +36,15 @@ pub use beside::beside;
 pub use contradiction::contradiction;
 pub use differences::{Difference, differences};
 pub use facets::{Facet, Work, facets};
+pub use phases::{Clock, Speed, implausible};
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
+pub use suite::fails_in_both;
 pub use throughput::is_good;
 pub use undefined::{Undefined, Why};
 
 use crate::plan::{Check, Part, Workload, WorkloadKind};
-use crate::record::{Launch, Metric, Sample, Statistic};
+use crate::record::{CellVerdict, Launch, Metric, Sample, Statistic};
 use crate::stats;
 use std::collections::BTreeMap;
 
@@ -59,6 +64,8 @@ pub struct LaunchMeasure {
     pub successes: BTreeMap<String, bool>,
     /// What a reader wants to see beside the value: which case left the reference, and where.
     pub remarks: Vec<String>,
+    /// Of a matrix that is judged cell by cell.
+    pub cells: Vec<CellVerdict>,
 }
 
 impl LaunchMeasure {
@@ -70,6 +77,7 @@ impl LaunchMeasure {
             series: Vec::new(),
             successes: BTreeMap::new(),
             remarks: Vec::new(),
+            cells: Vec::new(),
         }
     }
 }
@@ -143,6 +151,7 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         }
         (Metric::Icl, _) => per_gap(&at, statistic, request::icl_ms),
         (Metric::Itl, _) => per_gap(&at, statistic, request::itl_ms),
+        (Metric::Throughput, WorkloadKind::Staggered(_)) => staggered::throughput(&at),
         (Metric::Throughput, _) => throughput::whole(&at),
         (Metric::ThroughputFull, _) => throughput::full(&at),
         (Metric::Goodput, _) => throughput::goodput(&at),
@@ -154,9 +163,12 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::TpotSlope, WorkloadKind::Matrix(_)) => matrix::tpot_slope(&at),
         (Metric::FailedCells, WorkloadKind::Matrix(m)) => matrix::failed_cells(&at, m),
         (Metric::Contention, WorkloadKind::Matrix(_)) => matrix::contention(&at),
+        (Metric::FailedTests, WorkloadKind::Suite(s)) => suite::failed_tests(&at, s),
+        (Metric::BrokenTests, WorkloadKind::Suite(s)) => suite::broken_tests(&at, s),
         (Metric::AnswerMismatches, _) => answers::mismatches(&at),
         (Metric::WallTtft, WorkloadKind::Staggered(_)) => staggered::wall_ttft(&at, statistic),
         (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => staggered::benefit(&at),
+        (Metric::GenerationStall, WorkloadKind::Staggered(_)) => staggered::stall(&at, statistic),
         (
             Metric::PrefillExcess
             | Metric::PrefillDrift
@@ -172,8 +184,11 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
             | Metric::TpotSlope
             | Metric::FailedCells
             | Metric::Contention
+            | Metric::FailedTests
+            | Metric::BrokenTests
             | Metric::WallTtft
-            | Metric::InterleavingBenefit,
+            | Metric::InterleavingBenefit
+            | Metric::GenerationStall,
             _,
         ) => Err(at.undefined(Why::WrongWorkload(check.metric), None)),
     }

@@ -19,18 +19,21 @@ pub(super) fn ttft_ms(sample: &Sample) -> Result<f64, Why> {
     Ok(ms_between(sample.stamps.intended_ns, first))
 }
 
-/// TPOT: (last − first output event) / (n − n_first), n by usage, n_first by what the stream tells of its
-/// first event, else 1. Undefined where nothing follows the first event.
+/// TPOT: (last − first output event) / (n − n_first), n by usage, n_first the tokens of the first event, as the
+/// stream tells or by estimate. Undefined where nothing follows the first event.
 pub(super) fn tpot_ms(sample: &Sample) -> Result<f64, Why> {
     if !sample.streamed {
         return Err(Why::NotStreamed);
     }
     let (first, last) = first_and_last(sample)?;
     let n = sample.tokens.completion.ok_or(Why::NoUsage)?;
-    let at_first = sample.tokens.of_first_event().unwrap_or(1);
-    match n.checked_sub(at_first) {
-        Some(rest) if n >= 2 && rest > 0 => Ok(ms_between(first, last) / f64::from(rest)),
-        _ => Err(Why::TooFewTokens { n, at_first }),
+    let at_first = sample.tokens.first_event(sample.stamps.events_ns.len());
+    let rest = f64::from(n) - at_first;
+    if n >= 2 && rest > 0.0 {
+        Ok(ms_between(first, last) / rest)
+    } else {
+        let at_first = sample.tokens.of_first_event().unwrap_or(1);
+        Err(Why::TooFewTokens { n, at_first })
     }
 }
 
@@ -137,8 +140,11 @@ pub(super) fn ttft_overhead(sample: &Sample) -> Result<f64, Why> {
     Ok(ttft_ms(sample)? - timings.prompt_ms)
 }
 
-/// Prompt tokens that the engine computed: prompt − cached.
+/// Prompt tokens that the engine computed: prompt − cached by usage, else as its own timings count them.
 pub(super) fn prefilled(sample: &Sample) -> Result<u32, Why> {
+    if let (None, Some(timings)) = (sample.tokens.cached, &sample.timings) {
+        return Ok(timings.prompt_n);
+    }
     let prompt = sample.tokens.prompt.ok_or(Why::NoPromptCount)?;
     let cached = sample.tokens.cached.ok_or(Why::NoCachedTokens)?;
     prompt
@@ -168,6 +174,7 @@ mod tests {
         s.stamps.events_ns = vec![50_000_000, 60_000_000, 80_000_000, 110_000_000];
         s.stamps.done_ns = Some(310_000_000);
         s.tokens.completion = Some(7);
+        s.tokens.text_at_first = Some((4, 28));
         assert_eq!(ttft_ms(&s), Ok(50.0));
         assert_eq!(tpot_ms(&s), Ok(10.0));
         assert_eq!(icl_ms(&s), Ok(vec![10.0, 20.0, 30.0]));
@@ -176,6 +183,52 @@ mod tests {
         assert_eq!(tpot_ms(&s), Ok(15.0));
         s.tokens.at_first_event = Some(4);
         assert_eq!(tpot_ms(&s), Ok(20.0));
+    }
+
+    /// 10 ms a token: `tokens` in events of `burst`, after a first event of `first`.
+    fn bursts(tokens: u32, first: u32, burst: u32) -> Sample {
+        let mut s = streamed("w", 0, 50.0, 10.0, 2);
+        let ends = (0..).map(|event| first + event * burst);
+        let ends = ends.take_while(|end| *end < tokens).chain([tokens]);
+        let at = |end: u32| 50_000_000 + u64::from(end) * 10_000_000;
+        s.stamps.events_ns = ends.map(at).collect();
+        s.tokens.completion = Some(tokens);
+        s.tokens.text_at_first = Some((5 * first, 5 * tokens));
+        s
+    }
+
+    #[test]
+    fn tpot_of_bursts_has_no_bias() {
+        let check = |sample: &Sample, expect: f64| {
+            let tpot = tpot_ms(sample).unwrap();
+            assert!((tpot / expect - 1.0).abs() < 0.01, "{tpot} not {expect}");
+        };
+        // Four tokens an event from the first on, also where the last event has fewer.
+        check(&bursts(64, 4, 4), 10.0);
+        check(&bursts(62, 4, 4), 10.0);
+        // Speculative decoding: the prefill gives one token, every step after it four.
+        check(&bursts(65, 1, 4), 10.0);
+        // A first word that is shorter or longer than others.
+        for share in [(13, 320), (30, 320)] {
+            let mut sample = bursts(64, 4, 4);
+            sample.tokens.text_at_first = Some(share);
+            check(&sample, 10.0);
+        }
+        // An older record says nothing of the text.
+        let mut silent = bursts(64, 4, 4);
+        silent.tokens.text_at_first = None;
+        check(&silent, 10.0);
+    }
+
+    #[test]
+    fn tpot_of_single_tokens_takes_one_for_the_first_event() {
+        for (tokens, events) in [(2, 2), (64, 64), (64, 60)] {
+            let mut sample = streamed("w", 0, 50.0, 10.0, events);
+            let before = ms_between(sample.stamps.events_ns[0], last_ns(&sample).unwrap());
+            sample.tokens.completion = Some(tokens);
+            sample.tokens.text_at_first = Some((9, 100));
+            assert_eq!(tpot_ms(&sample), Ok(before / f64::from(tokens - 1)));
+        }
     }
 
     #[test]
@@ -307,6 +360,12 @@ mod tests {
             s.tokens.prompt = prompt;
             s.tokens.cached = cached;
             assert_eq!(prefilled(&s), expect);
+            s.timings = Some(ServerTimings {
+                prompt_n: 7,
+                ..ServerTimings::default()
+            });
+            let by_timings = if cached.is_none() { Ok(7) } else { expect };
+            assert_eq!(prefilled(&s), by_timings);
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct Requests<'a> {
     pub measured: Vec<&'a Sample>,
     /// As [`Self::all`], of base's launch beside this one; empty where there is none.
     pub(super) base: Vec<&'a Sample>,
+    /// That launch itself.
+    pub(super) base_launch: Option<&'a Launch>,
 }
 
 impl<'a> Requests<'a> {
@@ -33,11 +35,13 @@ impl<'a> Requests<'a> {
             all,
             measured,
             base: Vec::new(),
+            base_launch: None,
         }
     }
 
     /// The same, to be compared with base's answers to the same prompts: `base` is its launch of the same block.
     pub fn beside(mut self, check: &'a Check, base: Option<&'a Launch>) -> Self {
+        self.base_launch = base;
         let base = base.map(|launch| Self::of(check, self.workload, launch).all);
         self.base = base.unwrap_or_default();
         self

@@ -4,6 +4,7 @@
 //! Main type: [`RunNumbers`]. Only samples of [`Phase::Measured`] enter, and only sound ones but for
 //! goodput. Refuses to know: how the values are summarised.
 
+use super::phases::{Speed, generation_speed, prefill_speed};
 use super::request::{self, e2e_ms, icl_ms, itl_ms, positive_tpot_ms, ttft_ms};
 use super::{Why, ambiguous, throughput};
 use crate::plan::Slo;
@@ -21,6 +22,9 @@ pub struct RunNumbers {
     pub itl_ms: Vec<f64>,
     pub icl_ms: Vec<f64>,
     pub e2e_ms: Vec<f64>,
+    /// Prompt tokens computed per second, and output tokens per second of one stream.
+    pub prefill: Speed,
+    pub generation: Speed,
     /// Share of output events whose time is an upper bound only, as [`ambiguous()`] counts them.
     pub ambiguous_share: f64,
     /// Output tokens per second from the first send to the last output.
@@ -53,6 +57,8 @@ pub fn run_numbers(samples: &[Sample], streams: Option<u32>, slo: &Slo) -> RunNu
         itl_ms: gaps(&sound, itl_ms),
         icl_ms: gaps(&sound, icl_ms),
         e2e_ms: values(&sound, e2e_ms),
+        prefill: prefill_speed(&sound),
+        generation: generation_speed(&sound),
         ambiguous_share: shared as f64 / events.max(1) as f64,
         throughput: throughput::of_runs(&sound).ok(),
         throughput_full: streams.and_then(|streams| at_full_occupancy(&sound, streams)),

@@ -69,6 +69,7 @@ pub(super) fn launch(position: u32, samples: Vec<Sample>) -> Launch {
         clients: vec![],
         telemetry: None,
         rest: None,
+        suites: Vec::new(),
     }
 }
 

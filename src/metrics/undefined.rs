@@ -124,6 +124,10 @@ pub enum Why {
     NoPair,
     #[error("the sample does not say its mode and user")]
     NoMode,
+    #[error(
+        "in pass {0} no user's prompt was prefilled while another's answer was streamed: make `offset` smaller, or the answers longer"
+    )]
+    NeverMet(u32),
     #[error("{0} cannot be read from this kind of workload")]
     WrongWorkload(Metric),
     #[error("a 99th percentile of {n} values is no percentile, 100 are needed")]
@@ -178,6 +182,8 @@ pub enum Why {
         "the engine did not echo the whole text: does it fit into its context, and does it know `echo`?"
     )]
     NotEchoed,
+    #[error("{0}")]
+    Suite(String),
     #[error("the text was not kept")]
     NoText,
 }

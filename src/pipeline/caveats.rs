@@ -1,25 +1,26 @@
 //! What a reader of a comparison must know of a session's launches: which of them failed, throttled, shared
-//! their GPU, or were measured by a client that was not good enough; and what TPOT had to take for granted.
+//! their GPU, or were measured by a client that was not good enough; and what TPOT had to estimate.
 //!
 //! Main function: [`of_record`]. No caveat drops a launch: a comparison has no verdict to protect.
 
 use super::load::beyond_limit;
-use crate::judge::{first_event_taken_as_one, is_throttled, shared_gpu};
-use crate::metrics::run_numbers;
+use crate::judge::{first_event_estimate, is_throttled, shared_gpu};
+use crate::metrics::{implausible, run_numbers};
 use crate::plan::{Arrivals, Slo, Workload, WorkloadKind};
 use crate::record::{Arm, Launch, RunRecord, Sample};
 
-/// One line each, of head's launches; the client's health is that of this workload.
-pub(super) fn of_record(record: &RunRecord, workload: &Workload) -> Vec<String> {
+/// One line each, of head's launches; what is said of answers and of the client is about this workload.
+pub(super) fn of_record(record: &RunRecord, workload: Option<&Workload>) -> Vec<String> {
     let launches = record.launches.iter();
     let launches: Vec<&Launch> = launches.filter(|l| l.arm == Arm::Head).collect();
     let mut lines = Vec::new();
     if record.is_imported() {
         lines.push("imported: its client's own delays are unknown".to_owned());
-    } else {
-        let clean = launches.iter().filter(|launch| launch.exit.is_clean());
-        let sound = clean.flat_map(|launch| sound(launch, workload));
-        lines.extend(first_event_taken_as_one("answers", sound));
+    } else if let Some(workload) = workload {
+        let clean = || launches.iter().filter(|launch| launch.exit.is_clean());
+        let sound = || clean().flat_map(|launch| sound(launch, workload));
+        lines.extend(first_event_estimate("answers", sound()));
+        lines.extend(implausible(sound()));
     }
     lines.extend(counted(&launches, "failed", |launch| {
         (!launch.exit.is_clean()).then(String::new)
@@ -35,7 +36,7 @@ pub(super) fn of_record(record: &RunRecord, workload: &Workload) -> Vec<String> 
     }));
     let client = "had a client that was not good enough";
     lines.extend(counted(&launches, client, |launch| {
-        let how = client_beyond_limit(launch, workload)?;
+        let how = client_beyond_limit(launch, workload?)?;
         Some(format!(": {how}"))
     }));
     lines
@@ -113,7 +114,7 @@ mod tests {
     #[track_caller]
     fn check(spoil: impl Fn(&mut RunRecord), expect: Option<&str>) {
         let (mut record, plan) = recorded();
-        let workload = &plan.gates[0].workloads[0];
+        let workload = plan.gates[0].workloads.first();
         let sound = of_record(&record, workload);
         assert_eq!(sound, [""; 0]);
         spoil(&mut record);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_event_that_is_taken_for_one_token_is_told() {
+    fn an_estimate_of_the_first_event_is_reported() {
         let bursts = |record: &mut RunRecord| {
             for sample in head(record).flat_map(|launch| &mut launch.samples) {
                 sample.tokens.completion = Some(192);

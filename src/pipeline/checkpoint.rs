@@ -269,6 +269,7 @@ mod tests {
             clients: Vec::new(),
             telemetry: None,
             rest: None,
+            suites: Vec::new(),
         }
     }
 

@@ -89,13 +89,26 @@ pub(super) fn of_record(
         column.machine = Some(record.machine.fingerprint.clone());
         figures::cold(&mut column, &launches);
     }
-    warm(&mut column, &launches, workload);
+    if let Some(workload) = workload {
+        warm(&mut column, &launches, workload);
+    }
     column.remarks.extend(caveats::of_record(record, workload));
+    if let Some(described) = &record.described {
+        column.model.clone_from(&described.model);
+        column.quantised.clone_from(&described.quantised);
+        column.precision.clone_from(&described.precision);
+        column.remarks.extend(described.tags.iter().cloned());
+    }
     Ok(column)
 }
 
-/// The workload whose requests make the warm half: the one asked for, or the only one of its kind.
-fn choose<'a>(name: &str, plan: &'a Plan, asked: Option<&str>) -> Result<&'a Workload, Error> {
+/// The workload whose requests make the warm half: the one asked for, or the only one of its kind. `None`: the plan is
+/// about starts alone.
+pub(super) fn choose<'a>(
+    name: &str,
+    plan: &'a Plan,
+    asked: Option<&str>,
+) -> Result<Option<&'a Workload>, Error> {
     let independent = |workload: &&Workload| {
         matches!(
             workload.kind,
@@ -107,8 +120,10 @@ fn choose<'a>(name: &str, plan: &'a Plan, asked: Option<&str>) -> Result<&'a Wor
         Some(asked) => all.iter().copied().filter(|w| w.id == asked).collect(),
         None => all.iter().copied().filter(independent).collect(),
     };
+    let is_start = |workload: &&Workload| matches!(workload.kind, WorkloadKind::FirstRequest(_));
     match fitting.as_slice() {
-        [one] => Ok(one),
+        [one] => Ok(Some(one)),
+        [] if asked.is_none() && all.iter().any(is_start) => Ok(None),
         [] | [_, _, ..] => {
             let ids: BTreeSet<&str> = all.iter().map(|workload| workload.id.as_str()).collect();
             let ids: Vec<&str> = ids.into_iter().collect();
@@ -120,24 +135,23 @@ fn choose<'a>(name: &str, plan: &'a Plan, asked: Option<&str>) -> Result<&'a Wor
     }
 }
 
-/// Fills the warm rows: the median over launches of each launch's own value.
+/// Fills the warm rows: the median over launches, and over each round's, of each launch's own value.
 fn warm(column: &mut Column, launches: &[&Launch], workload: &Workload) {
-    let over = |metric, statistic| {
+    let mut put = |row, metric, statistic| {
         let check = reading(workload, metric, statistic);
-        let values: Vec<f64> = launches
-            .iter()
-            .filter(|launch| launch.exit.is_clean())
-            .filter_map(|launch| metrics::measure(&check, workload, launch).ok())
-            .map(|measure| measure.value)
-            .collect();
-        stats::median(&values)
+        let clean = launches.iter().filter(|launch| launch.exit.is_clean());
+        let values = clean.filter_map(|launch| {
+            let measure = metrics::measure(&check, workload, launch).ok()?;
+            Some((launch.block, measure.value))
+        });
+        column.put_rounds(row, values.collect());
     };
-    column.put(Row::TtftMedian, over(Metric::Ttft, Statistic::Median));
-    column.put(Row::TtftP99, over(Metric::Ttft, Statistic::P99));
-    column.put(Row::TpotMedian, over(Metric::Tpot, Statistic::Median));
-    column.put(Row::ItlP99, over(Metric::Itl, Statistic::P99));
-    column.put(Row::E2eMedian, over(Metric::E2e, Statistic::Median));
-    column.put(Row::Throughput, over(Metric::Throughput, Statistic::Single));
+    put(Row::TtftMedian, Metric::Ttft, Statistic::Median);
+    put(Row::TtftP99, Metric::Ttft, Statistic::P99);
+    put(Row::TpotMedian, Metric::Tpot, Statistic::Median);
+    put(Row::ItlP99, Metric::Itl, Statistic::P99);
+    put(Row::E2eMedian, Metric::E2e, Statistic::Median);
+    put(Row::Throughput, Metric::Throughput, Statistic::Single);
     let samples: Vec<&Sample> = launches
         .iter()
         .flat_map(|launch| &launch.samples)
@@ -155,7 +169,7 @@ fn warm(column: &mut Column, launches: &[&Launch], workload: &Workload) {
 }
 
 /// A check that only reads: its rule is never asked.
-fn reading(workload: &Workload, metric: Metric, statistic: Statistic) -> Check {
+pub(super) fn reading(workload: &Workload, metric: Metric, statistic: Statistic) -> Check {
     Check {
         id: String::new(),
         workload: workload.id.clone(),

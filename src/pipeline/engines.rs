@@ -1,10 +1,12 @@
 //! `gate compare --engines`: engines are launched in turn by the protocol of every session, and compared.
 //!
 //! In each round every engine is launched once, in an order that rotates, so that none is always the first on
-//! a cold machine; the gates' workloads are sent to each. An engine's launches are a session of their own
+//! a cold machine; the gates' workloads are sent to each. With limits (`at_most`) the judge looks after each round and
+//! ends the measuring when it has decided. An engine's launches are a session of their own
 //! (`NAME/run.json` in the result directory), in which it stands alone.
 
-use super::compare::of_record;
+use super::at_most::{AtMost, Limit, are_decided, held, most_rounds};
+use super::compare::{choose, of_record};
 use super::host::{ArmHost, Arms};
 use super::results::Results;
 use super::{Error, Event, draw_seed, machine, now, tool, workspace};
@@ -31,8 +33,10 @@ pub struct Contest {
     pub selection: Selection,
     /// Names in gates/engines.toml; the first is the measure of the others.
     pub engines: Vec<String>,
-    /// Launches of each.
-    pub rounds: u32,
+    /// Launches of each; `None`: three, or with limits as many as the profile's last look needs.
+    pub rounds: Option<u32>,
+    /// What the first engine must keep against each of the others.
+    pub at_most: Vec<AtMost>,
     /// The workload of the warm half, where the gates have several.
     pub workload: Option<String>,
     /// The result directory; `None`: a new one under `.gate/runs`.
@@ -41,11 +45,11 @@ pub struct Contest {
 }
 
 /// One engine with its session.
-struct Lane {
-    contender: Contender,
+pub(super) struct Lane {
+    pub(super) contender: Contender,
     plan: Plan,
     results: Results,
-    record: RunRecord,
+    pub(super) record: RunRecord,
 }
 
 /// Measures every engine and compares them; gives the table and the result directory. `cancel` ends it early:
@@ -56,31 +60,52 @@ pub async fn compare_engines(
     cancel: impl Future<Output = ()>,
 ) -> Result<(Table, PathBuf), Error> {
     let mut cancel = std::pin::pin!(cancel);
-    let (root, mut lanes, directory, workspace) = open(contest, cancel.as_mut()).await?;
+    let Opened {
+        root,
+        mut lanes,
+        limits,
+        directory,
+        workspace,
+    } = open(contest, cancel.as_mut()).await?;
+    let place = (root.as_path(), &workspace);
     tokio::select! {
-        measured = measure(contest, (&root, &workspace), &mut lanes, on_event) => measured?,
+        measured = measure(contest, &limits, place, &mut lanes, on_event) => measured?,
         () = cancel => return Err(Error::Interrupted),
     }
     let columns = lanes
         .iter()
         .map(|lane| {
             let name = lane.contender.name.clone();
-            let mut column = of_record(name, &lane.record, contest.workload.as_deref())?;
-            column.quantised.clone_from(&lane.contender.quantised);
-            column.precision.clone_from(&lane.contender.precision);
-            column.remarks.extend(lane.contender.tags.iter().cloned());
-            Ok(column)
+            of_record(name, &lane.record, contest.workload.as_deref())
         })
         .collect::<Result<Vec<_>, Error>>()?;
-    Ok((figures::compare(&columns), directory))
+    let mut table = figures::compare(&columns);
+    table.held = held(&limits, &lanes);
+    Ok((table, directory))
+}
+
+/// A contest of which nothing is launched yet.
+struct Opened {
+    root: PathBuf,
+    lanes: Vec<Lane>,
+    limits: Vec<Limit>,
+    directory: PathBuf,
+    workspace: Workspace,
 }
 
 async fn open<C: Future<Output = ()>>(
     contest: &Contest,
     cancel: Pin<&mut C>,
-) -> Result<(PathBuf, Vec<Lane>, PathBuf, Workspace), Error> {
+) -> Result<Opened, Error> {
     let root = plan::find_root(&contest.start)?;
     let (plan, mut inputs) = plan::from_directory(&root, &contest.selection)?;
+    // Whatever cannot be compared is refused before hours are spent on it.
+    choose("the gates", &plan, contest.workload.as_deref())?;
+    let limits = contest
+        .at_most
+        .iter()
+        .map(|at_most| Limit::new(at_most, &plan, contest))
+        .collect::<Result<Vec<_>, Error>>()?;
     let (contenders, files) = plan::contenders(&root, &contest.engines)?;
     inputs.extend(files);
     let workspace = workspace(&root, &plan, cancel).await?;
@@ -101,7 +126,13 @@ async fn open<C: Future<Output = ()>>(
             })
         })
         .collect::<Result<Vec<_>, Error>>()?;
-    Ok((root, lanes, directory, workspace))
+    Ok(Opened {
+        root,
+        lanes,
+        limits,
+        directory,
+        workspace,
+    })
 }
 
 fn record(
@@ -136,19 +167,22 @@ fn record(
         launches: Vec::new(),
         ending: Ending::Unfinished,
         elapsed_s: 0.0,
+        described: Some(contender.described.clone()),
         extent: Extent::Whole,
     }
 }
 
 async fn measure(
     contest: &Contest,
+    limits: &[Limit],
     place: (&Path, &Workspace),
     lanes: &mut [Lane],
     on_event: &dyn Fn(Event),
 ) -> Result<(), Error> {
     let clock = SessionClock::start();
     let count = lanes.len();
-    for round in 0..contest.rounds {
+    let rounds = contest.rounds.unwrap_or_else(|| most_rounds(limits));
+    for round in 0..rounds {
         for turn in 0..count {
             let lane = &mut lanes[(turn + round as usize) % count];
             on_event(Event::Engine {
@@ -156,6 +190,9 @@ async fn measure(
                 round,
             });
             launch(lane, place, round, &clock, on_event).await?;
+        }
+        if are_decided(limits, lanes) {
+            break;
         }
     }
     for lane in lanes {
@@ -178,6 +215,7 @@ async fn launch(
         comparison: Comparison::Alone,
         builds: lane.record.builds.clone(),
         artifacts: Vec::new(),
+        is_head_a_commit: false,
     };
     let engine = &lane.plan.engine;
     let tokenizer = engine.tokenizer.as_ref();

@@ -90,7 +90,7 @@ fn cut(config: &BaselineConfig, now: &str) -> Option<String> {
     Some(cut.strftime("%Y%m%dT%H%M%SZ").to_string())
 }
 
-/// Stores what the store lacks: sessions of main, and certificates. What is not signed yet is signed, and kept here
+/// Stores what the store lacks: sessions of main, notes on them, and certificates. What is not signed yet is signed, and kept here
 /// as it was stored there. Where nothing could be stored nothing changes here.
 pub async fn push_baseline(start: &Path, signer: &Signer) -> Result<Exchanged, Error> {
     let mut sides = Sides::open(start)?;
@@ -140,17 +140,17 @@ pub async fn push_baseline(start: &Path, signer: &Signer) -> Result<Exchanged, E
     Ok(sides.told)
 }
 
-/// Fetches what is missing here: sessions of main, and the newest certificate of each key.
+/// Fetches what is missing here: sessions of main, notes on them, and the newest certificate of each key.
 pub async fn pull_baseline(start: &Path, signer: &Signer) -> Result<Exchanged, Error> {
     let mut sides = Sides::open(start)?;
     let listing = sides.remote.list().await?;
     sides.told.refused = listing.refused;
     let here: BTreeSet<RecordName> = sides.local.names()?.into_iter().collect();
-    let is_session = |name: &RecordName| name.kind() == Kind::Session;
+    let is_certificate = |name: &RecordName| name.kind() == Kind::Certificate;
     let (sessions, certificates): (Vec<_>, Vec<_>) = listing
         .records
         .into_iter()
-        .partition(|(name, _)| is_session(name));
+        .partition(|(name, _)| !is_certificate(name));
     let wanted: Vec<(RecordName, u64)> = sessions
         .iter()
         .filter(|(name, _)| !here.contains(name))
@@ -158,8 +158,8 @@ pub async fn pull_baseline(start: &Path, signer: &Signer) -> Result<Exchanged, E
         .collect();
     sides.told.there = sessions.len() - wanted.len();
     for (name, bytes) in sides.remote.read(&wanted).await? {
-        match baseline::admit(&name, &bytes, signer, &sides.now) {
-            Ok(_) => {
+        match baseline::hold(&name, &bytes, signer, &sides.now) {
+            Ok(()) => {
                 sides.local.put(&name, &bytes)?;
                 sides.told.moved.push(name.to_string());
             }
@@ -227,7 +227,7 @@ pub async fn sign_baseline(
     let mut before = BTreeMap::new();
     for (name, bytes) in sides.remote.read(&wanted).await? {
         let ready = match name.kind() {
-            Kind::Session => baseline::ready(&name, &bytes, signer, &sides.now)
+            Kind::Session | Kind::Note => baseline::ready(&name, &bytes, signer, &sides.now)
                 .map_err(|refused| refused.reason()),
             Kind::Certificate => ready_certificate(&name, &bytes, signer, &sides.now)
                 .map_err(|refused| refused.reason()),

@@ -39,7 +39,8 @@ pub struct Told {
 pub fn history(options: &HistoryOptions) -> Result<Told, Error> {
     let root = plan::find_root(&options.start)?;
     let config = plan::baseline_config(&root)?;
-    let entries = Store::open(&root.join(&config.directory)).list()?;
+    let store = Store::open(&root.join(&config.directory));
+    let entries = store.list()?;
     let mut entries: Vec<Entry> = entries.into_iter().map(|(_, entry)| entry).collect();
     let mut remarks = Vec::new();
     let gates = gates(options, &entries);
@@ -64,8 +65,10 @@ pub fn history(options: &HistoryOptions) -> Result<Told, Error> {
         now: now(),
         most_days: config.max_age_days,
     };
+    let mut history = history::tell(&entries, &watched, &age, options.last);
+    history.annotate(&store.notes(&age.now)?);
     Ok(Told {
-        history: history::tell(&entries, &watched, &age, options.last),
+        history,
         remarks,
         command: command(
             options,

@@ -4,8 +4,8 @@ use super::{Base, Error, Options};
 use crate::launch::{self, Artifact, Process, Start, StartError, Workspace, free_port};
 use crate::load;
 use crate::measure::{Configuration, Host, Started};
-use crate::plan::{Engine, Plan};
-use crate::record::{Arm, Build, Comparison, Exit, PageCache, Startup};
+use crate::plan::{Engine, Plan, Suite, Workload};
+use crate::record::{Arm, Build, Comparison, Exit, Launch, PageCache, Startup, SuiteRun};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,6 +22,8 @@ pub(super) struct Arms {
     pub(super) builds: Vec<Build>,
     /// The built files; none where nothing is built.
     pub(super) artifacts: Vec<(Arm, PathBuf)>,
+    /// Head is a commit, and not the working tree.
+    pub(super) is_head_a_commit: bool,
 }
 
 impl Arms {
@@ -48,6 +50,7 @@ impl Arms {
                 comparison: Comparison::Stored,
                 builds: vec![head_build],
                 artifacts,
+                is_head_a_commit: options.head.is_some(),
             };
         };
         let base_build = Build {
@@ -61,7 +64,10 @@ impl Arms {
             on_ci: Some(base.on_ci),
         };
         artifacts.push((Arm::Base, base.path));
-        Self::of(vec![base_build, head_build], artifacts)
+        Self {
+            is_head_a_commit: options.head.is_some(),
+            ..Self::of(vec![base_build, head_build], artifacts)
+        }
     }
 
     /// An engine that is not built here: both arms start the same command.
@@ -82,6 +88,7 @@ impl Arms {
                 comparison: Comparison::Stored,
                 builds: vec![head],
                 artifacts: Vec::new(),
+                is_head_a_commit: false,
             };
         }
         let base = build(Arm::Base, &options.base_args);
@@ -100,6 +107,7 @@ impl Arms {
             },
             builds,
             artifacts,
+            is_head_a_commit: false,
         }
     }
 
@@ -116,6 +124,7 @@ impl Arms {
             comparison: Comparison::SameBuild,
             builds: base.into_iter().chain(self.builds).collect(),
             artifacts: files.into_iter().chain(self.artifacts).collect(),
+            is_head_a_commit: self.is_head_a_commit,
         }
     }
 
@@ -124,7 +133,7 @@ impl Arms {
         matches!(self.builds.as_slice(), [base, head] if base.is_same_engine(head))
     }
 
-    fn artifact(&self, arm: Arm) -> Option<&Path> {
+    pub(super) fn artifact(&self, arm: Arm) -> Option<&Path> {
         let built = self.artifacts.iter().find(|(of, _)| *of == arm);
         built.map(|(_, path)| path.as_path())
     }
@@ -335,6 +344,7 @@ impl ArmHost<'_> {
         let startup = Startup {
             spawn_ns: self.clock.ns(ready.spawned),
             port_open_ns: Some(self.clock.ns(ready.port_open)),
+            probe_ns: Some(self.clock.ns(ready.asked)),
             ready_ns: Some(self.clock.ns(ready.ready)),
             resident_share: None,
             stages: Vec::new(),
@@ -381,6 +391,16 @@ impl Host for ArmHost<'_> {
                 }
             }
         }
+    }
+
+    async fn suite(
+        &mut self,
+        launch: &Launch,
+        started: &Started,
+        workload: &Workload,
+        suite: &Suite,
+    ) -> Result<SuiteRun, Error> {
+        self.test(launch, started, workload, suite).await
     }
 
     async fn stop(&mut self, silent: Option<String>) -> Result<Exit, Error> {

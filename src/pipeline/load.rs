@@ -9,9 +9,9 @@ mod parameters;
 
 use super::results::replace;
 use super::{Error, ResultsError, draw_seed, now, tool};
-use crate::figures::{Distribution, Throughput};
+use crate::figures::{Distribution, Speed, Throughput};
 use crate::load::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
-use crate::metrics::{contradiction, run_numbers};
+use crate::metrics::{self, Clock, contradiction, implausible, run_numbers};
 use crate::plan::{self, Arrivals, Plausible, Slo, Steady, Trace, Workload, WorkloadKind};
 use crate::record::{ClientHealth, Phase, Sample, TokenCounts};
 use crate::report::{GoodShare, LoadReport, Requests};
@@ -44,6 +44,8 @@ pub struct LoadOptions {
     /// A tokenizer.json, for texts of exact length.
     pub tokenizer: Option<PathBuf>,
     pub slo: Slo,
+    /// What no answer can undercut, where the machine and the model are known.
+    pub plausible: Plausible,
     pub seed: Option<u64>,
     /// Longest silence within an answer.
     pub timeout: Duration,
@@ -174,7 +176,7 @@ fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
         forces_length: options.forces_length,
         stream_usage: options.stream_usage,
         keep_alive: options.keep_alive,
-        plausible: Plausible::default(),
+        plausible: options.plausible,
         tokenizer: tokenizer.transpose()?.map(Arc::new),
     })
 }
@@ -314,6 +316,8 @@ fn report(
             share: good.share,
             requests_per_s: good.requests_per_s,
         }),
+        prefill: speed(&numbers.prefill),
+        generation: speed(&numbers.generation),
         burst_factor: numbers.burst_factor,
         prompt_tokens: tokens(samples, |counts| counts.prompt),
         output_tokens: tokens(samples, |counts| counts.completion),
@@ -321,7 +325,30 @@ fn report(
         client,
         client_beyond_limit: beyond.unwrap_or_default(),
         server_contradicts: contradiction(samples),
+        implausible: implausible_phases(options, samples),
         notes: notes(&numbers, sound(samples)),
+    }
+}
+
+/// A floor that was given decides instead, by request.
+fn implausible_phases(options: &LoadOptions, samples: &[Sample]) -> Option<String> {
+    if options.plausible.tpot_floor_ms.is_some() {
+        return None;
+    }
+    let why = implausible(samples)?;
+    Some(format!(
+        "{why}. If the server is that fast and every first token waits, say --tpot-floor"
+    ))
+}
+
+fn speed(speed: &metrics::Speed) -> Speed {
+    Speed {
+        clock: match speed.clock {
+            Clock::Stream => "stream",
+            Clock::Server => "server",
+        }
+        .to_owned(),
+        tokens_per_s: Distribution::of(&speed.tokens_per_s),
     }
 }
 

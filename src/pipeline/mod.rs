@@ -6,6 +6,7 @@
 //! the machine by A/A sessions, and [`power()`] says from that what an effect costs.
 //! Whoever calls shows the [`Event`]s.
 
+mod at_most;
 mod authorize;
 mod baseline;
 mod bisect;
@@ -19,12 +20,14 @@ mod engines;
 mod exchange;
 mod explain;
 mod github;
+mod golden;
 mod history;
 mod host;
 mod import;
 mod label;
 mod load;
 mod merge;
+mod note;
 mod past;
 mod power;
 mod publish;
@@ -37,7 +40,9 @@ mod session;
 mod shards;
 mod sources;
 mod spent;
+mod suite;
 
+pub use at_most::AtMost;
 pub use authorize::{AuthorizeOptions, Queued, Ruling, RunOrigin, authorize};
 pub use baseline::{Recorded, record_baseline};
 pub use bisect::{BisectOptions, bisect, resume_bisect};
@@ -50,11 +55,13 @@ pub use exchange::{
 };
 pub use explain::explain_directory;
 pub use github::GitHubOptions;
+pub use golden::{GoldenError, GoldenOptions, MadeGoldens, Reference, make_goldens};
 pub use history::{HistoryOptions, Told, history};
 pub use import::{import_figures, import_session};
 pub use label::{LabelOptions, Labelled, Trigger, label, label_diff};
 pub use load::{LoadOptions, Traffic, load};
 pub use merge::{MergeError, merge_directories};
+pub use note::{About, NoteOptions, note};
 pub use power::{PowerOptions, power};
 pub use publish::{End, PublishOptions, Published, Refusal, Subject, publish};
 pub use rendering::{Form, rendered};
@@ -212,6 +219,8 @@ pub enum Error {
     Tokenizer(#[from] TokenizerError),
     #[error(transparent)]
     GitHub(#[from] crate::github::Error),
+    #[error(transparent)]
+    Golden(#[from] GoldenError),
     #[error("nothing answers at {url}: {cause}; is the server up, and is this its port?")]
     Unanswered { url: String, cause: String },
     #[error("{0}")]
@@ -360,6 +369,7 @@ fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
         launches: Vec::new(),
         ending: Ending::Unfinished,
         elapsed_s: 0.0,
+        described: None,
         extent: Extent::Whole,
     }
 }

@@ -217,6 +217,7 @@ fn surroundings(options: &Options, project: &Project, record: &RunRecord) -> Vec
         comparison: record.comparison,
         builds: Vec::new(),
         artifacts: Vec::new(),
+        is_head_a_commit: false,
     };
     let now = new_record(options, project, &nothing_built);
     [

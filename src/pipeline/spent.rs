@@ -45,15 +45,20 @@ fn whole_s(record: &RunRecord, launch: &Launch) -> f64 {
     ((end - launch.startup.spawn_ns as f64) / 1e9).max(0.0)
 }
 
-/// Over the gate's workloads: from the first request sent to the last one answered.
+/// Over the gate's workloads: from the first request sent to the last one answered, and its own tests.
 fn work_s(gate: &Gate, launch: &Launch) -> f64 {
     let of = |workload: &str| {
         let samples = || launch.samples.iter().filter(|s| s.workload == workload);
         let begin = samples().map(|s| s.stamps.send_ns).min();
         let ends = samples().filter_map(|s| s.stamps.done_ns.or(s.stamps.headers_ns));
-        begin
+        let suites = launch.suites.iter().filter(|run| run.workload == workload);
+        let tested_s: f64 = suites
+            .map(|run| run.ended_ns.saturating_sub(run.begun_ns) as f64 / 1e9)
+            .sum();
+        let sent_s = begin
             .zip(ends.max())
-            .map_or(0.0, |(begin, end)| end.saturating_sub(begin) as f64 / 1e9)
+            .map_or(0.0, |(begin, end)| end.saturating_sub(begin) as f64 / 1e9);
+        sent_s + tested_s
     };
     gate.workloads.iter().map(|workload| of(&workload.id)).sum()
 }

@@ -1,74 +1,12 @@
-//! Data files of correctness gates: goldens made by a reference implementation, and task cases.
+//! Data files of correctness gates: task cases here, goldens in `goldens.rs`.
 
-use super::model::{GoldenCase, GoldenToken, TaskCase, TextCase, TextPrompt};
+use super::model::{TaskCase, TextCase, TextPrompt};
 use crate::record::TokenLogprob;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-const GOLDENS_FORMAT: &str = "infergate-goldens/1";
-
-/// How a reference's answer may have ended.
-const FINISHES: [&str; 2] = ["stop", "length"];
-
-#[derive(Deserialize)]
-struct RawGoldens {
-    format: String,
-    cases: Vec<RawGolden>,
-    /// Text of each token id that a `top` list names.
-    texts: BTreeMap<u32, String>,
-}
-
-/// What a goldens file holds.
-pub(super) struct GoldenData {
-    pub(super) cases: Vec<GoldenCase>,
-    pub(super) texts: BTreeMap<u32, String>,
-}
-
-#[derive(Deserialize)]
-struct RawGolden {
-    id: String,
-    prompt_ids: Vec<u32>,
-    #[serde(default)]
-    ignore_eos: bool,
-    tokens: Vec<RawToken>,
-    text: String,
-    finish: String,
-}
-
-#[derive(Deserialize)]
-struct RawToken {
-    id: u32,
-    text: String,
-    logprob: f64,
-    top: Vec<(u32, f64)>,
-}
-
-/// Reads `goldens.json`; the error says what is wrong without naming the file.
-pub(super) fn goldens(text: &str) -> Result<GoldenData, String> {
-    let raw: RawGoldens = serde_json::from_str(text).map_err(|e| e.to_string())?;
-    if raw.format != GOLDENS_FORMAT {
-        return Err(format!(
-            "its format is `{}`, not `{GOLDENS_FORMAT}`",
-            raw.format
-        ));
-    }
-    let cases = raw
-        .cases
-        .into_iter()
-        .map(golden)
-        .collect::<Result<Vec<_>, _>>()?;
-    if cases.is_empty() {
-        return Err("it holds no case".into());
-    }
-    refuse_twins("case", (1..).zip(cases.iter().map(|case| case.id.as_str())))?;
-    Ok(GoldenData {
-        cases,
-        texts: raw.texts,
-    })
-}
-
 /// Answers are found by their case's id: of two cases with one id neither could be told.
-fn refuse_twins<'a>(
+pub(super) fn refuse_twins<'a>(
     place: &str,
     ids: impl Iterator<Item = (usize, &'a str)>,
 ) -> Result<(), String> {
@@ -81,60 +19,6 @@ fn refuse_twins<'a>(
         }
     }
     Ok(())
-}
-
-/// What `docs/gates.md` says of a reference's tokens; the reason names the first place where it does not hold.
-fn check_reference(raw: &RawGolden) -> Result<(), String> {
-    let id = &raw.id;
-    if !FINISHES.contains(&raw.finish.as_str()) {
-        let [stop, length] = FINISHES;
-        return Err(format!(
-            "case `{id}`: its `finish` is `{}`; write `{stop}` or `{length}`",
-            raw.finish
-        ));
-    }
-    for (place, token) in raw.tokens.iter().enumerate() {
-        let top = token.top.iter().map(|(_, logprob)| *logprob);
-        if let Some(above) = top.chain([token.logprob]).find(|logprob| *logprob > 0.0) {
-            return Err(format!(
-                "case `{id}`, token {place}: a log-probability of {above} is above 0; write the natural logarithm of \
-                 a probability"
-            ));
-        }
-        if !token.top.is_sorted_by(|a, b| a.1 >= b.1) {
-            return Err(format!(
-                "case `{id}`, token {place}: its `top` is not in order; write the best token first"
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn golden(raw: RawGolden) -> Result<GoldenCase, String> {
-    if raw.prompt_ids.is_empty() || raw.tokens.is_empty() {
-        return Err(format!("case `{}` has no prompt or no tokens", raw.id));
-    }
-    if raw.tokens.iter().any(|t| t.top.len() < 2) {
-        return Err(format!(
-            "case `{}` has a place with fewer than two best tokens",
-            raw.id
-        ));
-    }
-    check_reference(&raw)?;
-    let tokens = raw.tokens.into_iter().map(|token| GoldenToken {
-        id: token.id,
-        text: token.text,
-        logprob: token.logprob,
-        top: token.top,
-    });
-    Ok(GoldenCase {
-        id: raw.id,
-        prompt_ids: raw.prompt_ids,
-        ignore_eos: raw.ignore_eos,
-        tokens: tokens.collect(),
-        text: raw.text,
-        finish: raw.finish,
-    })
 }
 
 #[derive(Deserialize)]
@@ -260,7 +144,7 @@ fn task(raw: RawTask) -> TaskCase {
 
 #[cfg(test)]
 mod tests {
-    use super::{goldens, tasks, texts};
+    use super::{tasks, texts};
 
     #[test]
     fn an_error_names_its_place_in_the_file() {
@@ -312,44 +196,6 @@ mod tests {
         for (file, expect) in table {
             let refusal = texts(file).err().unwrap_or_default();
             assert!(refusal.contains(expect), "{file}: {refusal}");
-        }
-    }
-
-    #[test]
-    fn goldens_that_no_reference_gives_are_refused_with_their_case() {
-        let case = r#"{"id": "a", "prompt_ids": [7], "tokens": [{"id": 1, "text": "x", "logprob": -0.5, "top": [[1, -0.5], [2, -1.5]]}], "text": "x", "finish": "stop"}"#;
-        let read = |cases: &str| {
-            let file = r#"{"format": "infergate-goldens/1", "texts": {}, "cases": [CASES]}"#;
-            goldens(&file.replace("CASES", cases))
-        };
-        for finish in ["\"stop\"", "\"length\""] {
-            assert!(read(&case.replace("\"stop\"", finish)).is_ok());
-        }
-        // A token that is certain has the logarithm 0, and two may be equally good.
-        assert!(read(&case.replace("-0.5", "0.0").replace("-1.5", "0.0")).is_ok());
-        let twice = format!("{case}, {case}");
-        let table = [
-            (twice, "case 2: the id `a` is that of case 1 already"),
-            (
-                case.replace("\"logprob\": -0.5", "\"logprob\": 0.5"),
-                "case `a`, token 0: a log-probability of 0.5 is above 0",
-            ),
-            (
-                case.replace("[1, -0.5]", "[1, 2.5]"),
-                "case `a`, token 0: a log-probability of 2.5 is above 0",
-            ),
-            (
-                case.replace("[1, -0.5]", "[1, -3.5]"),
-                "case `a`, token 0: its `top` is not in order",
-            ),
-            (
-                case.replace("\"finish\": \"stop\"", "\"finish\": \"eos\""),
-                "case `a`: its `finish` is `eos`; write `stop` or `length`",
-            ),
-        ];
-        for (cases, expect) in table {
-            let refusal = read(&cases).err().unwrap_or_default();
-            assert!(refusal.contains(expect), "{cases}: {refusal}");
         }
     }
 }

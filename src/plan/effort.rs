@@ -62,7 +62,7 @@ fn of(kind: &WorkloadKind) -> f64 {
         }
         WorkloadKind::Goldens(w) => {
             let cases = w.cases.iter();
-            cases.map(|c| c.tokens.len() as f64).sum()
+            cases.map(|c| f64::from(c.max_tokens)).sum()
         }
         // Words or ids; a prompt is much quicker than an answer.
         WorkloadKind::Texts(w) => {
@@ -72,6 +72,7 @@ fn of(kind: &WorkloadKind) -> f64 {
             };
             w.cases.iter().map(|case| tokens(case) as f64).sum()
         }
+        WorkloadKind::Suite(_) => 0.0,
         WorkloadKind::Tasks(w) => w.cases.iter().map(|c| f64::from(c.max_tokens)).sum(),
     }
 }

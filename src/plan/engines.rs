@@ -6,7 +6,7 @@ use super::model::Contender;
 use super::project;
 use super::read::{PlanError, read_file};
 use super::section::{Field, Section, Source};
-use crate::record::Input;
+use crate::record::{Described, Input};
 use std::path::Path;
 
 /// The file's path from the project's root; it is no gate.
@@ -65,12 +65,16 @@ fn contender(name: &str, field: &Field<'_, '_>) -> Result<Contender, Diagnostic>
         refusal.help = Some("build it before, and name what was built in `serve`".into());
         return Err(refusal);
     }
+    let engine = project::read_engine(section)?;
     Ok(Contender {
         name: name.to_owned(),
-        engine: project::read_engine(section)?,
-        quantised,
-        precision,
-        tags,
+        described: Described {
+            model: Some(engine.model.clone()),
+            quantised,
+            precision,
+            tags,
+        },
+        engine,
     })
 }
 
@@ -108,9 +112,10 @@ tags = ["another sampler"]
     fn engines_come_in_the_order_asked_for() {
         let got = check(TWO, &["b", "a"]).unwrap();
         assert_eq!((got[0].name.as_str(), got[1].name.as_str()), ("b", "a"));
-        assert_eq!(got[0].quantised.as_deref(), Some("q4_0"));
-        assert_eq!(got[0].precision.as_deref(), Some("f16"));
-        assert_eq!(got[0].tags, ["another sampler"]);
+        let described = &got[0].described;
+        assert_eq!(described.quantised.as_deref(), Some("q4_0"));
+        assert_eq!(described.precision.as_deref(), Some("f16"));
+        assert_eq!(described.tags, ["another sampler"]);
         assert_eq!(got[1].engine.serve, ["a", "{port}"]);
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: files, keys, and how a refusal is worded, but for the clause that says what a part lacks.
 
-use super::model::{Arrivals, Matrix, Part, Shape, Staggered, Texts, WorkloadKind};
+use super::model::{Arrivals, Goldens, Matrix, Part, Shape, Staggered, Texts, WorkloadKind};
 use crate::record::{CacheState, Metric, MetricKind, Statistic};
 
 /// Floors of sample counts below which a quantile means nothing (reason: docs/metrics.md).
@@ -51,7 +51,8 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::Gauge
         | Metric::EnergyPerToken
         | Metric::GpuMemory => timed,
-        Metric::Throughput | Metric::ThroughputFull => independent,
+        Metric::Throughput => independent || matches!(kind, Kind::Staggered(_)),
+        Metric::ThroughputFull => independent,
         Metric::AnswerMismatches => {
             independent || matches!(kind, Kind::Answers(_) | Kind::Staggered(_))
         }
@@ -62,7 +63,9 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::TpotSlope
         | Metric::FailedCells
         | Metric::Contention => matches!(kind, Kind::Matrix(_)),
-        Metric::WallTtft | Metric::InterleavingBenefit => matches!(kind, Kind::Staggered(_)),
+        Metric::WallTtft | Metric::InterleavingBenefit | Metric::GenerationStall => {
+            matches!(kind, Kind::Staggered(_))
+        }
         Metric::PrefillExcess | Metric::PrefillDrift => matches!(kind, Kind::Session(_)),
         Metric::GoldenMismatches
         | Metric::LogprobError
@@ -72,11 +75,12 @@ pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
             matches!(kind, Kind::Goldens(_) | Kind::Texts(_))
         }
         Metric::Accuracy => matches!(kind, Kind::Tasks(_)),
+        Metric::FailedTests | Metric::BrokenTests => matches!(kind, Kind::Suite(_)),
     }
 }
 
 /// Why no launch can ever give the metric on this part of a workload that it fits; `None`: it can.
-pub(super) fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&'static str> {
+pub fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&'static str> {
     use WorkloadKind as Kind;
     let answers = answers(kind, part);
     if part.streamed.is_some() && answers.is_empty() {
@@ -108,6 +112,15 @@ pub(super) fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&
         _ if metric.is_of_windows() && part.streamed.is_some() => {
             Some("a counter counts streamed and whole answers together: leave `streamed` out")
         }
+        (
+            Metric::LogprobError
+            | Metric::LogprobRegret
+            | Metric::GreedyAgreement
+            | Metric::Perplexity
+            | Metric::KlDivergence
+            | Metric::KlFromBase,
+            Kind::Goldens(goldens),
+        ) => lack_of_scores(goldens),
         _ => None,
     }
 }
@@ -125,6 +138,17 @@ const OPEN_LOOP: &str =
 fn open_loop(arrivals: &Arrivals) -> Option<&'static str> {
     let is_closed = matches!(arrivals, Arrivals::Closed { .. });
     (!is_closed).then_some(OPEN_LOOP)
+}
+
+/// Log-probabilities are compared token by token: both sides must know them.
+fn lack_of_scores(goldens: &Goldens) -> Option<&'static str> {
+    if goldens.top_k.is_none() {
+        return Some("the engine is not asked for log-probabilities: say `top_k = 5`");
+    }
+    let is_known = goldens.cases.iter().all(|case| case.is_scorable);
+    (!is_known).then_some(
+        "the goldens file does not tell every token by id: make it with `gate golden make --model`",
+    )
 }
 
 /// What is compared across cells needs two of them at the least.
@@ -198,7 +222,9 @@ fn answers(kind: &WorkloadKind, part: &Part) -> Vec<Answer> {
         }
         Kind::Staggered(staggered) => vec![streamed(staggered.output_tokens)],
         Kind::Session(session) => vec![streamed(session.reply_tokens)],
-        Kind::Answers(_) | Kind::Goldens(_) | Kind::Texts(_) | Kind::Tasks(_) => Vec::new(),
+        Kind::Answers(_) | Kind::Goldens(_) | Kind::Texts(_) | Kind::Tasks(_) | Kind::Suite(_) => {
+            Vec::new()
+        }
     };
     answers.retain(|answer| part.streamed.is_none_or(|s| s == answer.streamed));
     answers
@@ -271,6 +297,7 @@ pub(super) fn has_relative_change(metric: Metric) -> bool {
         Metric::LogprobError
             | Metric::LogprobRegret
             | Metric::Goodput
+            | Metric::BrokenTests
             | Metric::KvGrowth
             | Metric::RssGrowth
             | Metric::KlDivergence
@@ -310,7 +337,8 @@ pub(super) fn samples(
         WorkloadKind::Answers(_)
         | WorkloadKind::Goldens(_)
         | WorkloadKind::Texts(_)
-        | WorkloadKind::Tasks(_) => (1, u32::MAX),
+        | WorkloadKind::Tasks(_)
+        | WorkloadKind::Suite(_) => (1, u32::MAX),
     }
 }
 
@@ -345,7 +373,10 @@ fn cell_requests(metric: Metric, part: &Part, matrix: &Matrix) -> u32 {
 /// Users come one after another, and then together.
 fn staggered_requests(metric: Metric, staggered: &Staggered) -> u32 {
     let modes = match metric {
-        Metric::WallTtft | Metric::InterleavingBenefit => 1,
+        Metric::WallTtft
+        | Metric::InterleavingBenefit
+        | Metric::GenerationStall
+        | Metric::Throughput => 1,
         _ => 2,
     };
     staggered.users * staggered.passes * modes

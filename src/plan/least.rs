@@ -195,7 +195,8 @@ fn waits_s(kind: &WorkloadKind) -> f64 {
         | WorkloadKind::Answers(_)
         | WorkloadKind::Goldens(_)
         | WorkloadKind::Texts(_)
-        | WorkloadKind::Tasks(_) => 0.0,
+        | WorkloadKind::Tasks(_)
+        | WorkloadKind::Suite(_) => 0.0,
     }
 }
 

@@ -14,6 +14,7 @@ mod files;
 mod fit;
 mod gate;
 mod github;
+mod goldens;
 mod host;
 mod labels;
 mod least;
@@ -32,20 +33,21 @@ mod workload;
 pub use diagnostic::Diagnostic;
 pub use effort::effort;
 pub use engines::contenders;
-pub use fit::MIN_SAMPLES;
+pub use fit::{MIN_SAMPLES, lack};
 pub use github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
+pub use goldens::read as read_goldens;
 pub use labels::{LabelRule, Needed};
 pub use least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};
 pub use model::{
     Answers, Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender,
     Cooldown, Design, Engine, EngineMetrics, EngineSeries, FirstRequest, Gate, GoldenCase,
     GoldenToken, Goldens, Host, Matrix, Mixed, Named, Part, Plan, Plausible, Rule, SandboxSetting,
-    Session, Shape, Slo, Spending, Staggered, Steady, TaskCase, Tasks, Telemetry, TextCase,
+    Session, Shape, Slo, Spending, Staggered, Steady, Suite, TaskCase, Tasks, Telemetry, TextCase,
     TextPrompt, Texts, Trace, TraceEntry, Waiver, Workload, WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,
-    find_root, from_directory, from_inputs, github_config, github_rules,
+    engine_config, find_root, from_directory, from_inputs, github_config, github_rules,
 };
 pub use shards::{Piece, ShardPlan, shards};
 pub use store::BaselineStore;

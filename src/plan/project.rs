@@ -236,7 +236,7 @@ fn read_build(build: Section<'_, '_>) -> Result<Build, Diagnostic> {
     Ok(read)
 }
 
-fn read_env(section: &Section<'_, '_>) -> Result<Vec<(String, String)>, Diagnostic> {
+pub(super) fn read_env(section: &Section<'_, '_>) -> Result<Vec<(String, String)>, Diagnostic> {
     let Some(field) = section.optional("env") else {
         return Ok(Vec::new());
     };

@@ -6,10 +6,12 @@ use super::files::{Disk, Files};
 use super::github::{self, GitHubConfig};
 use super::labels::{self, LabelRule};
 use super::least::TooLong;
-use super::model::{BaselineConfig, CalibrationConfig, Check, Gate, Plan, Waiver, WorkloadKind};
+use super::model::{
+    BaselineConfig, CalibrationConfig, Check, Engine, Gate, Host, Plan, Suite, Waiver, WorkloadKind,
+};
 use super::section::{Section, Source};
 use super::waivers::{self, WAIVERS_FILE};
-use super::{gate, project};
+use super::{gate, host, project};
 use crate::record::{Input, Metric};
 use std::fmt::Write;
 use std::fs;
@@ -100,6 +102,19 @@ pub fn calibration_config(root: &Path) -> Result<CalibrationConfig, PlanError> {
         text: &text,
     };
     Ok(project::calibration(source)?)
+}
+
+/// The tables `engine` and `host` of `gate.toml`, read alone as well.
+pub fn engine_config(root: &Path) -> Result<(Engine, Host), PlanError> {
+    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let table = source.parse()?;
+    let section = Section::root(source, &table, "");
+    let engine = project::read_engine(section.required("engine")?.section()?)?;
+    Ok((engine, host::read(&section)?))
 }
 
 /// What `gates/` says of pull requests.
@@ -264,7 +279,9 @@ fn assemble(
             all: &project.profiles,
         };
         match gate::read(&name, source, profile, files) {
-            Ok(gate) => match second_first_request(source, &gate, &gates) {
+            Ok(gate) => match second_first_request(source, &gate, &gates)
+                .or_else(|| artifact_without_build(source, &gate, &project.engine))
+            {
                 Some(refusal) => refusals.push(refusal),
                 None => gates.push(gate),
             },
@@ -314,6 +331,26 @@ fn second_first_request(source: Source<'_>, gate: &Gate, before: &[Gate]) -> Opt
             .into(),
     );
     Some(refusal)
+}
+
+/// A suite cannot name what nothing builds.
+fn artifact_without_build(source: Source<'_>, gate: &Gate, engine: &Engine) -> Option<Diagnostic> {
+    if engine.build.is_some() {
+        return None;
+    }
+    let names_it = |suite: &Suite| {
+        let values = suite.env.iter().map(|(_, value)| value);
+        let mut words = suite.command.iter().chain(values);
+        words.any(|word| word.contains("{artifact}"))
+    };
+    let mut suites = gate.workloads.iter().filter_map(|w| match &w.kind {
+        WorkloadKind::Suite(suite) => Some(suite),
+        _ => None,
+    });
+    suites.find(|suite| names_it(suite))?;
+    let at = source.text.find("{artifact}").unwrap_or_default();
+    let message = "`{artifact}` needs a table `engine.build` in gates/gate.toml that makes one";
+    Some(source.wrong(at..at, message))
 }
 
 fn read_waivers(

@@ -4,11 +4,12 @@ use super::diagnostic::Diagnostic;
 use super::files::Files;
 use super::model::{
     Answers, Arrivals, FirstRequest, Goldens, Matrix, Mixed, Session, Shape, Staggered, Steady,
-    Tasks, Texts, Trace, TraceEntry, Workload, WorkloadKind,
+    Suite, Tasks, Texts, Trace, TraceEntry, Workload, WorkloadKind,
 };
+use super::project::read_env;
 use super::quantity::{self, Dimension};
 use super::section::{Field, Section};
-use super::{data, trace};
+use super::{data, goldens, trace};
 use crate::record::CacheState;
 
 /// Reads `[workload.NAME]`; what its data files hold is appended to `defined_by`.
@@ -20,7 +21,7 @@ pub(super) fn read(
 ) -> Result<Workload, Diagnostic> {
     type Reader =
         fn(&Section<'_, '_>, &mut dyn Files, &mut Vec<String>) -> Result<WorkloadKind, Diagnostic>;
-    let readers: [(&str, Reader); 11] = [
+    let readers: [(&str, Reader); 12] = [
         ("steady", read_steady),
         ("mixed", read_mixed),
         ("trace", read_trace),
@@ -32,11 +33,15 @@ pub(super) fn read(
         ("goldens", read_goldens),
         ("texts", read_texts),
         ("tasks", read_tasks),
+        ("command", read_suite),
     ];
     let section = field.section()?;
     let reader = section.required("kind")?.choice(&readers)?;
     let launches = section.given("launches", |f| f.count(1..1000))?;
     let kind = reader(&section, files, defined_by)?;
+    // The same commit's tests give the same answer: once is enough.
+    let once = matches!(kind, WorkloadKind::Suite(_)).then_some(1);
+    let launches = launches.or(once);
     section.finish()?;
     Ok(Workload { id, launches, kind })
 }
@@ -332,12 +337,14 @@ fn read_goldens(
     files: &mut dyn Files,
     defined_by: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
-    let data = read_data(&section.required("file")?, files, defined_by, data::goldens)?;
+    let field = section.required("file")?;
+    let data = read_data(&field, files, defined_by, goldens::goldens).map_err(to_be_made)?;
     Ok(WorkloadKind::Goldens(Goldens {
         cases: data.cases,
         texts: data.texts,
+        stop_ids: data.stop_ids,
         near_tie_nats: section.required("near_tie")?.quantity(Dimension::Nats)?,
-        top_k: section.required("top_k")?.count(1..21)?,
+        top_k: section.given("top_k", |f| f.count(1..21))?,
     }))
 }
 
@@ -353,6 +360,16 @@ fn read_texts(
     }))
 }
 
+/// Adds to the refusal of a goldens file which command makes one.
+fn to_be_made(mut refusal: Diagnostic) -> Diagnostic {
+    refusal.help = Some(
+        "`gate golden make --model MODEL` makes it with Hugging Face transformers, `gate golden make --engine` from \
+         main's own answers"
+            .into(),
+    );
+    refusal
+}
+
 fn read_tasks(
     section: &Section<'_, '_>,
     files: &mut dyn Files,
@@ -360,6 +377,48 @@ fn read_tasks(
 ) -> Result<WorkloadKind, Diagnostic> {
     let cases = read_data(&section.required("file")?, files, defined_by, data::tasks)?;
     Ok(WorkloadKind::Tasks(Tasks { cases }))
+}
+
+fn read_suite(
+    section: &Section<'_, '_>,
+    _: &mut dyn Files,
+    _: &mut Vec<String>,
+) -> Result<WorkloadKind, Diagnostic> {
+    let field = section.required("command")?;
+    let command = field.texts()?;
+    if command.first().is_none_or(String::is_empty) {
+        return Err(field.wrong("`command` is empty: it must name the program that runs the tests"));
+    }
+    let env = read_env(section)?;
+    let junit = section.given("junit", read_report_path)?;
+    let names_report = |word: &String| word.contains("{junit}");
+    if junit.is_none()
+        && command
+            .iter()
+            .chain(env.iter().map(|(_, v)| v))
+            .any(names_report)
+    {
+        return Err(field.wrong("`{junit}` needs `junit = \"PATH\"`: the file that it stands for"));
+    }
+    Ok(WorkloadKind::Suite(Suite {
+        command,
+        env,
+        junit,
+        timeout: section.required("timeout")?.duration()?,
+    }))
+}
+
+/// A file in the tree or below `{target}`.
+fn read_report_path(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
+    let path = field.text()?;
+    let is_within =
+        !path.is_empty() && !path.starts_with('/') && !path.split('/').any(|p| p == "..");
+    if !is_within {
+        return Err(field.wrong(
+            "`junit` must name a file in the tree, such as \"reports/junit.xml\", or below {target}",
+        ));
+    }
+    Ok(path.to_owned())
 }
 
 /// Reads a data file that stands beside the gates, as `parse` understands it.

@@ -1,7 +1,7 @@
 //! What a repository needs to be gated on GitHub: our own workflows, told where the action is, and the rules for
 //! labels.
 
-use super::{Preset, SESSION, Written};
+use super::{Preset, Written};
 use toml::Table;
 
 /// The workflows of this repository, which are the ones to copy: name and text.
@@ -56,7 +56,7 @@ pub fn builds(config: &str) -> Result<bool, String> {
     Ok(build.is_some())
 }
 
-/// Where the workflows keep main's records. [`SESSION`] ends in the table that this belongs to.
+/// Where the workflows keep main's records. `session.toml` ends in the table that this belongs to.
 const STORE: &str = r#"# The branch of this repository that keeps main's records; the first push makes it.
 store = "git:infergate-baselines"
 "#;
@@ -76,7 +76,7 @@ impl Preset {
     /// The files of `gates/` for the engine's own repository on GitHub: built from its tree, on a machine with a GPU.
     pub fn files_on_github(self, model: &str) -> Vec<Written> {
         let mut files = self.files(model, true);
-        files[0].text = self.built_text(model) + HOST + SESSION + STORE;
+        files[0].text = self.built_text(model) + HOST + &self.session_text() + STORE;
         files
     }
 }

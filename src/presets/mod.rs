@@ -5,11 +5,15 @@
 //!
 //! Refuses to know: how a gate file is read, where it is written.
 
+mod gates;
 mod github;
 mod tree;
 
 pub use github::{RULES, builds, workflows};
 pub use tree::engine_of;
+
+/// The preset for an engine of one's own.
+pub const CUSTOM: &str = "custom";
 
 /// One engine's starting point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +23,12 @@ pub struct Preset {
     /// A model's name that makes an example, where the user gave none.
     pub example: &'static str,
     engine: &'static str,
-    gates: &'static [(&'static str, &'static str)],
+    /// Usage tells how many of a prompt's tokens were cached.
+    tells_cached: bool,
+    /// Completions tell log-probabilities when asked to, streamed ones too.
+    tells_logprobs: bool,
+    /// Models are the Hugging Face hub's, as they are there.
+    takes_hub_models: bool,
 }
 
 /// A file to write: its path from the project's root, and its text.
@@ -30,56 +39,75 @@ pub struct Written {
 }
 
 const SESSION: &str = include_str!("session.toml");
-const LATENCY: (&str, &str) = ("latency", include_str!("gates/latency.toml"));
-const COLD_START: (&str, &str) = ("cold-start", include_str!("gates/cold-start.toml"));
-const WHOLE: (&str, &str) = ("whole", include_str!("gates/whole.toml"));
 
 /// Where an engine that holds a model of its own is told of another one.
 const SOURCE: &str = "{{source}}";
 
 /// Every engine that has one.
-pub const ALL: [Preset; 7] = [
+pub const ALL: [Preset; 8] = [
     Preset {
         name: "vllm",
         example: "Qwen/Qwen3-0.6B",
         engine: include_str!("vllm.toml"),
-        gates: &[LATENCY, COLD_START],
+        tells_cached: true,
+        tells_logprobs: true,
+        takes_hub_models: true,
     },
     Preset {
         name: "sglang",
         example: "Qwen/Qwen3-0.6B",
         engine: include_str!("sglang.toml"),
-        gates: &[LATENCY, COLD_START],
+        tells_cached: true,
+        tells_logprobs: false,
+        takes_hub_models: true,
     },
     Preset {
         name: "llama.cpp",
         example: "model.gguf",
         engine: include_str!("llama.cpp.toml"),
-        gates: &[LATENCY, COLD_START],
+        tells_cached: false,
+        tells_logprobs: false,
+        takes_hub_models: false,
     },
     Preset {
         name: "llama-cpp-python",
         example: "model.gguf",
         engine: include_str!("llama-cpp-python.toml"),
-        gates: &[WHOLE],
+        tells_cached: false,
+        tells_logprobs: false,
+        takes_hub_models: false,
     },
     Preset {
         name: "ollama",
         example: "qwen2.5:0.5b",
         engine: include_str!("ollama.toml"),
-        gates: &[LATENCY, COLD_START],
+        tells_cached: false,
+        tells_logprobs: false,
+        takes_hub_models: false,
     },
     Preset {
         name: "transformers",
         example: "Qwen/Qwen3-0.6B",
         engine: include_str!("transformers.toml"),
-        gates: &[LATENCY, COLD_START],
+        tells_cached: false,
+        tells_logprobs: false,
+        takes_hub_models: true,
     },
     Preset {
         name: "infergate",
         example: "tiny-qwen3",
         engine: include_str!("infergate.toml"),
-        gates: &[LATENCY, COLD_START],
+        tells_cached: true,
+        tells_logprobs: true,
+        takes_hub_models: true,
+    },
+    Preset {
+        name: CUSTOM,
+        example: "my-model",
+        engine: include_str!("custom.toml"),
+        tells_cached: true,
+        tells_logprobs: false,
+        takes_hub_models: true,
     },
 ];
 
@@ -126,13 +154,23 @@ impl Preset {
         };
         let project = Written {
             path: "gates/gate.toml".to_owned(),
-            text: engine + SESSION,
+            text: engine + &self.session_text(),
         };
-        let gates = self.gates.iter().map(|(name, text)| Written {
+        let gates = self.gates().into_iter().map(|(name, text)| Written {
             path: format!("gates/{name}.toml"),
-            text: (*text).to_owned(),
+            text,
         });
         std::iter::once(project).chain(gates).collect()
+    }
+
+    /// The command that makes the goldens of the gate `e2e`. What an engine is told of another kind of model is no name
+    /// for transformers.
+    pub fn golden_command(self, model: &str) -> String {
+        let is_its_own = self.holds_its_example() && model == self.example;
+        match self.takes_hub_models && !is_its_own && self.name != CUSTOM {
+            true => format!("gate golden make --model {model}"),
+            false => "gate golden make --engine".to_owned(),
+        }
     }
 }
 

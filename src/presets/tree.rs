@@ -2,6 +2,7 @@
 //!
 //! Refuses to know: where the tree is; it is handed a reader of its files.
 
+use super::CUSTOM;
 use toml::Table;
 
 /// The name of the preset of the engine whose tree this is; `read` gives a file's text by its path from the root.
@@ -109,6 +110,7 @@ pub(super) fn recipe(engine: &str) -> Recipe {
                 "\"env\", \"PYTHONPATH={artifact}\", \"python\"",
             ),
         ),
+        CUSTOM => (OWN, ("\"./my-engine\"", "\"{artifact}\"")),
         _ => (CARGO, ("\"gate\"", "\"{artifact}\"")),
     };
     Recipe { build, serve }
@@ -120,6 +122,16 @@ const CARGO: &str = r#"
 # `{target}` is a build directory that is kept.
 command = ["cargo", "build", "--release", "--locked", "--bin", "gate", "--target-dir", "{target}"]
 artifact = "{target}/release/gate"
+timeout = "30 min"
+"#;
+
+const OWN: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# FILL IN: the command, and the file or folder that it makes. It holds all that the engine needs of its tree.
+# `{target}` is a build directory that is kept.
+command = ["cargo", "build", "--release", "--locked", "--target-dir", "{target}"]
+artifact = "{target}/release/my-engine"
 timeout = "30 min"
 "#;
 

@@ -114,6 +114,7 @@ impl RunRecord {
             launches,
             ending,
             elapsed_s,
+            described: None,
             extent: Extent::Shard {
                 together: self.gates.clone(),
                 checks,

@@ -1,6 +1,6 @@
 //! One start of an engine process, from spawn to exit: the unit of replication.
 
-use super::{Arm, ClientHealth, Rest, Sample, Telemetry};
+use super::{Arm, ClientHealth, Rest, Sample, SuiteRun, Telemetry};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct Launch {
     /// Log of the engine, relative to the result directory.
     pub log: String,
     pub samples: Vec<Sample>,
+    /// Runs of the project's own tests, after all requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<SuiteRun>,
     /// The load client's own health, one a workload that ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientHealth>,
@@ -65,6 +68,9 @@ pub struct Startup {
     /// The port accepted a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port_open_ns: Option<u64>,
+    /// The readiness probe that was answered with a token was sent: the engine's first generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_ns: Option<u64>,
     /// A token was generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,

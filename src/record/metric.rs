@@ -62,6 +62,8 @@ pub enum Metric {
     WallTtft,
     /// Wall time of the users one after another over their wall time together.
     InterleavingBenefit,
+    /// The longest pause within one user's stream while another user's prompt is prefilled.
+    GenerationStall,
     /// Process spawn to the port's first accepted connection.
     PortOpen,
     /// Process spawn to the first token of the first real request.
@@ -80,6 +82,10 @@ pub enum Metric {
     AnswerMismatches,
     /// Requests that are void or wrongly answered.
     FailedRequests,
+    /// Tests of the project's own suite that fail in head.
+    FailedTests,
+    /// Tests of the project's own suite that passed in base, and in head fail, are skipped or missing.
+    BrokenTests,
     /// By how much the KV bytes in use grew over the workload, by the robust slope.
     KvGrowth,
     /// The same of the engine's resident memory.
@@ -113,7 +119,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 55] = [
         Self::Ttft,
         Self::Tpot,
         Self::Icl,
@@ -142,6 +148,7 @@ impl Metric {
         Self::StreamMismatches,
         Self::WallTtft,
         Self::InterleavingBenefit,
+        Self::GenerationStall,
         Self::PortOpen,
         Self::FirstToken,
         Self::FirstResponse,
@@ -151,6 +158,8 @@ impl Metric {
         Self::FailedCells,
         Self::AnswerMismatches,
         Self::FailedRequests,
+        Self::FailedTests,
+        Self::BrokenTests,
         Self::KvGrowth,
         Self::RssGrowth,
         Self::CounterPerToken,
@@ -214,6 +223,7 @@ impl Metric {
             Self::StreamMismatches => row("stream_mismatches", Cases, Counter, Lower, One),
             Self::WallTtft => row("wall_ttft", Milliseconds, Latency, Lower, Many),
             Self::InterleavingBenefit => row("interleaving_benefit", Ratio, Latency, Higher, One),
+            Self::GenerationStall => row("generation_stall", Milliseconds, Latency, Lower, Many),
             Self::PortOpen => row("port_open", Milliseconds, Latency, Lower, One),
             Self::FirstToken => row("first_token", Milliseconds, Latency, Lower, One),
             Self::FirstResponse => row("first_response", Milliseconds, Latency, Lower, One),
@@ -223,6 +233,8 @@ impl Metric {
             Self::FailedCells => row("failed_cells", Cases, Counter, Lower, One),
             Self::AnswerMismatches => row("answer_mismatches", Cases, Counter, Lower, One),
             Self::FailedRequests => row("failed_requests", Cases, Counter, Lower, One),
+            Self::FailedTests => row("failed_tests", Cases, Counter, Lower, One),
+            Self::BrokenTests => row("broken_tests", Cases, Counter, Lower, One),
             Self::KvGrowth => row("kv_growth", Fraction, Score, Lower, One),
             Self::RssGrowth => row("rss_growth", Fraction, Score, Lower, One),
             Self::CounterPerToken => row("counter_per_token", PerToken, Counter, Lower, One),

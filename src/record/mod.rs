@@ -16,6 +16,7 @@ mod metric;
 mod rest;
 mod run;
 mod sample;
+mod suite;
 mod telemetry;
 mod verdict;
 
@@ -31,12 +32,16 @@ pub use launch::{Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use rest::Rest;
 pub use run::{
-    Arm, Build, Comparison, Ending, EngineFile, Input, Isolation, Layer, Machine, RUN_FORMAT,
-    RunRecord, StoredBase, UNKNOWN_MACHINE,
+    Arm, Build, Comparison, Described, Ending, EngineFile, Input, Isolation, Layer, Machine,
+    RUN_FORMAT, RunRecord, StoredBase, UNKNOWN_MACHINE,
 };
 pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
-    TokenLogprob, Void, VoidRule,
+    TokenLogprob, USUAL_TOKENS_AN_EVENT, Void, VoidRule,
 };
+pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
-pub use verdict::{CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict, Waiver};
+pub use verdict::{
+    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict,
+    Waiver,
+};

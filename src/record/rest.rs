@@ -12,6 +12,9 @@ pub struct Rest {
     pub probes_ms: Vec<f64>,
     /// The arm's reference: the probe right after the first launch's warm-up burst, ms.
     pub reference_ms: f64,
+    /// A launch is cool while its probe is above the reference by no more than this fraction; unknown in old records.
+    #[serde(default)]
+    pub within: Option<f64>,
     /// What is left of the session's budget for waiting, ms.
     pub budget_left_ms: f64,
 }

@@ -40,6 +40,9 @@ pub struct RunRecord {
     pub ending: Ending,
     /// Seconds spent measuring, builds not counted.
     pub elapsed_s: f64,
+    /// The engine as gates/engines.toml describes it, where it was measured to be compared with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub described: Option<Described>,
     /// All gates of the run, or some.
     #[serde(default, skip_serializing_if = "Extent::is_whole")]
     pub extent: Extent,
@@ -221,6 +224,22 @@ impl Build {
     pub fn of(builds: &[Self], arm: Arm) -> Option<&Self> {
         builds.iter().find(|build| build.arm == arm)
     }
+}
+
+/// What a reader of a comparison must know of an engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// The model's name in requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How its weights are quantised; `None`: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantised: Option<String>,
+    /// The precision that it computes in; `None`: not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
 }
 
 /// A file of the plan, with its path relative to the project's root.

@@ -197,6 +197,9 @@ pub struct TokenCounts {
     /// cumulative usage); their sum is all of the output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_event: Vec<u32>,
+    /// Characters of the first output event and of the whole output, where a stream has fewer events than tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_at_first: Option<(u32, u32)>,
     /// Output tokens by the client's own tokenizer, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_tokenizer: Option<u32>,
@@ -205,7 +208,35 @@ pub struct TokenCounts {
     pub repeats: bool,
 }
 
+/// Tokens an event above which a stream sends several at once. A token without text of its own comes with the next
+/// one, so a few more tokens than events are usual.
+pub const USUAL_TOKENS_AN_EVENT: f64 = 1.1;
+
 impl TokenCounts {
+    /// Tokens of the first output event of a stream of `events` events: as the stream tells, else an estimate
+    /// (`tpot` in docs/metrics.md).
+    pub fn first_event(&self, events: usize) -> f64 {
+        let told = self.of_first_event().map(f64::from);
+        told.or_else(|| self.first_event_of_burst(events))
+            .unwrap_or(1.0)
+    }
+
+    /// 1 or the average event's tokens, whichever the first event's share of the text is nearer to; `None` where
+    /// events hold a token each, and where nothing follows the first.
+    fn first_event_of_burst(&self, events: usize) -> Option<f64> {
+        let tokens = f64::from(self.completion?);
+        let average = tokens / events as f64;
+        if events < 2 || average <= USUAL_TOKENS_AN_EVENT {
+            return None;
+        }
+        let by_text = self
+            .text_at_first
+            .filter(|(_, all)| *all > 0)
+            .map(|(first, all)| tokens * f64::from(first) / f64::from(all));
+        let is_single = by_text.is_some_and(|by_text| by_text < f64::midpoint(1.0, average));
+        Some(if is_single { 1.0 } else { average })
+    }
+
     /// Tokens of the first output event, where the stream tells: by cumulative usage, else as
     /// [`Self::per_event`]. A usage of 0 tells nothing: Ollama sends zeros until the end.
     pub fn of_first_event(&self) -> Option<u32> {

@@ -1,6 +1,6 @@
 //! What the judge says: data only, formatted in `report/`.
 
-use super::{Metric, Statistic};
+use super::{CacheState, Metric, Statistic};
 
 /// A check's, a gate's or a run's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,7 +57,40 @@ pub struct CheckVerdict {
     pub smallest_effect: Option<f64>,
     /// A remark that does not change the verdict: an improvement worth a look, void samples, …
     pub notes: Vec<String>,
+    /// Of a check that judges a matrix cell by cell: every cell of head's worst launch; else empty.
+    pub cells: Vec<CellVerdict>,
     pub waiver: Option<Waiver>,
+}
+
+/// One cell of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellVerdict {
+    pub batch: u32,
+    pub cache: CacheState,
+    /// Prompt tokens.
+    pub context: u32,
+    pub streamed: bool,
+    pub outcome: CellOutcome,
+    /// Median time of its sound answers, send to last token; `None` where there is none.
+    pub e2e_ms: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellOutcome {
+    Ok,
+    /// Void by a rule that does not blame the engine, or an answer that differs and is not shown to be wrong.
+    Warn,
+    Fail,
+}
+
+impl CellOutcome {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Warn => "WARN",
+            Self::Fail => "FAIL",
+        }
+    }
 }
 
 /// A check may be red until a day; after it, it fails whatever it shows.

@@ -7,8 +7,8 @@
 use super::comment_chart::{mermaid, sparkline};
 use super::comment_cut::{MOST_BYTES, cut, marked};
 use super::inert::{code, code_span, inert, inert_html, inert_within};
-use super::numbers;
 use super::publication::{Judged, Publication, State};
+use super::{cells, numbers};
 use crate::plural::count;
 use crate::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict};
 use minijinja::value::Value;
@@ -215,6 +215,7 @@ fn check(check: &CheckVerdict) -> Value {
         rule => check.reason.rule,
         reason => inert(&check.reason.text),
         notes => check.notes.iter().map(|note| inert(note)).collect::<Vec<_>>(),
+        grid => cells::for_template(check),
     }
 }
 

@@ -98,6 +98,9 @@ fn live(out: &mut String, check: &CheckHistory, series: &Series) {
     plot(out, check, series);
     for step in &series.steps {
         wrapped(out, "  ", &words::step(check, series, step));
+        for note in &step.notes {
+            wrapped(out, "      ", &words::note(note));
+        }
     }
     if let Some(text) = words::trend(check, series) {
         wrapped(out, "  ", &text);

@@ -1,7 +1,7 @@
 //! Main's history as JSON: `infergate-history/1`.
 
 use super::history_words as words;
-use crate::history::{CheckHistory, Creep, History, Series, Step};
+use crate::history::{CheckHistory, Creep, History, Note, Series, Step};
 use serde::Serialize;
 
 const FORMAT: &str = "infergate-history/1";
@@ -69,6 +69,18 @@ struct JsonStep<'a> {
     is_worse: bool,
     is_made_good: bool,
     is_alarm: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<JsonNote<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonNote<'a> {
+    /// RFC 3339.
+    created: &'a str,
+    by: &'a str,
+    /// `kept` or `reverted`, where the author said it.
+    outcome: Option<&'static str>,
+    text: &'a str,
 }
 
 /// A session's change; the ends are `null` where the interval has no bounds.
@@ -150,7 +162,7 @@ fn series(series: &Series) -> JsonSeries<'_> {
     }
 }
 
-fn step<'a>(series: &'a Series, step: &Step, difference: &dyn Fn(f64) -> f64) -> JsonStep<'a> {
+fn step<'a>(series: &'a Series, step: &'a Step, difference: &dyn Fn(f64) -> f64) -> JsonStep<'a> {
     let commit = |at: usize| series.points[at].commit.as_deref();
     let (from, to) = step.sessions;
     let change = &step.change;
@@ -164,6 +176,16 @@ fn step<'a>(series: &'a Series, step: &Step, difference: &dyn Fn(f64) -> f64) ->
         is_worse: step.is_worse,
         is_made_good: step.is_made_good,
         is_alarm: step.is_alarm,
+        notes: step.notes.iter().map(note).collect(),
+    }
+}
+
+fn note(note: &Note) -> JsonNote<'_> {
+    JsonNote {
+        created: &note.created,
+        by: &note.by,
+        outcome: note.outcome.map(|outcome| outcome.name()),
+        text: &note.text,
     }
 }
 

@@ -1,7 +1,9 @@
 //! What a history's parts are called: sentences that stand in a terminal, in Markdown and beside the JSON alike.
 
+use super::inert::is_shown;
 use super::numbers;
-use crate::history::{CheckHistory, Creep, History, Outcome, Point, RATIOS, Series, Step};
+use super::redaction::redact;
+use crate::history::{CheckHistory, Creep, History, Note, Outcome, Point, RATIOS, Series, Step};
 use crate::plural::count;
 
 pub(super) fn outcome(outcome: Outcome) -> &'static str {
@@ -64,32 +66,50 @@ pub(super) fn title(check: &CheckHistory, series: &Series) -> String {
 
 /// Date of the first session.
 pub(super) fn begin(series: &Series) -> &str {
-    series.points.first().map_or("with no sound value", day)
+    let first = series.points.first();
+    first.map_or("with no sound value", |point| day(&point.created))
 }
 
 /// `! 2026-08-04  +1.4 % [+1.0, +1.8] worse in 99498ac4482c..c1a624dcbab5`, the range as git writes it.
 pub(super) fn step(check: &CheckHistory, series: &Series, step: &Step) -> String {
-    let change = &step.change;
-    let size = change.after - change.before;
-    let size = with_interval(
-        check,
-        series,
-        [size, change.interval.0, change.interval.1],
-        1,
-    );
-    let (mark, kind) = match step.is_worse {
-        true => ('!', "worse"),
-        false => ('^', "better"),
-    };
+    let mark = if step.is_worse { '!' } else { '^' };
     let since = if step.is_made_good {
         ", made good since"
     } else {
         ""
     };
+    let (size, place) = (step_size(check, series, step), step_place(series, step));
+    let date = day(&series.points[step.change.at].created);
+    format!("{mark} {date}  {size} {place}{since}")
+}
+
+/// `+1.4 % [+1.0, +1.8] worse`.
+pub(super) fn step_size(check: &CheckHistory, series: &Series, step: &Step) -> String {
+    let change = &step.change;
+    let size = change.after - change.before;
+    let interval = [size, change.interval.0, change.interval.1];
+    let size = with_interval(check, series, interval, 1);
+    let kind = if step.is_worse { "worse" } else { "better" };
+    format!("{size} {kind}")
+}
+
+/// The commits between which a step fell.
+pub(super) fn step_place(series: &Series, step: &Step) -> String {
     let (from, to) = step.sessions;
-    let range = range(&series.points[from], &series.points[to]);
-    let date = day(&series.points[change.at]);
-    format!("{mark} {date}  {size} {kind} {range}{since}")
+    range(&series.points[from], &series.points[to])
+}
+
+pub(super) fn note(note: &Note) -> String {
+    let outcome = note.outcome.map(|outcome| outcome.name());
+    said(outcome, &note.text, &note.by, &note.created)
+}
+
+/// `kept: the new sampler costs it (Ada, 2026-08-13)`. Text from a store: what turns the direction of writing, or is
+/// not seen, is left out.
+pub(super) fn said(outcome: Option<&str>, text: &str, by: &str, created: &str) -> String {
+    let outcome = outcome.map_or(String::new(), |outcome| format!("{outcome}: "));
+    let said = format!("{outcome}{text} ({by}, {})", day(created));
+    redact(&said).chars().filter(|c| is_shown(*c)).collect()
 }
 
 /// The commits between which a step fell.
@@ -100,7 +120,7 @@ fn range(from: &Point, to: &Point) -> String {
             format!("while main stood at {commit}, so that no commit did it")
         }
         (Some(a), Some(b)) => format!("in {}..{}", numbers::commit(a), numbers::commit(b)),
-        _ => format!("between {} and {}", day(from), day(to)),
+        _ => format!("between {} and {}", day(&from.created), day(&to.created)),
     }
 }
 
@@ -171,13 +191,12 @@ fn plain(check: &CheckHistory, y: f64) -> String {
 /// `2026-11-21 (9f8e7d6c5b4a)`.
 fn place(point: &Point) -> String {
     match &point.commit {
-        Some(commit) => format!("{} ({})", day(point), numbers::commit(commit)),
-        None => day(point).to_owned(),
+        Some(commit) => format!("{} ({})", day(&point.created), numbers::commit(commit)),
+        None => day(&point.created).to_owned(),
     }
 }
 
-/// The date of a session's RFC 3339 time.
-fn day(point: &Point) -> &str {
-    let time = &point.created;
+/// The date of an RFC 3339 time.
+pub(super) fn day(time: &str) -> &str {
     time.split_once('T').map_or(time, |(day, _)| day)
 }

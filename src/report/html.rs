@@ -6,10 +6,10 @@
 
 use super::comment_chart::sparkline;
 use super::inert::is_shown;
-use super::numbers;
 use super::plot::{Dot, plot};
 use super::publication::Past;
 use super::redaction::redact;
+use super::{cells, numbers};
 use crate::record::{Arm, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
@@ -121,6 +121,7 @@ fn of_check(page: &Page<'_>, check: &CheckVerdict) -> Value {
         rule => check.reason.rule,
         reason => shown(&check.reason.text),
         notes => all_shown(check.notes.clone()),
+        grid => cells::for_template(check),
         waiver => check.waiver.as_ref().map(|w| shown(&format!("until {}, {}: {} ({})", w.expires, w.owner, w.reason, w.issue))),
         plot => launches.and_then(chart),
     }

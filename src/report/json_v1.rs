@@ -2,7 +2,8 @@
 //! the vocabulary changes. Reference: docs/formats.md.
 
 use crate::record::{
-    CheckVerdict, Citation, Comparison, Extent, GateVerdict, RunRecord, RunVerdict, Standing,
+    CellVerdict, CheckVerdict, Citation, Comparison, Extent, GateVerdict, RunRecord, RunVerdict,
+    Standing,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -94,7 +95,21 @@ struct Check<'a> {
     head_launches: u32,
     smallest_effect: Option<f64>,
     notes: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cells: Vec<Cell>,
     waiver: Option<Waiver<'a>>,
+}
+
+/// One cell of a matrix.
+#[derive(Serialize)]
+struct Cell {
+    batch: u32,
+    cache: &'static str,
+    context: u32,
+    streamed: bool,
+    /// `OK`, `WARN` or `FAIL`.
+    outcome: &'static str,
+    e2e_ms: Option<f64>,
 }
 
 /// Where one is not expired, the check's verdict does not count.
@@ -214,6 +229,7 @@ fn check(check: &CheckVerdict) -> Check<'_> {
         head_launches: check.launches.1,
         smallest_effect: check.smallest_effect,
         notes: &check.notes,
+        cells: check.cells.iter().map(cell).collect(),
         waiver: check.waiver.as_ref().map(|waiver| Waiver {
             reason: &waiver.reason,
             owner: &waiver.owner,
@@ -221,5 +237,16 @@ fn check(check: &CheckVerdict) -> Check<'_> {
             expires: &waiver.expires,
             expired: waiver.is_expired,
         }),
+    }
+}
+
+fn cell(cell: &CellVerdict) -> Cell {
+    Cell {
+        batch: cell.batch,
+        cache: cell.cache.name(),
+        context: cell.context,
+        streamed: cell.streamed,
+        outcome: cell.outcome.name(),
+        e2e_ms: cell.e2e_ms,
     }
 }

@@ -1,10 +1,11 @@
-//! What `gate load` measured, as a table of 80 columns and as JSON.
+//! What `gate load` measured, as a table of 80 columns, as Markdown and as JSON.
 //!
 //! Main type: [`LoadReport`]. Refuses to know: how it was measured, exit codes.
 
+use super::markdown::escape;
 use super::numbers::digits;
 use super::terminal::{STYLE, WIDTH, wrap};
-use crate::figures::{Distribution, Throughput};
+use crate::figures::{Distribution, Speed, Throughput};
 use crate::plural::count;
 use crate::record::{ClientHealth, Spread};
 use comfy_table::{CellAlignment, Table};
@@ -40,6 +41,9 @@ pub struct LoadReport {
     pub throughput: Throughput,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput: Option<GoodShare>,
+    /// Prompt tokens computed per second, and output tokens per second of one stream.
+    pub prefill: Speed,
+    pub generation: Speed,
     /// Output tokens per output event.
     pub burst_factor: Option<f64>,
     /// Tokens of a sound request: whoever compares two runs must know that they did the same work.
@@ -53,6 +57,9 @@ pub struct LoadReport {
     /// How the server's own timings contradict its streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_contradicts: Option<String>,
+    /// Why prefill and generation cannot both have been that fast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub implausible: Option<String>,
     /// What could not be measured although the requests are sound.
     pub notes: Vec<String>,
 }
@@ -63,6 +70,7 @@ impl LoadReport {
         self.client_beyond_limit
             .iter()
             .chain(&self.server_contradicts)
+            .chain(&self.implausible)
     }
 }
 
@@ -122,6 +130,33 @@ pub fn load_table(report: &LoadReport) -> String {
     out
 }
 
+/// The report as Markdown, for a pull request or an issue.
+pub fn load_markdown(report: &LoadReport) -> String {
+    let LoadReport {
+        server,
+        model,
+        date,
+        ..
+    } = report;
+    let mut out = format!("{} · {} · {date}\n\n", escape(server), escape(model));
+    let _ = writeln!(out, "{}\n", escape(&parameters(report)));
+    let _ = writeln!(
+        out,
+        "| {} |\n|---{}",
+        TIMES.join(" | "),
+        "|--:".repeat(7) + "|"
+    );
+    for row in time_rows(report) {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+    }
+    out.push('\n');
+    let cut = cut(report).map(|text| ("not complete", text));
+    for (label, text) in cut.into_iter().chain(lines(report)) {
+        let _ = writeln!(out, "- **{label}**: {}", escape(&text));
+    }
+    out
+}
+
 /// That not all requests were sent, and why.
 fn cut(report: &LoadReport) -> Option<String> {
     match &report.stopped {
@@ -141,19 +176,26 @@ fn parameters(report: &LoadReport) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
+const TIMES: [&str; 8] = ["ms", "mean", "p50", "p90", "p99", "min", "max", "n"];
+
 fn times(report: &LoadReport) -> String {
     let mut table = Table::new();
-    table
-        .load_style(STYLE)
-        .set_width(WIDTH)
-        .set_header(["ms", "mean", "p50", "p90", "p99", "min", "max", "n"]);
-    for (name, summary) in [
-        ("TTFT", report.ttft_ms),
-        ("TPOT", report.tpot_ms),
-        ("ITL", report.itl_ms),
-        ("ICL", report.icl_ms),
-        ("E2E", report.e2e_ms),
-    ] {
+    table.load_style(STYLE).set_width(WIDTH).set_header(TIMES);
+    for row in time_rows(report) {
+        table.add_row(row);
+    }
+    for (number, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if number > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}
+
+/// The rows of the table under [`TIMES`].
+fn time_rows(report: &LoadReport) -> Vec<Vec<String>> {
+    let row = |(name, summary): (&str, Distribution)| {
         let Distribution {
             mean,
             p50,
@@ -164,20 +206,17 @@ fn times(report: &LoadReport) -> String {
             n,
         } = summary;
         let values = [mean, p50, p90, p99, min, max].map(optional);
-        table.add_row(
-            [name.to_owned()]
-                .into_iter()
-                .chain(values)
-                .chain([n.to_string()]),
-        );
-    }
-    for (number, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if number > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.trim_fmt()
+        let name = [name.to_owned()].into_iter();
+        name.chain(values).chain([n.to_string()]).collect()
+    };
+    let rows = [
+        ("TTFT", report.ttft_ms),
+        ("TPOT", report.tpot_ms),
+        ("ITL", report.itl_ms),
+        ("ICL", report.icl_ms),
+        ("E2E", report.e2e_ms),
+    ];
+    rows.into_iter().map(row).collect()
 }
 
 fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
@@ -193,6 +232,7 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
             optional(output_tokens_per_s_full)
         ),
     )];
+    lines.extend(speeds(report));
     let [prompt, answer] = [report.prompt_tokens, report.output_tokens].map(|tokens| tokens.mean);
     if prompt.is_some() {
         let (prompt, answer) = (optional(prompt), optional(answer));
@@ -233,6 +273,31 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     lines.extend(report.notes.iter().map(|text| ("note", text.clone())));
     lines.extend(report.invalid().map(|text| ("INVALID", text.clone())));
     lines
+}
+
+/// What each phase did per second in the middle request, and how that is known.
+fn speeds(report: &LoadReport) -> Vec<(&'static str, String)> {
+    let LoadReport {
+        prefill,
+        generation,
+        ..
+    } = report;
+    let by = match prefill.clock.as_str() {
+        "server" => "by the server's timings",
+        _ => "over TTFT, queues included",
+    };
+    let prefill = prefill.tokens_per_s.p50.map(|rate| {
+        let text = format!("{} prompt tokens/s computed, median; {by}", digits(rate));
+        ("prefill", text)
+    });
+    let generation = generation.tokens_per_s.p50.map(|rate| {
+        let text = format!(
+            "{} output tokens/s a stream, median; by its events (1 / TPOT)",
+            digits(rate)
+        );
+        ("generation", text)
+    });
+    prefill.into_iter().chain(generation).collect()
 }
 
 fn client(health: &ClientHealth) -> String {
@@ -290,6 +355,11 @@ mod tests {
                 output_tokens_per_s: Some(1234.5),
                 output_tokens_per_s_full: None,
             },
+            prefill: Speed {
+                clock: "stream".into(),
+                tokens_per_s: Distribution::of(&[1980.0]),
+            },
+            generation: Speed::default(),
             goodput: Some(GoodShare {
                 share: 0.5,
                 requests_per_s: 3.0,
@@ -307,6 +377,7 @@ mod tests {
             client: Some(ClientHealth::default()),
             client_beyond_limit: vec!["the client sent late".into()],
             server_contradicts: None,
+            implausible: None,
             notes: vec!["one answer arrived at one moment".into()],
         }
     }
@@ -324,6 +395,7 @@ mod tests {
             "token-counts",
             "INVALID",
             "note          one answer",
+            "prefill       1980 prompt tokens/s computed, median; over TTFT, queues included",
             "1234",
             "50 %",
         ] {

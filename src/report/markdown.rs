@@ -1,6 +1,6 @@
 //! The report as Markdown, from a template. Values are escaped: an engine's words may hold anything.
 
-use super::numbers;
+use super::{cells, numbers};
 use crate::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
@@ -62,6 +62,7 @@ fn check(check: &CheckVerdict) -> Value {
         rule => check.reason.rule,
         reason => escape(&check.reason.text),
         notes => check.notes.iter().map(|note| escape(note)).collect::<Vec<_>>(),
+        grid => cells::for_template(check),
     }
 }
 

@@ -6,6 +6,8 @@
 mod annotations;
 mod bisection;
 mod calibration;
+mod cells;
+mod changelog;
 mod citation;
 mod comment;
 mod comment_chart;
@@ -34,6 +36,7 @@ mod terminal;
 pub use annotations::{Annotation, Level, annotations};
 pub use bisection::{bisection_json, bisection_line, bisection_markdown, bisection_text};
 pub use calibration::{calibration_json, calibration_text, refusals, too_many_alarms};
+pub use changelog::{changelog_json, changelog_markdown, changelog_text};
 pub use comment::comment;
 pub use comparison::{comparison_json, comparison_markdown, comparison_text};
 pub use doctor::{doctor_json, doctor_text};
@@ -47,7 +50,7 @@ pub use html::{CheckLaunches, Page, html};
 pub use inert::inert;
 pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
-pub use load::{GoodShare, LoadReport, Requests, load_json, load_table};
+pub use load::{GoodShare, LoadReport, Requests, load_json, load_markdown, load_table};
 pub use markdown::markdown;
 pub use power::{power_json, power_text};
 pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
@@ -58,7 +61,8 @@ pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
 use crate::plural::count;
 use crate::record::{
-    Arm, Build, Comparison, Ending, Exit, Extent, Launch, RunRecord, RunVerdict, Shard, Verdict,
+    Arm, Build, Comparison, Ending, Exit, Extent, Launch, Rest, RunRecord, RunVerdict, Shard,
+    SuiteEnding, Verdict,
 };
 
 /// Word for a run in which both arms were one build and nothing failed: nothing was compared, so nothing passed.
@@ -196,7 +200,47 @@ fn cooling(record: &RunRecord) -> Option<String> {
     } else {
         format!("{minutes:.0} min")
     };
-    Some(format!("waited {waited_s:.0} s of {budget} for cooling"))
+    let waited = format!("waited {waited_s:.0} s of {budget} for cooling");
+    Some(match hot(record) {
+        Some(hot) => format!("{waited}; {hot}"),
+        None => waited,
+    })
+}
+
+/// Launches named in one line, the hottest first.
+const HOT_NAMED: usize = 4;
+
+/// The launches that were measured while their machine was still hot, and how hot.
+fn hot(record: &RunRecord) -> Option<String> {
+    let rested = record.launches.iter();
+    let rested = rested.filter_map(|launch| Some((launch, launch.rest.as_ref()?)));
+    let excess = rested
+        .clone()
+        .filter_map(|(launch, rest)| Some((launch, excess(rest)?)));
+    let mut hot: Vec<(&Launch, f64)> = excess.collect();
+    hot.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let named = hot.iter().take(HOT_NAMED).map(|(launch, excess)| {
+        let (position, arm) = (launch.position, launch.arm.name());
+        format!(
+            "launch {position} ({arm}) {:.1} % above its reference",
+            excess * 100.0
+        )
+    });
+    let named: Vec<String> = named.collect();
+    let more = match hot.len().saturating_sub(HOT_NAMED) {
+        0 => "",
+        _ => ", …",
+    };
+    (!hot.is_empty()).then(|| {
+        let (n, all) = (hot.len(), count(rested.count(), "launch"));
+        format!("{n} of {all} measured hot: {}{more}", named.join(", "))
+    })
+}
+
+/// Fraction by which the last probe was above the reference, for a launch that was measured hot.
+fn excess(rest: &Rest) -> Option<f64> {
+    let excess = rest.probes_ms.last()? / rest.reference_ms - 1.0;
+    (excess > rest.within?).then_some(excess)
 }
 
 /// What nobody knows of a session that another tool measured; empty for our own.
@@ -222,9 +266,26 @@ fn unknown(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// Engines that did not end as they should: what happened, and the end of their logs.
+/// Engines and commands that did not end as they should: what happened, and the end of their logs.
 fn failed_logs(record: &RunRecord) -> Vec<(String, &str)> {
-    record.launches.iter().filter_map(failed_log).collect()
+    let of_launch = |launch| failed_log(launch).into_iter().chain(failed_suites(launch));
+    record.launches.iter().flat_map(of_launch).collect()
+}
+
+/// Runs of the project's own tests that did not succeed.
+fn failed_suites(launch: &Launch) -> impl Iterator<Item = (String, &str)> {
+    let (position, arm) = (launch.position, launch.arm.name());
+    launch.suites.iter().filter_map(move |run| {
+        let how = match &run.ending {
+            SuiteEnding::Succeeded => return None,
+            SuiteEnding::Failed { status } => status.clone(),
+            SuiteEnding::TimedOut { limit_s } => format!("killed after {limit_s} s"),
+            SuiteEnding::NotStarted { detail } => detail.clone(),
+        };
+        let workload = &run.workload;
+        let what = format!("launch {position} ({arm}): {workload}: {how}");
+        Some((what, run.log_tail.as_str()))
+    })
 }
 
 fn failed_log(launch: &Launch) -> Option<(String, &str)> {
@@ -297,5 +358,24 @@ fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
         Ending::Interrupted => "it was interrupted".into(),
         Ending::EngineFailed { detail } => format!("an engine failed: {detail}"),
         Ending::Unfinished => "the record is unfinished".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_hot_above_its_own_bound() {
+        let rest = |last: f64, within| Rest {
+            probes_ms: vec![2.0, last],
+            reference_ms: 1.0,
+            within,
+            ..Rest::default()
+        };
+        assert_eq!(excess(&rest(1.04, Some(0.05))), None);
+        assert_eq!(excess(&rest(1.25, Some(0.05))), Some(0.25));
+        // Records from before the bound was kept do not tell.
+        assert_eq!(excess(&rest(1.25, None)), None);
     }
 }

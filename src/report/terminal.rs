@@ -1,6 +1,6 @@
 //! The report in a terminal: a table that fits 80 columns, then each check's reason.
 
-use super::numbers;
+use super::{cells, numbers};
 use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
@@ -28,11 +28,7 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
     for line in [super::saved(verdict), super::cooling(record)]
         .into_iter()
         .flatten()
-    {
-        let _ = writeln!(out, "{line}");
-    }
-    for line in super::unknown(record)
-        .into_iter()
+        .chain(super::unknown(record))
         .chain(super::citation::citations(record))
     {
         for line in wrap(&line, usize::from(WIDTH)) {
@@ -218,6 +214,9 @@ fn reason(out: &mut String, checks: &[&CheckVerdict]) {
             let mark = if i == 0 { "·" } else { " " };
             let _ = writeln!(out, "{:14}{mark} {line}", "");
         }
+    }
+    for grid in checks.iter().filter_map(|check| cells::grid(check)) {
+        let _ = writeln!(out, "\n{}\n", columns(grid.header, grid.rows));
     }
 }
 

@@ -188,6 +188,7 @@ mod tests {
             launches: (1, 1),
             smallest_effect: None,
             notes: Vec::new(),
+            cells: Vec::new(),
             waiver: None,
         };
         RunVerdict {

@@ -13,6 +13,7 @@ mod endings;
 mod git;
 mod hostile;
 mod moto;
+mod notes;
 mod old;
 mod proxy;
 mod runner;

@@ -24,6 +24,7 @@ mod null;
 mod own_numbers;
 mod profiles;
 mod same_build;
+mod suite;
 
 use common::alone;
 

@@ -182,7 +182,7 @@ fn what_is_wrong_is_refused_and_nothing_is_written() {
     let folder = folder.path();
     init(folder, &["--action", ACTION])
         .expect(2)
-        .says(&["--engine"]);
+        .says(&["--engine custom"]);
     init(folder, &[]).expect(2).says(&["--action"]);
     let without = ["init", "--engine", "vllm", "--action", ACTION];
     let output = gate(&without).current_dir(folder).output().unwrap();

@@ -11,6 +11,7 @@ mod common;
 mod compare;
 mod contest;
 mod github;
+mod golden;
 #[expect(dead_code, reason = "each test program uses its part of this")]
 #[path = "../serve/http.rs"]
 mod http;

@@ -143,6 +143,7 @@ fn telemetry(clock_mhz: u32, waiting: f64) -> Telemetry {
         ..Reading::default()
     };
     Telemetry {
+        windows: Vec::new(),
         every_ms: 1_000,
         readings: vec![reading(1_000_000_000), reading(2_000_000_000)],
         missing: vec![],

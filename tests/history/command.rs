@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::fs;
 
 /// A store of one gate's sessions, a night each, the newest last night.
-struct Store {
-    project: Project,
+pub(super) struct Store {
+    pub(super) project: Project,
     random: Random,
     gate: &'static str,
     check: &'static str,
@@ -17,13 +17,13 @@ struct Store {
 
 /// What a session is beside its values.
 #[derive(Clone)]
-struct Kind {
+pub(super) struct Kind {
     fingerprint: &'static str,
     anchor: Option<&'static str>,
     profile: &'static str,
 }
 
-const PLAIN: Kind = Kind {
+pub(super) const PLAIN: Kind = Kind {
     fingerprint: "Xeon 8480 | 16 cores | 128 GiB | 6.8.0 | NVIDIA H100 (driver 570.86)",
     anchor: Some("v0.3.0"),
     profile: "full",
@@ -43,12 +43,12 @@ impl Store {
         }
     }
 
-    fn tpot(nights: i64) -> Self {
+    pub(super) fn tpot(nights: i64) -> Self {
         Self::new("tpot", "tpot/regression", nights)
     }
 
     /// Sessions in which main costs `factor` times what the release does.
-    fn write(&mut self, count: i64, factor: f64, kind: &Kind) -> &mut Self {
+    pub(super) fn write(&mut self, count: i64, factor: f64, kind: &Kind) -> &mut Self {
         for _ in 0..count {
             let entry = self.entry(factor, kind);
             let path = format!(".gate/baseline/series/{:03}.json", self.written);
@@ -90,14 +90,14 @@ impl Store {
         entry
     }
 
-    fn history(&self, arguments: &[&str]) -> super::common::Ended {
+    pub(super) fn history(&self, arguments: &[&str]) -> super::common::Ended {
         let profile = ["history", "--profile", "full", "--check", self.check];
         self.project.run(&[&profile, arguments].concat())
     }
 }
 
 #[track_caller]
-fn holds(text: &str, parts: &[&str]) {
+pub(super) fn holds(text: &str, parts: &[&str]) {
     // Sentences are wrapped to the terminal's width.
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in parts {

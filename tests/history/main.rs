@@ -11,6 +11,7 @@ mod common;
 
 mod command;
 mod machine;
+mod notes;
 mod peers;
 mod random;
 mod rates;

@@ -128,6 +128,39 @@ fn incident_08_no_machine_is_so_fast() {
     told.ends_with(4);
 }
 
+/// The same where nobody knows the machine: the engine's own prefill says that no token can come so soon.
+#[test]
+fn incident_08_no_engine_prefills_so_slowly_and_decodes_so_fast() {
+    let gate = format!(
+        "{THREE}[[check]]\nname = \"e2e\"\nmetric = \"e2e\"\nrule = \"ceiling\"\nlimit = \"60 s\"\nmin_samples = 1\n"
+    );
+    let story = Story {
+        knobs: &["ttft=1004", "tpot=0.5"],
+        gate: &gate,
+        ..Story::default()
+    };
+    let told = story.check();
+    told.says(
+        "tpot",
+        "invalid",
+        "implausible-phases",
+        &[
+            "a prompt of 8 tokens took 10",
+            "no engine generates",
+            "tpot_floor",
+        ],
+    );
+    // What the client saw stands.
+    told.says("e2e", "pass", "ceiling", &[]);
+    told.ends_with(4);
+    let told = Story {
+        engine: "plausible = { tpot_floor = \"1 ns\" }",
+        ..story
+    }
+    .check();
+    told.says("tpot", "pass", "ceiling", &[]);
+}
+
 /// Speculative decoding puts several tokens in a chunk: its gaps are no times per token.
 #[test]
 fn incident_09_chunks_of_four_tokens() {

@@ -107,6 +107,47 @@ limit = "0 cases"
     told.ends_with(1);
 }
 
+/// An engine that is undecided somewhere answers differently in a batch: no failure, and no silence either.
+#[test]
+fn a_matrix_that_passes_shows_its_cells_and_warnings() {
+    let told = Story {
+        knobs: &["ttft=1", "tpot=0.5", "tie=1", "logprobs=0"],
+        gate: r#"
+kind = "matrix"
+batches = [1, 4]
+caches = ["cold", "hot"]
+streamed = [true, false]
+contexts = [64]
+output_tokens = 16
+passes = 4
+warmup = 0
+launches = 1
+[[check]]
+name = "cells"
+metric = "failed_cells"
+rule = "ceiling"
+limit = "0 cases"
+"#,
+        ..Story::default()
+    }
+    .check();
+    told.says("cells", "pass", "ceiling", &[]);
+    told.notes("cells", "WARN batch 4, hot, context 64");
+    let cells = told.of("cells")["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 8, "{cells:?}");
+    let of = |batch: u32, outcome: &str| {
+        let cells = cells.iter().filter(|cell| cell["batch"] == batch);
+        cells.filter(|cell| cell["outcome"] == outcome).count()
+    };
+    assert_eq!((of(1, "OK"), of(1, "WARN")), (4, 0), "{cells:?}");
+    assert!(of(4, "WARN") >= 1, "{cells:?}");
+    told.ends_with(0);
+    let text = told.project.run(&["judge", "result"]).expect(0).stdout;
+    for row in ["cells", "batch 1", "batch 4", "streamed, hot, 64 tokens"] {
+        assert!(text.contains(row), "`{row}` is missing in:\n{text}");
+    }
+}
+
 /// New prompts of 1,000 tokens, a few times.
 fn new_prompts(rule: &str) -> String {
     format!(

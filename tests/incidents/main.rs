@@ -16,7 +16,9 @@ mod common;
 mod accounting;
 mod answers;
 mod cache;
+mod compare;
 mod engine;
+mod goldens;
 mod machine;
 mod rust_engines;
 mod session;
@@ -98,6 +100,10 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
         Tests(&[
             (ACCOUNTING, "incident_08_the_servers_phases_are_swapped"),
             (ACCOUNTING, "incident_08_no_machine_is_so_fast"),
+            (
+                ACCOUNTING,
+                "incident_08_no_engine_prefills_so_slowly_and_decodes_so_fast",
+            ),
         ]),
     ),
     (

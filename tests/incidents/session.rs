@@ -56,6 +56,7 @@ impl Story<'_> {
         let verdict = ended.json();
         let record = serde_json::from_str(&project.read("result/run.json")).unwrap();
         Told {
+            project,
             ended,
             verdict,
             record,
@@ -91,8 +92,9 @@ impl Story<'_> {
 }
 
 /// What `gate check` made of it.
-#[derive(Debug)]
 pub(crate) struct Told {
+    /// Holds the results, in `result`.
+    pub(crate) project: Project,
     pub(crate) ended: Ended,
     pub(crate) verdict: Value,
     pub(crate) record: Value,

@@ -175,6 +175,41 @@ limit = "110 ms"
     told.ends_with(1);
 }
 
+/// A's stream stands still while B's prompt is computed: the system's throughput hides it, A's longest pause does not.
+#[test]
+fn a_prefill_that_stalls_other_streams() {
+    let told = Story {
+        knobs: &["ttft=60", "tpot=6"],
+        head: &["exclusive=1"],
+        gate: r#"
+kind = "staggered"
+users = 2
+offset = "100 ms"
+prompt_tokens = 8
+output_tokens = 24
+passes = 2
+warmup = 1
+[[check]]
+name = "stall"
+metric = "generation_stall"
+statistic = "max"
+rule = "ceiling"
+limit = "40 ms"
+[[check]]
+name = "system"
+metric = "throughput"
+rule = "floor"
+limit = "40 tokens/s"
+"#,
+        ..Story::default()
+    }
+    .check();
+    told.says("stall", "fail", "ceiling", &["generation stall max", "ms"]);
+    told.says("system", "pass", "floor", &["above the floor of 40"]);
+    told.notes("system", "one after another: ");
+    told.ends_with(1);
+}
+
 /// TPOT was worse at a context of 800, and at 1,024 as before.
 #[test]
 fn incident_21_slow_at_one_context_alone() {

@@ -16,14 +16,15 @@ fn golden_plan(metric: Metric, limit: f64) -> Plan {
         cases: vec![GoldenCase {
             id: "count".into(),
             prompt_ids: vec![7],
-            ignore_eos: false,
             tokens: (1..).zip(WORDS).map(token).collect(),
             text: "one two three".into(),
             finish: "stop".into(),
+            ..GoldenCase::default()
         }],
         near_tie_nats: 0.05,
-        top_k: 2,
+        top_k: Some(2),
         texts: [(11, "eleven".to_owned())].into(),
+        ..Goldens::default()
     };
     let golden = workload(Some(1), WorkloadKind::Goldens(goldens));
     plan(

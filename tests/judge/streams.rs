@@ -67,7 +67,7 @@ fn a_first_event_of_unknown_tokens_is_told() {
     // Three tokens in two events.
     let three = |sample: &mut Sample| sample.tokens.completion = Some(3);
     let told = "answers of head have 1.5 tokens an event, and nothing tells how many the first one had: TPOT \
-                takes 1 (return_token_ids = true, if the engine can)";
+                takes 1.5 for it, an estimate (return_token_ids = true, if the engine can)";
     check(Metric::Tpot, three, &[told]);
     check(Metric::Tpot, |_| (), &[]);
     check(Metric::E2e, three, &[]);

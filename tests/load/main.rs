@@ -12,6 +12,7 @@ mod faults;
 #[path = "../serve/http.rs"]
 mod http;
 mod pace;
+mod phases;
 #[expect(dead_code, reason = "each test program uses its part of this")]
 #[path = "../serve/process.rs"]
 mod process;

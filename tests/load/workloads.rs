@@ -8,7 +8,6 @@ use infergate::load::{Endpoint, SessionClock, run};
 use infergate::plan::{GoldenCase, GoldenToken, Goldens, Session, TaskCase, Tasks, WorkloadKind};
 use infergate::record::Phase;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Barrier;
 
@@ -191,9 +190,12 @@ fn golden(id: &str, ignore_eos: bool) -> GoldenCase {
         id: id.into(),
         prompt_ids: vec![1, 2, 3],
         ignore_eos,
+        max_tokens: 2,
         tokens: vec![token(7), token(8)],
+        is_scorable: true,
         text: "78".into(),
         finish: "length".into(),
+        ..GoldenCase::default()
     }
 }
 
@@ -221,8 +223,8 @@ async fn goldens_are_generated_and_then_scored() {
     let goldens = workload(WorkloadKind::Goldens(Goldens {
         cases: vec![golden("one", true), golden("two", false)],
         near_tie_nats: 0.1,
-        top_k: 2,
-        texts: BTreeMap::new(),
+        top_k: Some(2),
+        ..Goldens::default()
     }));
     let outcome = run_on(&endpoint(server.address), &goldens).await;
 

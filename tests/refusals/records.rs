@@ -43,6 +43,29 @@ fn the_first_format_reads_to_the_verdict_that_it_had() {
     assert_eq!(decided(&now), decided(&then));
 }
 
+/// Waits were used up, and launches were measured on a hot machine all the same.
+#[test]
+fn launches_measured_hot_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    frozen(folder.path());
+    let path = folder.path().join("run.json");
+    let mut record: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let launches = record["launches"].as_array_mut().unwrap();
+    for (launch, last_ms) in launches.iter_mut().zip([10.0, 10.2, 12.6, 11.0]) {
+        launch["rest"] = serde_json::json!({
+            "waited_ms": 1500.0, "probes_ms": [13.0, last_ms], "reference_ms": 10.0, "within": 0.03,
+            "budget_left_ms": 0.0,
+        });
+    }
+    fs::write(&path, record.to_string()).unwrap();
+    let output = gate(&["judge", "."]).current_dir(folder.path()).output();
+    let text = Ended::of(&output.unwrap()).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let named = "waited 6 s of 6 s for cooling; 2 of 4 launches measured hot: launch 2 (head) 26.0 % above its \
+                 reference, launch 3 (base) 10.0 % above its reference";
+    assert!(text.contains(named), "{text}");
+}
+
 #[test]
 fn a_record_reads_back_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();

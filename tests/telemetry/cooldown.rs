@@ -7,8 +7,8 @@ use super::fixture;
 use super::server::{Answer, Server};
 use infergate::load::{Endpoint, SessionClock};
 use infergate::measure::{Configuration, Follower, Host, Progress, Protocol, Started};
-use infergate::plan::{Arrivals, Cooldown, Plan, Steady, WorkloadKind};
-use infergate::record::{Arm, Exit, Launch, Rest, Sample, Startup};
+use infergate::plan::{Arrivals, Cooldown, Plan, Steady, Suite, Workload, WorkloadKind};
+use infergate::record::{Arm, Exit, Launch, Rest, Sample, Startup, SuiteRun};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -117,6 +117,16 @@ impl Host for Oven {
             startup: Startup::default(),
             pid: None,
         }))
+    }
+
+    async fn suite(
+        &mut self,
+        _: &Launch,
+        _: &Started,
+        _: &Workload,
+        _: &Suite,
+    ) -> Result<SuiteRun, Infallible> {
+        panic!("no suite is planned")
     }
 
     async fn stop(&mut self, _: Option<String>) -> Result<Exit, Infallible> {

@@ -38,6 +38,8 @@ fn sources(engine: SocketAddr, gpu_exporter: String) -> Sources {
             others_cpu: None,
         },
         engine: names(),
+        gauges: Vec::new(),
+        counters: Vec::new(),
         endpoint: Endpoint::usual(engine, "m"),
         pid: Some(std::process::id().cast_signed()),
     }

@@ -78,6 +78,7 @@ pub(super) fn launches(
             clients: Vec::new(),
             telemetry: metrics.get(&Values::KvBytes).and_then(|v| readings(v)),
             rest: None,
+            suites: Vec::new(),
         });
     }
     if launches.len() < metrics.len() {

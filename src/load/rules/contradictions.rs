@@ -26,13 +26,10 @@ impl Seen<'_> {
 
     fn too_fast_decode(&self) -> Option<String> {
         let floor = self.endpoint.plausible.tpot_floor_ms?;
-        let after_first = self
-            .tokens
-            .completion?
-            .checked_sub(self.tokens.of_first_event().unwrap_or(1))
-            .filter(|tokens| *tokens > 0 && self.expect.streamed)?;
-        let tpot = self.span_ms()? / f64::from(after_first);
-        (tpot < floor).then(|| {
+        let at_first = self.tokens.first_event(self.stamps.events_ns.len());
+        let after_first = f64::from(self.tokens.completion?) - at_first;
+        let tpot = self.span_ms()? / after_first;
+        (self.expect.streamed && after_first > 0.0 && tpot < floor).then(|| {
             format!("{tpot:.4} ms a token, below the floor of {floor} ms (plausible, TPOT)")
         })
     }

@@ -207,20 +207,22 @@ fn golden(ties: f64) -> Workload {
     let case = GoldenCase {
         id: "g".into(),
         prompt_ids: vec![7],
-        ignore_eos: false,
+        is_scorable: true,
         tokens: vec![
             token(1, " cat", 0.6, (2, 0.3)),
             token(3, " sat", 0.5, (4, ties)),
         ],
         text: " cat sat".into(),
         finish: "length".into(),
+        ..GoldenCase::default()
     };
     Workload {
         kind: WorkloadKind::Goldens(Goldens {
             cases: vec![case],
             near_tie_nats: 0.1,
-            top_k: 2,
+            top_k: Some(2),
             texts: [(2, " dog".to_owned()), (4, " ran".to_owned())].into(),
+            ..Goldens::default()
         }),
         ..steady("w")
     }

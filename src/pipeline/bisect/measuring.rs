@@ -33,6 +33,7 @@ impl Hunt<'_> {
             (head.clone(), Some(head_id), false),
         );
         let mut arms = Arms::built(&self.project.plan, &options, head, Some(base));
+        arms.is_head_a_commit = true;
         if arms.is_one_engine() {
             // A commit that changes nothing of the engine is as good as the one that it is measured against.
             arms.comparison = Comparison::SameBuild;

@@ -3,7 +3,7 @@
 //! Main function: [`notes`]. Refuses to know: how the numbers are made, exit codes.
 
 use crate::figures::Distribution;
-use crate::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_taken_as_one};
+use crate::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_estimate};
 use crate::metrics::RunNumbers;
 use crate::record::Sample;
 
@@ -30,7 +30,7 @@ fn at_once(numbers: &RunNumbers) -> Option<String> {
     })
 }
 
-/// The rule is the judge's. Where no TPOT is known, nothing was taken for one.
+/// The rule is the judge's. Where no TPOT is known, nothing was estimated.
 fn first_event<'a>(
     numbers: &RunNumbers,
     sound: impl Iterator<Item = &'a Sample>,
@@ -38,7 +38,7 @@ fn first_event<'a>(
     if numbers.tpot_ms.is_empty() {
         return None;
     }
-    let taken = first_event_taken_as_one("answers", sound)?;
+    let taken = first_event_estimate("answers", sound)?;
     Some(format!("{taken} (--return-token-ids, if the server can)"))
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_event_that_is_taken_for_one_token_is_told() {
+    fn an_estimate_of_the_first_event_is_reported() {
         let check = |tpot_ms: &[f64], samples: &[Sample], expect: &[&str]| {
             let numbers = RunNumbers {
                 tpot_ms: tpot_ms.to_vec(),
@@ -102,8 +102,8 @@ mod tests {
             burst(sample);
             sample.tokens.at_first_event = Some(4);
         };
-        let note = "answers have 4 tokens an event, and nothing tells how many the first one had: TPOT takes 1 \
-                    (--return-token-ids, if the server can)";
+        let note = "answers have 4 tokens an event, and nothing tells how many the first one had: TPOT takes 4 \
+                    for it, an estimate (--return-token-ids, if the server can)";
         check(&[2.0], &streams(|_| {}), &[]);
         check(&[2.0], &streams(burst), &[note]);
         check(&[2.0], &streams(told), &[]);

@@ -46,6 +46,8 @@ pub(super) fn parameters(options: &LoadOptions, seed: u64) -> Map<String, Value>
     name("slo_ttft", json!(options.slo.ttft_ms));
     name("slo_tpot", json!(options.slo.tpot_ms));
     name("slo_e2e", json!(options.slo.e2e_ms));
+    name("tpot_floor", json!(options.plausible.tpot_floor_ms));
+    name("prefill_floor", json!(options.plausible.prefill_floor_us));
     name("seed", json!(seed));
     name("timeout", json!(options.timeout.as_secs_f64()));
     name("no_ignore_eos", json!(!options.forces_length));

@@ -4,10 +4,13 @@
 //! are true; nothing can tell that from here.
 
 use crate::plan::Plan;
-use crate::record::{Build, Launch, RunRecord, Sample};
+use crate::record::{Build, Launch, RunRecord, Sample, SuiteRun, Test};
 use std::collections::{BTreeMap, BTreeSet};
 
 const LAUNCHES: usize = 10_000;
+/// Tests of one suite, and bytes of a test's name or message: more than the reader of JUnit files keeps.
+const TESTS: usize = 100_000;
+const TEST_BYTES: usize = 4_096;
 /// Output tokens of all events together: each has a place in memory when `itl` is reduced.
 const EVENT_TOKENS: u64 = 32_000_000;
 /// Main's workloads by their ids, with the requests of one launch.
@@ -92,6 +95,14 @@ fn launch(launch: &Launch, workloads: &Workloads<'_>) -> Result<(), String> {
         not_negative("cpu_s", client.cpu_s)?;
         not_negative("wall_s", client.wall_s)?;
     }
+    let mut tested = BTreeSet::new();
+    for run in &launch.suites {
+        known(&run.workload, workloads)?;
+        if !tested.insert(run.workload.as_str()) {
+            return Err(format!("{} was run twice", run.workload));
+        }
+        suite(run)?;
+    }
     let mut seen = BTreeSet::new();
     for sample in &launch.samples {
         let (workload, index) = (sample.workload.as_str(), sample.index);
@@ -103,6 +114,22 @@ fn launch(launch: &Launch, workloads: &Workloads<'_>) -> Result<(), String> {
             .map_err(|why| format!("sample {index}: {why}"))?;
     }
     Ok(())
+}
+
+fn suite(run: &SuiteRun) -> Result<(), String> {
+    log(&run.log)?;
+    if run.tests.len() > TESTS {
+        return Err(format!("{} has more than {TESTS} tests", run.workload));
+    }
+    let texts = |test: &Test| [Some(test.id.len()), test.message.as_ref().map(String::len)];
+    let longest = run.tests.iter().flat_map(texts).flatten().max();
+    match longest.is_some_and(|bytes| bytes > TEST_BYTES) {
+        true => Err(format!(
+            "a test of {} has a text of more than {TEST_BYTES} bytes",
+            run.workload
+        )),
+        false => Ok(()),
+    }
 }
 
 fn sample(sample: &Sample, workloads: &Workloads<'_>) -> Result<(), String> {

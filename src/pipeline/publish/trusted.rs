@@ -193,6 +193,7 @@ fn replaced(ours: &Ours<'_>, theirs: RunRecord) -> Result<RunRecord, Error> {
         inputs: inputs.clone(),
         stored: Vec::new(),
         calibration: Vec::new(),
+        described: None,
         ..theirs
     };
     let has_further_args = resume::has_further_args(plan, &record);

@@ -7,12 +7,12 @@ mod workload;
 pub use check::{Check, EngineSeries, Named, Part, Rule, Slo};
 pub use workload::{
     Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Session,
-    Shape, Staggered, Steady, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace, TraceEntry,
-    Workload, WorkloadKind,
+    Shape, Staggered, Steady, Suite, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace,
+    TraceEntry, Workload, WorkloadKind,
 };
 
 use super::store::BaselineStore;
-use crate::record::PageCache;
+use crate::record::{Described, PageCache};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -202,11 +202,7 @@ pub struct Contender {
     pub name: String,
     /// Never built by us.
     pub engine: Engine,
-    /// How its weights are quantised; `None`: they are not.
-    pub quantised: Option<String>,
-    /// The precision that it computes in; `None`: not said.
-    pub precision: Option<String>,
-    pub tags: Vec<String>,
+    pub described: Described,
 }
 
 /// How an artifact comes from sources.

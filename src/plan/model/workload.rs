@@ -1,7 +1,7 @@
 //! What is sent to an engine: one type for each kind of workload that a gate can name.
 
 use crate::record::{CacheState, TokenLogprob};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A named stream of requests.
@@ -27,6 +27,7 @@ pub enum WorkloadKind {
     Goldens(Goldens),
     Texts(Texts),
     Tasks(Tasks),
+    Suite(Suite),
 }
 
 impl WorkloadKind {
@@ -58,6 +59,8 @@ impl WorkloadKind {
             Self::Goldens(w) => 2 * count(w.cases.len()),
             Self::Texts(w) => count(w.cases.len()),
             Self::Tasks(w) => count(w.cases.len()),
+            // Whatever it sends is its own.
+            Self::Suite(_) => 0,
         }
     }
 }
@@ -197,25 +200,37 @@ pub struct Session {
     pub duration: Option<Duration>,
 }
 
-/// Greedy and teacher-forced comparison with a reference implementation's output.
-#[derive(Clone, Debug, PartialEq)]
+/// Comparison with a reference's greedy answers.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Goldens {
     pub cases: Vec<GoldenCase>,
     /// A first divergence where the reference's two best tokens lie closer than this is no mismatch.
     pub near_tie_nats: f64,
-    /// How many best tokens to ask for.
-    pub top_k: u32,
+    /// How many best tokens to ask for; `None` for an engine without log-probabilities.
+    pub top_k: Option<u32>,
     /// Text of the token ids that the cases' `top` lists name, by which an engine's answer is told.
     /// Ids of the cases' own tokens need not be repeated here.
     pub texts: BTreeMap<u32, String>,
+    /// Token ids that end an answer, where the reference names them.
+    pub stop_ids: BTreeSet<u32>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// One prompt, in each form that the reference knows of it, and the reference's answer.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GoldenCase {
     pub id: String,
+    /// Empty where only text or messages are known.
     pub prompt_ids: Vec<u32>,
+    pub prompt_text: Option<String>,
+    /// (role, content); empty where the prompt is no conversation.
+    pub messages: Vec<(String, String)>,
     pub ignore_eos: bool,
+    /// Most tokens of the answer.
+    pub max_tokens: u32,
+    /// Empty where the reference knows the text alone.
     pub tokens: Vec<GoldenToken>,
+    /// The ids of prompt and tokens are the model's own, so that an engine can score them.
+    pub is_scorable: bool,
     pub text: String,
     /// `stop` or `length`.
     pub finish: String,
@@ -268,4 +283,16 @@ pub struct TaskCase {
     /// The whole answer, compared after trimming white space.
     pub expect: String,
     pub max_tokens: u32,
+}
+
+/// The project's own tests, run beside a ready engine in the tree of its arm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suite {
+    /// Never empty. `{artifact}`, `{target}`, `{junit}`, `{url}` and `{port}` are filled in, here and in `env`.
+    pub command: Vec<String>,
+    pub env: Vec<(String, String)>,
+    /// The JUnit file that the command writes: relative to the tree, or below `{target}`.
+    pub junit: Option<String>,
+    /// The command and all that it started are killed after this.
+    pub timeout: Duration,
 }

@@ -68,8 +68,18 @@ impl<'a> Answer<'a> {
             first: knobs.ms("ttft") + knobs.us_each("prefill", ask.prompt.len() - cached),
         };
         let number = engine.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        if number == 1 {
+            answer.first += knobs.ms("lazy");
+        }
         if knobs.is_on("stall_each") && number.is_multiple_of(knobs.count("stall_each")) {
             answer.first += knobs.ms("stall");
+        }
+        if knobs.is_on("moody") {
+            answer.words = words(&[number.to_string()], count);
+        }
+        let wrong = knobs.count("wrong");
+        if wrong == 1 || (wrong > 1 && wrong == ask.prompt.len()) {
+            answer.words[count / 2] = " wrong".to_owned();
         }
         answer.misbehave(count);
         let is_spaced =
@@ -134,11 +144,15 @@ impl<'a> Answer<'a> {
         let hold = knobs.ms("hold");
         connection.begin_stream()?;
         let burst = knobs.count("burst");
-        wait_until(self.begun + self.first + hold);
+        self.prefill(hold);
         let (first, mut sent) = (Instant::now(), 0);
         for words in self.words.chunks(burst) {
             let fresh = (sent..sent + words.len()).filter(|token| *token > 0);
             thread::sleep(fresh.map(|token| self.gap(token)).sum());
+            if sent > 0 && knobs.is_on("exclusive") {
+                let prefill = self.engine.prefill.read();
+                drop(prefill.unwrap_or_else(PoisonError::into_inner));
+            }
             sent += words.len();
             let mut event = self.event(&words.concat(), None);
             if self.tells_logprobs() {
@@ -158,6 +172,16 @@ impl<'a> Answer<'a> {
         }
         self.remember();
         connection.end_stream()
+    }
+
+    /// Computes the prompt.
+    fn prefill(&self, hold: Duration) {
+        let alone = self.engine.knobs.is_on("exclusive").then(|| {
+            let prefill = self.engine.prefill.write();
+            prefill.unwrap_or_else(PoisonError::into_inner)
+        });
+        wait_until(self.begun + self.first + hold);
+        drop(alone);
     }
 
     fn write_whole(&self, connection: &mut Connection) -> io::Result<()> {

@@ -16,17 +16,22 @@ use http::{Call, Connection};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 42] = [
+const KNOBS: [(&str, f64, &str); 46] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
         0.0,
         "ms that uploading the weights takes at the start",
+    ),
+    (
+        "lazy",
+        0.0,
+        "ms more that its first generation takes: it loads what it needs then",
     ),
     ("dead", 0.0, "1: its health is fine and its worker is dead"),
     ("ttft", 2.0, "ms to the first token of a cached prompt"),
@@ -52,6 +57,11 @@ const KNOBS: [(&str, f64, &str); 42] = [
         "1: says of every prompt that it was cached",
     ),
     ("serial", 0.0, "1: requests are served one after another"),
+    (
+        "exclusive",
+        0.0,
+        "1: no token is made while a prompt is computed",
+    ),
     ("crowd", 0.0, "with so many requests in flight …"),
     (
         "crowded",
@@ -122,6 +132,16 @@ const KNOBS: [(&str, f64, &str); 42] = [
         "tie",
         0.0,
         "1: is undecided at one place of some answers, and decides otherwise where another request is in flight",
+    ),
+    (
+        "wrong",
+        0.0,
+        "1: says another word at one place of every answer; more: to prompts of so many tokens alone",
+    ),
+    (
+        "moody",
+        0.0,
+        "1: never answers a prompt twice in the same words",
     ),
     ("logprobs", 1.0, "0: knows no log-probabilities"),
     (
@@ -213,6 +233,8 @@ pub(crate) struct Engine {
     known: Mutex<Vec<Vec<String>>>,
     /// Whose turn it is, where requests are served one after another.
     turn: Mutex<()>,
+    /// Held while a prompt is computed, where no token is made meanwhile.
+    prefill: RwLock<()>,
     counted: counters::Counted,
 }
 
@@ -247,6 +269,7 @@ impl Engine {
             prompts: Mutex::default(),
             known: Mutex::default(),
             turn: Mutex::default(),
+            prefill: RwLock::default(),
             counted: counters::Counted::default(),
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
@@ -290,7 +313,9 @@ impl Engine {
             bits => format!("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{{gpu=\"0\"}} {bits}\n"),
         };
         let counters = self.counters();
-        format!("startup_seconds{{stage=\"upload\"}} {upload}\nkv_bytes_live {kv}\n{gpu}{counters}")
+        format!(
+            "startup_seconds{{stage=\"upload\"}} {upload}\nstartup_seconds{{stage=\"listen\"}} 0.001\nkv_bytes_live {kv}\n{gpu}{counters}"
+        )
     }
 
     /// How many tokens of this prompt's beginning are known, its last one never.
