@@ -36,6 +36,10 @@ pub struct Column {
     pub values: BTreeMap<Row, f64>,
     /// The same by round, where several launches stand behind a value.
     pub rounds: BTreeMap<Row, BTreeMap<u32, f64>>,
+    /// What its prompts are made from; equal ones are the same prompts, request for request.
+    pub prompts: Option<String>,
+    /// Single requests' values, by round and number of the request.
+    pub requests: BTreeMap<Row, BTreeMap<(u32, u32), f64>>,
     /// The engine's own start-up stages, ms, in its order.
     pub stages: Vec<(String, f64)>,
 }
@@ -71,6 +75,8 @@ impl Column {
             first_output_tokens: None,
             values: BTreeMap::new(),
             rounds: BTreeMap::new(),
+            prompts: None,
+            requests: BTreeMap::new(),
             stages: Vec::new(),
         }
     }

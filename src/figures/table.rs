@@ -3,6 +3,7 @@
 use super::column::{differ, tokens};
 use super::{Column, Row};
 use crate::record::{Metric, Verdict};
+use crate::stats;
 use std::collections::BTreeMap;
 
 /// Several results side by side; the first is the measure of the others.
@@ -55,6 +56,16 @@ pub struct Cell {
     /// Rounds in which the ratio lies on the same side of 1 as over all, and rounds that have one; `None` in the
     /// first result, and for fewer than two rounds.
     pub same_direction: Option<(usize, usize)>,
+    /// The same by prompt, where both were sent the same ones.
+    pub paired: Option<Paired>,
+}
+
+/// Requests with one prompt, against the first result's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Paired {
+    /// Median over the pairs of own value / first's.
+    pub ratio: f64,
+    pub pairs: usize,
 }
 
 impl Cell {
@@ -116,16 +127,37 @@ fn cell(row: Row, column: &Column, first: Option<&Column>) -> Option<Cell> {
     let base = first.and_then(|first| first.values.get(&row));
     let rounds = column.rounds.get(&row).cloned().unwrap_or_default();
     let of_first = first.and_then(|first| first.rounds.get(&row));
+    let invalid = first
+        .filter(|_| base.is_some())
+        .and_then(|first| unequal(row, column, first));
     Some(Cell {
         value,
         ratio: base.map(|base| value / base),
-        invalid: first
-            .filter(|_| base.is_some())
-            .and_then(|first| unequal(row, column, first)),
+        paired: first
+            .filter(|_| invalid.is_none())
+            .and_then(|first| paired(row, column, first)),
+        invalid,
         same_direction: base
             .zip(of_first)
             .and_then(|(base, of_first)| same_direction(value / base, &rounds, of_first)),
         rounds,
+    })
+}
+
+/// Request for request; `None` where the prompts are not known to be the same, and where no pair is sound.
+fn paired(row: Row, column: &Column, first: &Column) -> Option<Paired> {
+    if column.prompts.is_none() || column.prompts != first.prompts {
+        return None;
+    }
+    let (own, other) = (column.requests.get(&row)?, first.requests.get(&row)?);
+    let ratios: Vec<f64> = own
+        .iter()
+        .filter_map(|(request, value)| Some(value / other.get(request)?))
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    Some(Paired {
+        ratio: stats::median(&ratios)?,
+        pairs: ratios.len(),
     })
 }
 
@@ -283,6 +315,30 @@ mod tests {
             Some((10.0, 10.0)),
             Some((2, 2)),
         );
+    }
+
+    #[test]
+    fn requests_are_paired_by_prompt() {
+        let with = |name: &str, prompts: &str, values: &[f64]| {
+            let mut column = column(name, 48.0, &[(Row::TtftMedian, 10.0)]);
+            column.prompts = Some(prompts.to_owned());
+            let requests = (0..).map(|index| (0, index)).zip(values.iter().copied());
+            column.requests.insert(Row::TtftMedian, requests.collect());
+            column
+        };
+        let check = |prompts: &str, values: &[f64], expect: Option<(f64, usize)>| {
+            let table = compare(&[
+                with("a", "p", &[10.0, 100.0, 40.0]),
+                with("b", prompts, values),
+            ]);
+            let cell = table.lines[0].cells[1].clone().unwrap();
+            let paired = cell.paired.map(|paired| (paired.ratio, paired.pairs));
+            assert_eq!(paired, expect, "{prompts} {values:?}");
+        };
+        check("p", &[20.0, 300.0, 80.0], Some((2.0, 3)));
+        check("p", &[20.0], Some((2.0, 1)));
+        check("p", &[], None);
+        check("q", &[20.0, 300.0, 80.0], None);
     }
 
     #[test]

@@ -235,6 +235,9 @@ pub struct Described {
     /// How its weights are quantised; `None`: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantised: Option<String>,
+    /// Hex SHA-256 of all that its prompts are made from: where two are equal, request for request has one prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<String>,
     /// The precision that it computes in; `None`: not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<String>,
