@@ -108,6 +108,11 @@ impl Column {
         (self.stages.len() > 1 && total > 0.0).then(|| (longest.0.as_str(), longest.1 / total))
     }
 
+    /// Launches in which nothing was asked beside the first request.
+    fn is_of_starts_alone(&self) -> bool {
+        matches!(self.origin, Origin::Launches(_)) && self.sent == 0
+    }
+
     /// What the first request did not pay, since the readiness probe had.
     fn paid_by_the_probe(&self) -> Option<String> {
         let probe = *self.values.get(&Row::FirstGeneration)?;
@@ -138,7 +143,7 @@ impl Column {
         if self.void > 0 {
             lines.push(format!("{} of {} requests void", self.void, self.sent));
         }
-        if self.output_tokens.or(self.first_output_tokens).is_none() {
+        if self.output_tokens.is_none() && !self.is_of_starts_alone() {
             lines.push("length of its answers unknown".to_owned());
         }
         lines.extend(self.paid_by_the_probe());

@@ -92,7 +92,9 @@ pub(super) fn of_record(
     if let Some(workload) = workload {
         warm(&mut column, &launches, workload);
     }
-    column.remarks.extend(caveats::of_record(record, workload));
+    column
+        .remarks
+        .extend(caveats::of_record(record, &plan.engine, workload));
     if let Some(described) = &record.described {
         column.model.clone_from(&described.model);
         column.prompts.clone_from(&described.prompts);
