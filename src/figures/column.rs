@@ -36,6 +36,10 @@ pub struct Column {
     pub values: BTreeMap<Row, f64>,
     /// The same by round, where several launches stand behind a value.
     pub rounds: BTreeMap<Row, BTreeMap<u32, f64>>,
+    /// What its prompts are made from; equal ones are the same prompts, request for request.
+    pub prompts: Option<String>,
+    /// Single requests' values, by round and number of the request.
+    pub requests: BTreeMap<Row, BTreeMap<(u32, u32), f64>>,
     /// The engine's own start-up stages, ms, in its order.
     pub stages: Vec<(String, f64)>,
 }
@@ -71,6 +75,8 @@ impl Column {
             first_output_tokens: None,
             values: BTreeMap::new(),
             rounds: BTreeMap::new(),
+            prompts: None,
+            requests: BTreeMap::new(),
             stages: Vec::new(),
         }
     }
@@ -100,6 +106,11 @@ impl Column {
         let total: f64 = self.stages.iter().map(|(_, ms)| ms).sum();
         let longest = self.stages.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         (self.stages.len() > 1 && total > 0.0).then(|| (longest.0.as_str(), longest.1 / total))
+    }
+
+    /// Launches in which nothing was asked beside the first request.
+    fn is_of_starts_alone(&self) -> bool {
+        matches!(self.origin, Origin::Launches(_)) && self.sent == 0
     }
 
     /// What the first request did not pay, since the readiness probe had.
@@ -132,7 +143,7 @@ impl Column {
         if self.void > 0 {
             lines.push(format!("{} of {} requests void", self.void, self.sent));
         }
-        if self.output_tokens.or(self.first_output_tokens).is_none() {
+        if self.output_tokens.is_none() && !self.is_of_starts_alone() {
             lines.push("length of its answers unknown".to_owned());
         }
         lines.extend(self.paid_by_the_probe());

@@ -19,4 +19,4 @@ pub use distribution::Distribution;
 pub use launches::cold;
 pub use load::{LoadResult, Requests, Speed, Throughput};
 pub use row::{Part, Row};
-pub use table::{Cell, Held, Line, Table, compare};
+pub use table::{Cell, Held, Line, Paired, Table, compare};

@@ -2,7 +2,7 @@
 //!
 //! Main functions: [`prefill_speed`], [`generation_speed`], [`implausible`]. The reasons stand in docs/metrics.md.
 
-use super::request::{decode_rate, ms_between, positive_tpot_ms, prefilled, ttft_ms};
+use super::request::{decode_rate, ms_between, prefilled, tpot_ms, ttft_ms};
 use crate::record::Sample;
 use crate::stats;
 
@@ -15,6 +15,10 @@ const ONCE_MS: f64 = 250.0;
 
 /// Fewer requests may all have waited for something that happens once, such as a kernel's compilation.
 const LEAST: usize = 3;
+
+/// Tokens after the first event that an answer must have: fewer may have been sent together by a server that sends
+/// several at a time.
+const LEAST_TOKENS: f64 = 8.0;
 
 /// Tokens per second, one value a request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,16 +100,29 @@ pub fn implausible<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<
         .iter()
         .min_by(|a, b| beyond(a).total_cmp(&beyond(b)))
         .filter(|row| beyond(row) > 0.0)?;
+    Some(contrast(nearest, token_ms))
+}
+
+fn contrast(row: &Phases, token_ms: f64) -> String {
     let Phases {
         prompt, prefill_ms, ..
-    } = nearest;
-    let (prefill, generation) = (prompt / prefill_ms * 1e3, 1e3 / token_ms);
-    Some(format!(
-        "a prompt of {prompt} tokens took {prefill_ms:.1} ms to its first token ({prefill:.1} tokens/s), and the tokens \
-         after it {token_ms:.4} ms each ({generation:.0} tokens/s): no engine generates {:.0} times faster than it \
-         prefills, so output was held back until it was made, phases are swapped, or tokens were not generated",
-        generation / prefill
-    ))
+    } = row;
+    let prefill = prompt / prefill_ms * 1e3;
+    let generation = match token_ms > 0.0 {
+        true => {
+            let rate = 1e3 / token_ms;
+            let times = rate / prefill;
+            format!(
+                "the tokens after it {token_ms:.4} ms each ({rate:.0} tokens/s): no engine generates {times:.0} times \
+                 faster than it prefills"
+            )
+        }
+        false => "all others arrived together: no engine generates in no time".to_owned(),
+    };
+    format!(
+        "a prompt of {prompt} tokens took {prefill_ms:.1} ms to its first token ({prefill:.1} tokens/s), and \
+         {generation}, so output was held back until it was made, phases are swapped, or tokens were not generated"
+    )
 }
 
 /// One request's: prompt tokens, its own and others', that were computed in `prefill_ms`, then `token_ms` a token.
@@ -118,7 +135,12 @@ struct Phases {
 impl Phases {
     fn of(sample: &Sample, company: &Company) -> Option<Self> {
         let sample = Some(sample).filter(|sample| sample.may_enter())?;
-        let token_ms = positive_tpot_ms(sample).ok()?;
+        let events = sample.stamps.events_ns.len();
+        let rest = f64::from(sample.tokens.completion?) - sample.tokens.first_event(events);
+        if events < 2 || rest < LEAST_TOKENS {
+            return None;
+        }
+        let token_ms = tpot_ms(sample).ok()?;
         let (send, first) = (sample.stamps.send_ns, *sample.stamps.events_ns.first()?);
         let (prompt, prefill_ms) = match &sample.timings {
             Some(timings) => (timings.prompt_n, timings.prompt_ms),
@@ -196,7 +218,7 @@ fn summed(mut moments: Vec<(u64, f64)>) -> Vec<(u64, f64)> {
 mod tests {
     use super::super::testing::streamed;
     use super::*;
-    use crate::record::{Phase, ServerTimings};
+    use crate::record::{Phase, ServerTimings, TokenCounts};
 
     fn request(prompt: u32, ttft_ms: f64, tpot_ms: f64) -> Sample {
         let mut sample = streamed("w", 0, ttft_ms, tpot_ms, 64);
@@ -231,6 +253,30 @@ mod tests {
         let seed = request(70, 1_004.0, 1e3 / 7_660.0);
         check(&in_turn(&seed, 5), Some("110 times faster"));
         check(&vec![seed.clone(); 2], None);
+        // All tokens at once, also where a single answer seems to have taken its time.
+        let at_once = request(70, 1_004.0, 0.0);
+        check(
+            &vec![at_once.clone(); 3],
+            Some("all others arrived together"),
+        );
+        check(
+            &[seed.clone(), at_once.clone(), at_once.clone()],
+            Some("in no time"),
+        );
+        check(&vec![request(70, 240.0, 0.0); 9], None);
+        // Few tokens, or one event, may be what a server sends at a time.
+        let short = |tokens: u32| Sample {
+            tokens: TokenCounts {
+                prompt: Some(70),
+                ..streamed("w", 0, 1.0, 1.0, tokens).tokens
+            },
+            ..streamed("w", 0, 1_004.0, 0.0, tokens)
+        };
+        check(&vec![short(8); 9], None);
+        check(&vec![short(9); 9], Some("in no time"));
+        let mut one_event = at_once;
+        one_event.stamps.events_ns.truncate(1);
+        check(&vec![one_event; 9], None);
         let warm_up = Sample {
             phase: Phase::Warmup,
             ..seed.clone()

@@ -6,11 +6,16 @@
 use super::load::beyond_limit;
 use crate::judge::{first_event_estimate, is_throttled, shared_gpu};
 use crate::metrics::{implausible, run_numbers};
-use crate::plan::{Arrivals, Slo, Workload, WorkloadKind};
+use crate::plan::{Arrivals, Engine, Slo, Workload, WorkloadKind};
 use crate::record::{Arm, Launch, RunRecord, Sample};
 
-/// One line each, of head's launches; what is said of answers and of the client is about this workload.
-pub(super) fn of_record(record: &RunRecord, workload: Option<&Workload>) -> Vec<String> {
+/// One line each, of head's launches; what is said of answers and of the client is about this workload. `engine`: the
+/// one of the plan, where the record describes none.
+pub(super) fn of_record(
+    record: &RunRecord,
+    engine: &Engine,
+    workload: Option<&Workload>,
+) -> Vec<String> {
     let launches = record.launches.iter();
     let launches: Vec<&Launch> = launches.filter(|l| l.arm == Arm::Head).collect();
     let mut lines = Vec::new();
@@ -20,7 +25,10 @@ pub(super) fn of_record(record: &RunRecord, workload: Option<&Workload>) -> Vec<
         let clean = || launches.iter().filter(|launch| launch.exit.is_clean());
         let sound = || clean().flat_map(|launch| sound(launch, workload));
         lines.extend(first_event_estimate("answers", sound()));
-        lines.extend(implausible(sound()));
+        // A floor that is known decides instead, by request.
+        let described = record.described.as_ref();
+        let floor = described.map_or(engine.plausible.tpot_floor_ms, |it| it.tpot_floor_ms);
+        lines.extend(implausible(sound()).filter(|_| floor.is_none()));
     }
     lines.extend(counted(&launches, "failed", |launch| {
         (!launch.exit.is_clean()).then(String::new)
@@ -99,7 +107,8 @@ mod tests {
     use crate::pipeline::results::selection;
     use crate::plan::{self, Plan};
     use crate::record::{
-        ClientHealth, Exit, GpuReading, RUN_FORMAT, Reading, Spread, Telemetry, UNKNOWN_MACHINE,
+        ClientHealth, Described, Exit, GpuReading, RUN_FORMAT, Reading, Spread, Telemetry,
+        UNKNOWN_MACHINE,
     };
 
     /// The recorded session that all formats are held to, and its plan.
@@ -115,10 +124,10 @@ mod tests {
     fn check(spoil: impl Fn(&mut RunRecord), expect: Option<&str>) {
         let (mut record, plan) = recorded();
         let workload = plan.gates[0].workloads.first();
-        let sound = of_record(&record, workload);
+        let sound = of_record(&record, &plan.engine, workload);
         assert_eq!(sound, [""; 0]);
         spoil(&mut record);
-        let lines = of_record(&record, workload);
+        let lines = of_record(&record, &plan.engine, workload);
         match expect {
             None => assert_eq!(lines, [""; 0]),
             Some(part) => assert!(lines.len() == 1 && lines[0].contains(part), "{lines:?}"),
@@ -203,6 +212,26 @@ mod tests {
             },
             None,
         );
+    }
+
+    #[test]
+    fn impossible_speeds_are_told_where_no_floor_is_known() {
+        let held_back = |record: &mut RunRecord| {
+            for sample in head(record).flat_map(|launch| &mut launch.samples) {
+                let first = sample.stamps.send_ns + 2_000_000_000;
+                sample.stamps.events_ns.fill(first);
+                sample.tokens.prompt = Some(8);
+            }
+        };
+        check(held_back, Some("no engine generates in no time"));
+        let known = |record: &mut RunRecord| {
+            held_back(record);
+            record.described = Some(Described {
+                tpot_floor_ms: Some(1e-6),
+                ..Described::default()
+            });
+        };
+        check(known, None);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use super::results::{self, ResultsError};
 use super::{Error, caveats, import};
 use crate::figures::{self, Column, LoadResult, Origin, Row, Table};
-use crate::metrics;
-use crate::plan::{self, Check, Part, Plan, Rule, Workload, WorkloadKind};
+use crate::metrics::{self, run_numbers};
+use crate::plan::{self, Check, Part, Plan, Rule, Slo, Workload, WorkloadKind};
 use crate::record::{Arm, Launch, Metric, Phase, RUN_FORMAT, RunRecord, Sample, Statistic};
 use crate::stats;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// One result to compare.
@@ -92,9 +92,12 @@ pub(super) fn of_record(
     if let Some(workload) = workload {
         warm(&mut column, &launches, workload);
     }
-    column.remarks.extend(caveats::of_record(record, workload));
+    column
+        .remarks
+        .extend(caveats::of_record(record, &plan.engine, workload));
     if let Some(described) = &record.described {
         column.model.clone_from(&described.model);
+        column.prompts.clone_from(&described.prompts);
         column.quantised.clone_from(&described.quantised);
         column.precision.clone_from(&described.precision);
         column.remarks.extend(described.tags.iter().cloned());
@@ -152,6 +155,7 @@ fn warm(column: &mut Column, launches: &[&Launch], workload: &Workload) {
     put(Row::ItlP99, Metric::Itl, Statistic::P99);
     put(Row::E2eMedian, Metric::E2e, Statistic::Median);
     put(Row::Throughput, Metric::Throughput, Statistic::Single);
+    column.requests = requests(launches, workload);
     let samples: Vec<&Sample> = launches
         .iter()
         .flat_map(|launch| &launch.samples)
@@ -166,6 +170,26 @@ fn warm(column: &mut Column, launches: &[&Launch], workload: &Workload) {
     };
     column.prompt_tokens = mean(sound().filter_map(|s| s.tokens.prompt).collect());
     column.output_tokens = mean(sound().filter_map(|s| s.tokens.completion).collect());
+}
+
+/// Times of single requests, by round and number.
+fn requests(launches: &[&Launch], workload: &Workload) -> BTreeMap<Row, BTreeMap<(u32, u32), f64>> {
+    let mut found: BTreeMap<Row, BTreeMap<(u32, u32), f64>> = BTreeMap::new();
+    for launch in launches.iter().filter(|launch| launch.exit.is_clean()) {
+        let samples = launch.samples.iter();
+        for sample in samples.filter(|sample| sample.workload == workload.id) {
+            let numbers = run_numbers(std::slice::from_ref(sample), None, &Slo::default());
+            for (row, values) in [
+                (Row::TtftMedian, numbers.ttft_ms),
+                (Row::TpotMedian, numbers.tpot_ms),
+                (Row::E2eMedian, numbers.e2e_ms),
+            ] {
+                let value = values.first().map(|ms| ((launch.block, sample.index), *ms));
+                found.entry(row).or_default().extend(value);
+            }
+        }
+    }
+    found
 }
 
 /// A check that only reads: its rule is never asked.

@@ -10,13 +10,14 @@ use super::compare::{choose, of_record};
 use super::host::{ArmHost, Arms};
 use super::results::Results;
 use super::{Error, Event, draw_seed, machine, now, tool, workspace};
+use crate::digest;
 use crate::figures::{self, Table};
 use crate::launch::Workspace;
 use crate::load::{self, SessionClock};
 use crate::measure::{Follower, Progress, Protocol};
-use crate::plan::{self, Contender, Plan, Selection};
+use crate::plan::{self, Contender, Engine, Plan, Selection};
 use crate::record::{
-    Arm, Build, Comparison, Ending, Extent, Input, Launch, RUN_FORMAT, RunRecord, Sample,
+    Arm, Build, Comparison, Described, Ending, Extent, Input, Launch, RUN_FORMAT, RunRecord, Sample,
 };
 use std::cell::RefCell;
 use std::future::Future;
@@ -167,9 +168,24 @@ fn record(
         launches: Vec::new(),
         ending: Ending::Unfinished,
         elapsed_s: 0.0,
-        described: Some(contender.described.clone()),
+        described: Some(Described {
+            prompts: Some(prompts(plan, seed)),
+            ..contender.described.clone()
+        }),
         extent: Extent::Whole,
     }
+}
+
+/// What two engines must share to be sent the same prompts.
+fn prompts(plan: &Plan, seed: u64) -> String {
+    let Engine {
+        prompt_ids,
+        tokenizer,
+        ..
+    } = &plan.engine;
+    let drawn = format!("{seed} {prompt_ids:?} {tokenizer:?}");
+    let gates = plan.gates.iter().map(|gate| gate.hash.as_bytes());
+    digest::of_parts(gates.chain([drawn.as_bytes()]))
 }
 
 async fn measure(

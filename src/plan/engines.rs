@@ -70,6 +70,8 @@ fn contender(name: &str, field: &Field<'_, '_>) -> Result<Contender, Diagnostic>
         name: name.to_owned(),
         described: Described {
             model: Some(engine.model.clone()),
+            tpot_floor_ms: engine.plausible.tpot_floor_ms,
+            prompts: None,
             quantised,
             precision,
             tags,

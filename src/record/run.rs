@@ -227,7 +227,7 @@ impl Build {
 }
 
 /// What a reader of a comparison must know of an engine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     /// The model's name in requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,6 +235,12 @@ pub struct Described {
     /// How its weights are quantised; `None`: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantised: Option<String>,
+    /// `plausible.tpot_floor`, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tpot_floor_ms: Option<f64>,
+    /// Hex SHA-256 of all that its prompts are made from: where two are equal, request for request has one prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<String>,
     /// The precision that it computes in; `None`: not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<String>,

@@ -3,7 +3,8 @@
 use super::inert::is_shown;
 use super::markdown::escape;
 use super::{numbers, terminal};
-use crate::figures::{Cell, Held, Line, Part, Table};
+use crate::figures::{Cell, Held, Line, Paired, Part, Table};
+use crate::plural::count;
 use crate::record::{Direction, Unit};
 use serde::Serialize;
 use std::fmt::Write;
@@ -43,6 +44,9 @@ pub fn comparison_text(table: &Table) -> String {
     if has_rounds(table) {
         bullet(&mut out, ROUNDS);
     }
+    for line in paired(table) {
+        bullet(&mut out, &line);
+    }
     for (name, caveats) in table.names.iter().zip(&table.caveats) {
         for caveat in caveats {
             bullet(&mut out, &format!("{name}: {caveat}"));
@@ -61,6 +65,32 @@ pub fn comparison_text(table: &Table) -> String {
 /// How the marks of rounds in a cell are read.
 const ROUNDS: &str = "±: half the range over the rounds, of the median; 3/3: the ratio lies on this side of 1 in 3 of 3 \
                       rounds";
+
+/// Of each result that was sent the first one's prompts, the ratios request for request.
+fn paired(table: &Table) -> Vec<String> {
+    let of = |(at, name): (usize, &String)| {
+        let cells = table.lines.iter();
+        let cells = cells.filter_map(|line| Some((line.row, line.cells[at].as_ref()?.paired?)));
+        let ratios: Vec<String> = cells
+            .map(|(row, paired)| {
+                let title = row.title().trim_end_matches(" median");
+                format!(
+                    "{title} {:.2} × over {}",
+                    paired.ratio,
+                    count(paired.pairs, "pair")
+                )
+            })
+            .collect();
+        (!ratios.is_empty()).then(|| {
+            let first = table.names.first().map_or("", String::as_str);
+            format!(
+                "{name}, against the same prompt in {first}: {}",
+                ratios.join(", ")
+            )
+        })
+    };
+    table.names.iter().enumerate().filter_map(of).collect()
+}
 
 fn has_rounds(table: &Table) -> bool {
     let mut cells = table.lines.iter().flat_map(|line| &line.cells).flatten();
@@ -150,6 +180,9 @@ pub fn comparison_markdown(table: &Table) -> String {
     }
     if has_rounds(table) {
         let _ = writeln!(out, "- {ROUNDS}");
+    }
+    for line in paired(table) {
+        let _ = writeln!(out, "- {}", escape(&line));
     }
     for (name, caveats) in table.names.iter().zip(&table.caveats) {
         for caveat in caveats {
@@ -268,6 +301,14 @@ struct JsonRow<'a> {
     /// Least and greatest value over the rounds, where there are two or more.
     spreads: Vec<Option<(f64, f64)>>,
     same_direction: Vec<Option<JsonDirection>>,
+    paired: Vec<Option<JsonPaired>>,
+}
+
+/// Median over requests with the same prompt of the ratio to the first result's.
+#[derive(Serialize)]
+struct JsonPaired {
+    ratio: f64,
+    pairs: usize,
 }
 
 impl<'a> JsonLimit<'a> {
@@ -303,6 +344,12 @@ pub fn comparison_json(table: &Table) -> String {
                 .map(|cell| {
                     let (same, rounds) = cell?.same_direction?;
                     Some(JsonDirection { same, rounds })
+                })
+                .collect(),
+            paired: cells()
+                .map(|cell| {
+                    let Paired { ratio, pairs } = cell?.paired?;
+                    Some(JsonPaired { ratio, pairs })
                 })
                 .collect(),
         }

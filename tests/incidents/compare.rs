@@ -220,6 +220,12 @@ fn rounds_show_their_spread_and_direction() {
     let again = project.run(&["compare", "out/fast", "out/slow", "--format", "json"]);
     let table = again.expect(0).json();
     let tpot = row(&table, "tpot_ms_p50");
+    // Both were sent the same prompts: four requests in each of three rounds.
+    let paired = &tpot["paired"][1];
+    assert_eq!(paired["pairs"], 12, "{tpot:#}");
+    assert!(paired["ratio"].as_f64().unwrap() > 2.0, "{paired:#}");
+    let told = "slow, against the same prompt in fast: TTFT";
+    assert!(ended.stdout.contains(told), "{}", ended.stdout);
     let expect = json!([null, {"same": 3, "rounds": 3}]);
     assert_eq!(tpot["same_direction"], expect, "{tpot:#}");
     let spread = |at: usize, end: usize| tpot["spreads"][at][end].as_f64().unwrap();

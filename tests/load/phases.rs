@@ -92,6 +92,28 @@ async fn generation_that_is_too_fast_for_its_prefill_is_invalid() {
     );
 }
 
+/// The same where the network brings the whole answer at one moment, so that no TPOT is known.
+#[tokio::test]
+async fn an_answer_that_was_held_back_whole_is_invalid() {
+    let server = Server::start(|_, _| {
+        let steps = script(0, 0, &[1; 64], 70).into_iter();
+        let bytes = steps.filter(|step| matches!(step, Step::Send(_)));
+        let whole: Vec<u8> = bytes.flat_map(super::bytes).collect();
+        vec![Step::Pause(SLOW), Step::Send(whole)]
+    })
+    .await;
+    let output = five(&server, &[]).await;
+    says(
+        &output,
+        4,
+        &[
+            "5 sound",
+            "INVALID a prompt of 70 tokens",
+            "all others arrived together",
+        ],
+    );
+}
+
 /// All but one wait for a second, in a queue or for a load.
 #[tokio::test]
 async fn one_quick_first_token_excuses_the_others() {
