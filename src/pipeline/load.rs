@@ -174,6 +174,7 @@ fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
         forces_length: options.forces_length,
         stream_usage: options.stream_usage,
         keep_alive: options.keep_alive,
+        request: Vec::new(),
         plausible: Plausible::default(),
         tokenizer: tokenizer.transpose()?.map(Arc::new),
     })

@@ -8,7 +8,6 @@ use infergate::load::{Endpoint, SessionClock, run};
 use infergate::plan::{GoldenCase, GoldenToken, Goldens, Session, TaskCase, Tasks, WorkloadKind};
 use infergate::record::Phase;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Barrier;
 
