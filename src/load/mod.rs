@@ -72,6 +72,7 @@ pub use tokenizer::{Tokenizer, TokenizerError};
 
 use crate::plan::{Engine, Plausible, Workload, WorkloadKind};
 use crate::record::{ClientHealth, Sample, Window};
+use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +98,8 @@ pub struct Endpoint {
     pub stream_usage: bool,
     /// It leaves connections open; else each request has one of its own.
     pub keep_alive: bool,
+    /// Further keys of every request, by name.
+    pub request: Vec<(String, Value)>,
     pub plausible: Plausible,
     /// The served model's: texts then have an exact length, and outputs are counted here too.
     pub tokenizer: Option<Arc<Tokenizer>>,
@@ -117,6 +120,7 @@ impl Endpoint {
             forces_length: true,
             stream_usage: true,
             keep_alive: true,
+            request: Vec::new(),
             plausible: Plausible::default(),
             tokenizer: None,
         }
@@ -134,6 +138,7 @@ impl Endpoint {
             forces_length: engine.forces_length,
             stream_usage: engine.stream_usage,
             keep_alive: engine.keep_alive,
+            request: engine.request.clone(),
             plausible: engine.plausible,
             tokenizer,
         }

@@ -8,7 +8,7 @@ use super::connection::{Ask, Client};
 use super::exchange::{Ending, Exchange};
 use super::foreign::error_text;
 use super::planned::{CHAT, COMPLETIONS};
-use super::request::{Chat, Completion, Length, Message, Mode, Prompt, json};
+use super::request::{Chat, Completion, Length, Message, Mode, Prompt, body};
 use super::transcript::Transcript;
 use super::{Endpoint, SessionClock};
 use bytes::Bytes;
@@ -90,7 +90,7 @@ fn completion(endpoint: &Endpoint) -> Ask {
     };
     Ask {
         limit: MAX_ANSWER,
-        ..Ask::post(COMPLETIONS, json(&request))
+        ..Ask::post(COMPLETIONS, body(endpoint, &request))
     }
 }
 
@@ -107,7 +107,7 @@ fn chat(endpoint: &Endpoint) -> Ask {
     };
     Ask {
         limit: MAX_ANSWER,
-        ..Ask::post(CHAT, json(&request))
+        ..Ask::post(CHAT, body(endpoint, &request))
     }
 }
 

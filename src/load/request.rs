@@ -6,8 +6,10 @@
 //! Refuses to know: answers, sockets. Nothing here is shared with our server, so that a mistake on
 //! one side cannot hide on the other.
 
+use super::Endpoint;
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::Value;
 
 /// `POST /v1/completions`.
 #[derive(Debug, Serialize)]
@@ -134,6 +136,18 @@ impl Mode {
     }
 }
 
+/// The JSON of a request to this endpoint, with the further keys that it is sent.
+pub(super) fn body(endpoint: &Endpoint, request: &impl Serialize) -> Bytes {
+    let own = json(request);
+    let Some((_, own)) = own.split_last().filter(|_| !endpoint.request.is_empty()) else {
+        return own;
+    };
+    let further = endpoint.request.iter();
+    let further = further.map(|(name, value)| format!(",{}:{value}", Value::from(name.as_str())));
+    let text = [own, further.collect::<String>().as_bytes(), b"}"].concat();
+    Bytes::from(text)
+}
+
 /// The JSON of a request.
 pub(super) fn json(request: &impl Serialize) -> Bytes {
     let text = serde_json::to_vec(request).expect("strings and numbers always serialise");
@@ -142,7 +156,7 @@ pub(super) fn json(request: &impl Serialize) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chat, Completion, Extras, Length, Message, Mode, Prompt, json};
+    use super::{Chat, Completion, Endpoint, Extras, Length, Message, Mode, Prompt, body, json};
 
     fn text(bytes: &[u8]) -> &str {
         std::str::from_utf8(bytes).unwrap()
@@ -167,6 +181,28 @@ mod tests {
                 .to_owned()
                 + r#""temperature":0.0,"stream":true,"stream_options":{"include_usage":true}}"#
         );
+    }
+
+    #[test]
+    fn further_keys_are_sent_beside_ours() {
+        let address = ([127, 0, 0, 1], 1).into();
+        let mut endpoint = Endpoint::usual(address, "m");
+        let request = Completion {
+            model: "m",
+            prompt: Prompt::Ids(&[3]),
+            length: Length::at_most(1),
+            mode: Mode::WHOLE,
+            logprobs: None,
+            echo: false,
+        };
+        assert_eq!(body(&endpoint, &request), json(&request));
+        endpoint.request = vec![
+            ("repeat_penalty".into(), 1.0.into()),
+            ("a".into(), "b".into()),
+        ];
+        let ours = text(&json(&request)).trim_end_matches('}').to_owned();
+        let expect = ours + r#","repeat_penalty":1.0,"a":"b"}"#;
+        assert_eq!(text(&body(&endpoint, &request)), expect);
     }
 
     #[test]

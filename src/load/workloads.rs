@@ -5,7 +5,7 @@
 
 use super::connection::Ask;
 use super::planned::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
-use super::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, json};
+use super::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, body};
 use super::said::Said;
 use super::{Endpoint, PromptSeed, arrivals};
 use crate::plan::{
@@ -150,7 +150,7 @@ pub(super) fn prompted(endpoint: &Endpoint, said: Said, label: Label, output: Ou
             keep_text: true,
             ..expect
         },
-        ask: Ask::post(COMPLETIONS, json(&request)),
+        ask: Ask::post(COMPLETIONS, body(endpoint, &request)),
         label,
     }
 }
@@ -203,7 +203,7 @@ pub(super) fn turn(
             streamed: true,
             ..expect
         },
-        ask: Ask::post(CHAT, json(&request)),
+        ask: Ask::post(CHAT, body(endpoint, &request)),
     }
 }
 
@@ -226,6 +226,9 @@ pub(super) fn goldens(endpoint: &Endpoint, goldens: &Goldens) -> Wave {
     });
     in_turn(requests.flatten())
 }
+
+/// Tokens by which a server may overrun a limit that would cut a character, of four bytes at the most (llama-cpp-python).
+const CHARACTER: u32 = 3;
 
 /// How a golden case's prompt is sent.
 enum Form<'a> {
@@ -250,7 +253,10 @@ fn greedy(endpoint: &Endpoint, case: &GoldenCase, top_k: Option<u32>) -> Planned
     let forced = (case.ignore_eos && endpoint.forces_length).then_some(tokens);
     let asked = forced.map_or(Length::at_most(tokens), Length::through_eos);
     let (prompt, counted) = match form(endpoint, case) {
-        Form::Chat => return conversed(endpoint, (&case.id, &case.messages), asked, tokens),
+        Form::Chat => {
+            let most = tokens.saturating_add(CHARACTER);
+            return conversed(endpoint, (&case.id, &case.messages), asked, most);
+        }
         Form::Text(text) => (Prompt::Text(text), None),
         Form::Ids => (
             Prompt::Ids(&case.prompt_ids),
@@ -269,13 +275,13 @@ fn greedy(endpoint: &Endpoint, case: &GoldenCase, top_k: Option<u32>) -> Planned
         label: case_label(&case.id),
         expect: Expect {
             forced,
-            most: Some(tokens),
+            most: Some(tokens.saturating_add(CHARACTER)),
             prompt: counted,
             logprobs: top_k.is_some(),
             keep_text: true,
             ..Expect::default()
         },
-        ask: Ask::post(COMPLETIONS, json(&request)),
+        ask: Ask::post(COMPLETIONS, body(endpoint, &request)),
     }
 }
 
@@ -320,7 +326,7 @@ fn echoed(endpoint: &Endpoint, id: &str, prompt: Prompt<'_>, top_k: u32) -> Plan
             keep_text: true,
             ..Expect::default()
         },
-        ask: Ask::post(COMPLETIONS, json(&request)),
+        ask: Ask::post(COMPLETIONS, body(endpoint, &request)),
     }
 }
 
@@ -366,7 +372,7 @@ fn conversed(
             keep_text: true,
             ..Expect::default()
         },
-        ask: Ask::post(CHAT, json(&request)),
+        ask: Ask::post(CHAT, body(endpoint, &request)),
     }
 }
 

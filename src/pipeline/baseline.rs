@@ -140,6 +140,9 @@ pub(super) fn key_on(plan: &Plan, gate: &Gate, fingerprint: &str) -> Key {
         words.extend(build.env.iter().map(setting));
     }
     words.push(format!("prompt ids: {:?}", engine.prompt_ids));
+    if !engine.request.is_empty() {
+        words.push(format!("request: {:?}", engine.request));
+    }
     let words = words.iter().map(|word| on_one_line(word));
     Key {
         fingerprint: fingerprint.to_owned(),

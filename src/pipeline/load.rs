@@ -176,6 +176,7 @@ fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
         forces_length: options.forces_length,
         stream_usage: options.stream_usage,
         keep_alive: options.keep_alive,
+        request: Vec::new(),
         plausible: options.plausible,
         tokenizer: tokenizer.transpose()?.map(Arc::new),
     })

@@ -9,6 +9,7 @@ use super::model::{
 use super::quantity::Dimension;
 use super::section::{Field, Section, Source};
 use super::{github, labels, store};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -144,6 +145,7 @@ pub(super) fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic>
         forces_length: engine.given("forces_length", Field::flag)?.unwrap_or(true),
         stream_usage: engine.given("stream_usage", Field::flag)?.unwrap_or(true),
         keep_alive: engine.given("keep_alive", Field::flag)?.unwrap_or(true),
+        request: engine.given("request", read_request)?.unwrap_or_default(),
         tokenizer: engine.given("tokenizer", |f| f.text().map(PathBuf::from))?,
         files: engine.given("files", Field::texts)?.unwrap_or_default(),
         metrics: engine
@@ -155,6 +157,36 @@ pub(super) fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic>
     };
     engine.finish()?;
     Ok(read)
+}
+
+/// Keys of requests that are the client's own.
+const OWN_KEYS: [&str; 12] = [
+    "echo",
+    "ignore_eos",
+    "logprobs",
+    "max_tokens",
+    "messages",
+    "min_tokens",
+    "model",
+    "prompt",
+    "return_token_ids",
+    "stream",
+    "stream_options",
+    "temperature",
+];
+
+fn read_request(field: &Field<'_, '_>) -> Result<Vec<(String, Value)>, Diagnostic> {
+    let section = field.section()?;
+    let entries = section.entries();
+    let read = entries.iter().map(|(name, field)| {
+        if OWN_KEYS.contains(name) {
+            return Err(field.wrong(format!("`{name}` is set by the workload")));
+        }
+        Ok(((*name).to_owned(), field.scalar()?))
+    });
+    let read = read.collect();
+    section.finish()?;
+    read
 }
 
 fn read_metrics(section: Section<'_, '_>) -> Result<EngineMetrics, Diagnostic> {

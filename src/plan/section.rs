@@ -5,6 +5,7 @@
 
 use super::diagnostic::{Diagnostic, is_near, line_of, suggestion};
 use super::quantity::{self, Dimension};
+use serde_json::Value;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Duration;
@@ -135,6 +136,21 @@ impl<'a, 'd> Field<'a, 'd> {
             (Some(date), None, None) => Ok(date.to_string()),
             _ => Err(wrong()),
         }
+    }
+
+    /// A text, a number, `true` or `false`, as JSON.
+    pub(super) fn scalar(&self) -> Result<Value, Diagnostic> {
+        let read = match self.value.get_ref() {
+            DeValue::String(text) => Some(Value::from(text.as_ref())),
+            DeValue::Boolean(flag) => Some(Value::from(*flag)),
+            DeValue::Integer(number) => {
+                let parsed = i64::from_str_radix(number.as_str(), number.radix());
+                parsed.ok().map(Value::from)
+            }
+            DeValue::Float(number) => number.as_str().parse::<f64>().ok().map(Value::from),
+            _ => None,
+        };
+        read.ok_or_else(|| self.expected("a string, a number, true or false"))
     }
 
     pub(super) fn flag(&self) -> Result<bool, Diagnostic> {

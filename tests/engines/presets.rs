@@ -102,6 +102,31 @@ fn an_engine_of_ones_own_is_filled_in_by_hand() {
 }
 
 #[test]
+fn further_keys_of_requests_are_none_of_the_clients_own() {
+    let folder = tempfile::tempdir().unwrap();
+    init("llama-cpp-python", "m", folder.path()).expect(0);
+    let path = folder.path().join("gates/gate.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let own = "request = { repeat_penalty = 1.0 }";
+    assert!(config.contains(own), "{config}");
+    for (wrong, says) in [
+        (
+            "request = { temperature = 1 }",
+            "`temperature` is set by the workload",
+        ),
+        (
+            "request = { penalty = [1] }",
+            "a string, a number, true or false",
+        ),
+    ] {
+        std::fs::write(&path, config.replace(own, wrong)).unwrap();
+        let mut plan = gate(&["plan"]);
+        let ended = Ended::of(&plan.current_dir(folder.path()).output().unwrap());
+        ended.expect(2).says(&[says]);
+    }
+}
+
+#[test]
 fn what_is_there_is_not_overwritten_and_named() {
     let folder = tempfile::tempdir().unwrap();
     init("vllm", "m", folder.path()).expect(0);

@@ -14,6 +14,7 @@ pub use workload::{
 use super::store::BaselineStore;
 use crate::record::{Described, PageCache};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -155,6 +156,8 @@ pub struct Engine {
     /// The engine leaves a connection open after an answer. Where it closes it without saying so first, the
     /// next request would be lost.
     pub keep_alive: bool,
+    /// Further keys of every request, by name.
+    pub request: Vec<(String, Value)>,
     /// A `tokenizer.json` of the served model, relative to the project's root: text prompts then have an
     /// exact length, and outputs are counted by the client too.
     pub tokenizer: Option<PathBuf>,
