@@ -57,7 +57,7 @@ const ROOMS: [(&str, &[&str]); 32] = [
     ("presets", &[]),
     ("roofline", &[]),
     ("github", &["record", "digest", "splitmix"]),
-    ("proxy", &["fault_value"]),
+    ("proxy", &["fault_value", "load", "record"]),
     ("engine", &["digest", "fault_value", "splitmix"]),
     ("server", &["engine", "splitmix"]),
     (

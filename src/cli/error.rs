@@ -8,7 +8,7 @@ use crate::github::Error as GitHubError;
 use crate::launch::{BuildError, GitError, LockError, ProcessError, WorkspaceError};
 use crate::pipeline::{Error, ResultsError};
 use crate::plan::PlanError;
-use crate::proxy::EngineError;
+use crate::proxy::{EngineError, RecordError};
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 use std::io;
@@ -72,6 +72,7 @@ fn exit(error: &anyhow::Error) -> Exit {
             | Error::Unanswered { .. },
         ) => Exit::Infrastructure,
         None if matches!(error.downcast_ref(), Some(EngineError::NoPort)) => Exit::Usage,
+        None if matches!(error.downcast_ref(), Some(RecordError::There(_))) => Exit::Usage,
         None => serve::exit(error),
     }
 }

@@ -36,6 +36,7 @@ enum From {
     Vllm,
     Guidellm,
     Aiperf,
+    Samples,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,6 +57,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
         From::Vllm => Tool::Vllm,
         From::Guidellm => Tool::Guidellm,
         From::Aiperf => Tool::Aiperf,
+        From::Samples => Tool::Samples,
     });
     if let (Some(arm), Some(out)) = (arm, out) {
         let arm = match arm {

@@ -2,9 +2,11 @@
 
 use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
-use crate::proxy::{self, Door, Engine, Fault, Faults};
+use crate::proxy::{self, Door, Engine, Fault, Faults, Recorder};
 use clap::Args;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 #[derive(Args)]
@@ -20,6 +22,13 @@ pub(super) struct ProxyArgs {
     /// What goes wrong, as decode-delay=10%; may be repeated. Without it everything passes as it is
     #[arg(long = "fault", value_name = "NAME=VALUE")]
     faults: Vec<Fault>,
+    /// Record what passes in this new folder: times, counts and statuses of each request in samples.jsonl, their
+    /// lengths and moments in trace.jsonl. No headers are recorded, and no texts
+    #[arg(long, value_name = "DIR", conflicts_with = "faults")]
+    record: Option<PathBuf>,
+    /// Record the texts of answers too
+    #[arg(long, requires = "record")]
+    texts: bool,
     /// A server that runs already, as 127.0.0.1:8000
     #[arg(long, value_name = "IP:PORT")]
     upstream: Option<SocketAddr>,
@@ -29,44 +38,62 @@ pub(super) struct ProxyArgs {
 }
 
 pub(super) fn run(args: ProxyArgs) -> anyhow::Result<Exit> {
-    block_on(async {
+    let warn = |why: &str| output::note(&format!("warning: {why}"));
+    let recorder = args.record.as_deref();
+    let recorder = recorder.map(|folder| Recorder::open(folder, args.texts, warn));
+    let recorder = recorder.transpose()?;
+    let ended = block_on(async {
         let mut engine = match args.upstream {
             None => Some(Engine::start(&args.command)?),
             Some(_) => None,
         };
         let ended = tokio::select! {
-            ended = passing(&args, engine.as_mut()) => ended,
+            ended = passing(&args, engine.as_mut(), recorder.as_ref()) => ended,
             () = interrupted() => Ok(Exit::Pass),
         };
         if let Some(engine) = engine {
             engine.stop().await;
         }
         ended
-    })?
+    })?;
+    if let Some(recorder) = recorder {
+        recorder.finish();
+    }
+    ended
 }
 
 /// Passes requests on until the engine ends.
-async fn passing(args: &ProxyArgs, engine: Option<&mut Engine>) -> anyhow::Result<Exit> {
+async fn passing(
+    args: &ProxyArgs,
+    engine: Option<&mut Engine>,
+    recorder: Option<&Arc<Recorder>>,
+) -> anyhow::Result<Exit> {
+    let recorder = recorder.cloned();
     let faults: Faults = args.faults.iter().cloned().collect();
     let Some(engine) = engine else {
         let upstream = args.upstream.unwrap_or(([127, 0, 0, 1], 0).into());
-        return pass(args.port, upstream, faults).await;
+        return pass(args.port, upstream, faults, recorder).await;
     };
     let begun = Instant::now();
     let upstream = engine.listening().await?;
     tokio::time::sleep(faults.late_start(begun.elapsed())).await;
     tokio::select! {
-        ended = pass(args.port, upstream, faults) => ended,
+        ended = pass(args.port, upstream, faults, recorder) => ended,
         error = engine.ended() => Err(error.into()),
     }
 }
 
-async fn pass(port: u16, upstream: SocketAddr, faults: Faults) -> anyhow::Result<Exit> {
+async fn pass(
+    port: u16,
+    upstream: SocketAddr,
+    faults: Faults,
+    recorder: Option<Arc<Recorder>>,
+) -> anyhow::Result<Exit> {
     let door = Door::open(port).await?;
     let address = door.address();
     output::note(&format!(
         "proxy on http://{address} before http://{upstream}"
     ));
-    proxy::serve(door, upstream, faults).await;
+    proxy::serve(door, upstream, faults, recorder).await;
     Ok(Exit::Pass)
 }

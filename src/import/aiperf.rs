@@ -129,5 +129,6 @@ fn single(line: &Value) -> Request {
         output: tokens(line, "/metrics/output_sequence_length/value"),
         failed: error
             .map(|error| text(error, "/message").map_or_else(|| error.to_string(), str::to_owned)),
+        rule: None,
     }
 }

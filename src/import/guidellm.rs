@@ -154,5 +154,6 @@ fn single(request: &Value) -> Request {
         prompt: tokens(request, "/prompt_tokens"),
         output: tokens(request, "/output_tokens"),
         failed: None,
+        rule: None,
     }
 }

@@ -17,6 +17,7 @@ mod junit;
 mod record;
 mod replay;
 mod request;
+mod samples;
 mod vllm;
 
 pub use junit::junit;
@@ -24,6 +25,7 @@ pub use record::{Batch, record};
 pub use replay::{CaseFiles, Manifest, ReplayError, case, manifest};
 pub use request::{Imported, Request};
 
+use crate::record::Sample;
 use serde_json::Value;
 
 /// What every file lacks; the first no longer where files are the launches of an arm.
@@ -37,6 +39,8 @@ pub enum Tool {
     Vllm,
     Guidellm,
     Aiperf,
+    /// Our own, from `gate proxy --record` or `gate load --out`.
+    Samples,
 }
 
 impl Tool {
@@ -46,6 +50,7 @@ impl Tool {
             Self::Vllm => "vllm bench serve",
             Self::Guidellm => "guidellm",
             Self::Aiperf => "AIPerf",
+            Self::Samples => "gate's samples",
         }
     }
 
@@ -65,7 +70,8 @@ pub enum ImportError {
     Json(#[from] serde_json::Error),
     #[error(
         "it is the result of no tool that is known: `vllm bench serve --save-result`, guidellm's \
-         benchmarks.json and AIPerf's profile_export*.json(l) are; name the tool with --from to hear what is \
+         benchmarks.json, AIPerf's profile_export*.json(l), and the samples of `gate load --out` and `gate proxy \
+         --record` are; name the tool with --from to hear what is \
          missing"
     )]
     Unknown,
@@ -109,7 +115,16 @@ pub fn parse(
         Tool::Vllm => vllm::read(one(&documents, benchmark)?),
         Tool::Guidellm => guidellm::read(first, benchmark),
         Tool::Aiperf => aiperf::read(&documents),
+        Tool::Samples => samples::read(&documents),
     }
+}
+
+/// The samples of a file that holds some of our own.
+///
+/// # Errors
+/// A line is no sample.
+pub fn own_samples(text: &str) -> Result<Vec<Sample>, ImportError> {
+    samples::samples(&documents(text)?)
 }
 
 /// The benchmark that was chosen, or the only one.
@@ -138,7 +153,9 @@ fn documents(text: &str) -> Result<Vec<Value>, ImportError> {
 
 fn detect(document: &Value) -> Option<Tool> {
     let has = |key: &str| document.get(key).is_some();
-    if has("benchmarks") {
+    if has("text_sha256") && has("stamps") {
+        Some(Tool::Samples)
+    } else if has("benchmarks") {
         Some(Tool::Guidellm)
     } else if has("completed") && has("total_output_tokens") {
         Some(Tool::Vllm)

@@ -3,7 +3,7 @@
 use super::{Imported, NO_LAUNCHES, Request};
 use crate::record::{
     Arm, Build, Comparison, Ending, Exit, Extent, Input, Launch, Machine, Phase, RUN_FORMAT,
-    RunRecord, Sample, Stamps, Startup, Telemetry, TokenCounts, UNKNOWN_MACHINE, Void, VoidRule,
+    RunRecord, Sample, Stamps, Startup, Telemetry, TokenCounts, UNKNOWN_MACHINE, Void,
 };
 
 /// The gate, the profile and the workload of an imported session.
@@ -168,7 +168,7 @@ fn sample(request: &Request, index: u32, begin: f64) -> Sample {
         events_ns.push(moment(at));
     }
     let void = request.failed.as_ref().map(|detail| Void {
-        rule: VoidRule::Status,
+        rule: request.void_rule(),
         detail: detail.clone(),
     });
     if void.is_some() {

@@ -36,6 +36,8 @@ pub struct Request {
     pub output: Option<u32>,
     /// Why it failed, if it did.
     pub failed: Option<String>,
+    /// By which rule, where the file says it.
+    pub rule: Option<VoidRule>,
 }
 
 impl Request {
@@ -43,6 +45,11 @@ impl Request {
     pub fn tpot_ms(&self) -> Option<f64> {
         let rest = self.output?.checked_sub(1).filter(|rest| *rest > 0)?;
         Some((self.last_ms? - self.ttft_ms?) / f64::from(rest))
+    }
+
+    /// The rule of a request that failed: of most files nothing more is known than that it did.
+    pub(super) fn void_rule(&self) -> VoidRule {
+        self.rule.unwrap_or(VoidRule::Status)
     }
 
     /// Whether each chunk held one token, so that times between chunks are times between tokens.
@@ -81,10 +88,27 @@ impl Imported {
         times(&mut result, &sound);
         if !sound.is_empty() && !self.is_sample {
             totals(&mut result, &sound);
-            let failed = self.requests.len() - sound.len();
-            result.requests = counted(sound.len() as u64, &[(VoidRule::Status, failed as u64)]);
+            result.requests = self.counted();
         }
         result
+    }
+}
+
+impl Imported {
+    /// Requests by what became of them.
+    fn counted(&self) -> Requests {
+        let mut requests = counted(0, &[]);
+        for request in &self.requests {
+            requests.sent += 1;
+            match &request.failed {
+                None => requests.ok += 1,
+                Some(_) => {
+                    let name = request.void_rule().name().to_owned();
+                    *requests.void.entry(name).or_default() += 1;
+                }
+            }
+        }
+        requests
     }
 }
 

@@ -124,6 +124,7 @@ fn requests(file: &Value) -> Result<Vec<Request>, ImportError> {
             prompt: at("input_lens", index).and_then(tokens),
             output,
             failed,
+            rule: None,
         }
     });
     Ok(read.collect())

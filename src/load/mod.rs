@@ -33,6 +33,7 @@ mod health;
 mod lags;
 mod logprobs;
 mod matrix;
+mod observed;
 mod patience;
 #[cfg(test)]
 mod peer;
@@ -64,6 +65,7 @@ mod workloads;
 
 pub use clock::SessionClock;
 pub use crew::allow_files;
+pub use observed::Observed;
 pub use probe::{ProbeError, probe, scrape};
 pub use progress::{Counters, Progress, Side};
 pub use prompts::PromptSeed;

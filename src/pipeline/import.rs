@@ -4,6 +4,7 @@ use super::results::{self, Results};
 use super::{Error, now, tool};
 use crate::figures::LoadResult;
 use crate::import::{self, Batch, Imported, Tool};
+use crate::metrics::contradiction;
 use crate::plan::MIN_SAMPLES;
 use crate::record::{Arm, RunRecord};
 use std::path::{Path, PathBuf};
@@ -68,6 +69,11 @@ fn read(
     tool: Option<Tool>,
     benchmark: Option<usize>,
 ) -> Result<Imported, Error> {
-    import::parse(text, tool, benchmark)
-        .map_err(|error| Error::Usage(format!("{}: {error}", path.display())))
+    let refused = |error| Error::Usage(format!("{}: {error}", path.display()));
+    let mut imported = import::parse(text, tool, benchmark).map_err(refused)?;
+    if imported.tool == Tool::Samples {
+        let samples = import::own_samples(text).map_err(refused)?;
+        imported.summary.server_contradicts = contradiction(&samples);
+    }
+    Ok(imported)
 }

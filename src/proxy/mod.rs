@@ -4,7 +4,7 @@
 //! [`Door`] takes the port, [`serve`] passes requests on and answers back; without a [`Faults`] every body
 //! passes to the byte, one write for each part that came. [`Engine`] is the process behind it, where the proxy
 //! starts that too. A request passes `route` (to the engine) → `relay` (its answer's stream) → `script` (which
-//! event leaves when, and as what) → `edit` (the JSON).
+//! event leaves when, and as what) → `edit` (the JSON). A [`Recorder`] sees what passes, and changes nothing.
 //!
 //! Refuses to know: what is measured and judged, the command line, and what a fault proves.
 
@@ -14,6 +14,7 @@ mod engine;
 mod events;
 mod fault;
 mod gauge;
+mod recorder;
 mod relay;
 mod route;
 mod script;
@@ -21,6 +22,7 @@ mod script;
 pub use crate::fault_value::Delay;
 pub use engine::{Engine, EngineError};
 pub use fault::{Fault, FaultError, Faults, Stall};
+pub use recorder::{RecordError, Recorder};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -65,10 +67,15 @@ impl Door {
     }
 }
 
-/// Passes everything between the door and `upstream`, with these faults. Never returns: dropping it ends it,
+/// Passes everything between the door and `upstream`, with these faults, and lets the recorder see it. Never returns: dropping it ends it,
 /// and the runtime's end its connections.
-pub async fn serve(door: Door, upstream: SocketAddr, faults: Faults) {
-    let shared = Arc::new(Shared::new(upstream, faults));
+pub async fn serve(
+    door: Door,
+    upstream: SocketAddr,
+    faults: Faults,
+    recorder: Option<Arc<Recorder>>,
+) {
+    let shared = Arc::new(Shared::new(upstream, faults, recorder));
     loop {
         match door.listener.accept().await {
             Ok((stream, _)) => {

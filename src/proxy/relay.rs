@@ -4,6 +4,7 @@
 //! write have one time of arrival. Refuses to know: which events are late, and why (see `script`).
 
 use super::events::Splitter;
+use super::recorder::Tap;
 use super::route::Flight;
 use super::script::{Due, Script};
 use bytes::Bytes;
@@ -31,10 +32,16 @@ pub(super) struct Relay {
     timer: Option<Pin<Box<Sleep>>>,
     /// The request counts as in flight until its answer has passed.
     _flight: Flight,
+    tap: Option<Tap>,
 }
 
 impl Relay {
-    pub(super) fn new(upstream: Incoming, script: Option<Script>, flight: Flight) -> Self {
+    pub(super) fn new(
+        upstream: Incoming,
+        script: Option<Script>,
+        flight: Flight,
+        tap: Option<Tap>,
+    ) -> Self {
         Self {
             upstream,
             script: script.map(|script| (Splitter::default(), script)),
@@ -44,11 +51,15 @@ impl Relay {
             is_unwritten: false,
             timer: None,
             _flight: flight,
+            tap,
         }
     }
 
     /// Takes all that the engine has sent.
     fn fill(&mut self, context: &mut Context<'_>) {
+        if let Some(tap) = &mut self.tap {
+            tap.read();
+        }
         while !self.ended {
             match Pin::new(&mut self.upstream).poll_frame(context) {
                 Poll::Pending => return,
@@ -59,6 +70,9 @@ impl Relay {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     self.ended = true;
+                    if let Some(mut tap) = self.tap.take() {
+                        tap.cut(error.to_string());
+                    }
                     self.failed = Some(error);
                 }
                 Poll::Ready(None) => {
@@ -70,6 +84,9 @@ impl Relay {
     }
 
     fn take(&mut self, part: Bytes) {
+        if let Some(tap) = &mut self.tap {
+            tap.part(&part);
+        }
         let now = Instant::now();
         match &mut self.script {
             None => self.ready.push_back((now, part)),
@@ -82,6 +99,9 @@ impl Relay {
     }
 
     fn finish(&mut self) {
+        if let Some(mut tap) = self.tap.take() {
+            tap.end();
+        }
         if let Some((splitter, script)) = &mut self.script {
             let now = Instant::now();
             self.ready.extend(script.end(now));

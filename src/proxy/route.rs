@@ -4,6 +4,7 @@
 //! count together. Requests are never sent twice. Refuses to know: the bytes of a stream (see `relay`).
 
 use super::body::Passed;
+use super::recorder::{Recorder, Tap};
 use super::relay::Relay;
 use super::script::Script;
 use super::{Delay, Faults, edit, gauge};
@@ -32,6 +33,7 @@ const BYTES_A_TOKEN: usize = 4;
 pub(super) struct Shared {
     upstream: SocketAddr,
     faults: Faults,
+    recorder: Option<Arc<Recorder>>,
     in_flight: Arc<AtomicU64>,
     requests: AtomicU64,
     streams: AtomicU64,
@@ -39,10 +41,15 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(upstream: SocketAddr, faults: Faults) -> Self {
+    pub(super) fn new(
+        upstream: SocketAddr,
+        faults: Faults,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Self {
         Self {
             upstream,
             faults,
+            recorder,
             in_flight: Arc::default(),
             requests: AtomicU64::new(0),
             streams: AtomicU64::new(0),
@@ -99,6 +106,7 @@ struct Asked {
     is_metrics: bool,
     prompt_tokens: usize,
     flight: Flight,
+    tap: Option<Tap>,
 }
 
 pub(super) struct Lane {
@@ -136,11 +144,22 @@ impl Lane {
     ) -> Result<Response<Passed>, Box<dyn std::error::Error + Send + Sync>> {
         let (mut head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let asked = self.asked(&head.method, head.uri.path(), &body);
+        let mut asked = self.asked(&head.method, head.uri.path(), &body);
         of_one_hop(&mut head.headers);
         let request = Request::from_parts(head, Full::new(body));
-        let response = self.send(request).await?;
+        let response = match self.send(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                if let Some(tap) = &mut asked.tap {
+                    tap.cut(error.to_string());
+                }
+                return Err(error);
+            }
+        };
         let (mut head, body) = response.into_parts();
+        if let Some(tap) = &mut asked.tap {
+            tap.headers(head.status.as_u16());
+        }
         of_one_hop(&mut head.headers);
         Ok(self.changed(asked, head, body).await?)
     }
@@ -151,11 +170,15 @@ impl Lane {
             self.shared.requests.fetch_add(1, Ordering::Relaxed);
         }
         let counts = self.shared.faults.prefill_delay.is_some() && is_post;
+        // Both routes of OpenAI's API that generate.
+        let is_generated = is_post && path.ends_with("/completions");
+        let recorder = self.shared.recorder.as_ref().filter(|_| is_generated);
         Asked {
             sent: Instant::now(),
             is_post,
             is_metrics: method == Method::GET && path.ends_with("/metrics"),
             prompt_tokens: if counts { prompt_tokens(body) } else { 0 },
+            tap: recorder.map(|recorder| recorder.tap(body.clone())),
             flight: if is_post {
                 Flight::begin(&self.shared.in_flight)
             } else {
@@ -210,7 +233,7 @@ impl Lane {
         if script.is_some() {
             head.headers.remove(CONTENT_LENGTH);
         }
-        let relay = Relay::new(body, script, asked.flight);
+        let relay = Relay::new(body, script, asked.flight, asked.tap);
         Ok(Response::from_parts(head, Passed::Stream(Box::new(relay))))
     }
 
@@ -287,7 +310,7 @@ fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
 }
 
 /// Tokens of a request's prompt: its ids, or an estimate from its text.
-fn prompt_tokens(body: &[u8]) -> usize {
+pub(super) fn prompt_tokens(body: &[u8]) -> usize {
     let json: Value = serde_json::from_slice(body).unwrap_or_default();
     tokens_of(&json["prompt"]) + tokens_of(&json["messages"])
 }

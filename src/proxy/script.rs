@@ -176,7 +176,11 @@ mod tests {
             .iter()
             .map(|spec| spec.parse::<Fault>().unwrap())
             .collect();
-        let shared = Arc::new(Shared::new(SocketAddr::from(([127, 0, 0, 1], 1)), faults));
+        let shared = Arc::new(Shared::new(
+            SocketAddr::from(([127, 0, 0, 1], 1)),
+            faults,
+            None,
+        ));
         let ms = Duration::from_millis;
         let start = Instant::now();
         let mut script = Script::new(shared, false, (start, 10), stall_ms.map(ms));

@@ -38,13 +38,10 @@ fn a_note_reaches_every_machine_through_the_store() {
     let runner = Runner::of(&bare);
     runner.record("2026-11-20T03:00:00Z", 1);
     write_note(&runner);
-    runner
-        .run(&["baseline", "push"])
-        .expect(0)
-        .says(&["notes/session-"]);
+    runner.run(&["baseline", "push"]).expect(0);
     let (name, bytes) = note_of(&runner);
     let other = Runner::of(&bare);
-    other.run(&["baseline", "pull"]).expect(0).says(&[&name]);
+    other.run(&["baseline", "pull"]).expect(0);
     assert_eq!(note_of(&other), (name, bytes));
     // It is there on both sides now.
     runner.run(&["baseline", "push"]).expect(0);

@@ -239,6 +239,48 @@ fn an_exit_status_is_a_test_too() {
     }
 }
 
+/// The launch that was cut off is measured again, its tests too.
+#[test]
+fn a_session_that_was_killed_in_its_tests_goes_on() {
+    let _alone = alone();
+    let waits = "while [ ! -e \"$ROOT/go\" ]; do touch \"$ROOT/waits\"; sleep 0.05; done\n";
+    let suite = format!("{waits}{}", suite(&["a"]));
+    let project = project(&suite, &suite);
+    project.without_sandbox();
+    let root = format!("env = {{ ROOT = {:?}, ", project.path(""));
+    project.edit("gates/tests.toml", "env = { ", &root);
+    let arguments = [
+        "check", "--gate", "tests", "--head", "HEAD", "--out", "result",
+    ];
+    let mut gate = project.command(&arguments).spawn().unwrap();
+    while !project.path("waits").exists() {
+        assert_eq!(gate.try_wait().unwrap(), None, "it ended before its tests");
+        std::thread::yield_now();
+    }
+    gate.kill().unwrap();
+    gate.wait().unwrap();
+    project.write("go", "");
+    let resume = ["check", "--resume", "result", "--head", "HEAD"];
+    project.run(&resume).expect(0);
+    let record: serde_json::Value = serde_json::from_str(&project.read("result/run.json")).unwrap();
+    let launches = record["launches"].as_array().unwrap();
+    let runs: Vec<usize> = launches
+        .iter()
+        .map(|launch| launch["suites"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(runs, [1, 1]);
+    // Every command reads such a session.
+    for command in ["judge", "explain"] {
+        let mut arguments = vec![command, "result"];
+        arguments.extend((command == "explain").then_some("--check"));
+        arguments.extend((command == "explain").then_some("tests/broken"));
+        project.run(&arguments).expect(0);
+    }
+    project
+        .run(&["plan", "--gate", "tests", "--shards", "2"])
+        .expect(0);
+}
+
 #[test]
 fn a_suite_without_base_says_what_to_compare_with() {
     let _alone = alone();

@@ -16,4 +16,5 @@ mod endings;
 mod faults;
 mod passing;
 mod proxy;
+mod recording;
 mod upstream;

@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Instant;
 
 pub(crate) struct Proxy {
@@ -27,10 +27,13 @@ impl Proxy {
     /// With these arguments after `--port 0`; waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = gate(&["proxy", "--port", "0"]);
-        command
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        command.args(arguments);
+        Self::of(command)
+    }
+
+    /// What this command becomes; waits until it listens.
+    pub(crate) fn of(mut command: Command) -> Self {
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
