@@ -29,9 +29,13 @@ fn project(folder: &Path, engines: &str) {
     let dir = folder.to_str().unwrap();
     let arguments = ["init", "--engine", "infergate", "--dir", dir];
     Ended::of(&gate(&arguments).output().unwrap()).expect(0);
-    for name in ["latency", "cold-start"] {
-        fs::remove_file(folder.join(format!("gates/{name}.toml"))).unwrap();
-    }
+    // This gate in place of those that `init` writes.
+    let config = fs::read_to_string(folder.join("gates/gate.toml")).unwrap();
+    fs::remove_dir_all(folder.join("gates")).unwrap();
+    fs::create_dir(folder.join("gates")).unwrap();
+    let all = config.lines().filter(|line| !line.starts_with("gates = "));
+    let config: String = all.map(|line| format!("{line}\n")).collect();
+    fs::write(folder.join("gates/gate.toml"), config).unwrap();
     fs::write(folder.join("gates/work.toml"), WORK).unwrap();
     let engines = engines.replace("GATE", &format!("{:?}", env!("CARGO_BIN_EXE_gate")));
     fs::write(folder.join("gates/engines.toml"), engines).unwrap();
