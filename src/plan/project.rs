@@ -126,6 +126,8 @@ pub(super) fn calibration(source: Source<'_>) -> Result<CalibrationConfig, Diagn
 }
 
 pub(super) fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
+    // Not a `request_timeout` that was mistyped.
+    engine.foresee(&["request"]);
     let build = engine.given("build", |field| read_build(field.section()?))?;
     let serve_field = engine.required("serve")?;
     let serve = serve_field.texts()?;
@@ -184,9 +186,7 @@ fn read_request(field: &Field<'_, '_>) -> Result<Vec<(String, Value)>, Diagnosti
         }
         Ok(((*name).to_owned(), field.scalar()?))
     });
-    let read = read.collect();
-    section.finish()?;
-    read
+    read.collect()
 }
 
 fn read_metrics(section: Section<'_, '_>) -> Result<EngineMetrics, Diagnostic> {

@@ -87,12 +87,12 @@ fn an_environment_is_made_once_and_sees_no_secret() {
     assert!(environment.contains("HF_HOME=/cache") && !environment.contains("HF_TOKEN"));
     let asked = |word: &str| project.read("asked").matches(word).count();
     assert_eq!(
-        (asked("-m venv"), asked("-m pip"), asked("reference.py")),
+        (asked("venv"), asked("pip install"), asked("reference.py")),
         (1, 1, 1)
     );
     run(&project, &["Qwen/Qwen3-0.6B", "--out", "other.json"]).expect(0);
     assert_eq!(
-        (asked("-m venv"), asked("-m pip"), asked("reference.py")),
+        (asked("venv"), asked("pip install"), asked("reference.py")),
         (1, 1, 2)
     );
     assert!(project.read("request.json").contains("\"Qwen/Qwen3-0.6B\""));
