@@ -63,6 +63,9 @@ pub(super) fn energy_per_token(at: &Place<'_>) -> Result<LaunchMeasure, Undefine
     let counted = Counted::of(at)?;
     let gpus = at.launch.telemetry.as_ref().map(|t| t.engine_gpus());
     let gpus = gpus.unwrap_or_default();
+    if gpus.is_empty() {
+        return Err(at.undefined(Why::NoGpu, None));
+    }
     let mut joules = 0.0;
     for window in &counted.windows {
         let ns = window.end.at_ns.saturating_sub(window.begin.at_ns);
@@ -77,9 +80,6 @@ pub(super) fn energy_per_token(at: &Place<'_>) -> Result<LaunchMeasure, Undefine
             let used = used(window).ok_or_else(|| at.undefined(Why::NoEnergy(*gpu), None))?;
             joules += used as f64 / 1e3;
         }
-    }
-    if gpus.is_empty() {
-        return Err(at.undefined(Why::NoGpu, None));
     }
     let tokens = counted.tokens(at)?;
     let mut measure = LaunchMeasure::single(joules / tokens as f64, counted.samples.len());

@@ -295,7 +295,7 @@ mod tests {
             (0.0, "0"),
             (1600.0, "1600"),
             (0.060_000_000_000_000_005, "0.06"),
-            (-1234.567_89, "-1234.57"),
+            (-1_234.567_89, "-1234.57"),
         ] {
             assert_eq!(super::shown(v), expect);
         }
@@ -350,10 +350,10 @@ mod tests {
             })
         };
         let peak = of(|i| Some(if i == 5 { 4 * GIB } else { GIB })).unwrap();
-        assert_eq!(peak.value, (4 * GIB) as f64);
+        assert!((peak.value / GIB as f64 - 4.0).abs() < 1e-9);
         assert_eq!(peak.remarks[1], "of the engine's processes");
         let device = of(|i| (i > 0).then_some(GIB)).unwrap();
-        assert_eq!(device.value, (10 * GIB) as f64);
+        assert!((device.value / GIB as f64 - 10.0).abs() < 1e-9);
         assert_eq!(device.remarks[1], "of all processes on the engine's GPUs");
         let none = beside(&c, |_| Reading::default()).unwrap_err().why;
         assert_eq!(none, Why::NoGpu);

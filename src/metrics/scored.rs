@@ -16,8 +16,14 @@ const NO_CHARACTER: char = '\u{fffd}';
 /// exp of the mean negative log-probability of all scored tokens together.
 pub(super) fn perplexity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let mut nats = Vec::new();
-    let cases = cases(at)?;
+    let (cases, bases) = (cases(at)?, bases(at));
     for case in &cases {
+        let own = case.sample.logprobs.len();
+        let of_base = bases.get(case.name()).map(|base| base.logprobs.len());
+        if let Some(of_base) = of_base.filter(|n| *n != own) {
+            let place = own.min(of_base);
+            return Err(at.undefined(Why::OtherTokens { place }, Some(case.sample)));
+        }
         for (place, entry) in case.entries() {
             let logprob = entry.logprob;
             nats.push(-logprob.ok_or_else(|| case.lacks(at, place))?);
@@ -86,18 +92,23 @@ pub(super) fn kl_divergence(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> 
 
 /// The same with base's answer to the same request in the reference's place.
 pub(super) fn kl_from_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let sound = at.requests.base.iter().filter(|s| s.may_enter());
-    let base: BTreeMap<&str, &Sample> = sound
-        .filter_map(|s| Some((s.case.as_deref()?, *s)))
-        .collect();
+    let base = bases(at);
     if base.is_empty() {
         return Err(at.undefined(Why::NothingCompared, None));
     }
     mean_divergence(at, |case| {
-        let sample = base.get(case.sample.case.as_deref().unwrap_or_default());
+        let sample = base.get(case.name());
         let entries = sample.and_then(|sample| sample.logprobs.get(case.skip..));
         same_tokens(at, case, entries)
     })
+}
+
+/// Base's sound answers by case, where base was launched beside.
+fn bases<'a>(at: &Place<'a>) -> BTreeMap<&'a str, &'a Sample> {
+    let sound = at.requests.base.iter().filter(|s| s.may_enter());
+    sound
+        .filter_map(|s| Some((s.case.as_deref()?, *s)))
+        .collect()
 }
 
 /// What a reference knows of one place: tokens by text with their log-probabilities.
@@ -235,6 +246,11 @@ enum Origin<'a> {
 }
 
 impl<'a> Case<'a> {
+    /// The name of its sample.
+    fn name(&self) -> &'a str {
+        self.sample.case.as_deref().unwrap_or_default()
+    }
+
     /// Scored entries with their place among all.
     fn entries(&self) -> impl Iterator<Item = (usize, &'a TokenLogprob)> + use<'a> {
         self.sample.logprobs.iter().enumerate().skip(self.skip)

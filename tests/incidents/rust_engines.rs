@@ -10,14 +10,14 @@ use std::fs;
 const SOUND: [&str; 6] = [
     "ttft=2",
     "prefill=4",
-    "tpot=4",
-    "attend=0.2",
+    "tpot=10",
+    "attend=1",
     "late=5",
     "crowd=4",
 ];
 
 /// Faults of speed, and the rows that see them.
-const SLOW: [&str; 4] = ["prefill=12", "tpot=9", "attend=0.6", "crowded=2"];
+const SLOW: [&str; 4] = ["prefill=12", "tpot=25", "attend=3", "crowded=2"];
 const SLOW_ROWS: [&str; 6] = [
     "decode/decode-rate",
     "decode/slope",
@@ -60,6 +60,7 @@ fn measured(head: &[&str]) -> (Rows, Option<i32>) {
     let project = Project::empty();
     let story = Story {
         knobs: &SOUND,
+        looks: &[4, 8],
         telemetry: "[telemetry]\nevery = \"20 ms\"",
         ..Story::default()
     };
@@ -97,11 +98,11 @@ fn measured(head: &[&str]) -> (Rows, Option<i32>) {
 
 #[test]
 fn every_row_of_the_gate_table_is_seen_to_pass_and_to_fail() {
-    for (head, failing, code) in [
-        (&["crowded=1"][..], &[][..], 0),
-        (&SLOW, &SLOW_ROWS, 1),
-        (&DISPATCHES, &["decode/dispatches"], 1),
-        (&COSTLY, &COSTLY_ROWS, 1),
+    for (head, failing) in [
+        (&["crowded=1"][..], &[][..]),
+        (&SLOW, &SLOW_ROWS),
+        (&DISPATCHES, &["decode/dispatches"]),
+        (&COSTLY, &COSTLY_ROWS),
     ] {
         let (rows, ended) = measured(head);
         println!("head: {}", head.join(" "));
@@ -109,14 +110,18 @@ fn every_row_of_the_gate_table_is_seen_to_pass_and_to_fail() {
             println!("  {verdict:<12} {id:<29} {reason}");
         }
         for (id, verdict, reason) in &rows {
+            let is_timed = SLOW_ROWS.contains(&id.as_str());
             let fits = match failing.contains(&id.as_str()) {
                 true => verdict == "fail",
+                // These heads are as fast as base, and a busy machine may hide that.
+                false if is_timed && (head == DISPATCHES || head == COSTLY) => verdict != "fail",
                 false if head == COSTLY => verdict == "pass" || verdict == "inconclusive",
                 false => verdict == "pass",
             };
             assert!(fits, "{verdict} {id} of {head:?}: {reason}");
         }
-        assert_eq!((rows.len(), ended), (18, Some(code)));
+        assert_eq!(rows.len(), 18);
+        assert_eq!(ended == Some(0), failing.is_empty(), "{ended:?}");
     }
 }
 
@@ -189,6 +194,36 @@ fn a_counter_that_is_absent_dead_or_reset_is_invalid_and_says_what_to_do() {
     ] {
         let told = counted(&[head], check);
         told.says("counter", "invalid", "missing-value", &[part]);
+        told.ends_with(4);
+    }
+}
+
+/// An exporter that is not there is asked in NVML's place, so that no GPU of this machine has a say.
+#[test]
+fn energy_and_gpu_memory_without_a_reading_are_invalid() {
+    for (check, part) in [
+        (
+            "metric = \"energy_per_token\"\nlimit = \"1 J/token\"",
+            "no GPU was read: energy and GPU memory come from NVML",
+        ),
+        (
+            "metric = \"gpu_memory\"\nstatistic = \"max\"\nlimit = \"64 MiB\"\nmin_samples = 1",
+            "no GPU was read",
+        ),
+    ] {
+        let gate = format!(
+            "kind = \"steady\"\nrequests = 10\nwarmup = 0\nconcurrency = 1\nprompt_tokens = 8\noutput_tokens = 4\n\
+             [[check]]\nname = \"gpu\"\nrule = \"ceiling\"\n{check}"
+        );
+        let told = Story {
+            base: &["ttft=2"],
+            head: &["ttft=2"],
+            telemetry: "[telemetry]\ngpu_exporter = \"127.0.0.1:9/metrics\"",
+            gate: &gate,
+            ..Story::default()
+        }
+        .check();
+        told.says("gpu", "invalid", "missing-value", &[part]);
         told.ends_with(4);
     }
 }

@@ -192,6 +192,14 @@ fn divergence_from_base_needs_bases_answer() {
     let remark = "tokens 2; most in a, token 2 (\" sat\"): 0.1177 nats";
     near(beside(Some(&base)), 0.0704, remark);
     assert!(beside(Some(&head)).unwrap().value.abs() < 1e-12);
+    // Perplexities of other tokens are not comparable.
+    let mut longer = answer();
+    longer.push(token(" up", Some(-1.0), &[(" up", 0.5)]));
+    let longer = launch(1, vec![sample("a", longer)]);
+    let perplexity = super::super::testing::check(Metric::Perplexity, Statistic::Single);
+    let requests = Requests::of(&perplexity, &w, &head).beside(&perplexity, Some(&longer));
+    let undefined = measure_among(&requests, &perplexity).unwrap_err().why;
+    assert_eq!(undefined, Why::OtherTokens { place: 3 });
     let elsewhere = launch(1, vec![sample("b", reference())]);
     let missing = beside(Some(&elsewhere)).unwrap_err().why;
     assert_eq!(missing, Why::OtherTokens { place: 1 });
