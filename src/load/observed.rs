@@ -76,8 +76,9 @@ impl Observed {
     pub fn sample(self, workload: &str, index: u32, request: &[u8], texts: bool) -> Sample {
         let request: Value = serde_json::from_slice(request).unwrap_or_default();
         let unnamed = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let asks_usage = request["stream_options"]["include_usage"] == true;
         let endpoint = Endpoint {
-            stream_usage: request["stream_options"]["include_usage"] == true,
+            stream_usage: asks_usage,
             ..Endpoint::usual(unnamed, "")
         };
         let finished = Finished {
@@ -86,6 +87,12 @@ impl Observed {
             exchange: self.exchange,
         };
         let mut sample = sampling::read(workload, finished, &endpoint).sample;
+        if !asks_usage && sample.tokens.completion.is_none() {
+            // Nobody asked for a count: the times are sound all the same.
+            sample
+                .void
+                .take_if(|void| void.rule == VoidRule::TokenCounts);
+        }
         if !texts {
             silence(&mut sample);
         }

@@ -199,6 +199,36 @@ fn fraction(name: &str, value: f64) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{SuiteEnding, TestOutcome};
+
+    #[test]
+    fn a_run_of_tests_has_bounds() {
+        let test = |bytes| Test {
+            id: "x".repeat(bytes),
+            outcome: TestOutcome::Passed,
+            message: None,
+        };
+        let run = |log: &str, tests: Vec<Test>| SuiteRun {
+            workload: "gate/tests".into(),
+            begun_ns: 0,
+            ended_ns: 0,
+            ending: SuiteEnding::Succeeded,
+            log: log.into(),
+            log_tail: String::new(),
+            tests,
+            unread: None,
+        };
+        let log = "logs/tests-000-head-0.log";
+        assert_eq!(suite(&run(log, vec![test(10)])), Ok(()));
+        for (log, tests, why) in [
+            ("../x", vec![], "no plain path"),
+            (log, vec![test(TEST_BYTES + 1)], "a text of more than"),
+            (log, vec![test(1); TESTS + 1], "more than 100000 tests"),
+        ] {
+            let refused = suite(&run(log, tests)).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
 
     #[test]
     fn logs_stay_below_their_directory() {
