@@ -18,8 +18,8 @@ pub(super) fn failed_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasur
     Ok(measure(failed, outcomes.ran()))
 }
 
-/// Tests that passed in base and in head fail, are skipped or are missing; and the command itself where base's
-/// succeeded, head's failed and no test explains it.
+/// Tests that passed in base and in head fail, are skipped or are missing; and the command itself where head's failed
+/// with no test to explain it, and base's did not.
 pub(super) fn broken_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Undefined> {
     let id = &at.workload.id;
     let head = outcomes(at.launch, id, suite).map_err(|why| undefined(at, why))?;
@@ -30,8 +30,8 @@ pub(super) fn broken_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasur
     };
     let in_base = |why| undefined(at, format!("in base (launch {}): {why}", base.position));
     let before = outcomes(base, id, suite).map_err(in_base)?;
-    if before.command.is_some() && !before.has_passed() {
-        let why = before.command.unwrap_or_default();
+    if !before.has_passed() {
+        let why = before.command.as_deref().unwrap_or("every test failed");
         return Err(in_base(format!(
             "{why}; nothing passed that head could break"
         )));
@@ -190,10 +190,13 @@ impl Outcomes<'_> {
         self.command.iter().cloned().chain(self.failed().map(told))
     }
 
+    /// A test did; the command itself where it is the only one.
     fn has_passed(&self) -> bool {
-        self.tests
-            .values()
-            .any(|test| test.outcome == TestOutcome::Passed)
+        let mut tests = self.tests.values();
+        match self.has_report {
+            true => tests.any(|test| test.outcome == TestOutcome::Passed),
+            false => self.command.is_none(),
+        }
     }
 
     /// Tests that ran; the command itself where its tests are not known.
@@ -226,5 +229,126 @@ fn told(test: &Test) -> String {
     match &test.message {
         Some(message) => format!("{} fails ({message})", test.id),
         None => format!("{} fails", test.id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, launch};
+    use super::super::{Requests, measure_among};
+    use super::*;
+    use crate::plan::{Workload, WorkloadKind};
+    use crate::record::{Metric, Statistic};
+    use std::time::Duration;
+
+    /// A launch whose command ended so; of the tests, each is named and marked `+`, `-` or `~` (skipped).
+    fn ran(ending: SuiteEnding, tests: &[&str]) -> Launch {
+        let test = |text: &&str| Test {
+            id: text[1..].to_owned(),
+            outcome: match &text[..1] {
+                "+" => TestOutcome::Passed,
+                "-" => TestOutcome::Failed,
+                _ => TestOutcome::Skipped,
+            },
+            message: None,
+        };
+        let run = SuiteRun {
+            workload: "gate/workload".into(),
+            begun_ns: 0,
+            ended_ns: 0,
+            ending,
+            log: String::new(),
+            log_tail: String::new(),
+            tests: tests.iter().map(test).collect(),
+            unread: None,
+        };
+        let mut launch = launch(1, Vec::new());
+        launch.suites.push(run);
+        launch
+    }
+
+    fn ended(status: i32) -> SuiteEnding {
+        match status {
+            0 => SuiteEnding::Succeeded,
+            n => SuiteEnding::Failed {
+                status: format!("exit status: {n}"),
+            },
+        }
+    }
+
+    /// `failed_tests` and `broken_tests` of head beside base.
+    fn of(junit: bool, base: &Launch, head: &Launch) -> [Result<f64, String>; 2] {
+        let suite = Suite {
+            command: vec!["t".into()],
+            env: Vec::new(),
+            junit: junit.then(|| "junit.xml".into()),
+            timeout: Duration::from_secs(1),
+        };
+        let workload = Workload {
+            id: "gate/workload".into(),
+            launches: Some(1),
+            kind: WorkloadKind::Suite(suite),
+        };
+        [Metric::FailedTests, Metric::BrokenTests].map(|metric| {
+            let check = check(metric, Statistic::Single);
+            let requests = Requests::of(&check, &workload, head).beside(&check, Some(base));
+            let measured = measure_among(&requests, &check);
+            measured.map(|m| m.value).map_err(|error| error.to_string())
+        })
+    }
+
+    #[test]
+    fn tests_are_held_against_base() {
+        let base = ran(ended(1), &["+a", "+b", "+c", "+d", "-e"]);
+        let head = ran(ended(1), &["+a", "-b", "~c", "-e", "-f"]);
+        // docs/metrics.md.
+        assert_eq!(of(true, &base, &head), [Ok(3.0), Ok(3.0)]);
+        assert_eq!(of(true, &base, &base), [Ok(1.0), Ok(0.0)]);
+        let sound = ran(ended(0), &["+a"]);
+        for (ending, broken) in [(ended(0), 0.0), (ended(7), 1.0)] {
+            let head = ran(ending, &["+a", "+new"]);
+            assert_eq!(of(true, &sound, &head), [Ok(broken), Ok(broken)]);
+        }
+        // A test that failed does not explain that the rest never ended.
+        let hung = ran(SuiteEnding::TimedOut { limit_s: 1.0 }, &["-a"]);
+        assert_eq!(of(true, &sound, &hung), [Ok(2.0), Ok(2.0)]);
+    }
+
+    #[test]
+    fn a_command_is_one_test_where_it_names_no_file() {
+        let (good, bad) = (ran(ended(0), &[]), ran(ended(1), &[]));
+        assert_eq!(of(false, &good, &good), [Ok(0.0), Ok(0.0)]);
+        assert_eq!(of(false, &good, &bad), [Ok(1.0), Ok(1.0)]);
+    }
+
+    #[test]
+    fn what_did_not_run_has_no_value() {
+        let undefined = |value: &Result<f64, String>, why: &str| {
+            let said = value.as_ref().unwrap_err();
+            assert!(said.contains(why), "{said}");
+        };
+        let sound = ran(ended(0), &["+a"]);
+        for head in [&ran(ended(0), &[]), &ran(ended(5), &["~a"])] {
+            for value in &of(true, &sound, head) {
+                undefined(value, "no test ran");
+            }
+        }
+        for (base, why) in [
+            (ran(ended(0), &[]), "no test ran"),
+            (
+                ran(ended(1), &["-a", "~b"]),
+                "every test failed; nothing passed",
+            ),
+        ] {
+            let [failed, broken] = of(true, &base, &sound);
+            assert_eq!(failed, Ok(0.0));
+            undefined(&broken, why);
+        }
+        let bad = ran(ended(1), &[]);
+        undefined(
+            &of(false, &bad, &bad)[1],
+            "nothing passed that head could break",
+        );
+        undefined(&of(true, &sound, &launch(2, Vec::new()))[0], "never run");
     }
 }
