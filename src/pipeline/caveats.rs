@@ -217,7 +217,10 @@ mod tests {
     #[test]
     fn impossible_speeds_are_told_where_no_floor_is_known() {
         let held_back = |record: &mut RunRecord| {
-            for sample in head(record).flat_map(|launch| &mut launch.samples) {
+            let samples = head(record).flat_map(|launch| &mut launch.samples);
+            // One after another: none waits for another's end.
+            for (sample, turn) in samples.zip(0..) {
+                sample.stamps.send_ns = turn * 10_000_000_000;
                 let first = sample.stamps.send_ns + 2_000_000_000;
                 sample.stamps.events_ns.fill(first);
                 sample.tokens.prompt = Some(8);
