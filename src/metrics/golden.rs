@@ -546,11 +546,13 @@ mod tests {
         (measure.value, measure.at_least.unwrap(), measure.remarks)
     }
 
+    /// Numbers of the cases that head and base answer otherwise, and mismatches: all, and sure ones.
+    type Row<'a> = (&'a [usize], Option<&'a [usize]>, (f64, f64));
+
     #[test]
-    #[expect(clippy::float_cmp, reason = "whole numbers are held exactly")]
     fn without_any_log_probabilities_base_is_the_second_witness() {
         let all: Vec<usize> = (0..12).collect();
-        let table: [(&[usize], Option<&[usize]>, (f64, f64)); 8] = [
+        let table: [Row<'_>; 8] = [
             (&[], Some(&[]), (0.0, 0.0)),
             // One difference may be a near-tie; ten of ten are not.
             (&[3], Some(&[]), (1.0, 0.0)),

@@ -131,7 +131,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 /// Where GPU values come from.
 enum GpuSource {
     Nvml(Box<Gpus>),
-    Exporter(Exporter),
+    Exporter(Box<Exporter>),
 }
 
 pub(super) struct Reader<'a> {
@@ -146,7 +146,10 @@ impl<'a> Reader<'a> {
         let mut missing = Missing::default();
         sources.endpoint.request_timeout = PATIENCE;
         let opened = match &sources.plan.gpu_exporter {
-            Some(spec) => Exporter::open(spec).await.map(GpuSource::Exporter),
+            Some(spec) => {
+                let opened = Exporter::open(spec).await;
+                opened.map(|exporter| GpuSource::Exporter(Box::new(exporter)))
+            }
             None => Gpus::open().map(|gpus| GpuSource::Nvml(Box::new(gpus))),
         };
         let gpus = opened
