@@ -31,7 +31,8 @@ const SLOW_ROWS: [&str; 6] = [
 const DISPATCHES: [&str; 1] = ["dispatches=52"];
 
 /// Faults that no clock sees, and the rows that do. The first of them ends the run, before its first look.
-const COSTLY: [&str; 6] = [
+const COSTLY: [&str; 7] = [
+    "layout=0",
     "buffers=3",
     "host=250",
     "captures=4",
@@ -39,7 +40,8 @@ const COSTLY: [&str; 6] = [
     "surprise=0.05",
     "doubt=4",
 ];
-const COSTLY_ROWS: [&str; 10] = [
+const COSTLY_ROWS: [&str; 11] = [
+    "decode/kv-layout",
     "decode/command-buffers",
     "decode/host-time",
     "decode/host-time-p99",

@@ -52,7 +52,7 @@ impl Engine {
             ("step_host_seconds_count", tokens),
             ("graph_captures_total", each("captures")),
             ("preemptions_total", requests * each("preempts")),
-            ("kv_layout_ok", 1.0),
+            ("kv_layout_ok", each("layout")),
         ]
         .map(|(name, value)| format!("{name} {value}\n"))
         .concat()

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 46] = [
+const KNOBS: [(&str, f64, &str); 47] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -161,6 +161,11 @@ const KNOBS: [(&str, f64, &str); 46] = [
     ("host", 90.0, "µs that it counts as the host's, for a token"),
     ("captures", 3.0, "graphs that it captures at its start"),
     ("preempts", 0.0, "preemptions that it counts for a request"),
+    (
+        "layout",
+        1.0,
+        "0: says that its KV cache is laid out wrongly",
+    ),
     (
         "late",
         0.0,
