@@ -29,12 +29,15 @@ impl Load {
     }
 }
 
+const OWN: &str = "the peers are other tools; our own client runs within the bench";
+
 /// The tool's program.
 pub(crate) fn program(tool: Tool) -> &'static str {
     match tool {
         Tool::Aiperf => "aiperf",
         Tool::Guidellm => "guidellm",
         Tool::Vllm => "vllm",
+        Tool::Samples => unreachable!("{OWN}"),
     }
 }
 
@@ -44,6 +47,7 @@ pub(crate) fn ask(tool: Tool, load: &Load, folder: &Path) -> (Vec<String>, PathB
         Tool::Aiperf => aiperf(load),
         Tool::Guidellm => guidellm(load),
         Tool::Vllm => vllm(load),
+        Tool::Samples => unreachable!("{OWN}"),
     };
     let arguments = text.split_whitespace().map(|word| {
         let word = word.replace("FOLDER", &folder.display().to_string());
