@@ -5,7 +5,7 @@
 //! "ITL" is everybody else's TPOT; vLLM's "ITL" is the time between chunks; AIPerf's "inter token latency" is a
 //! mean over an answer, so TPOT. What a file does not hold is said with its consequence ([`Imported::missing`]).
 //!
-//! [`junit`] reads the tests of a project's own suite.
+//! [`junit()`] reads the tests of a project's own suite.
 //!
 //! A replay set ([`manifest`], [`case`]) is a whole session already.
 //!

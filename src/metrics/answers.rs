@@ -1,7 +1,7 @@
 //! Answers to one greedy prompt held against one another: alone, cached, in a batch, beside a prefill, in head and
 //! in base.
 //!
-//! Main type: [`Answers`]. A difference is benign at a near-tie of the engine's own ([`near_tie`]); where no
+//! Main type: [`Answers`]. A difference is benign at a near-tie of the engine's own (`near_tie.rs`); where no
 //! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's,
 //! or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 

@@ -4,7 +4,7 @@ use super::results::{self, Results};
 use super::{Error, now, tool};
 use crate::figures::LoadResult;
 use crate::import::{self, Batch, Imported, Tool};
-use crate::metrics::contradiction;
+use crate::metrics::{contradiction, implausible};
 use crate::plan::MIN_SAMPLES;
 use crate::record::{Arm, RunRecord};
 use std::path::{Path, PathBuf};
@@ -74,6 +74,7 @@ fn read(
     if imported.tool == Tool::Samples {
         let samples = import::own_samples(text).map_err(refused)?;
         imported.summary.server_contradicts = contradiction(&samples);
+        imported.summary.implausible = implausible(&samples);
     }
     Ok(imported)
 }

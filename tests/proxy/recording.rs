@@ -210,6 +210,40 @@ fn a_killed_proxy_leaves_every_finished_request() {
     assert_eq!(after[0]["index"], 1);
 }
 
+/// Five requests one after another: 70 tokens of prompt in 1,004 ms, then 64 tokens at 7,660 a second.
+#[test]
+fn impossible_speeds_in_a_recording_are_told() {
+    let upstream = Upstream::of(STREAM);
+    let (folder, path, proxy) = recording(&upstream, &[]);
+    ask(&proxy);
+    let recorded = lines(&path.join("samples.jsonl"), 1);
+    let impossible = |turn: u64| {
+        let mut sample = recorded[0].clone();
+        let send = 10_000_000_000 * turn;
+        let events: Vec<u64> = (0..64)
+            .map(|i| send + 1_004_000_000 + 130_500 * i)
+            .collect();
+        sample["index"] = turn.into();
+        sample["tokens"]["prompt"] = 70.into();
+        sample["tokens"]["completion"] = 64.into();
+        sample["tokens"]["events"] = 64.into();
+        sample["stamps"]["intended_ns"] = send.into();
+        sample["stamps"]["send_ns"] = send.into();
+        sample["stamps"]["headers_ns"] = events[0].into();
+        sample["stamps"]["first_byte_ns"] = events[0].into();
+        sample["stamps"]["done_ns"] = events[63].into();
+        sample["stamps"]["events_ns"] = events.into();
+        format!("{sample}\n")
+    };
+    let file = folder.path().join("impossible.jsonl");
+    fs::write(&file, (0..5).map(impossible).collect::<String>()).unwrap();
+    let file = file.to_str().unwrap();
+    let compared = gate(&["compare", file, file]).output().unwrap();
+    let text = String::from_utf8_lossy(&compared.stdout);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("no engine generates"), "{text}{compared:?}");
+}
+
 #[test]
 fn an_answer_that_the_client_left_is_void() {
     let (upstream, _release) = Upstream::holding(STREAM, 2);
