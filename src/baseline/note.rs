@@ -1,6 +1,6 @@
 //! A person's line on main's history, kept beside the sessions: the format `infergate-note/1`.
 //!
-//! Main type: [`Note`]. Refuses to know: what the session showed.
+//! Main type: [`Note`]. It holds no measured number.
 
 use super::admit::{RefusedRecord, text};
 use super::bounds::{self, BoundsError};
@@ -16,7 +16,7 @@ const FORMAT: &str = "infergate-note/1";
 const TEXT: usize = 1_000;
 const NAME: usize = 200;
 
-/// What somebody found out about a session of main. The type is its format.
+/// A finding about one stored session of main. The type is the file's format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Note {
@@ -39,7 +39,7 @@ pub struct Note {
     sign_off: Option<SignOff>,
 }
 
-/// What became of the commit.
+/// The change's fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoteOutcome {
@@ -56,7 +56,7 @@ impl NoteOutcome {
     }
 }
 
-/// What a note says, and of what.
+/// The fields of a new note, before it is checked and signed.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub created: String,
@@ -100,7 +100,7 @@ impl Note {
         read(note.write()?.as_bytes(), now)
     }
 
-    /// Whether it is about this session and check.
+    /// True if the note is about this session and check.
     pub fn is_about(&self, session: &str, commit: Option<&str>, check: &str) -> bool {
         let is_same =
             self.session == session || (commit.is_some() && self.commit.as_deref() == commit);
@@ -127,7 +127,7 @@ impl Note {
     }
 }
 
-/// A note within its bounds, whoever wrote it.
+/// Reads a note and checks its bounds; the bytes may come from anybody.
 pub(super) fn read(bytes: &[u8], now: &str) -> Result<Note, RefusedRecord> {
     let note: Note = serde_json::from_str(text(bytes)?).map_err(FormatError::Note)?;
     if note.format != FORMAT {

@@ -172,8 +172,8 @@ fn print(table: &Table, format: Format) -> anyhow::Result<Exit> {
     Ok(exit(held, table.invalid().is_empty()))
 }
 
-/// A limit that is not kept fails the comparison. An invalid row makes the whole comparison invalid: whoever reads the
-/// exit code alone must not trust it.
+/// The exit code of a comparison: fail where a limit is exceeded, invalid where any row is, so that a script that reads
+/// the code alone never trusts an invalid table.
 fn exit(held: impl Iterator<Item = Verdict>, is_valid: bool) -> Exit {
     let rows = if is_valid { Exit::Pass } else { Exit::Invalid };
     let limits = held.map(|verdict| match verdict {
