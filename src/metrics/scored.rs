@@ -3,7 +3,7 @@
 //!
 //! The texts are those of a workload `texts`, or the reference's tokens of `goldens`, after their prompts.
 
-use super::golden::Vocabulary;
+use super::golden::{self, Vocabulary};
 use super::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::{GoldenCase, Goldens, TextCase, TextPrompt, WorkloadKind};
 use crate::record::{Sample, TokenLogprob};
@@ -264,23 +264,16 @@ impl<'a> Case<'a> {
 /// Every text with a sound and whole answer.
 fn cases<'a>(at: &Place<'a>) -> Result<Vec<Case<'a>>, Undefined> {
     let samples = at.by_case()?;
-    let find = |name: &str| {
-        let sample = samples.get(name).copied();
-        sample.ok_or_else(|| at.undefined(Why::CaseMissing(name.to_owned()), None))
-    };
     match &at.workload.kind {
         WorkloadKind::Goldens(goldens) => goldens
             .cases
             .iter()
             .map(|case| {
-                let sample = find(&format!("{}#forced", case.id))?;
-                let skip = case.prompt_ids.len();
-                has_tokens(at, sample, skip + case.tokens.len())?;
                 Ok(Case {
                     id: &case.id,
                     origin: Origin::Golden(case),
-                    sample,
-                    skip,
+                    sample: golden::forced(at, &samples, case)?,
+                    skip: case.prompt_ids.len(),
                 })
             })
             .collect(),
@@ -288,9 +281,9 @@ fn cases<'a>(at: &Place<'a>) -> Result<Vec<Case<'a>>, Undefined> {
             .cases
             .iter()
             .map(|case| {
-                let sample = find(&case.id)?;
+                let sample = golden::find(at, &samples, &case.id)?;
                 match &case.prompt {
-                    TextPrompt::Ids(ids) => has_tokens(at, sample, ids.len())?,
+                    TextPrompt::Ids(ids) => golden::has_entries(at, sample, ids.len())?,
                     TextPrompt::Text(text) => has_text(at, sample, text)?,
                 }
                 Ok(Case {
@@ -302,14 +295,6 @@ fn cases<'a>(at: &Place<'a>) -> Result<Vec<Case<'a>>, Undefined> {
             })
             .collect(),
         _ => Err(at.undefined(Why::NoSamples, None)),
-    }
-}
-
-fn has_tokens(at: &Place<'_>, sample: &Sample, need: usize) -> Result<(), Undefined> {
-    let got = sample.logprobs.len();
-    match got == need {
-        true => Ok(()),
-        false => Err(at.undefined(Why::Logprobs { got, need }, Some(sample))),
     }
 }
 
