@@ -8,6 +8,7 @@ use super::timed;
 use super::trail::Trail;
 use super::view::View;
 use super::words::{self, name_of};
+use super::worst::worst;
 use crate::plan::Rule;
 use crate::plural::count;
 use crate::record::{Arm, Comparison, Direction, Metric, Verdict};
@@ -187,7 +188,7 @@ fn broken(
     (value, limit): (f64, f64),
 ) -> String {
     let (rule, broken, _) = side.words();
-    let (subject, remarks) = (subject(view, figures, value), remarks(view, value));
+    let (subject, remarks) = (subject(view, figures, value), remarks(view));
     let limit = words::value(view.case.check.metric, limit);
     format!("{subject}, {broken} the {rule} of {limit}{remarks}")
 }
@@ -215,13 +216,10 @@ fn subject(view: &View<'_, '_>, figures: &Figures, value: f64) -> String {
 /// Remarks that a reason holds; the notes have the others (`worst`).
 const IN_A_REASON: usize = 6;
 
-/// What the launch with the value that decided says beside it.
-fn remarks(view: &View<'_, '_>, value: f64) -> String {
-    let kept = view.of(Arm::Head).kept.iter();
-    let mut measured = kept.filter_map(|r| r.measure.as_ref().ok());
-    let worst = measured.find(|m| m.value.to_bits() == value.to_bits());
-    match worst {
-        Some(m) if !m.remarks.is_empty() => {
+/// The remarks of the launch with the value that decided.
+fn remarks(view: &View<'_, '_>) -> String {
+    match worst(view) {
+        Some((_, m)) if !m.remarks.is_empty() => {
             let shown = m.remarks.len().min(IN_A_REASON);
             format!(": {}", m.remarks[..shown].join("; "))
         }

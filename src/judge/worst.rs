@@ -4,6 +4,7 @@
 use super::assessment::{Assessment, Finding};
 use super::view::View;
 use crate::metrics::LaunchMeasure;
+use crate::plan::Rule;
 use crate::plural::count;
 use crate::record::{Arm, Direction, Launch};
 
@@ -40,11 +41,17 @@ pub(super) fn describe(view: &View<'_, '_>, assessment: &mut Assessment) {
     assessment.figures.notes.extend(remarks);
 }
 
-/// Head's launch with the worst value; of equal ones the first.
-fn worst<'s, 'a>(view: &View<'s, 'a>) -> Option<(&'a Launch, &'s LaunchMeasure)> {
-    let badness = |measure: &LaunchMeasure| match view.case.check.metric.direction() {
-        Direction::LowerIsBetter => measure.value,
-        Direction::HigherIsBetter => -measure.value,
+/// Head's launch with the worst value by the check's rule; of equal ones the first.
+pub(super) fn worst<'s, 'a>(view: &View<'s, 'a>) -> Option<(&'a Launch, &'s LaunchMeasure)> {
+    let check = view.case.check;
+    let more_is_worse = match check.rule {
+        Rule::Ceiling { .. } => true,
+        Rule::Floor { .. } => false,
+        Rule::Regression { .. } => check.metric.direction() == Direction::LowerIsBetter,
+    };
+    let badness = |measure: &LaunchMeasure| match more_is_worse {
+        true => measure.value,
+        false => -measure.value,
     };
     let kept = view.of(Arm::Head).kept.iter();
     let measured = kept.filter_map(|r| Some((r.launch, r.measure.as_ref().ok()?)));
