@@ -199,7 +199,7 @@ fn filled(word: &str, artifact: Option<&Path>) -> String {
 }
 
 /// The engine's command line with the artifact filled in and the port left open.
-fn command(engine: &Engine, artifact: Option<&Path>, args: &[String]) -> Vec<String> {
+pub(super) fn command(engine: &Engine, artifact: Option<&Path>, args: &[String]) -> Vec<String> {
     engine
         .serve
         .iter()

@@ -1,10 +1,10 @@
 //! Main's own engine as the reference: built and started as in every session, and asked twice.
 
-use super::{Asked, GoldenError, GoldenOptions, TOP_K, prompts::prompts};
+use super::{Asked, GoldenError, GoldenOptions, TOP_K, messages, prompts::prompts};
 use crate::launch::{Artifact, GitError, Origin, Repository, Workspace};
 use crate::load::{self, PromptSeed, SessionClock};
 use crate::measure::{Configuration, Host, Started};
-use crate::pipeline::host::{ArmHost, Arms};
+use crate::pipeline::host::{ArmHost, Arms, command};
 use crate::pipeline::{Error, Event, tool};
 use crate::plan::{self, Engine, GoldenCase, Goldens, Workload, WorkloadKind};
 use crate::record::{Arm, Build, Comparison, Exit, Sample, TokenLogprob, short};
@@ -67,8 +67,11 @@ pub(super) async fn ask(
 
 fn detail(exit: Exit) -> String {
     match exit {
-        Exit::NeverReady { detail, .. } | Exit::Altered { detail } => detail,
-        other => format!("{other:?}"),
+        Exit::NeverReady { detail, .. }
+        | Exit::Crashed { detail, .. }
+        | Exit::Hung { detail, .. }
+        | Exit::Altered { detail } => detail,
+        Exit::Stopped => "it was stopped".to_owned(),
     }
 }
 
@@ -82,17 +85,13 @@ struct OfMain {
 impl OfMain {
     fn described(&self, engine: &Engine) -> Build {
         let artifact = self.artifact.as_ref();
-        let path = artifact.map(|it| it.path.display().to_string());
-        let fill = |word: &String| match &path {
-            Some(path) => word.replace("{artifact}", path),
-            None => word.clone(),
-        };
+        let path = artifact.map(|it| it.path.as_path());
         Build {
             arm: Arm::Base,
             commit: self.commit.clone(),
             dirty: false,
             artifact_sha256: artifact.map(|it| it.sha256.clone()),
-            command: engine.serve.iter().map(fill).collect(),
+            command: command(engine, path, &[]),
             files: Vec::new(),
             build_s: artifact.map_or(0.0, |it| it.build_s),
             on_ci: None,
@@ -296,9 +295,7 @@ fn case((case, sample): &Answered) -> Value {
         value["prompt_ids"] = json!(case.prompt_ids);
     }
     if !case.messages.is_empty() {
-        let message =
-            |(role, content): &(String, String)| json!({"role": role, "content": content});
-        value["messages"] = case.messages.iter().map(message).collect();
+        value["messages"] = messages(case);
     }
     let tokens: Option<Vec<Value>> = sample.logprobs.iter().map(token).collect();
     if let Some(tokens) = tokens.filter(|tokens| !tokens.is_empty()) {

@@ -11,6 +11,7 @@ use super::results::replace;
 use super::{Error, Event};
 use crate::launch::{Workspace, tail};
 use crate::plan;
+use serde_json::{Value, json};
 use std::future::Future;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -155,6 +156,14 @@ struct Asked {
     text: String,
     goldens: plan::Goldens,
     remarks: Vec<String>,
+}
+
+/// A case's conversation as the script's request and the file hold it.
+fn messages(case: &plan::GoldenCase) -> Value {
+    let messages = case.messages.iter();
+    messages
+        .map(|(role, content)| json!({"role": role, "content": content}))
+        .collect()
 }
 
 /// The folder, made where it is missing, and the file's name.

@@ -1,6 +1,6 @@
 //! Hugging Face transformers as the reference: a Python environment where there is none yet, and the script in it.
 
-use super::{Asked, GoldenError, GoldenOptions, TOP_K, prompts::prompts};
+use super::{Asked, GoldenError, GoldenOptions, TOP_K, messages, prompts::prompts};
 use crate::launch::{Process, ProcessError, Start, program};
 use crate::pipeline::{Error, Event};
 use crate::plan::{self, GoldenCase};
@@ -104,13 +104,9 @@ fn request_of(options: &GoldenOptions, model: &str) -> Value {
 }
 
 fn prompt(case: &GoldenCase) -> Value {
-    let messages = case.messages.iter();
-    let messages: Vec<Value> = messages
-        .map(|(role, content)| json!({"role": role, "content": content}))
-        .collect();
     match &case.prompt_text {
         Some(text) => json!({"id": case.id, "text": text}),
-        None => json!({"id": case.id, "messages": messages}),
+        None => json!({"id": case.id, "messages": messages(case)}),
     }
 }
 

@@ -3,11 +3,12 @@
 //! A fault that no check of the project can see is told without measuring: GPU minutes are dear. Where any is
 //! measured, a session without a fault comes first, asked for or not: what is red in it proves nothing.
 
+use super::super::host::command;
 use super::super::results::Results;
 use super::super::{Error, Event, Place, Project};
 use super::{Selftest, SelftestOptions, behind_proxy, measured, two_arms};
 use crate::launch::Artifact;
-use crate::plan::{self, Engine, Plan, Selection};
+use crate::plan::{self, Plan, Selection};
 use crate::record::Comparison;
 use crate::selftest::{self, Abroad, FAULTS, Fault, Judged, Outcome, Plant, Row, Side, Spec};
 use std::fs;
@@ -41,7 +42,8 @@ pub(super) async fn run<C: Future<Output = ()>>(
         artifact = built(&project, on_event) => artifact?,
         () = cancel.as_mut() => return Err(Error::Interrupted),
     };
-    let serve = serve(&project.plan.engine, artifact.as_ref());
+    let path = artifact.as_ref().map(|artifact| artifact.path.as_path());
+    let serve = command(&project.plan.engine, path, &[]);
     let mut done = Selftest::new(options.keep.then(|| folder.clone()));
     let mut red_when_clean: Vec<Judged> = Vec::new();
     for (number, trial) in (1..).zip(&trials) {
@@ -160,15 +162,4 @@ async fn built(project: &Project, on_event: &dyn Fn(Event)) -> Result<Option<Art
     let seconds = artifact.build_s;
     on_event(Event::Built { what, seconds });
     Ok(Some(artifact))
-}
-
-/// The command that starts it, with its port left open.
-fn serve(engine: &Engine, artifact: Option<&Artifact>) -> Vec<String> {
-    let words = engine.serve.iter();
-    words
-        .map(|word| match artifact {
-            Some(artifact) => word.replace("{artifact}", &artifact.path.to_string_lossy()),
-            None => word.clone(),
-        })
-        .collect()
 }
