@@ -9,10 +9,8 @@ use super::backend::{
 };
 use super::config::Config;
 use super::executor::{Answers, Executor, RowAsk};
-use super::kv::Copy;
-use super::loader::{Loader, upload_error};
-use super::options::Window;
-use super::synthetic::Weights;
+use super::kv::{Copy, Window};
+use super::loader::{Layer, Loader, WeightFacts, Weights, upload_error};
 use super::weights::WeightError;
 
 /// Rows of logits that are computed at once, where so many sequences run: theirs, since each pass reads the whole
@@ -33,28 +31,6 @@ pub(crate) struct Model<B: Backend> {
     scratch: Scratch<B>,
     room: Room,
     facts: WeightFacts,
-}
-
-/// What was learnt while the weights were uploaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WeightFacts {
-    pub(crate) parameters: u64,
-    pub(crate) dtype: &'static str,
-}
-
-pub(super) struct Layer<B: Backend> {
-    pub(super) attention_norm: B::Vector,
-    /// q, k and v stacked: `[(H + 2K) d, h]`.
-    pub(super) qkv: B::Weight,
-    pub(super) qkv_bias: Option<B::Vector>,
-    pub(super) q_norm: B::Vector,
-    pub(super) k_norm: B::Vector,
-    pub(super) output: B::Weight,
-    pub(super) output_bias: Option<B::Vector>,
-    pub(super) mlp_norm: B::Vector,
-    /// gate and up stacked: `[2m, h]`.
-    pub(super) gate_up: B::Weight,
-    pub(super) down: B::Weight,
 }
 
 /// Activations of one step.

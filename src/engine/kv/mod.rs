@@ -12,6 +12,7 @@ mod table;
 pub(crate) use key::Key;
 pub(crate) use pool::PagePool;
 pub(crate) use reach::Reach;
+pub use reach::Window;
 pub(crate) use table::{Copy, PageTable};
 
 /// Tokens in a page.

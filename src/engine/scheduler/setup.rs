@@ -9,11 +9,11 @@ use crate::engine::backend::cuda::device::DeviceError;
 use crate::engine::compute::Ground;
 use crate::engine::config::Config;
 use crate::engine::faults::Planted;
-use crate::engine::handle::StartError;
-use crate::engine::kv::{PAGE_TOKENS, PageId, Reach, pages_for};
+use crate::engine::kv::{PAGE_TOKENS, PageId, Reach, Window, pages_for};
+use crate::engine::loader::Weights;
 use crate::engine::model::{logit_rows, scratch_bytes};
-use crate::engine::options::{DEFAULT_KV_BYTES, Options, Window};
-use crate::engine::synthetic::Weights;
+use crate::engine::options::{DEFAULT_KV_BYTES, Options};
+use crate::engine::startup::StartError;
 
 /// Where no KV room is stated, no more than this many tokens, however small the model.
 const MOST_KV_TOKENS: usize = 1 << 17;

@@ -19,8 +19,8 @@ use crate::engine::backend::cuda::device::DeviceError;
 use crate::engine::backend::{BackendError, Batch, Ranked, Span};
 use crate::engine::executor::{Answers, Executor, RowAsk};
 use crate::engine::faults::{Faults, Planted};
+use crate::engine::kv::Window;
 use crate::engine::kv::{Copy, PAGE_TOKENS, PageId, Reach, pages_for};
-use crate::engine::options::Window;
 use crate::engine::request::{CacheUse, Event, FinishReason, Request};
 
 const VOCAB: u32 = 50;

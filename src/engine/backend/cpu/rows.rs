@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use crate::engine::backend::Batch;
+use crate::engine::kv::Window;
 use crate::engine::kv::{PAGE_TOKENS, PageId};
-use crate::engine::options::Window;
 
 #[derive(Default)]
 pub(super) struct Rows {

@@ -6,8 +6,8 @@ use super::super::{CpuBackend, CpuBuffer};
 use crate::engine::backend::cpu::cache::CpuCache;
 use crate::engine::backend::cpu::simd::Kernels;
 use crate::engine::backend::{AttentionShape, Backend, Batch, Role, Room, Span};
+use crate::engine::kv::Window;
 use crate::engine::kv::{PAGE_TOKENS, PageId};
-use crate::engine::options::Window;
 
 const LAYER: usize = 1;
 const PAGES: usize = 64;
