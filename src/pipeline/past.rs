@@ -2,7 +2,7 @@
 //! directories of A/A sessions.
 
 use super::baseline::{key_on, store};
-use super::results::{read_record, selection};
+use super::results::read_record;
 use super::resume::has_further_args;
 use super::{Error, Project};
 use crate::baseline::Key;
@@ -79,7 +79,7 @@ fn kept_session(directory: &Path, keys: &BTreeMap<&str, Key>) -> Vec<(String, Pa
     let Ok(record) = read_record(directory) else {
         return Vec::new();
     };
-    let Ok(mut plan) = plan::from_inputs(&record.inputs, &selection(&record)) else {
+    let Ok(mut plan) = plan::from_record(&record) else {
         return Vec::new();
     };
     // What was waived, and until when, says nothing of the machine.

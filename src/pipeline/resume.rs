@@ -4,7 +4,7 @@
 //! be as it was: [`ResumeError::Changed`] shows what is not.
 
 use super::host::Arms;
-use super::results::{read_record, selection};
+use super::results::read_record;
 use super::sources::commits;
 use super::{
     Base, Error, Event, Options, Outcome, Place, Project, ResultsError, build_arms, checkpoint,
@@ -22,7 +22,7 @@ const SHOWN_LINES: usize = 24;
 const SHOWN_CHARACTERS: usize = 160;
 
 #[derive(Debug, thiserror::Error)]
-pub enum ResumeError {
+pub(super) enum ResumeError {
     #[error(
         "the session in {} is finished, nothing of it is missing; `gate judge` shows its verdict", .0.display()
     )]
@@ -46,6 +46,12 @@ pub enum ResumeError {
     },
 }
 
+impl From<ResumeError> for Error {
+    fn from(error: ResumeError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
 /// Continues the unfinished or interrupted session in `directory`, which `start` lies in the project of. Where
 /// the session was of a named commit, `head` names it again.
 pub async fn resume(
@@ -57,7 +63,7 @@ pub async fn resume(
 ) -> Result<Outcome, Error> {
     let mut cancel = std::pin::pin!(cancel);
     let begun = read_record(directory)?;
-    let of = (start, &selection(&begun));
+    let of = (start, &Selection::of(&begun));
     let place = Place::Old(directory);
     let project = Project::open(of, begun.comparison, place, cancel.as_mut()).await?;
     // Only now does nobody else measure here: what was read before may have been another session's.
@@ -108,8 +114,7 @@ fn refuse_what_cannot_go_on(record: &RunRecord, directory: &Path) -> Result<(), 
 
 /// The options that the session was begun with, as far as its record tells.
 fn options(start: &Path, record: &RunRecord) -> Result<Options, Error> {
-    let selection = selection(record);
-    let plan = plan::from_inputs(&record.inputs, &selection).map_err(ResultsError::from)?;
+    let plan = plan::from_record(record).map_err(ResultsError::from)?;
     let commit = |arm| Build::of(&record.builds, arm).and_then(|build| build.commit.clone());
     let base = match (record.comparison, commit(Arm::Base)) {
         (Comparison::Stored, _) => Base::Stored,

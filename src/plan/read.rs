@@ -67,6 +67,16 @@ pub struct Selection {
     pub gates: Vec<String>,
 }
 
+impl Selection {
+    /// The part of its inputs that a record was measured by.
+    pub fn of(record: &RunRecord) -> Self {
+        Self {
+            profile: record.profile.clone(),
+            gates: record.gates.clone(),
+        }
+    }
+}
+
 /// The nearest directory at or above `start` that holds `gates/gate.toml`.
 pub fn find_root(start: &Path) -> Result<PathBuf, PlanError> {
     start
@@ -178,6 +188,14 @@ pub fn from_inputs(inputs: &[Input], selection: &Selection) -> Result<Plan, Plan
     // The record holds the chosen gates alone: what else was waived cannot be told from a mistake.
     plan.waivers = read_waivers(&mut { inputs }, &plan.gates, None)?;
     Ok(plan)
+}
+
+/// The plan that a record was measured by.
+///
+/// # Errors
+/// Its files are no plan of this gate.
+pub fn from_record(record: &RunRecord) -> Result<Plan, PlanError> {
+    from_inputs(&record.inputs, &Selection::of(record))
 }
 
 /// `tpot` for `gates/tpot.toml`; `None` for other files.

@@ -4,12 +4,12 @@
 
 use super::search::Search;
 use super::step::{self, Question};
-use super::trial::{blank, decisive, loss, read_cost, read_verdict, skipped};
-use super::{Error, Event, JOURNAL, Project};
+use super::trial::{Pair, blank, decisive, loss, read_cost, read_verdict, skipped};
+use super::{Error, Event, Project};
 use crate::judge;
 use crate::launch::{Artifact, Repository};
 use crate::pipeline::Outcome;
-use crate::pipeline::results::replace;
+use crate::pipeline::files::replace;
 use crate::plan::{Build, Design};
 use crate::plural::count;
 use crate::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict, short};
@@ -32,14 +32,6 @@ pub(super) struct Hunt<'a> {
     pub(super) design: Design,
     pub(super) journal: Bisection,
     pub(super) on_event: &'a dyn Fn(Event),
-}
-
-/// Two commits by their places in the journal.
-#[derive(Clone, Copy)]
-pub(super) struct Pair {
-    pub(super) step: Step,
-    pub(super) against: usize,
-    pub(super) commit: usize,
 }
 
 impl<'a> Hunt<'a> {
@@ -321,3 +313,5 @@ impl<'a> Hunt<'a> {
 fn unknown(check: &str) -> Error {
     Error::Usage(format!("the gates have no check {check} any more"))
 }
+
+pub(super) const JOURNAL: &str = "bisect.json";

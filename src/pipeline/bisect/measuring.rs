@@ -1,8 +1,9 @@
 //! One session of a search: what it builds, where it is kept, and when it ends.
 
-use super::hunt::{Hunt, Pair};
+use super::hunt::Hunt;
 use super::search::Search;
 use super::step::Question;
+use super::trial::Pair;
 use super::{Error, Event, refuse};
 use crate::launch::{Artifact, BuildError, Origin, WorkspaceError};
 use crate::pipeline::host::Arms;

@@ -11,17 +11,15 @@ mod search;
 mod step;
 mod trial;
 
-use super::results::{ResultsError, read_json};
+use super::files::{ResultsError, read_json};
 use super::{Error, Event, Place, Project, ResumeError, draw_seed, now, resume, tool};
 use crate::launch::Repository;
 use crate::measure;
 use crate::plan::Selection;
 use crate::record::{BISECTION_FORMAT, Bisection, Comparison, Conclusion};
-use hunt::Hunt;
+use hunt::{Hunt, JOURNAL};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-
-const JOURNAL: &str = "bisect.json";
 
 /// What to search, and where.
 #[derive(Clone, Debug)]

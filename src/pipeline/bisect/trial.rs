@@ -1,6 +1,5 @@
 //! What is kept of one session: the words and numbers of a [`Trial`].
 
-use super::hunt::Pair;
 use crate::launch::Artifact;
 use crate::pipeline::Outcome;
 use crate::record::{Change, CheckVerdict, Finding, RunVerdict, Trial, Verdict};
@@ -85,4 +84,12 @@ pub(super) fn read_cost(trial: &mut Trial, outcome: &Outcome) {
     trial.seconds = outcome.record.elapsed_s;
     let name = outcome.directory.file_name().unwrap_or_default();
     trial.directory = name.to_string_lossy().into_owned();
+}
+
+/// Two commits by their places in the journal.
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) step: Step,
+    pub(super) against: usize,
+    pub(super) commit: usize,
 }

@@ -20,7 +20,7 @@ use crate::github::{Client, CommitStatus, NewStatus, Pull, QueueEvent, Sha, Stat
 use crate::plan::{self, GitHubConfig, GitHubRules, Needed};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use steps::{Running, Situation, Step, Word};
+use steps::{Running, Situation, Step};
 use whose::Unneeded;
 
 /// Which pull request, and why now.

@@ -9,18 +9,6 @@ use crate::plan::{GitHubRules, Needed};
 /// Paths that are named as the reason of a label.
 const MOST_PATHS: usize = 3;
 
-/// Whose word an event of a label is: of the approval label, or of a rule's, which asks for the gates and approves as well.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
-    /// Login.
-    pub(super) sender: String,
-    /// A person who may write to the repository.
-    pub(super) may_write: bool,
-    pub(super) label: String,
-    /// The label is the approval label.
-    pub(super) is_approval: bool,
-}
-
 /// A run of the workflow for this pull request that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Running {

@@ -4,7 +4,6 @@
 
 use super::super::Error;
 use super::super::authorize::may_write;
-use super::steps::Word;
 use crate::github::event::{Action, Event};
 use crate::github::{Client, LabelEvent, PersonKind, Pull};
 use crate::plan::{GitHubRules, Needed};
@@ -133,4 +132,16 @@ pub(super) async fn word(
         label: name.clone(),
         is_approval,
     }))
+}
+
+/// Whose word an event of a label is: of the approval label, or of a rule's, which asks for the gates and approves as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Login.
+    pub(super) sender: String,
+    /// A person who may write to the repository.
+    pub(super) may_write: bool,
+    pub(super) label: String,
+    /// The label is the approval label.
+    pub(super) is_approval: bool,
 }

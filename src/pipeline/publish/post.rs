@@ -3,11 +3,12 @@
 //! Each part is done whatever became of the one before it; what could not be done is a remark.
 
 use super::said::{Said, head_mark};
-use super::{PublishOptions, Subject, marker};
+use super::{PublishOptions, Subject};
 use crate::github::{
     self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha,
     State, StickyComment, clean,
 };
+use crate::pipeline::rendering::marker;
 use crate::plan::{Comments, GitHubConfig};
 use crate::report::Conclusion;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Main type: [`Said`]. Refuses to know: who is told, and whether anybody hears.
 
 use super::trusted::Trusted;
-use super::{Content, keep, marker};
+use super::{Content, keep};
 use crate::github::{self, actions};
 use crate::pipeline::{Error, rendering};
 use crate::plan::{self, GitHubConfig, Plan};
@@ -36,7 +36,7 @@ impl Said {
         template: Option<&str>,
         config: &GitHubConfig,
     ) -> Self {
-        let marker = marker(&config.name);
+        let marker = rendering::marker(&config.name);
         let marks = format!("{marker}\n{}", head_mark(&publication.head_sha));
         let comment = report::comment(publication, template, &marks);
         let summary = comment
