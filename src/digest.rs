@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::io::{self, Read};
 
 /// Lower-case hex SHA-256 of `parts`, one after another.
-pub(crate) fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part);
@@ -15,7 +15,7 @@ pub(crate) fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String 
 }
 
 /// Lower-case hex SHA-256 of all that `reader` gives.
-pub(crate) fn of_reader(reader: &mut impl Read) -> io::Result<String> {
+pub fn of_reader(reader: &mut impl Read) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -28,12 +28,12 @@ pub(crate) fn of_reader(reader: &mut impl Read) -> io::Result<String> {
 }
 
 /// Lower-case hex HMAC-SHA-256 (RFC 2104) of `bytes`.
-pub(crate) fn keyed(key: &[u8], bytes: &[u8]) -> String {
+pub fn keyed(key: &[u8], bytes: &[u8]) -> String {
     hex(&mac(key, bytes).finalize().into_bytes())
 }
 
 /// Whether `hex` is what [`keyed`] gives, in a time that tells nothing about it.
-pub(crate) fn is_keyed(key: &[u8], bytes: &[u8], hex: &str) -> bool {
+pub fn is_keyed(key: &[u8], bytes: &[u8], hex: &str) -> bool {
     unhex(hex).is_some_and(|claimed| mac(key, bytes).verify_slice(&claimed).is_ok())
 }
 

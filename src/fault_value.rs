@@ -15,7 +15,7 @@ pub enum Delay {
 
 impl Delay {
     /// The delay of something that took `own` time, or so many times a fixed one.
-    pub(crate) fn of(self, own: Duration, times: usize) -> Duration {
+    pub fn of(self, own: Duration, times: usize) -> Duration {
         match self {
             Self::Time(time) => time.mul_f64(times as f64),
             Self::Share(share) => own.mul_f64(share),
@@ -46,14 +46,14 @@ impl FromStr for Delay {
 }
 
 /// A delay that is no share.
-pub(crate) fn time(value: &str) -> Result<Duration, String> {
+pub fn time(value: &str) -> Result<Duration, String> {
     match value.parse()? {
         Delay::Time(time) => Ok(time),
         Delay::Share(_) => Err(format!("`{value}` is a share where a time is needed")),
     }
 }
 
-pub(crate) fn count(value: &str) -> Result<u32, String> {
+pub fn count(value: &str) -> Result<u32, String> {
     match value.parse() {
         Ok(0) | Err(_) => Err(format!("`{value}` is not a whole number above 0")),
         Ok(number) => Ok(number),

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 /// `1 launch`, `8 launches`, `0 checks`. Knows the endings of the words that are counted here: `-ch` and `-ss` take
 /// `-es`, all others `-s`.
-pub(crate) fn count<N: Display + PartialEq + From<u8>>(n: N, thing: &str) -> String {
+pub fn count<N: Display + PartialEq + From<u8>>(n: N, thing: &str) -> String {
     let ending = match thing {
         _ if n == N::from(1) => "",
         sibilant if sibilant.ends_with("ch") || sibilant.ends_with("ss") => "es",

@@ -8,9 +8,9 @@ use serde_json::Value;
 /// Bytes of a record, the longest that is read.
 pub const MOST_BYTES: u64 = 1 << 20;
 /// Bytes of all records that one pull takes.
-pub(super) const MOST_BYTES_IN_ALL: u64 = 256 << 20;
+pub const MOST_BYTES_IN_ALL: u64 = 256 << 20;
 /// Records that a store may have.
-pub(super) const MOST_RECORDS: usize = 50_000;
+pub const MOST_RECORDS: usize = 50_000;
 
 const MOST_TEXT: usize = 4_096;
 const MOST_ITEMS: usize = 1_000;
@@ -34,7 +34,7 @@ pub enum BoundsError {
 }
 
 /// Texts and lists of a JSON value.
-pub(super) fn check_json(value: &Value) -> Result<(), BoundsError> {
+pub fn check_json(value: &Value) -> Result<(), BoundsError> {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         Value::String(text) => check_text(text),
@@ -72,7 +72,7 @@ fn check_count(items: usize) -> Result<(), BoundsError> {
 }
 
 /// What texts alone do not tell: forms of dates, commits and checks. `now` in RFC 3339.
-pub(super) fn check_entry(entry: &Entry, now: &str) -> Result<(), BoundsError> {
+pub fn check_entry(entry: &Entry, now: &str) -> Result<(), BoundsError> {
     let wrong = |field, why| Err(BoundsError::Field { field, why });
     if !is_created(&entry.created, now) {
         return wrong("created", "no time, or one that is yet to come");

@@ -55,7 +55,7 @@ struct FileAnchor {
     values: BTreeMap<String, Vec<f64>>,
 }
 
-pub(super) fn write(entry: &Entry) -> Result<String, FormatError> {
+pub fn write(entry: &Entry) -> Result<String, FormatError> {
     let file = File::of(entry)?;
     serde_json::to_string_pretty(&file).map_err(FormatError::Json)
 }
@@ -72,7 +72,7 @@ pub fn signed(mut entry: Entry, signer: &Signer) -> Result<Entry, FormatError> {
 }
 
 /// Whether the entry is what was signed.
-pub(super) fn check_signed(
+pub fn check_signed(
     entry: &Entry,
     signer: &Signer,
 ) -> Result<Result<(), SignOffError>, FormatError> {
@@ -124,7 +124,7 @@ impl File {
     }
 }
 
-pub(super) fn read(text: &str) -> Result<Entry, FormatError> {
+pub fn read(text: &str) -> Result<Entry, FormatError> {
     #[derive(Deserialize)]
     struct Version {
         format: String,

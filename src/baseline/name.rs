@@ -9,7 +9,7 @@ use std::fmt;
 const CALIBRATION: &str = "calibration/";
 
 /// The folder of notes.
-pub(super) const NOTES: &str = "notes/";
+pub const NOTES: &str = "notes/";
 
 /// Hex digits at the end of a folder's name.
 const DIGITS: usize = 16;

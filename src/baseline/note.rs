@@ -7,8 +7,8 @@ use super::bounds::{self, BoundsError};
 use super::format::FormatError;
 use super::name::{Kind, NameError, RecordName, stamp_of};
 use super::sign_off::{SignOff, Signer};
-use crate::digest;
 use serde::{Deserialize, Serialize};
+use verdict::digest;
 
 const FORMAT: &str = "infergate-note/1";
 
@@ -107,12 +107,12 @@ impl Note {
         is_same && self.check.as_deref().is_none_or(|of| of == check)
     }
 
-    pub(super) fn write(&self) -> Result<String, FormatError> {
+    pub fn write(&self) -> Result<String, FormatError> {
         serde_json::to_string_pretty(self).map_err(FormatError::Note)
     }
 
     /// Its place in a store: notes on one session share a folder.
-    pub(super) fn name(&self) -> Result<RecordName, NameError> {
+    pub fn name(&self) -> Result<RecordName, NameError> {
         let folder = digest::of_parts([self.session.as_bytes()]);
         let parts = [&self.by, &self.text, &self.session];
         let own = digest::of_parts(parts.map(|part| part.as_bytes()));
@@ -128,7 +128,7 @@ impl Note {
 }
 
 /// Reads a note and checks its bounds; the bytes may come from anybody.
-pub(super) fn read(bytes: &[u8], now: &str) -> Result<Note, RefusedRecord> {
+pub fn read(bytes: &[u8], now: &str) -> Result<Note, RefusedRecord> {
     let note: Note = serde_json::from_str(text(bytes)?).map_err(FormatError::Note)?;
     if note.format != FORMAT {
         return Err(FormatError::Version(note.format).into());
@@ -160,7 +160,7 @@ fn check(note: &Note, now: &str) -> Result<(), BoundsError> {
 }
 
 /// A note that lies under this name in a store, if everything about it is as it should be.
-pub(super) fn admit(
+pub fn admit(
     name: &RecordName,
     bytes: &[u8],
     signer: &Signer,
@@ -172,7 +172,7 @@ pub(super) fn admit(
 }
 
 /// A note of ours, ready to be stored under this name: signed by now, if it was not.
-pub(super) fn ready(
+pub fn ready(
     name: &RecordName,
     bytes: &[u8],
     signer: &Signer,

@@ -42,7 +42,7 @@ pub struct ObjectsStore {
 }
 
 impl ObjectsStore {
-    pub(super) fn open(url: &str) -> Result<Self, RemoteError> {
+    pub fn open(url: &str) -> Result<Self, RemoteError> {
         let name = redact(url);
         let refused = |cause: String| RemoteError::Address {
             store: redact(url),
@@ -71,7 +71,7 @@ impl ObjectsStore {
         })
     }
 
-    pub(super) async fn list(&self) -> Result<Listing, RemoteError> {
+    pub async fn list(&self) -> Result<Listing, RemoteError> {
         let mut objects = self.store.list(Some(&self.prefix));
         let mut listing = Listing::default();
         while let Some(object) = objects.next().await {
@@ -86,10 +86,7 @@ impl ObjectsStore {
         Ok(listing)
     }
 
-    pub(super) async fn read(
-        &self,
-        wanted: &[(RecordName, u64)],
-    ) -> Result<Vec<Record>, RemoteError> {
+    pub async fn read(&self, wanted: &[(RecordName, u64)]) -> Result<Vec<Record>, RemoteError> {
         check_size(&self.name, wanted.iter().map(|(_, bytes)| *bytes))?;
         let reads = wanted.iter().map(|(name, _)| async move {
             let bytes = self.get(name).await?;
@@ -114,7 +111,7 @@ impl ObjectsStore {
         Ok(bytes)
     }
 
-    pub(super) async fn add(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
+    pub async fn add(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
         let puts = records.iter().map(|(name, bytes)| async move {
             let is_new = self.put(name, bytes).await?;
             Ok(is_new.then(|| name.clone()))
@@ -146,7 +143,7 @@ impl ObjectsStore {
     }
 
     /// Puts these in the place of what is there.
-    pub(super) async fn replace(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
+    pub async fn replace(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
         for (name, bytes) in records {
             let put = self.store.put(&self.path(name), bytes.clone().into()).await;
             self.ask("write to", put)?;
@@ -154,7 +151,7 @@ impl ObjectsStore {
         Ok(records.iter().map(|(name, _)| name.clone()).collect())
     }
 
-    pub(super) async fn remove(&self, names: &[RecordName]) -> Result<(), RemoteError> {
+    pub async fn remove(&self, names: &[RecordName]) -> Result<(), RemoteError> {
         for name in names {
             match self.store.delete(&self.path(name)).await {
                 // Another prune was faster.

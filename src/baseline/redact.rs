@@ -5,7 +5,7 @@
 const MOST: usize = 2_000;
 
 /// The text with users, passwords and queries of addresses left out.
-pub(super) fn redact(text: &str) -> String {
+pub fn redact(text: &str) -> String {
     let plain: String = text
         .chars()
         .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })

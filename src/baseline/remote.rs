@@ -58,7 +58,7 @@ pub struct Listing {
 
 impl Listing {
     /// Adds what is called so; `why` says what else is wrong with it.
-    pub(super) fn take(&mut self, text: &str, bytes: u64, why: Option<&str>) -> Option<RecordName> {
+    pub fn take(&mut self, text: &str, bytes: u64, why: Option<&str>) -> Option<RecordName> {
         let name = match (RecordName::parse(text), why) {
             (Ok(name), None) if bytes <= MOST_BYTES => name,
             (Ok(_), None) => {
@@ -79,7 +79,7 @@ impl Listing {
         Some(name)
     }
 
-    pub(super) fn check(&self, store: &str) -> Result<(), RemoteError> {
+    pub fn check(&self, store: &str) -> Result<(), RemoteError> {
         let all = self.records.len() + self.refused.len();
         let what = (all > MOST_RECORDS).then(|| format!("more than {MOST_RECORDS} records"));
         too_large(store, what)
@@ -87,7 +87,7 @@ impl Listing {
 }
 
 /// Whether so many bytes may be read at once.
-pub(super) fn check_size(store: &str, bytes: impl Iterator<Item = u64>) -> Result<(), RemoteError> {
+pub fn check_size(store: &str, bytes: impl Iterator<Item = u64>) -> Result<(), RemoteError> {
     let all: u64 = bytes.sum();
     let what = (all > MOST_BYTES_IN_ALL).then(|| format!("{} MiB", all >> 20));
     too_large(store, what)

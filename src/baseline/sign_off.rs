@@ -6,9 +6,9 @@
 //!
 //! Main types: [`Signer`], [`SignOff`]. Refuses to know: what a record holds.
 
-use crate::digest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use verdict::digest;
 
 /// The environment variable that holds the key.
 pub const KEY_VARIABLE: &str = "INFERGATE_BASELINE_KEY";

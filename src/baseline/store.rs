@@ -6,11 +6,11 @@ use super::entry::{Entry, Key};
 use super::format::{self, FormatError};
 use super::name::{Kind, NOTES, NameError, RecordName};
 use super::note::{self, Note};
-use crate::digest;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use verdict::digest;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -184,7 +184,7 @@ impl Store {
 }
 
 /// The name of an entry's record; none where the gate's or the session's own is no part of a safe one.
-pub(super) fn name_of(entry: &Entry) -> Result<RecordName, NameError> {
+pub fn name_of(entry: &Entry) -> Result<RecordName, NameError> {
     RecordName::new(Kind::Session, &folder_name(&entry.key), &entry.session)
 }
 
@@ -242,12 +242,12 @@ fn read_folder(folder: &Path) -> Result<Vec<(PathBuf, Entry)>, StoreError> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use super::super::entry::Anchor;
     use super::*;
     use std::collections::BTreeMap;
 
-    pub(in super::super) fn entry(session: &str) -> Entry {
+    pub fn entry(session: &str) -> Entry {
         Entry {
             key: Key {
                 fingerprint: "cpu|2|linux".into(),

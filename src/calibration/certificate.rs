@@ -3,9 +3,9 @@
 
 use super::Tally;
 use crate::baseline::Key;
-use crate::plan::Spending;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use verdict::plan::Spending;
 
 /// Name and version of the format.
 pub const CALIBRATION_FORMAT: &str = "infergate-calibration/1";

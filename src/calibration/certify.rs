@@ -7,10 +7,10 @@ use super::{
     outcome, test_of,
 };
 use crate::baseline::Key;
-use crate::plan::{Check, Design, Gate, Plan};
-use crate::record::{Arm, Build, RunRecord, RunVerdict, Verdict};
-use crate::stats;
 use std::collections::BTreeMap;
+use verdict::plan::{Check, Design, Gate, Plan};
+use verdict::record::{Arm, Build, RunRecord, RunVerdict, Verdict};
+use verdict::stats;
 
 /// Power at which the smallest effect is given.
 const POWER: f64 = 0.95;

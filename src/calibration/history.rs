@@ -3,12 +3,12 @@
 
 use super::{Tally, Test, test_of};
 use crate::baseline::Entry;
-use crate::judge::{launch_values, on_test_scale};
-use crate::plan::{Check, Design, Plan};
-use crate::record::{Arm, Direction, RunRecord, Verdict};
-use crate::splitmix::{GAMMA, mix};
-use crate::stats;
 use std::collections::BTreeMap;
+use verdict::judge::{launch_values, on_test_scale};
+use verdict::plan::{Check, Design, Plan};
+use verdict::record::{Arm, Direction, RunRecord, Verdict};
+use verdict::splitmix::{GAMMA, mix};
+use verdict::stats;
 
 /// A session of one build: check id → the values of launches that stood beside one another, in pairs.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,7 @@ pub fn pairs_of_launches(entry: &Entry) -> PastSession {
 /// The verdicts of null sessions drawn from `past`, each pair's arms at random by `seed`. Whole sessions are
 /// joined until the first look has its blocks; what is left over is not used. A pair stays within its session,
 /// so that what moved the machine between two sessions hits both arms.
-pub(super) fn draw(check: &Check, design: &Design, past: &[PastSession], seed: u64) -> Tally {
+pub fn draw(check: &Check, design: &Design, past: &[PastSession], seed: u64) -> Tally {
     let mut tally = Tally::default();
     let (Some(&first), Some(&cap)) = (design.looks.first(), design.looks.last()) else {
         return tally;

@@ -1,15 +1,15 @@
 //! From the launches of A/A sessions to the variances of one check.
 
 use super::{Noise, Warmup};
-use crate::judge::{is_throttled, on_test_scale};
-use crate::metrics;
-use crate::plan::{Check, Gate, Workload};
-use crate::record::{Launch, Phase, RunRecord, Sample};
-use crate::stats::{self, WarmUp};
+use verdict::judge::{is_throttled, on_test_scale};
+use verdict::metrics;
+use verdict::plan::{Check, Gate, Workload};
+use verdict::record::{Launch, Phase, RunRecord, Sample};
+use verdict::stats::{self, WarmUp};
 
 /// What one launch gave one check; values on the scale of the test, that is logarithms.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Observed {
+pub struct Observed {
     /// The launch's value.
     y: f64,
     /// The single values behind it, in order; empty for a value that is none of many.
@@ -21,7 +21,7 @@ pub(super) struct Observed {
 }
 
 /// What every clean launch of a session gave a check. Empty for a check that is not compared by t.
-pub(super) fn observe(record: &RunRecord, gate: &Gate, check: &Check) -> Vec<Observed> {
+pub fn observe(record: &RunRecord, gate: &Gate, check: &Check) -> Vec<Observed> {
     let Some(workload) = gate.workloads.iter().find(|w| w.id == check.workload) else {
         return Vec::new();
     };
@@ -74,7 +74,7 @@ fn seconds(samples: &[&Sample]) -> f64 {
 
 /// Seconds of each of the session's launches of the gate's engine: from its start to the next one's, for the
 /// last to the session's end.
-pub(super) fn launch_seconds(record: &RunRecord, gate: &Gate) -> Vec<f64> {
+pub fn launch_seconds(record: &RunRecord, gate: &Gate) -> Vec<f64> {
     let end_ns = record.elapsed_s * 1e9;
     let next_ns = |launch: &Launch| {
         let later = record.launches.iter();
@@ -92,7 +92,7 @@ pub(super) fn launch_seconds(record: &RunRecord, gate: &Gate) -> Vec<f64> {
 
 /// The variances of a check whose launches take `launch_s` seconds, from several sessions. `None` where no
 /// session has two launches with a value, and where they do not vary.
-pub(super) fn noise(sessions: &[Vec<Observed>], launch_s: f64) -> Option<Noise> {
+pub fn noise(sessions: &[Vec<Observed>], launch_s: f64) -> Option<Noise> {
     let values: Vec<Vec<f64>> = sessions
         .iter()
         .map(|session| session.iter().map(|o| o.y).collect())

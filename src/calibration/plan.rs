@@ -1,9 +1,9 @@
 //! How many launches an effect needs: the test's level at each look, its distance, and the answer in words that a table
 //! can hold.
 
-use crate::judge::{Looks, on_test_scale};
-use crate::plan::{Check, Design, Rule};
-use crate::stats;
+use verdict::judge::{Looks, on_test_scale};
+use verdict::plan::{Check, Design, Rule};
+use verdict::stats;
 
 /// The most blocks that a profile may name.
 const MOST_BLOCKS: u32 = 1000;
@@ -116,9 +116,9 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Part, Spending};
-    use crate::record::{Metric, Statistic};
     use std::time::Duration;
+    use verdict::plan::{Part, Spending};
+    use verdict::record::{Metric, Statistic};
 
     /// The case of docs/calibration.md.
     fn test(spending: Spending) -> Test {

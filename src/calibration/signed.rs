@@ -10,8 +10,8 @@ use crate::baseline::{
     BoundsError, Kind, NameError, RecordName, RefusedRecord, SignOff, SignOffError, Signer,
     admitted_text, is_created, stamp_of,
 };
-use crate::digest;
 use serde::{Deserialize, Serialize};
+use verdict::digest;
 
 const FORMAT: &str = "infergate-signed-calibration/1";
 

@@ -2,10 +2,10 @@
 
 use super::Certificate;
 use crate::baseline::Key;
-use crate::plan::Design;
-use crate::record::{Certified, Standing};
-use crate::stats;
 use jiff::Timestamp;
+use verdict::plan::Design;
+use verdict::record::{Certified, Standing};
+use verdict::stats;
 
 /// Confidence of the false-alarm rate's interval.
 const CONFIDENCE: f64 = 0.95;
@@ -138,8 +138,8 @@ fn age_days(created: &str, now: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Spending;
     use std::time::Duration;
+    use verdict::plan::Spending;
 
     fn certificate() -> Certificate {
         serde_json::from_str(include_str!("../../tests/data/calibration-v1.json")).unwrap()

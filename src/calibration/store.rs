@@ -2,12 +2,12 @@
 
 use super::{CALIBRATION_FORMAT, Certificate};
 use crate::baseline::Key;
-use crate::digest;
 use serde::Deserialize;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use verdict::digest;
 
 /// Hex digits of a key in a file's name.
 const DIGITS: usize = 16;
@@ -114,7 +114,7 @@ impl Certificates {
 }
 
 /// `GATE-0123456789abcdef`: what a certificate is known by.
-pub(super) fn folder_name(key: &Key, profile: &str) -> String {
+pub fn folder_name(key: &Key, profile: &str) -> String {
     let engine = key.engine.join("\0");
     let parts = [
         &key.fingerprint,

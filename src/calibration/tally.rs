@@ -1,8 +1,8 @@
 //! Counts of verdicts, and which failure of an A/A session is a false alarm.
 
-use crate::plan::{Plan, Rule};
-use crate::record::{RunVerdict, Verdict};
 use serde::{Deserialize, Serialize};
+use verdict::plan::{Plan, Rule};
+use verdict::record::{RunVerdict, Verdict};
 
 /// How often each verdict was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,14 +3,14 @@
 use super::Exit;
 use super::github::{self, GitHubArgs};
 use super::runtime::block_on;
-use crate::github::Sha;
 use crate::pipeline::{self, AuthorizeOptions, Queued, RunOrigin};
 use anyhow::Context;
 use clap::Args;
+use github::Sha;
 use std::env;
 
 #[derive(Args)]
-pub(super) struct AuthorizeArgs {
+pub struct AuthorizeArgs {
     #[command(flatten)]
     github: GitHubArgs,
     /// The pull request
@@ -48,7 +48,7 @@ pub(super) struct AuthorizeArgs {
     profile: String,
 }
 
-pub(super) fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
+pub fn run(args: AuthorizeArgs) -> anyhow::Result<Exit> {
     let AuthorizeArgs {
         github,
         pr,

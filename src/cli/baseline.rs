@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
-pub(super) struct BaselineArgs {
+pub struct BaselineArgs {
     #[command(subcommand)]
     command: Command,
 }
@@ -58,7 +58,7 @@ struct ShowArgs {
     session: String,
 }
 
-pub(super) fn run(args: BaselineArgs) -> anyhow::Result<Exit> {
+pub fn run(args: BaselineArgs) -> anyhow::Result<Exit> {
     match args.command {
         Command::Record(args) => record(args),
         Command::List => list(),

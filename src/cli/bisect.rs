@@ -4,15 +4,15 @@ use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, Format, output};
 use crate::pipeline::{self, BisectOptions};
-use crate::record::{Bisection, Conclusion, Finding};
 use crate::report;
 use anyhow::Context;
 use clap::Args;
 use std::env;
 use std::path::PathBuf;
+use verdict::record::{Bisection, Conclusion, Finding};
 
 #[derive(Args)]
-pub(super) struct BisectArgs {
+pub struct BisectArgs {
     /// A commit without the regression, on BAD's line of first parents
     #[arg(required_unless_present = "resume")]
     good: Option<String>,
@@ -44,7 +44,7 @@ pub(super) struct BisectArgs {
     format: Format,
 }
 
-pub(super) fn run(args: BisectArgs) -> anyhow::Result<Exit> {
+pub fn run(args: BisectArgs) -> anyhow::Result<Exit> {
     let BisectArgs {
         good,
         bad,

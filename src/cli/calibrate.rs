@@ -7,15 +7,15 @@ use super::runtime::{block_on, interrupted};
 use super::{Exit, VerdictFormat, output};
 use crate::calibration::Certificate;
 use crate::pipeline::{self, CalibrateOptions, Calibration, CalibrationResult, Outcome};
-use crate::plan::Selection;
 use crate::report;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::env;
 use std::path::PathBuf;
+use verdict::plan::Selection;
 
 #[derive(Args)]
-pub(super) struct CalibrateArgs {
+pub struct CalibrateArgs {
     /// A/A sessions to measure
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=999))]
     sessions: u32,
@@ -35,13 +35,13 @@ pub(super) struct CalibrateArgs {
 
 /// How a table is printed on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum TableFormat {
+pub enum TableFormat {
     /// A table for a terminal
     Text,
     Json,
 }
 
-pub(super) fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {
+pub fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {
     let CalibrateArgs {
         sessions,
         profile,

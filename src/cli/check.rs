@@ -5,16 +5,16 @@ use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, VerdictFormat, output};
 use crate::pipeline::{self, Base, Form, Options};
-use crate::plan::Selection;
-use crate::record::{RunRecord, RunVerdict};
 use anyhow::Context;
 use clap::Args;
 use std::env;
 use std::path::PathBuf;
+use verdict::plan::Selection;
+use verdict::record::{RunRecord, RunVerdict};
 
 /// What a session measures; shared by `check` and `baseline record`.
 #[derive(Args)]
-pub(super) struct SessionArgs {
+pub struct SessionArgs {
     /// Which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick")]
     profile: String,
@@ -28,11 +28,11 @@ pub(super) struct SessionArgs {
     seed: Option<u64>,
     /// How to print the verdict
     #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
-    pub(super) format: VerdictFormat,
+    pub format: VerdictFormat,
 }
 
 #[derive(Args)]
-pub(super) struct CheckArgs {
+pub struct CheckArgs {
     #[command(flatten)]
     session: SessionArgs,
     /// A git ref whose merge-base with head is the base, or `stored` for main's stored sessions
@@ -66,7 +66,7 @@ pub(super) struct CheckArgs {
     resume: Option<PathBuf>,
 }
 
-pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
+pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
     let CheckArgs {
         session,
         base,
@@ -107,7 +107,7 @@ pub(super) fn run(args: CheckArgs) -> anyhow::Result<Exit> {
 }
 
 impl SessionArgs {
-    pub(super) fn options(self) -> anyhow::Result<Options> {
+    pub fn options(self) -> anyhow::Result<Options> {
         let Self {
             profile,
             gates,
@@ -134,7 +134,7 @@ impl SessionArgs {
 }
 
 /// Prints a judged run on standard output.
-pub(super) fn print(
+pub fn print(
     record: &RunRecord,
     verdict: &RunVerdict,
     format: VerdictFormat,

@@ -6,16 +6,16 @@ use super::runtime::{block_on, interrupted};
 use super::{Exit, Format, output};
 use crate::figures::Table;
 use crate::pipeline::{self, AtMost, Contest, Error, Source};
-use crate::plan::Selection;
-use crate::record::{Metric, Verdict};
 use crate::report;
 use anyhow::Context;
 use clap::Args;
 use std::env;
 use std::path::PathBuf;
+use verdict::plan::Selection;
+use verdict::record::{Metric, Verdict};
 
 #[derive(Args)]
-pub(super) struct CompareArgs {
+pub struct CompareArgs {
     /// Results: a result directory, run.json, the JSON of `gate load` or `gate import`, or another tool's
     /// result; the first is the measure of the others
     #[arg(value_name = "RESULT", required_unless_present = "engines")]
@@ -87,7 +87,7 @@ fn at_most(text: &str) -> Result<AtMost, String> {
     Ok(AtMost { metric, times })
 }
 
-pub(super) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
+pub fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     let CompareArgs {
         results,
         name,

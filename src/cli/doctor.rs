@@ -4,14 +4,14 @@ use super::calibrate::TableFormat;
 use super::{Exit, output};
 use crate::doctor::Fitness;
 use crate::pipeline;
-use crate::plan::Selection;
 use crate::report;
 use anyhow::Context;
 use clap::Args;
 use std::env;
+use verdict::plan::Selection;
 
 #[derive(Args)]
-pub(super) struct DoctorArgs {
+pub struct DoctorArgs {
     /// Which profile of gates/gate.toml to read
     #[arg(long, default_value = "quick")]
     profile: String,
@@ -20,7 +20,7 @@ pub(super) struct DoctorArgs {
     format: TableFormat,
 }
 
-pub(super) fn run(args: DoctorArgs) -> anyhow::Result<Exit> {
+pub fn run(args: DoctorArgs) -> anyhow::Result<Exit> {
     let DoctorArgs { profile, format } = args;
     let here = env::current_dir().context("cannot tell the current directory")?;
     let selection = Selection {

@@ -4,17 +4,17 @@ use super::Exit;
 use super::{output, serve};
 use crate::baseline::{RemoteError, StoreError};
 use crate::calibration::CertificateError;
-use crate::github::Error as GitHubError;
 use crate::launch::{BuildError, GitError, LockError, ProcessError, WorkspaceError};
 use crate::pipeline::{Error, ResultsError};
-use crate::plan::PlanError;
 use crate::proxy::{EngineError, RecordError};
 use anstyle::{AnsiColor, Style};
+use github::Error as GitHubError;
 use std::fmt::Write;
 use std::io;
+use verdict::plan::PlanError;
 
 /// Prints the error and says how to end.
-pub(super) fn print(error: &anyhow::Error) -> Exit {
+pub fn print(error: &anyhow::Error) -> Exit {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     // A refused plan is shown with carets and names itself an error.
     match plan_error(error) {

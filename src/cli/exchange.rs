@@ -8,14 +8,14 @@ use clap::Args;
 use std::env;
 
 #[derive(Args)]
-pub(super) struct PruneArgs {
+pub struct PruneArgs {
     /// Remove them; without this they are only listed
     #[arg(long)]
     delete: bool,
 }
 
 #[derive(Args)]
-pub(super) struct SignArgs {
+pub struct SignArgs {
     /// Sign them; without this they are only listed
     #[arg(long)]
     write: bool,
@@ -24,7 +24,7 @@ pub(super) struct SignArgs {
 /// Most names that are printed one by one.
 const SHOWN: usize = 40;
 
-pub(super) fn push() -> anyhow::Result<Exit> {
+pub fn push() -> anyhow::Result<Exit> {
     let here = env::current_dir()?;
     let signer = signer()?;
     let told = block_on(pipeline::push_baseline(&here, &signer))??;
@@ -43,7 +43,7 @@ pub(super) fn push() -> anyhow::Result<Exit> {
     })
 }
 
-pub(super) fn pull() -> anyhow::Result<Exit> {
+pub fn pull() -> anyhow::Result<Exit> {
     let here = env::current_dir()?;
     let signer = signer()?;
     let told = block_on(pipeline::pull_baseline(&here, &signer))??;
@@ -53,7 +53,7 @@ pub(super) fn pull() -> anyhow::Result<Exit> {
     Ok(Exit::Pass)
 }
 
-pub(super) fn prune(args: &PruneArgs) -> anyhow::Result<Exit> {
+pub fn prune(args: &PruneArgs) -> anyhow::Result<Exit> {
     let here = env::current_dir()?;
     let told = block_on(pipeline::prune_baseline(&here, args.delete))??;
     refused(&told);
@@ -71,7 +71,7 @@ pub(super) fn prune(args: &PruneArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Pass)
 }
 
-pub(super) fn sign(args: &SignArgs) -> anyhow::Result<Exit> {
+pub fn sign(args: &SignArgs) -> anyhow::Result<Exit> {
     let here = env::current_dir()?;
     let signer = signer()?;
     let told = block_on(pipeline::sign_baseline(&here, &signer, args.write))??;

@@ -1,8 +1,8 @@
 //! Exit codes: a documented type, so that scripts can rely on them (README.md, "Exit codes").
 
 use crate::pipeline::Outcome;
-use crate::record::{Ending, Exit as LaunchExit, RunRecord, RunVerdict, Verdict};
 use std::process::ExitCode;
+use verdict::record::{Ending, Exit as LaunchExit, RunRecord, RunVerdict, Verdict};
 
 /// How `gate` ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Exit {
 
 impl Exit {
     /// The exit code of a session that this process measured.
-    pub(super) fn of_session(outcome: &Outcome) -> Self {
+    pub fn of_session(outcome: &Outcome) -> Self {
         match outcome.record.ending {
             Ending::Interrupted => Self::Interrupted,
             _ => Self::of(&outcome.record, &outcome.verdict),
@@ -31,7 +31,7 @@ impl Exit {
 
     /// The exit code of a judged run. An engine that never started in any arm is infrastructure, not a
     /// measurement.
-    pub(super) fn of(record: &RunRecord, verdict: &RunVerdict) -> Self {
+    pub fn of(record: &RunRecord, verdict: &RunVerdict) -> Self {
         let never_ready = |exit: &LaunchExit| matches!(exit, LaunchExit::NeverReady { .. });
         match verdict.verdict {
             Verdict::Pass => Self::Pass,

@@ -8,7 +8,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub(super) struct ExplainArgs {
+pub struct ExplainArgs {
     /// A result directory that holds run.json; nothing in it is changed
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct ExplainArgs {
 }
 
 /// Whatever is explained, explaining it succeeds: `gate judge` gives the verdict's exit code.
-pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let ExplainArgs {
         directory,
         check,

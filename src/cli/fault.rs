@@ -1,7 +1,7 @@
 //! `--fault SPEC`: faults to plant in the engine, for tests of the gate itself.
 
-use crate::engine::Faults;
-use crate::fault_value::{Delay, count, time};
+use engine::Faults;
+use engine::fault_value::{Delay, count, time};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const FORMS: &str = "decode-delay=20us (or ms, s), decode-delay=10%, prefill-del
 
 /// One fault as it stands on the command line.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum FaultArg {
+pub enum FaultArg {
     DecodeDelay(Delay),
     PrefillDelay(Delay),
     KvLeak(u32),
@@ -29,7 +29,7 @@ pub(super) enum FaultArg {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; the faults are: {FORMS}")]
-pub(super) struct FaultError {
+pub struct FaultError {
     problem: String,
 }
 
@@ -69,7 +69,7 @@ impl FromStr for FaultArg {
 }
 
 /// All faults together; of two of a kind the last counts.
-pub(super) fn combine(faults: Vec<FaultArg>) -> Faults {
+pub fn combine(faults: Vec<FaultArg>) -> Faults {
     let mut all = Faults::default();
     for fault in faults {
         match fault {

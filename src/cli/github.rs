@@ -1,16 +1,16 @@
 //! What every subcommand that asks GitHub takes: arguments with Actions' variables behind them, never a token.
 
 use super::output;
-use crate::github::actions;
 use crate::pipeline::GitHubOptions;
 use anyhow::Context;
 use clap::Args;
+use github::actions;
 use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Args)]
-pub(super) struct GitHubArgs {
+pub struct GitHubArgs {
     /// Repository on GitHub; the token is read from GITHUB_TOKEN or GH_TOKEN alone
     #[arg(
         long,
@@ -38,7 +38,7 @@ pub(super) struct GitHubArgs {
 }
 
 impl GitHubArgs {
-    pub(super) fn options(self) -> GitHubOptions {
+    pub fn options(self) -> GitHubOptions {
         let Self {
             repo,
             api_url,
@@ -56,12 +56,12 @@ impl GitHubArgs {
 }
 
 /// A variable that Actions sets; an empty one is none.
-pub(super) fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Hands values to later steps of the job, where there is a job.
-pub(super) fn set_outputs(outputs: &[(&str, &str)]) -> anyhow::Result<()> {
+pub fn set_outputs(outputs: &[(&str, &str)]) -> anyhow::Result<()> {
     match variable("GITHUB_OUTPUT").map(PathBuf::from) {
         Some(path) => {
             actions::set_outputs(&path, outputs).context("cannot hand outputs to Actions")
@@ -71,7 +71,7 @@ pub(super) fn set_outputs(outputs: &[(&str, &str)]) -> anyhow::Result<()> {
 }
 
 /// Shows lines on standard output. Within Actions a line that begins like a command is none.
-pub(super) fn show(lines: &[String]) -> anyhow::Result<()> {
+pub fn show(lines: &[String]) -> anyhow::Result<()> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     output::print(&text).context("cannot write to standard output")
 }

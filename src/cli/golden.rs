@@ -4,20 +4,20 @@ use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
 use crate::pipeline::{self, GoldenOptions, MadeGoldens, Reference};
-use crate::plural::count;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::env;
 use std::path::PathBuf;
+use verdict::plural::count;
 
 #[derive(Subcommand)]
-pub(super) enum GoldenCommand {
+pub enum GoldenCommand {
     /// Ask a reference for its greedy answers to built-in prompts, and write them to a file
     Make(MakeArgs),
 }
 
 #[derive(Args)]
-pub(super) struct MakeArgs {
+pub struct MakeArgs {
     /// Answers by Hugging Face transformers: a directory with config.json, weights and tokenizer.json, or a name on the
     /// hub, such as Qwen/Qwen3-0.6B
     #[arg(long, value_name = "DIR|NAME", required_unless_present = "engine")]
@@ -40,7 +40,7 @@ pub(super) struct MakeArgs {
     seed: u64,
 }
 
-pub(super) fn run(command: GoldenCommand) -> anyhow::Result<Exit> {
+pub fn run(command: GoldenCommand) -> anyhow::Result<Exit> {
     let GoldenCommand::Make(MakeArgs {
         model,
         engine: _,

@@ -12,7 +12,7 @@ use std::env;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(super) struct HistoryArgs {
+pub struct HistoryArgs {
     #[command(subcommand)]
     command: Option<Command>,
     /// Only this gate, or several between commas or spaces; may be repeated [default: all that have stored sessions]
@@ -108,7 +108,7 @@ fn note(args: NoteArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Pass)
 }
 
-pub(super) fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
+pub fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
     if let Some(Command::Note(args)) = args.command {
         return note(args);
     }

@@ -4,15 +4,15 @@ use super::check::print;
 use super::{Exit, VerdictFormat, output};
 use crate::import::Tool;
 use crate::pipeline;
-use crate::plural::count;
-use crate::record::{Arm, RunRecord};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
+use verdict::plural::count;
+use verdict::record::{Arm, RunRecord};
 
 #[derive(Args)]
-pub(super) struct ImportArgs {
+pub struct ImportArgs {
     /// Results of `vllm bench serve --save-result`, guidellm (benchmarks.json) or AIPerf
     /// (profile_export*.json or .jsonl); several with --as, one a launch
     #[arg(value_name = "FILE", required = true)]
@@ -45,7 +45,7 @@ enum ImportArm {
     Head,
 }
 
-pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let ImportArgs {
         files,
         from,

@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
-pub(super) struct InitArgs {
+pub struct InitArgs {
     /// The engine whose start command, capabilities and metrics are written [default with --github: the one
     /// that the tree holds]
     #[arg(
@@ -57,7 +57,7 @@ fn action(text: &str) -> Result<String, String> {
     }
 }
 
-pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &InitArgs) -> anyhow::Result<Exit> {
     match &args.action {
         Some(action) => on_github(args, action),
         None => alone(args),

@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub(super) struct JudgeArgs {
+pub struct JudgeArgs {
     /// A result directory that holds run.json; its verdict and reports are written anew
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct JudgeArgs {
     format: VerdictFormat,
 }
 
-pub(super) fn run(args: &JudgeArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &JudgeArgs) -> anyhow::Result<Exit> {
     let (record, verdict) = pipeline::judge_directory(&args.directory).map_err(Error::from)?;
     print(&record, &verdict, args.format)?;
     Ok(Exit::of(&record, &verdict))

@@ -3,21 +3,21 @@
 
 use super::calibrate::TableFormat;
 use super::{Exit, output};
-use crate::engine::{
-    AllowedSpill, Arch, CompilerVersion, Element, KernelCache, KernelUsage, Module, Origin,
-    allowed_spills, compiler_version, modules, why_not_kept,
-};
 use crate::pipeline::Error;
 use crate::report;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use engine::{
+    AllowedSpill, Arch, CompilerVersion, Element, KernelCache, KernelUsage, Module, Origin,
+    allowed_spills, compiler_version, modules, why_not_kept,
+};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(Args)]
-pub(super) struct KernelsArgs {
+pub struct KernelsArgs {
     #[command(subcommand)]
     command: KernelsCommand,
 }
@@ -46,7 +46,7 @@ struct BuildArgs {
     format: TableFormat,
 }
 
-pub(super) fn run(args: KernelsArgs) -> anyhow::Result<Exit> {
+pub fn run(args: KernelsArgs) -> anyhow::Result<Exit> {
     let KernelsCommand::Build(args) = args.command;
     build(&args)
 }

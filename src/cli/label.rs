@@ -10,7 +10,7 @@ use std::env;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub(super) struct LabelArgs {
+pub struct LabelArgs {
     #[command(flatten)]
     github: GitHubArgs,
     /// This pull request, as it is now [default: the one of the event that Actions hands over]
@@ -27,7 +27,7 @@ pub(super) struct LabelArgs {
     profile: String,
 }
 
-pub(super) fn run(args: LabelArgs) -> anyhow::Result<Exit> {
+pub fn run(args: LabelArgs) -> anyhow::Result<Exit> {
     let LabelArgs {
         github,
         pr,

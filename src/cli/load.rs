@@ -3,13 +3,13 @@
 use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
 use crate::pipeline::{self, Error, LoadOptions, Traffic};
-use crate::plan::{Arrivals, Plausible, Slo};
 use crate::report::{self, LoadReport};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::path::PathBuf;
 use std::time::Duration;
+use verdict::plan::{Arrivals, Plausible, Slo};
 
 /// Requests of a burst, where nobody says how many.
 const BURST: u32 = 8;
@@ -17,7 +17,7 @@ const BURST: u32 = 8;
 /// Measure a server that already runs, with one workload
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("pace").required(true).args(["concurrency", "rate", "trace"]))]
-pub(super) struct LoadArgs {
+pub struct LoadArgs {
     /// The server, as http://HOST:PORT
     #[arg(long)]
     url: String,
@@ -120,7 +120,7 @@ enum Format {
     Json,
 }
 
-pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
+pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     args.refuse_a_burst_that_is_none()?;
     args.refuse_streams_without_requests()?;
     let format = args.format;

@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub(super) struct MergeArgs {
+pub struct MergeArgs {
     /// Result directories of the shards, each measured with `gate check --gate … --together …`
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
@@ -19,7 +19,7 @@ pub(super) struct MergeArgs {
     format: VerdictFormat,
 }
 
-pub(super) fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
     let (record, verdict) = pipeline::merge_directories(&args.directories, &args.out)?;
     print(&record, &verdict, args.format)?;
     Ok(Exit::of(&record, &verdict))

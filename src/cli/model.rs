@@ -2,14 +2,14 @@
 //!
 //! Main type: [`ModelArgs`]. Refuses to know: what the model is used for.
 
-use crate::engine::{BackendChoice, ModelSource, Options, Synthetic};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use engine::{BackendChoice, ModelSource, Options, Synthetic};
 use std::env;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
-pub(super) struct ModelArgs {
+pub struct ModelArgs {
     /// Hugging Face model directory; without it, the small model inside this binary
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub(super) struct ModelArgs {
     backend: BackendArg,
     /// Worker threads of the CPU backend; 0 takes every core
     #[arg(long, default_value_t = Options::default().threads, value_name = "N")]
-    pub(super) threads: usize,
+    pub threads: usize,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -34,7 +34,7 @@ enum BackendArg {
 
 impl ModelArgs {
     /// The engine's usual options with what these flags say.
-    pub(super) fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
         Options {
             model: match (&self.model, self.synthetic) {
                 (Some(directory), _) => ModelSource::Directory(directory.clone()),

@@ -5,21 +5,21 @@ use std::str::FromStr;
 
 /// Which gates of the profile a command is about.
 #[derive(Args)]
-pub(super) struct GateArgs {
+pub struct GateArgs {
     /// Only this gate, or several between commas or spaces; may be repeated [default: those of the profile]
     #[arg(long = "gate", value_name = "NAME")]
     gates: Vec<Names>,
 }
 
 impl GateArgs {
-    pub(super) fn names(self) -> Vec<String> {
+    pub fn names(self) -> Vec<String> {
         all(self.gates)
     }
 }
 
 /// What one argument lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Names(Vec<String>);
+pub struct Names(Vec<String>);
 
 impl FromStr for Names {
     type Err = String;
@@ -36,7 +36,7 @@ impl FromStr for Names {
 }
 
 /// The names of all lists, in their order.
-pub(super) fn all(lists: Vec<Names>) -> Vec<String> {
+pub fn all(lists: Vec<Names>) -> Vec<String> {
     lists.into_iter().flat_map(|list| list.0).collect()
 }
 

@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Writes a result to standard output. Colours are left out where nobody sees them.
-pub(super) fn print(text: &str) -> io::Result<()> {
+pub fn print(text: &str) -> io::Result<()> {
     raw(&inert(text))
 }
 
 /// Writes a workflow command of our own to standard output.
-pub(super) fn command(line: &str) -> io::Result<()> {
+pub fn command(line: &str) -> io::Result<()> {
     raw(&format!("{line}\n"))
 }
 
@@ -27,7 +27,7 @@ fn raw(text: &str) -> io::Result<()> {
 }
 
 /// Writes a line about what happens to standard error; nothing depends on it.
-pub(super) fn note(line: &str) {
+pub fn note(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", inert(line));
 }
 

@@ -4,11 +4,11 @@ use std::str::FromStr;
 
 /// A fraction above 0: 0.03 for `3%`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Percent(pub(super) f64);
+pub struct Percent(pub f64);
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a percentage is a number above 0 and `%`, such as 3%")]
-pub(super) struct PercentError;
+pub struct PercentError;
 
 impl FromStr for Percent {
     type Err = PercentError;
@@ -22,7 +22,7 @@ impl FromStr for Percent {
 }
 
 /// A chance above 0 and below 100 %.
-pub(super) fn chance(text: &str) -> Result<Percent, String> {
+pub fn chance(text: &str) -> Result<Percent, String> {
     let percent: Percent = text.parse().map_err(|e: PercentError| e.to_string())?;
     if percent.0 < 1.0 {
         Ok(percent)

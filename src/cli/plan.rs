@@ -3,18 +3,18 @@
 use super::names::GateArgs;
 use super::{Exit, output};
 use crate::pipeline::{self, Cost, CostSource, Layout, LayoutOptions};
-use crate::plan::{self, Gate, Selection};
-use crate::plural::count;
-use crate::record::Comparison;
 use crate::report;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 use std::env;
 use std::fmt::Write;
+use verdict::plan::{self, Gate, Selection};
+use verdict::plural::count;
+use verdict::record::Comparison;
 
 #[derive(Args)]
-pub(super) struct PlanArgs {
+pub struct PlanArgs {
     /// Which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick")]
     profile: String,
@@ -28,7 +28,7 @@ pub(super) struct PlanArgs {
     json: bool,
 }
 
-pub(super) fn run(args: PlanArgs) -> anyhow::Result<Exit> {
+pub fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     let PlanArgs {
         profile,
         gates,

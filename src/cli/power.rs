@@ -5,14 +5,14 @@ use super::names::GateArgs;
 use super::percent::{Percent, chance};
 use super::{Exit, output};
 use crate::pipeline::{self, PowerOptions};
-use crate::plan::Selection;
 use crate::report;
 use anyhow::Context;
 use clap::Args;
 use std::env;
+use verdict::plan::Selection;
 
 #[derive(Args)]
-pub(super) struct PowerArgs {
+pub struct PowerArgs {
     /// The change to find, such as 3% [default: each check's ceiling]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     effect: Option<Percent>,
@@ -33,7 +33,7 @@ pub(super) struct PowerArgs {
     format: TableFormat,
 }
 
-pub(super) fn run(args: PowerArgs) -> anyhow::Result<Exit> {
+pub fn run(args: PowerArgs) -> anyhow::Result<Exit> {
     let PowerArgs {
         effect,
         power,

@@ -3,20 +3,20 @@
 use super::output;
 use crate::measure;
 use crate::pipeline::Event;
-use crate::plural::count;
-use crate::record::{Arm, Comparison, RunVerdict, Verdict};
 use crate::selftest::Row;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
+use verdict::plural::count;
+use verdict::record::{Arm, Comparison, RunVerdict, Verdict};
 
 const TICK: Duration = Duration::from_millis(120);
 
 /// How often a line tells of progress where no bar can be drawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-pub(super) struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     /// Lines are printed only where no bar can be drawn.
     is_terminal: bool,
@@ -33,7 +33,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let is_terminal = stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         Self {
@@ -48,7 +48,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn show(&self, event: &Event) {
+    pub fn show(&self, event: &Event) {
         match event {
             Event::Building { what } => self.wait(&format!("building {what}")),
             Event::Built { what, seconds } if *seconds > 0.0 => {
@@ -84,7 +84,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn finish(&self) {
+    pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 

@@ -15,7 +15,7 @@ use std::time::Instant;
     group = clap::ArgGroup::new("engine").required(true).args(["upstream", "command"]),
     override_usage = "gate proxy [OPTIONS] --port <PORT> <--upstream <IP:PORT>|-- <COMMAND>...>"
 )]
-pub(super) struct ProxyArgs {
+pub struct ProxyArgs {
     /// Port to listen on, on 127.0.0.1; 0 takes a free one and prints it
     #[arg(long, value_name = "PORT")]
     port: u16,
@@ -37,7 +37,7 @@ pub(super) struct ProxyArgs {
     command: Vec<String>,
 }
 
-pub(super) fn run(args: ProxyArgs) -> anyhow::Result<Exit> {
+pub fn run(args: ProxyArgs) -> anyhow::Result<Exit> {
     let warn = |why: &str| output::note(&format!("warning: {why}"));
     let recorder = args.record.as_deref();
     let recorder = recorder.map(|folder| Recorder::open(folder, args.texts, warn));

@@ -4,15 +4,15 @@ use super::github::{GitHubArgs, variable};
 use super::names::{self, Names};
 use super::runtime::block_on;
 use super::{Exit, output};
-use crate::github::{Repository, Sha};
 use crate::pipeline::{self, End, Error, PublishOptions, Published, Subject};
 use anyhow::Context;
 use clap::Args;
+use github::{Repository, Sha};
 use std::env;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub(super) struct PublishArgs {
+pub struct PublishArgs {
     #[command(flatten)]
     subject: SubjectArgs,
     /// Number of the pull request
@@ -75,7 +75,7 @@ struct SubjectArgs {
     same_as: Option<String>,
 }
 
-pub(super) fn run(args: PublishArgs) -> anyhow::Result<Exit> {
+pub fn run(args: PublishArgs) -> anyhow::Result<Exit> {
     let is_dry = args.dry_run;
     let options = options(args)?;
     let published = block_on(pipeline::publish(&options))??;

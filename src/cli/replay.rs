@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub(super) struct ReplayArgs {
+pub struct ReplayArgs {
     /// A replay set: manifest.json, and launches.csv, samples.jsonl and history.csv in a folder a case
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -26,7 +26,7 @@ enum Spending {
     ObrienFleming,
 }
 
-pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     let spending = args.spending.map(|spending| match spending {
         Spending::Bonferroni => plan::Spending::Bonferroni,
         Spending::Pocock => plan::Spending::Pocock,

@@ -6,18 +6,18 @@ mod kernels;
 use super::calibrate::TableFormat;
 use super::model::ModelArgs;
 use super::{Exit, output};
-use crate::engine::request::{CacheUse, Event, Request, Timings};
-use crate::engine::{Element, Engine, ModelInfo, Options, Speed, measure_cpu, measure_gpu};
 use crate::pipeline::Error;
 use crate::report;
 use crate::roofline::{Floor, Machine, Plausible, Shape, plausible};
 use anyhow::{Context, bail};
 use clap::Args;
+use engine::request::{CacheUse, Event, Request, Timings};
+use engine::{Element, Engine, ModelInfo, Options, Speed, measure_cpu, measure_gpu};
 use kernels::TokenTimes;
 use serde::Serialize;
 
 #[derive(Args)]
-pub(super) struct RooflineArgs {
+pub struct RooflineArgs {
     #[command(flatten)]
     model: ModelArgs,
     /// Prompts after which decoding is timed, in tokens [default: of 1,1024,8192 what the model's context
@@ -109,7 +109,7 @@ struct Spread {
     greatest: f64,
 }
 
-pub(super) fn run(args: RooflineArgs) -> anyhow::Result<Exit> {
+pub fn run(args: RooflineArgs) -> anyhow::Result<Exit> {
     let engine = Engine::start(options(&args), &mut |_| {})?;
     if let Some(why) = engine.no_cuda() {
         output::note(&format!("no CUDA, so this is about the CPU: {why}"));

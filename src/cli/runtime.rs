@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs a future on this thread: the load client measures best where nothing else is scheduled. What threads of the
 /// runtime still read for it when it ends is not waited for.
-pub(super) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {
+pub fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -19,7 +19,7 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> 
 
 /// Completes at the first SIGINT, SIGTERM or SIGHUP from this call on, which needs a runtime: what comes before the
 /// future is first polled is not lost.
-pub(super) fn interrupted() -> impl Future<Output = ()> {
+pub fn interrupted() -> impl Future<Output = ()> {
     let kinds = [
         SignalKind::interrupt(),
         SignalKind::terminate(),

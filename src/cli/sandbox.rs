@@ -6,14 +6,14 @@ use clap::Args;
 use std::process::ExitCode;
 
 #[derive(Args)]
-pub(super) struct SandboxArgs {
+pub struct SandboxArgs {
     /// Rights of the command, as JSON
     policy: String,
     #[arg(last = true, required = true)]
     command: Vec<String>,
 }
 
-pub(super) fn run(args: SandboxArgs) -> ExitCode {
+pub fn run(args: SandboxArgs) -> ExitCode {
     let entered = serde_json::from_str::<Policy>(&args.policy)
         .map_err(std::io::Error::other)
         .and_then(|policy| enter(policy, &args.command));

@@ -5,15 +5,15 @@ use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
 use super::{Exit, output};
 use crate::pipeline::{self, Event, Selftest, SelftestOptions};
-use crate::plan::Selection;
 use crate::report;
 use crate::selftest::Row;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::env;
+use verdict::plan::Selection;
 
 #[derive(Args)]
-pub(super) struct SelftestArgs {
+pub struct SelftestArgs {
     /// Plant this fault only; may be repeated [default: all]
     #[arg(long = "fault", value_name = "NAME")]
     faults: Vec<String>,
@@ -49,7 +49,7 @@ enum Shape {
     Json,
 }
 
-pub(super) fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
+pub fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
     if args.list {
         output::print(&report::selftest_list()).context("cannot write the list")?;
         return Ok(Exit::Pass);

@@ -6,8 +6,8 @@ use super::Exit;
 use super::fault::{self, FaultArg};
 use super::model::ModelArgs;
 use super::size::Size;
-use crate::engine::{Engine, ModelInfo, Options, Stage, StartError, Window};
-use crate::server::{self, Door, Limits};
+use engine::server::{self, Door, Limits};
+use engine::{Engine, ModelInfo, Options, Stage, StartError, Window};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 /// Serve a model over OpenAI's HTTP API
 #[derive(Debug, clap::Args)]
-pub(super) struct ServeArgs {
+pub struct ServeArgs {
     #[command(flatten)]
     model: ModelArgs,
     /// Name that requests give as `model` [default: the directory's name]
@@ -165,7 +165,7 @@ impl ServeArgs {
 
 /// Serves until a signal. Gives the exit code: 0 after the first signal and the last answer, 130 at once
 /// after a second. Answers that are cut off are an error.
-pub(super) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
+pub fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let Orders {
         address,
         options,
@@ -206,7 +206,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
 
 /// The exit code for an error of [`run`]: flags that ask for what the model cannot do are usage; a port
 /// that is taken, a model that cannot be loaded or answers that did not end in time are infrastructure.
-pub(super) fn exit(error: &anyhow::Error) -> Exit {
+pub fn exit(error: &anyhow::Error) -> Exit {
     match error.downcast_ref() {
         Some(StartError::Options(_)) => Exit::Usage,
         _ => Exit::Infrastructure,

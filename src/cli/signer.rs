@@ -6,7 +6,7 @@ use std::env;
 use std::str::FromStr;
 
 /// From `GITHUB_RUN_ID`, `GITHUB_RUN_ATTEMPT` and the key's variable; all may be missing.
-pub(super) fn signer() -> Result<Signer, Error> {
+pub fn signer() -> Result<Signer, Error> {
     let id = number("GITHUB_RUN_ID")?;
     let attempt = number("GITHUB_RUN_ATTEMPT")?.unwrap_or(1);
     let key = env::var_os(KEY_VARIABLE).filter(|key| !key.is_empty());

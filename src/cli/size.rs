@@ -4,13 +4,13 @@ use std::str::FromStr;
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size(pub(super) u64);
+pub struct Size(pub u64);
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a size is a whole number, at least 1, and K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (powers of 1024)"
 )]
-pub(super) struct SizeError;
+pub struct SizeError;
 
 impl FromStr for Size {
     type Err = SizeError;

@@ -1,8 +1,8 @@
 //! What was read of a machine.
 
-use crate::record::{Isolation, Machine};
-use crate::telemetry::GpuAtRest;
+use client::telemetry::GpuAtRest;
 use std::path::PathBuf;
+use verdict::record::{Isolation, Machine};
 
 /// One reading of a machine, at rest. `None` stands wherever it does not tell.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Each fact held against what is asked, with what to do about it.
 
 use super::facts::{Facts, Found};
-use crate::plan::{Cached, Plan};
-use crate::telemetry::GpuAtRest;
+use client::telemetry::GpuAtRest;
+use verdict::plan::{Cached, Plan};
 
 /// How the machine stands in one respect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,7 +11,7 @@ use crate::splitmix;
 /// Of synthetic matrices, as `initializer_range` in Qwen3's configurations.
 const DEVIATION: f32 = 0.02;
 
-pub(super) struct Loader<'a, B: Backend> {
+pub struct Loader<'a, B: Backend> {
     backend: &'a mut B,
     weights: &'a Weights,
     parameters: u64,
@@ -21,7 +21,7 @@ pub(super) struct Loader<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Loader<'a, B> {
-    pub(super) fn new(backend: &'a mut B, weights: &'a Weights) -> Self {
+    pub fn new(backend: &'a mut B, weights: &'a Weights) -> Self {
         Self {
             backend,
             weights,
@@ -31,7 +31,7 @@ impl<'a, B: Backend> Loader<'a, B> {
         }
     }
 
-    pub(super) fn facts(&self) -> WeightFacts {
+    pub fn facts(&self) -> WeightFacts {
         WeightFacts {
             parameters: self.parameters,
             dtype: self.dtype,
@@ -40,7 +40,7 @@ impl<'a, B: Backend> Loader<'a, B> {
 
     /// A synthetic model is chosen by its size alone, and filling memory that there is not ends in the
     /// process being killed without a word.
-    pub(super) fn refuse_too_large(&self, bytes: usize) -> Result<(), WeightError> {
+    pub fn refuse_too_large(&self, bytes: usize) -> Result<(), WeightError> {
         let (Weights::Synthetic(model), Some(free)) = (self.weights, self.backend.free_bytes())
         else {
             return Ok(());
@@ -56,7 +56,7 @@ impl<'a, B: Backend> Loader<'a, B> {
         })
     }
 
-    pub(super) fn layer(&mut self, layer: usize, config: &Config) -> Result<Layer<B>, WeightError> {
+    pub fn layer(&mut self, layer: usize, config: &Config) -> Result<Layer<B>, WeightError> {
         let (h, d, m) = (config.hidden, config.head_dim, config.intermediate);
         let (q_rows, kv_rows) = (config.heads * d, config.kv_heads * d);
         let name = |part: &str, kind: &str| format!("model.layers.{layer}.{part}.{kind}");
@@ -92,7 +92,7 @@ impl<'a, B: Backend> Loader<'a, B> {
         })
     }
 
-    pub(super) fn matrix(
+    pub fn matrix(
         &mut self,
         name: &str,
         rows: usize,
@@ -125,7 +125,7 @@ impl<'a, B: Backend> Loader<'a, B> {
         made.map_err(|cause| upload_error(name, &cause))
     }
 
-    pub(super) fn vector(&mut self, name: &str, length: usize) -> Result<B::Vector, WeightError> {
+    pub fn vector(&mut self, name: &str, length: usize) -> Result<B::Vector, WeightError> {
         self.vectors(&[(name.to_owned(), length)])
     }
 
@@ -156,7 +156,7 @@ impl<'a, B: Backend> Loader<'a, B> {
     }
 }
 
-pub(super) fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
+pub fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
     WeightError::Upload {
         tensor: tensor.to_owned(),
         cause: cause.to_string(),
@@ -165,54 +165,54 @@ pub(super) fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
 
 /// What was learnt while the weights were uploaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WeightFacts {
-    pub(crate) parameters: u64,
-    pub(crate) dtype: &'static str,
+pub struct WeightFacts {
+    pub parameters: u64,
+    pub dtype: &'static str,
 }
 
-pub(super) struct Layer<B: Backend> {
-    pub(super) attention_norm: B::Vector,
+pub struct Layer<B: Backend> {
+    pub attention_norm: B::Vector,
     /// q, k and v stacked: `[(H + 2K) d, h]`.
-    pub(super) qkv: B::Weight,
-    pub(super) qkv_bias: Option<B::Vector>,
-    pub(super) q_norm: B::Vector,
-    pub(super) k_norm: B::Vector,
-    pub(super) output: B::Weight,
-    pub(super) output_bias: Option<B::Vector>,
-    pub(super) mlp_norm: B::Vector,
+    pub qkv: B::Weight,
+    pub qkv_bias: Option<B::Vector>,
+    pub q_norm: B::Vector,
+    pub k_norm: B::Vector,
+    pub output: B::Weight,
+    pub output_bias: Option<B::Vector>,
+    pub mlp_norm: B::Vector,
     /// gate and up stacked: `[2m, h]`.
-    pub(super) gate_up: B::Weight,
-    pub(super) down: B::Weight,
+    pub gate_up: B::Weight,
+    pub down: B::Weight,
 }
 
 /// Where a model's weights come from.
-pub(crate) enum Weights {
+pub enum Weights {
     Stored(Checkpoint),
     Synthetic(SyntheticWeights),
 }
 
 /// Weights that are made when they are asked for.
-pub(crate) struct SyntheticWeights {
+pub struct SyntheticWeights {
     model: Synthetic,
     parameters: usize,
 }
 
 impl SyntheticWeights {
-    pub(crate) fn new(model: Synthetic, config: &Config) -> Self {
+    pub fn new(model: Synthetic, config: &Config) -> Self {
         Self {
             model,
             parameters: config.parameters(),
         }
     }
 
-    pub(crate) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.model.name()
     }
 }
 
 impl Weights {
     /// What the start-up's stage is called that brings them to the backend.
-    pub(crate) fn stage(&self) -> &'static str {
+    pub fn stage(&self) -> &'static str {
         match self {
             Self::Stored(_) => "weights_upload",
             Self::Synthetic(_) => "weights_made",
@@ -220,7 +220,7 @@ impl Weights {
     }
 
     /// Bytes of all of them.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             Self::Stored(checkpoint) => checkpoint.bytes(),
             Self::Synthetic(weights) => weights.parameters * Dtype::Bf16.bytes(),
@@ -228,7 +228,7 @@ impl Weights {
     }
 
     /// Of the matrices; f32 where they are stored in several types.
-    pub(crate) fn dtype(&self) -> Dtype {
+    pub fn dtype(&self) -> Dtype {
         match self {
             Self::Stored(checkpoint) => checkpoint.dtype(),
             Self::Synthetic(_) => Dtype::Bf16,

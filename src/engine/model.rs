@@ -15,11 +15,11 @@ use super::weights::WeightError;
 
 /// Rows of logits that are computed at once, where so many sequences run: theirs, since each pass reads the whole
 /// output matrix. `[rows, V]` of f32 is the largest buffer of all, so it has a bound.
-pub(crate) fn logit_rows(running: usize) -> usize {
+pub fn logit_rows(running: usize) -> usize {
     running.clamp(16, 64)
 }
 
-pub(crate) struct Model<B: Backend> {
+pub struct Model<B: Backend> {
     backend: B,
     config: Config,
     embeddings: B::Weight,
@@ -49,7 +49,7 @@ struct Scratch<B: Backend> {
 
 impl<B: Backend> Model<B> {
     /// Uploads the weights and makes room for `pages` pages and for the steps that `room` allows.
-    pub(crate) fn load(
+    pub fn load(
         mut backend: B,
         config: Config,
         weights: &Weights,
@@ -94,16 +94,16 @@ impl<B: Backend> Model<B> {
         })
     }
 
-    pub(crate) fn backend(&self) -> &B {
+    pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    pub(crate) fn facts(&self) -> &WeightFacts {
+    pub fn facts(&self) -> &WeightFacts {
         &self.facts
     }
 
     /// Passes through what the backend wants to have seen before the first request.
-    pub(crate) fn rehearse(&mut self) -> Result<(), BackendError> {
+    pub fn rehearse(&mut self) -> Result<(), BackendError> {
         for rehearsal in self.backend.rehearsals() {
             self.backend.load_rehearsal(&rehearsal)?;
             let passed = match rehearsal.part {
@@ -220,7 +220,7 @@ fn attention_shape(config: &Config, pages: usize, window: Option<Window>) -> Att
 }
 
 /// Bytes that the activations of steps of `rows` rows take, in f32, with `answers` rows of logits at once.
-pub(crate) fn scratch_bytes(
+pub fn scratch_bytes(
     config: &Config,
     rows: usize,
     answers: usize,

@@ -64,7 +64,7 @@ pub enum StartError {
     PlantedDeath,
 }
 
-pub(crate) fn timed<T, E>(
+pub fn timed<T, E>(
     name: &'static str,
     report: &mut dyn FnMut(Stage),
     work: impl FnOnce() -> Result<T, E>,

@@ -1,8 +1,8 @@
 //! One result in a comparison: its figures, and what a reader must know before trusting a ratio.
 
 use super::Row;
-use crate::stats;
 use std::collections::BTreeMap;
+use verdict::stats;
 
 /// A probe that takes so many times as long as the first request's TTFT, and so many ms more, paid for something that
 /// happens once.
@@ -102,7 +102,7 @@ impl Column {
     }
 
     /// The longest start-up stage, and its share of all stages' time; `None` where the engine names fewer than two.
-    pub(super) fn dominant_stage(&self) -> Option<(&str, f64)> {
+    pub fn dominant_stage(&self) -> Option<(&str, f64)> {
         let total: f64 = self.stages.iter().map(|(_, ms)| ms).sum();
         let longest = self.stages.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         (self.stages.len() > 1 && total > 0.0).then(|| (longest.0.as_str(), longest.1 / total))
@@ -126,7 +126,7 @@ impl Column {
     }
 
     /// What a reader must know, beside `first`, in one line each.
-    pub(super) fn caveats(&self, first: &Self) -> Vec<String> {
+    pub fn caveats(&self, first: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         match &self.origin {
             Origin::Imported { tool } => lines.push(format!(
@@ -187,14 +187,14 @@ impl Column {
 }
 
 /// Means of token counts that are not the same work: more than 1 % apart.
-pub(super) fn differ(a: Option<f64>, b: Option<f64>) -> bool {
+pub fn differ(a: Option<f64>, b: Option<f64>) -> bool {
     const SAME: f64 = 0.01;
     a.zip(b)
         .is_some_and(|(a, b)| (a - b).abs() > SAME * a.max(b))
 }
 
 /// A mean count as people read it.
-pub(super) fn tokens(count: Option<f64>) -> String {
+pub fn tokens(count: Option<f64>) -> String {
     count.map_or_else(
         || "unknown".to_owned(),
         |count| {

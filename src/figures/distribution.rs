@@ -1,7 +1,7 @@
 //! Many values in short: mean, quantiles, extremes.
 
-use crate::stats;
 use serde::{Deserialize, Serialize};
+use verdict::stats;
 
 /// Fewest values of which a quantile is told: of fewer, it would be the greatest.
 const LEAST_FOR_P90: usize = 10;

@@ -1,9 +1,9 @@
 //! The cold half of a column: what a session's launches say of the start and of the first request after it.
 
 use super::{Column, Row};
-use crate::record::{Launch, Sample, Startup};
-use crate::stats;
 use std::collections::BTreeMap;
+use verdict::record::{Launch, Sample, Startup};
+use verdict::stats;
 
 /// Fills the cold rows and the start-up stages: medians over the clean launches. Where the first request of some
 /// launches belongs to another workload than that of most, those launches enter the rows without a request alone.

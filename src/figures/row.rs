@@ -1,6 +1,6 @@
 //! The rows of a comparison: what each figure is, its unit, and whether it depends on the answers' length.
 
-use crate::record::{Direction, Unit};
+use verdict::record::{Direction, Unit};
 
 /// One row, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,9 +2,9 @@
 
 use super::column::{differ, tokens};
 use super::{Column, Row};
-use crate::record::{Metric, Verdict};
-use crate::stats;
 use std::collections::BTreeMap;
+use verdict::record::{Metric, Verdict};
+use verdict::stats;
 
 /// Several results side by side; the first is the measure of the others.
 #[derive(Clone, Debug, PartialEq)]

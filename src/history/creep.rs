@@ -1,6 +1,6 @@
 //! Creep: small steps, none beyond the margin, whose sum is.
 
-use crate::stats::{self, Degenerate};
+use verdict::stats::{self, Degenerate};
 
 /// Sessions that the test reads: the newest ones.
 pub const RATIOS: usize = 10;
@@ -25,7 +25,7 @@ pub struct Creep {
 impl Creep {
     /// One-sample t of the newest ten logarithms of ratios, more being worse, against ln(1 + margin). `None`
     /// for fewer than ten. Ratios without any spread are beyond it or not, for certain.
-    pub(super) fn of(losses: &[f64], margin: f64) -> Option<Self> {
+    pub fn of(losses: &[f64], margin: f64) -> Option<Self> {
         let newest = losses.len().checked_sub(RATIOS)?;
         let newest = &losses[newest..];
         let mean = stats::mean(newest)?;

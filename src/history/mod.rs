@@ -19,9 +19,9 @@ pub use series::differences;
 pub use steps::Step;
 
 use crate::baseline::Entry;
-use crate::record::Metric;
-use crate::stats::{self, Scale, Trend};
 use jiff::Timestamp;
+use verdict::record::Metric;
+use verdict::stats::{self, Scale, Trend};
 
 /// A check whose history is wanted.
 #[derive(Clone, Debug, PartialEq)]

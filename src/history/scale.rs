@@ -1,10 +1,10 @@
 //! On which scale a series' values are compared.
 
-use crate::record::{Metric, MetricKind};
-use crate::stats::Scale;
+use verdict::record::{Metric, MetricKind};
+use verdict::stats::Scale;
 
 /// The scale of a metric with these values: relative where it can be.
-pub(super) fn scale_of(metric: Metric, mut values: impl Iterator<Item = f64>) -> Scale {
+pub fn scale_of(metric: Metric, mut values: impl Iterator<Item = f64>) -> Scale {
     match (metric, metric.kind()) {
         (Metric::PrefillDrift, _) => Scale::LogOfChange,
         (_, MetricKind::Latency) if !metric.is_fitted() => Scale::Log,

@@ -4,11 +4,11 @@ use super::creep::Creep;
 use super::scale::scale_of;
 use super::{Age, Point, Series, Watched, days, steps};
 use crate::baseline::{Entry, Key};
-use crate::record::{Direction, machine_changes};
-use crate::stats;
+use verdict::record::{Direction, machine_changes};
+use verdict::stats;
 
 /// The series of one check, in the order in which they began.
-pub(super) fn of(entries: &[Entry], check: &Watched, age: &Age, last: usize) -> Vec<Series> {
+pub fn of(entries: &[Entry], check: &Watched, age: &Age, last: usize) -> Vec<Series> {
     let mut groups: Vec<Vec<&Entry>> = Vec::new();
     for entry in entries.iter().filter(|entry| holds(entry, check)) {
         match groups
@@ -95,7 +95,7 @@ fn words(what: &str, then: &[String], now: &[String]) -> Option<String> {
 }
 
 /// Twelve characters of a commit id.
-pub(super) fn short(commit: &str) -> String {
+pub fn short(commit: &str) -> String {
     commit.chars().take(12).collect()
 }
 
@@ -158,7 +158,7 @@ fn losses(check: &Watched, values: &[f64]) -> Vec<f64> {
 }
 
 /// 1 where more is worse, −1 where more is better.
-pub(super) fn sign(direction: Direction) -> f64 {
+pub fn sign(direction: Direction) -> f64 {
     match direction {
         Direction::LowerIsBetter => 1.0,
         Direction::HigherIsBetter => -1.0,

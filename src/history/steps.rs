@@ -2,8 +2,8 @@
 
 use super::series::sign;
 use super::{Note, Point};
-use crate::record::Direction;
-use crate::stats::{self, ChangePoint};
+use verdict::record::Direction;
+use verdict::stats::{self, ChangePoint};
 
 /// A step is told at this p, which stands for all places of its series.
 const TOLD: f64 = 1e-3;
@@ -29,7 +29,7 @@ pub struct Step {
 }
 
 /// The steps of a series, in order; none raises an alarm yet.
-pub(super) fn of(points: &[Point], direction: Direction) -> Vec<Step> {
+pub fn of(points: &[Point], direction: Direction) -> Vec<Step> {
     let values: Vec<f64> = points.iter().map(|point| point.value).collect();
     let changes = stats::change_points(&values, TOLD);
     let today = changes.last().map(|change| change.after);
@@ -50,7 +50,7 @@ pub(super) fn of(points: &[Point], direction: Direction) -> Vec<Step> {
 }
 
 /// Marks the steps that stay significant among `series` many series.
-pub(super) fn alarm(steps: &mut [Step], series: usize) {
+pub fn alarm(steps: &mut [Step], series: usize) {
     for step in steps {
         let p = step.change.p * series.max(1) as f64;
         step.is_alarm = step.is_worse && !step.is_made_good && p <= ALARM;

@@ -9,10 +9,10 @@ use super::{
     ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number, text, tokens,
 };
 use crate::figures::{Distribution, LoadResult, Throughput};
-use crate::record::VoidRule;
 use serde_json::Value;
+use verdict::record::VoidRule;
 
-pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
+pub fn read(documents: &[Value]) -> Result<Imported, ImportError> {
     let lines: Vec<&Value> = documents
         .iter()
         .filter(|line| line.get("metadata").is_some() && line.get("metrics").is_some())

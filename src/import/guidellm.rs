@@ -10,10 +10,10 @@ use super::{
     ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number, one, text, tokens,
 };
 use crate::figures::{Distribution, LoadResult, Throughput};
-use crate::record::VoidRule;
 use serde_json::Value;
+use verdict::record::VoidRule;
 
-pub(super) fn read(file: &Value, chosen: Option<usize>) -> Result<Imported, ImportError> {
+pub fn read(file: &Value, chosen: Option<usize>) -> Result<Imported, ImportError> {
     let benchmarks = file
         .get("benchmarks")
         .and_then(Value::as_array)

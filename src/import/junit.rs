@@ -3,11 +3,11 @@
 //! Main function: [`junit`]. The file is written by whoever is tested: its size is for the caller to bound, and here no
 //! document type is read, no entity but XML's own five, and of each text no more than a line.
 
-use crate::record::{Test, TestOutcome};
 use quick_xml::Reader;
 use quick_xml::escape::unescape;
 use quick_xml::events::{BytesStart, Event};
 use std::collections::BTreeMap;
+use verdict::record::{Test, TestOutcome};
 
 /// More tests than any suite has.
 const TESTS: usize = 100_000;

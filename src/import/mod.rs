@@ -25,8 +25,8 @@ pub use record::{Batch, record};
 pub use replay::{CaseFiles, Manifest, ReplayError, case, manifest};
 pub use request::{Imported, Request};
 
-use crate::record::Sample;
 use serde_json::Value;
+use verdict::record::Sample;
 
 /// What every file lacks; the first no longer where files are the launches of an arm.
 const NO_LAUNCHES: &str = "no launches: it cannot be judged against main by itself; compared only, or give one file \

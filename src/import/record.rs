@@ -1,7 +1,7 @@
 //! Imported requests as a session's record: one file a launch, so that the judge can treat them as our own.
 
 use super::{Imported, NO_LAUNCHES, Request};
-use crate::record::{
+use verdict::record::{
     Arm, Build, Comparison, Ending, Exit, Extent, Input, Launch, Machine, Phase, RUN_FORMAT,
     RunRecord, Sample, Stamps, Startup, Telemetry, TokenCounts, UNKNOWN_MACHINE, Void,
 };
@@ -60,7 +60,7 @@ pub fn record(earlier: Option<RunRecord>, batch: &Batch, tool: String, now: Stri
 }
 
 /// A session of nothing yet, of a machine that nobody knows.
-pub(super) fn empty(tool: String, now: String) -> RunRecord {
+pub fn empty(tool: String, now: String) -> RunRecord {
     RunRecord {
         format: RUN_FORMAT.to_owned(),
         tool,

@@ -14,12 +14,12 @@ mod rows;
 mod tests;
 
 use super::record::empty;
-use crate::record::{RunRecord, StoredBase};
 use gate::{GateNumbers, inputs};
 use launches::{launches, samples};
 use rows::Rows;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use verdict::record::{RunRecord, StoredBase};
 
 const FORMAT: &str = "gate-replay/1";
 const GATE: &str = "replay";

@@ -2,7 +2,7 @@
 
 use super::Tool;
 use crate::figures::{Distribution, LoadResult, Requests, Throughput};
-use crate::record::VoidRule;
+use verdict::record::VoidRule;
 
 /// A tool's result.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl Request {
     }
 
     /// The rule of a request that failed: of most files nothing more is known than that it did.
-    pub(super) fn void_rule(&self) -> VoidRule {
+    pub fn void_rule(&self) -> VoidRule {
         self.rule.unwrap_or(VoidRule::Status)
     }
 
@@ -161,7 +161,7 @@ fn of_each(sound: &[&Request], value: impl Fn(&Request) -> Option<f64>) -> Distr
 }
 
 /// So many sound requests, and those that are void, by the rule that they broke.
-pub(super) fn counted(ok: u64, void: &[(VoidRule, u64)]) -> Requests {
+pub fn counted(ok: u64, void: &[(VoidRule, u64)]) -> Requests {
     let some = void.iter().filter(|(_, n)| *n > 0);
     Requests {
         sent: ok + void.iter().map(|(_, n)| n).sum::<u64>(),

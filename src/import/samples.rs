@@ -2,14 +2,14 @@
 
 use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool};
 use crate::figures::LoadResult;
-use crate::record::{Phase, Sample};
 use serde_json::Value;
+use verdict::record::{Phase, Sample};
 
 /// The samples of a file's documents.
 ///
 /// # Errors
 /// A line is no sample.
-pub(super) fn samples(documents: &[Value]) -> Result<Vec<Sample>, ImportError> {
+pub fn samples(documents: &[Value]) -> Result<Vec<Sample>, ImportError> {
     let lines = documents.iter().zip(1..);
     let read = |(line, number): (&Value, u32)| {
         let sample: Result<Sample, _> = serde_json::from_value(line.clone());
@@ -18,7 +18,7 @@ pub(super) fn samples(documents: &[Value]) -> Result<Vec<Sample>, ImportError> {
     lines.map(read).collect()
 }
 
-pub(super) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
+pub fn read(documents: &[Value]) -> Result<Imported, ImportError> {
     let samples = samples(documents)?;
     let measured = samples
         .iter()

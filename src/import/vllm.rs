@@ -6,10 +6,10 @@
 use super::request::counted;
 use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number, text};
 use crate::figures::{Distribution, LoadResult, Throughput};
-use crate::record::VoidRule;
 use serde_json::Value;
+use verdict::record::VoidRule;
 
-pub(super) fn read(file: &Value) -> Result<Imported, ImportError> {
+pub fn read(file: &Value) -> Result<Imported, ImportError> {
     let completed =
         count(file, "/completed").ok_or_else(|| Tool::Vllm.wrong("`completed` is not there"))?;
     let requests = requests(file)?;

@@ -5,27 +5,27 @@ use crate::plural::count;
 use crate::record::{Arm, CellVerdict, Reason, Verdict};
 
 /// Numbers and finding of one check.
-pub(super) struct Assessment {
-    pub(super) figures: Figures,
-    pub(super) finding: Finding,
+pub struct Assessment {
+    pub figures: Figures,
+    pub finding: Finding,
 }
 
 /// The numbers of a [`CheckVerdict`](crate::record::CheckVerdict), in its units.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Figures {
-    pub(super) base: Option<f64>,
-    pub(super) head: Option<f64>,
-    pub(super) change: Option<f64>,
-    pub(super) interval: Option<(f64, f64)>,
-    pub(super) p_fail: Option<f64>,
-    pub(super) p_pass: Option<f64>,
-    pub(super) launches: (u32, u32),
-    pub(super) smallest_effect: Option<f64>,
-    pub(super) notes: Vec<String>,
-    pub(super) cells: Vec<CellVerdict>,
+pub struct Figures {
+    pub base: Option<f64>,
+    pub head: Option<f64>,
+    pub change: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+    pub p_fail: Option<f64>,
+    pub p_pass: Option<f64>,
+    pub launches: (u32, u32),
+    pub smallest_effect: Option<f64>,
+    pub notes: Vec<String>,
+    pub cells: Vec<CellVerdict>,
 }
 
-pub(super) enum Finding {
+pub enum Finding {
     /// Decided without a test: invalid, reliability, exact comparisons.
     Settled { verdict: Verdict, reason: Reason },
     /// p-values decide, once they are corrected for the other checks.
@@ -37,30 +37,25 @@ pub(super) enum Finding {
 }
 
 /// A test's outcome in words; the p-values stand in the figures.
-pub(super) struct Tested {
+pub struct Tested {
     /// Name of the rule that fails.
-    pub(super) rule: &'static str,
+    pub rule: &'static str,
     /// `TPOT 20.64 → 21.9 ms: +6.1 % [+4.8, +7.4]`.
-    pub(super) subject: String,
+    pub subject: String,
     /// `beyond the margin of 1 %`.
-    pub(super) beyond: String,
+    pub beyond: String,
     /// `below the ceiling of 3 %`.
-    pub(super) within: String,
+    pub within: String,
     /// `8 + 8 launches`.
-    pub(super) behind: String,
+    pub behind: String,
     /// Added to the reason where it stays inconclusive.
-    pub(super) advice: Option<String>,
+    pub advice: Option<String>,
     /// Blocks after which it is tested again; `None`: never.
-    pub(super) wants: Option<u32>,
+    pub wants: Option<u32>,
 }
 
 impl Assessment {
-    pub(super) fn settled(
-        figures: Figures,
-        verdict: Verdict,
-        rule: &'static str,
-        text: String,
-    ) -> Self {
+    pub fn settled(figures: Figures, verdict: Verdict, rule: &'static str, text: String) -> Self {
         let reason = Reason { rule, text };
         Self {
             figures,
@@ -68,7 +63,7 @@ impl Assessment {
         }
     }
 
-    pub(super) fn never(figures: Figures, rule: &'static str, text: String) -> Self {
+    pub fn never(figures: Figures, rule: &'static str, text: String) -> Self {
         let reason = Reason { rule, text };
         Self {
             figures,
@@ -76,7 +71,7 @@ impl Assessment {
         }
     }
 
-    pub(super) fn waiting(figures: Figures, text: String, wants: u32) -> Self {
+    pub fn waiting(figures: Figures, text: String, wants: u32) -> Self {
         let reason = Reason {
             rule: "too-few-launches",
             text,
@@ -90,7 +85,7 @@ impl Assessment {
 
 impl Figures {
     /// Figures that hold the number of launches that count, and nothing else yet.
-    pub(super) fn of(view: &View<'_, '_>) -> Self {
+    pub fn of(view: &View<'_, '_>) -> Self {
         let n = |arm| u32::try_from(view.of(arm).kept.len()).unwrap_or(u32::MAX);
         Self {
             launches: (n(Arm::Base), n(Arm::Head)),
@@ -98,14 +93,14 @@ impl Figures {
         }
     }
 
-    pub(super) fn with_launches(mut self, base: usize, head: usize) -> Self {
+    pub fn with_launches(mut self, base: usize, head: usize) -> Self {
         let n = |n| u32::try_from(n).unwrap_or(u32::MAX);
         self.launches = (n(base), n(head));
         self
     }
 
     /// `8 + 8 launches`, base first; `8 launches` where there is no base.
-    pub(super) fn behind(&self) -> String {
+    pub fn behind(&self) -> String {
         match self.launches {
             (0, head) => count(head, "launch"),
             (base, head) => format!("{base} + {head} launches"),

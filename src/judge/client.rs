@@ -21,18 +21,18 @@ pub const AMBIGUOUS_MIDDLE: f64 = 0.1;
 /// Share of the streams asked for that must have been in flight.
 const STREAMS: f64 = 0.9;
 
-pub(super) fn is_tail(statistic: Statistic) -> bool {
+pub fn is_tail(statistic: Statistic) -> bool {
     matches!(statistic, Statistic::P95 | Statistic::P99 | Statistic::Max)
 }
 
-pub(super) fn health<'a>(sight: &Sight<'_, 'a>) -> Option<&'a ClientHealth> {
+pub fn health<'a>(sight: &Sight<'_, 'a>) -> Option<&'a ClientHealth> {
     let workload = &sight.workload.id;
     let clients = &sight.launch.clients;
     clients.iter().find(|c| c.workload == *workload)
 }
 
 /// Too many events have an upper bound of their time alone.
-pub(super) fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let check = sight.check;
     if !matches!(check.metric, Metric::Icl | Metric::Itl | Metric::Ttft) {
         return None;
@@ -79,7 +79,7 @@ fn first_shared(samples: &[&Sample]) -> usize {
 }
 
 /// The load that the gate names was not on the engine.
-pub(super) fn streams_not_reached(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn streams_not_reached(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let launch = sight.launch;
     let health = health(sight).filter(|_| is_by_clock(sight.check))?;
     let (asked, reached) = (health.streams_asked, health.streams_reached);
@@ -95,7 +95,7 @@ pub(super) fn streams_not_reached(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Optio
 }
 
 /// The server's own times are not those of the streams.
-pub(super) fn server_timings(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn server_timings(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     if !is_by_clock(sight.check) {
         return None;
     }
@@ -109,7 +109,7 @@ pub(super) fn server_timings(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Fin
 }
 
 /// Tokens that came faster than the engine's own prefill allows; a floor that is configured decides instead.
-pub(super) fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let floor = rules.plan.engine.plausible.tpot_floor_ms;
     if floor.is_some() || !reads_a_phase(sight) {
         return None;

@@ -10,7 +10,7 @@ use crate::record::Arm;
 
 /// Remarks on each arm that ended answers by itself or gave blank ones. Goldens and tasks are meant to end, texts are answered
 /// with themselves.
-pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
+pub fn remarks(view: &View<'_, '_>) -> Vec<String> {
     let kind = &view.case.workload.kind;
     use WorkloadKind::{Goldens, Tasks, Texts};
     if matches!(kind, Goldens(_) | Texts(_) | Tasks(_)) {

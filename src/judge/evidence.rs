@@ -11,40 +11,40 @@ use crate::metrics::{LaunchMeasure, Undefined};
 use crate::record::{Launch, Sample};
 
 /// A launch that counts.
-pub(super) struct Reading<'a> {
-    pub(super) launch: &'a Launch,
+pub struct Reading<'a> {
+    pub launch: &'a Launch,
     /// Without its series, which has been looked through.
-    pub(super) measure: Result<LaunchMeasure, Undefined>,
+    pub measure: Result<LaunchMeasure, Undefined>,
     /// ln(median of the last third / median of the first), where both are there.
-    pub(super) drift: Option<f64>,
+    pub drift: Option<f64>,
 }
 
 #[derive(Default)]
-pub(super) struct Evidence<'a> {
+pub struct Evidence<'a> {
     /// Launches that were to run the workload.
-    pub(super) ran: u32,
+    pub ran: u32,
     /// The first of them that did not end well.
-    pub(super) failed: Option<&'a Launch>,
+    pub failed: Option<&'a Launch>,
     /// Those that count: clean ones, and for a metric by the clock outside dropped blocks.
-    pub(super) kept: Vec<Reading<'a>>,
+    pub kept: Vec<Reading<'a>>,
     /// Which of those belong to sound blocks, and how many of these the latest look reads.
     sound: Vec<usize>,
     looked: usize,
-    pub(super) values: Values,
+    pub values: Values,
     /// Those of the launches that the latest look reads.
     seen: Values,
     /// Launches gave different cases as right.
-    pub(super) differs: bool,
-    pub(super) tally: Tally,
+    pub differs: bool,
+    pub tally: Tally,
     /// Requests that the engine did not answer, and others that measured nothing.
-    pub(super) unanswered: Vec<(&'a Launch, &'a Sample)>,
-    pub(super) untrusted: Vec<(&'a Launch, &'a Sample)>,
+    pub unanswered: Vec<(&'a Launch, &'a Sample)>,
+    pub untrusted: Vec<(&'a Launch, &'a Sample)>,
     /// For each rule on a launch by itself, the first launch that breaks it.
     broken: [Option<Finding>; invalid::OF_A_LAUNCH.len()],
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn keep(&mut self, rules: &Rules<'_>, sight: Sight<'_, 'a>, in_sound_block: bool) {
+    pub fn keep(&mut self, rules: &Rules<'_>, sight: Sight<'_, 'a>, in_sound_block: bool) {
         for (rule, broken) in invalid::OF_A_LAUNCH.iter().zip(&mut self.broken) {
             if broken.is_none() {
                 *broken = rule(rules, &sight);
@@ -76,28 +76,28 @@ impl<'a> Evidence<'a> {
     }
 
     /// A look reads what is there.
-    pub(super) fn look(&mut self) {
+    pub fn look(&mut self) {
         self.looked = self.sound.len();
         let measured = self.looked_at().filter_map(|r| r.measure.as_ref().ok());
         self.seen = measured.map(|measure| measure.value).collect();
     }
 
-    pub(super) fn looked_at(&self) -> impl Iterator<Item = &Reading<'a>> {
+    pub fn looked_at(&self) -> impl Iterator<Item = &Reading<'a>> {
         let looked = &self.sound[..self.looked];
         looked.iter().map(|&i| &self.kept[i])
     }
 
-    pub(super) fn looked(&self) -> usize {
+    pub fn looked(&self) -> usize {
         self.looked
     }
 
     /// What the rule of this number found first.
-    pub(super) fn broken(&self, rule: usize) -> Option<Finding> {
+    pub fn broken(&self, rule: usize) -> Option<Finding> {
         self.broken.get(rule)?.clone()
     }
 
     /// The values that a comparison reads: up to the latest look, or all there are where none saw any.
-    pub(super) fn tested(&self) -> &Values {
+    pub fn tested(&self) -> &Values {
         if self.looked > 0 {
             &self.seen
         } else {
@@ -114,15 +114,15 @@ fn differs(kept: &[Reading<'_>], measure: &LaunchMeasure) -> bool {
 
 /// The launches' values, folded as they come.
 #[derive(Default)]
-pub(super) struct Values {
-    pub(super) n: usize,
+pub struct Values {
+    pub n: usize,
     first: Option<f64>,
     varies: bool,
     /// One is not above zero; one is not zero.
     touches_zero: bool,
     leaves_zero: bool,
-    pub(super) least: Option<f64>,
-    pub(super) greatest: Option<f64>,
+    pub least: Option<f64>,
+    pub greatest: Option<f64>,
 }
 
 impl Values {
@@ -142,15 +142,15 @@ impl Values {
     }
 
     /// The value that all have; `None` where they differ, or none is there.
-    pub(super) fn constant(&self) -> Option<f64> {
+    pub fn constant(&self) -> Option<f64> {
         self.first.filter(|_| !self.varies)
     }
 
-    pub(super) fn are_positive(&self) -> bool {
+    pub fn are_positive(&self) -> bool {
         !self.touches_zero
     }
 
-    pub(super) fn are_zero(&self) -> bool {
+    pub fn are_zero(&self) -> bool {
         !self.leaves_zero
     }
 }

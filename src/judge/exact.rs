@@ -14,7 +14,7 @@ use crate::plural::count;
 use crate::record::{Arm, Comparison, Direction, Metric, Verdict};
 use crate::stats::Scale;
 
-pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
+pub fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
     match view.case.check.rule {
         Rule::Regression { .. } if view.comparison.is_recording() => timed::no_base(view),
         Rule::Regression { margin, .. } => regression(rules, view, trail, margin),

@@ -11,7 +11,7 @@ use crate::record::{Arm, Sample, USUAL_TOKENS_AN_EVENT};
 use crate::stats;
 
 /// One remark for each arm whose answers have more tokens an event than that, in the middle.
-pub(super) fn remarks(view: &View<'_, '_>) -> Vec<String> {
+pub fn remarks(view: &View<'_, '_>) -> Vec<String> {
     let check = view.case.check;
     if !check.part.reads_tpot(check.metric) {
         return Vec::new();

@@ -33,13 +33,13 @@ const TOKENS_APART: f64 = 0.02;
 
 /// A rule's finding.
 #[derive(Clone)]
-pub(super) struct Finding {
-    pub(super) verdict: Verdict,
-    pub(super) rule: &'static str,
-    pub(super) text: String,
+pub struct Finding {
+    pub verdict: Verdict,
+    pub rule: &'static str,
+    pub text: String,
 }
 
-pub(super) fn invalid(rule: &'static str, text: String) -> Option<Finding> {
+pub fn invalid(rule: &'static str, text: String) -> Option<Finding> {
     Some(Finding {
         verdict: Verdict::Invalid,
         rule,
@@ -51,7 +51,7 @@ pub(super) fn invalid(rule: &'static str, text: String) -> Option<Finding> {
 type LaunchRule = fn(&Rules<'_>, &Sight<'_, '_>) -> Option<Finding>;
 
 /// Those rules, in the order in which they are tried.
-pub(super) const OF_A_LAUNCH: [LaunchRule; 12] = [
+pub const OF_A_LAUNCH: [LaunchRule; 12] = [
     machine::page_cache,
     machine::gpu_shared,
     machine::busy,
@@ -70,7 +70,7 @@ pub(super) const OF_A_LAUNCH: [LaunchRule; 12] = [
 const BEFORE_PARITY: usize = OF_A_LAUNCH.len() - 1;
 
 /// The first rule that holds.
-pub(super) fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
+pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
     rules
         .session
         .clone()
@@ -95,7 +95,7 @@ fn of_a_launch(view: &View<'_, '_>, mut rules: Range<usize>) -> Option<Finding> 
 
 /// Over the whole record and not only up to the look: a machine that changed during a session was not
 /// the machine that the session says it was.
-pub(super) fn fingerprint_changed(record: &RunRecord) -> Option<Finding> {
+pub fn fingerprint_changed(record: &RunRecord) -> Option<Finding> {
     let first = record.launches.first()?;
     let mut launches = record.launches.iter();
     let other = launches.find(|l| l.fingerprint != first.fingerprint)?;
@@ -109,14 +109,14 @@ pub(super) fn fingerprint_changed(record: &RunRecord) -> Option<Finding> {
 }
 
 /// An engine whose files were written to while the session ran: what was measured of it is nobody's commit.
-pub(super) fn altered(record: &RunRecord) -> Option<Finding> {
+pub fn altered(record: &RunRecord) -> Option<Finding> {
     let is_altered = |launch: &&Launch| matches!(launch.exit, Exit::Altered { .. });
     let launch = record.launches.iter().find(is_altered)?;
     invalid("engine-altered", describe_exit(launch))
 }
 
 /// Two commits with one artifact: nothing of the change was measured.
-pub(super) fn one_artifact(record: &RunRecord) -> Option<Finding> {
+pub fn one_artifact(record: &RunRecord) -> Option<Finding> {
     let base = Build::of(&record.builds, Arm::Base)?;
     let head = Build::of(&record.builds, Arm::Head)?;
     if record.comparison != Comparison::Interleaved || !base.is_same_engine(head) {
@@ -328,14 +328,14 @@ fn vacuous(view: &View<'_, '_>) -> Option<Finding> {
 
 /// A mean drift within launches, and where it was seen.
 #[derive(Clone, Copy)]
-pub(super) struct Unsteady {
+pub struct Unsteady {
     arms: &'static str,
     drift: f64,
 }
 
 /// Mean over launches of ln(median of the last third / median of the first third), per arm that the check reads and
 /// pooled. Only for requests of one shape: a conversation's turns are meant to differ.
-pub(super) fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
+pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
     let case = view.case;
     let timed = case.check.metric.kind() == MetricKind::Latency;
     if !timed || !matches!(case.workload.kind, WorkloadKind::Steady(_)) {
@@ -369,7 +369,7 @@ fn not_steady(view: &View<'_, '_>) -> Option<Finding> {
 
 /// ln(median of the last third / median of the first); `None` for fewer than three values and where it is
 /// no number.
-pub(super) fn within_launch_drift(series: &[f64]) -> Option<f64> {
+pub fn within_launch_drift(series: &[f64]) -> Option<f64> {
     let third = series.len() / 3;
     let first = stats::median(series.get(..third)?)?;
     let last = stats::median(&series[series.len() - third..])?;

@@ -18,7 +18,7 @@ use crate::record::{Metric, Sample};
 use crate::stats;
 
 /// The client of one launch was too late for the check.
-pub(super) fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let (check, samples) = (sight.check, sight.sound());
     if !is_by_clock(check) {
         return None;

@@ -11,14 +11,14 @@ use crate::record::Arm;
 use crate::stats::{self, Scale};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub enum Side {
     Ceiling,
     Floor,
 }
 
 impl Side {
     /// Name of the rule, and words for breaking and for keeping it.
-    pub(super) fn words(self) -> (&'static str, &'static str, &'static str) {
+    pub fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Ceiling => ("ceiling", "above", "below"),
             Self::Floor => ("floor", "below", "above"),
@@ -27,7 +27,7 @@ impl Side {
 }
 
 /// One-sample t of head's launch values against a limit.
-pub(super) fn assess(
+pub fn assess(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
     scale: Scale,

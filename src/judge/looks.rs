@@ -22,7 +22,7 @@ impl<'a> Looks<'a> {
 
     /// The p-value of a test at the look of so many blocks, with all looks paid for: it may be held against
     /// the whole budget. Above 1 it says no more than 1.
-    pub(super) fn paid(&self, p: f64, blocks: u32) -> f64 {
+    pub fn paid(&self, p: f64, blocks: u32) -> f64 {
         match self.spending() {
             None => p * self.count(),
             Some(spending) => spending.repeated_p(p, self.number(blocks), &self.times()),
@@ -39,7 +39,7 @@ impl<'a> Looks<'a> {
 
     /// The level of the look of so many blocks for this budget. Between two looks it is that of the next one; beyond
     /// the last, that of the last.
-    pub(super) fn level(&self, budget: f64, blocks: u32) -> f64 {
+    pub fn level(&self, budget: f64, blocks: u32) -> f64 {
         let levels = self.levels(budget);
         let last = levels.len().saturating_sub(1);
         let level = levels.get(self.number(blocks).min(last)).copied();

@@ -15,7 +15,7 @@ use crate::record::{Launch, PageCache, Reading as Telemetered};
 const STRAY_PAGES: f64 = 0.05;
 
 /// The page cache was not as the gate asked.
-pub(super) fn page_cache(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn page_cache(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let launch = sight.launch;
     let wanted = launch.page_cache.filter(|_| is_by_clock(sight.check))?;
     let Some(share) = launch.startup.resident_share else {
@@ -56,7 +56,7 @@ pub fn shared_gpu(launch: &Launch) -> Option<(u32, u32)> {
 }
 
 /// Another process was on one of the engine's GPUs.
-pub(super) fn gpu_shared(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn gpu_shared(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let launch = sight.launch;
     let (index, others) = shared_gpu(launch).filter(|_| is_by_clock(sight.check))?;
     let text = format!(
@@ -68,7 +68,7 @@ pub(super) fn gpu_shared(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding
 }
 
 /// Other processes' work beside the launch, where the configuration bounds it.
-pub(super) fn busy(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn busy(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let limit = rules
         .plan
         .telemetry

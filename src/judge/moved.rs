@@ -13,7 +13,7 @@ use crate::stats;
 const SURE: f64 = 0.001;
 
 /// The remark, where base was measured, and enough stored sessions are there.
-pub(super) fn remark(view: &View<'_, '_>) -> Option<String> {
+pub fn remark(view: &View<'_, '_>) -> Option<String> {
     let (Treatment::Timed(scale), Ok(stored)) = (view.case.treatment, &view.case.stored) else {
         return None;
     };

@@ -11,7 +11,7 @@ use crate::record::Arm;
 const REMARKABLE: f64 = 0.05;
 
 /// The remark on head, if there is one.
-pub(super) fn remark(view: &View<'_, '_>) -> Option<String> {
+pub fn remark(view: &View<'_, '_>) -> Option<String> {
     let share = |arm| {
         let tally = &view.of(arm).tally;
         tally.repeated as f64 / tally.all.max(1) as f64

@@ -18,20 +18,20 @@ pub fn is_throttled(launch: &Launch) -> bool {
 
 /// One of each for base and head.
 #[derive(Debug, Default)]
-pub(super) struct PerArm<T> {
+pub struct PerArm<T> {
     base: T,
     head: T,
 }
 
 impl<T> PerArm<T> {
-    pub(super) fn of(&self, arm: Arm) -> &T {
+    pub fn of(&self, arm: Arm) -> &T {
         match arm {
             Arm::Base => &self.base,
             Arm::Head => &self.head,
         }
     }
 
-    pub(super) fn of_mut(&mut self, arm: Arm) -> &mut T {
+    pub fn of_mut(&mut self, arm: Arm) -> &mut T {
         match arm {
             Arm::Base => &mut self.base,
             Arm::Head => &mut self.head,
@@ -40,13 +40,13 @@ impl<T> PerArm<T> {
 }
 
 /// Launches in order of execution, block by block.
-pub(super) struct Session<'a> {
+pub struct Session<'a> {
     launches: Vec<&'a Launch>,
     arms: &'static [Arm],
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(record: &'a RunRecord) -> Self {
+    pub fn new(record: &'a RunRecord) -> Self {
         let mut launches: Vec<&Launch> = record.launches.iter().collect();
         launches.sort_by_key(|l| (l.block, l.position));
         Self {
@@ -55,28 +55,28 @@ impl<'a> Session<'a> {
         }
     }
 
-    pub(super) fn launches(&self) -> impl Iterator<Item = &'a Launch> {
+    pub fn launches(&self) -> impl Iterator<Item = &'a Launch> {
         self.launches.iter().copied()
     }
 
-    pub(super) fn blocks(&self) -> impl Iterator<Item = Block<'_, 'a>> {
+    pub fn blocks(&self) -> impl Iterator<Item = Block<'_, 'a>> {
         let blocks = self.launches.chunk_by(|a, b| a.block == b.block);
         blocks.map(|launches| Block::new(launches, self.arms))
     }
 }
 
 /// The launches of one block.
-pub(super) struct Block<'s, 'a> {
-    pub(super) launches: &'s [&'a Launch],
+pub struct Block<'s, 'a> {
+    pub launches: &'s [&'a Launch],
     /// The machine throttled in one of them.
-    pub(super) is_throttled: bool,
+    pub is_throttled: bool,
     /// It holds clean, unthrottled launches of every arm and no others.
-    pub(super) is_sound: bool,
+    pub is_sound: bool,
 }
 
 impl<'s, 'a> Block<'s, 'a> {
     /// Base's clean launch of the same kind, where this one is head's: it was sent the same prompts.
-    pub(super) fn base_of(&self, launch: &Launch) -> Option<&'a Launch> {
+    pub fn base_of(&self, launch: &Launch) -> Option<&'a Launch> {
         base_of(self.launches, launch)
     }
 
@@ -96,7 +96,7 @@ impl<'s, 'a> Block<'s, 'a> {
 }
 
 /// Base's clean launch of the same block and kind, where `launch` is head's.
-pub(super) fn base_of<'a>(launches: &[&'a Launch], launch: &Launch) -> Option<&'a Launch> {
+pub fn base_of<'a>(launches: &[&'a Launch], launch: &Launch) -> Option<&'a Launch> {
     let is_twin = |other: &&&Launch| {
         let of_block = other.arm == Arm::Base && other.block == launch.block;
         let alike =
@@ -107,43 +107,43 @@ pub(super) fn base_of<'a>(launches: &[&'a Launch], launch: &Launch) -> Option<&'
 }
 
 /// What the judge knows of the whole session: up to the end of a block, or as it stands.
-pub(super) struct Scope<'a> {
+pub struct Scope<'a> {
     looks: &'a [u32],
-    pub(super) blocks: usize,
-    pub(super) launches: u32,
+    pub blocks: usize,
+    pub launches: u32,
     /// Blocks that were dropped since the machine throttled.
-    pub(super) dropped: usize,
+    pub dropped: usize,
     /// Launches in which it did.
-    pub(super) throttled: PerArm<usize>,
+    pub throttled: PerArm<usize>,
     /// The longest run of launches of one arm; of several the last.
-    pub(super) longest: Run,
+    pub longest: Run,
     run: Run,
     /// All sound blocks so far.
-    pub(super) sound: u32,
+    pub sound: u32,
     /// Number of the latest look's blocks; 0 before the first.
-    pub(super) looked: u32,
+    pub looked: u32,
     /// The last block of this scope brought that look.
-    pub(super) is_look: bool,
+    pub is_look: bool,
     /// The next look, if there is one.
-    pub(super) next: Option<u32>,
+    pub next: Option<u32>,
     /// Nothing more was measured.
-    pub(super) is_end: bool,
+    pub is_end: bool,
     /// The verdict will be read: sentences are made. Otherwise it is only asked whether to go on.
-    pub(super) is_told: bool,
+    pub is_told: bool,
 }
 
 /// Launches of one arm in a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Run {
-    pub(super) arm: Option<Arm>,
-    pub(super) launches: usize,
+pub struct Run {
+    pub arm: Option<Arm>,
+    pub launches: usize,
     /// Position of the first.
-    pub(super) from: u32,
+    pub from: u32,
 }
 
 impl<'a> Scope<'a> {
     /// Before the first block.
-    pub(super) fn new(looks: &'a [u32]) -> Self {
+    pub fn new(looks: &'a [u32]) -> Self {
         Self {
             looks,
             blocks: 0,
@@ -161,7 +161,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    pub(super) fn take(&mut self, block: &Block<'_, '_>) {
+    pub fn take(&mut self, block: &Block<'_, '_>) {
         self.blocks += 1;
         self.dropped += usize::from(block.is_throttled);
         for launch in block.launches {
@@ -195,7 +195,7 @@ impl<'a> Scope<'a> {
     }
 
     /// A sentence of the verdict, where it will be read.
-    pub(super) fn say(&self, sentence: impl FnOnce() -> String) -> String {
+    pub fn say(&self, sentence: impl FnOnce() -> String) -> String {
         if self.is_told {
             sentence()
         } else {

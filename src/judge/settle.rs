@@ -16,7 +16,7 @@ struct Ruled {
 }
 
 /// The run's verdict at one scope.
-pub(super) fn settle(
+pub fn settle(
     rules: &Rules<'_>,
     scope: &Scope<'_>,
     assessed: Vec<(&Gate, &Check, Assessment)>,
@@ -257,13 +257,13 @@ fn counted(check: &CheckVerdict) -> Verdict {
 }
 
 /// Fail before invalid before inconclusive before pass. Nothing judged is inconclusive, never pass.
-pub(super) fn gravest(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+pub fn gravest(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     verdicts
         .max_by_key(|&v| gravity(v))
         .unwrap_or(Verdict::Inconclusive)
 }
 
-pub(super) fn gravity(verdict: Verdict) -> u8 {
+pub fn gravity(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Pass => 0,
         Verdict::Inconclusive => 1,
@@ -310,7 +310,7 @@ fn saved_s(rules: &Rules<'_>, scope: &Scope<'_>) -> f64 {
 }
 
 /// What decided the run, by its first check with the run's verdict.
-pub(super) fn summary(verdict: Verdict, gates: &[GateVerdict]) -> String {
+pub fn summary(verdict: Verdict, gates: &[GateVerdict]) -> String {
     let checks = gates
         .iter()
         .flat_map(|g| g.checks.iter().map(move |c| (g, c)));

@@ -12,7 +12,7 @@ use super::{CheckVerdict, judge_session};
 use crate::plan::{Gate, Plan};
 use crate::record::{Decision, Ending, Extent, GateVerdict, RunRecord, RunVerdict, Verdict};
 
-pub(super) fn judge(plan: &Plan, record: &RunRecord) -> RunVerdict {
+pub fn judge(plan: &Plan, record: &RunRecord) -> RunVerdict {
     let checks: usize = plan.gates.iter().map(|gate| gate.checks.len()).sum();
     let sessions = record.shard_sessions(u32::try_from(checks).unwrap_or(u32::MAX));
     let mut parts: Vec<RunVerdict> = sessions

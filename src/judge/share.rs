@@ -17,7 +17,7 @@ use crate::stats;
 /// Confidence of the interval that is shown.
 const SHOWN: f64 = 0.95;
 
-pub(super) fn assess(rules: &Rules<'_>, view: &View<'_, '_>) -> Assessment {
+pub fn assess(rules: &Rules<'_>, view: &View<'_, '_>) -> Assessment {
     let mut figures = Figures::of(view);
     let head = launches(view, Arm::Head, &mut figures);
     let base = launches(view, Arm::Base, &mut figures);

@@ -9,16 +9,16 @@ use crate::plan::{Check, Workload};
 use crate::record::{Launch, Phase, Sample};
 
 /// A launch with what one check measures in it.
-pub(super) struct Sight<'r, 'a> {
-    pub(super) check: &'a Check,
-    pub(super) workload: &'a Workload,
-    pub(super) launch: &'a Launch,
-    pub(super) measure: Result<LaunchMeasure, Undefined>,
-    pub(super) answers: &'r Answers<'a>,
+pub struct Sight<'r, 'a> {
+    pub check: &'a Check,
+    pub workload: &'a Workload,
+    pub launch: &'a Launch,
+    pub measure: Result<LaunchMeasure, Undefined>,
+    pub answers: &'r Answers<'a>,
 }
 
 impl<'r, 'a> Sight<'r, 'a> {
-    pub(super) fn new(check: &'a Check, answers: &'r Answers<'a>) -> Self {
+    pub fn new(check: &'a Check, answers: &'r Answers<'a>) -> Self {
         Self {
             check,
             workload: answers.requests.workload,
@@ -29,19 +29,19 @@ impl<'r, 'a> Sight<'r, 'a> {
     }
 
     /// The requests that the value may stand on: measured and sound.
-    pub(super) fn sound(&self) -> &'r [&'a Sample] {
+    pub fn sound(&self) -> &'r [&'a Sample] {
         &self.answers.requests.measured
     }
 }
 
 /// What came back for one part of a workload.
-pub(super) struct Answers<'a> {
+pub struct Answers<'a> {
     requests: Requests<'a>,
     /// Those that the engine failed to answer, warm-up included: it was asked.
-    pub(super) unanswered: Vec<&'a Sample>,
+    pub unanswered: Vec<&'a Sample>,
     /// Measured ones that are void by another rule.
-    pub(super) untrusted: Vec<&'a Sample>,
-    pub(super) tally: Tally,
+    pub untrusted: Vec<&'a Sample>,
+    pub tally: Tally,
 }
 
 impl<'a> Answers<'a> {
@@ -67,10 +67,10 @@ impl<'a> Answers<'a> {
 
 /// The answers of a block's launches, for as long as its checks read them.
 #[derive(Default)]
-pub(super) struct Shelf<'a>(Vec<Answers<'a>>);
+pub struct Shelf<'a>(Vec<Answers<'a>>);
 
 impl<'a> Shelf<'a> {
-    pub(super) fn answers(
+    pub fn answers(
         &mut self,
         check: &'a Check,
         workload: &'a Workload,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 const SESSIONS: usize = 8;
 
 /// The launch values of main's usable sessions for one check, or what is missing.
-pub(super) fn sessions(
+pub fn sessions(
     record: &RunRecord,
     check: &str,
     max_age_days: u32,

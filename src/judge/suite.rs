@@ -7,7 +7,7 @@ use crate::plan::WorkloadKind;
 use crate::record::{Arm, Launch};
 
 /// Of the first launch in which they do.
-pub(super) fn remark(view: &View<'_, '_>) -> Option<String> {
+pub fn remark(view: &View<'_, '_>) -> Option<String> {
     let WorkloadKind::Suite(suite) = &view.case.workload.kind else {
         return None;
     };

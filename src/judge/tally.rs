@@ -5,19 +5,19 @@
 use crate::record::{Sample, USUAL_TOKENS_AN_EVENT};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub struct Tally {
     /// Requests.
-    pub(super) all: u64,
+    pub all: u64,
     /// Those with a count of output tokens, and the tokens.
     counted: u64,
     tokens: u64,
     /// Those that ended by themselves, and their tokens.
-    pub(super) ended: u64,
+    pub ended: u64,
     ended_tokens: u64,
     /// Those of white space alone: none of them ended by itself.
-    pub(super) blank: u64,
+    pub blank: u64,
     /// Those that are one token over and over.
-    pub(super) repeated: u64,
+    pub repeated: u64,
     /// Streams that do not tell the tokens of their first event, and those of them with unusually many
     /// tokens an event.
     untold: u64,
@@ -25,7 +25,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, samples: &[&Sample]) {
+    pub fn add(&mut self, samples: &[&Sample]) {
         for sample in samples {
             let tokens = sample.tokens.completion;
             self.all += 1;
@@ -47,7 +47,7 @@ impl Tally {
     }
 
     /// Adds what another has counted.
-    pub(super) fn join(&mut self, other: &Self) {
+    pub fn join(&mut self, other: &Self) {
         self.all += other.all;
         self.counted += other.counted;
         self.tokens += other.tokens;
@@ -60,17 +60,17 @@ impl Tally {
     }
 
     /// Output tokens a request; `None` where none was counted.
-    pub(super) fn mean_tokens(&self) -> Option<f64> {
+    pub fn mean_tokens(&self) -> Option<f64> {
         mean(self.tokens, self.counted)
     }
 
     /// Output tokens of an answer that ended by itself; `None` where none did.
-    pub(super) fn mean_ended_tokens(&self) -> Option<f64> {
+    pub fn mean_ended_tokens(&self) -> Option<f64> {
         mean(self.ended_tokens, self.ended)
     }
 
     /// Whether the middle one of the untold streams can have unusually many tokens an event.
-    pub(super) fn may_burst_untold(&self) -> bool {
+    pub fn may_burst_untold(&self) -> bool {
         2 * self.untold_bursts >= self.untold.max(1)
     }
 }
@@ -80,7 +80,7 @@ fn mean(sum: u64, n: u64) -> Option<f64> {
 }
 
 /// Tokens an event of a stream that does not tell those of its first.
-pub(super) fn untold(sample: &Sample) -> Option<f64> {
+pub fn untold(sample: &Sample) -> Option<f64> {
     let (tokens, events) = (sample.tokens.completion?, sample.stamps.events_ns.len());
     let asks = sample.streamed && events > 0 && sample.tokens.of_first_event().is_none();
     asks.then(|| f64::from(tokens) / events as f64)

@@ -14,7 +14,7 @@ use crate::stats::{self, Degenerate, Estimate, Scale};
 /// Fewer launches an arm than this carry no t-test.
 const LAUNCHES: usize = 4;
 /// Error of the repeated interval over all looks.
-pub(super) const INTERVAL_ALPHA: f64 = 0.05;
+pub const INTERVAL_ALPHA: f64 = 0.05;
 
 /// Launch values on the scale of the test.
 struct Sides {
@@ -37,7 +37,7 @@ impl Sides {
 }
 
 /// Judges a check by t on `scale`.
-pub(super) fn assess(
+pub fn assess(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
     scale: Scale,
@@ -54,7 +54,7 @@ pub(super) fn assess(
 }
 
 /// A regression check of a session that has no base.
-pub(super) fn no_base(view: &View<'_, '_>) -> Assessment {
+pub fn no_base(view: &View<'_, '_>) -> Assessment {
     let text = match view.comparison {
         Comparison::Anchored => {
             "recorded beside its anchor, not judged against it: `gate history` reads main's course"
@@ -152,7 +152,7 @@ fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
     }
 }
 
-pub(super) fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
+pub fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
     if n >= LAUNCHES {
         return None;
     }
@@ -172,7 +172,7 @@ pub(super) fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
     Some(Assessment::waiting(figures, text, wants))
 }
 
-pub(super) fn no_t(figures: Figures, degenerate: Degenerate) -> Assessment {
+pub fn no_t(figures: Figures, degenerate: Degenerate) -> Assessment {
     let text = format!("the launches' values carry no test: {degenerate}");
     Assessment::settled(figures, Verdict::Invalid, "no-variance", text)
 }

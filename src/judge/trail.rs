@@ -13,7 +13,7 @@ const POWER: f64 = 0.95;
 
 /// The least p-values over the looks so far, with all looks paid for, and what the first look foretold.
 #[derive(Clone, Debug)]
-pub(super) struct Trail {
+pub struct Trail {
     p_fail: f64,
     p_pass: f64,
     /// Blocks of the look that was taken in last.
@@ -39,7 +39,7 @@ impl Default for Trail {
 
 impl Trail {
     /// The estimate that the latest look stands on: made once a look, since no launch joins it later.
-    pub(super) fn estimate(
+    pub fn estimate(
         &mut self,
         scope: &Scope<'_>,
         make: impl FnOnce() -> Result<Estimate, Degenerate>,
@@ -55,7 +55,7 @@ impl Trail {
     }
 
     /// Takes in the p-values of a look, once.
-    pub(super) fn look(&mut self, rules: &Rules<'_>, scope: &Scope<'_>, p_fail: f64, p_pass: f64) {
+    pub fn look(&mut self, rules: &Rules<'_>, scope: &Scope<'_>, p_fail: f64, p_pass: f64) {
         if self.taken == scope.looked {
             return;
         }
@@ -67,7 +67,7 @@ impl Trail {
 
     /// At the first look, of `n` launches an arm: could this session find an effect of the ceiling at
     /// its cap? Margin and ceiling are on the scale of the test.
-    pub(super) fn foretell(
+    pub fn foretell(
         &mut self,
         rules: &Rules<'_>,
         view: &View<'_, '_>,
@@ -96,18 +96,18 @@ impl Trail {
     }
 
     /// What the first look foretold, where that is no good.
-    pub(super) fn too_noisy(&self) -> Option<&str> {
+    pub fn too_noisy(&self) -> Option<&str> {
         self.too_noisy.as_deref()
     }
 
-    pub(super) fn write(&self, figures: &mut Figures) {
+    pub fn write(&self, figures: &mut Figures) {
         figures.p_fail = Some(self.p_fail);
         figures.p_pass = Some(self.p_pass);
     }
 }
 
 /// Says that what such launches can find is more than the ceiling.
-pub(super) fn too_noisy(launches: &str, effect: f64, ceiling: f64) -> Option<String> {
+pub fn too_noisy(launches: &str, effect: f64, ceiling: f64) -> Option<String> {
     (effect > ceiling).then(|| {
         format!(
             "this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
@@ -118,7 +118,7 @@ pub(super) fn too_noisy(launches: &str, effect: f64, ceiling: f64) -> Option<Str
 }
 
 /// exp(ln(1 + m) + (t₁₋a + t.₉₅) · se) − 1, with a the level of the look of so many blocks: alpha / L.
-pub(super) fn smallest_effect(
+pub fn smallest_effect(
     rules: &Rules<'_>,
     blocks: u32,
     (se, df): (f64, f64),

@@ -6,7 +6,7 @@ use crate::stats::Scale;
 
 /// What a metric's launch values are to the judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Treatment {
+pub enum Treatment {
     /// Varies from launch to launch; compared by t on this scale.
     Timed(Scale),
     /// The same in every launch of a build; compared exactly where it is.
@@ -16,7 +16,7 @@ pub(super) enum Treatment {
 }
 
 impl Treatment {
-    pub(super) fn is_timed(self) -> bool {
+    pub fn is_timed(self) -> bool {
         matches!(self, Self::Timed(_))
     }
 }
@@ -31,7 +31,7 @@ pub fn on_test_scale(metric: Metric, value: f64) -> Option<f64> {
 }
 
 /// The treatment of a check. A limit needs no relative scale, and a value at or below 0 has none.
-pub(super) fn treatment_of(check: &Check) -> Treatment {
+pub fn treatment_of(check: &Check) -> Treatment {
     match check.rule {
         Rule::Ceiling { .. } | Rule::Floor { .. } if check.metric.is_fitted() => {
             Treatment::Timed(Scale::Plain)
@@ -41,7 +41,7 @@ pub(super) fn treatment_of(check: &Check) -> Treatment {
 }
 
 /// The treatment of a metric whose changes are asked for.
-pub(super) fn treatment(metric: Metric) -> Treatment {
+pub fn treatment(metric: Metric) -> Treatment {
     match metric.kind() {
         MetricKind::Latency => Treatment::Timed(Scale::Log),
         MetricKind::Counter => Treatment::Exact,
@@ -55,7 +55,7 @@ pub(super) fn treatment(metric: Metric) -> Treatment {
 }
 
 /// Said of launches of which one has no logarithm, where a change is asked for: (rule, text).
-pub(super) fn no_relative_scale(metric: Metric) -> (&'static str, String) {
+pub fn no_relative_scale(metric: Metric) -> (&'static str, String) {
     let text = format!(
         "{metric} is 0 or below in some launch, and no change is a share of that: ask for longer contexts, or give it a ceiling"
     );
@@ -64,7 +64,7 @@ pub(super) fn no_relative_scale(metric: Metric) -> (&'static str, String) {
 
 /// Why zero in every launch proves that nothing was measured; `None` where zero is a sound value (no
 /// mismatch, no excess). `regression`: whether the check compares arms.
-pub(super) fn zero_is_vacuous(metric: Metric, regression: bool) -> Option<&'static str> {
+pub fn zero_is_vacuous(metric: Metric, regression: bool) -> Option<&'static str> {
     match metric {
         Metric::KvBytes | Metric::KvUsage => {
             Some("an engine that holds a conversation holds some bytes of it")

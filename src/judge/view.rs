@@ -11,26 +11,26 @@ use crate::plan::{Check, Gate, Rule, Workload};
 use crate::record::{Arm, Comparison, Launch, Metric, RunRecord};
 
 /// A check with all that its launches have shown so far.
-pub(super) struct Case<'a> {
-    pub(super) gate: &'a Gate,
-    pub(super) check: &'a Check,
-    pub(super) workload: &'a Workload,
-    pub(super) treatment: Treatment,
+pub struct Case<'a> {
+    pub gate: &'a Gate,
+    pub check: &'a Check,
+    pub workload: &'a Workload,
+    pub treatment: Treatment,
     /// Main's usable stored sessions, or what is missing.
-    pub(super) stored: Result<Stored, String>,
+    pub stored: Result<Stored, String>,
     evidence: PerArm<Evidence<'a>>,
     /// Where the latest look saw that launches are no steady state.
-    pub(super) unsteady: Option<invalid::Unsteady>,
+    pub unsteady: Option<invalid::Unsteady>,
 }
 
 /// Main's launch values, one list a session, and all of them folded.
-pub(super) struct Stored {
-    pub(super) sessions: Vec<Vec<f64>>,
-    pub(super) values: Values,
+pub struct Stored {
+    pub sessions: Vec<Vec<f64>>,
+    pub values: Values,
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(
+    pub fn new(
         rules: &Rules<'a>,
         gate: &'a Gate,
         check: &'a Check,
@@ -53,7 +53,7 @@ impl<'a> Case<'a> {
     }
 
     /// Takes in the block that the scope has just taken in, whose answers are on the shelf.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         rules: &Rules<'a>,
         block: &Block<'_, 'a>,
@@ -86,35 +86,35 @@ impl<'a> Case<'a> {
 
     /// Whether a launch, of whose arm so many ran before, runs the workload: its engine was started as the
     /// gate asks, and the workload's own number of launches is not used up.
-    pub(super) fn is_run_by(&self, launch: &Launch, ran: u32) -> bool {
+    pub fn is_run_by(&self, launch: &Launch, ran: u32) -> bool {
         let is_alike = launch.engine_args == self.gate.engine_args
             && launch.page_cache == self.gate.page_cache;
         is_alike && self.workload.launches.is_none_or(|limit| ran < limit)
     }
 
     /// Whether a clock has a say in the value, so that what disturbs clocks disturbs it.
-    pub(super) fn is_by_clock(&self) -> bool {
+    pub fn is_by_clock(&self) -> bool {
         is_by_clock(self.check)
     }
 
-    pub(super) fn of(&self, arm: Arm) -> &Evidence<'a> {
+    pub fn of(&self, arm: Arm) -> &Evidence<'a> {
         self.evidence.of(arm)
     }
 }
 
-pub(super) fn is_by_clock(check: &Check) -> bool {
+pub fn is_by_clock(check: &Check) -> bool {
     treatment_of(check).is_timed() || check.metric == Metric::Goodput
 }
 
 /// A check within a scope.
-pub(super) struct View<'s, 'a> {
-    pub(super) case: &'s Case<'a>,
-    pub(super) scope: &'s Scope<'a>,
-    pub(super) comparison: Comparison,
+pub struct View<'s, 'a> {
+    pub case: &'s Case<'a>,
+    pub scope: &'s Scope<'a>,
+    pub comparison: Comparison,
 }
 
 impl<'s, 'a> View<'s, 'a> {
-    pub(super) fn new(case: &'s Case<'a>, scope: &'s Scope<'a>, record: &RunRecord) -> Self {
+    pub fn new(case: &'s Case<'a>, scope: &'s Scope<'a>, record: &RunRecord) -> Self {
         Self {
             case,
             scope,
@@ -122,12 +122,12 @@ impl<'s, 'a> View<'s, 'a> {
         }
     }
 
-    pub(super) fn is_regression(&self) -> bool {
+    pub fn is_regression(&self) -> bool {
         matches!(self.case.check.rule, Rule::Regression { .. })
     }
 
     /// The launched arms that the check cannot do without: an absolute rule reads the head alone.
-    pub(super) fn arms(&self) -> &'static [Arm] {
+    pub fn arms(&self) -> &'static [Arm] {
         if self.is_regression() {
             self.comparison.arms()
         } else {
@@ -135,17 +135,17 @@ impl<'s, 'a> View<'s, 'a> {
         }
     }
 
-    pub(super) fn of(&self, arm: Arm) -> &'s Evidence<'a> {
+    pub fn of(&self, arm: Arm) -> &'s Evidence<'a> {
         self.case.of(arm)
     }
 
     /// Whether base, which the session has, was not launched yet: then nobody knows whether it fails as head does.
-    pub(super) fn lacks_base(&self) -> bool {
+    pub fn lacks_base(&self) -> bool {
         self.comparison.arms().contains(&Arm::Base) && self.of(Arm::Base).ran == 0
     }
 
     /// Whether the workload will run no more: its launches are used up, or the last look was reached.
-    pub(super) fn is_exhausted(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         let used_up = self.case.workload.launches.is_some_and(|limit| {
             let arms = self.comparison.arms();
             arms.iter().all(|&arm| self.of(arm).ran >= limit)
@@ -155,12 +155,12 @@ impl<'s, 'a> View<'s, 'a> {
 
     /// Whether what does not depend on chance may be judged: the workload's own number of launches
     /// ran, or the first look was reached.
-    pub(super) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.is_exhausted() || self.scope.looked > 0
     }
 
     /// Blocks after which this check can be looked at again.
-    pub(super) fn wants(&self) -> u32 {
+    pub fn wants(&self) -> u32 {
         let next = self.scope.next.unwrap_or(self.scope.looked);
         match self.case.workload.launches {
             Some(limit) if limit > self.scope.sound => limit.min(next),
@@ -170,7 +170,7 @@ impl<'s, 'a> View<'s, 'a> {
 }
 
 /// The measured values, those without one left out (the invalid rules have named them before).
-pub(super) fn values<'r, 'a: 'r>(readings: impl Iterator<Item = &'r Reading<'a>>) -> Vec<f64> {
+pub fn values<'r, 'a: 'r>(readings: impl Iterator<Item = &'r Reading<'a>>) -> Vec<f64> {
     let measured = readings.filter_map(|r| r.measure.as_ref().ok());
     measured.map(|m| m.value).collect()
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
 /// arms was asked wrongly; and any other rule says that the measurement cannot be trusted.
-pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
+pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     let metric = view.case.check.metric;
     if counts_voids(metric) {
         return None;

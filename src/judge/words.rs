@@ -4,7 +4,7 @@ use crate::plan::Check;
 use crate::record::{Metric, Statistic, Unit};
 
 /// As [`label`]; of a counter or a gauge of the engine's, the series that is read.
-pub(super) fn name_of(check: &Check) -> String {
+pub fn name_of(check: &Check) -> String {
     let Some(named) = &check.part.named else {
         return label(check.metric, check.statistic);
     };
@@ -18,7 +18,7 @@ pub(super) fn name_of(check: &Check) -> String {
 }
 
 /// `TPOT`, `TTFT p95`, `golden mismatches`.
-pub(super) fn label(metric: Metric, statistic: Statistic) -> String {
+pub fn label(metric: Metric, statistic: Statistic) -> String {
     let name = match metric {
         Metric::Ttft | Metric::Tpot | Metric::Icl | Metric::Itl | Metric::E2e => {
             metric.name().to_uppercase()
@@ -39,7 +39,7 @@ pub(super) fn label(metric: Metric, statistic: Statistic) -> String {
 }
 
 /// A value with its unit.
-pub(super) fn value(metric: Metric, v: f64) -> String {
+pub fn value(metric: Metric, v: f64) -> String {
     match metric.unit() {
         Unit::Fraction => percent(v),
         unit => match (shown(unit, v).as_str(), symbol(unit).strip_suffix('s')) {
@@ -52,7 +52,7 @@ pub(super) fn value(metric: Metric, v: f64) -> String {
 }
 
 /// A value whose unit stands beside it already.
-pub(super) fn bare(metric: Metric, v: f64) -> String {
+pub fn bare(metric: Metric, v: f64) -> String {
     match metric.unit() {
         Unit::Fraction => number((v * 1e8).round() / 1e6),
         unit => shown(unit, v),
@@ -60,7 +60,7 @@ pub(super) fn bare(metric: Metric, v: f64) -> String {
 }
 
 /// `20.64 → 21.9 ms`.
-pub(super) fn change(metric: Metric, base: f64, head: f64) -> String {
+pub fn change(metric: Metric, base: f64, head: f64) -> String {
     match metric.unit() {
         Unit::Fraction => format!("{} → {}", percent(base), percent(head)),
         unit => format!("{} → {}", shown(unit, base), value(metric, head)),
@@ -94,7 +94,7 @@ fn symbol(unit: Unit) -> &'static str {
 }
 
 /// Four significant digits without trailing zeros; whole numbers whole.
-pub(super) fn number(v: f64) -> String {
+pub fn number(v: f64) -> String {
     significant(v, 4)
 }
 
@@ -113,24 +113,24 @@ fn significant(v: f64, digits: i32) -> String {
 }
 
 /// A fraction as percent without a sign: `1 %`, `0.25 %`, `97.5 %`.
-pub(super) fn percent(fraction: f64) -> String {
+pub fn percent(fraction: f64) -> String {
     format!("{} %", number((fraction * 1e8).round() / 1e6))
 }
 
 /// A relative change: `+3 %`.
-pub(super) fn signed_percent(change: f64) -> String {
+pub fn signed_percent(change: f64) -> String {
     format!("{}{}", if change < 0.0 { "" } else { "+" }, percent(change))
 }
 
 /// A relative change with its interval: `+6.1 % [+4.8, +7.4]`.
-pub(super) fn signed_percents(change: f64, (low, high): (f64, f64)) -> String {
+pub fn signed_percents(change: f64, (low, high): (f64, f64)) -> String {
     let digits = if high - low < 0.01 { 2 } else { 1 };
     let one = |v: f64| format!("{:+.digits$}", v * 100.0);
     format!("{} % [{}, {}]", one(change), one(low), one(high))
 }
 
 /// `0.013`, `2e-5`.
-pub(super) fn p(p: f64) -> String {
+pub fn p(p: f64) -> String {
     if p >= 0.0995 {
         format!("{p:.2}")
     } else if p >= 0.000_95 {

@@ -12,7 +12,7 @@ use crate::record::{Arm, Direction, Launch};
 const SHOWN: usize = 12;
 
 /// Adds the worst launch's cells, and those of its remarks that the reason does not hold already.
-pub(super) fn describe(view: &View<'_, '_>, assessment: &mut Assessment) {
+pub fn describe(view: &View<'_, '_>, assessment: &mut Assessment) {
     let Some((launch, measure)) = worst(view) else {
         return;
     };
@@ -42,7 +42,7 @@ pub(super) fn describe(view: &View<'_, '_>, assessment: &mut Assessment) {
 }
 
 /// Head's launch with the worst value by the check's rule; of equal ones the first.
-pub(super) fn worst<'s, 'a>(view: &View<'s, 'a>) -> Option<(&'a Launch, &'s LaunchMeasure)> {
+pub fn worst<'s, 'a>(view: &View<'s, 'a>) -> Option<(&'a Launch, &'s LaunchMeasure)> {
     let check = view.case.check;
     let more_is_worse = match check.rule {
         Rule::Ceiling { .. } => true,

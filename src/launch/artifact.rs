@@ -3,12 +3,12 @@
 //! Main type: [`Artifact`]. A build is not trusted: links in what it made are never followed, so that none leads the
 //! gate to a file that the build itself may not read.
 
-use crate::digest;
 use nix::fcntl::OFlag;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
+use verdict::digest;
 
 /// A built engine, a file or a folder, copied to where no later build overwrites it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ pub fn sha256(path: &Path) -> io::Result<String> {
 
 /// Refuses a folder with a link that leads out of it, which who starts the engine would follow; or with what is
 /// neither file nor folder.
-pub(super) fn refuse_links_out(path: &Path) -> io::Result<()> {
+pub fn refuse_links_out(path: &Path) -> io::Result<()> {
     walk(path, &mut |entry| {
         let target = match &entry.kind {
             Kind::Link(target) => target,
@@ -82,7 +82,7 @@ pub(super) fn refuse_links_out(path: &Path) -> io::Result<()> {
 }
 
 /// Copies a file or a folder: links as links, no sockets and pipes.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     walk(from, &mut |entry| {
         let name = entry.path.strip_prefix(from).unwrap_or(&entry.path);
         let to = match name.as_os_str().is_empty() {
@@ -108,7 +108,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Makes every file read-only: what is measured is not written to by mistake.
-pub(super) fn freeze(path: &Path) -> io::Result<()> {
+pub fn freeze(path: &Path) -> io::Result<()> {
     walk(path, &mut |entry| match entry.kind {
         Kind::File { is_program } => {
             let mode = if is_program { 0o555 } else { 0o444 };
@@ -138,7 +138,7 @@ fn no_file(path: &Path) -> io::Error {
 }
 
 /// Opens a file. What has taken its place since it was looked at is not followed or waited for.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut options = File::options();
     let file = options.read(true).custom_flags(flags.bits()).open(path)?;

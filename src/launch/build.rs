@@ -3,13 +3,13 @@
 use super::artifact::{self, Artifact};
 use super::log;
 use super::process::{Process, ProcessError, Start};
-use crate::plan;
 use crate::sandbox::Policy;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use verdict::plan;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -51,26 +51,26 @@ pub enum BuildError {
 }
 
 /// One build to do.
-pub(super) struct Job<'a> {
-    pub(super) build: &'a plan::Build,
+pub struct Job<'a> {
+    pub build: &'a plan::Build,
     /// For messages: `head`, `base 1234abcd`.
-    pub(super) what: String,
+    pub what: String,
     /// The project's directory within the tree to build.
-    pub(super) tree: &'a Path,
+    pub tree: &'a Path,
     /// Fills `{target}`: a build directory that is kept between runs.
-    pub(super) target: &'a Path,
-    pub(super) log: &'a Path,
+    pub target: &'a Path,
+    pub log: &'a Path,
     /// Where the copy goes.
-    pub(super) keep: &'a Path,
+    pub keep: &'a Path,
     /// Variables that lead tools to caches of this build's own.
-    pub(super) env: Vec<(String, String)>,
-    pub(super) policy: Option<Policy>,
-    pub(super) on_ci: bool,
+    pub env: Vec<(String, String)>,
+    pub policy: Option<Policy>,
+    pub on_ci: bool,
 }
 
 impl Job<'_> {
     /// Runs the build command and copies its artifact. Dropping the future kills the build.
-    pub(super) async fn run(&self) -> Result<Artifact, BuildError> {
+    pub async fn run(&self) -> Result<Artifact, BuildError> {
         let begun = Instant::now();
         let artifact = self.build.artifact.to_string_lossy();
         let built = self.tree.join(self.fill(&artifact));
@@ -153,7 +153,7 @@ impl Job<'_> {
 }
 
 /// Removes a file, a link or a folder with all in it, if it is there.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub fn remove(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

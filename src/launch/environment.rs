@@ -30,7 +30,7 @@ const SECRET_PREFIXES: [&str; 3] = ["ACTIONS_", "GITHUB_", "RUNNER_"];
 const CARGO_PREFIXES: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
 /// Names of our own environment that a child must not inherit.
-pub(super) fn secret_names() -> Vec<String> {
+pub fn secret_names() -> Vec<String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, value)| {

@@ -1,11 +1,11 @@
 //! The few facts of a repository that a comparison needs, asked of the `git` command.
 
 use super::lock::Lock;
-use crate::record::{Commit, short};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use verdict::record::{Commit, short};
 
 /// Where main is looked for when nobody names a base, in this order.
 const MAIN_REFS: [&str; 2] = ["origin/main", "main"];
@@ -109,7 +109,7 @@ impl Repository {
 
     /// The `.git` of each submodule that is checked out, and the folder of each that is not: what git reads of them
     /// when it is asked about this tree.
-    pub(super) fn submodules(&self) -> Vec<PathBuf> {
+    pub fn submodules(&self) -> Vec<PathBuf> {
         let listed = self.git(&["ls-files", "--stage", "-z"]).unwrap_or_default();
         let links = listed
             .split('\0')
@@ -225,7 +225,7 @@ impl Repository {
     /// Makes a repository of its own at `path` with `commit` checked out: nothing in it leads to this one's
     /// settings or hooks, and objects are read from here. The git that checks out holds the lock too: if we are
     /// killed, the next session waits for its end.
-    pub(super) fn clone_at(&self, path: &Path, commit: &str, lock: &Lock) -> Result<(), GitError> {
+    pub fn clone_at(&self, path: &Path, commit: &str, lock: &Lock) -> Result<(), GitError> {
         let failed = |source| GitError::Clone {
             path: path.to_path_buf(),
             source,
@@ -269,7 +269,7 @@ impl Repository {
     }
 
     /// Where its objects are, for what is built in a clone.
-    pub(super) fn objects(&self) -> Result<PathBuf, GitError> {
+    pub fn objects(&self) -> Result<PathBuf, GitError> {
         let common = self.git(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
         Ok(Path::new(&common).join("objects"))
     }

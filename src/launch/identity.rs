@@ -8,8 +8,6 @@
 //! Refuses to know: which of its files matter to an engine.
 
 use super::page_cache::collect;
-use crate::digest;
-use crate::record::EngineFile;
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,6 +15,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
+use verdict::digest;
+use verdict::record::EngineFile;
 
 /// Files up to this size are read whole, …
 const WHOLE: u64 = 64 << 20;

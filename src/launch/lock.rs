@@ -29,11 +29,11 @@ pub enum LockError {
 
 /// Held while measuring; released on drop, and by the kernel if we die.
 #[derive(Debug)]
-pub(super) struct Lock(File);
+pub struct Lock(File);
 
 impl Lock {
     /// Takes it, or says who has it. Nothing blocks: whoever drops the future has ended the wait.
-    pub(super) async fn take(path: &Path) -> Result<Self, LockError> {
+    pub async fn take(path: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::File {
             path: path.to_path_buf(),
             source,
@@ -64,7 +64,7 @@ impl Lock {
     }
 
     /// For a child that shall hold it too, until both have ended.
-    pub(super) fn handle(&self) -> io::Result<Stdio> {
+    pub fn handle(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
 }

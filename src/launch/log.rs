@@ -27,7 +27,7 @@ pub fn tail(path: &Path) -> String {
 
 /// A child's text for an error or a terminal: each line behind a mark, so that none begins with what a reader of
 /// the output acts on, such as a workflow command of GitHub's (`::error::`).
-pub(super) fn indented(text: &str) -> String {
+pub fn indented(text: &str) -> String {
     let clean = |line: &str| {
         line.chars()
             .filter(|c| !c.is_control() || *c == '\t')

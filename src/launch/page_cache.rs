@@ -5,12 +5,12 @@
 //! no safe binding, and a read that must not block (`RWF_NOWAIT`) starts the read-ahead that it is to
 //! detect. Files below a folder count one by one.
 
-use crate::record::PageCache;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use verdict::record::PageCache;
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make {} {}: is it one of the engine's files (engine.files)?", path.display(), state.name())]
@@ -49,7 +49,7 @@ pub fn prepare(state: PageCache, files: &[PathBuf]) -> Result<Option<f64>, PageC
 }
 
 /// The file, or every file below the folder.
-pub(super) fn collect(path: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
+pub fn collect(path: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
     if !fs::metadata(path)?.is_dir() {
         into.push(path.to_path_buf());
         return Ok(());

@@ -138,7 +138,7 @@ pub fn free_port() -> Result<u16, ProcessError> {
 
 impl Process {
     /// Starts a child while another one runs, which stays when this one is ended.
-    pub(super) fn spawn_beside(start: &Start<'_>) -> Result<Self, ProcessError> {
+    pub fn spawn_beside(start: &Start<'_>) -> Result<Self, ProcessError> {
         let ourselves = std::process::id().cast_signed();
         let mut beside = tree::below(ourselves, strangers());
         beside.retain(|id| id.pid != ourselves);

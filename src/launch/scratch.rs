@@ -17,14 +17,14 @@ const GIT_SETTINGS: &str = "gitconfig";
 const MODEL_STORES: [&str; 4] = ["huggingface", "llama.cpp", "modelscope", "torch"];
 
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub struct Scratch {
     folder: TempDir,
     link: PathBuf,
 }
 
 impl Scratch {
     /// `link` is where the next session finds this one's.
-    pub(super) fn open(link: &Path) -> io::Result<Self> {
+    pub fn open(link: &Path) -> io::Result<Self> {
         if let Ok(left) = fs::read_link(link) {
             let name = left.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with(PREFIX) && left.parent() == Some(&std::env::temp_dir()) {
@@ -45,7 +45,7 @@ impl Scratch {
 
     /// The folder of a child that is started more than once, with whether it is new. Nothing is made in one that a
     /// child had: it may have put links in there.
-    pub(super) fn of(&self, child: &str) -> io::Result<(PathBuf, bool)> {
+    pub fn of(&self, child: &str) -> io::Result<(PathBuf, bool)> {
         let folder = self.folder.path().join(child);
         let is_new = folder.symlink_metadata().is_err();
         if is_new {
@@ -57,7 +57,7 @@ impl Scratch {
     }
 
     /// The folder of a child that finds nothing of those before it.
-    pub(super) fn fresh(&self, child: &str) -> io::Result<PathBuf> {
+    pub fn fresh(&self, child: &str) -> io::Result<PathBuf> {
         remove(&self.folder.path().join(child))?;
         Ok(self.of(child)?.0)
     }
@@ -70,7 +70,7 @@ impl Drop for Scratch {
 }
 
 /// Temporary files and git's settings of a child's own: the user's may hold tokens.
-pub(super) fn private(folder: &Path) -> Vec<(String, String)> {
+pub fn private(folder: &Path) -> Vec<(String, String)> {
     variables(&[
         ("TMPDIR", folder.join("tmp")),
         ("GIT_CONFIG_GLOBAL", folder.join(GIT_SETTINGS)),
@@ -78,7 +78,7 @@ pub(super) fn private(folder: &Path) -> Vec<(String, String)> {
 }
 
 /// Links from an engine's cache to the user's stores of models, which it reads there.
-pub(super) fn link_stores(folder: &Path) -> io::Result<()> {
+pub fn link_stores(folder: &Path) -> io::Result<()> {
     let cache = folder.join("cache");
     fs::create_dir(&cache)?;
     for store in MODEL_STORES {
@@ -92,7 +92,7 @@ pub(super) fn link_stores(folder: &Path) -> io::Result<()> {
 
 /// Caches of an engine's own in `folder`, the same for both arms at a session's start: empty, but for links to the
 /// user's stores of models. Two libraries do not ask for a folder of caches or temporary files and are told by name.
-pub(super) fn engine_caches(folder: &Path) -> Vec<(String, String)> {
+pub fn engine_caches(folder: &Path) -> Vec<(String, String)> {
     let cache = folder.join("cache");
     variables(&[
         ("XDG_CACHE_HOME", cache.clone()),
@@ -104,7 +104,7 @@ pub(super) fn engine_caches(folder: &Path) -> Vec<(String, String)> {
 }
 
 /// Caches of a build's own in `folder`, and no compiler that asks a service outside: what that keeps, others wrote.
-pub(super) fn build_caches(folder: &Path) -> Vec<(String, String)> {
+pub fn build_caches(folder: &Path) -> Vec<(String, String)> {
     let cache = folder.join("cache");
     variables(&[
         ("CARGO_HOME", folder.join("cargo")),
@@ -127,12 +127,12 @@ fn user_cache() -> PathBuf {
 }
 
 /// The user's own Cargo home.
-pub(super) fn user_cargo() -> PathBuf {
+pub fn user_cargo() -> PathBuf {
     let own = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     own.unwrap_or_else(|| home().join(".cargo"))
 }
 
-pub(super) fn home() -> PathBuf {
+pub fn home() -> PathBuf {
     std::env::var_os("HOME")
         .map(PathBuf::from)
         .unwrap_or_default()
@@ -140,7 +140,7 @@ pub(super) fn home() -> PathBuf {
 
 /// Copies what a build needs of a Cargo home: settings without tokens, and packages, which Cargo checks against
 /// Cargo.lock as it unpacks them. Of repositories their objects alone: their settings and hooks name programs.
-pub(super) fn seed_cargo(from: &Path, to: &Path) -> io::Result<()> {
+pub fn seed_cargo(from: &Path, to: &Path) -> io::Result<()> {
     for part in ["registry/index", "registry/cache"] {
         add_missing(&from.join(part), &to.join(part))?;
     }
@@ -168,10 +168,10 @@ pub(super) fn seed_cargo(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Files of settings in a Cargo home.
-pub(super) const SETTINGS: [&str; 2] = ["config.toml", "config"];
+pub const SETTINGS: [&str; 2] = ["config.toml", "config"];
 
 /// Cargo's settings without what opens a registry; `None` if they are no TOML.
-pub(super) fn without_tokens(text: &str) -> Option<String> {
+pub fn without_tokens(text: &str) -> Option<String> {
     let mut settings: toml::Table = text.parse().ok()?;
     let own = settings.remove("registry").into_iter();
     let named = settings.remove("registries").into_iter();
@@ -185,7 +185,7 @@ pub(super) fn without_tokens(text: &str) -> Option<String> {
 }
 
 /// True if a registry's token stands in Cargo's settings.
-pub(super) fn hold_token(text: &str) -> bool {
+pub fn hold_token(text: &str) -> bool {
     let before = text.parse::<toml::Table>().ok();
     let after = without_tokens(text).and_then(|text| text.parse().ok());
     before != after

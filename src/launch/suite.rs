@@ -7,11 +7,11 @@ use super::git::Repository;
 use super::log;
 use super::process::{Process, ProcessError, Start};
 use super::workspace::{Place, Workspace, WorkspaceError};
-use crate::plan;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use verdict::plan;
 
 /// A JUnit file beyond this is not read.
 const REPORT_BYTES: u64 = 32 * 1024 * 1024;

@@ -6,8 +6,8 @@ use std::fs;
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Id {
-    pub(super) pid: i32,
+pub struct Id {
+    pub pid: i32,
     /// Clock ticks after boot, field 22 of `/proc/PID/stat`.
     started: u64,
 }
@@ -31,7 +31,7 @@ fn stat(pid: i32) -> Option<Stat> {
 }
 
 /// Every living process below `root`, `root` included; but for those of `spared`, and whoever is below them.
-pub(super) fn below(root: i32, spared: &[Id]) -> Vec<Id> {
+pub fn below(root: i32, spared: &[Id]) -> Vec<Id> {
     let mut children: HashMap<i32, Vec<Id>> = HashMap::new();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -65,11 +65,11 @@ pub(super) fn below(root: i32, spared: &[Id]) -> Vec<Id> {
 }
 
 /// Whether a process of this number runs; a zombie does not.
-pub(super) fn runs(pid: i32) -> bool {
+pub fn runs(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| !stat.zombie)
 }
 
 /// Whether it still runs; a zombie does not.
-pub(super) fn is_alive(id: Id) -> bool {
+pub fn is_alive(id: Id) -> bool {
     stat(id.pid).is_some_and(|stat| stat.started == id.started && !stat.zombie)
 }

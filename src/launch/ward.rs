@@ -20,7 +20,7 @@ const SCRIPT: &str = r#"
 "#;
 
 #[derive(Debug)]
-pub(super) struct Ward {
+pub struct Ward {
     shell: Child,
     /// Its end is the gate's.
     gate_lives: ChildStdin,
@@ -28,7 +28,7 @@ pub(super) struct Ward {
 
 impl Ward {
     /// Starts it before its child, so that no part of a start is disturbed by it.
-    pub(super) fn start(folder: &Path) -> io::Result<Self> {
+    pub fn start(folder: &Path) -> io::Result<Self> {
         let mut shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT])
             .env_clear()
@@ -43,12 +43,12 @@ impl Ward {
     }
 
     /// The process group to start the child in. Its number is nobody else's while this lives.
-    pub(super) fn group(&self) -> i32 {
+    pub fn group(&self) -> i32 {
         self.shell.id().cast_signed()
     }
 
     /// Names the child, which is found then even where it has left the group for its own.
-    pub(super) fn watch(&mut self, child: i32) -> io::Result<()> {
+    pub fn watch(&mut self, child: i32) -> io::Result<()> {
         writeln!(self.gate_lives, "{child}")
     }
 }

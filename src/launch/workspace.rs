@@ -13,8 +13,6 @@ use super::identity::program;
 use super::lock::{Lock, LockError};
 use super::process::ProcessError;
 use super::scratch::{self, Scratch};
-use crate::plan::{Engine, SandboxSetting};
-use crate::record::{Arm, Isolation, short};
 use crate::sandbox::{self, Policy, Rights, Sandbox, SandboxError, all_but};
 use crate::{digest, plan};
 use serde::{Deserialize, Serialize};
@@ -22,6 +20,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use verdict::plan::{Engine, SandboxSetting};
+use verdict::record::{Arm, Isolation, short};
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
@@ -78,16 +78,16 @@ pub struct Surroundings {
 
 /// Where sources are built or tested, and with what rights.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     /// The project's folder within the sources.
-    pub(super) tree: PathBuf,
+    pub tree: PathBuf,
     /// The build directory.
-    pub(super) target: PathBuf,
-    pub(super) env: Vec<(String, String)>,
+    pub target: PathBuf,
+    pub env: Vec<(String, String)>,
     /// What may be written.
-    pub(super) own: Vec<PathBuf>,
+    pub own: Vec<PathBuf>,
     /// What may be read beyond the tree.
-    pub(super) read: Vec<PathBuf>,
+    pub read: Vec<PathBuf>,
 }
 
 /// Ledger entry of an artifact.
@@ -211,7 +211,7 @@ impl Workspace {
     }
 
     /// The working tree, to test what is in it.
-    pub(super) fn working_tree(&self, suite: &plan::Suite) -> Result<Place, WorkspaceError> {
+    pub fn working_tree(&self, suite: &plan::Suite) -> Result<Place, WorkspaceError> {
         if let Some(user) = self.sandbox.user() {
             return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
         }
@@ -221,7 +221,7 @@ impl Workspace {
 
     /// A child's rights: what is its `own`, the tree but for `.git` and `.gate`, and what its command and environment
     /// name outside of the tree.
-    pub(super) fn policy(
+    pub fn policy(
         &self,
         own: Vec<PathBuf>,
         mut read: Vec<PathBuf>,
@@ -285,11 +285,7 @@ impl Workspace {
     }
 
     /// A clone of a commit, to test it, with what main's last build left in its build directory.
-    pub(super) fn clone_of(
-        &self,
-        repository: &Repository,
-        commit: &str,
-    ) -> Result<Place, WorkspaceError> {
+    pub fn clone_of(&self, repository: &Repository, commit: &str) -> Result<Place, WorkspaceError> {
         self.place_of(repository, commit, Origin::Other)
     }
 

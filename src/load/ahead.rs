@@ -11,7 +11,7 @@ use std::io;
 const MOST: usize = 1 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub struct Ahead {
     /// All of the answer that was read ahead, in one piece: a token that finds cold caches should not pay
     /// for memory of its own.
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Forgets everything, and keeps the memory for the next answer.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.taken = 0;
         self.reads.clear();
@@ -33,26 +33,26 @@ impl Ahead {
     }
 
     /// Everything was taken.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.reads.is_empty()
     }
 
     /// Whether there is room, and something to come.
-    pub(super) fn wants_more(&self) -> bool {
+    pub fn wants_more(&self) -> bool {
         self.bytes.len() < MOST && self.failed.is_none()
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8], arrival: Arrival) {
+    pub fn push(&mut self, bytes: &[u8], arrival: Arrival) {
         self.bytes.extend_from_slice(bytes);
         self.reads.push_back((self.bytes.len(), arrival));
     }
 
-    pub(super) fn fail(&mut self, error: io::Error) {
+    pub fn fail(&mut self, error: io::Error) {
         self.failed = Some(error);
     }
 
     /// What is left of the oldest read, up to `room` bytes; after the last, the failure that followed.
-    pub(super) fn take(&mut self, room: usize) -> Option<io::Result<(&[u8], Arrival)>> {
+    pub fn take(&mut self, room: usize) -> Option<io::Result<(&[u8], Arrival)>> {
         let Some(&(end, arrival)) = self.reads.front() else {
             return self.failed.take().map(Err);
         };

@@ -14,7 +14,7 @@ const NEAR: Duration = Duration::from_millis(5);
 
 /// Completes at `due_ns`, never before; at once where that is past. Needs a tokio runtime with time and
 /// I/O.
-pub(super) async fn until(clock: &SessionClock, due_ns: u64) {
+pub async fn until(clock: &SessionClock, due_ns: u64) {
     loop {
         let left = Duration::from_nanos(due_ns.saturating_sub(clock.now_ns()));
         if left.is_zero() {
@@ -39,7 +39,7 @@ mod kernel {
     use tokio::io::unix::AsyncFd;
 
     /// A timer of its own, which ends with the wait.
-    pub(super) async fn wait(left: Duration) -> io::Result<()> {
+    pub async fn wait(left: Duration) -> io::Result<()> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
         let once = Expiration::OneShot(TimeSpec::from_duration(left));
@@ -60,7 +60,7 @@ mod kernel {
     use std::io;
     use std::time::Duration;
 
-    pub(super) async fn wait(_: Duration) -> io::Result<()> {
+    pub async fn wait(_: Duration) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -8,16 +8,16 @@
 
 use super::foreign::message_of;
 use super::logprobs::{Logprobs, Uneven};
-use crate::record::{ServerTimings, TokenLogprob};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use verdict::record::{ServerTimings, TokenLogprob};
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Debug, Deserialize)]
-pub(super) struct Answer {
+pub struct Answer {
     choices: Option<Vec<Choice>>,
-    pub(super) usage: Option<Usage>,
+    pub usage: Option<Usage>,
     timings: Option<RawTimings>,
     error: Option<Value>,
     /// `error` where an engine sends an error in the place of an answer (vLLM).
@@ -26,14 +26,14 @@ pub(super) struct Answer {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Choice {
+pub struct Choice {
     /// Of completions.
     text: Option<String>,
     /// Of chat streams.
     delta: Option<Delta>,
     /// Of whole chat answers.
     message: Option<Delta>,
-    pub(super) finish_reason: Option<String>,
+    pub finish_reason: Option<String>,
     logprobs: Option<Logprobs>,
     token_ids: Option<Vec<u32>>,
 }
@@ -48,9 +48,9 @@ struct Delta {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(super) struct Usage {
-    pub(super) prompt_tokens: Option<u32>,
-    pub(super) completion_tokens: Option<u32>,
+pub struct Usage {
+    pub prompt_tokens: Option<u32>,
+    pub completion_tokens: Option<u32>,
     prompt_tokens_details: Option<PromptDetails>,
 }
 
@@ -70,7 +70,7 @@ struct RawTimings {
 
 /// Why an answer is not what the protocol promises.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AnswerError {
+pub enum AnswerError {
     #[error("bad JSON: {0}")]
     Json(String),
     #[error("{0} choices where one was asked for")]
@@ -80,7 +80,7 @@ pub(super) enum AnswerError {
 }
 
 impl Answer {
-    pub(super) fn parse(json: &[u8]) -> Result<Self, AnswerError> {
+    pub fn parse(json: &[u8]) -> Result<Self, AnswerError> {
         let answer: Self =
             serde_json::from_slice(json).map_err(|error| AnswerError::Json(error.to_string()))?;
         match answer.choices.as_ref().map_or(0, Vec::len) {
@@ -90,12 +90,12 @@ impl Answer {
     }
 
     /// The one choice; none in a usage chunk.
-    pub(super) fn choice(&mut self) -> Option<Choice> {
+    pub fn choice(&mut self) -> Option<Choice> {
         self.choices.as_mut()?.pop()
     }
 
     /// The server's own message, if this is an error in the place of an answer.
-    pub(super) fn error_message(&self) -> Option<String> {
+    pub fn error_message(&self) -> Option<String> {
         let flagged = self.object.as_deref() == Some("error");
         match (&self.error, &self.message) {
             (Some(error), _) => Some(message_of(error)),
@@ -105,7 +105,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn timings(&self) -> Option<ServerTimings> {
+    pub fn timings(&self) -> Option<ServerTimings> {
         let raw = self.timings?;
         Some(ServerTimings {
             prompt_n: raw.prompt_n?,
@@ -117,7 +117,7 @@ impl Answer {
 }
 
 impl Usage {
-    pub(super) fn cached_tokens(&self) -> Option<u32> {
+    pub fn cached_tokens(&self) -> Option<u32> {
         self.prompt_tokens_details?.cached_tokens
     }
 }
@@ -125,7 +125,7 @@ impl Usage {
 impl Choice {
     /// Whether it carries output: text, reasoning, a tool call or token ids. A role alone, an empty
     /// delta and a finish reason alone carry none.
-    pub(super) fn has_output(&self) -> bool {
+    pub fn has_output(&self) -> bool {
         let tools = self.part().and_then(|part| part.tool_calls.as_ref());
         !self.content().is_empty()
             || !self.reasoning().is_empty()
@@ -134,12 +134,12 @@ impl Choice {
     }
 
     /// The answer's text, reasoning left out.
-    pub(super) fn content(&self) -> &str {
+    pub fn content(&self) -> &str {
         let chat = self.part().and_then(|part| part.content.as_deref());
         self.text.as_deref().or(chat).unwrap_or("")
     }
 
-    pub(super) fn reasoning(&self) -> &str {
+    pub fn reasoning(&self) -> &str {
         let Some(part) = self.part() else {
             return "";
         };
@@ -152,13 +152,13 @@ impl Choice {
     }
 
     /// How many token ids it names, where the engine names them.
-    pub(super) fn token_ids(&self) -> Option<usize> {
+    pub fn token_ids(&self) -> Option<usize> {
         let chat = self.part().and_then(|part| part.token_ids.as_ref());
         self.token_ids.as_ref().or(chat).map(Vec::len)
     }
 
     /// Its tokens' log-probabilities, where they were asked for.
-    pub(super) fn take_logprobs(&mut self) -> Result<Option<Vec<TokenLogprob>>, AnswerError> {
+    pub fn take_logprobs(&mut self) -> Result<Option<Vec<TokenLogprob>>, AnswerError> {
         Ok(self.logprobs.take().map_or(Ok(None), Logprobs::read)?)
     }
 

@@ -12,19 +12,14 @@ use super::planned::{Label, Pace, Planned, Wave};
 use super::said::Said;
 use super::workloads::{Output, prompted};
 use super::{Endpoint, PromptSeed};
-use crate::plan::Answers;
-use crate::record::{Condition, Phase, Setting};
+use verdict::plan::Answers;
+use verdict::record::{Condition, Phase, Setting};
 
 /// Prompts to be prefilled are numbered from here: far from the others.
 const BESIDE: u32 = 1 << 30;
 
 /// All waves of the workload `id`.
-pub(super) fn waves(
-    endpoint: &Endpoint,
-    id: &str,
-    answers: &Answers,
-    seed: PromptSeed,
-) -> Vec<Wave> {
+pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed) -> Vec<Wave> {
     let mut writer = Writer {
         endpoint,
         id,

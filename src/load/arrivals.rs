@@ -7,11 +7,11 @@
 
 use super::PromptSeed;
 use super::planned::Pace;
-use crate::plan::Arrivals;
 use std::time::Duration;
+use verdict::plan::Arrivals;
 
 /// The pace of `count` requests of the workload `id`; an open loop sends none after `until`.
-pub(super) fn pace(
+pub fn pace(
     arrivals: &Arrivals,
     id: &str,
     seed: PromptSeed,
@@ -48,8 +48,8 @@ fn poisson(uniform: impl Iterator<Item = f64>, rate: f64, count: u32) -> Vec<Dur
 #[cfg(test)]
 mod tests {
     use super::{Pace, PromptSeed, pace};
-    use crate::plan::Arrivals;
     use std::time::Duration;
+    use verdict::plan::Arrivals;
 
     const SEED: PromptSeed = PromptSeed {
         session: 3,

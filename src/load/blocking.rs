@@ -16,16 +16,16 @@ use tokio::net::TcpStream;
 const SILENCE_US: i64 = 60_000;
 
 /// The longest that a read keeps its thread.
-pub(super) const LONGEST_WAIT_NS: u64 = SILENCE_US as u64 * 1_000 + 10_000_000;
+pub const LONGEST_WAIT_NS: u64 = SILENCE_US as u64 * 1_000 + 10_000_000;
 
 /// While it lives, reads of the stream wait for bytes. The runtime must not read meanwhile.
-pub(super) struct Blocking<'a> {
+pub struct Blocking<'a> {
     stream: &'a TcpStream,
 }
 
 impl<'a> Blocking<'a> {
     /// `None` where the system refuses.
-    pub(super) fn start(stream: &'a TcpStream) -> Option<Self> {
+    pub fn start(stream: &'a TcpStream) -> Option<Self> {
         setsockopt(stream, ReceiveTimeout, &TimeVal::new(0, SILENCE_US)).ok()?;
         fcntl(stream, FcntlArg::F_SETFL(OFlag::empty())).ok()?;
         Some(Self { stream })

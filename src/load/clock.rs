@@ -64,7 +64,7 @@ impl SessionClock {
     /// When, on this clock, the kernel stamped `real` (time since the Unix epoch); `None` if that lies
     /// outside `earliest_ns..=now_ns` even after a fresh look at both clocks: real time was set, or the
     /// stamp is not one.
-    pub(super) fn arrival_ns(&self, real: Duration, earliest_ns: u64, now_ns: u64) -> Option<u64> {
+    pub fn arrival_ns(&self, real: Duration, earliest_ns: u64, now_ns: u64) -> Option<u64> {
         let mut anchor = self.anchor();
         let stale = now_ns.saturating_sub(anchor.taken_ns) > ANCHOR_AGE_NS;
         if stale {

@@ -38,17 +38,17 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3_600);
 
 /// What is sent: the route with its method and, for a POST, its JSON.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
-    pub(super) method: Method,
-    pub(super) path: String,
-    pub(super) body: Bytes,
+pub struct Ask {
+    pub method: Method,
+    pub path: String,
+    pub body: Bytes,
     /// Longest answer to store.
-    pub(super) limit: usize,
+    pub limit: usize,
 }
 
 /// A stream of requests to one endpoint over one connection at a time.
 #[derive(Debug)]
-pub(super) struct Client {
+pub struct Client {
     address: SocketAddr,
     authority: String,
     silence: Duration,
@@ -73,7 +73,7 @@ type Driver = Option<Pin<Box<http1::Connection<Wire, Full<Bytes>>>>>;
 
 impl Client {
     /// No connection yet. `gauges`: of the thread that will poll it.
-    pub(super) fn new(endpoint: &Endpoint, clock: &SessionClock, gauges: &Arc<Gauges>) -> Self {
+    pub fn new(endpoint: &Endpoint, clock: &SessionClock, gauges: &Arc<Gauges>) -> Self {
         Self {
             address: endpoint.address,
             authority: endpoint.authority.clone(),
@@ -86,12 +86,12 @@ impl Client {
     }
 
     /// Opens a connection ahead of the next request. Where that fails the request itself will say why.
-    pub(super) async fn prepare(&mut self) {
+    pub async fn prepare(&mut self) {
         self.connection = self.connected().await.ok();
     }
 
     /// Sends one request and stores what comes back, whatever that is.
-    pub(super) async fn exchange(&mut self, ask: &Ask) -> Exchange {
+    pub async fn exchange(&mut self, ask: &Ask) -> Exchange {
         let asked_ns = self.clock.now_ns();
         let mut connection = match self.connected().await {
             Ok(connection) => connection,

@@ -13,10 +13,10 @@ use super::request::Message;
 use super::traffic::Driver;
 use super::workloads;
 use super::{Endpoint, Outcome, Progress, PromptSeed, SessionClock};
-use crate::plan::Session;
 use std::time::Duration;
+use verdict::plan::Session;
 
-pub(super) async fn run(
+pub async fn run(
     endpoint: &Endpoint,
     workload: &str,
     session: &Session,

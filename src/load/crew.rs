@@ -35,7 +35,7 @@ const OPEN_FILES: u64 = 2 * MOST_IN_FLIGHT as u64 + 256;
 
 /// Threads that send and receive.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub struct Crew {
     lanes: Vec<Lane>,
     host_at_start: Option<HostTime>,
 }
@@ -52,20 +52,20 @@ struct Lane {
 
 /// What a dismissed crew leaves.
 #[derive(Debug, Default)]
-pub(super) struct Service {
-    pub(super) gauges: Gauges,
+pub struct Service {
+    pub gauges: Gauges,
     /// Of all threads together.
-    pub(super) cpu: Duration,
-    pub(super) threads: u32,
+    pub cpu: Duration,
+    pub threads: u32,
     /// What the host took of the machine's CPU time meanwhile.
-    pub(super) steal_share: Option<f64>,
+    pub steal_share: Option<f64>,
 }
 
 type Panic = Box<dyn Any + Send>;
 
 impl Crew {
     /// Threads for so many streams in flight.
-    pub(super) fn start(endpoint: &Endpoint, clock: &SessionClock, streams: u32) -> Self {
+    pub fn start(endpoint: &Endpoint, clock: &SessionClock, streams: u32) -> Self {
         allow_files();
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let lanes = threads(streams, u32::try_from(cores).unwrap_or(u32::MAX));
@@ -77,7 +77,7 @@ impl Crew {
 
     /// Sends a wave with so many slots at the most; the answers come as they end, and the channel closes
     /// after the last.
-    pub(super) fn send(&self, wave: Vec<Due>, slots: u32) -> mpsc::UnboundedReceiver<Finished> {
+    pub fn send(&self, wave: Vec<Due>, slots: u32) -> mpsc::UnboundedReceiver<Finished> {
         let (report, reports) = mpsc::unbounded_channel();
         let queue = Queue::new(wave);
         let lanes = u32::try_from(self.lanes.len()).unwrap_or(1);
@@ -97,7 +97,7 @@ impl Crew {
     ///
     /// # Errors
     /// The panic of a thread.
-    pub(super) fn dismiss(&mut self) -> Result<Service, Panic> {
+    pub fn dismiss(&mut self) -> Result<Service, Panic> {
         let lanes = std::mem::take(&mut self.lanes);
         let mut service = Service::default();
         // All are told before the first is waited for.
@@ -208,7 +208,7 @@ fn pause(gauges: &Gauges) -> Duration {
 }
 
 /// CPU time that the calling thread has taken so far; zero where the system does not say.
-pub(super) fn cpu_of_this_thread() -> Duration {
+pub fn cpu_of_this_thread() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 

@@ -8,37 +8,37 @@
 use super::stamps::Arrival;
 
 /// Longest answer that is stored; a longer one is garbled.
-pub(super) const MAX_BODY: usize = 64 << 20;
+pub const MAX_BODY: usize = 64 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Exchange {
+pub struct Exchange {
     /// When it was to be sent, where a moment was set.
-    pub(super) due_ns: Option<u64>,
+    pub due_ns: Option<u64>,
     /// Connection asked for and established, if this exchange opened one.
-    pub(super) connect_ns: Option<(u64, u64)>,
+    pub connect_ns: Option<(u64, u64)>,
     /// Just before the first write; where none was made, when the request was to begin.
-    pub(super) send_ns: u64,
-    pub(super) headers_ns: Option<u64>,
-    pub(super) status: Option<u16>,
-    pub(super) body: Vec<u8>,
+    pub send_ns: u64,
+    pub headers_ns: Option<u64>,
+    pub status: Option<u16>,
+    pub body: Vec<u8>,
     /// The arrivals that brought the body, in order.
-    pub(super) reads: Vec<BodyRead>,
+    pub reads: Vec<BodyRead>,
     /// End of the body, if it came.
-    pub(super) end_ns: Option<u64>,
-    pub(super) ending: Ending,
+    pub end_ns: Option<u64>,
+    pub ending: Ending,
 }
 
 /// An arrival that brought a part of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BodyRead {
+pub struct BodyRead {
     /// Length of the body after it.
-    pub(super) end: usize,
-    pub(super) arrival: Arrival,
+    pub end: usize,
+    pub arrival: Arrival,
 }
 
 /// How an exchange ended, as far as HTTP can tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub enum Ending {
     /// The whole answer came.
     Whole,
     /// The server's port takes no connections.
@@ -53,7 +53,7 @@ pub(super) enum Ending {
 
 impl Exchange {
     /// One that begins now and has nothing yet.
-    pub(super) fn begin(connect_ns: Option<(u64, u64)>, now_ns: u64) -> Self {
+    pub fn begin(connect_ns: Option<(u64, u64)>, now_ns: u64) -> Self {
         Self {
             due_ns: None,
             connect_ns,
@@ -68,7 +68,7 @@ impl Exchange {
     }
 
     /// One that never got a connection.
-    pub(super) fn failed(asked_ns: u64, ending: Ending) -> Self {
+    pub fn failed(asked_ns: u64, ending: Ending) -> Self {
         Self {
             ending,
             ..Self::begin(None, asked_ns)
@@ -76,7 +76,7 @@ impl Exchange {
     }
 
     /// Stores a part of the body that `arrival` brought. False: the answer is too long.
-    pub(super) fn store(&mut self, part: &[u8], arrival: Arrival, limit: usize) -> bool {
+    pub fn store(&mut self, part: &[u8], arrival: Arrival, limit: usize) -> bool {
         if self.body.len() + part.len() > limit {
             return false;
         }
@@ -92,7 +92,7 @@ impl Exchange {
     }
 
     /// The body's parts, one an arrival.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&[u8], Arrival)> {
+    pub fn parts(&self) -> impl Iterator<Item = (&[u8], Arrival)> {
         let mut begin = 0;
         self.reads.iter().map(move |read| {
             let part = &self.body[begin..read.end];

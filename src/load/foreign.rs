@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A server's message from an error body of whatever kind: OpenAI's `error.message`, `error`,
 /// `message`, FastAPI's `detail`, or the text itself (an HTML page of a proxy).
-pub(super) fn error_text(body: &[u8]) -> String {
+pub fn error_text(body: &[u8]) -> String {
     let json = serde_json::from_slice::<Value>(body).ok();
     let named = json.as_ref().and_then(|json| {
         ["error", "message", "detail"]
@@ -27,7 +27,7 @@ pub(super) fn error_text(body: &[u8]) -> String {
 }
 
 /// The message within an error object, or the object itself.
-pub(super) fn message_of(error: &Value) -> String {
+pub fn message_of(error: &Value) -> String {
     let inner = error.get("message").unwrap_or(error);
     match inner {
         Value::String(text) => brief(text),
@@ -39,7 +39,7 @@ pub(super) fn message_of(error: &Value) -> String {
 const LONGEST_MESSAGE: usize = 300;
 
 /// One line of sane length.
-pub(super) fn brief(text: &str) -> String {
+pub fn brief(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let line = words
         .filter(|word| !word.is_empty())

@@ -16,7 +16,7 @@ const LINE_END: usize = 2;
 
 /// Where in an answer its bytes so far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub enum Framing {
     /// In the head, of which these bytes came.
     Head(Vec<u8>),
     /// In the line with a chunk's size.
@@ -29,7 +29,7 @@ pub(super) enum Framing {
 
 /// What came of a line with a chunk's size. It needs no memory of its own, for it comes with every token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Size {
+pub struct Size {
     digits: u8,
     value: usize,
     /// The line's end has begun.
@@ -44,12 +44,12 @@ impl Default for Framing {
 
 impl Framing {
     /// Within a chunked body, so that more must come.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         matches!(self, Self::Size(_) | Self::Chunk(_))
     }
 
     /// Follows the next bytes.
-    pub(super) fn push(&mut self, mut bytes: &[u8]) {
+    pub fn push(&mut self, mut bytes: &[u8]) {
         while let Some(first) = bytes.first() {
             let used = match self {
                 Self::Head(head) => line(head, bytes, b"\r\n\r\n"),

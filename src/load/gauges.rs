@@ -14,13 +14,13 @@ use tokio::sync::Notify;
 
 /// Of one thread.
 #[derive(Debug, Default)]
-pub(super) struct Gauges {
+pub struct Gauges {
     /// Its reads, after the kernel's stamp.
-    pub(super) reads: Lags,
+    pub reads: Lags,
     /// A read had one.
     stamped: AtomicBool,
     /// Its timers, after their moment.
-    pub(super) ticks: Lags,
+    pub ticks: Lags,
     /// The most slots of its present wave.
     slots: AtomicU32,
     /// When it looks at its own lateness next.
@@ -32,7 +32,7 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
-    pub(super) fn begin_wave(&self, slots: u32) {
+    pub fn begin_wave(&self, slots: u32) {
         let was_alone = self.is_alone();
         self.slots.store(slots, Relaxed);
         if was_alone != self.is_alone() {
@@ -41,47 +41,47 @@ impl Gauges {
     }
 
     /// Until one slot has the thread alone, or has it so no longer.
-    pub(super) async fn changed(&self) {
+    pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
     /// No connection keeps the thread any longer than until its present read's end.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.ending.store(true, Relaxed);
     }
 
     /// A read came so long after the kernel's stamp.
-    pub(super) fn note_stamped_read(&self, lag_ns: u64) {
+    pub fn note_stamped_read(&self, lag_ns: u64) {
         self.reads.note(lag_ns);
         self.stamped.store(true, Relaxed);
     }
 
-    pub(super) fn is_stamped(&self) -> bool {
+    pub fn is_stamped(&self) -> bool {
         self.stamped.load(Relaxed)
     }
 
-    pub(super) fn look_at(&self, due_ns: u64) {
+    pub fn look_at(&self, due_ns: u64) {
         self.look_ns.store(due_ns, Relaxed);
     }
 
     #[cfg(test)]
-    pub(super) fn next_look_ns(&self) -> u64 {
+    pub fn next_look_ns(&self) -> u64 {
         self.look_ns.load(Relaxed)
     }
 
     /// One connection has the thread to itself.
-    pub(super) fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         self.slots.load(Relaxed) == 1
     }
 
     /// Until when a connection may keep the thread; `None` where others need it.
-    pub(super) fn alone_until_ns(&self) -> Option<u64> {
+    pub fn alone_until_ns(&self) -> Option<u64> {
         let may_stay = self.is_alone() && !self.ending.load(Relaxed);
         may_stay.then(|| self.look_ns.load(Relaxed))
     }
 
     /// Adds what the other's counts say.
-    pub(super) fn absorb(&self, other: &Self) {
+    pub fn absorb(&self, other: &Self) {
         self.reads.absorb(&other.reads);
         self.ticks.absorb(&other.ticks);
     }

@@ -4,11 +4,11 @@
 
 use super::crew::Service;
 use super::lags::Lags;
-use crate::record::{ClientHealth, Phase, Sample, Stamps};
 use std::time::Duration;
+use verdict::record::{ClientHealth, Phase, Sample, Stamps};
 
 /// The health of a client that took these samples with at most `slots` slots in its closed loops.
-pub(super) fn of(
+pub fn of(
     workload: &str,
     samples: &[Sample],
     slots: u32,
@@ -90,8 +90,8 @@ fn share(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::{most_at_once, of};
     use crate::load::crew::Service;
-    use crate::record::{Phase, Sample, Stamps, TokenCounts};
     use std::time::Duration;
+    use verdict::record::{Phase, Sample, Stamps, TokenCounts};
 
     fn sample(intended_ns: u64, send_ns: u64, events_ns: &[u64]) -> Sample {
         Sample {

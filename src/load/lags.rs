@@ -5,8 +5,8 @@
 //!
 //! Refuses to know: what is late.
 
-use crate::record::Spread;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use verdict::record::Spread;
 
 /// Bits of a value that a bucket tells apart, its leading one left out.
 const BITS: u32 = 5;
@@ -16,7 +16,7 @@ const BUCKETS: usize = (64 - BITS as usize + 1) * PER_OCTAVE;
 
 /// A histogram of lags in nanoseconds.
 #[derive(Debug)]
-pub(super) struct Lags {
+pub struct Lags {
     counts: Box<[AtomicU64]>,
     max_ns: AtomicU64,
 }
@@ -31,13 +31,13 @@ impl Default for Lags {
 }
 
 impl Lags {
-    pub(super) fn note(&self, lag_ns: u64) {
+    pub fn note(&self, lag_ns: u64) {
         self.counts[bucket(lag_ns)].fetch_add(1, Relaxed);
         self.max_ns.fetch_max(lag_ns, Relaxed);
     }
 
     /// Adds what the other counted.
-    pub(super) fn absorb(&self, other: &Self) {
+    pub fn absorb(&self, other: &Self) {
         for (mine, theirs) in self.counts.iter().zip(&other.counts) {
             mine.fetch_add(theirs.load(Relaxed), Relaxed);
         }
@@ -45,7 +45,7 @@ impl Lags {
     }
 
     /// In milliseconds; quantiles by nearest rank, at the middle of their bucket.
-    pub(super) fn spread(&self) -> Spread {
+    pub fn spread(&self) -> Spread {
         let counts: Vec<u64> = self
             .counts
             .iter()
@@ -90,7 +90,7 @@ fn middle(bucket: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{BUCKETS, Lags, bucket, middle};
-    use crate::record::Spread;
+    use verdict::record::Spread;
 
     #[test]
     fn buckets_rise_without_gap_and_hold_their_middle() {

@@ -2,14 +2,14 @@
 //!
 //! Main type: [`Logprobs`]. Refuses to know: the rest of the answer.
 
-use crate::record::TokenLogprob;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::fmt;
+use verdict::record::TokenLogprob;
 
 /// Of completions (parallel lists) or of chat (a list of entries); some engines use the second on both.
 #[derive(Debug, Deserialize)]
-pub(super) struct Logprobs {
+pub struct Logprobs {
     tokens: Option<Vec<String>>,
     token_logprobs: Option<Vec<Option<f64>>>,
     top_logprobs: Option<Vec<Option<Ranking>>>,
@@ -37,14 +37,14 @@ struct Ranking(Vec<(String, f64)>);
 /// Parallel lists that are not of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{tokens} tokens with {logprobs} log-probabilities and {tops} rankings")]
-pub(super) struct Uneven {
+pub struct Uneven {
     tokens: usize,
     logprobs: usize,
     tops: usize,
 }
 
 impl Logprobs {
-    pub(super) fn read(self) -> Result<Option<Vec<TokenLogprob>>, Uneven> {
+    pub fn read(self) -> Result<Option<Vec<TokenLogprob>>, Uneven> {
         if let Some(content) = self.content {
             return Ok(Some(content.into_iter().map(Entry::read).collect()));
         }
@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for Ranking {
 #[cfg(test)]
 mod tests {
     use super::{Logprobs, Uneven};
-    use crate::record::TokenLogprob;
+    use verdict::record::TokenLogprob;
 
     fn logprobs(json: &str) -> Result<Option<Vec<TokenLogprob>>, Uneven> {
         serde_json::from_str::<Logprobs>(json).unwrap().read()

@@ -14,8 +14,8 @@ use super::planned::{Label, Pace, Wave};
 use super::said::Said;
 use super::workloads::{Output, prompted};
 use super::{Endpoint, PromptSeed};
-use crate::plan::Matrix;
-use crate::record::{CacheState, Phase, Setting};
+use verdict::plan::Matrix;
+use verdict::record::{CacheState, Phase, Setting};
 
 /// Hot prompts are numbered from here: far from any request's own index.
 const HOT: u32 = 1 << 30;
@@ -29,7 +29,7 @@ struct Cell {
 }
 
 /// All waves of the workload `id`, warm-up first.
-pub(super) fn waves(endpoint: &Endpoint, id: &str, matrix: &Matrix, seed: PromptSeed) -> Vec<Wave> {
+pub fn waves(endpoint: &Endpoint, id: &str, matrix: &Matrix, seed: PromptSeed) -> Vec<Wave> {
     let mut writer = Writer {
         endpoint,
         id,

@@ -72,12 +72,12 @@ pub use prompts::PromptSeed;
 pub use stop::Stopped;
 pub use tokenizer::{Tokenizer, TokenizerError};
 
-use crate::plan::{Engine, Plausible, Workload, WorkloadKind};
-use crate::record::{ClientHealth, Sample, Window};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use verdict::plan::{Engine, Plausible, Workload, WorkloadKind};
+use verdict::record::{ClientHealth, Sample, Window};
 
 /// An engine that listens: where, and how it is asked.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use super::planned::{Expect, Label};
 use super::sampling;
 use super::slots::Finished;
 use super::stamps::Arrival;
-use crate::record::{Phase, Sample, Void, VoidRule};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
+use verdict::record::{Phase, Sample, Void, VoidRule};
 
 /// Bytes of an answer that are kept until it is read; a longer one is void.
 const LIMIT: usize = 16 << 20;

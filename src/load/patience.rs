@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const WHOLE_ANSWER: u32 = 10;
 
 /// Watches over silence. The timer is set again only when it fires, so that an event costs none.
-pub(super) struct Patience {
+pub struct Patience {
     silence: Duration,
     heard: Instant,
     end: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    pub(super) fn new(silence: Duration) -> Self {
+    pub fn new(silence: Duration) -> Self {
         let now = Instant::now();
         let timer = Box::pin(sleep_until(now + silence));
         Self {
@@ -34,7 +34,7 @@ impl Patience {
     }
 
     /// What `future` gives, unless it takes too long; its coming counts as a sign of life.
-    pub(super) async fn wait<F: Future>(&mut self, future: F) -> Result<F::Output, Ending> {
+    pub async fn wait<F: Future>(&mut self, future: F) -> Result<F::Output, Ending> {
         let mut future = pin!(future);
         let output = poll_fn(|cx| {
             if let Poll::Ready(output) = future.as_mut().poll(cx) {

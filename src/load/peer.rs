@@ -3,7 +3,7 @@
 use std::net::{TcpListener, TcpStream as Peer};
 use tokio::net::TcpStream;
 
-pub(super) async fn connected() -> (TcpStream, Peer) {
+pub async fn connected() -> (TcpStream, Peer) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let stream = TcpStream::connect(address).await.unwrap();

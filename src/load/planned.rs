@@ -4,34 +4,34 @@
 
 use super::connection::Ask;
 use super::exchange::MAX_BODY;
-use crate::record::{Phase, Setting};
 use bytes::Bytes;
 use hyper::Method;
 use std::time::Duration;
+use verdict::record::{Phase, Setting};
 
 /// The route of completions.
-pub(super) const COMPLETIONS: &str = "/v1/completions";
+pub const COMPLETIONS: &str = "/v1/completions";
 /// The route of chat.
-pub(super) const CHAT: &str = "/v1/chat/completions";
+pub const CHAT: &str = "/v1/chat/completions";
 
 #[derive(Clone, Debug)]
-pub(super) struct Planned {
-    pub(super) label: Label,
-    pub(super) expect: Expect,
-    pub(super) ask: Ask,
+pub struct Planned {
+    pub label: Label,
+    pub expect: Expect,
+    pub ask: Ask,
 }
 
 /// Requests that are sent together; the next wave begins when every one was answered.
 #[derive(Clone, Debug)]
-pub(super) struct Wave {
+pub struct Wave {
     /// In the order of sending.
-    pub(super) requests: Vec<Planned>,
-    pub(super) pace: Pace,
+    pub requests: Vec<Planned>,
+    pub pace: Pace,
 }
 
 impl Wave {
     /// Requests that will be sent.
-    pub(super) fn len(&self) -> u32 {
+    pub fn len(&self) -> u32 {
         let sent = match &self.pace {
             Pace::Slots(_) => self.requests.len(),
             Pace::At(moments) | Pace::InTurn(moments) => self.requests.len().min(moments.len()),
@@ -42,7 +42,7 @@ impl Wave {
 
 /// When a wave's requests are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
+pub enum Pace {
     /// So many in flight; each slot sends its next as soon as its last was answered.
     Slots(u32),
     /// Each at its moment from the wave's start, rising; requests beyond the last moment are not sent.
@@ -54,17 +54,17 @@ pub(super) enum Pace {
 
 /// Identity of the sample that it becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Label {
-    pub(super) index: u32,
-    pub(super) phase: Phase,
-    pub(super) case: Option<String>,
-    pub(super) turn: Option<u32>,
-    pub(super) setting: Option<Setting>,
+pub struct Label {
+    pub index: u32,
+    pub phase: Phase,
+    pub case: Option<String>,
+    pub turn: Option<u32>,
+    pub setting: Option<Setting>,
 }
 
 impl Label {
     /// One that belongs to no case, turn or setting.
-    pub(super) fn of(index: u32, phase: Phase) -> Self {
+    pub fn of(index: u32, phase: Phase) -> Self {
         Self {
             index,
             phase,
@@ -77,24 +77,24 @@ impl Label {
 
 /// What must be true of a sound answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Expect {
-    pub(super) streamed: bool,
+pub struct Expect {
+    pub streamed: bool,
     /// Exactly so many output tokens.
-    pub(super) forced: Option<u32>,
+    pub forced: Option<u32>,
     /// At most so many, where no length is forced.
-    pub(super) most: Option<u32>,
+    pub most: Option<u32>,
     /// Exactly so many prompt tokens, where ids were sent.
-    pub(super) prompt: Option<u32>,
+    pub prompt: Option<u32>,
     /// Tokens that the prompt's text was to have and those that it has, where no text fits.
-    pub(super) unfit: Option<(u32, u32)>,
+    pub unfit: Option<(u32, u32)>,
     /// The prompt is echoed with its log-probabilities; nothing need be generated.
-    pub(super) echoed: bool,
-    pub(super) logprobs: bool,
-    pub(super) keep_text: bool,
+    pub echoed: bool,
+    pub logprobs: bool,
+    pub keep_text: bool,
 }
 
 impl Ask {
-    pub(super) fn post(route: &str, json: Bytes) -> Self {
+    pub fn post(route: &str, json: Bytes) -> Self {
         Self {
             method: Method::POST,
             path: route.to_owned(),

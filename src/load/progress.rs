@@ -3,9 +3,9 @@
 //! Main type: [`Progress`]. Refuses to know: what is done with it.
 
 use super::Outcome;
-use crate::record::{Edge, Sample};
 use std::future::Future;
 use std::pin::Pin;
+use verdict::record::{Edge, Sample};
 
 /// Told as a workload runs, on the thread that drives [`run`](super::run), never on those that measure.
 /// A closure over (done, of) is one that has no use for samples before the end.

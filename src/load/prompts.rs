@@ -13,7 +13,7 @@
 //! Refuses to know: requests, tokenizers, arms.
 
 use super::random::SplitMix64;
-use crate::plan::Shape;
+use verdict::plan::Shape;
 
 /// Keys of what is drawn beside prompts, beyond every request's index.
 const ARRIVALS: u64 = 1 << 40;
@@ -41,14 +41,14 @@ impl PromptSeed {
     }
 
     /// Uniform numbers in [0, 1) for the arrivals of a workload, the same in both arms of a block.
-    pub(super) fn gaps(self, workload: &str) -> impl Iterator<Item = f64> {
+    pub fn gaps(self, workload: &str) -> impl Iterator<Item = f64> {
         let mut random = self.stream(workload, ARRIVALS);
         // The 53 bits that a double holds.
         std::iter::repeat_with(move || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
     /// Shapes drawn by weight, without end.
-    pub(super) fn shapes(self, workload: &str, shapes: &[Shape]) -> impl Iterator<Item = Shape> {
+    pub fn shapes(self, workload: &str, shapes: &[Shape]) -> impl Iterator<Item = Shape> {
         let mut random = self.stream(workload, SHAPES);
         let total = shapes.iter().map(|shape| u64::from(shape.weight)).sum();
         std::iter::repeat_with(move || {
@@ -65,7 +65,7 @@ impl PromptSeed {
     }
 
     /// The order of a matrix's cells in one pass.
-    pub(super) fn order(self, workload: &str, pass: u32) -> SplitMix64 {
+    pub fn order(self, workload: &str, pass: u32) -> SplitMix64 {
         self.stream(workload, ORDER + u64::from(pass))
     }
 
@@ -98,7 +98,7 @@ fn fingerprint(text: &str) -> u64 {
 }
 
 /// Short common words, so that most tokenizers give each one or two tokens.
-pub(super) const WORDS: [&str; 128] = [
+pub const WORDS: [&str; 128] = [
     "apple", "arm", "back", "ball", "bank", "base", "bear", "bed", "bell", "bird", "blue", "boat",
     "body", "bone", "book", "box", "boy", "bread", "bus", "cake", "call", "camp", "car", "card",
     "cat", "chair", "city", "class", "clock", "cloud", "coat", "cold", "cook", "corn", "cow",

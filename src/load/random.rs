@@ -2,36 +2,36 @@
 //!
 //! Refuses to know: what is drawn.
 
-use crate::splitmix::{GAMMA, mix};
+use verdict::splitmix::{GAMMA, mix};
 
 /// SplitMix64 from its first number on.
 #[derive(Clone, Debug)]
-pub(super) struct SplitMix64 {
+pub struct SplitMix64 {
     state: u64,
 }
 
 impl SplitMix64 {
-    pub(super) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// A stream of its own for each list of keys. Every key passes the finaliser, so that lists which
     /// differ in one bit give unrelated streams.
-    pub(super) fn keyed(keys: &[u64]) -> Self {
+    pub fn keyed(keys: &[u64]) -> Self {
         let state = keys
             .iter()
             .fold(0, |state, key| mix(state ^ mix(key.wrapping_add(GAMMA))));
         Self::new(state)
     }
 
-    pub(super) fn next_u64(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GAMMA);
         mix(self.state)
     }
 
     /// Uniform in `0..bound`, without bias: D. Lemire, "Fast random integer generation in an
     /// interval" (2019). A bound of 0 gives 0.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         let threshold = bound.wrapping_neg().checked_rem(bound).unwrap_or(0);
         loop {
             let wide = u128::from(self.next_u64()) * u128::from(bound);

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 /// Bytes taken by one read at the most.
-pub(super) const READ_SIZE: usize = 16 * 1024;
+pub const READ_SIZE: usize = 16 * 1024;
 
 /// Bytes among which a read looks for its event's end. A longer event takes several reads.
 const WINDOW: usize = 4 * 1024;
@@ -19,46 +19,46 @@ const WINDOW: usize = 4 * 1024;
 const MOST_NOTED: usize = 256;
 
 #[derive(Debug)]
-pub(super) struct Reader {
-    pub(super) buffer: Box<[u8]>,
+pub struct Reader {
+    pub buffer: Box<[u8]>,
     control: Vec<u8>,
     /// Reads whose bytes are in the buffer, one after another.
-    pub(super) noted: Vec<Noted>,
+    pub noted: Vec<Noted>,
 }
 
 /// What one read took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) count: usize,
+pub struct Taken {
+    pub count: usize,
     /// The kernel's stamp.
-    pub(super) real: Option<Duration>,
+    pub real: Option<Duration>,
     /// Bytes behind it that were seen to wait.
-    pub(super) left: usize,
+    pub left: usize,
     /// None were.
-    pub(super) emptied: bool,
+    pub emptied: bool,
 }
 
 /// What arrived together: the bytes of one stamp, or, where no stamp tells, all that waited when the first of them was
 /// read.
 #[derive(Debug, Default)]
-pub(super) struct Together {
+pub struct Together {
     real: Option<Duration>,
     left: usize,
 }
 
 /// One of several reads into one buffer.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub struct Noted {
     /// Where its bytes begin in the buffer.
-    pub(super) from: usize,
-    pub(super) taken: Taken,
+    pub from: usize,
+    pub taken: Taken,
     /// Right after it.
-    pub(super) now_ns: u64,
+    pub now_ns: u64,
 }
 
 impl Together {
     /// Whether this read's bytes arrived with those of the reads before; else they are the first of others.
-    pub(super) fn holds(&mut self, taken: Taken) -> bool {
+    pub fn holds(&mut self, taken: Taken) -> bool {
         let holds = match taken.real {
             Some(real) => self.real == Some(real),
             None => taken.count <= self.left,
@@ -73,7 +73,7 @@ impl Together {
 }
 
 impl Reader {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             buffer: vec![0; READ_SIZE].into_boxed_slice(),
             control: stamps::control_buffer(),
@@ -82,13 +82,13 @@ impl Reader {
     }
 
     /// Whether a further read may follow `used` bytes.
-    pub(super) fn has_room(&self, used: usize) -> bool {
+    pub fn has_room(&self, used: usize) -> bool {
         used + WINDOW <= READ_SIZE && self.noted.len() < MOST_NOTED
     }
 
     /// Reads the first event of those that wait into this part of the buffer. Each has its own segment's stamp then,
     /// however late this process is.
-    pub(super) fn read_event(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
+    pub fn read_event(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
         let window = part.start..part.end.min(part.start + WINDOW);
         let room = &mut self.buffer[window];
         let waiting = recv(fd, room, MsgFlags::MSG_PEEK)?;
@@ -106,7 +106,7 @@ impl Reader {
     }
 
     /// Reads what waits into this part of the buffer, under the last segment's stamp.
-    pub(super) fn read(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
+    pub fn read(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
         let room = &mut self.buffer[part];
         let most = room.len();
         let mut parts = [IoSliceMut::new(room)];

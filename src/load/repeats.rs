@@ -10,7 +10,7 @@ const TIMES: usize = 16;
 const PIECE: usize = 32;
 
 /// Whether all of the text is one piece of at most 32 bytes, 16 times or more.
-pub(super) fn repeats(text: &str) -> bool {
+pub fn repeats(text: &str) -> bool {
     let bytes = text.as_bytes();
     let longest = PIECE.min(bytes.len() / TIMES);
     // A text of period n is its own shift by n.

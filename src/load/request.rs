@@ -13,48 +13,48 @@ use serde_json::Value;
 
 /// `POST /v1/completions`.
 #[derive(Debug, Serialize)]
-pub(super) struct Completion<'a> {
-    pub(super) model: &'a str,
-    pub(super) prompt: Prompt<'a>,
+pub struct Completion<'a> {
+    pub model: &'a str,
+    pub prompt: Prompt<'a>,
     #[serde(flatten)]
-    pub(super) length: Length,
+    pub length: Length,
     #[serde(flatten)]
-    pub(super) mode: Mode,
+    pub mode: Mode,
     /// Ask for each token's log-probability and this many best tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) logprobs: Option<u32>,
+    pub logprobs: Option<u32>,
     /// Give the prompt back, log-probabilities included.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(super) echo: bool,
+    pub echo: bool,
 }
 
 /// `POST /v1/chat/completions`.
 #[derive(Debug, Serialize)]
-pub(super) struct Chat<'a> {
-    pub(super) model: &'a str,
-    pub(super) messages: &'a [Message],
+pub struct Chat<'a> {
+    pub model: &'a str,
+    pub messages: &'a [Message],
     #[serde(flatten)]
-    pub(super) length: Length,
+    pub length: Length,
     #[serde(flatten)]
-    pub(super) mode: Mode,
+    pub mode: Mode,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Prompt<'a> {
+pub enum Prompt<'a> {
     Ids(&'a [u32]),
     Text(&'a str),
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Message {
-    pub(super) role: String,
-    pub(super) content: String,
+pub struct Message {
+    pub role: String,
+    pub content: String,
 }
 
 /// How long the answer may or must be.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Length {
+pub struct Length {
     max_tokens: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     min_tokens: Option<u32>,
@@ -63,7 +63,7 @@ pub(super) struct Length {
 }
 
 impl Length {
-    pub(super) fn at_most(tokens: u32) -> Self {
+    pub fn at_most(tokens: u32) -> Self {
         Self {
             max_tokens: tokens,
             min_tokens: None,
@@ -73,7 +73,7 @@ impl Length {
 
     /// So many tokens, end-of-sequence tokens among them: unlike [`Self::exactly`] it forbids none, so
     /// that a reference which just went on after one can be followed.
-    pub(super) fn through_eos(tokens: u32) -> Self {
+    pub fn through_eos(tokens: u32) -> Self {
         Self {
             max_tokens: tokens,
             min_tokens: None,
@@ -81,7 +81,7 @@ impl Length {
         }
     }
 
-    pub(super) fn exactly(tokens: u32) -> Self {
+    pub fn exactly(tokens: u32) -> Self {
         Self {
             max_tokens: tokens,
             min_tokens: Some(tokens),
@@ -92,7 +92,7 @@ impl Length {
 
 /// Streamed or whole, and greedy.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Mode {
+pub struct Mode {
     temperature: f32,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,12 +103,12 @@ pub(super) struct Mode {
 
 /// What a stream is asked for beside its text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extras {
+pub struct Extras {
     /// Usage, at the end.
-    pub(super) usage: bool,
+    pub usage: bool,
     /// Token ids: where the engine can send them, they give every token an event, also one that has no
     /// text of its own (part of a character, a special token).
-    pub(super) token_ids: bool,
+    pub token_ids: bool,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -117,14 +117,14 @@ struct StreamOptions {
 }
 
 impl Mode {
-    pub(super) const WHOLE: Self = Self {
+    pub const WHOLE: Self = Self {
         temperature: 0.0,
         stream: false,
         stream_options: None,
         return_token_ids: false,
     };
 
-    pub(super) fn streamed(extras: Extras) -> Self {
+    pub fn streamed(extras: Extras) -> Self {
         Self {
             temperature: 0.0,
             stream: true,
@@ -137,7 +137,7 @@ impl Mode {
 }
 
 /// The JSON of a request to this endpoint, with the further keys that it is sent.
-pub(super) fn body(endpoint: &Endpoint, request: &impl Serialize) -> Bytes {
+pub fn body(endpoint: &Endpoint, request: &impl Serialize) -> Bytes {
     let own = json(request);
     let Some((_, own)) = own.split_last().filter(|_| !endpoint.request.is_empty()) else {
         return own;
@@ -149,7 +149,7 @@ pub(super) fn body(endpoint: &Endpoint, request: &impl Serialize) -> Bytes {
 }
 
 /// The JSON of a request.
-pub(super) fn json(request: &impl Serialize) -> Bytes {
+pub fn json(request: &impl Serialize) -> Bytes {
     let text = serde_json::to_vec(request).expect("strings and numbers always serialise");
     Bytes::from(text)
 }

@@ -10,13 +10,13 @@ use super::exchange::{Ending, Exchange};
 use super::foreign::error_text;
 use super::planned::{Expect, Label};
 use super::transcript::Transcript;
-use crate::record::{Stamps, TokenCounts, Void, VoidRule};
+use verdict::record::{Stamps, TokenCounts, Void, VoidRule};
 
 /// Finish reasons of an answer that its engine gave up.
 const GIVEN_UP: [&str; 3] = ["abort", "content_filter", "error"];
 
 /// Why this must not enter any metric; `None` for a sound sample.
-pub(super) fn void(seen: &Seen<'_>) -> Option<Void> {
+pub fn void(seen: &Seen<'_>) -> Option<Void> {
     seen.status()
         .or_else(|| seen.transport())
         .or_else(|| seen.malformed())
@@ -31,14 +31,14 @@ pub(super) fn void(seen: &Seen<'_>) -> Option<Void> {
 }
 
 /// All that is known of one request and its answer.
-pub(super) struct Seen<'a> {
-    pub(super) endpoint: &'a Endpoint,
-    pub(super) label: &'a Label,
-    pub(super) expect: &'a Expect,
-    pub(super) exchange: &'a Exchange,
-    pub(super) transcript: &'a Transcript,
-    pub(super) stamps: &'a Stamps,
-    pub(super) tokens: &'a TokenCounts,
+pub struct Seen<'a> {
+    pub endpoint: &'a Endpoint,
+    pub label: &'a Label,
+    pub expect: &'a Expect,
+    pub exchange: &'a Exchange,
+    pub transcript: &'a Transcript,
+    pub stamps: &'a Stamps,
+    pub tokens: &'a TokenCounts,
 }
 
 fn because(rule: VoidRule, detail: impl Into<String>) -> Option<Void> {

@@ -7,7 +7,7 @@ use super::{Endpoint, PromptSeed};
 
 /// A prompt before it stands in a request.
 #[derive(Clone, Debug)]
-pub(super) enum Said {
+pub enum Said {
     Ids(Vec<u32>),
     /// Of exactly known length where the endpoint has a tokenizer; otherwise about one token a word, and
     /// usage says how many they were.
@@ -19,13 +19,7 @@ pub(super) enum Said {
 
 impl Said {
     /// The prompt number `index` of a workload.
-    pub(super) fn new(
-        endpoint: &Endpoint,
-        id: &str,
-        seed: PromptSeed,
-        index: u32,
-        tokens: u32,
-    ) -> Self {
+    pub fn new(endpoint: &Endpoint, id: &str, seed: PromptSeed, index: u32, tokens: u32) -> Self {
         match endpoint.prompt_ids {
             Some(range) => Self::Ids(seed.ids(id, index, tokens, range)),
             None => Self::text(endpoint, |words| seed.words(id, index, words), tokens),
@@ -45,7 +39,7 @@ impl Said {
     }
 
     /// Its first half, rounded down but never empty.
-    pub(super) fn half(&self) -> Self {
+    pub fn half(&self) -> Self {
         match self {
             Self::Ids(ids) => Self::Ids(ids[..ids.len().div_ceil(2)].to_vec()),
             Self::Text { text, .. } => {

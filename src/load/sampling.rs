@@ -9,17 +9,17 @@ use super::repeats::repeats;
 use super::rules::{self, Seen};
 use super::slots::Finished;
 use super::transcript::{Transcript, characters};
-use crate::record::{Sample, Stamps, TokenCounts};
+use verdict::record::{Sample, Stamps, TokenCounts};
 
 /// A sample, and the reply's text for those who go on talking.
 #[derive(Debug)]
-pub(super) struct Reading {
-    pub(super) sample: Sample,
-    pub(super) reply: String,
+pub struct Reading {
+    pub sample: Sample,
+    pub reply: String,
 }
 
 /// Reads what came back for one request of `workload`.
-pub(super) fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading {
+pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading {
     let Finished {
         label,
         expect,

@@ -24,29 +24,29 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// How long before its due moment a watch ends: time for further slots to come and to connect.
-pub(super) const AHEAD: Duration = Duration::from_millis(50);
+pub const AHEAD: Duration = Duration::from_millis(50);
 
 /// A request, and when it is to be sent: at once where no moment is set.
 #[derive(Debug)]
-pub(super) struct Due {
-    pub(super) planned: Planned,
-    pub(super) at_ns: Option<u64>,
+pub struct Due {
+    pub planned: Planned,
+    pub at_ns: Option<u64>,
 }
 
 /// A request that was answered, or failed, and was not read yet.
 #[derive(Debug)]
-pub(super) struct Finished {
-    pub(super) label: Label,
-    pub(super) expect: Expect,
-    pub(super) exchange: Exchange,
+pub struct Finished {
+    pub label: Label,
+    pub expect: Expect,
+    pub exchange: Exchange,
 }
 
 /// What is left of a wave, in the order of sending; all threads take from it.
 #[derive(Clone, Debug)]
-pub(super) struct Queue(Arc<Mutex<std::vec::IntoIter<Due>>>);
+pub struct Queue(Arc<Mutex<std::vec::IntoIter<Due>>>);
 
 impl Queue {
-    pub(super) fn new(wave: Vec<Due>) -> Self {
+    pub fn new(wave: Vec<Due>) -> Self {
         Self(Arc::new(Mutex::new(wave.into_iter())))
     }
 
@@ -62,25 +62,25 @@ impl Queue {
 
 /// A wave as one thread sees it.
 #[derive(Debug)]
-pub(super) struct Shift {
-    pub(super) queue: Queue,
+pub struct Shift {
+    pub queue: Queue,
     /// The most slots of this thread.
-    pub(super) limit: u32,
-    pub(super) report: mpsc::UnboundedSender<Finished>,
+    pub limit: u32,
+    pub report: mpsc::UnboundedSender<Finished>,
 }
 
 /// What a thread keeps between waves.
 #[derive(Debug)]
-pub(super) struct Bench {
-    pub(super) endpoint: Endpoint,
-    pub(super) clock: SessionClock,
-    pub(super) gauges: Arc<Gauges>,
+pub struct Bench {
+    pub endpoint: Endpoint,
+    pub clock: SessionClock,
+    pub gauges: Arc<Gauges>,
     /// Clients that no slot uses at the moment, with their connections.
-    pub(super) idle: Vec<Client>,
+    pub idle: Vec<Client>,
 }
 
 /// Runs one thread's part of a wave to its end.
-pub(super) async fn run(shift: Shift, bench: &mut Bench) {
+pub async fn run(shift: Shift, bench: &mut Bench) {
     let (calls, mut called) = mpsc::unbounded_channel();
     bench.gauges.begin_wave(shift.limit);
     let queue = shift.queue.clone();

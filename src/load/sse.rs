@@ -8,17 +8,17 @@
 //! Refuses to know: JSON, time, sockets.
 
 /// Longest line, and longest data of one event, in bytes.
-pub(super) const MAX_LINE: usize = 1 << 20;
+pub const MAX_LINE: usize = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub struct Event {
     /// The `event` field; empty where there was none.
-    pub(super) kind: String,
-    pub(super) data: String,
+    pub kind: String,
+    pub data: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SseError {
+pub enum SseError {
     #[error("a line of more than {MAX_LINE} bytes")]
     LineTooLong,
     #[error("an event of more than {MAX_LINE} bytes")]
@@ -26,7 +26,7 @@ pub(super) enum SseError {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub struct Decoder {
     /// The line so far, its end not yet seen.
     line: Vec<u8>,
     /// The last line ended with CR: an LF that follows belongs to that end.
@@ -43,7 +43,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 impl Decoder {
     /// Takes the next bytes and hands on the events that they complete. True: they end with the end of one;
     /// false: something stands behind it, a comment or a later event's beginning.
-    pub(super) fn push(
+    pub fn push(
         &mut self,
         mut bytes: &[u8],
         mut emit: impl FnMut(Event),
@@ -71,7 +71,7 @@ impl Decoder {
 
     /// Data of an event that the stream's end cut off, the unfinished line included. The standard
     /// drops it; a reader that wants to know whether the end was clean must not.
-    pub(super) fn finish(mut self) -> Result<Option<Event>, SseError> {
+    pub fn finish(mut self) -> Result<Option<Event>, SseError> {
         if !self.line.is_empty() {
             self.end_line()?;
         }
@@ -142,7 +142,7 @@ impl Decoder {
 
 /// How many of these bytes the first event takes, a line end behind it counted in, which is HTTP's where an event is a
 /// chunk. All of them, where no blank line is among them.
-pub(super) fn first_event(bytes: &[u8]) -> usize {
+pub fn first_event(bytes: &[u8]) -> usize {
     let line_end = |at: usize| match bytes[at..] {
         [b'\n', ..] => 1,
         [b'\r', b'\n', ..] => 2,

@@ -9,17 +9,12 @@
 use super::planned::{Label, Pace, Wave};
 use super::workloads::{completion, streamed};
 use super::{Endpoint, PromptSeed};
-use crate::plan::Staggered;
-use crate::record::{Phase, Setting};
 use std::time::Duration;
+use verdict::plan::Staggered;
+use verdict::record::{Phase, Setting};
 
 /// All waves of the workload `id`, warm-up first.
-pub(super) fn waves(
-    endpoint: &Endpoint,
-    id: &str,
-    staggered: &Staggered,
-    seed: PromptSeed,
-) -> Vec<Wave> {
+pub fn waves(endpoint: &Endpoint, id: &str, staggered: &Staggered, seed: PromptSeed) -> Vec<Wave> {
     let shape = streamed(staggered.prompt_tokens, staggered.output_tokens);
     let mut indices = 0..;
     let mut request = |phase, setting| {

@@ -4,19 +4,19 @@
 //! Main type: [`Arrival`]; main functions: [`ask`], [`of`]. Refuses to know: what was received.
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{ask, control_buffer, of};
+pub use linux::{ask, control_buffer, of};
 #[cfg(not(target_os = "linux"))]
-pub(super) use none::{ask, control_buffer, of};
+pub use none::{ask, control_buffer, of};
 
 /// Bytes that came together: of one read, or of several that found parts of one segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Arrival {
+pub struct Arrival {
     /// When the last of them came.
-    pub(super) at_ns: u64,
+    pub at_ns: u64,
     /// The kernel said so; otherwise it is the time right after the read.
-    pub(super) kernel: bool,
+    pub kernel: bool,
     /// Ordinal on its connection, from 1; 0: none yet.
-    pub(super) number: u64,
+    pub number: u64,
 }
 
 /// Receive stamps as Linux gives them.
@@ -27,19 +27,19 @@ mod linux {
     use std::time::Duration;
     use tokio::net::TcpStream;
 
-    pub(in crate::load) fn ask(stream: &TcpStream) {
+    pub fn ask(stream: &TcpStream) {
         let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE;
         // A kernel or sandbox without them: each sample then says that its stamps are not the kernel's.
         let _refused = setsockopt(stream, sockopt::Timestamping, &flags);
     }
 
-    pub(in crate::load) fn control_buffer() -> Vec<u8> {
+    pub fn control_buffer() -> Vec<u8> {
         nix::cmsg_space!(Timestamps)
     }
 
     /// Real time, since the epoch, at which the last segment of the message arrived.
-    pub(in crate::load) fn of(message: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
+    pub fn of(message: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
         message.cmsgs().ok()?.find_map(|control| match control {
             ControlMessageOwned::ScmTimestampsns(stamps) => {
                 Some(Duration::from(stamps.system)).filter(|real| !real.is_zero())
@@ -56,13 +56,13 @@ mod none {
     use std::time::Duration;
     use tokio::net::TcpStream;
 
-    pub(in crate::load) fn ask(_: &TcpStream) {}
+    pub fn ask(_: &TcpStream) {}
 
-    pub(in crate::load) fn control_buffer() -> Vec<u8> {
+    pub fn control_buffer() -> Vec<u8> {
         Vec::new()
     }
 
-    pub(in crate::load) fn of(_: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
+    pub fn of(_: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
         None
     }
 }

@@ -6,14 +6,14 @@ use std::fs;
 
 /// Time of all processors since boot, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HostTime {
+pub struct HostTime {
     steal: u64,
     all: u64,
 }
 
 impl HostTime {
     /// Until now; `None` where the system does not say.
-    pub(super) fn now() -> Option<Self> {
+    pub fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
@@ -32,7 +32,7 @@ impl HostTime {
     }
 
     /// The share that was taken from `before` until now; `None` where no tick has passed.
-    pub(super) fn share_since(self, before: Self) -> Option<f64> {
+    pub fn share_since(self, before: Self) -> Option<f64> {
         let all = self.all.checked_sub(before.all).filter(|all| *all > 0)?;
         Some(self.steal.saturating_sub(before.steal) as f64 / all as f64)
     }

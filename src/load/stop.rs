@@ -23,13 +23,13 @@ pub enum Stopped {
 
 /// Counts transport failures in a row. An answer of any status breaks the row: the engine lives.
 #[derive(Debug, Default)]
-pub(super) struct Watchman {
+pub struct Watchman {
     in_a_row: u32,
 }
 
 impl Watchman {
     /// Whether to stop after a request that ended so.
-    pub(super) fn note(&mut self, ending: &Ending) -> Option<Stopped> {
+    pub fn note(&mut self, ending: &Ending) -> Option<Stopped> {
         if *ending == Ending::Whole {
             self.in_a_row = 0;
             return None;

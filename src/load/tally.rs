@@ -7,7 +7,7 @@
 
 /// What the events with output said of their tokens, so far.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub struct Tally {
     events: usize,
     ids: Vec<u32>,
     scored: Vec<u32>,
@@ -19,12 +19,12 @@ pub(super) struct Tally {
 
 impl Tally {
     /// An event, with output or without, scored so many tokens. Comes before [`Self::event`].
-    pub(super) fn scored(&mut self, tokens: usize) {
+    pub fn scored(&mut self, tokens: usize) {
         self.pending += count(tokens);
     }
 
     /// An event with output named so many token ids and this usage so far.
-    pub(super) fn event(&mut self, ids: Option<usize>, usage: Option<u32>) {
+    pub fn event(&mut self, ids: Option<usize>, usage: Option<u32>) {
         self.events += 1;
         self.ids.extend(ids.filter(|ids| *ids > 0).map(count));
         self.usage.extend(usage);
@@ -32,14 +32,14 @@ impl Tally {
     }
 
     /// All token ids, if every event with output named its own.
-    pub(super) fn ids(&self) -> Option<u32> {
+    pub fn ids(&self) -> Option<u32> {
         let all = self.events > 0 && self.ids.len() == self.events;
         all.then(|| self.ids.iter().sum())
     }
 
     /// Tokens of each event, by the first source that gives each at least one and all together as many as
     /// the final usage, where there is one. Empty where none does.
-    pub(super) fn per_event(&self, completion: Option<u32>) -> Vec<u32> {
+    pub fn per_event(&self, completion: Option<u32>) -> Vec<u32> {
         let by_usage = [0].iter().chain(&self.usage).zip(&self.usage);
         let by_usage = by_usage.map(|(before, now)| now.saturating_sub(*before));
         let scored = match self.pending {

@@ -32,7 +32,7 @@ use tokio::net::TcpStream;
 const QUICK_NS: u64 = 5_000_000;
 
 #[derive(Debug)]
-pub(super) struct Tap {
+pub struct Tap {
     stream: TcpStream,
     clock: SessionClock,
     gauges: Arc<Gauges>,
@@ -60,7 +60,7 @@ struct State {
 impl Tap {
     /// Asks for stamps; a kernel that has none is no error. How late this process reads what was stamped is
     /// counted in `gauges`.
-    pub(super) fn new(stream: TcpStream, clock: &SessionClock, gauges: &Arc<Gauges>) -> Self {
+    pub fn new(stream: TcpStream, clock: &SessionClock, gauges: &Arc<Gauges>) -> Self {
         stamps::ask(&stream);
         Self {
             stream,
@@ -72,7 +72,7 @@ impl Tap {
     }
 
     /// From now on the first write counts as the request's.
-    pub(super) fn arm(&self) {
+    pub fn arm(&self) {
         let mut state = self.state();
         state.armed = true;
         state.sent_ns = None;
@@ -82,36 +82,36 @@ impl Tap {
     }
 
     /// Just before the first byte of the armed request was handed to the kernel.
-    pub(super) fn sent_ns(&self) -> Option<u64> {
+    pub fn sent_ns(&self) -> Option<u64> {
         self.state().sent_ns
     }
 
     /// The latest read that brought bytes, of those that hyper has.
-    pub(super) fn last(&self) -> Arrival {
+    pub fn last(&self) -> Arrival {
         self.state().last
     }
 
-    pub(super) fn now_ns(&self) -> u64 {
+    pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
     /// Whether the peer has neither closed nor said anything unasked, so that the connection can carry
     /// another request.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         let peeked = recv(self.stream.as_raw_fd(), &mut [0_u8; 1], flags);
         peeked == Err(nix::errno::Errno::EAGAIN) && self.state().ahead.is_empty()
     }
 
     /// Whether hyper can be left alone: it has nothing to write, and the body's end is yet to come.
-    pub(super) fn can_read_ahead(&self) -> bool {
+    pub fn can_read_ahead(&self) -> bool {
         let state = self.state();
         state.flushed && state.framing.is_open() && state.ahead.wants_more()
     }
 
     /// One read or more that hyper is to see later. A failure, and the connection's end, are kept for hyper
     /// too.
-    pub(super) fn poll_ahead(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_ahead(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut reader = self.reader();
         if !self.read_alone(&mut reader) {
             let read = ready!(self.poll_socket(cx, &mut reader, READ_SIZE));
@@ -123,7 +123,7 @@ impl Tap {
 
 /// For hyper.
 impl Tap {
-    pub(super) fn poll_read(
+    pub fn poll_read(
         &self,
         cx: &mut Context<'_>,
         mut into: ReadBufCursor<'_>,
@@ -142,7 +142,7 @@ impl Tap {
         Poll::Ready(Ok(()))
     }
 
-    pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.stream.poll_write_ready(cx))?;
             self.stamp_write();
@@ -154,13 +154,13 @@ impl Tap {
     }
 
     /// What was written so far is on its way.
-    pub(super) fn note_flush(&self) {
+    pub fn note_flush(&self) {
         let mut state = self.state();
         // Before the request's first byte there is nothing of it to flush.
         state.flushed = !state.armed;
     }
 
-    pub(super) fn end_writing(&self) -> io::Result<()> {
+    pub fn end_writing(&self) -> io::Result<()> {
         shutdown(self.stream.as_raw_fd(), Shutdown::Write).map_err(io::Error::from)
     }
 

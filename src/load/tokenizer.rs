@@ -33,9 +33,9 @@ pub struct TokenizerError {
 
 /// A text, and how many tokens it really has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fitted {
-    pub(super) text: String,
-    pub(super) tokens: u32,
+pub struct Fitted {
+    pub text: String,
+    pub tokens: u32,
 }
 
 impl Tokenizer {
@@ -61,14 +61,14 @@ impl Tokenizer {
     }
 
     /// Tokens of `text`; a text that it cannot encode has none.
-    pub(super) fn count(&self, text: &str) -> u32 {
+    pub fn count(&self, text: &str) -> u32 {
         u32::try_from(self.ends(text).len()).unwrap_or(u32::MAX)
     }
 
     /// A text of `tokens` tokens, made of the words that `draw` gives when asked for so many: cut where the
     /// number is reached, and filled up where that falls within a word. Where no text of that length is
     /// found, the nearest shorter one.
-    pub(super) fn fit(&self, draw: impl Fn(u32) -> String, tokens: u32) -> Fitted {
+    pub fn fit(&self, draw: impl Fn(u32) -> String, tokens: u32) -> Fitted {
         let wanted = tokens as usize;
         let mut words = tokens.max(1);
         let (drawn, ends) = loop {

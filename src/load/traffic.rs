@@ -14,10 +14,10 @@ use super::sampling;
 use super::slots::{AHEAD, Due, Finished};
 use super::stop::Watchman;
 use super::{Endpoint, Outcome, Progress, SessionClock, Side, windows};
-use crate::record::{Edge, Sample, Setting, Window};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use verdict::record::{Edge, Sample, Setting, Window};
 
 /// Bytes of unread answers above which they are read although others are still in flight.
 const MOST_UNREAD: usize = 256 << 20;
@@ -26,10 +26,10 @@ const MOST_UNREAD: usize = 256 << 20;
 const READ_EVERY: Duration = Duration::from_secs(5);
 
 /// Most requests of an open loop in flight; what is due beyond them is sent late, and its lag says so.
-pub(super) const MOST_IN_FLIGHT: u32 = 4_096;
+pub const MOST_IN_FLIGHT: u32 = 4_096;
 
 /// Sends all waves, one after another.
-pub(super) async fn run(
+pub async fn run(
     endpoint: &Endpoint,
     workload: &str,
     waves: Vec<Wave>,
@@ -67,7 +67,7 @@ fn streams(wave: &Wave) -> u32 {
 
 /// Sends one workload's requests and reads what comes back. Where it is dropped, what was answered until
 /// then is still handed over.
-pub(super) struct Driver<'a> {
+pub struct Driver<'a> {
     workload: &'a str,
     endpoint: &'a Endpoint,
     clock: &'a SessionClock,
@@ -98,7 +98,7 @@ struct Unread {
 
 impl<'a> Driver<'a> {
     /// `streams` in flight at the most, `requests` in all.
-    pub(super) fn start(
+    pub fn start(
         endpoint: &'a Endpoint,
         workload: &'a str,
         clock: &'a SessionClock,
@@ -124,12 +124,12 @@ impl<'a> Driver<'a> {
     }
 
     /// Whether the engine is gone, so that nothing more need be sent.
-    pub(super) fn has_stopped(&self) -> bool {
+    pub fn has_stopped(&self) -> bool {
         self.outcome.stopped.is_some()
     }
 
     /// Reads the counters before measured requests with these least and greatest indices, where some are needed.
-    pub(super) async fn begin_window(&self, ends: Option<(u32, u32)>) -> Option<Window> {
+    pub async fn begin_window(&self, ends: Option<(u32, u32)>) -> Option<Window> {
         let (first, last) = ends?;
         Some(Window {
             workload: self.workload.to_owned(),
@@ -141,7 +141,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Reads them again when every one of those requests was answered.
-    pub(super) async fn end_window(&mut self, begun: Option<Window>) {
+    pub async fn end_window(&mut self, begun: Option<Window>) {
         let Some(mut window) = begun.filter(|_| !self.has_stopped()) else {
             return;
         };
@@ -154,7 +154,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Sends a wave and waits until every request of it was answered.
-    pub(super) async fn wave(&mut self, wave: Wave) {
+    pub async fn wave(&mut self, wave: Wave) {
         let slots = streams(&wave);
         let now_ns = self.clock.now_ns();
         let (origin_ns, moments) = match wave.pace {
@@ -196,7 +196,7 @@ impl<'a> Driver<'a> {
 
     /// Sends one request, at a moment if one is given, and gives the text of its answer, empty where there
     /// is none.
-    pub(super) async fn one(&mut self, planned: Planned, at_ns: Option<u64>) -> String {
+    pub async fn one(&mut self, planned: Planned, at_ns: Option<u64>) -> String {
         self.slots = self.slots.max(1);
         self.send(vec![Due { planned, at_ns }], 1).await;
         self.read().unwrap_or_default()
@@ -241,7 +241,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Ends the threads, and says what came and how well the client did.
-    pub(super) fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> Outcome {
         match self.crew.dismiss() {
             Ok(service) => self.outcome(service),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -318,10 +318,10 @@ mod tests {
     use super::{Driver, Due, Label};
     use crate::load::workloads::completion;
     use crate::load::{Endpoint, PromptSeed, SessionClock};
-    use crate::plan::Shape;
-    use crate::record::Phase;
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener};
+    use verdict::plan::Shape;
+    use verdict::record::Phase;
 
     /// Answers each request of one connection with an empty object.
     fn server() -> SocketAddr {

@@ -11,51 +11,51 @@ use super::foreign::brief;
 use super::sse::{Decoder, Event};
 use super::stamps::Arrival;
 use super::tally::Tally;
-use crate::record::{ServerTimings, TokenLogprob};
 use sha2::{Digest, Sha256};
+use verdict::record::{ServerTimings, TokenLogprob};
 
 /// Most events of one stream.
 const MAX_EVENTS: u32 = 1 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Transcript {
+pub struct Transcript {
     /// Arrival of each event with output.
-    pub(super) events_ns: Vec<u64>,
+    pub events_ns: Vec<u64>,
     /// Of those, how many arrived together with a later event of any kind: their time is an upper bound.
-    pub(super) ambiguous_events: u32,
+    pub ambiguous_events: u32,
     /// `[DONE]`.
-    pub(super) done_ns: Option<u64>,
+    pub done_ns: Option<u64>,
     /// The stream ended within an event.
-    pub(super) is_unfinished: bool,
+    pub is_unfinished: bool,
     /// The answer's text, reasoning left out.
-    pub(super) content: String,
-    pub(super) reasoning: String,
+    pub content: String,
+    pub reasoning: String,
     /// Hex SHA-256 of everything generated, reasoning included, in the order of arrival.
-    pub(super) sha256: String,
-    pub(super) finish_reason: Option<String>,
-    pub(super) prompt_tokens: Option<u32>,
-    pub(super) cached_tokens: Option<u32>,
-    pub(super) completion_tokens: Option<u32>,
+    pub sha256: String,
+    pub finish_reason: Option<String>,
+    pub prompt_tokens: Option<u32>,
+    pub cached_tokens: Option<u32>,
+    pub completion_tokens: Option<u32>,
     /// Cumulative usage at the first event with output.
-    pub(super) at_first_event: Option<u32>,
+    pub at_first_event: Option<u32>,
     /// Characters of the first event with output.
-    pub(super) first_event_characters: u32,
+    pub first_event_characters: u32,
     /// Cumulative usage went down.
-    pub(super) usage_fell: bool,
+    pub usage_fell: bool,
     /// Token ids named, if every event with output named its own.
-    pub(super) token_ids: Option<u32>,
+    pub token_ids: Option<u32>,
     /// Tokens of each event with output, where the stream tells; empty otherwise.
-    pub(super) per_event: Vec<u32>,
-    pub(super) logprobs: Option<Vec<TokenLogprob>>,
-    pub(super) timings: Option<ServerTimings>,
+    pub per_event: Vec<u32>,
+    pub logprobs: Option<Vec<TokenLogprob>>,
+    pub timings: Option<ServerTimings>,
     /// The server's message, where it sent an error in the place of an answer.
-    pub(super) error: Option<String>,
+    pub error: Option<String>,
     /// Why the answer is not what the protocol promises.
-    pub(super) malformed: Option<String>,
+    pub malformed: Option<String>,
 }
 
 impl Transcript {
-    pub(super) fn read(exchange: &Exchange, streamed: bool) -> Self {
+    pub fn read(exchange: &Exchange, streamed: bool) -> Self {
         let mut reader = Reader::default();
         if exchange.status == Some(200) {
             let read = if streamed {
@@ -73,7 +73,7 @@ impl Transcript {
     }
 
     /// Everything generated: reasoning, then content.
-    pub(super) fn texts(&self) -> [&str; 2] {
+    pub fn texts(&self) -> [&str; 2] {
         [&self.reasoning, &self.content]
     }
 }
@@ -246,7 +246,7 @@ impl Reader {
 }
 
 /// Characters of all texts together.
-pub(super) fn characters(texts: &[&str]) -> u32 {
+pub fn characters(texts: &[&str]) -> u32 {
     texts.iter().map(|text| count(text.chars().count())).sum()
 }
 

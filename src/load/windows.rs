@@ -3,12 +3,12 @@
 //! Refuses to know: what is read.
 
 use super::planned::{Pace, Wave};
-use crate::record::Phase;
 use std::time::Duration;
+use verdict::record::Phase;
 
 /// A wave whose warm-up requests come before its measured ones, as two: the second begins when every one of the first
 /// was answered. Moments of the second count from its own start.
-pub(super) fn apart(mut wave: Wave) -> Vec<Wave> {
+pub fn apart(mut wave: Wave) -> Vec<Wave> {
     let is_measured = |phase| phase == Phase::Measured;
     let mut requests = wave.requests.iter();
     let first = requests.position(|planned| is_measured(planned.label.phase));
@@ -36,7 +36,7 @@ fn later(moments: &mut Vec<Duration>, first: usize) -> Vec<Duration> {
 }
 
 /// Least and greatest index of a wave of measured requests; `None` of another.
-pub(super) fn measured(wave: &Wave) -> Option<(u32, u32)> {
+pub fn measured(wave: &Wave) -> Option<(u32, u32)> {
     let labels = || wave.requests.iter().map(|planned| &planned.label);
     let is_measured = labels().all(|label| label.phase == Phase::Measured);
     let indices = || labels().map(|label| label.index);

@@ -15,13 +15,13 @@ use std::task::{Context, Poll};
 use tokio::net::TcpStream;
 
 #[derive(Debug)]
-pub(super) struct Wire {
+pub struct Wire {
     tap: Arc<Tap>,
 }
 
 impl Wire {
     /// Connects without Nagle's delay; how late this process reads is counted in `gauges`.
-    pub(super) async fn connect(
+    pub async fn connect(
         address: SocketAddr,
         clock: &SessionClock,
         gauges: &Arc<Gauges>,
@@ -33,7 +33,7 @@ impl Wire {
         })
     }
 
-    pub(super) fn tap(&self) -> Arc<Tap> {
+    pub fn tap(&self) -> Arc<Tap> {
         Arc::clone(&self.tap)
     }
 }

@@ -8,14 +8,14 @@ use super::planned::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
 use super::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, body};
 use super::said::Said;
 use super::{Endpoint, PromptSeed, arrivals};
-use crate::plan::{
+use verdict::plan::{
     FirstRequest, GoldenCase, Goldens, Mixed, Session, Shape, Steady, TaskCase, Tasks, TextPrompt,
     Texts, Trace,
 };
-use crate::record::Phase;
+use verdict::record::Phase;
 
 /// All requests of a steady workload, warm-up first.
-pub(super) fn steady(endpoint: &Endpoint, id: &str, steady: &Steady, seed: PromptSeed) -> Wave {
+pub fn steady(endpoint: &Endpoint, id: &str, steady: &Steady, seed: PromptSeed) -> Wave {
     let total = steady.warmup.saturating_add(steady.requests);
     let shape = streamed(steady.prompt_tokens, steady.output_tokens);
     let requests = (0..total).map(|index| {
@@ -29,7 +29,7 @@ pub(super) fn steady(endpoint: &Endpoint, id: &str, steady: &Steady, seed: Promp
 }
 
 /// A soak's requests: shapes are drawn by weight from the session's seed.
-pub(super) fn mixed(endpoint: &Endpoint, id: &str, mixed: &Mixed, seed: PromptSeed) -> Wave {
+pub fn mixed(endpoint: &Endpoint, id: &str, mixed: &Mixed, seed: PromptSeed) -> Wave {
     let total = mixed.warmup.saturating_add(mixed.requests);
     let pace = arrivals::pace(&mixed.arrivals, id, seed, total, mixed.duration);
     let shapes = seed.shapes(id, &mixed.shapes);
@@ -44,7 +44,7 @@ pub(super) fn mixed(endpoint: &Endpoint, id: &str, mixed: &Mixed, seed: PromptSe
 }
 
 /// Recorded lengths at their recorded moments.
-pub(super) fn trace(endpoint: &Endpoint, id: &str, trace: &Trace, seed: PromptSeed) -> Wave {
+pub fn trace(endpoint: &Endpoint, id: &str, trace: &Trace, seed: PromptSeed) -> Wave {
     let requests = (0..).zip(&trace.entries).map(|(index, entry)| {
         let shape = streamed(entry.prompt_tokens, entry.output_tokens);
         let label = Label::of(index, phase(index, trace.warmup));
@@ -57,7 +57,7 @@ pub(super) fn trace(endpoint: &Endpoint, id: &str, trace: &Trace, seed: PromptSe
 }
 
 /// The one request of a cold start.
-pub(super) fn first_request(
+pub fn first_request(
     endpoint: &Endpoint,
     id: &str,
     first: &FirstRequest,
@@ -72,7 +72,7 @@ pub(super) fn first_request(
 }
 
 /// The one shape of a workload that streams all its answers.
-pub(super) fn streamed(prompt_tokens: u32, output_tokens: u32) -> Shape {
+pub fn streamed(prompt_tokens: u32, output_tokens: u32) -> Shape {
     Shape {
         prompt_tokens,
         output_tokens,
@@ -82,7 +82,7 @@ pub(super) fn streamed(prompt_tokens: u32, output_tokens: u32) -> Shape {
 }
 
 /// An independent request of its label's index: streamed or whole, of forced length where the engine can.
-pub(super) fn completion(
+pub fn completion(
     endpoint: &Endpoint,
     id: &str,
     seed: PromptSeed,
@@ -100,15 +100,15 @@ pub(super) fn completion(
 
 /// The answer that is asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Output {
-    pub(super) tokens: u32,
-    pub(super) streamed: bool,
+pub struct Output {
+    pub tokens: u32,
+    pub streamed: bool,
     /// Log-probabilities of so many best tokens.
-    pub(super) logprobs: Option<u32>,
+    pub logprobs: Option<u32>,
 }
 
 impl Output {
-    pub(super) fn streamed(tokens: u32) -> Self {
+    pub fn streamed(tokens: u32) -> Self {
         Self {
             tokens,
             streamed: true,
@@ -118,7 +118,7 @@ impl Output {
 }
 
 /// A completion of this prompt.
-pub(super) fn prompted(endpoint: &Endpoint, said: Said, label: Label, output: Output) -> Planned {
+pub fn prompted(endpoint: &Endpoint, said: Said, label: Label, output: Output) -> Planned {
     let Output {
         tokens,
         streamed,
@@ -181,12 +181,7 @@ fn stream(endpoint: &Endpoint) -> Mode {
 }
 
 /// One turn of a conversation: the whole history, the new message last.
-pub(super) fn turn(
-    endpoint: &Endpoint,
-    session: &Session,
-    turn: u32,
-    history: &[Message],
-) -> Planned {
+pub fn turn(endpoint: &Endpoint, session: &Session, turn: u32, history: &[Message]) -> Planned {
     let (length, expect) = length_of(endpoint, session.reply_tokens);
     let request = Chat {
         model: &endpoint.model,
@@ -217,7 +212,7 @@ fn phase(index: u32, warmup: u32) -> Phase {
 
 /// Greedy generation under the case's id; where log-probabilities are asked for and the engine takes token ids, the
 /// reference's own tokens are then scored under `<id>#forced`.
-pub(super) fn goldens(endpoint: &Endpoint, goldens: &Goldens) -> Wave {
+pub fn goldens(endpoint: &Endpoint, goldens: &Goldens) -> Wave {
     let requests = goldens.cases.iter().flat_map(|case| {
         let top_k = goldens.top_k.filter(|_| case.is_scorable);
         let top_k = top_k.filter(|_| matches!(form(endpoint, case), Form::Ids));
@@ -293,7 +288,7 @@ fn scored(endpoint: &Endpoint, case: &GoldenCase, top_k: u32) -> Planned {
 }
 
 /// One request a text.
-pub(super) fn texts(endpoint: &Endpoint, texts: &Texts) -> Wave {
+pub fn texts(endpoint: &Endpoint, texts: &Texts) -> Wave {
     in_turn(texts.cases.iter().map(|case| {
         let prompt = match &case.prompt {
             TextPrompt::Text(text) => Prompt::Text(text),
@@ -331,7 +326,7 @@ fn echoed(endpoint: &Endpoint, id: &str, prompt: Prompt<'_>, top_k: u32) -> Plan
 }
 
 /// One request a problem.
-pub(super) fn tasks(endpoint: &Endpoint, tasks: &Tasks) -> Wave {
+pub fn tasks(endpoint: &Endpoint, tasks: &Tasks) -> Wave {
     in_turn(tasks.cases.iter().map(|case| task(endpoint, case)))
 }
 

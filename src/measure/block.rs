@@ -3,9 +3,9 @@
 use super::host::{Configuration, Follower, Host};
 use super::launching::Launching;
 use super::order;
-use crate::load;
-use crate::plan::Plan;
-use crate::record::{Arm, Launch};
+use client::load;
+use verdict::plan::Plan;
+use verdict::record::{Arm, Launch};
 
 /// What stays the same for all blocks of a session.
 pub struct Protocol<'a> {

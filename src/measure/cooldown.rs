@@ -5,11 +5,11 @@
 //! a burst, and only then takes its reference; later launches are held to that.
 
 use super::host::{Progress, Started};
-use crate::load::{self, PromptSeed, SessionClock};
-use crate::plan::{Arrivals, Cooldown, Steady, Workload, WorkloadKind};
-use crate::record::{Launch, Rest, Sample};
-use crate::stats;
+use client::load::{self, PromptSeed, SessionClock};
 use std::time::{Duration, Instant};
+use verdict::plan::{Arrivals, Cooldown, Steady, Workload, WorkloadKind};
+use verdict::record::{Launch, Rest, Sample};
+use verdict::stats;
 
 /// Requests of a probe, and those before them that are not counted: a process's first ones are slower.
 const PROBE_REQUESTS: u32 = 5;
@@ -22,26 +22,26 @@ const BURST_STREAMS: u32 = 8;
 const BURST_ROUND: u32 = 16;
 
 /// What a rest needs to know of the launch and the session.
-pub(super) struct Resting<'a> {
-    pub(super) rule: &'a Cooldown,
-    pub(super) started: &'a Started,
-    pub(super) seed: PromptSeed,
-    pub(super) clock: &'a SessionClock,
+pub struct Resting<'a> {
+    pub rule: &'a Cooldown,
+    pub started: &'a Started,
+    pub seed: PromptSeed,
+    pub clock: &'a SessionClock,
     /// The arm's reference, where an earlier launch took it, ms.
-    pub(super) reference_ms: Option<f64>,
+    pub reference_ms: Option<f64>,
     /// What is left of the session's budget.
-    pub(super) left: Duration,
+    pub left: Duration,
 }
 
 /// The reference of the launches that this one is like, by what was measured before.
-pub(super) fn reference_ms(done: &[Launch], like: &Launch) -> Option<f64> {
+pub fn reference_ms(done: &[Launch], like: &Launch) -> Option<f64> {
     done.iter()
         .filter(|l| l.arm == like.arm && l.engine_args == like.engine_args)
         .find_map(|l| Some(l.rest.as_ref()?.reference_ms))
 }
 
 /// What the launches before have left of the budget.
-pub(super) fn left(rule: &Cooldown, done: &[Launch]) -> Duration {
+pub fn left(rule: &Cooldown, done: &[Launch]) -> Duration {
     let last = done.iter().rev().find_map(|l| l.rest.as_ref());
     last.map_or(rule.budget, |rest| {
         Duration::try_from_secs_f64(rest.budget_left_ms / 1e3).unwrap_or_default()
@@ -51,7 +51,7 @@ pub(super) fn left(rule: &Cooldown, done: &[Launch]) -> Duration {
 impl Resting<'_> {
     /// Takes the reference or holds the launch to it; `None` where the engine answers no probe, which is
     /// for the workloads to find. `tell` is told (waited, left).
-    pub(super) async fn rest(&self, tell: &dyn Fn(Duration, Duration)) -> Option<Rest> {
+    pub async fn rest(&self, tell: &dyn Fn(Duration, Duration)) -> Option<Rest> {
         tell(Duration::ZERO, self.left);
         if self.reference_ms.is_none() {
             self.burst().await;
@@ -135,7 +135,7 @@ fn tpot_ms(sample: &Sample) -> Option<f64> {
 }
 
 /// What is told while a launch rests.
-pub(super) fn progress(launch: &Launch, waited: Duration, left: Duration) -> Progress {
+pub fn progress(launch: &Launch, waited: Duration, left: Duration) -> Progress {
     Progress::Resting {
         arm: launch.arm,
         position: launch.position,

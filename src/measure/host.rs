@@ -1,9 +1,9 @@
 //! What the protocol is handed: who starts engines, and who follows what happens.
 
-use crate::load;
-use crate::plan::{Suite, Workload};
-use crate::record::{Arm, Exit, Launch, PageCache, Sample, Startup, SuiteRun};
+use client::load;
 use std::time::Duration;
+use verdict::plan::{Suite, Workload};
+use verdict::record::{Arm, Exit, Launch, PageCache, Sample, Startup, SuiteRun};
 
 /// How a gate wants its engine started; gates with equal ones share launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Configuration {
 
 impl Configuration {
     /// Whether the launch was one of this configuration.
-    pub(super) fn is_of(&self, launch: &Launch) -> bool {
+    pub fn is_of(&self, launch: &Launch) -> bool {
         launch.engine_args == self.args && launch.page_cache == self.page_cache
     }
 }

@@ -3,23 +3,23 @@
 use super::cooldown::{self, Resting};
 use super::host::{Configuration, Follower, Host, Progress, Started};
 use super::{Protocol, machine, order, stages};
-use crate::load::{self, PromptSeed};
-use crate::plan::{Workload, WorkloadKind};
-use crate::record::{Arm, Exit, Launch, Sample, Stage, Startup, Telemetry};
-use crate::telemetry::{Sources, Watch};
+use client::load::{self, PromptSeed};
+use client::telemetry::{Sources, Watch};
 use std::ops::Range;
+use verdict::plan::{Workload, WorkloadKind};
+use verdict::record::{Arm, Exit, Launch, Sample, Stage, Startup, Telemetry};
 
 /// What one launch is measured with.
-pub(super) struct Launching<'a, E> {
-    pub(super) protocol: &'a Protocol<'a>,
-    pub(super) configuration: &'a Configuration,
+pub struct Launching<'a, E> {
+    pub protocol: &'a Protocol<'a>,
+    pub configuration: &'a Configuration,
     /// The launches before it.
-    pub(super) done: &'a [Launch],
-    pub(super) follower: &'a dyn Follower<Error = E>,
+    pub done: &'a [Launch],
+    pub follower: &'a dyn Follower<Error = E>,
 }
 
 impl<E> Launching<'_, E> {
-    pub(super) async fn run<H: Host<Error = E>>(
+    pub async fn run<H: Host<Error = E>>(
         &self,
         block: u32,
         arm: Arm,
@@ -310,7 +310,7 @@ fn throttle_bits(telemetry: &Telemetry, rested_ns: &Range<u64>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{GpuReading, Reading};
+    use verdict::record::{GpuReading, Reading};
 
     #[test]
     fn reasons_are_gathered_over_readings_and_gpus() {

@@ -1,7 +1,7 @@
 //! What the machine is, and a fingerprint that changes when results stop being comparable.
 
-use crate::record::Machine;
 use std::fs;
+use verdict::record::Machine;
 
 /// Reads the machine's identity from `/proc`. GPUs are those that NVIDIA's kernel driver lists.
 pub fn machine() -> Machine {

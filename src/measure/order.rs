@@ -1,22 +1,17 @@
 //! The random orders of a session, drawn from its recorded seed by hash, so that anyone can draw them again.
 
-use crate::digest;
-use crate::record::Arm;
+use verdict::digest;
+use verdict::record::Arm;
 
 /// Arms of one block, in the order of their launches.
 ///
 /// Each block holds one launch of each arm, so no arm is ever launched more than twice in a row.
-pub(super) fn arms(seed: u64, block: u32, arms: &[Arm]) -> Vec<Arm> {
+pub fn arms(seed: u64, block: u32, arms: &[Arm]) -> Vec<Arm> {
     shuffled(seed, &format!("block {block}"), arms, |arm| arm.name())
 }
 
 /// `items` in an order drawn from `seed` and `what`; `name` must tell them apart.
-pub(super) fn shuffled<T: Clone>(
-    seed: u64,
-    what: &str,
-    items: &[T],
-    name: impl Fn(&T) -> &str,
-) -> Vec<T> {
+pub fn shuffled<T: Clone>(seed: u64, what: &str, items: &[T], name: impl Fn(&T) -> &str) -> Vec<T> {
     let mut drawn: Vec<(String, &T)> = items
         .iter()
         .map(|item| (draw(seed, what, name(item)), item))

@@ -1,10 +1,10 @@
 //! The engine's own start-up stages, read from its Prometheus metrics.
 
-use crate::record::Stage;
-use crate::telemetry::samples;
+use client::telemetry::samples;
+use verdict::record::Stage;
 
 /// Gauges `NAME{stage="…"} seconds` of the exposition text, in its order.
-pub(super) fn parse(exposition: &str, metric: &str) -> Vec<Stage> {
+pub fn parse(exposition: &str, metric: &str) -> Vec<Stage> {
     samples(exposition)
         .filter(|sample| sample.name == metric && sample.value.is_finite())
         .filter_map(|sample| {

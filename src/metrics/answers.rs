@@ -19,7 +19,7 @@ const QUOTED: usize = 3;
 const TELLING: u32 = 8;
 
 /// So unlikely is it that head differs from itself so much more often than base does, were both alike.
-pub(super) const SURE: f64 = 0.001;
+pub const SURE: f64 = 0.001;
 
 /// What tells prompts apart within a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ impl<'a> Prompt<'a> {
 }
 
 /// One launch's answers, and base's to the same prompts where base was launched beside it.
-pub(super) struct Answers<'a> {
+pub struct Answers<'a> {
     /// Of each case the first answer that was got alone.
     alone: BTreeMap<&'a str, &'a Sample>,
     /// Base's answer to each request, by its number.
@@ -59,7 +59,7 @@ pub(super) struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    pub(super) fn of(at: &Place<'a>) -> Self {
+    pub fn of(at: &Place<'a>) -> Self {
         Self::new(&at.requests.all, &at.requests.base)
     }
 
@@ -90,24 +90,24 @@ impl<'a> Answers<'a> {
     }
 
     /// The same prompt's answer alone, if this is not that answer.
-    pub(super) fn alone(&self, sample: &Sample) -> Option<&'a Sample> {
+    pub fn alone(&self, sample: &Sample) -> Option<&'a Sample> {
         let alone = self.alone.get(sample.case.as_deref()?)?;
         (alone.index != sample.index).then_some(*alone)
     }
 
     /// Base's answer to the same request.
-    pub(super) fn in_base(&self, sample: &Sample) -> Option<&'a Sample> {
+    pub fn in_base(&self, sample: &Sample) -> Option<&'a Sample> {
         self.base.get(&sample.index).copied()
     }
 
     /// True if the same prompt got another text alone.
-    pub(super) fn differs_from_alone(&self, sample: &Sample) -> bool {
+    pub fn differs_from_alone(&self, sample: &Sample) -> bool {
         let alone = self.alone(sample);
         alone.is_some_and(|alone| !is_same(alone, sample))
     }
 
     /// True if base answered the same request with another text.
-    pub(super) fn differs_from_base(&self, sample: &Sample) -> bool {
+    pub fn differs_from_base(&self, sample: &Sample) -> bool {
         let base = self.in_base(sample);
         base.is_some_and(|base| !is_same(base, sample))
     }
@@ -115,7 +115,7 @@ impl<'a> Answers<'a> {
     /// Why an answer is wrong beside what the prompt got alone, or in base where it was not sent alone; `None` where
     /// neither is there, where it is the same, and where it only differs. Main may have the same fault, so base excuses
     /// nothing but a repetition, into which a near-tie may lead.
-    pub(super) fn wrong(&self, sample: &Sample) -> Option<String> {
+    pub fn wrong(&self, sample: &Sample) -> Option<String> {
         let (alone, base) = (self.alone(sample), self.in_base(sample));
         let other = alone.or(base)?;
         if sample.void.is_some() || is_same(other, sample) {
@@ -154,7 +154,7 @@ fn is_same(a: &Sample, b: &Sample) -> bool {
 }
 
 /// True for white space alone; false where the text is not kept.
-pub(super) fn is_blank(sample: &Sample) -> bool {
+pub fn is_blank(sample: &Sample) -> bool {
     let text = sample.text.as_deref();
     text.is_some_and(|text| text.trim().is_empty())
 }
@@ -171,7 +171,7 @@ fn is_telling(sample: &Sample) -> bool {
 
 /// Answers that are not what the same prompt got alone or in base, near-ties left out. The least value counts those
 /// that no near-tie can explain.
-pub(super) fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let near_tie = match &at.workload.kind {
         WorkloadKind::Answers(answers) => answers.near_tie_nats,
         _ => None,

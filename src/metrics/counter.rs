@@ -12,7 +12,7 @@ use crate::record::{Metric, Phase, Sample, Window};
 const LEAST_ENERGY_NS: u64 = 1_000_000_000;
 
 /// A metric `counter_…` of the check's series.
-pub(super) fn of_counter(at: &Place<'_>, metric: Metric) -> Result<LaunchMeasure, Undefined> {
+pub fn of_counter(at: &Place<'_>, metric: Metric) -> Result<LaunchMeasure, Undefined> {
     let named = at.part.named.as_ref();
     let named = named.ok_or_else(|| at.undefined(Why::WrongWorkload(metric), None))?;
     let counted = Counted::of(at)?;
@@ -59,7 +59,7 @@ fn divisor(
 }
 
 /// Joules of the engine's GPUs over the output tokens.
-pub(super) fn energy_per_token(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn energy_per_token(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let counted = Counted::of(at)?;
     let gpus = at.launch.telemetry.as_ref().map(|t| t.engine_gpus());
     let gpus = gpus.unwrap_or_default();

@@ -15,12 +15,12 @@ const CHANCE: f64 = 0.001;
 /// pairs can bear.
 const SPANS: usize = 60;
 
-pub(super) fn kv_bytes(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+pub fn kv_bytes(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
     let series = engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes)?;
     of_gauge(at, statistic, &series, bytes)
 }
 
-pub(super) fn kv_usage(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+pub fn kv_usage(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
     let series = engine_gauge(at, "KV usage", |r| r.engine.kv_usage)?;
     of_gauge(at, statistic, &series, percent)
 }
@@ -28,7 +28,7 @@ pub(super) fn kv_usage(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMea
 /// By how much the KV cache in use grew: exp(slope of its logarithm × span) − 1, in bytes or, where the
 /// engine tells a share only, in that. Readings of 0, of an engine that rests, stay out; a gauge that
 /// always reads 0 is dead, and its growth undefined.
-pub(super) fn kv_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn kv_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if let Ok(series) = engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes) {
         return growth(at, &series, bytes);
     }
@@ -37,7 +37,7 @@ pub(super) fn kv_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 }
 
 /// The same of the engine's resident memory.
-pub(super) fn rss_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn rss_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let series = gauge(at, |r| r.rss_bytes.map(|bytes| bytes as f64))?;
     if series.is_empty() {
         return Err(at.undefined(Why::NoMemory, None));
@@ -46,7 +46,7 @@ pub(super) fn rss_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 }
 
 /// A gauge that the check names.
-pub(super) fn named(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+pub fn named(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
     let named = at.part.named.as_ref();
     let name = named.map(|n| n.series.to_string()).unwrap_or_default();
     let series = gauge(at, |r| r.gauges.get(&name).copied())?;
@@ -62,7 +62,7 @@ pub(super) fn named(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasur
 }
 
 /// Memory on the engine's GPUs: that of its processes where the driver tells it, else that of all.
-pub(super) fn gpu_memory(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+pub fn gpu_memory(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
     let own = at.launch.telemetry.as_ref().map(|t| t.engine_gpus());
     let own = own.unwrap_or_default();
     let sum = |r: &Reading, value: fn(&GpuReading) -> Option<u64>| {
@@ -101,7 +101,7 @@ fn bytes(bytes: f64) -> String {
 }
 
 /// A number of the engine's: whole, or to six digits.
-pub(super) fn shown(v: f64) -> String {
+pub fn shown(v: f64) -> String {
     if v.fract().abs() <= 0.0 {
         return format!("{v:.0}");
     }

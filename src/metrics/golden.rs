@@ -18,7 +18,7 @@ const QUOTED: usize = 3;
 
 /// Number of cases whose greedy answers leave the reference at a place that is no near-tie. The least value leaves out
 /// those of which nothing tells whether they do.
-pub(super) fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
+pub fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
     let compared = Compared::of(&at.by_case()?, goldens, at)?;
     let Doubts { wrong, open, text } = doubts(at, goldens, &compared);
     let n = compared.wrong.len() + wrong.len();
@@ -32,7 +32,7 @@ pub(super) fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeas
 }
 
 /// Those cases, with what was said.
-pub(super) fn differences(at: &Place<'_>, goldens: &Goldens) -> Result<Vec<Difference>, Undefined> {
+pub fn differences(at: &Place<'_>, goldens: &Goldens) -> Result<Vec<Difference>, Undefined> {
     let Compared { wrong, open, .. } = Compared::of(&at.by_case()?, goldens, at)?;
     let left = wrong.into_iter().chain(open);
     Ok(left.map(|left| left.difference).collect())
@@ -220,7 +220,7 @@ fn describe(difference: &Difference) -> String {
 }
 
 /// Mean over all reference tokens of |engine's − reference's log-probability of that token|.
-pub(super) fn logprob_error(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
+pub fn logprob_error(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
     let errors = over_forced_tokens(at, goldens, |token, entry| {
         entry.logprob.map(|engine| (engine - token.logprob).abs())
     })?;
@@ -230,10 +230,7 @@ pub(super) fn logprob_error(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchM
 
 /// 99th percentile over all reference tokens of the reference's log-probability lost by following the
 /// engine's own best token.
-pub(super) fn logprob_regret(
-    at: &Place<'_>,
-    goldens: &Goldens,
-) -> Result<LaunchMeasure, Undefined> {
+pub fn logprob_regret(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
     let vocabulary = Vocabulary::of(goldens);
     let regrets = over_forced_tokens(at, goldens, |token, entry| {
         let (choice, _) = entry.top.first()?;
@@ -264,7 +261,7 @@ fn over_forced_tokens(
 }
 
 /// The answer in which the case's prompt and the reference's tokens were echoed, each with its entry.
-pub(super) fn forced<'a>(
+pub fn forced<'a>(
     at: &Place<'_>,
     samples: &BTreeMap<&str, &'a Sample>,
     case: &GoldenCase,
@@ -275,7 +272,7 @@ pub(super) fn forced<'a>(
 }
 
 /// Refuses an answer that has not `need` log-probability entries.
-pub(super) fn has_entries(at: &Place<'_>, sample: &Sample, need: usize) -> Result<(), Undefined> {
+pub fn has_entries(at: &Place<'_>, sample: &Sample, need: usize) -> Result<(), Undefined> {
     let got = sample.logprobs.len();
     match got == need {
         true => Ok(()),
@@ -284,7 +281,7 @@ pub(super) fn has_entries(at: &Place<'_>, sample: &Sample, need: usize) -> Resul
 }
 
 /// The sound answer to the case of this name.
-pub(super) fn find<'a>(
+pub fn find<'a>(
     at: &Place<'_>,
     samples: &BTreeMap<&str, &'a Sample>,
     case: &str,
@@ -294,12 +291,12 @@ pub(super) fn find<'a>(
 }
 
 /// Texts of the token ids that the reference names.
-pub(super) struct Vocabulary<'a> {
+pub struct Vocabulary<'a> {
     texts: BTreeMap<u32, &'a str>,
 }
 
 impl<'a> Vocabulary<'a> {
-    pub(super) fn of(goldens: &'a Goldens) -> Self {
+    pub fn of(goldens: &'a Goldens) -> Self {
         let listed = goldens.texts.iter().map(|(&id, text)| (id, text.as_str()));
         let tokens = goldens.cases.iter().flat_map(|c| &c.tokens);
         let own = tokens.map(|t| (t.id, t.text.as_str()));
@@ -309,13 +306,13 @@ impl<'a> Vocabulary<'a> {
     }
 
     /// Text of a token id, where it is known.
-    pub(super) fn text(&self, id: u32) -> Option<&'a str> {
+    pub fn text(&self, id: u32) -> Option<&'a str> {
         self.texts.get(&id).copied()
     }
 
     /// Whether the reference itself was undecided here and `got` is one of the tokens that it was
     /// undecided between.
-    pub(super) fn is_near_tie(&self, token: &GoldenToken, got: &str, near_tie_nats: f64) -> bool {
+    pub fn is_near_tie(&self, token: &GoldenToken, got: &str, near_tie_nats: f64) -> bool {
         let Some(&(_, best)) = token.top.first() else {
             return false;
         };

@@ -12,7 +12,7 @@ const SHOWN: usize = 40;
 
 /// What the first difference of an answer from the reference's text says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Departure {
+pub enum Departure {
     /// There is none.
     Same,
     /// At this character, and a token that the reference found as likely explains it.
@@ -25,13 +25,13 @@ pub(super) enum Departure {
 
 /// The characters that engines agree on: what stands for bytes that are no character is written by some and left out
 /// by others.
-pub(super) fn plain(text: &str) -> Vec<char> {
+pub fn plain(text: &str) -> Vec<char> {
     let is_kept = |c: &char| *c != char::REPLACEMENT_CHARACTER;
     text.chars().filter(is_kept).collect()
 }
 
 /// Compares an answer's text with the reference's.
-pub(super) fn compare(
+pub fn compare(
     case: &GoldenCase,
     goldens: &Goldens,
     vocabulary: &Vocabulary<'_>,
@@ -112,7 +112,7 @@ fn placed<'a>(case: &'a GoldenCase, want: &[char], place: usize) -> Placed<'a> {
 }
 
 /// `"…a b" for "…a c"`, around a character.
-pub(super) fn quoted(text: &str, place: usize) -> String {
+pub fn quoted(text: &str, place: usize) -> String {
     let text = plain(text);
     let from = place.saturating_sub(BEFORE).min(text.len());
     let to = (from + SHOWN).min(text.len());

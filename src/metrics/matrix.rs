@@ -3,7 +3,7 @@
 
 mod contention;
 
-pub(super) use contention::contention;
+pub use contention::contention;
 
 use super::answers::{self, Answers};
 use super::{LaunchMeasure, Place, Undefined, Why, request, throughput};
@@ -18,7 +18,7 @@ const SATURATED: f64 = 0.95;
 
 /// A cell, all passes together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Cell {
+pub struct Cell {
     streamed: bool,
     cache: CacheState,
     context: u32,
@@ -58,7 +58,7 @@ impl fmt::Display for Cell {
 }
 
 /// The cell of a sample, where it belongs to one.
-pub(super) fn cell_of(sample: &Sample) -> Option<Cell> {
+pub fn cell_of(sample: &Sample) -> Option<Cell> {
     let Some(Setting::Cell {
         batch,
         cache,
@@ -92,7 +92,7 @@ fn by_cell<'a>(
 /// Cells that FAIL: an answer failed, was empty or degenerate. A cell whose answers are otherwise void, or
 /// differ from the answer that the same prompt got alone, gets a WARN in the remarks; the others are OK.
 /// Every cell of the plan must be there.
-pub(super) fn failed_cells(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeasure, Undefined> {
+pub fn failed_cells(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeasure, Undefined> {
     let answers = Answers::of(at);
     let mut measured = at.all();
     measured.retain(|s| s.phase == Phase::Measured);
@@ -198,7 +198,7 @@ fn planned(at: &Place<'_>, matrix: &Matrix) -> impl Iterator<Item = Cell> {
 
 /// exp of the greatest |ln(median E2E whole / median E2E streamed)| over the cells that were asked both
 /// ways: 1 says that streaming makes no difference, whichever of the two is slower.
-pub(super) fn stream_parity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn stream_parity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
     let n = samples.len();
     let mut medians = BTreeMap::new();
@@ -238,7 +238,7 @@ pub(super) fn stream_parity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> 
 }
 
 /// Prompts whose streamed answers and whole answers have no text in common.
-pub(super) fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
     let n = samples.len();
     let mut answers: BTreeMap<&str, [BTreeSet<&str>; 2]> = BTreeMap::new();
@@ -266,13 +266,13 @@ pub(super) fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefin
 }
 
 /// TPOT at context 0 in ms, by the line through the cells' medians with the least absolute deviations.
-pub(super) fn tpot_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn tpot_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let line = tpot_line(at)?;
     Ok(line.measure(line.base))
 }
 
 /// What a token of context adds to TPOT, in µs, by the same line.
-pub(super) fn tpot_slope(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn tpot_slope(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let line = tpot_line(at)?;
     Ok(line.measure(line.slope * 1e3))
 }
@@ -328,7 +328,7 @@ fn tpot_line(at: &Place<'_>) -> Result<Line, Undefined> {
 
 /// Least over the ladder's steps of throughput at a batch / throughput at the batch below, for each
 /// combination of the other axes. Below 1 a larger batch brings less.
-pub(super) fn throughput_step(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeasure, Undefined> {
+pub fn throughput_step(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeasure, Undefined> {
     if matrix.batches.len() < 2 || at.part.batch.is_some() {
         return Err(at.undefined(Why::NoLadder, None));
     }

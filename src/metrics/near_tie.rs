@@ -11,18 +11,18 @@ const SHOWN: usize = 40;
 const BEFORE: usize = 8;
 
 /// The first difference of two answers.
-pub(super) struct Parting {
+pub struct Parting {
     /// Number of the first token that differs, or of the first character where the tokens are unknown.
-    pub(super) place: usize,
+    pub place: usize,
     /// `token 3, "…a b" for "…a c"`.
-    pub(super) text: String,
+    pub text: String,
     /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists.
-    pub(super) is_tie: Option<bool>,
+    pub is_tie: Option<bool>,
 }
 
 /// The first difference of `sample` from another answer to its prompt. `near_tie`: two tokens closer than this are
 /// equally right, in nats.
-pub(super) fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Parting {
+pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Parting {
     let character = first_character(other, sample);
     let (said, expected) = (quoted(sample, character), quoted(other, character));
     let Some(token) = first_token(other, sample) else {
@@ -77,7 +77,7 @@ fn first_character(a: &Sample, b: &Sample) -> usize {
 }
 
 /// The answer around a character, shortened and quoted.
-pub(super) fn quoted(sample: &Sample, character: usize) -> String {
+pub fn quoted(sample: &Sample, character: usize) -> String {
     let Some(text) = &sample.text else {
         let digest = sample.text_sha256.get(..12).unwrap_or(&sample.text_sha256);
         return format!("a text of SHA-256 {digest}…");

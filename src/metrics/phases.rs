@@ -39,7 +39,7 @@ pub enum Clock {
 
 /// Prompt tokens computed per second: by the server's timings where every answer has them, else computed tokens over
 /// TTFT. A prompt of which the server does not report cached tokens counts whole.
-pub(super) fn prefill_speed(sound: &[&Sample]) -> Speed {
+pub fn prefill_speed(sound: &[&Sample]) -> Speed {
     let by_server: Vec<f64> = sound.iter().filter_map(|s| server_rate(s)).collect();
     if !sound.is_empty() && by_server.len() == sound.len() {
         return Speed {
@@ -58,7 +58,7 @@ pub(super) fn prefill_speed(sound: &[&Sample]) -> Speed {
 }
 
 /// Output tokens per second of one stream after its first event: 1 / TPOT.
-pub(super) fn generation_speed(sound: &[&Sample]) -> Speed {
+pub fn generation_speed(sound: &[&Sample]) -> Speed {
     let rates = sound.iter().filter_map(|sample| decode_rate(sample).ok());
     Speed {
         clock: Clock::Stream,

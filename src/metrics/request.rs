@@ -4,14 +4,14 @@ use super::Why;
 use crate::record::Sample;
 
 /// `to` − `from` in milliseconds; negative where the stamps are out of order, so that it is seen.
-pub(super) fn ms_between(from: u64, to: u64) -> f64 {
+pub fn ms_between(from: u64, to: u64) -> f64 {
     let apart = to.abs_diff(from) as f64 / 1e6;
     if to < from { -apart } else { apart }
 }
 
 /// TTFT: first output event − the intended moment of sending, which in a closed loop is the moment of
 /// sending. Undefined for an answer that was not streamed.
-pub(super) fn ttft_ms(sample: &Sample) -> Result<f64, Why> {
+pub fn ttft_ms(sample: &Sample) -> Result<f64, Why> {
     if !sample.streamed {
         return Err(Why::NotStreamed);
     }
@@ -21,7 +21,7 @@ pub(super) fn ttft_ms(sample: &Sample) -> Result<f64, Why> {
 
 /// TPOT: (last − first output event) / (n − n_first), n by usage, n_first the tokens of the first event, as the
 /// stream tells or by estimate. Undefined where nothing follows the first event.
-pub(super) fn tpot_ms(sample: &Sample) -> Result<f64, Why> {
+pub fn tpot_ms(sample: &Sample) -> Result<f64, Why> {
     if !sample.streamed {
         return Err(Why::NotStreamed);
     }
@@ -38,7 +38,7 @@ pub(super) fn tpot_ms(sample: &Sample) -> Result<f64, Why> {
 }
 
 /// TPOT where its tokens took any time: of an answer that arrived at one moment nobody knows it.
-pub(super) fn positive_tpot_ms(sample: &Sample) -> Result<f64, Why> {
+pub fn positive_tpot_ms(sample: &Sample) -> Result<f64, Why> {
     let tpot = tpot_ms(sample)?;
     if tpot > 0.0 {
         Ok(tpot)
@@ -48,7 +48,7 @@ pub(super) fn positive_tpot_ms(sample: &Sample) -> Result<f64, Why> {
 }
 
 /// ICL: the gaps between output events; none for a single event.
-pub(super) fn icl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
+pub fn icl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
     if !sample.streamed {
         return Err(Why::NotStreamed);
     }
@@ -58,12 +58,12 @@ pub(super) fn icl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
 }
 
 /// E2E: last output − send. A late end of the stream is not decoding and stays out.
-pub(super) fn e2e_ms(sample: &Sample) -> Result<f64, Why> {
+pub fn e2e_ms(sample: &Sample) -> Result<f64, Why> {
     Ok(ms_between(sample.stamps.send_ns, last_ns(sample)?))
 }
 
 /// When the last output arrived: the last output event of a stream, the end of an answer that came whole.
-pub(super) fn last_ns(sample: &Sample) -> Result<u64, Why> {
+pub fn last_ns(sample: &Sample) -> Result<u64, Why> {
     if sample.streamed {
         first_and_last(sample).map(|(_, last)| last)
     } else {
@@ -73,7 +73,7 @@ pub(super) fn last_ns(sample: &Sample) -> Result<u64, Why> {
 
 /// ITL: every gap shared out equally over the tokens of its later event. Undefined where it is not known
 /// how many tokens each event carries.
-pub(super) fn itl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
+pub fn itl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
     let gaps = icl_ms(sample)?;
     let per_event = &sample.tokens.per_event;
     let n = sample.tokens.completion.ok_or(Why::NoUsage)?;
@@ -98,7 +98,7 @@ pub(super) fn itl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
 }
 
 /// Output tokens per output event.
-pub(super) fn burst_factor(sample: &Sample) -> Result<f64, Why> {
+pub fn burst_factor(sample: &Sample) -> Result<f64, Why> {
     if !sample.streamed {
         return Err(Why::NotStreamed);
     }
@@ -108,7 +108,7 @@ pub(super) fn burst_factor(sample: &Sample) -> Result<f64, Why> {
 }
 
 /// Computed prompt tokens a second until the first token.
-pub(super) fn prefill_rate(sample: &Sample) -> Result<f64, Why> {
+pub fn prefill_rate(sample: &Sample) -> Result<f64, Why> {
     let prefilled = f64::from(prefilled(sample)?);
     let ttft = ttft_ms(sample)?;
     if ttft > 0.0 {
@@ -119,12 +119,12 @@ pub(super) fn prefill_rate(sample: &Sample) -> Result<f64, Why> {
 }
 
 /// Output tokens a second after the first: 1 / TPOT.
-pub(super) fn decode_rate(sample: &Sample) -> Result<f64, Why> {
+pub fn decode_rate(sample: &Sample) -> Result<f64, Why> {
     positive_tpot_ms(sample).map(|tpot| 1e3 / tpot)
 }
 
 /// The client's E2E over the server's own time (prompt and prediction) for the same request.
-pub(super) fn transport_overhead(sample: &Sample) -> Result<f64, Why> {
+pub fn transport_overhead(sample: &Sample) -> Result<f64, Why> {
     let timings = sample.timings.as_ref().ok_or(Why::NoTimings)?;
     let server = timings.prompt_ms + timings.predicted_ms;
     if server > 0.0 {
@@ -135,13 +135,13 @@ pub(super) fn transport_overhead(sample: &Sample) -> Result<f64, Why> {
 }
 
 /// What the client's TTFT holds beside the server's own prefill: queues, and the way between the two.
-pub(super) fn ttft_overhead(sample: &Sample) -> Result<f64, Why> {
+pub fn ttft_overhead(sample: &Sample) -> Result<f64, Why> {
     let timings = sample.timings.as_ref().ok_or(Why::NoTimings)?;
     Ok(ttft_ms(sample)? - timings.prompt_ms)
 }
 
 /// Prompt tokens that the engine computed: prompt − cached by usage, else as its own timings count them.
-pub(super) fn prefilled(sample: &Sample) -> Result<u32, Why> {
+pub fn prefilled(sample: &Sample) -> Result<u32, Why> {
     if let (None, Some(timings)) = (sample.tokens.cached, &sample.timings) {
         return Ok(timings.prompt_n);
     }

@@ -10,15 +10,15 @@ use crate::record::{Launch, Sample, Setting};
 pub struct Requests<'a> {
     pub launch: &'a Launch,
     pub workload: &'a Workload,
-    pub(super) part: &'a Part,
+    pub part: &'a Part,
     /// As recorded, void ones and warm-up included.
     pub all: Vec<&'a Sample>,
     /// Those that may enter a number, measured and sound ones, in order of sending.
     pub measured: Vec<&'a Sample>,
     /// As [`Self::all`], of base's launch beside this one; empty where there is none.
-    pub(super) base: Vec<&'a Sample>,
+    pub base: Vec<&'a Sample>,
     /// That launch itself.
-    pub(super) base_launch: Option<&'a Launch>,
+    pub base_launch: Option<&'a Launch>,
 }
 
 impl<'a> Requests<'a> {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const NO_CHARACTER: char = '\u{fffd}';
 
 /// exp of the mean negative log-probability of all scored tokens together.
-pub(super) fn perplexity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn perplexity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let mut nats = Vec::new();
     let (cases, bases) = (cases(at)?, bases(at));
     for case in &cases {
@@ -40,10 +40,7 @@ pub(super) fn perplexity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 
 /// Share of the reference's tokens that are the engine's likeliest too. Where the reference was undecided, each of its
 /// near-ties counts.
-pub(super) fn greedy_agreement(
-    at: &Place<'_>,
-    goldens: &Goldens,
-) -> Result<LaunchMeasure, Undefined> {
+pub fn greedy_agreement(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
     let vocabulary = Vocabulary::of(goldens);
     let (mut n, mut agreed, mut first) = (0_usize, 0_usize, None);
     let cases = cases(at)?;
@@ -79,7 +76,7 @@ pub(super) fn greedy_agreement(
 }
 
 /// Mean over tokens of the least KL(reference ‖ engine) that both lists of likeliest tokens leave possible.
-pub(super) fn kl_divergence(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn kl_divergence(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let vocabulary = match &at.workload.kind {
         WorkloadKind::Goldens(goldens) => Some(Vocabulary::of(goldens)),
         _ => None,
@@ -91,7 +88,7 @@ pub(super) fn kl_divergence(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> 
 }
 
 /// The same with base's answer to the same request in the reference's place.
-pub(super) fn kl_from_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn kl_from_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let base = bases(at);
     if base.is_empty() {
         return Err(at.undefined(Why::NothingCompared, None));

@@ -17,7 +17,7 @@ struct Turn<'a> {
 }
 
 /// Greatest over the measured turns of prefilled − added tokens, 0 where never more.
-pub(super) fn prefill_excess(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn prefill_excess(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let turns = turns(at)?;
     let mut worst = (0_i64, 0_u32);
     for turn in &turns {
@@ -40,7 +40,7 @@ pub(super) fn prefill_excess(at: &Place<'_>) -> Result<LaunchMeasure, Undefined>
 ///
 /// The divisor is what the turn added and not what the engine prefilled: an engine that computes its
 /// history again has a steady time per prefilled token, and that is the fault to be found.
-pub(super) fn prefill_drift(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn prefill_drift(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let turns = turns(at)?;
     let costs = turns
         .iter()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// First token of each user since the first user's arrival, users together. What the same users wait one
 /// after another stands in the remarks.
-pub(super) fn wall_ttft(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+pub fn wall_ttft(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
     let modes = Modes::read(at)?;
     let together = modes.wall_ttfts(at, &modes.together)?;
     let sequential = modes.wall_ttfts(at, &modes.sequential)?;
@@ -23,7 +23,7 @@ pub(super) fn wall_ttft(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMe
 
 /// Wall time of the users one after another over their wall time together; the median over passes. 1 says
 /// that serving them together brings nothing.
-pub(super) fn benefit(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn benefit(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let modes = Modes::read(at)?;
     let sequential = modes.walls(at, &modes.sequential)?;
     let together = modes.walls(at, &modes.together)?;
@@ -40,7 +40,7 @@ pub(super) fn benefit(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 
 /// Output tokens per second of all users together, from the first user's arrival to the last token of each pass. The
 /// same of the users one after another stands in the remarks.
-pub(super) fn throughput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn throughput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let modes = Modes::read(at)?;
     let together = modes.tokens_per_s(at, &modes.together)?;
     let alone = modes.tokens_per_s(at, &modes.sequential)?;
@@ -53,7 +53,7 @@ pub(super) fn throughput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 /// Of each pass together, the longest time between two events of one user's stream while another user's prompt was being
 /// prefilled: between that request's send and its first token. Agrawal et al., "Taming Throughput-Latency Tradeoff in
 /// LLM Inference with Sarathi-Serve" (OSDI 2024), name it a generation stall.
-pub(super) fn stall(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
+pub fn stall(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, Undefined> {
     let modes = Modes::read(at)?;
     let stalls: Result<Vec<f64>, Undefined> = modes
         .together

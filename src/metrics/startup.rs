@@ -4,29 +4,29 @@ use super::{LaunchMeasure, Place, Undefined, Why, request};
 use crate::record::{Phase, Sample};
 
 /// Process spawn to the port's first accepted connection.
-pub(super) fn port_open(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn port_open(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     since_spawn(at, at.launch.startup.port_open_ns, Why::NoPort)
 }
 
 /// Process spawn to the first generated token, of the probe that asks for one again and again.
-pub(super) fn ready(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn ready(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     since_spawn(at, at.launch.startup.ready_ns, Why::NotReady)
 }
 
 /// Process spawn to the first token of the first real request.
-pub(super) fn first_token(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn first_token(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let first = first_request(at)?.stamps.events_ns.first().copied();
     since_spawn(at, first, Why::NoEvents)
 }
 
 /// Process spawn to the last token of the first real request.
-pub(super) fn first_response(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn first_response(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let last = first_request(at)?.stamps.events_ns.last().copied();
     since_spawn(at, last, Why::NoEvents)
 }
 
 /// One of the engine's own stages.
-pub(super) fn stage(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn stage(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let wanted = at.part.stage.as_deref().unwrap_or_default();
     let stages = &at.launch.startup.stages;
     let stage = stages

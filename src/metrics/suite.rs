@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const NAMED: usize = 5;
 
 /// Tests that fail, and the command itself where it failed and no test explains it.
-pub(super) fn failed_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Undefined> {
+pub fn failed_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Undefined> {
     let outcomes = outcomes(at.launch, &at.workload.id, suite).map_err(|why| undefined(at, why))?;
     let failed: Vec<String> = outcomes.failures().collect();
     Ok(measure(failed, outcomes.ran()))
@@ -20,7 +20,7 @@ pub(super) fn failed_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasur
 
 /// Tests that passed in base and in head fail, are skipped or are missing; and the command itself where head's failed
 /// with no test to explain it, and base's did not.
-pub(super) fn broken_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Undefined> {
+pub fn broken_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Undefined> {
     let id = &at.workload.id;
     let head = outcomes(at.launch, id, suite).map_err(|why| undefined(at, why))?;
     let Some(base) = at.requests.base_launch else {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const QUOTED: usize = 3;
 
 /// Right answers / cases; an answer is right when it equals the expected one after trimming.
-pub(super) fn accuracy(at: &Place<'_>, tasks: &Tasks) -> Result<LaunchMeasure, Undefined> {
+pub fn accuracy(at: &Place<'_>, tasks: &Tasks) -> Result<LaunchMeasure, Undefined> {
     let samples = at.by_case()?;
     let mut successes = BTreeMap::new();
     let mut remarks = Vec::new();

@@ -5,7 +5,7 @@ use crate::record::{
     Arm, Exit, Launch, Metric, Phase, Sample, Stamps, Startup, Statistic, TokenCounts,
 };
 
-pub(super) fn check(metric: Metric, statistic: Statistic) -> Check {
+pub fn check(metric: Metric, statistic: Statistic) -> Check {
     Check {
         id: "gate/check".into(),
         workload: "gate/workload".into(),
@@ -26,7 +26,7 @@ fn workload(id: &str, kind: WorkloadKind) -> Workload {
     }
 }
 
-pub(super) fn steady(id: &str) -> Workload {
+pub fn steady(id: &str) -> Workload {
     workload(
         id,
         WorkloadKind::Steady(Steady {
@@ -39,7 +39,7 @@ pub(super) fn steady(id: &str) -> Workload {
     )
 }
 
-pub(super) fn session(id: &str) -> Workload {
+pub fn session(id: &str) -> Workload {
     workload(
         id,
         WorkloadKind::Session(Session {
@@ -53,7 +53,7 @@ pub(super) fn session(id: &str) -> Workload {
     )
 }
 
-pub(super) fn launch(position: u32, samples: Vec<Sample>) -> Launch {
+pub fn launch(position: u32, samples: Vec<Sample>) -> Launch {
     Launch {
         position,
         block: 0,
@@ -74,13 +74,7 @@ pub(super) fn launch(position: u32, samples: Vec<Sample>) -> Launch {
 }
 
 /// A streamed answer sent at 0 with one token an event, `tpot_ms` apart.
-pub(super) fn streamed(
-    workload: &str,
-    index: u32,
-    ttft_ms: f64,
-    tpot_ms: f64,
-    tokens: u32,
-) -> Sample {
+pub fn streamed(workload: &str, index: u32, ttft_ms: f64, tpot_ms: f64, tokens: u32) -> Sample {
     let at = |k: u32| ((ttft_ms + tpot_ms * f64::from(k)) * 1e6).round() as u64;
     Sample {
         workload: workload.into(),

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 /// Output tokens of all requests over the time from the first send to the last event. The passes of a
 /// cell are runs of their own: what lies between them is nobody's time.
-pub(super) fn whole(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn whole(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
     let value = of_runs(&samples).map_err(|(why, s)| at.undefined(why, s))?;
     Ok(LaunchMeasure::single(value, samples.len()))
 }
 
 /// Tokens per second over all runs of these samples; on failure the reason and the sample at fault.
-pub(super) fn of_runs<'a>(samples: &[&'a Sample]) -> Result<f64, (Why, Option<&'a Sample>)> {
+pub fn of_runs<'a>(samples: &[&'a Sample]) -> Result<f64, (Why, Option<&'a Sample>)> {
     let (mut tokens, mut ns) = (0_u64, 0_u64);
     for run in runs(samples).values() {
         let mut span = Span::default();
@@ -38,7 +38,7 @@ pub(super) fn of_runs<'a>(samples: &[&'a Sample]) -> Result<f64, (Why, Option<&'
 
 /// The same over the time in which as many streams as asked for were in flight. The tokens of an event
 /// count where the stream tells them; otherwise an answer's tokens are shared out over its events.
-pub(super) fn full(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn full(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
     let (mut tokens, mut ns) = (0.0, 0_u64);
     let mut wanted = 0;
@@ -57,7 +57,7 @@ pub(super) fn full(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 
 /// Output tokens of one run while `wanted` of its requests were in flight, and how long that was, in
 /// nanoseconds; on failure the reason and the sample at fault.
-pub(super) fn while_full<'a>(
+pub fn while_full<'a>(
     run: &[&'a Sample],
     wanted: u32,
 ) -> Result<(f64, u64), (Why, Option<&'a Sample>)> {
@@ -72,7 +72,7 @@ pub(super) fn while_full<'a>(
 
 /// Share of requests within every bound of the SLO. A void request is not, nor is one whose answer is wrong beside
 /// the other answers to its prompt.
-pub(super) fn goodput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn goodput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let slo = at.part.slo.unwrap_or_default();
     let answers = Answers::of(at);
     let (mut n, mut kept) = (0_usize, 0_usize);
@@ -106,7 +106,7 @@ pub fn is_good(sample: &Sample, slo: Slo) -> Result<bool, Why> {
 }
 
 /// Measured requests that are void, or whose answer is wrong beside the other answers to its prompt.
-pub(super) fn failed_requests(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn failed_requests(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let measured = measured_or_void(at)?;
     let answers = Answers::of(at);
     let mut by_rule: BTreeMap<&str, (u32, String)> = BTreeMap::new();

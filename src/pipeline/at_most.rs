@@ -11,9 +11,9 @@ use super::Error;
 use super::compare::{choose, reading};
 use super::contest::{AtMost, Contest, Lane};
 use crate::figures::Held;
-use crate::judge::judge;
-use crate::plan::{self, Check, Gate, Part, Plan, Rule, Workload, WorkloadKind};
-use crate::record::{
+use verdict::judge::judge;
+use verdict::plan::{self, Check, Gate, Part, Plan, Rule, Workload, WorkloadKind};
+use verdict::record::{
     Arm, Build, Comparison, Decision, Ending, Extent, Launch, Metric, RunRecord, RunVerdict,
     Statistic, Verdict,
 };
@@ -22,7 +22,7 @@ use crate::record::{
 const ROUNDS: u32 = 3;
 
 /// A limit with the plan that judges it: one gate, one check.
-pub(super) struct Limit {
+pub struct Limit {
     at_most: AtMost,
     plan: Plan,
 }
@@ -30,7 +30,7 @@ pub(super) struct Limit {
 impl Limit {
     /// # Errors
     /// A metric that the gates' workloads do not have, and rounds of which no look is made.
-    pub(super) fn new(at_most: &AtMost, plan: &Plan, contest: &Contest) -> Result<Self, Error> {
+    pub fn new(at_most: &AtMost, plan: &Plan, contest: &Contest) -> Result<Self, Error> {
         let refused = |cause: String| {
             let (name, times) = (at_most.metric.name(), at_most.times);
             Error::Usage(format!("--at-most {name}={times}: {cause}"))
@@ -131,19 +131,19 @@ fn turn(lane: usize, round: u32, lanes: usize) -> usize {
 }
 
 /// Rounds that can decide every limit; of none, those that give a spread.
-pub(super) fn most_rounds(limits: &[Limit]) -> u32 {
+pub fn most_rounds(limits: &[Limit]) -> u32 {
     let rounds = limits.iter().map(|limit| limit.plan.most_blocks());
     rounds.max().unwrap_or(ROUNDS)
 }
 
 /// Whether no further round can change the verdict on any limit; false where there is none.
-pub(super) fn are_decided(limits: &[Limit], lanes: &[Lane]) -> bool {
+pub fn are_decided(limits: &[Limit], lanes: &[Lane]) -> bool {
     let mut verdicts = verdicts(limits, lanes).peekable();
     verdicts.peek().is_some() && verdicts.all(|(_, _, verdict)| verdict.decision == Decision::Stop)
 }
 
 /// The verdict on each limit against each other engine.
-pub(super) fn held(limits: &[Limit], lanes: &[Lane]) -> Vec<Held> {
+pub fn held(limits: &[Limit], lanes: &[Lane]) -> Vec<Held> {
     let held = verdicts(limits, lanes).map(|(limit, other, verdict)| {
         let check = verdict.gates.first().and_then(|gate| gate.checks.first());
         Held {

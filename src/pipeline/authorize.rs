@@ -5,14 +5,14 @@
 //! it, or an approval that is bound to this very commit ([`approval`]).
 
 use super::{Error, GitHubOptions};
-use crate::github::{
+use github::{
     ChangedFile, Client, CommitStatus, MOST_COMPARED, Pull, QueueBranch, Sha, State, clean,
 };
-use crate::plan::{self, Forks, GitHubConfig, GitHubRules, Needed};
 use std::path::PathBuf;
+use verdict::plan::{self, Forks, GitHubConfig, GitHubRules, Needed};
 
 /// Context of the commit status that holds an approval.
-pub(super) fn approval_context(config: &GitHubConfig) -> String {
+pub fn approval_context(config: &GitHubConfig) -> String {
     format!("{}/approval", config.name)
 }
 
@@ -96,21 +96,21 @@ impl Ruling {
 
 /// All that the rule asks about.
 #[derive(Clone, Debug)]
-pub(super) struct Facts<'a> {
-    pub(super) pull: &'a Pull,
+pub struct Facts<'a> {
+    pub pull: &'a Pull,
     /// The commit that is to run.
-    pub(super) asked: &'a Sha,
-    pub(super) is_fork: bool,
-    pub(super) config: &'a GitHubConfig,
-    pub(super) author_may_write: bool,
+    pub asked: &'a Sha,
+    pub is_fork: bool,
+    pub config: &'a GitHubConfig,
+    pub author_may_write: bool,
     /// A person who may write here and started the run of this commit by hand.
-    pub(super) starter: Option<&'a str>,
+    pub starter: Option<&'a str>,
     /// What the approval of this very commit says.
-    pub(super) approval: Option<&'a str>,
+    pub approval: Option<&'a str>,
 }
 
 /// Whether it may run: the reason why, or why not.
-pub(super) fn may_run(facts: &Facts<'_>) -> Result<String, String> {
+pub fn may_run(facts: &Facts<'_>) -> Result<String, String> {
     refuse_what_never_runs(facts)?;
     let author = facts.pull.author.as_deref().unwrap_or("nobody");
     let author = clean(author, 60);
@@ -160,7 +160,7 @@ fn refuse_what_never_runs(facts: &Facts<'_>) -> Result<(), String> {
 
 /// The approval of a commit out of its statuses, newest first. Only our own account's count: anybody who may
 /// write statuses can make one of this name. One that was taken back is none.
-pub(super) fn approval<'a>(
+pub fn approval<'a>(
     config: &GitHubConfig,
     statuses: &'a [CommitStatus],
     own_id: u64,
@@ -170,7 +170,7 @@ pub(super) fn approval<'a>(
 }
 
 /// The newest status of this context that our own account wrote.
-pub(super) fn ours<'a>(
+pub fn ours<'a>(
     statuses: &'a [CommitStatus],
     context: &str,
     own_id: u64,
@@ -291,7 +291,7 @@ async fn decide_queued(
 }
 
 /// Why nothing that goes into this branch runs; `None`: it may.
-pub(super) fn foreign_base(config: &GitHubConfig, pull: &Pull) -> Option<String> {
+pub fn foreign_base(config: &GitHubConfig, pull: &Pull) -> Option<String> {
     (!config.allows_base(&pull.base_branch, &pull.default_branch)).then(|| {
         format!(
             "it goes into the branch `{}`, which is neither the default branch nor among `bases` in gates/gate.toml",
@@ -301,7 +301,7 @@ pub(super) fn foreign_base(config: &GitHubConfig, pull: &Pull) -> Option<String>
 }
 
 /// Why an orphan branch cannot be measured.
-pub(super) fn unrelated(base_branch: &str) -> String {
+pub fn unrelated(base_branch: &str) -> String {
     format!(
         "it has no commit in common with `{}`, so there is no base to compare it with: rebase it onto that branch",
         clean(base_branch, 100)
@@ -389,7 +389,7 @@ async fn judges_by_old_main(
     )))
 }
 
-pub(super) async fn may_write(client: &Client, login: Option<&str>) -> Result<bool, Error> {
+pub async fn may_write(client: &Client, login: Option<&str>) -> Result<bool, Error> {
     match login {
         None => Ok(false),
         Some(login) => Ok(client.permission(login).await?.may_write()),
@@ -399,7 +399,7 @@ pub(super) async fn may_write(client: &Client, login: Option<&str>) -> Result<bo
 /// What the paths need that a commit changes. Of a rename both paths count; where GitHub does not list all, everything
 /// is needed: at its limit, or where there are fewer than the pull request says (`known`). `files` are of a comparison, which is of one commit: the pull request's own list is of
 /// whatever is its head when it is asked for, and somebody may have pushed since.
-pub(super) fn needed(rules: &GitHubRules, known: usize, files: Vec<ChangedFile>) -> Needed {
+pub fn needed(rules: &GitHubRules, known: usize, files: Vec<ChangedFile>) -> Needed {
     if files.len() >= MOST_COMPARED || files.len() < known {
         return Needed::everything(&rules.labels);
     }
@@ -414,7 +414,7 @@ pub(super) fn needed(rules: &GitHubRules, known: usize, files: Vec<ChangedFile>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::github::PersonKind;
+    use github::PersonKind;
 
     fn sha(digit: char) -> Sha {
         Sha::parse(&digit.to_string().repeat(40)).unwrap()

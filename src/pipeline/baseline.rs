@@ -7,29 +7,28 @@ use super::{
 };
 use crate::baseline::{Anchor, Entry, FormatError, Key, Signer, Store, StoreError, signed};
 use crate::launch::Repository;
-use crate::plan::{self, Gate, Plan};
-use crate::record::{Arm, Build, Comparison, Ending, GateVerdict, RunRecord, StoredBase, Verdict};
 use crate::{history, judge};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use verdict::plan::{self, Gate, Plan};
+use verdict::record::{
+    Arm, Build, Comparison, Ending, GateVerdict, RunRecord, StoredBase, Verdict,
+};
 
 /// The store that the plan names, relative to the project's root.
-pub(super) fn store(project: &Project) -> Store {
+pub fn store(project: &Project) -> Store {
     Store::open(&project.root.join(&project.plan.baseline.directory))
 }
 
 /// The stored sessions that match this run's model, gates and engine, oldest first. Those of another machine
 /// are among them: they carry no verdict, but tell that there was one.
-pub(super) fn sessions(
-    project: &Project,
-    record: &RunRecord,
-) -> Result<Vec<StoredBase>, StoreError> {
+pub fn sessions(project: &Project, record: &RunRecord) -> Result<Vec<StoredBase>, StoreError> {
     sessions_of(&project.root, &project.plan, record)
 }
 
 /// The same for a project that nothing is measured in.
-pub(super) fn sessions_of(
+pub fn sessions_of(
     root: &Path,
     plan: &Plan,
     record: &RunRecord,
@@ -124,7 +123,7 @@ fn key(plan: &Plan, gate: &Gate, record: &RunRecord) -> Key {
 }
 
 /// What a gate's sessions on a machine are known by.
-pub(super) fn key_on(plan: &Plan, gate: &Gate, fingerprint: &str) -> Key {
+pub fn key_on(plan: &Plan, gate: &Gate, fingerprint: &str) -> Key {
     // The configuration as written: an artifact's path says nothing about what it does.
     let engine = &plan.engine;
     let setting = |(name, value): &(String, String)| format!("{name}={value}");

@@ -10,14 +10,14 @@ use super::{
     resume, session,
 };
 use crate::calibration::{Certificate, Certificates, Evidence, MeasuredSession, certify};
-use crate::judge;
 use crate::measure;
-use crate::plan::{self, Selection};
-use crate::record::{Comparison, Ending, Exit, RunRecord, Verdict};
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use verdict::judge;
+use verdict::plan::{self, Selection};
+use verdict::record::{Comparison, Ending, Exit, RunRecord, Verdict};
 
 /// What to calibrate.
 #[derive(Clone, Debug)]

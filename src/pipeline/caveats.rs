@@ -4,18 +4,14 @@
 //! Main function: [`of_record`]. No caveat drops a launch: a comparison has no verdict to protect.
 
 use super::load::beyond_limit;
-use crate::judge::{first_event_estimate, is_throttled, shared_gpu};
-use crate::metrics::{implausible, run_numbers};
-use crate::plan::{Arrivals, Engine, Slo, Workload, WorkloadKind};
-use crate::record::{Arm, Launch, RunRecord, Sample};
+use verdict::judge::{first_event_estimate, is_throttled, shared_gpu};
+use verdict::metrics::{implausible, run_numbers};
+use verdict::plan::{Arrivals, Engine, Slo, Workload, WorkloadKind};
+use verdict::record::{Arm, Launch, RunRecord, Sample};
 
 /// One line each, of head's launches; what is said of answers and of the client is about this workload. `engine`: the
 /// one of the plan, where the record describes none.
-pub(super) fn of_record(
-    record: &RunRecord,
-    engine: &Engine,
-    workload: Option<&Workload>,
-) -> Vec<String> {
+pub fn of_record(record: &RunRecord, engine: &Engine, workload: Option<&Workload>) -> Vec<String> {
     let launches = record.launches.iter();
     let launches: Vec<&Launch> = launches.filter(|l| l.arm == Arm::Head).collect();
     let mut lines = Vec::new();
@@ -104,8 +100,8 @@ fn streams(kind: &WorkloadKind) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{self, Plan};
-    use crate::record::{
+    use verdict::plan::{self, Plan};
+    use verdict::record::{
         ClientHealth, Described, Exit, GpuReading, RUN_FORMAT, Reading, Spread, Telemetry,
         UNKNOWN_MACHINE,
     };

@@ -3,8 +3,8 @@
 use super::project::{Place, Project, new_record};
 use super::sources::build_arms;
 use super::{Base, Error, Event, Options, Outcome, baseline, citation, results, session, shards};
-use crate::record::Comparison;
 use std::future::Future;
+use verdict::record::Comparison;
 
 /// Builds, launches, measures, judges and reports. `cancel` ends the session early; what was measured
 /// until then is kept and judged. Where nothing is measured, a named result directory says why.

@@ -7,8 +7,7 @@
 //! measuring thread only hands them over.
 
 use super::files::{ResultsError, read_json, replace, sync};
-use crate::load::SessionClock;
-use crate::record::{Launch, Sample};
+use client::load::SessionClock;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs;
@@ -17,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use verdict::record::{Launch, Sample};
 
 const FOLDER: &str = "launches";
 const FORMAT: &str = "infergate-launch/1";
@@ -27,14 +27,14 @@ const PARTIAL: &str = ".partial.json";
 
 /// One launch as its file holds it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Saved<L> {
+pub struct Saved<L> {
     format: String,
     /// Seconds of measuring in the whole session until this was written.
-    pub(super) elapsed_s: f64,
-    pub(super) launch: L,
+    pub elapsed_s: f64,
+    pub launch: L,
 }
 
-pub(super) struct Checkpoints {
+pub struct Checkpoints {
     folder: PathBuf,
     every: Duration,
     clock: SessionClock,
@@ -55,7 +55,7 @@ enum News {
 
 impl Checkpoints {
     /// Makes the folder in a result directory. A running launch is written `every` so often.
-    pub(super) fn open(
+    pub fn open(
         directory: &Path,
         every: Duration,
         clock: SessionClock,
@@ -75,7 +75,7 @@ impl Checkpoints {
     }
 
     /// A launch begins to be measured.
-    pub(super) fn begin(&self, launch: &Launch) {
+    pub fn begin(&self, launch: &Launch) {
         let (news, heard) = mpsc::channel();
         let partial = Partial {
             folder: self.folder.clone(),
@@ -88,7 +88,7 @@ impl Checkpoints {
         *self.running.borrow_mut() = Some(Running { news, writer });
     }
 
-    pub(super) fn samples(&self, samples: &[Sample]) {
+    pub fn samples(&self, samples: &[Sample]) {
         if let Some(running) = &*self.running.borrow() {
             // A writer that failed says so at the launch's end.
             let _ = running.news.send(News::Samples(samples.to_vec()));
@@ -97,7 +97,7 @@ impl Checkpoints {
 
     /// Writes a whole launch and drops what was partial. A writer that failed is told of after that: what was
     /// finished is not lost with what was not.
-    pub(super) fn finish(&self, launch: &Launch) -> Result<(), ResultsError> {
+    pub fn finish(&self, launch: &Launch) -> Result<(), ResultsError> {
         save(
             &self.folder,
             &name(launch.position, WHOLE),
@@ -112,7 +112,7 @@ impl Checkpoints {
     }
 
     /// The running launch was cut off: what there is of it is written.
-    pub(super) fn abandon(&self) -> Result<(), ResultsError> {
+    pub fn abandon(&self) -> Result<(), ResultsError> {
         self.running.take().map_or(Ok(()), Running::join)
     }
 }
@@ -186,7 +186,7 @@ fn save(
 }
 
 /// Every whole launch that a result directory keeps in files of their own, by position.
-pub(super) fn whole(directory: &Path) -> Result<Vec<Saved<Launch>>, ResultsError> {
+pub fn whole(directory: &Path) -> Result<Vec<Saved<Launch>>, ResultsError> {
     let names = names(directory)?;
     let whole = names.iter().filter(|name| !name.ends_with(PARTIAL));
     let mut saved = whole
@@ -197,13 +197,13 @@ pub(super) fn whole(directory: &Path) -> Result<Vec<Saved<Launch>>, ResultsError
 }
 
 /// Whether something is kept of a launch that was cut off.
-pub(super) fn has_partial(directory: &Path) -> Result<bool, ResultsError> {
+pub fn has_partial(directory: &Path) -> Result<bool, ResultsError> {
     Ok(names(directory)?.iter().any(|name| name.ends_with(PARTIAL)))
 }
 
 /// Removes whole launches, which the record holds by now; and the folder, unless something is kept in it
 /// of a launch that was cut off.
-pub(super) fn clear(directory: &Path, keep_partial: bool) -> Result<(), ResultsError> {
+pub fn clear(directory: &Path, keep_partial: bool) -> Result<(), ResultsError> {
     let folder = directory.join(FOLDER);
     let names = names(directory)?;
     let (kept, gone): (Vec<_>, Vec<_>) = names
@@ -251,7 +251,7 @@ fn remove(path: &Path) -> Result<(), ResultsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Arm, Exit, Phase, Stamps, Startup, TokenCounts};
+    use verdict::record::{Arm, Exit, Phase, Stamps, Startup, TokenCounts};
 
     fn launch(position: u32) -> Launch {
         Launch {

@@ -3,16 +3,16 @@
 use super::{Error, Options, Project, baseline, now};
 use crate::calibration::{Certificate, Certificates, Subject, standing};
 use crate::measure;
-use crate::plan::{Gate, Plan};
-use crate::record::{Citation, Standing};
 use std::path::Path;
+use verdict::plan::{Gate, Plan};
+use verdict::record::{Citation, Standing};
 
 /// Why another calibration would not be cited either, and what to do.
 const FURTHER_ARGS: &str = "and `gate calibrate` takes no further arguments: write those that both arms shall have \
                             into `engine.serve` first";
 
 /// One citation a gate, of this machine and moment.
-pub(super) fn citations(project: &Project, options: &Options) -> Result<Vec<Citation>, Error> {
+pub fn citations(project: &Project, options: &Options) -> Result<Vec<Citation>, Error> {
     let Project { plan, root, .. } = project;
     let (fingerprint, now) = (measure::machine().fingerprint, now());
     let has_further_args = !options.base_args.is_empty() || !options.head_args.is_empty();
@@ -27,7 +27,7 @@ pub(super) fn citations(project: &Project, options: &Options) -> Result<Vec<Cita
 }
 
 /// The standing of a session: a certificate is of the engine as it is configured, without further arguments.
-pub(super) fn of_engine(standing: Standing, has_further_args: bool) -> Standing {
+pub fn of_engine(standing: Standing, has_further_args: bool) -> Standing {
     match standing {
         Standing::Valid(certified) if has_further_args => Standing::Void {
             created: certified.created,
@@ -44,7 +44,7 @@ pub(super) fn of_engine(standing: Standing, has_further_args: bool) -> Standing 
 }
 
 /// How a gate stands on a machine, and the certificate that holds there.
-pub(super) fn of_gate(
+pub fn of_gate(
     plan: &Plan,
     root: &Path,
     gate: &Gate,

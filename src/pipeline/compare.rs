@@ -4,13 +4,13 @@ use super::files::{ResultsError, read_json, read_text};
 use super::results;
 use super::{Error, caveats, import};
 use crate::figures::{self, Column, LoadResult, Origin, Row, Table};
-use crate::metrics::{self, run_numbers};
-use crate::plan::{self, Check, Part, Plan, Rule, Slo, Workload, WorkloadKind};
-use crate::record::{Arm, Launch, Metric, Phase, RUN_FORMAT, RunRecord, Sample, Statistic};
-use crate::stats;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use verdict::metrics::{self, run_numbers};
+use verdict::plan::{self, Check, Part, Plan, Rule, Slo, Workload, WorkloadKind};
+use verdict::record::{Arm, Launch, Metric, Phase, RUN_FORMAT, RunRecord, Sample, Statistic};
+use verdict::stats;
 
 /// One result to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn named(path: &Path) -> String {
 }
 
 /// Head's launches of a session as a column.
-pub(super) fn of_record(
+pub fn of_record(
     name: String,
     record: &RunRecord,
     workload: Option<&str>,
@@ -107,7 +107,7 @@ pub(super) fn of_record(
 
 /// The workload whose requests make the warm half: the one asked for, or the only one of its kind. `None`: the plan is
 /// about starts alone.
-pub(super) fn choose<'a>(
+pub fn choose<'a>(
     name: &str,
     plan: &'a Plan,
     asked: Option<&str>,
@@ -193,7 +193,7 @@ fn requests(launches: &[&Launch], workload: &Workload) -> BTreeMap<Row, BTreeMap
 }
 
 /// A check that only reads: its rule is never asked.
-pub(super) fn reading(workload: &Workload, metric: Metric, statistic: Statistic) -> Check {
+pub fn reading(workload: &Workload, metric: Metric, statistic: Statistic) -> Check {
     Check {
         id: String::new(),
         workload: workload.id.clone(),

@@ -1,9 +1,9 @@
 //! Engines that are compared: what is asked, and each one's session.
 
 use super::results::Results;
-use crate::plan::{Contender, Plan, Selection};
-use crate::record::{Metric, RunRecord};
 use std::path::PathBuf;
+use verdict::plan::{Contender, Plan, Selection};
+use verdict::record::{Metric, RunRecord};
 
 /// Which engines to compare, and how.
 #[derive(Clone, Debug)]
@@ -25,11 +25,11 @@ pub struct Contest {
 }
 
 /// One engine with its session.
-pub(super) struct Lane {
-    pub(super) contender: Contender,
-    pub(super) plan: Plan,
-    pub(super) results: Results,
-    pub(super) record: RunRecord,
+pub struct Lane {
+    pub contender: Contender,
+    pub plan: Plan,
+    pub results: Results,
+    pub record: RunRecord,
 }
 
 /// What the first engine must keep: the metric at most so many times that of each other engine.

@@ -5,14 +5,14 @@ use super::Error;
 use crate::doctor::{self, Facts, Finding, Fitness, Found, Program};
 use crate::launch::{self, Repository};
 use crate::measure;
-use crate::plan::{self, Plan, Selection};
 use crate::sandbox::Sandbox;
-use crate::telemetry;
+use client::telemetry;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 use std::env;
 use std::fs;
 use std::path::Path;
+use verdict::plan::{self, Plan, Selection};
 
 /// What a project asks of the machine, held against the machine; the worst of it last.
 pub fn doctor(start: &Path, selection: &Selection) -> Result<(Vec<Finding>, Fitness), Error> {

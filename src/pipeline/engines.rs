@@ -12,21 +12,21 @@ use super::host::{ArmHost, Arms};
 use super::project::{machine, workspace};
 use super::results::Results;
 use super::{Error, Event, draw_seed, now, tool};
-use crate::digest;
 use crate::figures::{self, Table};
 use crate::launch::Workspace;
-use crate::load::{self, SessionClock};
 use crate::measure::{Follower, Progress, Protocol};
-use crate::plan::{self, Contender, Engine, Plan, Selection};
-use crate::record::{
-    Arm, Build, Comparison, Described, Ending, Extent, Input, Launch, RUN_FORMAT, RunRecord, Sample,
-};
+use client::load::{self, SessionClock};
 use std::cell::RefCell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
+use verdict::digest;
+use verdict::plan::{self, Contender, Engine, Plan, Selection};
+use verdict::record::{
+    Arm, Build, Comparison, Described, Ending, Extent, Input, Launch, RUN_FORMAT, RunRecord, Sample,
+};
 
 /// Measures every engine and compares them; gives the table and the result directory. `cancel` ends it early:
 /// nothing is compared then, the launches that were finished are kept.

@@ -4,8 +4,8 @@ use super::files::ResultsError;
 use crate::baseline::{FormatError, RemoteError, StoreError};
 use crate::calibration::CertificateError;
 use crate::launch::{BuildError, GitError, PageCacheError, ProcessError, WorkspaceError};
-use crate::load::TokenizerError;
-use crate::plan::PlanError;
+use client::load::TokenizerError;
+use verdict::plan::PlanError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -30,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
     #[error(transparent)]
-    GitHub(#[from] crate::github::Error),
+    GitHub(#[from] github::Error),
     /// Other arguments help.
     #[error("{0}")]
     Usage(String),

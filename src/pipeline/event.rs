@@ -1,9 +1,9 @@
 //! Progress of a command, for whoever shows it.
 
 use crate::measure::Progress;
-use crate::record::{Comparison, RunVerdict, Verdict};
 use crate::selftest::Row;
 use std::time::Duration;
+use verdict::record::{Comparison, RunVerdict, Verdict};
 
 /// What happens, as it happens.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use crate::baseline::{
     self, KEY_VARIABLE, Kind, MOST_BYTES, Record, RecordName, Remote, Signer, Store, expired,
 };
 use crate::calibration::{Certificates, admit_certificate, ready_certificate, sign_certificate};
-use crate::plan::{self, BaselineConfig, BaselineStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use verdict::plan::{self, BaselineConfig, BaselineStore};
 
 /// What an exchange did.
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
 //! Files of a result directory: written whole, read with their format checked.
 
-use crate::plan::PlanError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use verdict::plan::PlanError;
 
 /// Records larger than this are refused: they may come from somebody else.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
@@ -45,7 +45,7 @@ pub enum ResultsError {
 
 /// Writes beside the place and renames, so that a reader sees the old file or the new one, after the machine
 /// went down too.
-pub(super) fn replace(
+pub fn replace(
     directory: &Path,
     name: &str,
     write: impl FnOnce(&mut BufWriter<&fs::File>) -> io::Result<()>,
@@ -67,12 +67,12 @@ pub(super) fn replace(
 }
 
 /// Brings a directory's entries to the disk: a file that was synced is not found again without its name.
-pub(super) fn sync(directory: &Path) -> io::Result<()> {
+pub fn sync(directory: &Path) -> io::Result<()> {
     fs::File::open(directory)?.sync_all()
 }
 
 /// A file that names its format.
-pub(super) fn read_json<T: DeserializeOwned>(
+pub fn read_json<T: DeserializeOwned>(
     path: &Path,
     expected: &'static str,
 ) -> Result<T, ResultsError> {
@@ -80,7 +80,7 @@ pub(super) fn read_json<T: DeserializeOwned>(
 }
 
 /// The same, of one of several formats; the first is the one that a refusal names.
-pub(super) fn read_json_of<T: DeserializeOwned>(
+pub fn read_json_of<T: DeserializeOwned>(
     path: &Path,
     formats: &[&'static str],
 ) -> Result<T, ResultsError> {
@@ -109,7 +109,7 @@ pub(super) fn read_json_of<T: DeserializeOwned>(
 }
 
 /// Text of a file that somebody named, and may have from somebody else.
-pub(super) fn read_text(path: &Path) -> Result<String, ResultsError> {
+pub fn read_text(path: &Path) -> Result<String, ResultsError> {
     text(path, |path, source| ResultsError::Read { path, source })
 }
 

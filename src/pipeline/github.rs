@@ -1,7 +1,7 @@
 //! How the stages that ask GitHub come by their client.
 
 use super::Error;
-use crate::github::{Client, Repository, Token};
+use github::{Client, Repository, Token};
 use std::time::Duration;
 
 /// Which repository of which GitHub, and how long to wait for it.
@@ -21,7 +21,7 @@ pub struct GitHubOptions {
 impl GitHubOptions {
     /// A client with the token of the environment. `bot_id`: the account that the project says it writes as, where GitHub
     /// does not say. Must be called within a tokio runtime.
-    pub(super) fn client(&self, bot_id: Option<u64>) -> Result<Client, Error> {
+    pub fn client(&self, bot_id: Option<u64>) -> Result<Client, Error> {
         if self.repository.is_empty() {
             let text = "which repository? name it with --repo OWNER/NAME, or set GITHUB_REPOSITORY";
             return Err(Error::Usage(text.into()));

@@ -3,10 +3,10 @@
 use super::{Error, now};
 use crate::baseline::{Entry, Store};
 use crate::history::{self, Age, History, Watched};
-use crate::plan::{self, Check, Plan, PlanError, Rule, Selection};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::slice;
+use verdict::plan::{self, Check, Plan, PlanError, Rule, Selection};
 
 /// What small steps may come to for a check that compares nothing itself: the margin of most gates.
 const MARGIN: f64 = 0.01;

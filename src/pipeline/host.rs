@@ -2,33 +2,33 @@
 
 use super::{Base, Error, Options};
 use crate::launch::{self, Artifact, Process, Start, StartError, Workspace, free_port};
-use crate::load;
 use crate::measure::{Configuration, Host, Started};
-use crate::plan::{Engine, Plan, Suite, Workload};
-use crate::record::{Arm, Build, Comparison, Exit, Launch, PageCache, Startup, SuiteRun};
+use client::load;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use verdict::plan::{Engine, Plan, Suite, Workload};
+use verdict::record::{Arm, Build, Comparison, Exit, Launch, PageCache, Startup, SuiteRun};
 
 /// How long an engine that answers no more may take to be gone: its connections end before it does.
 const LAST_BREATH: Duration = Duration::from_secs(1);
 
 /// Both arms of a session, or head alone.
-pub(super) struct Arms {
-    pub(super) comparison: Comparison,
-    pub(super) builds: Vec<Build>,
+pub struct Arms {
+    pub comparison: Comparison,
+    pub builds: Vec<Build>,
     /// The built files; none where nothing is built.
-    pub(super) artifacts: Vec<(Arm, PathBuf)>,
+    pub artifacts: Vec<(Arm, PathBuf)>,
     /// Head is a commit, and not the working tree.
-    pub(super) is_head_a_commit: bool,
+    pub is_head_a_commit: bool,
 }
 
 impl Arms {
     /// Arms made from sources. `base` is missing in a stored comparison.
-    pub(super) fn built(
+    pub fn built(
         plan: &Plan,
         options: &Options,
         (head, commit, dirty): (Artifact, Option<String>, bool),
@@ -71,7 +71,7 @@ impl Arms {
     }
 
     /// An engine that is not built here: both arms start the same command.
-    pub(super) fn without_build(plan: &Plan, options: &Options) -> Self {
+    pub fn without_build(plan: &Plan, options: &Options) -> Self {
         let build = |arm, args: &[String]| Build {
             arm,
             commit: None,
@@ -96,7 +96,7 @@ impl Arms {
     }
 
     /// Two arms; alike where their commands and artifacts are.
-    pub(super) fn of(builds: Vec<Build>, artifacts: Vec<(Arm, PathBuf)>) -> Self {
+    pub fn of(builds: Vec<Build>, artifacts: Vec<(Arm, PathBuf)>) -> Self {
         let same = builds[0].command == builds[1].command
             && builds[0].artifact_sha256 == builds[1].artifact_sha256;
         Self {
@@ -112,7 +112,7 @@ impl Arms {
     }
 
     /// Head alone as both arms: an A/A run.
-    pub(super) fn against_itself(self) -> Self {
+    pub fn against_itself(self) -> Self {
         let twin = |build: &Build| Build {
             arm: Arm::Base,
             ..build.clone()
@@ -129,17 +129,17 @@ impl Arms {
     }
 
     /// True if both arms are one engine though their sources differ.
-    pub(super) fn is_one_engine(&self) -> bool {
+    pub fn is_one_engine(&self) -> bool {
         matches!(self.builds.as_slice(), [base, head] if base.is_same_engine(head))
     }
 
-    pub(super) fn artifact(&self, arm: Arm) -> Option<&Path> {
+    pub fn artifact(&self, arm: Arm) -> Option<&Path> {
         let built = self.artifacts.iter().find(|(of, _)| *of == arm);
         built.map(|(_, path)| path.as_path())
     }
 
     /// Tells of each arm what else it is made of. A file that cannot be read is left out.
-    pub(super) async fn identify(&mut self, engine: &Engine, root: &Path) {
+    pub async fn identify(&mut self, engine: &Engine, root: &Path) {
         let arms = self.builds.iter();
         let wanted: Vec<Vec<(String, PathBuf)>> = arms
             .map(|build| made_of(engine, root, build, self.artifact(build.arm)))
@@ -199,7 +199,7 @@ fn filled(word: &str, artifact: Option<&Path>) -> String {
 }
 
 /// The engine's command line with the artifact filled in and the port left open.
-pub(super) fn command(engine: &Engine, artifact: Option<&Path>, args: &[String]) -> Vec<String> {
+pub fn command(engine: &Engine, artifact: Option<&Path>, args: &[String]) -> Vec<String> {
     engine
         .serve
         .iter()
@@ -209,20 +209,20 @@ pub(super) fn command(engine: &Engine, artifact: Option<&Path>, args: &[String])
 }
 
 /// Starts the engines of a session, one at a time.
-pub(super) struct ArmHost<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) arms: &'a Arms,
-    pub(super) workspace: &'a Workspace,
+pub struct ArmHost<'a> {
+    pub engine: &'a Engine,
+    pub arms: &'a Arms,
+    pub workspace: &'a Workspace,
     /// Working directory of the engines.
-    pub(super) root: &'a Path,
+    pub root: &'a Path,
     /// Where their logs go.
-    pub(super) out: &'a Path,
-    pub(super) clock: &'a load::SessionClock,
+    pub out: &'a Path,
+    pub clock: &'a load::SessionClock,
     /// The served model's, if the configuration names one.
-    pub(super) tokenizer: Option<Arc<load::Tokenizer>>,
-    pub(super) running: Option<Process>,
+    pub tokenizer: Option<Arc<load::Tokenizer>>,
+    pub running: Option<Process>,
     /// An engine that has generated no token yet, and what was last heard of it: the session may end before it has.
-    pub(super) starting: RefCell<Option<(Arm, String)>>,
+    pub starting: RefCell<Option<(Arm, String)>>,
 }
 
 impl ArmHost<'_> {
@@ -288,7 +288,7 @@ impl ArmHost<'_> {
     }
 
     /// In a sentence's words, what the launch of this position waits for, if its engine is not ready yet.
-    pub(super) fn starting(&self, position: usize) -> Option<String> {
+    pub fn starting(&self, position: usize) -> Option<String> {
         let starting = self.starting.borrow();
         let (arm, heard) = starting.as_ref()?;
         let arm = arm.name();
@@ -431,7 +431,7 @@ impl Host for ArmHost<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{self, Selection};
+    use verdict::plan::{self, Selection};
 
     #[test]
     fn an_engine_is_made_of_its_program_its_files_and_the_tokenizer() {

@@ -5,10 +5,10 @@ use super::results::Results;
 use super::{Error, now, tool};
 use crate::figures::LoadResult;
 use crate::import::{self, Batch, Imported, Tool};
-use crate::metrics::{contradiction, implausible};
-use crate::plan::MIN_SAMPLES;
-use crate::record::{Arm, RunRecord};
 use std::path::{Path, PathBuf};
+use verdict::metrics::{contradiction, implausible};
+use verdict::plan::MIN_SAMPLES;
+use verdict::record::{Arm, RunRecord};
 
 /// Reads one result as figures. What it lacks stands in [`LoadResult::missing`].
 pub fn import_figures(
@@ -60,7 +60,7 @@ fn not_judgeable(imported: &Imported) -> Option<String> {
     })
 }
 
-pub(super) fn parse(path: &Path, text: &str, tool: Option<Tool>) -> Result<Imported, Error> {
+pub fn parse(path: &Path, text: &str, tool: Option<Tool>) -> Result<Imported, Error> {
     read(path, text, tool, None)
 }
 

@@ -10,13 +10,10 @@ mod parameters;
 use super::files::replace;
 use super::{Error, ResultsError, draw_seed, now, tool};
 use crate::figures::{Distribution, Speed, Throughput};
-use crate::load::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
-use crate::metrics::{self, Clock, contradiction, implausible, run_numbers};
-use crate::plan::{self, Arrivals, Plausible, Slo, Steady, Trace, Workload, WorkloadKind};
-use crate::record::{ClientHealth, Phase, Sample, TokenCounts};
 use crate::report::{GoodShare, LoadReport, Requests};
 use address::{address, authority};
-pub(super) use limits::beyond_limit;
+use client::load::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
+pub use limits::beyond_limit;
 use notes::notes;
 use parameters::parameters;
 use serde_json::{Map, Value};
@@ -26,6 +23,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use verdict::metrics::{self, Clock, contradiction, implausible, run_numbers};
+use verdict::plan::{self, Arrivals, Plausible, Slo, Steady, Trace, Workload, WorkloadKind};
+use verdict::record::{ClientHealth, Phase, Sample, TokenCounts};
 
 /// The workload's name in raw samples.
 const WORKLOAD: &str = "load/run";

@@ -6,12 +6,12 @@
 use super::results::{Results, read_record};
 use super::shards::is_alike;
 use super::{Error, ResultsError};
-use crate::judge;
-use crate::plan::{self, Plan, Selection};
-use crate::record::{
+use std::path::{Path, PathBuf};
+use verdict::judge;
+use verdict::plan::{self, Plan, Selection};
+use verdict::record::{
     Arm, Build, Comparison, Ending, Extent, Input, MERGED_FORMAT, RunRecord, RunVerdict, Shard,
 };
-use std::path::{Path, PathBuf};
 
 /// Why the records are not one run.
 #[derive(Debug, thiserror::Error)]

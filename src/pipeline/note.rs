@@ -5,8 +5,8 @@ use super::{Error, now};
 use crate::baseline::{Entry, Note, NoteOutcome, Said, Store};
 use crate::history::Point;
 use crate::launch::Repository;
-use crate::plan;
 use std::path::PathBuf;
+use verdict::plan;
 
 /// What to write, and about what.
 #[derive(Clone, Debug)]

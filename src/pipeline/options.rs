@@ -1,8 +1,8 @@
 //! Options and result of a session.
 
-use crate::plan::Selection;
-use crate::record::{RunRecord, RunVerdict};
 use std::path::PathBuf;
+use verdict::plan::Selection;
+use verdict::record::{RunRecord, RunVerdict};
 
 /// What the head is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]

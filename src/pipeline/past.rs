@@ -7,19 +7,19 @@ use super::resume::has_further_args;
 use super::{Error, Project};
 use crate::baseline::Key;
 use crate::calibration::{PastSession, pairs_of_blocks, pairs_of_launches};
-use crate::judge;
-use crate::plan::{self, Plan};
-use crate::record::{Comparison, Ending, Extent, RunRecord, Verdict};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use verdict::judge;
+use verdict::plan::{self, Plan};
+use verdict::record::{Comparison, Ending, Extent, RunRecord, Verdict};
 
 /// Most result directories that are read, the newest by name: each may be large.
 const MOST_KEPT: usize = 50;
 
 /// Gate → its past sessions on this machine, oldest first; those in `not_from` left out. A result directory that
 /// cannot be read is no reason to end: it is left out as well.
-pub(super) fn sessions(
+pub fn sessions(
     project: &Project,
     record: &RunRecord,
     not_from: &Path,

@@ -4,9 +4,9 @@ use super::{Error, baseline, citation, now};
 use crate::baseline::{Entry, Store};
 use crate::calibration::{Certificate, NoiseSource, PowerPlan, PowerRow, Test, stored_sd, test_of};
 use crate::measure;
-use crate::plan::{self, Check, Gate, Plan, Selection};
-use crate::record::Standing;
 use std::path::{Path, PathBuf};
+use verdict::plan::{self, Check, Gate, Plan, Selection};
+use verdict::record::Standing;
 
 /// What to plan for.
 #[derive(Clone, Debug)]

@@ -5,25 +5,25 @@ use super::results::Results;
 use super::{Error, Options};
 use crate::launch::Workspace;
 use crate::measure;
-use crate::plan::{self, Plan, PlanError, Selection};
-use crate::record::{Comparison, Ending, Extent, Input, Machine, RUN_FORMAT, RunRecord};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::SystemTime;
+use verdict::plan::{self, Plan, PlanError, Selection};
+use verdict::record::{Comparison, Ending, Extent, Input, Machine, RUN_FORMAT, RunRecord};
 
 /// An opened project: its plan, and where it measures and writes.
-pub(super) struct Project {
-    pub(super) root: PathBuf,
-    pub(super) plan: Plan,
-    pub(super) inputs: Vec<Input>,
-    pub(super) results: Results,
+pub struct Project {
+    pub root: PathBuf,
+    pub plan: Plan,
+    pub inputs: Vec<Input>,
+    pub results: Results,
     /// Dropped last: with it others may measure.
-    pub(super) workspace: Workspace,
+    pub workspace: Workspace,
 }
 
 /// Where results go.
-pub(super) enum Place<'a> {
+pub enum Place<'a> {
     /// A directory to make: this one, or one that is named by time and profile.
     New(Option<&'a Path>),
     /// The directory of a session that goes on.
@@ -32,7 +32,7 @@ pub(super) enum Place<'a> {
 
 impl Project {
     /// Refuses a plan that sessions of this comparison cannot decide within its budget.
-    pub(super) async fn open<C: Future<Output = ()>>(
+    pub async fn open<C: Future<Output = ()>>(
         (start, selection): (&Path, &Selection),
         comparison: Comparison,
         place: Place<'_>,
@@ -57,7 +57,7 @@ impl Project {
 
     /// For measurements that no waiver may change: of the machine's noise, of which commit is slower, of what
     /// the gates see. Sessions are recorded without them too, so that they are judged alike later.
-    pub(super) fn without_waivers(mut self) -> Self {
+    pub fn without_waivers(mut self) -> Self {
         self.plan.waivers.clear();
         self.inputs.retain(|input| input.path != plan::WAIVERS_FILE);
         self
@@ -65,7 +65,7 @@ impl Project {
 }
 
 /// The right to measure in this project. `cancel` ends the wait for what an earlier session left holding it.
-pub(super) async fn workspace<C: Future<Output = ()>>(
+pub async fn workspace<C: Future<Output = ()>>(
     root: &Path,
     plan: &Plan,
     cancel: Pin<&mut C>,
@@ -76,7 +76,7 @@ pub(super) async fn workspace<C: Future<Output = ()>>(
     }
 }
 
-pub(super) fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
+pub fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecord {
     let plan = &project.plan;
     RunRecord {
         format: RUN_FORMAT.into(),
@@ -100,7 +100,7 @@ pub(super) fn new_record(options: &Options, project: &Project, arms: &Arms) -> R
 }
 
 /// This machine, and what is in force on it around builds and engines.
-pub(super) fn machine(workspace: &Workspace) -> Machine {
+pub fn machine(workspace: &Workspace) -> Machine {
     Machine {
         isolation: Some(workspace.isolation().clone()),
         ..measure::machine()
@@ -108,19 +108,19 @@ pub(super) fn machine(workspace: &Workspace) -> Machine {
 }
 
 /// Name and version of this program.
-pub(super) fn tool() -> String {
+pub fn tool() -> String {
     format!("infergate {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// RFC 3339, UTC, whole seconds.
-pub(super) fn now() -> String {
+pub fn now() -> String {
     jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")
         .to_string()
 }
 
 /// A seed nobody chose; it is recorded, so that the session can be drawn again.
-pub(super) fn draw_seed() -> u64 {
+pub fn draw_seed() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since_1970.map_or(0, |time| {
         time.as_nanos() as u64 ^ u64::from(std::process::id())

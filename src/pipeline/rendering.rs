@@ -1,10 +1,10 @@
 //! What a judged session looks like in every form: the texts of `report`, with the numbers that they need of the judge.
 
 use super::Error;
-use crate::judge;
-use crate::plan::{self, DEFAULT_NAME, Plan, Rule};
-use crate::record::{RunRecord, RunVerdict};
 use crate::report::{self, CheckLaunches, Judged, Page, Past, Publication, State};
+use verdict::judge;
+use verdict::plan::{self, DEFAULT_NAME, Plan, Rule};
+use verdict::record::{RunRecord, RunVerdict};
 
 /// How a verdict is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
 }
 
 /// The page of a judged session.
-pub(super) fn html(
+pub fn html(
     plan: &Plan,
     record: &RunRecord,
     verdict: &RunVerdict,
@@ -77,14 +77,14 @@ fn launches(plan: &Plan, record: &RunRecord) -> Vec<CheckLaunches> {
 
 fn comment(record: &RunRecord, verdict: &RunVerdict) -> String {
     let commit = |arm| {
-        let build = crate::record::Build::of(&record.builds, arm);
+        let build = verdict::record::Build::of(&record.builds, arm);
         build.and_then(|build| build.commit.clone())
     };
     let publication = Publication {
         name: DEFAULT_NAME.to_owned(),
         judged_by: None,
-        head_sha: commit(crate::record::Arm::Head).unwrap_or_default(),
-        base_sha: commit(crate::record::Arm::Base),
+        head_sha: commit(verdict::record::Arm::Head).unwrap_or_default(),
+        base_sha: commit(verdict::record::Arm::Base),
         profile: record.profile.clone(),
         gates: record.gates.clone(),
         state: State::Judged(Judged {
@@ -100,7 +100,7 @@ fn comment(record: &RunRecord, verdict: &RunVerdict) -> String {
 }
 
 /// First line of our comments.
-pub(super) fn marker(name: &str) -> String {
+pub fn marker(name: &str) -> String {
     match name {
         plan::DEFAULT_NAME => "<!-- infergate:gate -->".to_owned(),
         name => format!("<!-- infergate:gate {name} -->"),

@@ -3,13 +3,13 @@
 use super::Error;
 use super::files::read_text;
 use crate::import::{self, CaseFiles, Manifest};
-use crate::plan::Spending;
 use crate::{judge, plan, report};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use verdict::plan::Spending;
 
 /// Judges every case of the set in `directory`, on as many threads as there are processors. `on_line` gets the
 /// lines in the manifest's order, each as soon as it and those before it are there.

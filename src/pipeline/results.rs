@@ -3,16 +3,16 @@
 
 use super::files::{ResultsError, read_json_of, replace};
 use super::{checkpoint, rendering};
-use crate::judge;
 use crate::launch::Workspace;
-use crate::plan::{self, Plan};
-use crate::record::{Ending, Extent, Launch, MERGED_FORMAT, RUN_FORMAT, RunRecord, RunVerdict};
 use crate::report;
 use std::cell::Cell;
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use verdict::judge;
+use verdict::plan::{self, Plan};
+use verdict::record::{Ending, Extent, Launch, MERGED_FORMAT, RUN_FORMAT, RunRecord, RunVerdict};
 
 const RUN: &str = "run.json";
 const VERDICT: &str = "verdict.json";
@@ -23,7 +23,7 @@ const FAILURE: &str = "failure.txt";
 const IGNORE: &str = ".gitignore";
 
 /// One run's directory. One in which nothing was measured is removed again.
-pub(super) struct Results {
+pub struct Results {
     directory: PathBuf,
     /// It was not there before, and nothing stands in it that anybody could want.
     is_ours_and_empty: Cell<bool>,
@@ -31,7 +31,7 @@ pub(super) struct Results {
 
 impl Results {
     /// Makes the directory: `out`, or a new one named by time and profile.
-    pub(super) fn create(
+    pub fn create(
         out: Option<&Path>,
         workspace: &Workspace,
         profile: &str,
@@ -63,7 +63,7 @@ impl Results {
     }
 
     /// The directory of a session that is to go on.
-    pub(super) fn reopen(directory: &Path) -> Result<Self, ResultsError> {
+    pub fn reopen(directory: &Path) -> Result<Self, ResultsError> {
         let failed = |source| ResultsError::ReadResult {
             path: directory.to_path_buf(),
             source,
@@ -75,7 +75,7 @@ impl Results {
     }
 
     /// The directory of a record that is complete already: a new one, or one without a record.
-    pub(super) fn new(directory: &Path) -> Result<Self, ResultsError> {
+    pub fn new(directory: &Path) -> Result<Self, ResultsError> {
         let failed = |source| ResultsError::Write {
             path: directory.to_path_buf(),
             source,
@@ -92,7 +92,7 @@ impl Results {
     }
 
     /// The directory of an imported session: made if it is not there, completed if an earlier import began it.
-    pub(super) fn open_import(directory: &Path) -> Result<(Self, Option<RunRecord>), ResultsError> {
+    pub fn open_import(directory: &Path) -> Result<(Self, Option<RunRecord>), ResultsError> {
         let failed = |source| ResultsError::Write {
             path: directory.to_path_buf(),
             source,
@@ -115,13 +115,13 @@ impl Results {
         Ok((results, earlier))
     }
 
-    pub(super) fn directory(&self) -> &Path {
+    pub fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// Writes the record as a session begins with it. A verdict of an earlier, interrupted one no longer
     /// belongs to it.
-    pub(super) fn begin(&self, record: &RunRecord) -> Result<(), ResultsError> {
+    pub fn begin(&self, record: &RunRecord) -> Result<(), ResultsError> {
         self.is_ours_and_empty.set(false);
         self.write(record)?;
         for name in [VERDICT, REPORT, PAGE, JUNIT, FAILURE] {
@@ -135,7 +135,7 @@ impl Results {
 
     /// Writes the final record, its verdict and the reports. What there is of a launch that a signal cut
     /// off is kept: the session can be continued.
-    pub(super) fn finish(
+    pub fn finish(
         &self,
         plan: &Plan,
         record: &RunRecord,
@@ -177,7 +177,7 @@ fn made(directory: &Path) -> io::Result<PathBuf> {
 
 /// Says in a result directory why nothing was measured, for whoever reads it elsewhere. The error itself goes
 /// on its way: where even this cannot be written, nothing is lost.
-pub(super) fn tell_failure(directory: &Path, error: &dyn Error) {
+pub fn tell_failure(directory: &Path, error: &dyn Error) {
     if has_run(directory) {
         return;
     }
@@ -217,13 +217,13 @@ pub fn judge_directory(directory: &Path) -> Result<(RunRecord, RunVerdict), Resu
 }
 
 /// Whether a session's record stands in this directory.
-pub(super) fn has_run(directory: &Path) -> bool {
+pub fn has_run(directory: &Path) -> bool {
     directory.join(RUN).exists()
 }
 
 /// The record of a result directory. Launches of an unfinished session stand in files of their own; not those of a
 /// merged record, whose shards each count their launches from 0.
-pub(super) fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
+pub fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
     let mut record: RunRecord = read_json_of(&directory.join(RUN), &[RUN_FORMAT, MERGED_FORMAT])?;
     let is_merged = matches!(record.extent, Extent::Merged { .. });
     if record.ending == Ending::Unfinished && !is_merged {

@@ -10,19 +10,19 @@ use super::{
     Base, Error, Event, Options, Outcome, Place, Project, ResultsError, build_arms, checkpoint,
     new_record, session,
 };
-use crate::plan::{self, Plan};
-use crate::record::{Arm, Build, Comparison, Ending, EngineFile, Extent, Input, RunRecord};
 use similar::TextDiff;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use verdict::plan::{self, Plan};
+use verdict::record::{Arm, Build, Comparison, Ending, EngineFile, Extent, Input, RunRecord};
 
 /// Most lines of a file's difference that are shown, and most characters of each.
 const SHOWN_LINES: usize = 24;
 const SHOWN_CHARACTERS: usize = 160;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ResumeError {
+pub enum ResumeError {
     #[error(
         "the session in {} is finished, nothing of it is missing; `gate judge` shows its verdict", .0.display()
     )]
@@ -137,7 +137,7 @@ fn options(start: &Path, record: &RunRecord) -> Result<Options, Error> {
 }
 
 /// Whether an engine was started otherwise than it is configured.
-pub(super) fn has_further_args(plan: &Plan, record: &RunRecord) -> bool {
+pub fn has_further_args(plan: &Plan, record: &RunRecord) -> bool {
     let mut arms = Arm::BOTH.iter();
     arms.any(|&arm| !further_args(plan, record, arm).is_empty())
 }
@@ -150,7 +150,7 @@ fn further_args(plan: &Plan, record: &RunRecord, arm: Arm) -> Vec<String> {
 }
 
 /// What a session measured that these options and builds are not, one line or diff a difference.
-pub(super) fn differences(
+pub fn differences(
     options: &Options,
     project: &Project,
     record: &RunRecord,
@@ -163,7 +163,7 @@ pub(super) fn differences(
 }
 
 /// Files that define the plan.
-pub(super) fn files(old: &[Input], new: &[Input]) -> Vec<String> {
+pub fn files(old: &[Input], new: &[Input]) -> Vec<String> {
     let of = |inputs: &[Input], path: &str| {
         let found = inputs.iter().find(|input| input.path == path);
         found.map(|input| input.text.clone()).unwrap_or_default()
@@ -241,7 +241,7 @@ fn surroundings(options: &Options, project: &Project, record: &RunRecord) -> Vec
 }
 
 /// What was built, and how it is started.
-pub(super) fn builds(record: &RunRecord, now: &[Build]) -> Vec<String> {
+pub fn builds(record: &RunRecord, now: &[Build]) -> Vec<String> {
     let arms = record.comparison.arms().iter();
     arms.flat_map(|&arm| {
         let [then, now] = [record.builds.as_slice(), now].map(|builds| Build::of(builds, arm));
@@ -287,7 +287,7 @@ fn shown(value: Option<String>) -> String {
     value.unwrap_or_else(|| "none".into())
 }
 
-pub(super) fn change(what: &str, then: &str, now: &str) -> Option<String> {
+pub fn change(what: &str, then: &str, now: &str) -> Option<String> {
     (then != now).then(|| format!("{what}: {then} → {now}"))
 }
 

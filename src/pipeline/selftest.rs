@@ -13,8 +13,6 @@ use super::results::Results;
 use super::{Base, Error, Event, Options, Outcome, Project, draw_seed, new_record, session};
 use crate::launch::{Artifact, Workspace};
 use crate::measure::Progress;
-use crate::plan::{self, Selection};
-use crate::record::{Arm, Build, Ending, Exit};
 use crate::selftest::{self, FAULTS, Fault, Outcome as Caught, Plant, Row, Side};
 use gpu::HotGpu;
 use std::future::Future;
@@ -22,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Instant;
 use tempfile::TempDir;
+use verdict::plan::{self, Selection};
+use verdict::record::{Arm, Build, Ending, Exit};
 
 /// What to plant, and in what.
 #[derive(Clone, Debug)]

@@ -4,21 +4,23 @@ use super::checkpoint::Checkpoints;
 use super::host::{ArmHost, Arms};
 use super::{Error, Event, Outcome, Project};
 use crate::measure::{Follower, Progress, Protocol};
-use crate::plan::{Plan, RECORDED_BLOCKS};
-use crate::record::{Comparison, Decision, Ending, Launch, RunRecord, RunVerdict, Sample, Verdict};
 use crate::{judge, load};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use verdict::plan::{Plan, RECORDED_BLOCKS};
+use verdict::record::{
+    Comparison, Decision, Ending, Launch, RunRecord, RunVerdict, Sample, Verdict,
+};
 
 /// Blocks that are measured at the most, in caps: what a throttling machine spoils is repeated, but not
 /// for ever.
 const MOST_CAPS: u32 = 2;
 
 /// Measures until every check is decided. See [`run_until`].
-pub(super) async fn run<C: Future<Output = ()>>(
+pub async fn run<C: Future<Output = ()>>(
     project: &Project,
     arms: &Arms,
     record: RunRecord,
@@ -33,11 +35,11 @@ pub(super) async fn run<C: Future<Output = ()>>(
 }
 
 /// What a session is measured for.
-pub(super) struct Goal<'a> {
+pub struct Goal<'a> {
     /// Whether what was measured is enough; asked after each block, with the verdict so far.
-    pub(super) is_reached: &'a dyn Fn(&RunRecord, &RunVerdict) -> bool,
+    pub is_reached: &'a dyn Fn(&RunRecord, &RunVerdict) -> bool,
     /// The most sound blocks that are needed for it.
-    pub(super) blocks: u32,
+    pub blocks: u32,
 }
 
 /// Every check is decided. A recording of main is for later comparisons, and measured whole.
@@ -47,7 +49,7 @@ fn is_judged(record: &RunRecord, verdict: &RunVerdict) -> bool {
 
 /// Goes on from the launches that the record holds. Measures until the goal or the last look or the budget is
 /// reached, or `cancel` completes; then writes the record, the verdict and the report.
-pub(super) async fn run_until<C: Future<Output = ()>>(
+pub async fn run_until<C: Future<Output = ()>>(
     project: &Project,
     arms: &Arms,
     mut record: RunRecord,

@@ -5,16 +5,16 @@ use super::results::read_record;
 use super::spent::spent;
 use super::{Error, Project};
 use crate::baseline::{Entry, Spent, Store};
-use crate::plan::{self, Gate, Piece, Plan, PlanError, Selection, ShardPlan};
-use crate::record::{Comparison, Extent, RunRecord};
 use std::fs;
 use std::path::{Path, PathBuf};
+use verdict::plan::{self, Gate, Piece, Plan, PlanError, Selection, ShardPlan};
+use verdict::record::{Comparison, Extent, RunRecord};
 
 /// Result directories that are read for durations, the newest by name.
 const MOST_READ: usize = 10;
 
 /// The part of the run that a session with these gates is to be.
-pub(super) fn extent(project: &Project, together: &[String]) -> Result<Extent, Error> {
+pub fn extent(project: &Project, together: &[String]) -> Result<Extent, Error> {
     if together.is_empty() {
         return Ok(Extent::Whole);
     }
@@ -204,7 +204,7 @@ fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
     let tokens: f64 = measured().map(|(_, effort)| effort).sum();
     let work_s: f64 = measured().map(|(spent, _)| spent.work_s).sum();
     let starts: Vec<f64> = measured().map(|(spent, _)| spent.start_s).collect();
-    let start_s = crate::stats::mean(&starts).unwrap_or_default();
+    let start_s = verdict::stats::mean(&starts).unwrap_or_default();
     let (pace, otherwise) = if tokens > 0.0 {
         (work_s / tokens, CostSource::Guessed)
     } else {
@@ -237,7 +237,7 @@ fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
 
 /// Whether two records can be shards of one run by what they compared: an A/A run is a comparison in which one
 /// machine built the same bytes twice.
-pub(super) fn is_alike(a: Comparison, b: Comparison) -> bool {
+pub fn is_alike(a: Comparison, b: Comparison) -> bool {
     let kind = |comparison| match comparison {
         Comparison::SameBuild => Comparison::Interleaved,
         other => other,

@@ -3,12 +3,12 @@
 use super::host::Arms;
 use super::{Base, Error, Event, Options, Project};
 use crate::launch::{Artifact, GitError, Origin, Repository, WorkspaceError};
-use crate::plan;
-use crate::record::{Comparison, short};
 use std::path::Path;
+use verdict::plan;
+use verdict::record::{Comparison, short};
 
 /// What each arm runs.
-pub(super) async fn build_arms(
+pub async fn build_arms(
     options: &Options,
     project: &Project,
     on_event: &dyn Fn(Event),
@@ -72,7 +72,7 @@ fn changed(options: &Options, root: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Without a build nobody may name a commit: left aside, it would pass for one that was measured.
-pub(super) fn refuse_commits(options: &Options, anchor: Option<&str>) -> Result<(), Error> {
+pub fn refuse_commits(options: &Options, anchor: Option<&str>) -> Result<(), Error> {
     let option = match (&options.head, &options.base, anchor) {
         (Some(_), _, _) => "--head",
         (None, Base::Ref(_), _) => "--base",
@@ -156,17 +156,17 @@ async fn arms_from_sources(
 }
 
 /// Which sources the arms are built from.
-pub(super) struct Commits {
+pub struct Commits {
     /// `None` outside a repository.
-    pub(super) head: Option<String>,
+    pub head: Option<String>,
     /// The working tree is head, and differs from its commit.
-    pub(super) dirty: bool,
+    pub dirty: bool,
     /// `None` in a stored comparison.
-    pub(super) base: Option<String>,
+    pub base: Option<String>,
     repository: Option<Repository>,
 }
 
-pub(super) fn commits(options: &Options, root: &Path) -> Result<Commits, Error> {
+pub fn commits(options: &Options, root: &Path) -> Result<Commits, Error> {
     if options.base == Base::Stored && options.head.is_none() {
         return commits_without_base(root);
     }

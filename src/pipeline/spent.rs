@@ -3,12 +3,12 @@
 //! Refuses to know: what is made of it.
 
 use crate::baseline::Spent;
-use crate::plan::{Gate, Plan};
-use crate::record::{Launch, RunRecord};
-use crate::stats;
+use verdict::plan::{Gate, Plan};
+use verdict::record::{Launch, RunRecord};
+use verdict::stats;
 
 /// The gate's share of its launches, in the mean over the session's sound ones. `None` where there is none.
-pub(super) fn spent(plan: &Plan, record: &RunRecord, gate: &Gate) -> Option<Spent> {
+pub fn spent(plan: &Plan, record: &RunRecord, gate: &Gate) -> Option<Spent> {
     let same = |launch: &&Launch| {
         launch.engine_args == gate.engine_args
             && launch.page_cache == gate.page_cache

@@ -5,12 +5,12 @@ use super::host::ArmHost;
 use crate::import;
 use crate::launch::{Repository, SuiteJob, Tested, TestedEnd};
 use crate::measure::Started;
-use crate::plan::{Suite, Workload};
-use crate::record::{Arm, Build, Launch, SuiteEnding, SuiteRun};
+use verdict::plan::{Suite, Workload};
+use verdict::record::{Arm, Build, Launch, SuiteEnding, SuiteRun};
 
 impl ArmHost<'_> {
     /// Runs the suite in the tree of the launch's arm.
-    pub(super) async fn test(
+    pub async fn test(
         &self,
         launch: &Launch,
         started: &Started,

@@ -11,7 +11,7 @@ use super::series;
 use crate::record::{CacheState, Metric, Statistic};
 
 /// Reads one `[[check]]`.
-pub(super) fn read(
+pub fn read(
     gate: &str,
     field: &Field<'_, '_>,
     workloads: &[Workload],

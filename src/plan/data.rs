@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Answers are found by their case's id: of two cases with one id neither could be told.
-pub(super) fn refuse_twins<'a>(
+pub fn refuse_twins<'a>(
     place: &str,
     ids: impl Iterator<Item = (usize, &'a str)>,
 ) -> Result<(), String> {
@@ -65,7 +65,7 @@ fn cases<'t, T: Deserialize<'t>>(text: &'t str) -> Result<Vec<(usize, T)>, Strin
 }
 
 /// Reads `tasks.jsonl`: one case a line.
-pub(super) fn tasks(text: &str) -> Result<Vec<TaskCase>, String> {
+pub fn tasks(text: &str) -> Result<Vec<TaskCase>, String> {
     let cases: Vec<(usize, RawTask)> = cases(text)?;
     let ids = cases.iter().map(|(line, case)| (*line, case.id.as_str()));
     refuse_twins("line", ids)?;
@@ -83,7 +83,7 @@ struct RawText {
 }
 
 /// Reads `texts.jsonl`: one text a line.
-pub(super) fn texts(text: &str) -> Result<Vec<TextCase>, String> {
+pub fn texts(text: &str) -> Result<Vec<TextCase>, String> {
     let cases: Vec<(usize, RawText)> = cases(text)?;
     let ids = cases.iter().map(|(line, case)| (*line, case.id.as_str()));
     refuse_twins("line", ids)?;

@@ -61,7 +61,7 @@ impl fmt::Display for Diagnostic {
 }
 
 /// 1-based line of a byte offset.
-pub(super) fn line_of(source: &str, offset: usize) -> u32 {
+pub fn line_of(source: &str, offset: usize) -> u32 {
     let end = offset.min(source.len());
     let newlines = source.as_bytes()[..end]
         .iter()
@@ -74,12 +74,12 @@ pub(super) fn line_of(source: &str, offset: usize) -> u32 {
 const LIKENESS: f64 = 0.8;
 
 /// Whether one name may be the other, mistyped.
-pub(super) fn is_near(wrong: &str, right: &str) -> bool {
+pub fn is_near(wrong: &str, right: &str) -> bool {
     strsim::jaro_winkler(wrong, right) >= LIKENESS
 }
 
 /// `did you mean "x"?` for a near name, else the list of right ones.
-pub(super) fn suggestion<'a>(wrong: &str, right: impl Iterator<Item = &'a str> + Clone) -> String {
+pub fn suggestion<'a>(wrong: &str, right: impl Iterator<Item = &'a str> + Clone) -> String {
     let likeness = |name: &&str| strsim::jaro_winkler(wrong, name);
     let near = right
         .clone()

@@ -10,7 +10,7 @@ use crate::record::{Described, Input};
 use std::path::Path;
 
 /// The file's path from the project's root; it is no gate.
-pub(super) const ENGINES_FILE: &str = "gates/engines.toml";
+pub const ENGINES_FILE: &str = "gates/engines.toml";
 
 /// The engines of these names, in this order, and the file that defines them.
 pub fn contenders(

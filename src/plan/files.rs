@@ -6,19 +6,19 @@ use std::io;
 use std::path::Path;
 
 /// Where the plan's files come from: a directory, or an earlier record.
-pub(super) trait Files {
+pub trait Files {
     /// Text of a file, by path relative to the project's root.
     fn read(&mut self, path: &str) -> io::Result<String>;
 }
 
 /// Reads from disk and keeps what it read, for the record.
-pub(super) struct Disk<'a> {
+pub struct Disk<'a> {
     root: &'a Path,
     read: Vec<Input>,
 }
 
 impl<'a> Disk<'a> {
-    pub(super) fn new(root: &'a Path) -> Self {
+    pub fn new(root: &'a Path) -> Self {
         Self {
             root,
             read: Vec::new(),
@@ -26,7 +26,7 @@ impl<'a> Disk<'a> {
     }
 
     /// Every file that was read, in that order.
-    pub(super) fn into_inputs(self) -> Vec<Input> {
+    pub fn into_inputs(self) -> Vec<Input> {
         self.read
     }
 }

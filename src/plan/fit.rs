@@ -16,7 +16,7 @@ const MIN_READINGS: u32 = 5;
 const MIN_TURNS: u32 = 3;
 
 /// Which metrics a kind of workload can give.
-pub(super) fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
+pub fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
     use WorkloadKind as Kind;
     let independent = matches!(
         kind,
@@ -253,7 +253,7 @@ fn within<T: PartialEq>(axis: &[T], chosen: Option<T>) -> impl Iterator<Item = &
 }
 
 /// Whether launches are compared by t, so that a session needs looks at them.
-pub(super) fn is_tested_by_t(metric: Metric) -> bool {
+pub fn is_tested_by_t(metric: Metric) -> bool {
     metric.kind() == MetricKind::Latency || metric == Metric::PrefillDrift
 }
 
@@ -283,7 +283,7 @@ fn is_telemetry(metric: Metric) -> bool {
 }
 
 /// Whether it is a share of a whole, which is 100 % at the most.
-pub(super) fn is_part_of_a_whole(metric: Metric) -> bool {
+pub fn is_part_of_a_whole(metric: Metric) -> bool {
     matches!(
         metric,
         Metric::Accuracy | Metric::Goodput | Metric::KvUsage | Metric::GreedyAgreement
@@ -291,7 +291,7 @@ pub(super) fn is_part_of_a_whole(metric: Metric) -> bool {
 }
 
 /// Whether a regression check can compare the arms by a share of the value.
-pub(super) fn has_relative_change(metric: Metric) -> bool {
+pub fn has_relative_change(metric: Metric) -> bool {
     !matches!(
         metric,
         Metric::LogprobError
@@ -307,7 +307,7 @@ pub(super) fn has_relative_change(metric: Metric) -> bool {
 
 /// Below how many samples a launch the statistic means nothing, and how many this part of the workload gives it at the
 /// most.
-pub(super) fn samples(
+pub fn samples(
     metric: Metric,
     statistic: Statistic,
     part: &Part,

@@ -11,18 +11,18 @@ use crate::record::PageCache;
 
 /// The profile that a gate is read for, beside which others there are.
 #[derive(Clone, Copy)]
-pub(super) struct Profile<'a> {
-    pub(super) name: &'a str,
+pub struct Profile<'a> {
+    pub name: &'a str,
     /// The profile whose values hold where this one has none.
-    pub(super) like: Option<&'a str>,
+    pub like: Option<&'a str>,
     /// Its judge looks after so many blocks.
-    pub(super) looks: &'a [u32],
+    pub looks: &'a [u32],
     /// Names of all profiles.
-    pub(super) all: &'a [String],
+    pub all: &'a [String],
 }
 
 /// Reads `gates/NAME.toml` for one profile; data files that it names come from `files`.
-pub(super) fn read(
+pub fn read(
     name: &str,
     source: Source<'_>,
     profile: Profile<'_>,

@@ -80,7 +80,7 @@ impl GitHubConfig {
     }
 }
 
-pub(super) fn read(root: &Section<'_, '_>) -> Result<GitHubConfig, Diagnostic> {
+pub fn read(root: &Section<'_, '_>) -> Result<GitHubConfig, Diagnostic> {
     let mut config = GitHubConfig::default();
     let Some(field) = root.optional("github") else {
         return Ok(config);
@@ -127,7 +127,7 @@ pub(super) fn read(root: &Section<'_, '_>) -> Result<GitHubConfig, Diagnostic> {
 }
 
 /// A label's name as GitHub takes it.
-pub(super) fn label_name(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
+pub fn label_name(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
     let name = field.text()?;
     if !is_plain(name, MOST_LABEL) {
         return Err(field.wrong(format!(

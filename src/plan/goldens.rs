@@ -24,10 +24,10 @@ struct RawGoldens {
 }
 
 /// What a goldens file holds.
-pub(super) struct GoldenData {
-    pub(super) cases: Vec<GoldenCase>,
-    pub(super) texts: BTreeMap<u32, String>,
-    pub(super) stop_ids: BTreeSet<u32>,
+pub struct GoldenData {
+    pub cases: Vec<GoldenCase>,
+    pub texts: BTreeMap<u32, String>,
+    pub stop_ids: BTreeSet<u32>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ enum RawName {
 }
 
 /// Reads `goldens.json`; the error says what is wrong without naming the file.
-pub(super) fn goldens(text: &str) -> Result<GoldenData, String> {
+pub fn goldens(text: &str) -> Result<GoldenData, String> {
     let raw: RawGoldens = serde_json::from_str(text).map_err(|e| e.to_string())?;
     if raw.format != GOLDENS_FORMAT {
         return Err(format!(

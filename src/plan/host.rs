@@ -7,7 +7,7 @@ use super::quantity::Dimension;
 use super::section::{Field, Section};
 
 /// Nothing is demanded where the table is missing.
-pub(super) fn read(root: &Section<'_, '_>) -> Result<Host, Diagnostic> {
+pub fn read(root: &Section<'_, '_>) -> Result<Host, Diagnostic> {
     let Some(field) = root.optional("host") else {
         return Ok(Host::default());
     };

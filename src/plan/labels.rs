@@ -109,10 +109,7 @@ impl Needed {
 }
 
 /// The rules of `gate.toml`. `all`: the names of all gates, where they are known.
-pub(super) fn read(
-    root: &Section<'_, '_>,
-    all: Option<&[String]>,
-) -> Result<Vec<LabelRule>, Diagnostic> {
+pub fn read(root: &Section<'_, '_>, all: Option<&[String]>) -> Result<Vec<LabelRule>, Diagnostic> {
     let list = root.given("label", Field::list)?.unwrap_or_default();
     list.iter().map(|field| one(field, all)).collect()
 }
@@ -170,7 +167,7 @@ fn pattern(field: &Field<'_, '_>) -> Result<Pattern, Diagnostic> {
 }
 
 /// Any of several patterns.
-pub(super) fn globs(field: &Field<'_, '_>) -> Result<GlobSet, Diagnostic> {
+pub fn globs(field: &Field<'_, '_>) -> Result<GlobSet, Diagnostic> {
     let mut set = GlobSetBuilder::new();
     for item in field.list()? {
         set.add(glob(&item, item.text()?)?);

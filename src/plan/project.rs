@@ -17,20 +17,20 @@ use std::time::Duration;
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 /// What `gate.toml` says, for one profile.
-pub(super) struct Project {
-    pub(super) engine: Engine,
-    pub(super) telemetry: Telemetry,
-    pub(super) design: Design,
-    pub(super) baseline: BaselineConfig,
-    pub(super) calibration: CalibrationConfig,
-    pub(super) host: Host,
+pub struct Project {
+    pub engine: Engine,
+    pub telemetry: Telemetry,
+    pub design: Design,
+    pub baseline: BaselineConfig,
+    pub calibration: CalibrationConfig,
+    pub host: Host,
     /// Names of all profiles, the chosen one among them.
-    pub(super) profiles: Vec<String>,
+    pub profiles: Vec<String>,
     /// The profile whose values of gates hold where the chosen one has none.
-    pub(super) like: Option<String>,
+    pub like: Option<String>,
 }
 
-pub(super) fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnostic> {
+pub fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnostic> {
     let table = source.parse()?;
     // Nothing in this file but the profiles themselves differs by profile.
     let root = Section::root(source, &table, "");
@@ -92,7 +92,7 @@ fn read_like(root: &Section<'_, '_>, chosen: &str) -> Result<Option<String>, Dia
 ///
 /// # Errors
 /// The profile cannot be read.
-pub(super) fn unknown_gate(
+pub fn unknown_gate(
     source: Source<'_>,
     profile: &str,
     gate: &str,
@@ -114,18 +114,18 @@ pub(super) fn unknown_gate(
 }
 
 /// The table `baseline` alone.
-pub(super) fn baseline(source: Source<'_>) -> Result<BaselineConfig, Diagnostic> {
+pub fn baseline(source: Source<'_>) -> Result<BaselineConfig, Diagnostic> {
     let table = source.parse()?;
     read_baseline(&Section::root(source, &table, ""))
 }
 
 /// The table `calibration` alone.
-pub(super) fn calibration(source: Source<'_>) -> Result<CalibrationConfig, Diagnostic> {
+pub fn calibration(source: Source<'_>) -> Result<CalibrationConfig, Diagnostic> {
     let table = source.parse()?;
     read_calibration(&Section::root(source, &table, ""))
 }
 
-pub(super) fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
+pub fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
     // Not a `request_timeout` that was mistyped.
     engine.foresee(&["request"]);
     let build = engine.given("build", |field| read_build(field.section()?))?;
@@ -268,7 +268,7 @@ fn read_build(build: Section<'_, '_>) -> Result<Build, Diagnostic> {
     Ok(read)
 }
 
-pub(super) fn read_env(section: &Section<'_, '_>) -> Result<Vec<(String, String)>, Diagnostic> {
+pub fn read_env(section: &Section<'_, '_>) -> Result<Vec<(String, String)>, Diagnostic> {
     let Some(field) = section.optional("env") else {
         return Ok(Vec::new());
     };

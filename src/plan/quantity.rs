@@ -7,7 +7,7 @@ use std::time::Duration;
 const LONGEST_S: f64 = 3.2e9;
 
 /// A time of so many seconds; `None` for one that no session can wait for.
-pub(super) fn time(seconds: f64) -> Option<Duration> {
+pub fn time(seconds: f64) -> Option<Duration> {
     (0.0..=LONGEST_S)
         .contains(&seconds)
         .then(|| Duration::from_secs_f64(seconds))
@@ -15,7 +15,7 @@ pub(super) fn time(seconds: f64) -> Option<Duration> {
 
 /// What a quantity measures; the parsed value is always in the unit named here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dimension {
+pub enum Dimension {
     /// Milliseconds.
     Time,
     /// 0.02 for 2 %.
@@ -42,7 +42,7 @@ pub(super) enum Dimension {
 
 impl Dimension {
     /// In which dimension limits of a metric's unit are written.
-    pub(super) fn of(unit: Unit) -> Self {
+    pub fn of(unit: Unit) -> Self {
         match unit {
             Unit::Milliseconds | Unit::MillisecondsPerToken => Self::Time,
             Unit::Tokens => Self::Tokens,
@@ -60,7 +60,7 @@ impl Dimension {
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Time => "a time",
             Self::Fraction => "a percentage",
@@ -79,7 +79,7 @@ impl Dimension {
         }
     }
 
-    pub(super) fn example(self) -> &'static str {
+    pub fn example(self) -> &'static str {
         match self {
             Self::Time => "\"15 ms\", \"2 s\" or \"30 min\"",
             Self::Fraction => "\"2 %\"",
@@ -145,7 +145,7 @@ impl Dimension {
 }
 
 /// Parses `text`; the error says what is wrong with it, without naming where it stands.
-pub(super) fn parse(text: &str, dimension: Dimension) -> Result<f64, String> {
+pub fn parse(text: &str, dimension: Dimension) -> Result<f64, String> {
     let text = text.trim();
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))

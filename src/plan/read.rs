@@ -389,7 +389,7 @@ fn read_waivers(
     Ok(waivers::read(source, gates, all)?)
 }
 
-pub(super) fn read_file(files: &mut dyn Files, path: &str) -> Result<String, PlanError> {
+pub fn read_file(files: &mut dyn Files, path: &str) -> Result<String, PlanError> {
     files.read(path).map_err(|source| PlanError::Unreadable {
         path: path.to_owned(),
         source,

@@ -14,21 +14,21 @@ use toml::de::{DeTable, DeValue};
 
 /// A file of the plan, for diagnostics.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
+pub struct Source<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
 }
 
 impl<'a> Source<'a> {
     /// Parses the text as TOML.
-    pub(super) fn parse(self) -> Result<Spanned<DeTable<'a>>, Diagnostic> {
+    pub fn parse(self) -> Result<Spanned<DeTable<'a>>, Diagnostic> {
         DeTable::parse(self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             self.wrong(span, format!("this is not TOML: {}", error.message()))
         })
     }
 
-    pub(super) fn wrong(self, span: Range<usize>, message: impl Into<String>) -> Diagnostic {
+    pub fn wrong(self, span: Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             file: self.file.into(),
             source: self.text.into(),
@@ -39,17 +39,17 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub(super) fn line(self, span: &Range<usize>) -> u32 {
+    pub fn line(self, span: &Range<usize>) -> u32 {
         line_of(self.text, span.start)
     }
 }
 
 /// One value with its place.
 #[derive(Clone)]
-pub(super) struct Field<'a, 'd> {
-    pub(super) source: Source<'a>,
+pub struct Field<'a, 'd> {
+    pub source: Source<'a>,
     /// Full name, for messages: `workload.decode.requests`.
-    pub(super) name: String,
+    pub name: String,
     value: &'d Spanned<DeValue<'a>>,
     /// The profile that picks from `{ quick = …, full = … }`.
     profile: &'a str,
@@ -60,11 +60,11 @@ pub(super) struct Field<'a, 'd> {
 }
 
 impl<'a, 'd> Field<'a, 'd> {
-    pub(super) fn span(&self) -> Range<usize> {
+    pub fn span(&self) -> Range<usize> {
         self.value.span()
     }
 
-    pub(super) fn wrong(&self, message: impl Into<String>) -> Diagnostic {
+    pub fn wrong(&self, message: impl Into<String>) -> Diagnostic {
         self.source.wrong(self.span(), message)
     }
 
@@ -115,7 +115,7 @@ impl<'a, 'd> Field<'a, 'd> {
         Err(refusal)
     }
 
-    pub(super) fn text(&self) -> Result<&'d str, Diagnostic> {
+    pub fn text(&self) -> Result<&'d str, Diagnostic> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.as_ref()),
             _ => Err(self.expected("a string")),
@@ -123,7 +123,7 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// A day, as `2027-01-15`.
-    pub(super) fn date(&self) -> Result<String, Diagnostic> {
+    pub fn date(&self) -> Result<String, Diagnostic> {
         let wrong = || {
             let mut refusal = self.expected("a date");
             refusal.help = Some("write the day without quotes: 2027-01-15".into());
@@ -139,7 +139,7 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// A text, a number, `true` or `false`, as JSON.
-    pub(super) fn scalar(&self) -> Result<Value, Diagnostic> {
+    pub fn scalar(&self) -> Result<Value, Diagnostic> {
         let read = match self.value.get_ref() {
             DeValue::String(text) => Some(Value::from(text.as_ref())),
             DeValue::Boolean(flag) => Some(Value::from(*flag)),
@@ -153,7 +153,7 @@ impl<'a, 'd> Field<'a, 'd> {
         read.ok_or_else(|| self.expected("a string, a number, true or false"))
     }
 
-    pub(super) fn flag(&self) -> Result<bool, Diagnostic> {
+    pub fn flag(&self) -> Result<bool, Diagnostic> {
         match self.value.get_ref() {
             DeValue::Boolean(flag) => Ok(*flag),
             _ => Err(self.expected("true or false")),
@@ -161,7 +161,7 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// A whole number in `range`; may differ by profile.
-    pub(super) fn count(&self, range: Range<u32>) -> Result<u32, Diagnostic> {
+    pub fn count(&self, range: Range<u32>) -> Result<u32, Diagnostic> {
         let field = self.for_profile()?;
         let DeValue::Integer(number) = field.value.get_ref() else {
             return Err(field.expected("a whole number"));
@@ -179,7 +179,7 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// A number with its unit, such as `"15 ms"` or `"2 %"`; may differ by profile.
-    pub(super) fn quantity(&self, dimension: Dimension) -> Result<f64, Diagnostic> {
+    pub fn quantity(&self, dimension: Dimension) -> Result<f64, Diagnostic> {
         let field = self.for_profile()?;
         let DeValue::String(text) = field.value.get_ref() else {
             let mut refusal = field.expected("a string that holds a number and its unit");
@@ -195,7 +195,7 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// A time longer than nothing; may differ by profile.
-    pub(super) fn duration(&self) -> Result<Duration, Diagnostic> {
+    pub fn duration(&self) -> Result<Duration, Diagnostic> {
         let ms = self.quantity(Dimension::Time)?;
         if ms <= 0.0 {
             return Err(self.wrong(format!("`{}` must be longer than nothing", self.name)));
@@ -205,7 +205,7 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// A list; may differ by profile.
-    pub(super) fn list(&self) -> Result<Vec<Self>, Diagnostic> {
+    pub fn list(&self) -> Result<Vec<Self>, Diagnostic> {
         let field = self.for_profile()?;
         let DeValue::Array(items) = field.value.get_ref() else {
             return Err(field.expected("a list"));
@@ -221,14 +221,14 @@ impl<'a, 'd> Field<'a, 'd> {
             .collect())
     }
 
-    pub(super) fn texts(&self) -> Result<Vec<String>, Diagnostic> {
+    pub fn texts(&self) -> Result<Vec<String>, Diagnostic> {
         self.list()?
             .iter()
             .map(|item| item.text().map(str::to_owned))
             .collect()
     }
 
-    pub(super) fn section(&self) -> Result<Section<'a, 'd>, Diagnostic> {
+    pub fn section(&self) -> Result<Section<'a, 'd>, Diagnostic> {
         match self.value.get_ref() {
             DeValue::Table(table) => Ok(Section {
                 source: self.source,
@@ -245,7 +245,7 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// A name for people, which stands in tables and in lines of its own.
-    pub(super) fn name(&self) -> Result<&'d str, Diagnostic> {
+    pub fn name(&self) -> Result<&'d str, Diagnostic> {
         let name = self.text()?;
         if !name.is_empty() && name.trim() == name && !name.contains(char::is_control) {
             return Ok(name);
@@ -260,7 +260,7 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     /// One of a closed set of names.
-    pub(super) fn choice<T: Clone>(&self, all: &[(&str, T)]) -> Result<T, Diagnostic> {
+    pub fn choice<T: Clone>(&self, all: &[(&str, T)]) -> Result<T, Diagnostic> {
         let text = self.text()?;
         match all.iter().find(|(name, _)| *name == text) {
             Some((_, value)) => Ok(value.clone()),
@@ -274,8 +274,8 @@ impl<'a, 'd> Field<'a, 'd> {
 }
 
 /// A table of which each key is asked for by name; [`Section::finish`] refuses the others.
-pub(super) struct Section<'a, 'd> {
-    pub(super) source: Source<'a>,
+pub struct Section<'a, 'd> {
+    pub source: Source<'a>,
     name: String,
     table: &'d DeTable<'a>,
     span: Range<usize>,
@@ -286,11 +286,7 @@ pub(super) struct Section<'a, 'd> {
 }
 
 impl<'a, 'd> Section<'a, 'd> {
-    pub(super) fn root(
-        source: Source<'a>,
-        table: &'d Spanned<DeTable<'a>>,
-        profile: &'a str,
-    ) -> Self {
+    pub fn root(source: Source<'a>, table: &'d Spanned<DeTable<'a>>, profile: &'a str) -> Self {
         Self {
             source,
             name: String::new(),
@@ -305,7 +301,7 @@ impl<'a, 'd> Section<'a, 'd> {
 
     /// The same table, in which every other name of a profile than these is refused, and the values of `like` hold
     /// where the profile has none.
-    pub(super) fn with_profiles(self, profiles: &'a [String], like: Option<&'a str>) -> Self {
+    pub fn with_profiles(self, profiles: &'a [String], like: Option<&'a str>) -> Self {
         Self {
             profiles,
             like,
@@ -314,7 +310,7 @@ impl<'a, 'd> Section<'a, 'd> {
     }
 
     /// Keys that belong here though they are read later, so that none is taken for another one, mistyped.
-    pub(super) fn foresee(&self, keys: &[&'static str]) {
+    pub fn foresee(&self, keys: &[&'static str]) {
         for &key in keys {
             self.ask(key);
         }
@@ -346,13 +342,13 @@ impl<'a, 'd> Section<'a, 'd> {
         }
     }
 
-    pub(super) fn optional(&self, key: &'static str) -> Option<Field<'a, 'd>> {
+    pub fn optional(&self, key: &'static str) -> Option<Field<'a, 'd>> {
         self.ask(key);
         self.table.get(key).map(|value| self.field(key, value))
     }
 
     /// The value of a key that may be left out, as `read` understands it.
-    pub(super) fn given<T>(
+    pub fn given<T>(
         &self,
         key: &'static str,
         read: impl FnOnce(&Field<'a, 'd>) -> Result<T, Diagnostic>,
@@ -360,7 +356,7 @@ impl<'a, 'd> Section<'a, 'd> {
         self.optional(key).map(|field| read(&field)).transpose()
     }
 
-    pub(super) fn required(&self, key: &'static str) -> Result<Field<'a, 'd>, Diagnostic> {
+    pub fn required(&self, key: &'static str) -> Result<Field<'a, 'd>, Diagnostic> {
         self.optional(key).ok_or_else(|| self.missing(key))
     }
 
@@ -380,16 +376,16 @@ impl<'a, 'd> Section<'a, 'd> {
         refusal
     }
 
-    pub(super) fn span(&self) -> Range<usize> {
+    pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    pub(super) fn wrong(&self, message: impl Into<String>) -> Diagnostic {
+    pub fn wrong(&self, message: impl Into<String>) -> Diagnostic {
         self.source.wrong(self.span(), message)
     }
 
     /// Every key with its value, in the order of the file; for tables whose keys are names of the user's.
-    pub(super) fn entries(&self) -> Vec<(&'d str, Field<'a, 'd>)> {
+    pub fn entries(&self) -> Vec<(&'d str, Field<'a, 'd>)> {
         let mut entries: Vec<_> = self.table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         entries
@@ -399,7 +395,7 @@ impl<'a, 'd> Section<'a, 'd> {
     }
 
     /// Refuses the first key that was never asked for.
-    pub(super) fn finish(self) -> Result<(), Diagnostic> {
+    pub fn finish(self) -> Result<(), Diagnostic> {
         let asked = self.asked.borrow();
         let mut unknown: Vec<_> = self
             .table

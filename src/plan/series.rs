@@ -5,7 +5,7 @@
 use super::model::EngineSeries;
 
 /// Reads a selector; the error says what is wrong with it, without naming where it stands.
-pub(super) fn parse(text: &str) -> Result<EngineSeries, String> {
+pub fn parse(text: &str) -> Result<EngineSeries, String> {
     let text = text.trim();
     let (name, labels) = match text.split_once('{') {
         None => (text, Vec::new()),

@@ -30,7 +30,7 @@ impl fmt::Display for BaselineStore {
     }
 }
 
-pub(super) fn read(field: &Field<'_, '_>) -> Result<BaselineStore, Diagnostic> {
+pub fn read(field: &Field<'_, '_>) -> Result<BaselineStore, Diagnostic> {
     let text = field.text()?;
     if holds_credentials(text) {
         return Err(credentials(field));

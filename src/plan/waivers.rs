@@ -8,7 +8,7 @@ use super::section::{Field, Section, Source};
 pub const WAIVERS_FILE: &str = "gates/waivers.toml";
 
 /// The waivers of these gates' checks. `all`: the names of all gates, where they are known.
-pub(super) fn read(
+pub fn read(
     source: Source<'_>,
     gates: &[Gate],
     all: Option<&[String]>,

@@ -13,7 +13,7 @@ use super::{data, goldens, trace};
 use crate::record::CacheState;
 
 /// Reads `[workload.NAME]`; what its data files hold is appended to `defined_by`.
-pub(super) fn read(
+pub fn read(
     id: String,
     field: &Field<'_, '_>,
     files: &mut dyn Files,

@@ -37,7 +37,7 @@ impl Preset {
     }
 
     /// Name and text of every gate. An engine of one's own gets all: which of them it bears, its abilities will say.
-    pub(super) fn gates(self) -> Vec<(&'static str, String)> {
+    pub fn gates(self) -> Vec<(&'static str, String)> {
         let is_custom = self.name == CUSTOM;
         let streams = self.counts_streams() || is_custom;
         let of_one_length = self.says("forces_length = true") || is_custom;
@@ -81,7 +81,7 @@ impl Preset {
 
     /// Profiles and error budgets. What runs by default is what the engine bears as its abilities are written; the gate
     /// `e2e` needs goldens before.
-    pub(super) fn session_text(self) -> String {
+    pub fn session_text(self) -> String {
         let (quick, full): (&[&str], &[&str]) = match self.counts_streams() {
             true => (
                 &["answers", "cold-start", "latency"],

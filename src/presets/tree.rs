@@ -64,15 +64,15 @@ fn package(text: &str, table: &str, name: &str) -> bool {
 }
 
 /// How an engine is built from its own tree.
-pub(super) struct Recipe {
+pub struct Recipe {
     /// The table `engine.build`.
-    pub(super) build: &'static str,
+    pub build: &'static str,
     /// What `engine.serve` names in the preset, an installed program, and what it names then.
-    pub(super) serve: (&'static str, &'static str),
+    pub serve: (&'static str, &'static str),
 }
 
 /// The recipe of a preset's engine.
-pub(super) fn recipe(engine: &str) -> Recipe {
+pub fn recipe(engine: &str) -> Recipe {
     let (build, serve) = match engine {
         "llama.cpp" => (CMAKE, ("\"llama-server\"", "\"{artifact}\"")),
         "ollama" => (

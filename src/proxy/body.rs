@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 #[derive(Debug)]
-pub(super) enum Passed {
+pub enum Passed {
     /// As it comes.
     Stream(Box<Relay>),
     /// After all of it came.
@@ -16,7 +16,7 @@ pub(super) enum Passed {
 }
 
 impl Passed {
-    pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::Whole(Full::new(bytes.into()))
     }
 }

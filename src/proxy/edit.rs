@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// Tokens that an event carries: as many as it has ids or log-probabilities, else 1 for a text. 0 where it
 /// shows nothing, or ends a choice.
-pub(super) fn tokens(event: &Value) -> usize {
+pub fn tokens(event: &Value) -> usize {
     let Some(choice) = only_choice(event) else {
         return 0;
     };
@@ -20,7 +20,7 @@ pub(super) fn tokens(event: &Value) -> usize {
 }
 
 /// Takes every text and id from the choices, and the output's count from the usage.
-pub(super) fn empty(answer: &mut Value) {
+pub fn empty(answer: &mut Value) {
     for choice in choices(answer) {
         if let Some(text) = text_mut(choice) {
             text.clear();
@@ -39,7 +39,7 @@ pub(super) fn empty(answer: &mut Value) {
 }
 
 /// Counts so many output tokens more than there are, where any are counted.
-pub(super) fn add_usage(answer: &mut Value, more: u32) {
+pub fn add_usage(answer: &mut Value, more: u32) {
     let Some(usage) = usage(answer) else { return };
     if usage.get("completion_tokens").and_then(Value::as_u64) == Some(0) {
         return;
@@ -52,7 +52,7 @@ pub(super) fn add_usage(answer: &mut Value, more: u32) {
 }
 
 /// Puts another token in the place of each generated one that `is_wrong` says is due; it is asked once for each.
-pub(super) fn replace_tokens(answer: &mut Value, mut is_wrong: impl FnMut() -> bool) {
+pub fn replace_tokens(answer: &mut Value, mut is_wrong: impl FnMut() -> bool) {
     let counted = answer["usage"]["completion_tokens"].as_u64();
     let is_event = answer["object"]
         .as_str()
@@ -145,7 +145,7 @@ fn shift_id(choice: &mut Value, at: usize) {
 }
 
 /// Adds a later event's tokens to an earlier one's.
-pub(super) fn append(event: &mut Value, later: Value) {
+pub fn append(event: &mut Value, later: Value) {
     if let Some(usage) = later.get("usage").filter(|usage| !usage.is_null()) {
         event["usage"] = usage.clone();
     }
@@ -178,7 +178,7 @@ fn extend(to: &mut Value, from: &Value, name: &str) {
 }
 
 /// Whether one event can be appended to the other: they speak of the same choice.
-pub(super) fn are_of_one_choice(a: &Value, b: &Value) -> bool {
+pub fn are_of_one_choice(a: &Value, b: &Value) -> bool {
     let index = |event| only_choice(event).map(|choice| choice["index"].as_u64());
     index(a).is_some() && index(a) == index(b)
 }

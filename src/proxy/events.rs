@@ -5,13 +5,13 @@
 use bytes::{Bytes, BytesMut};
 
 #[derive(Debug, Default)]
-pub(super) struct Splitter {
+pub struct Splitter {
     begun: BytesMut,
 }
 
 impl Splitter {
     /// Takes the next bytes; gives the events that they complete. An event ends with an empty line.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Bytes> {
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Bytes> {
         let mut looked_at = self.begun.len().saturating_sub(3);
         self.begun.extend_from_slice(bytes);
         let mut events = Vec::new();
@@ -23,7 +23,7 @@ impl Splitter {
     }
 
     /// What the stream's end cut off.
-    pub(super) fn rest(&mut self) -> Option<Bytes> {
+    pub fn rest(&mut self) -> Option<Bytes> {
         let rest = self.begun.split().freeze();
         (!rest.is_empty()).then_some(rest)
     }
@@ -40,13 +40,13 @@ fn end_of_event(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The JSON of an event with one line of data; `None` for comments, `[DONE]` and whatever else.
-pub(super) fn json(event: &[u8]) -> Option<serde_json::Value> {
+pub fn json(event: &[u8]) -> Option<serde_json::Value> {
     let data = event.trim_ascii().strip_prefix(b"data:")?;
     serde_json::from_slice(data).ok()
 }
 
 /// An event of this JSON.
-pub(super) fn event(json: &serde_json::Value) -> Bytes {
+pub fn event(json: &serde_json::Value) -> Bytes {
     format!("data: {json}\n\n").into()
 }
 

@@ -3,7 +3,7 @@
 //! Main types: [`Fault`], one as it was asked for, and [`Faults`], all of them together. Refuses to know: how
 //! they are planted.
 
-use crate::fault_value::{Delay, count, time};
+use engine::fault_value::{Delay, count, time};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -47,16 +47,16 @@ pub struct Stall {
 /// All faults of one proxy; of two of a kind the last counts, of gauges all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    pub(super) decode_delay: Option<Delay>,
-    pub(super) prefill_delay: Option<Delay>,
-    pub(super) wrong_token: Option<u32>,
-    pub(super) empty_beside: Option<u32>,
-    pub(super) usage_add: Option<u32>,
-    pub(super) merge: Option<u32>,
-    pub(super) slow_start: Option<Delay>,
-    pub(super) stall: Option<Stall>,
-    pub(super) zero_gauges: Vec<String>,
-    pub(super) rising_gauges: Vec<String>,
+    pub decode_delay: Option<Delay>,
+    pub prefill_delay: Option<Delay>,
+    pub wrong_token: Option<u32>,
+    pub empty_beside: Option<u32>,
+    pub usage_add: Option<u32>,
+    pub merge: Option<u32>,
+    pub slow_start: Option<Delay>,
+    pub stall: Option<Stall>,
+    pub zero_gauges: Vec<String>,
+    pub rising_gauges: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ impl Faults {
     }
 
     /// What is changed in a stream's events or their times.
-    pub(super) fn touch_streams(&self) -> bool {
+    pub fn touch_streams(&self) -> bool {
         self.decode_delay.is_some()
             || self.prefill_delay.is_some()
             || self.stall.is_some()
@@ -82,11 +82,11 @@ impl Faults {
     }
 
     /// What is changed in the JSON of an answer, streamed or whole.
-    pub(super) fn touch_answers(&self) -> bool {
+    pub fn touch_answers(&self) -> bool {
         self.wrong_token.is_some() || self.empty_beside.is_some() || self.usage_add.is_some()
     }
 
-    pub(super) fn touch_gauges(&self) -> bool {
+    pub fn touch_gauges(&self) -> bool {
         !self.zero_gauges.is_empty() || !self.rising_gauges.is_empty()
     }
 }

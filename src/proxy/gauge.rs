@@ -8,7 +8,7 @@ use super::Faults;
 const RISE: f64 = 0.02;
 
 /// The text with the faults' gauges changed after so many requests. Lines of other samples stay to the byte.
-pub(super) fn changed(text: &str, faults: &Faults, requests: u64) -> String {
+pub fn changed(text: &str, faults: &Faults, requests: u64) -> String {
     let lines = text.split_inclusive('\n');
     lines
         .map(|line| changed_line(line, faults, requests).unwrap_or_else(|| line.to_owned()))

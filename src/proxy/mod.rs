@@ -19,7 +19,7 @@ mod relay;
 mod route;
 mod script;
 
-pub use crate::fault_value::Delay;
+pub use engine::fault_value::Delay;
 pub use engine::{Engine, EngineError};
 pub use fault::{Fault, FaultError, Faults, Stall};
 pub use recorder::{RecordError, Recorder};

@@ -5,9 +5,8 @@
 //! A line is one write, so what a killed proxy leaves is whole. Refuses to know: headers, which may hold a secret.
 
 use super::route::prompt_tokens;
-use crate::load::{Observed, SessionClock};
-use crate::record::Sample;
 use bytes::Bytes;
+use client::load::{Observed, SessionClock};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use verdict::record::Sample;
 
 /// Bytes of samples at which a recording ends: as many as are read back.
 const LIMIT: u64 = 1 << 30;
@@ -99,7 +99,7 @@ impl Recorder {
     }
 
     /// A request begins, with this body.
-    pub(super) fn tap(self: &Arc<Self>, request: Bytes) -> Tap {
+    pub fn tap(self: &Arc<Self>, request: Bytes) -> Tap {
         let send_ns = self.clock.now_ns();
         Tap {
             recorder: Arc::clone(self),
@@ -127,7 +127,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// One request on its way; what it saw is recorded when it is dropped.
 #[derive(Debug)]
-pub(super) struct Tap {
+pub struct Tap {
     recorder: Arc<Recorder>,
     index: u32,
     send_ns: u64,
@@ -138,25 +138,25 @@ pub(super) struct Tap {
 }
 
 impl Tap {
-    pub(super) fn headers(&mut self, status: u16) {
+    pub fn headers(&mut self, status: u16) {
         self.see(|observed, now_ns| observed.headers(now_ns, status));
     }
 
     /// What follows was read now.
-    pub(super) fn read(&mut self) {
+    pub fn read(&mut self) {
         self.read += 1;
     }
 
-    pub(super) fn part(&mut self, bytes: &[u8]) {
+    pub fn part(&mut self, bytes: &[u8]) {
         let read = self.read;
         self.see(|observed, now_ns| observed.part(now_ns, read, bytes));
     }
 
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.see(|observed, now_ns| observed.end(now_ns));
     }
 
-    pub(super) fn cut(&mut self, why: String) {
+    pub fn cut(&mut self, why: String) {
         self.see(|observed, _| observed.cut(why));
     }
 

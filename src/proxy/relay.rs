@@ -19,7 +19,7 @@ use tokio::time::Sleep;
 const AWAKE: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub(super) struct Relay {
+pub struct Relay {
     upstream: Incoming,
     /// `None`: every part passes as it came.
     script: Option<(Splitter, Script)>,
@@ -36,7 +36,7 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) fn new(
+    pub fn new(
         upstream: Incoming,
         script: Option<Script>,
         flight: Flight,

@@ -30,7 +30,7 @@ const BYTES_A_TOKEN: usize = 4;
 
 /// What all connections count together.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub struct Shared {
     upstream: SocketAddr,
     faults: Faults,
     recorder: Option<Arc<Recorder>>,
@@ -41,11 +41,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(
-        upstream: SocketAddr,
-        faults: Faults,
-        recorder: Option<Arc<Recorder>>,
-    ) -> Self {
+    pub fn new(upstream: SocketAddr, faults: Faults, recorder: Option<Arc<Recorder>>) -> Self {
         Self {
             upstream,
             faults,
@@ -57,12 +53,12 @@ impl Shared {
         }
     }
 
-    pub(super) fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
     /// Plants what is wrong in an answer's JSON.
-    pub(super) fn change(&self, json: &mut Value) {
+    pub fn change(&self, json: &mut Value) {
         if let Some(every) = self.faults.wrong_token {
             edit::replace_tokens(json, || is_nth(&self.tokens, every));
         }
@@ -79,7 +75,7 @@ fn is_nth(count: &AtomicU64, every: u32) -> bool {
 
 /// A request for an answer that is under way.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub struct Flight {
     in_flight: Arc<AtomicU64>,
     others: u64,
 }
@@ -109,23 +105,20 @@ struct Asked {
     tap: Option<Tap>,
 }
 
-pub(super) struct Lane {
+pub struct Lane {
     shared: Arc<Shared>,
     engine: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 
 impl Lane {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
             engine: Mutex::new(None),
         }
     }
 
-    pub(super) async fn answer(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Response<Passed>, Infallible> {
+    pub async fn answer(&self, request: Request<Incoming>) -> Result<Response<Passed>, Infallible> {
         let answered = self.pass(request).await;
         Ok(answered.unwrap_or_else(|error| {
             let text = format!(
@@ -310,7 +303,7 @@ fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
 }
 
 /// Tokens of a request's prompt: its ids, or an estimate from its text.
-pub(super) fn prompt_tokens(body: &[u8]) -> usize {
+pub fn prompt_tokens(body: &[u8]) -> usize {
     let json: Value = serde_json::from_slice(body).unwrap_or_default();
     tokens_of(&json["prompt"]) + tokens_of(&json["messages"])
 }

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 const BEFORE_A_STALL: usize = 3;
 
 /// An event and the moment at which it may leave.
-pub(super) type Due = (Instant, Bytes);
+pub type Due = (Instant, Bytes);
 
 #[derive(Debug)]
-pub(super) struct Script {
+pub struct Script {
     shared: Arc<Shared>,
     /// The answer is to have no tokens.
     is_emptied: bool,
@@ -38,7 +38,7 @@ pub(super) struct Script {
 
 impl Script {
     /// For the answer to a request that was sent at this moment with so many tokens, and pauses for `stall`.
-    pub(super) fn new(
+    pub fn new(
         shared: Arc<Shared>,
         is_emptied: bool,
         (sent, prompt_tokens): (Instant, usize),
@@ -58,7 +58,7 @@ impl Script {
     }
 
     /// What leaves since this event came.
-    pub(super) fn event(&mut self, came: Instant, raw: Bytes) -> Vec<Due> {
+    pub fn event(&mut self, came: Instant, raw: Bytes) -> Vec<Due> {
         let Some(mut json) = events::json(&raw) else {
             let due = self.due(came);
             return self.flushed(due, raw);
@@ -84,7 +84,7 @@ impl Script {
     }
 
     /// What the stream's end still brings out.
-    pub(super) fn end(&mut self, came: Instant) -> Vec<Due> {
+    pub fn end(&mut self, came: Instant) -> Vec<Due> {
         let due = self.due(came);
         self.gathered
             .take()

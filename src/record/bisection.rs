@@ -83,7 +83,7 @@ pub struct Commit {
 }
 
 /// As many digits of a commit's id as people read.
-pub(crate) fn short(commit: &str) -> &str {
+pub fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 

@@ -20,7 +20,7 @@ mod suite;
 mod telemetry;
 mod verdict;
 
-pub(crate) use bisection::short;
+pub use bisection::short;
 pub use bisection::{
     BISECTION_FORMAT, Bisection, Change, Commit, Conclusion, Finding, Sought, Step, Trial,
 };

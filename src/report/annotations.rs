@@ -4,8 +4,8 @@
 
 use super::numbers;
 use super::redaction::redact;
-use crate::record::{CheckVerdict, Direction, RunVerdict, Verdict};
 use std::collections::BTreeMap;
+use verdict::record::{CheckVerdict, Direction, RunVerdict, Verdict};
 
 /// A pass that is better by more than this is worth a notice: somebody may want to know why.
 const IMPROVEMENT: f64 = 0.01;

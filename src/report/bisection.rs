@@ -6,10 +6,10 @@
 use super::markdown::escape;
 use super::numbers;
 use super::terminal::{WIDTH, columns, wrap};
-use crate::plural::count;
-use crate::record::{Bisection, Change, Commit, Conclusion, Finding, Metric, Step, Trial, short};
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
+use verdict::plural::count;
+use verdict::record::{Bisection, Change, Commit, Conclusion, Finding, Metric, Step, Trial, short};
 
 /// Most characters of a commit's subject in a line or a cell.
 const SUBJECT: usize = 18;

@@ -3,9 +3,9 @@
 use super::citation::{day, percent, points};
 use super::terminal;
 use crate::calibration::{Certificate, CheckCertificate, Noise, Tally, Warmup};
-use crate::plural::count;
-use crate::record::Build;
 use std::fmt::Write;
+use verdict::plural::count;
+use verdict::record::Build;
 
 /// Calibrations in 80 columns. `certificates` are those of one calibration, one a gate.
 pub fn calibration_text(certificates: &[Certificate]) -> String {
@@ -157,7 +157,7 @@ fn head(certificate: &Certificate) -> Vec<String> {
     };
     let drawn = certificate.drawn;
     let build = Build {
-        arm: crate::record::Arm::Head,
+        arm: verdict::record::Arm::Head,
         commit: certificate.commit.clone(),
         dirty: certificate.dirty,
         artifact_sha256: None,

@@ -1,19 +1,19 @@
 //! The cells of a matrix as a table: a row for each cache, context and mode, a column for each batch.
 
 use super::numbers;
-use crate::record::{CellVerdict, CheckVerdict, Unit};
 use minijinja::context;
 use minijinja::value::Value;
+use verdict::record::{CellVerdict, CheckVerdict, Unit};
 
 /// A table's words, none of which an engine can write.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Grid {
-    pub(super) header: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
+pub struct Grid {
+    pub header: Vec<String>,
+    pub rows: Vec<Vec<String>>,
 }
 
 /// The table of a check that was judged cell by cell: each cell's outcome and the median time of a whole answer.
-pub(super) fn grid(check: &CheckVerdict) -> Option<Grid> {
+pub fn grid(check: &CheckVerdict) -> Option<Grid> {
     let mut batches: Vec<u32> = check.cells.iter().map(|cell| cell.batch).collect();
     batches.sort_unstable();
     batches.dedup();
@@ -41,12 +41,12 @@ pub(super) fn grid(check: &CheckVerdict) -> Option<Grid> {
 }
 
 /// The same for a template: `header`, `rows`.
-pub(super) fn for_template(check: &CheckVerdict) -> Option<Value> {
+pub fn for_template(check: &CheckVerdict) -> Option<Value> {
     grid(check).map(|grid| context! { header => grid.header, rows => grid.rows })
 }
 
 /// What the cells of a row have in common: whole or streamed, cache, context.
-type Kind = (bool, crate::record::CacheState, u32);
+type Kind = (bool, verdict::record::CacheState, u32);
 
 fn kind(cell: &CellVerdict) -> Kind {
     (cell.streamed, cell.cache, cell.context)
@@ -70,7 +70,7 @@ fn shown(cell: &CellVerdict) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{CacheState, CellOutcome, Metric, Reason, Statistic, Verdict};
+    use verdict::record::{CacheState, CellOutcome, Metric, Reason, Statistic, Verdict};
 
     fn check(cells: Vec<CellVerdict>) -> CheckVerdict {
         CheckVerdict {

@@ -1,10 +1,10 @@
 //! What a report says of the machine's calibration: one line for gates that stand alike.
 
-use crate::plural::count;
-use crate::record::{Certified, RunRecord, Standing};
+use verdict::plural::count;
+use verdict::record::{Certified, RunRecord, Standing};
 
 /// One line for all gates that share it; none where nobody looked for certificates.
-pub(super) fn citations(record: &RunRecord) -> Vec<String> {
+pub fn citations(record: &RunRecord) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     let certified = merged(record);
     for citation in &record.calibration {
@@ -92,17 +92,17 @@ fn of_certificate(certified: &Certified) -> String {
 }
 
 /// The date of an RFC 3339 moment.
-pub(super) fn day(moment: &str) -> &str {
+pub fn day(moment: &str) -> &str {
     moment.split('T').next().unwrap_or(moment)
 }
 
 /// `2.5 %`.
-pub(super) fn percent(fraction: f64) -> String {
+pub fn percent(fraction: f64) -> String {
     format!("{} %", points(fraction))
 }
 
 /// Percentage points, with one decimal below 10.
-pub(super) fn points(fraction: f64) -> String {
+pub fn points(fraction: f64) -> String {
     let points = fraction * 100.0;
     let text = if points.abs() < 9.95 {
         format!("{points:.1}")

@@ -9,10 +9,10 @@ use super::comment_cut::{MOST_BYTES, cut, marked};
 use super::inert::{code, code_span, inert, inert_html, inert_within};
 use super::publication::{Judged, Publication, State};
 use super::{cells, numbers};
-use crate::plural::count;
-use crate::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
+use verdict::plural::count;
+use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict};
 
 const TEMPLATE: &str = include_str!("templates/comment.md.j2");
 
@@ -279,7 +279,7 @@ fn facts(record: &RunRecord, verdict: &RunVerdict, judged_by: Option<&str>) -> V
 }
 
 /// What the machine's time was spent on; builds apart, since they need no GPU.
-pub(super) fn cost(record: &RunRecord, verdict: &RunVerdict) -> String {
+pub fn cost(record: &RunRecord, verdict: &RunVerdict) -> String {
     let minutes = |seconds: f64| match seconds < 120.0 {
         true => format!("{seconds:.0} s"),
         false => format!("{:.1} min", seconds / 60.0),

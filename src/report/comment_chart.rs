@@ -13,7 +13,7 @@ const COLOURS: &str = "#218bff, #bf8700";
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The sessions in a line: `▂▃▂▅ 0.2514 ms → head 0.2601 ms`.
-pub(super) fn sparkline(past: &Past) -> Option<String> {
+pub fn sparkline(past: &Past) -> Option<String> {
     let values = finite(&past.main);
     let last = *values.last()?;
     let (low, high) = ends(values.iter().copied().chain(past.head));
@@ -41,7 +41,7 @@ pub(super) fn sparkline(past: &Past) -> Option<String> {
 }
 
 /// A chart of the sessions with head's value as a level line; `None` where there are too few.
-pub(super) fn mermaid(past: &Past) -> Option<String> {
+pub fn mermaid(past: &Past) -> Option<String> {
     let values = finite(&past.main);
     if values.len() < CHARTED {
         return None;
@@ -133,7 +133,7 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Unit;
+    use verdict::record::Unit;
 
     fn past(main: &[f64], head: Option<f64>) -> Past {
         Past {

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 
 /// The most bytes of a comment, and of the summary of a check run, which takes one less ("Update a check run").
-pub(super) const MOST_BYTES: usize = 65_535;
+pub const MOST_BYTES: usize = 65_535;
 /// Room for the sentence about what was left out, and for closing what is open.
 const RESERVE: usize = 1_200;
 const HEADING: &str = "<!-- section ";
@@ -25,7 +25,7 @@ struct Section<'a> {
 }
 
 /// The template with its own headings marked, to be rendered and then [`cut`].
-pub(super) fn marked(template: &str) -> String {
+pub fn marked(template: &str) -> String {
     template
         .replace(MARK, "")
         .replace(HEADING, &format!("{MARK}{HEADING}"))
@@ -33,7 +33,7 @@ pub(super) fn marked(template: &str) -> String {
 
 /// What a [`marked`] template was rendered to in at most `most` bytes. What was left out is said at the end, with
 /// `whereabouts`, where all of it is.
-pub(super) fn cut(text: &str, most: usize, whereabouts: &str) -> String {
+pub fn cut(text: &str, most: usize, whereabouts: &str) -> String {
     let mut sections = sections(text);
     let mut length: usize = sections.iter().map(|section| section.text.len()).sum();
     if length <= most {

@@ -4,10 +4,10 @@ use super::inert::is_shown;
 use super::markdown::escape;
 use super::{numbers, terminal};
 use crate::figures::{Cell, Held, Line, Paired, Part, Table};
-use crate::plural::count;
-use crate::record::{Direction, Unit};
 use serde::Serialize;
 use std::fmt::Write;
+use verdict::plural::count;
+use verdict::record::{Direction, Unit};
 
 /// Format of the JSON.
 const FORMAT: &str = "infergate-compare/1";

@@ -4,8 +4,8 @@ use super::markdown::escape;
 use super::terminal::{WIDTH, style, wrap};
 use super::{history_words as words, numbers};
 use crate::history::{CheckHistory, History, Outcome, RATIOS, Series, Step};
-use crate::record::Verdict;
 use std::fmt::Write;
+use verdict::record::Verdict;
 
 /// Columns of a plot; the label before it and the indent fill the line.
 const COLUMNS: usize = 60;

@@ -4,9 +4,9 @@ use super::inert::is_shown;
 use super::numbers;
 use super::redaction::redact;
 use crate::history::{CheckHistory, Creep, History, Note, Outcome, Point, RATIOS, Series, Step};
-use crate::plural::count;
+use verdict::plural::count;
 
-pub(super) fn outcome(outcome: Outcome) -> &'static str {
+pub fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Quiet => "quiet",
         Outcome::Worse => "worse",
@@ -15,7 +15,7 @@ pub(super) fn outcome(outcome: Outcome) -> &'static str {
 }
 
 /// One sentence or two: what the exit code says, and what mends it.
-pub(super) fn summary(history: &History, command: &str) -> String {
+pub fn summary(history: &History, command: &str) -> String {
     let checks = &history.checks;
     if checks.is_empty() {
         return format!("nothing is stored yet: `{command}` on main stores a session");
@@ -42,7 +42,7 @@ pub(super) fn summary(history: &History, command: &str) -> String {
 }
 
 /// `main over v0.3.0 (4f1c2d3e5a6b), 132 sessions, 2026-07-13 (…) – 2026-11-21 (…)`.
-pub(super) fn title(check: &CheckHistory, series: &Series) -> String {
+pub fn title(check: &CheckHistory, series: &Series) -> String {
     let what = match &series.anchor {
         Some((name, commit)) => format!("main over {name} ({commit})"),
         None => "main alone".to_owned(),
@@ -65,13 +65,13 @@ pub(super) fn title(check: &CheckHistory, series: &Series) -> String {
 }
 
 /// Date of the first session.
-pub(super) fn begin(series: &Series) -> &str {
+pub fn begin(series: &Series) -> &str {
     let first = series.points.first();
     first.map_or("with no sound value", |point| day(&point.created))
 }
 
 /// `! 2026-08-04  +1.4 % [+1.0, +1.8] worse in 99498ac4482c..c1a624dcbab5`, the range as git writes it.
-pub(super) fn step(check: &CheckHistory, series: &Series, step: &Step) -> String {
+pub fn step(check: &CheckHistory, series: &Series, step: &Step) -> String {
     let mark = if step.is_worse { '!' } else { '^' };
     let since = if step.is_made_good {
         ", made good since"
@@ -84,7 +84,7 @@ pub(super) fn step(check: &CheckHistory, series: &Series, step: &Step) -> String
 }
 
 /// `+1.4 % [+1.0, +1.8] worse`.
-pub(super) fn step_size(check: &CheckHistory, series: &Series, step: &Step) -> String {
+pub fn step_size(check: &CheckHistory, series: &Series, step: &Step) -> String {
     let change = &step.change;
     let size = change.after - change.before;
     let interval = [size, change.interval.0, change.interval.1];
@@ -94,19 +94,19 @@ pub(super) fn step_size(check: &CheckHistory, series: &Series, step: &Step) -> S
 }
 
 /// The commits between which a step fell.
-pub(super) fn step_place(series: &Series, step: &Step) -> String {
+pub fn step_place(series: &Series, step: &Step) -> String {
     let (from, to) = step.sessions;
     range(&series.points[from], &series.points[to])
 }
 
-pub(super) fn note(note: &Note) -> String {
+pub fn note(note: &Note) -> String {
     let outcome = note.outcome.map(|outcome| outcome.name());
     said(outcome, &note.text, &note.by, &note.created)
 }
 
 /// `kept: the new sampler costs it (Ada, 2026-08-13)`. Text from a store: what turns the direction of writing, or is
 /// not seen, is left out.
-pub(super) fn said(outcome: Option<&str>, text: &str, by: &str, created: &str) -> String {
+pub fn said(outcome: Option<&str>, text: &str, by: &str, created: &str) -> String {
     let outcome = outcome.map_or(String::new(), |outcome| format!("{outcome}: "));
     let said = format!("{outcome}{text} ({by}, {})", day(created));
     redact(&said).chars().filter(|c| is_shown(*c)).collect()
@@ -124,13 +124,13 @@ fn range(from: &Point, to: &Point) -> String {
     }
 }
 
-pub(super) fn trend(check: &CheckHistory, series: &Series) -> Option<String> {
+pub fn trend(check: &CheckHistory, series: &Series) -> Option<String> {
     let trend = series.trend?;
     let shown = with_interval(check, series, [trend.slope, trend.low, trend.high], 2);
     Some(format!("trend {shown} a session"))
 }
 
-pub(super) fn creep(anchor: &str, creep: &Creep) -> String {
+pub fn creep(anchor: &str, creep: &Creep) -> String {
     let (low, high) = creep.interval;
     let (kind, [mean, low, high]) = match creep.loss >= 0.0 {
         true => ("worse", [creep.loss, low, high]),
@@ -150,7 +150,7 @@ pub(super) fn creep(anchor: &str, creep: &Creep) -> String {
 }
 
 /// A point of a series: relative to its anchor, or in the metric's unit.
-pub(super) fn value(check: &CheckHistory, series: &Series, y: f64) -> String {
+pub fn value(check: &CheckHistory, series: &Series, y: f64) -> String {
     match series.anchor {
         Some(_) => difference(check, series, y),
         None => numbers::value(series.scale.back(y), check.metric.unit()),
@@ -197,6 +197,6 @@ fn place(point: &Point) -> String {
 }
 
 /// The date of an RFC 3339 time.
-pub(super) fn day(time: &str) -> &str {
+pub fn day(time: &str) -> &str {
     time.split_once('T').map_or(time, |(day, _)| day)
 }

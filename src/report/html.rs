@@ -10,9 +10,9 @@ use super::plot::{Dot, plot};
 use super::publication::Past;
 use super::redaction::redact;
 use super::{cells, numbers};
-use crate::record::{Arm, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
+use verdict::record::{Arm, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict};
 
 const TEMPLATE: &str = include_str!("templates/report.html.j2");
 

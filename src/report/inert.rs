@@ -26,7 +26,7 @@ pub fn inert(text: &str) -> String {
 }
 
 /// The same of so many characters, where the whole stands elsewhere.
-pub(super) fn inert_within(text: &str, most: usize) -> String {
+pub fn inert_within(text: &str, most: usize) -> String {
     let (shown, left) = cut(text, most);
     let end = if left > 0 { "…" } else { "" };
     format!("{}{end}", unlinked(&escape(&shown)))
@@ -41,7 +41,7 @@ fn cut(text: &str, most: usize) -> (String, usize) {
 }
 
 /// The same between tags of HTML, where Markdown's own escapes would be shown.
-pub(super) fn inert_html(text: &str) -> String {
+pub fn inert_html(text: &str) -> String {
     let text = redact(text);
     let mut out = String::new();
     for c in text.chars().filter(|c| is_shown(*c)).take(MOST) {
@@ -59,7 +59,7 @@ pub(super) fn inert_html(text: &str) -> String {
 }
 
 /// A name or an address within backticks; empty text has no code.
-pub(super) fn code_span(text: &str) -> String {
+pub fn code_span(text: &str) -> String {
     let text = redact(text);
     let shown = text
         .chars()
@@ -72,7 +72,7 @@ pub(super) fn code_span(text: &str) -> String {
 }
 
 /// The last lines of a text as a fenced block that nothing within it can end.
-pub(super) fn code(text: &str) -> String {
+pub fn code(text: &str) -> String {
     let text = redact(text);
     let lines: Vec<String> = text.lines().map(code_line).collect();
     let from = lines.len().saturating_sub(CODE_LINES);
@@ -94,7 +94,7 @@ fn run_of_backticks(line: &str) -> usize {
 }
 
 /// Characters that turn the direction of writing, or that nobody sees, are left out.
-pub(super) fn is_shown(c: char) -> bool {
+pub fn is_shown(c: char) -> bool {
     !matches!(
         c,
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{61c}'

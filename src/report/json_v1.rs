@@ -1,12 +1,12 @@
 //! `verdict.json`, format `infergate-verdict/1`: own copies of the types, so that the format stays when
 //! the vocabulary changes. Reference: docs/formats.md.
 
-use crate::record::{
+use serde::Serialize;
+use std::collections::BTreeMap;
+use verdict::record::{
     CellVerdict, CheckVerdict, Citation, Comparison, Extent, GateVerdict, RunRecord, RunVerdict,
     Standing,
 };
-use serde::Serialize;
-use std::collections::BTreeMap;
 
 const FORMAT: &str = "infergate-verdict/1";
 

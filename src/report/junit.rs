@@ -5,9 +5,9 @@
 
 use super::numbers;
 use super::redaction::redact;
-use crate::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::time::Duration;
+use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict};
 
 /// Characters of one text.
 const MOST: usize = 20_000;

@@ -6,13 +6,13 @@ use super::markdown::escape;
 use super::numbers::digits;
 use super::terminal::{STYLE, WIDTH, wrap};
 use crate::figures::{Distribution, Speed, Throughput};
-use crate::plural::count;
-use crate::record::{ClientHealth, Spread};
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use verdict::plural::count;
+use verdict::record::{ClientHealth, Spread};
 
 /// Column of the values under the table.
 const LABEL: usize = 14;

@@ -1,9 +1,9 @@
 //! The report as Markdown, from a template. Values are escaped: an engine's words may hold anything.
 
 use super::{cells, numbers};
-use crate::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
+use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict};
 
 const TEMPLATE: &str = include_str!("templates/report.md.j2");
 
@@ -67,12 +67,12 @@ fn check(check: &CheckVerdict) -> Value {
 }
 
 /// A line for an indented code block, which nothing within it can end.
-pub(super) fn code_line(line: &str) -> String {
+pub fn code_line(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).collect()
 }
 
 /// Text that Markdown shows as it is, in one line, also within a table's cell.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -59,8 +59,8 @@ pub use replay::replay_line;
 pub use selftest::{selftest_json, selftest_list, selftest_text};
 pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
-use crate::plural::count;
-use crate::record::{
+use verdict::plural::count;
+use verdict::record::{
     Arm, Build, Comparison, Ending, Exit, Extent, Launch, Rest, RunRecord, RunVerdict, Shard,
     SuiteEnding, Verdict,
 };

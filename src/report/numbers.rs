@@ -1,13 +1,13 @@
 //! Numbers for people: units, signs, as many digits as mean something.
 
-use crate::plural::count;
-use crate::record::{CheckVerdict, Unit};
+use verdict::plural::count;
+use verdict::record::{CheckVerdict, Unit};
 
 /// Digits shown of a measured value.
 const DIGITS: i32 = 4;
 
 /// `0.2514 ms`, `16 tokens`, `98.5 %`.
-pub(super) fn value(x: f64, unit: Unit) -> String {
+pub fn value(x: f64, unit: Unit) -> String {
     match unit {
         Unit::Milliseconds => format!("{} ms", digits(x)),
         Unit::MillisecondsPerToken => format!("{} ms", digits(x)),
@@ -36,7 +36,7 @@ fn counted(x: f64, thing: &str) -> String {
 }
 
 /// `+9.9 % [+8.2, +11.5]`; for an absolute rule the interval of head's own value.
-pub(super) fn change(check: &CheckVerdict) -> String {
+pub fn change(check: &CheckVerdict) -> String {
     let percent = |x: f64| format!("{:+.1}", x * 100.0);
     match (check.change, check.interval) {
         (Some(change), Some((low, high))) => {
@@ -53,12 +53,12 @@ pub(super) fn change(check: &CheckVerdict) -> String {
 }
 
 /// Twelve characters of a commit's id.
-pub(super) fn commit(id: &str) -> String {
+pub fn commit(id: &str) -> String {
     id.chars().take(12).collect()
 }
 
 /// A p-value: one digit where it is small.
-pub(super) fn p(p: f64) -> String {
+pub fn p(p: f64) -> String {
     if p < 0.01 {
         format!("{p:.0e}")
     } else {
@@ -67,12 +67,12 @@ pub(super) fn p(p: f64) -> String {
 }
 
 /// The text at the right end of so many columns.
-pub(super) fn right(text: &str, width: usize) -> String {
+pub fn right(text: &str, width: usize) -> String {
     let blank = width.saturating_sub(text.chars().count());
     format!("{}{text}", " ".repeat(blank))
 }
 
-pub(super) fn optional(x: Option<f64>, unit: Unit) -> String {
+pub fn optional(x: Option<f64>, unit: Unit) -> String {
     x.map_or_else(|| "–".into(), |x| value(x, unit))
 }
 
@@ -86,7 +86,7 @@ fn bytes(x: f64) -> String {
 }
 
 /// About [`DIGITS`] significant digits; whole numbers as they are; very small ones with an exponent.
-pub(super) fn digits(x: f64) -> String {
+pub fn digits(x: f64) -> String {
     significant(x, DIGITS)
 }
 

@@ -15,20 +15,16 @@ const BOTTOM: f64 = 168.0;
 const MOST: usize = 2_000;
 
 /// One launch.
-pub(super) struct Dot {
-    pub(super) position: u32,
-    pub(super) is_head: bool,
-    pub(super) value: f64,
+pub struct Dot {
+    pub position: u32,
+    pub is_head: bool,
+    pub value: f64,
     /// Shown where the pointer rests.
-    pub(super) label: String,
+    pub label: String,
 }
 
 /// Places of dots, means, ticks and the limit; `None` where there is nothing finite to show.
-pub(super) fn plot(
-    dots: &[Dot],
-    limit: Option<f64>,
-    shown: &dyn Fn(f64) -> String,
-) -> Option<Value> {
+pub fn plot(dots: &[Dot], limit: Option<f64>, shown: &dyn Fn(f64) -> String) -> Option<Value> {
     let dots: Vec<&Dot> = dots.iter().filter(|dot| dot.value.is_finite()).collect();
     let dots: Vec<&Dot> = dots
         .iter()

@@ -3,9 +3,9 @@
 use super::citation::{day, percent};
 use super::terminal;
 use crate::calibration::{NoiseSource, PowerPlan, PowerRow, Wanted};
-use crate::plural::count;
 use serde::Serialize;
 use std::fmt::Write;
+use verdict::plural::count;
 
 /// Format of the JSON.
 const FORMAT: &str = "infergate-power/1";

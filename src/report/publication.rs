@@ -4,7 +4,7 @@
 //! Main type: [`Publication`]. Refuses to know: GitHub's API, files, and whom to trust: what it holds has been
 //! settled by then, but for texts, which may hold anything.
 
-use crate::record::{CheckVerdict, Comparison, RunRecord, RunVerdict, Unit, Verdict};
+use verdict::record::{CheckVerdict, Comparison, RunRecord, RunVerdict, Unit, Verdict};
 
 /// All that is said of one commit.
 #[derive(Clone, Debug)]
@@ -181,7 +181,7 @@ impl Publication<'_> {
 }
 
 /// Some comparison had nothing to compare with, and nothing else is red.
-pub(super) fn has_no_base(verdict: &RunVerdict) -> bool {
+pub fn has_no_base(verdict: &RunVerdict) -> bool {
     let lacks = |check: &CheckVerdict| matches!(check.reason.rule, "no-base" | "no-stored-base");
     let checks = || verdict.gates.iter().flat_map(|gate| &gate.checks);
     let is_red = |check: &CheckVerdict| check.verdict != Verdict::Pass && !check.is_waived();
@@ -241,7 +241,7 @@ mod tests {
             blocks: 0,
             launches: 0,
             saved_s: 0.0,
-            decision: crate::record::Decision::Stop,
+            decision: verdict::record::Decision::Stop,
         };
         let record = include_str!("../../tests/data/run-v1.json");
         let mut record: RunRecord = serde_json::from_str(record).unwrap();

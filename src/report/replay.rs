@@ -1,7 +1,7 @@
 //! One line of JSON for a judged case of a replay set.
 
-use crate::record::RunVerdict;
 use serde::Serialize;
+use verdict::record::RunVerdict;
 
 #[derive(Serialize)]
 struct Line<'a> {

@@ -1,18 +1,18 @@
 //! The report in a terminal: a table that fits 80 columns, then each check's reason.
 
 use super::{cells, numbers};
-use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
 use std::fmt::Write;
 use std::ops::Range;
+use verdict::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 
-pub(super) const WIDTH: u16 = 80;
+pub const WIDTH: u16 = 80;
 
 /// One line under the header, nothing else.
-pub(super) const STYLE: TableStyle =
+pub const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// The whole report; with ANSI styles, which the caller strips where they are not wanted. Without colour
@@ -227,7 +227,7 @@ fn indent(out: &mut String, lines: impl Iterator<Item = String>) {
     }
 }
 
-pub(super) fn style(verdict: Verdict) -> Style {
+pub fn style(verdict: Verdict) -> Style {
     let color = match verdict {
         Verdict::Pass => AnsiColor::Green,
         Verdict::Fail => AnsiColor::Red,
@@ -245,7 +245,7 @@ pub fn lines(text: &str) -> String {
 
 /// Breaks at spaces so that no line has more than `width` characters, except where a word has; keeps the
 /// text's own line breaks.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     // Text of an engine or of somebody's record must not steer the terminal.
     let text: String = text

@@ -8,7 +8,6 @@
 //! 6.12) there is one process: it restricts itself and executes the command.
 
 use super::{mounts, policy::Policy};
-use crate::record::Layer;
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
@@ -26,6 +25,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::thread;
+use verdict::record::Layer;
 
 /// The newest rights that this program knows; an older kernel keeps those that it knows.
 const RIGHTS: ABI = ABI::V9;

@@ -63,16 +63,16 @@ const DEVICES: [&str; 13] = [
 
 /// Grants of the machine to every child.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machine {
-    pub(super) read: Vec<PathBuf>,
-    pub(super) devices: Vec<PathBuf>,
+pub struct Machine {
+    pub read: Vec<PathBuf>,
+    pub devices: Vec<PathBuf>,
     /// Folders and files that hold secrets.
-    pub(super) hidden: Vec<PathBuf>,
+    pub hidden: Vec<PathBuf>,
 }
 
 impl Machine {
     /// Reads the grants of this machine. The project's `tree` is granted to each child by itself.
-    pub(super) fn read(tree: &Path) -> Self {
+    pub fn read(tree: &Path) -> Self {
         let home = home();
         let runner = runner();
         let mut hidden: Vec<PathBuf> = CLOSED.iter().map(PathBuf::from).collect();
@@ -94,14 +94,14 @@ impl Machine {
 }
 
 /// The user's home; a service whose home is the whole machine has none.
-pub(super) fn home() -> Option<PathBuf> {
+pub fn home() -> Option<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from)?;
     home.parent().is_some().then_some(home)
 }
 
 /// Everything below `folder` but the `hidden` paths and what is below them: the largest folders that hold none.
 /// Links are left out; what they lead to is granted where it is.
-pub(crate) fn all_but(folder: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+pub fn all_but(folder: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     if hidden.iter().any(|path| path == folder) {
         return Vec::new();
     }
@@ -115,7 +115,7 @@ pub(crate) fn all_but(folder: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// The `granted` paths without the `hidden` ones: no grant of a folder is one of a secret in it.
-pub(super) fn without(granted: &[PathBuf], hidden: &[PathBuf]) -> Vec<PathBuf> {
+pub fn without(granted: &[PathBuf], hidden: &[PathBuf]) -> Vec<PathBuf> {
     let each = granted.iter();
     each.flat_map(|path| all_but(path, hidden)).collect()
 }
@@ -144,7 +144,7 @@ fn on_path(home: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// `X` of `X/bin`, else the folder itself; never a whole home, the root, or a folder that others use too.
-pub(super) fn around_bin(folder: &Path, home: Option<&Path>) -> PathBuf {
+pub fn around_bin(folder: &Path, home: Option<&Path>) -> PathBuf {
     let is_bin = folder
         .file_name()
         .is_some_and(|name| name == "bin" || name == "shims");

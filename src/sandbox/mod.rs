@@ -14,7 +14,7 @@ mod policy;
 mod probe;
 
 pub use enter::enter;
-pub(crate) use grants::all_but;
+pub use grants::all_but;
 pub use policy::{Policy, SUBCOMMAND};
-pub(crate) use probe::named;
+pub use probe::named;
 pub use probe::{Rights, Sandbox, SandboxError};

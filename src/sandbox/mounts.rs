@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const NONE: Option<&str> = None;
 
 /// Arranges the mounts of this process and all below it.
-pub(super) fn arrange(policy: &Policy) -> io::Result<()> {
+pub fn arrange(policy: &Policy) -> io::Result<()> {
     let root = Path::new("/");
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(NONE, root, NONE, private, NONE)?;

@@ -1,8 +1,8 @@
 //! The rights of one child, as plain data: made by the gate, put in force by [`enter()`](super::enter()) in the child.
 
-use crate::record::Layer;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use verdict::record::Layer;
 
 /// Name of the hidden command that starts a child under a policy.
 pub const SUBCOMMAND: &str = "sandbox";

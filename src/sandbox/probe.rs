@@ -3,8 +3,6 @@
 
 use super::grants::{self, Machine};
 use super::policy::Policy;
-use crate::plan::SandboxSetting;
-use crate::record::{Isolation, Layer};
 use nix::unistd::{Uid, User};
 use std::fs::Permissions;
 use std::io;
@@ -12,6 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
+use verdict::plan::SandboxSetting;
+use verdict::record::{Isolation, Layer};
 
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
@@ -235,7 +235,7 @@ impl Sandbox {
 
 /// Absolute paths in a command line and its environment that are there: programs with their own files, models. What is
 /// relative lies in a folder that is granted anyway, and may be a link of a pull request's.
-pub(crate) fn named(words: &[String], env: &[(String, String)]) -> Vec<PathBuf> {
+pub fn named(words: &[String], env: &[(String, String)]) -> Vec<PathBuf> {
     let home = grants::home();
     let values = env.iter().map(|(_, value)| value);
     let parts = words.iter().chain(values);

@@ -1,6 +1,6 @@
 //! The catalogue of faults: what is planted where, and what must see it.
 
-use crate::record::{Metric, Verdict};
+use verdict::record::{Metric, Verdict};
 
 /// One fault, for the embedded engine and, where a proxy can plant it, for any other.
 #[derive(Clone, Copy, Debug)]

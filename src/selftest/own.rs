@@ -1,6 +1,6 @@
 //! The project that the embedded engine is tested in: `gates/` as text, within this program.
 
-use crate::record::Input;
+use verdict::record::Input;
 
 /// The profile that its sessions run.
 pub const PROFILE: &str = "selftest";
@@ -8,7 +8,7 @@ pub const PROFILE: &str = "selftest";
 const PROJECT: &str = include_str!("gate.toml");
 
 /// Every file of `gates/` but `gate.toml`, by its path there.
-pub(super) const GATES: [(&str, &str); 8] = [
+pub const GATES: [(&str, &str); 8] = [
     ("answers.toml", include_str!("gates/answers.toml")),
     ("cells.toml", include_str!("gates/cells.toml")),
     ("decode.toml", include_str!("gates/decode.toml")),

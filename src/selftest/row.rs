@@ -4,7 +4,7 @@
 //! a proof. Refuses to know: how the session came about.
 
 use super::{Abroad, Fault};
-use crate::record::{CheckVerdict, RunVerdict, Verdict};
+use verdict::record::{CheckVerdict, RunVerdict, Verdict};
 
 /// The judge's rule where an engine failed that has no fault.
 const LAUNCH_FAILED: &str = "launch-failed";
@@ -167,7 +167,7 @@ fn judged(check: &CheckVerdict) -> Judged {
 mod tests {
     use super::super::FAULTS;
     use super::*;
-    use crate::record::{Decision, GateVerdict, Metric, Reason, Statistic};
+    use verdict::record::{Decision, GateVerdict, Metric, Reason, Statistic};
 
     fn session(checks: &[(&str, Verdict)]) -> RunVerdict {
         let check = |(id, verdict): &(&str, Verdict)| CheckVerdict {

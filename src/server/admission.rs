@@ -13,23 +13,23 @@ struct State {
     under_way: usize,
 }
 
-pub(crate) struct Admission {
+pub struct Admission {
     state: watch::Sender<State>,
 }
 
 /// Held as long as an answer is under way.
-pub(crate) struct Ticket {
+pub struct Ticket {
     admission: Arc<Admission>,
 }
 
 impl Admission {
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         let state = watch::Sender::new(State::default());
         Arc::new(Self { state })
     }
 
     /// `None` once the door is closed.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Ticket> {
+    pub fn enter(self: &Arc<Self>) -> Option<Ticket> {
         let entered = self.state.send_if_modified(|state| {
             state.under_way += usize::from(!state.closed);
             !state.closed
@@ -39,26 +39,26 @@ impl Admission {
         })
     }
 
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.state.send_modify(|state| state.closed = true);
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.state.borrow().closed
     }
 
     /// Answers under way.
-    pub(crate) fn under_way(&self) -> usize {
+    pub fn under_way(&self) -> usize {
         self.state.borrow().under_way
     }
 
     /// Waits until the door is closed.
-    pub(crate) async fn closed(&self) {
+    pub async fn closed(&self) {
         self.reach(|state| state.closed).await;
     }
 
     /// Waits until the door is closed and no answer is under way.
-    pub(crate) async fn emptied(&self) {
+    pub async fn emptied(&self) {
         self.reach(|state| state.closed && state.under_way == 0)
             .await;
     }
@@ -72,7 +72,7 @@ impl Admission {
 
 impl Ticket {
     /// The bytes as they are; the ticket is back once the last of them is written to the socket, or given up.
-    pub(crate) fn around(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+    pub fn around(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Ticketed {
             bytes,
             _ticket: self,

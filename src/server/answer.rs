@@ -8,25 +8,25 @@ use super::wire::Show;
 use super::wire::logprobs::{Score, Scored};
 use super::wire::stops::Stops;
 use super::wire::usage::{StopReason, Timings};
-use crate::engine::request::{Event, FinishReason, Finished, Logprob, Token};
-use crate::engine::{TextStream, Tokenizer};
+use crate::request::{Event, FinishReason, Finished, Logprob, Token};
+use crate::{TextStream, Tokenizer};
 use std::sync::Arc;
 
 /// What one step adds. Members that were not asked for stay empty.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Delta {
-    pub(crate) text: String,
+pub struct Delta {
+    pub text: String,
     /// Shared: the choices of one prompt show the same scores of it.
-    pub(crate) scored: Vec<Arc<Scored>>,
-    pub(crate) ids: Vec<u32>,
+    pub scored: Vec<Arc<Scored>>,
+    pub ids: Vec<u32>,
 }
 
 impl Delta {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.scored.is_empty() && self.ids.is_empty()
     }
 
-    pub(crate) fn append(&mut self, more: Self) {
+    pub fn append(&mut self, more: Self) {
         self.text.push_str(&more.text);
         self.scored.extend(more.scored);
         self.ids.extend(more.ids);
@@ -35,7 +35,7 @@ impl Delta {
 
 /// What follows from one event.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Prefill is done, with so many tokens from the cache; nothing is shown yet.
     Begin(u32),
     /// One more token. The delta may be empty: an unfinished character, a token without text, text that may
@@ -47,21 +47,21 @@ pub(crate) enum Step {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ending {
-    pub(crate) reason: &'static str,
-    pub(crate) stop: Option<StopReason>,
-    pub(crate) timings: Timings,
+pub struct Ending {
+    pub reason: &'static str,
+    pub stop: Option<StopReason>,
+    pub timings: Timings,
 }
 
 /// What is to stand before an answer.
-pub(crate) struct Echo {
-    pub(crate) text: String,
+pub struct Echo {
+    pub text: String,
     /// The ids, and where in the text each one's begins, in characters; empty where no log-probabilities are asked for.
-    pub(crate) places: Vec<(u32, usize)>,
+    pub places: Vec<(u32, usize)>,
 }
 
 /// One choice as it grows.
-pub(crate) struct Answer {
+pub struct Answer {
     tokenizer: Tokenizer,
     stream: TextStream,
     show: Show,
@@ -79,12 +79,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn new(
-        tokenizer: &Tokenizer,
-        show: Show,
-        stops: &Arc<Stops>,
-        echo: Option<Echo>,
-    ) -> Self {
+    pub fn new(tokenizer: &Tokenizer, show: Show, stops: &Arc<Stops>, echo: Option<Echo>) -> Self {
         Self {
             tokenizer: tokenizer.clone(),
             stream: tokenizer.stream(),
@@ -100,7 +95,7 @@ impl Answer {
     }
 
     /// Another choice of the same prompt, which `self` has just begun with: it has the same echo.
-    pub(crate) fn sibling(&self) -> Self {
+    pub fn sibling(&self) -> Self {
         Self {
             waiting: self.waiting.clone(),
             offset: self.offset,
@@ -108,7 +103,7 @@ impl Answer {
         }
     }
 
-    pub(crate) fn step(&mut self, event: Event) -> Step {
+    pub fn step(&mut self, event: Event) -> Step {
         match event {
             Event::Prompt(prompt) => {
                 self.cached = prompt.cached_tokens;

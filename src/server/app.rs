@@ -5,30 +5,30 @@ use super::admission::Admission;
 use super::chunks::Form;
 use super::metrics::Metrics;
 use super::wire::ApiError;
-use crate::engine::{Engine, Health};
+use crate::{Engine, Health};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 
-pub(crate) struct App {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) model: Arc<str>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) admission: Arc<Admission>,
-    pub(crate) limits: Limits,
+pub struct App {
+    pub engine: Arc<Engine>,
+    pub model: Arc<str>,
+    pub metrics: Arc<Metrics>,
+    pub admission: Arc<Admission>,
+    pub limits: Limits,
     /// Places to tokenise long texts, one a core: more at once would only take the engine's time.
-    pub(crate) long_texts: Arc<Semaphore>,
+    pub long_texts: Arc<Semaphore>,
     /// Unix seconds since when the model is served.
-    pub(crate) since: u64,
+    pub since: u64,
     /// How long it took to listen.
-    pub(crate) listening: Duration,
+    pub listening: Duration,
     answers: AtomicU64,
 }
 
 impl App {
-    pub(crate) fn new(engine: Arc<Engine>, limits: Limits, listening: Duration) -> Self {
+    pub fn new(engine: Arc<Engine>, limits: Limits, listening: Duration) -> Self {
         Self {
             model: engine.model_info().name.as_str().into(),
             engine,
@@ -43,7 +43,7 @@ impl App {
     }
 
     /// A request without a model means the one that is served.
-    pub(crate) fn check_model(&self, asked: Option<&str>) -> Result<(), ApiError> {
+    pub fn check_model(&self, asked: Option<&str>) -> Result<(), ApiError> {
         match asked {
             Some(asked) if asked != &*self.model => {
                 Err(ApiError::model_not_found(asked, &self.model))
@@ -53,7 +53,7 @@ impl App {
     }
 
     /// Takes new work, or the reason that it does not.
-    pub(crate) fn check_ready(&self) -> Result<(), ApiError> {
+    pub fn check_ready(&self) -> Result<(), ApiError> {
         if self.admission.is_closed() {
             return Err(ApiError::shutting_down());
         }
@@ -61,7 +61,7 @@ impl App {
     }
 
     /// The engine gets on, or the reason that it does not. Says nothing of whether new work is taken.
-    pub(crate) fn check_alive(&self) -> Result<(), ApiError> {
+    pub fn check_alive(&self) -> Result<(), ApiError> {
         match self.engine.health() {
             Health::Well => Ok(()),
             Health::Stalled(step) => {
@@ -74,7 +74,7 @@ impl App {
     }
 
     /// Unique within this process and, by the start's second, over restarts.
-    pub(crate) fn next_id(&self, form: Form) -> String {
+    pub fn next_id(&self, form: Form) -> String {
         let prefix = match form {
             Form::Completion => "cmpl",
             Form::Chat => "chatcmpl",
@@ -89,7 +89,7 @@ fn cores() -> usize {
     available_parallelism().map_or(2, |cores| cores.get().max(2))
 }
 
-pub(crate) fn unix_seconds() -> u64 {
+pub fn unix_seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())

@@ -9,10 +9,7 @@ use serde_json::{Map, Value};
 
 /// Reads the body as a JSON object. The size limit must stand on the route too: not every body tells its
 /// length beforehand.
-pub(crate) async fn object(
-    request: Request,
-    limits: &Limits,
-) -> Result<Map<String, Value>, ApiError> {
+pub async fn object(request: Request, limits: &Limits) -> Result<Map<String, Value>, ApiError> {
     check_type(request.headers())?;
     check_length(request.headers(), limits.body_bytes)?;
     let read = tokio::time::timeout(limits.read_time, Bytes::from_request(request, &()));

@@ -11,8 +11,8 @@ use super::app::App;
 use super::metrics::Watch;
 use super::wire::ApiError;
 use super::wire::usage::Usage;
-use crate::engine::SubmitError;
-use crate::engine::request::{Event, Request};
+use crate::SubmitError;
+use crate::request::{Event, Request};
 use futures_util::Stream;
 use futures_util::StreamExt as _;
 use futures_util::stream::SelectAll;
@@ -23,15 +23,15 @@ use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// One prompt's part of an answer.
-pub(crate) struct Wanted {
-    pub(crate) request: Request,
+pub struct Wanted {
+    pub request: Request,
     /// Of the first choice; the siblings' are made from it.
-    pub(crate) answer: Answer,
+    pub answer: Answer,
     /// Requests of the other choices.
-    pub(crate) siblings: Vec<Request>,
+    pub siblings: Vec<Request>,
 }
 
-pub(crate) struct Choices {
+pub struct Choices {
     app: Arc<App>,
     arrival: Instant,
     sources: SelectAll<Source>,
@@ -52,7 +52,7 @@ struct Choice {
 
 impl Choices {
     /// Submits the first choice of every prompt, or none. `n`: choices of each.
-    pub(crate) fn submit(
+    pub fn submit(
         app: &Arc<App>,
         wanted: Vec<Wanted>,
         n: usize,
@@ -85,22 +85,22 @@ impl Choices {
     }
 
     /// How many there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.choices.len()
     }
 
     /// Counts so far: each prompt once, the tokens of all choices.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         self.usage
     }
 
     /// Cancels what is left of them. The answer is under way for as long as its bytes are on their way to the client.
-    pub(crate) fn into_ticket(self) -> Ticket {
+    pub fn into_ticket(self) -> Ticket {
         self.ticket
     }
 
     /// The next step of any choice; `None` when all have ended.
-    pub(crate) fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Step)>> {
+    pub fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Step)>> {
         if self.left == 0 {
             return Poll::Ready(None);
         }
@@ -114,7 +114,7 @@ impl Choices {
     }
 
     /// Waits for the end and gives the choices by index.
-    pub(crate) async fn whole(&mut self) -> Result<Vec<(Delta, Ending)>, ApiError> {
+    pub async fn whole(&mut self) -> Result<Vec<(Delta, Ending)>, ApiError> {
         let mut deltas = vec![Delta::default(); self.count()];
         let mut endings = vec![None; self.count()];
         let next = |all: &mut Self, context: &mut Context<'_>| all.poll_step(context);
@@ -213,7 +213,7 @@ impl Stream for Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::request::{FinishReason, Finished, Timings, Token};
+    use crate::request::{FinishReason, Finished, Timings, Token};
     use tokio::sync::mpsc::unbounded_channel;
 
     fn token(id: u32) -> Event {

@@ -15,28 +15,28 @@ use serde::Serialize;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     Completion,
     Chat,
 }
 
 /// What all objects of one answer share.
-pub(crate) struct Envelope {
-    pub(crate) form: Form,
-    pub(crate) id: String,
+pub struct Envelope {
+    pub form: Form,
+    pub id: String,
     /// Unix seconds.
-    pub(crate) created: u64,
-    pub(crate) model: Arc<str>,
-    pub(crate) usage: StreamUsage,
-    pub(crate) with_logprobs: bool,
-    pub(crate) with_ids: bool,
+    pub created: u64,
+    pub model: Arc<str>,
+    pub usage: StreamUsage,
+    pub with_logprobs: bool,
+    pub with_ids: bool,
     /// Sent once, if ids were asked for: of a completion by choice, in its first object; of a chat the only
     /// prompt's, in the first object.
-    pub(crate) prompt_ids: Vec<Option<Vec<u32>>>,
+    pub prompt_ids: Vec<Option<Vec<u32>>>,
     /// The engine's clock is shown: there is one choice.
-    pub(crate) timed: bool,
+    pub timed: bool,
     /// Kept for the last object of a stream.
-    pub(crate) timings: Option<Timings>,
+    pub timings: Option<Timings>,
 }
 
 /// What one object says of a choice.
@@ -59,7 +59,7 @@ struct Content {
 
 impl Envelope {
     /// The event that opens a choice of a chat's stream: a role and no text.
-    pub(crate) fn role(&mut self, index: usize, so_far: Usage) -> Option<Bytes> {
+    pub fn role(&mut self, index: usize, so_far: Usage) -> Option<Bytes> {
         if self.form == Form::Completion {
             return None;
         }
@@ -72,7 +72,7 @@ impl Envelope {
     }
 
     /// The event of one token; `None` if it has nothing to show.
-    pub(crate) fn token(&mut self, index: usize, delta: Delta, so_far: Usage) -> Option<Bytes> {
+    pub fn token(&mut self, index: usize, delta: Delta, so_far: Usage) -> Option<Bytes> {
         if delta.is_empty() {
             return None;
         }
@@ -85,13 +85,7 @@ impl Envelope {
     }
 
     /// The event that ends a choice.
-    pub(crate) fn finish(
-        &mut self,
-        index: usize,
-        rest: Delta,
-        ending: Ending,
-        so_far: Usage,
-    ) -> Bytes {
+    pub fn finish(&mut self, index: usize, rest: Delta, ending: Ending, so_far: Usage) -> Bytes {
         let timings = self.timed.then_some(ending.timings);
         let said = Said {
             index,
@@ -108,7 +102,7 @@ impl Envelope {
     }
 
     /// The events that close a stream; timings stand in the last that is an object.
-    pub(crate) fn close(&mut self, usage: Usage) -> Vec<Bytes> {
+    pub fn close(&mut self, usage: Usage) -> Vec<Bytes> {
         if self.usage == StreamUsage::Never {
             return vec![done()];
         }
@@ -121,7 +115,7 @@ impl Envelope {
     }
 
     /// The whole answer as one object; its choices by index.
-    pub(crate) fn whole(mut self, choices: Vec<(Delta, Ending)>, usage: Usage) -> Vec<u8> {
+    pub fn whole(mut self, choices: Vec<(Delta, Ending)>, usage: Usage) -> Vec<u8> {
         let timings = choices.first().filter(|_| self.timed);
         let timings = timings.map(|(_, ending)| ending.timings.clone());
         let said = |(index, (delta, ending)): (usize, (Delta, Ending))| Said {
@@ -230,7 +224,7 @@ impl Envelope {
 }
 
 /// The events of a stream that fails: the error in its usual shape, then the end.
-pub(crate) fn failure(error: &ApiError) -> Vec<Bytes> {
+pub fn failure(error: &ApiError) -> Vec<Bytes> {
     vec![frame(&serialise(&error.body())), done()]
 }
 
@@ -250,7 +244,7 @@ fn serialise(object: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::request;
+    use crate::request;
     use serde_json::{Value, json};
 
     fn envelope(form: Form, usage: StreamUsage) -> Envelope {

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers until `stop`; then waits for the connections under way, each to the end of its answer.
-pub(super) async fn serve(
+pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: Limits,

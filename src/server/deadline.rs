@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-pub(super) struct WriteDeadline {
+pub struct WriteDeadline {
     socket: TcpStream,
     /// `None`: writes may take for ever.
     limit: Option<Duration>,
@@ -21,7 +21,7 @@ pub(super) struct WriteDeadline {
 }
 
 impl WriteDeadline {
-    pub(super) fn new(socket: TcpStream, limit: Option<Duration>) -> Self {
+    pub fn new(socket: TcpStream, limit: Option<Duration>) -> Self {
         Self {
             socket,
             limit,

@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The content type of the text.
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A growing text, with the label that every sample carries.
-pub(crate) struct Exposition {
+pub struct Exposition {
     text: String,
     model_name: String,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub enum Kind {
     Counter,
     Gauge,
 }
 
 impl Exposition {
-    pub(crate) fn new(model_name: &str) -> Self {
+    pub fn new(model_name: &str) -> Self {
         Self {
             text: String::new(),
             model_name: escape(model_name),
@@ -31,13 +31,13 @@ impl Exposition {
     }
 
     /// A family of one sample.
-    pub(crate) fn single(&mut self, kind: Kind, name: &str, help: &str, value: f64) {
+    pub fn single(&mut self, kind: Kind, name: &str, help: &str, value: f64) {
         self.family(kind, name, help);
         self.sample(name, "", "", value);
     }
 
     /// A family with one sample a value of `label`.
-    pub(crate) fn labelled<'a>(
+    pub fn labelled<'a>(
         &mut self,
         kind: Kind,
         name: &str,
@@ -51,7 +51,7 @@ impl Exposition {
         }
     }
 
-    pub(crate) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+    pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.head("histogram", name, help);
         let (counts, sum_s) = histogram.snapshot();
         let mut below = 0;
@@ -70,7 +70,7 @@ impl Exposition {
         self.sample(&format!("{name}_count"), "", "", total as f64);
     }
 
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         self.text
     }
 
@@ -107,7 +107,7 @@ fn escape(value: &str) -> String {
 }
 
 /// Durations counted by upper bound. Shared between threads; a reader may see a count before its sum.
-pub(crate) struct Histogram {
+pub struct Histogram {
     bounds_s: &'static [f64],
     /// One count a bound, and one for what is above all of them.
     counts: Vec<AtomicU64>,
@@ -116,7 +116,7 @@ pub(crate) struct Histogram {
 
 impl Histogram {
     /// `bounds_s`: upper bounds in seconds, inclusive, ascending.
-    pub(crate) fn new(bounds_s: &'static [f64]) -> Self {
+    pub fn new(bounds_s: &'static [f64]) -> Self {
         Self {
             bounds_s,
             counts: (0..=bounds_s.len()).map(|_| AtomicU64::new(0)).collect(),
@@ -124,7 +124,7 @@ impl Histogram {
         }
     }
 
-    pub(crate) fn record(&self, value: Duration) {
+    pub fn record(&self, value: Duration) {
         let seconds = value.as_secs_f64();
         let place = self.bounds_s.partition_point(|bound| *bound < seconds);
         self.counts[place].fetch_add(1, Ordering::Relaxed);

@@ -13,8 +13,8 @@ use super::wire::chat::{ChatMessage, ChatRequest};
 use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInput};
 use super::wire::sampling::check_ids;
 use super::wire::{ApiError, Common, Delivery, StreamUsage};
-use crate::engine::request::Request;
-use crate::engine::{Engine, Message, SubmitError, TemplateError, Tokenizer, TokenizerError};
+use crate::request::Request;
+use crate::{Engine, Message, SubmitError, TemplateError, Tokenizer, TokenizerError};
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -28,7 +28,7 @@ const LONG_TEXT_BYTES: usize = 32 << 10;
 /// bytes while the answer is made. Room for a prompt of 40,960 tokens with the most that can be asked for.
 const MAX_PROMPT_SCORES: usize = 1 << 20;
 
-pub(crate) struct Job {
+pub struct Job {
     form: Form,
     common: Common,
     prompts: Vec<Prompt>,
@@ -41,10 +41,7 @@ struct Prompt {
 }
 
 impl Job {
-    pub(crate) async fn completion(
-        app: &Arc<App>,
-        request: CompletionRequest,
-    ) -> Result<Self, ApiError> {
+    pub async fn completion(app: &Arc<App>, request: CompletionRequest) -> Result<Self, ApiError> {
         app.check_model(request.common.model.as_deref())?;
         let CompletionRequest {
             common,
@@ -75,7 +72,7 @@ impl Job {
         })
     }
 
-    pub(crate) async fn chat(app: &Arc<App>, request: ChatRequest) -> Result<Self, ApiError> {
+    pub async fn chat(app: &Arc<App>, request: ChatRequest) -> Result<Self, ApiError> {
         app.check_model(request.common.model.as_deref())?;
         let ChatRequest {
             common,
@@ -107,11 +104,7 @@ impl Job {
     }
 
     /// Submits to the engine and answers. `arrival`: when the request came in.
-    pub(crate) async fn answer(
-        self,
-        app: &Arc<App>,
-        arrival: Instant,
-    ) -> Result<Response, ApiError> {
+    pub async fn answer(self, app: &Arc<App>, arrival: Instant) -> Result<Response, ApiError> {
         let ticket = app.admission.enter().ok_or_else(ApiError::shutting_down)?;
         let (delivery, n, param) = (self.common.delivery, self.common.n, self.prompt_param());
         self.check_count(app)?;

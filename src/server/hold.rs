@@ -4,9 +4,9 @@
 //! text ends the answer is the engine's to say: one that is complete is held until its next word.
 //! Refuses to know: tokens, events.
 
-use crate::engine::find_stop;
+use crate::find_stop;
 
-pub(crate) struct Tail {
+pub struct Tail {
     stops: Vec<String>,
     /// The stop text is shown; only what stands behind it is cut.
     shown: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    pub(crate) fn new(stops: Vec<String>, shown: bool) -> Self {
+    pub fn new(stops: Vec<String>, shown: bool) -> Self {
         Self {
             cuts: vec![None; stops.len()],
             stops,
@@ -27,7 +27,7 @@ impl Tail {
     }
 
     /// More text: the answer did not end with what came before. Gives what can be shown.
-    pub(crate) fn push(&mut self, piece: &str) -> String {
+    pub fn push(&mut self, piece: &str) -> String {
         let old = self.held.len();
         self.held.push_str(piece);
         let held = &self.held;
@@ -46,7 +46,7 @@ impl Tail {
     }
 
     /// The rest where the stop text of this index ended the answer.
-    pub(crate) fn stopped(mut self, index: usize) -> String {
+    pub fn stopped(mut self, index: usize) -> String {
         if let Some(at) = self.cuts.get(index).copied().flatten() {
             self.held.truncate(at);
         }
@@ -54,7 +54,7 @@ impl Tail {
     }
 
     /// The rest where something else ended it.
-    pub(crate) fn rest(self) -> String {
+    pub fn rest(self) -> String {
         self.held
     }
 

@@ -7,8 +7,8 @@
 
 use super::exposition::{Exposition, Histogram, Kind};
 use super::pace::Pace;
-use crate::engine::request::Event;
-use crate::engine::{ModelInfo, Stats};
+use crate::request::Event;
+use crate::{ModelInfo, Stats};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ const REQUEST_BOUNDS_S: &[f64] = &[
     480.0, 960.0, 1920.0, 7680.0,
 ];
 
-pub(crate) struct Metrics {
+pub struct Metrics {
     first_token: Histogram,
     inter_token: Histogram,
     queue: Histogram,
@@ -37,7 +37,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             first_token: Histogram::new(FIRST_TOKEN_BOUNDS_S),
             inter_token: Histogram::new(INTER_TOKEN_BOUNDS_S),
@@ -48,7 +48,7 @@ impl Metrics {
     }
 
     /// Whole seconds after which a client that found so many waiting should come back.
-    pub(crate) fn retry_after_s(&self, waiting: usize) -> u32 {
+    pub fn retry_after_s(&self, waiting: usize) -> u32 {
         self.with_pace(|pace| pace.retry_after_s(waiting))
     }
 
@@ -57,7 +57,7 @@ impl Metrics {
     }
 
     /// The whole text. `listening`: the server's own stage of start-up.
-    pub(crate) fn text(&self, model: &ModelInfo, stats: &Stats, listening: Duration) -> String {
+    pub fn text(&self, model: &ModelInfo, stats: &Stats, listening: Duration) -> String {
         let mut text = Exposition::new(&model.name);
         write_load(&mut text, stats);
         text.single(
@@ -223,14 +223,14 @@ fn write_totals(text: &mut Exposition, stats: &Stats) {
 }
 
 /// Observes the events of one choice, from its submission to its end, whichever that is.
-pub(crate) struct Watch {
+pub struct Watch {
     metrics: Arc<Metrics>,
     arrival: Instant,
     last_token: Option<Instant>,
 }
 
 impl Watch {
-    pub(crate) fn new(metrics: &Arc<Metrics>, arrival: Instant) -> Self {
+    pub fn new(metrics: &Arc<Metrics>, arrival: Instant) -> Self {
         metrics.with_pace(|pace| pace.begin(Instant::now()));
         Self {
             metrics: Arc::clone(metrics),
@@ -239,7 +239,7 @@ impl Watch {
         }
     }
 
-    pub(crate) fn see(&mut self, event: &Event) {
+    pub fn see(&mut self, event: &Event) {
         let now = Instant::now();
         match event {
             Event::Token(_) => match self.last_token.replace(now) {
@@ -264,8 +264,8 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::request::{FinishReason, Finished, Sampling, Timings, Token};
-    use crate::engine::{KvStats, ModelShape, Stage};
+    use crate::request::{FinishReason, Finished, Sampling, Timings, Token};
+    use crate::{KvStats, ModelShape, Stage};
 
     fn text(metrics: &Metrics) -> String {
         let stats = Stats {

@@ -27,7 +27,7 @@ mod separately;
 mod stream;
 mod wire;
 
-use crate::engine::Engine;
+use crate::Engine;
 use admission::Admission;
 use app::App;
 use std::io;

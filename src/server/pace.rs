@@ -13,7 +13,7 @@ const SOONEST_S: u32 = 1;
 const LATEST_S: u32 = 60;
 
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub struct Pace {
     under_way: usize,
     /// When the last one left, or the first came after a time without any.
     since: Option<Instant>,
@@ -21,14 +21,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant) {
         if self.under_way == 0 {
             self.since = Some(now);
         }
         self.under_way += 1;
     }
 
-    pub(super) fn leave(&mut self, now: Instant) {
+    pub fn leave(&mut self, now: Instant) {
         self.under_way = self.under_way.saturating_sub(1);
         if let Some(since) = self.since.replace(now) {
             let interval_s = now.saturating_duration_since(since).as_secs_f64();
@@ -39,7 +39,7 @@ impl Pace {
 
     /// Whole seconds until half of the `waiting` are likely to have begun: there is room for many then, not
     /// for one. The soonest while nobody has left yet.
-    pub(super) fn retry_after_s(&self, waiting: usize) -> u32 {
+    pub fn retry_after_s(&self, waiting: usize) -> u32 {
         let half = waiting as f64 / 2.0;
         let seconds = self.mean_s.unwrap_or(0.0) * half;
         // A float beyond the integer's range becomes its bound.

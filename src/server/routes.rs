@@ -20,7 +20,7 @@ use std::time::Instant;
 const KNOWN: &str = "POST /v1/completions, POST /v1/chat/completions, GET /v1/models, \
                      GET /v1/models/{id}, GET /health, GET /ready and GET /metrics";
 
-pub(crate) fn router(app: Arc<App>) -> Router {
+pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/v1/completions", post(completions))
         .route("/v1/chat/completions", post(chat_completions))

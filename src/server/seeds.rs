@@ -6,13 +6,13 @@ use crate::splitmix::{GAMMA, mix};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 /// A seed that no request named, by the system's randomness.
-pub(crate) fn fresh_seed() -> u64 {
+pub fn fresh_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
 /// The seed of a prompt's choice `index`. The first draws as a request for one choice does; the others'
 /// seeds are scattered, so that neighbouring seeds share no choices.
-pub(crate) fn choice_seed(seed: u64, index: usize) -> u64 {
+pub fn choice_seed(seed: u64, index: usize) -> u64 {
     if index == 0 {
         return seed;
     }

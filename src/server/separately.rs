@@ -8,7 +8,7 @@ use futures_util::Stream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-pub(crate) struct Separately<S: Stream> {
+pub struct Separately<S: Stream> {
     inner: S,
     /// Taken from `inner` while the item before it was not written yet; `Some(None)` is the end.
     held: Option<Option<S::Item>>,
@@ -16,7 +16,7 @@ pub(crate) struct Separately<S: Stream> {
 }
 
 impl<S: Stream> Separately<S> {
-    pub(crate) fn new(inner: S) -> Self {
+    pub fn new(inner: S) -> Self {
         Self {
             inner,
             held: None,

@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-pub(crate) struct EventStream {
+pub struct EventStream {
     /// `None` once the last step was taken.
     choices: Option<Choices>,
     envelope: Envelope,
@@ -23,7 +23,7 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    pub(crate) fn new(choices: Choices, envelope: Envelope) -> Self {
+    pub fn new(choices: Choices, envelope: Envelope) -> Self {
         Self {
             choices: Some(choices),
             envelope,

@@ -102,7 +102,7 @@ pub fn prediction(new_mean: f64, session_means: &[f64]) -> Result<Estimate, Dege
     )
 }
 
-pub(super) fn all_finite(values: &[f64]) -> Result<(), Degenerate> {
+pub fn all_finite(values: &[f64]) -> Result<(), Degenerate> {
     if values.iter().all(|v| v.is_finite()) {
         Ok(())
     } else {

@@ -7,7 +7,7 @@ const STEPS: usize = 6;
 
 /// Nodes in (−1, 1) and their weights: the sum of weight × f(node) is the integral of f, exact for polynomials
 /// of degree below 2n (Davis and Rabinowitz 1984, section 2.7). None for n = 0; the middle with weight 2 for 1.
-pub(super) fn nodes(n: usize) -> Vec<(f64, f64)> {
+pub fn nodes(n: usize) -> Vec<(f64, f64)> {
     let node = |i: usize| {
         let mut x = (PI * (i as f64 + 0.75) / (n as f64 + 0.5)).cos();
         for _ in 0..STEPS {

@@ -77,7 +77,7 @@ fn rank_sum(a: &[f64], b: &[f64]) -> (f64, f64) {
 }
 
 /// P(U = u) for u from 0 to n·m, by Mann and Whitney's recurrence on the sample that holds the greatest value.
-pub(super) fn exact(n: usize, m: usize) -> Vec<f64> {
+pub fn exact(n: usize, m: usize) -> Vec<f64> {
     // rows[j]: the distribution for i values against j, i rising.
     let mut rows: Vec<Vec<f64>> = (0..=m).map(|_| vec![1.0]).collect();
     for i in 1..=n {

@@ -13,7 +13,7 @@ const INTERVALS: u32 = 240;
 /// within 1e-7 of a 30-digit integral at 2 degrees of freedom, where s spreads widest, and within 1e-10 from 6.
 ///
 /// `None` for `df` below 2, where the integrand has no smooth end, and where an argument is not finite.
-pub(super) fn noncentral_t_sf(t: f64, df: f64, shift: f64) -> Option<f64> {
+pub fn noncentral_t_sf(t: f64, df: f64, shift: f64) -> Option<f64> {
     if !(t.is_finite() && df.is_finite() && shift.is_finite()) || df < 2.0 {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn noncentral_t_sf(t: f64, df: f64, shift: f64) -> Option<f64> {
 }
 
 /// The integral of `f` from `low` to `high` by Simpson's rule in `intervals` parts, an even number.
-pub(super) fn simpson(low: f64, high: f64, intervals: u32, f: impl Fn(f64) -> f64) -> f64 {
+pub fn simpson(low: f64, high: f64, intervals: u32, f: impl Fn(f64) -> f64) -> f64 {
     let step = (high - low) / f64::from(intervals);
     let inner: f64 = (1..intervals)
         .map(|i| {

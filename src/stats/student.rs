@@ -12,7 +12,7 @@ const DF_CLAMP: f64 = 1e5;
 const DF_NORMAL_QUANTILE: f64 = 1e4;
 
 /// P(T > t) with `df` degrees of freedom. `None` where `t` is NaN or `df` is not positive.
-pub(super) fn t_sf(t: f64, df: f64) -> Option<f64> {
+pub fn t_sf(t: f64, df: f64) -> Option<f64> {
     if t.is_nan() || df.is_nan() || df <= 0.0 {
         return None;
     }

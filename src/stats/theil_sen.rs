@@ -40,7 +40,7 @@ pub fn theil_sen_least(x: &[f64], y: &[f64], chance: f64) -> Option<f64> {
 }
 
 /// The slopes of all pairs with different x, in no order.
-pub(super) fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
+pub fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let mut slopes = Vec::with_capacity(x.len() * x.len().saturating_sub(1) / 2);
     for (i, (xi, yi)) in x.iter().zip(y).enumerate() {
         for (xj, yj) in x[i + 1..].iter().zip(&y[i + 1..]) {

@@ -6,10 +6,10 @@
 use super::exposition;
 use super::watch::Reader;
 use crate::load::{self, Side};
-use crate::record::Edge;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use verdict::record::Edge;
 
 /// Time between two readings.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -20,7 +20,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 impl Reader<'_> {
     /// Energy is read as close to the requests as can be: last before them, first after them.
-    pub(super) async fn edge(&mut self, side: Side) -> Edge {
+    pub async fn edge(&mut self, side: Side) -> Edge {
         let early = self.energy_if(side == Side::End);
         let counters = self.settled_counters().await;
         let at_ns = self.clock.now_ns();

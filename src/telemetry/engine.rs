@@ -2,11 +2,11 @@
 
 use super::exposition;
 use super::missing::Missing;
-use crate::plan::EngineMetrics;
-use crate::record::EngineReading;
+use verdict::plan::EngineMetrics;
+use verdict::record::EngineReading;
 
 /// Values of the exposition text; a name that it lacks is noted.
-pub(super) fn read(text: &str, names: &EngineMetrics, missing: &mut Missing) -> EngineReading {
+pub fn read(text: &str, names: &EngineMetrics, missing: &mut Missing) -> EngineReading {
     let mut value = |name: &Option<String>| {
         let name = name.as_ref()?;
         let found = exposition::sum(text, name);

@@ -3,14 +3,14 @@
 use super::exposition::{Sample, samples};
 use super::watch::PATIENCE;
 use crate::load::{self, Endpoint};
-use crate::record::GpuReading;
 use std::collections::BTreeMap;
 use tokio::net::lookup_host;
+use verdict::record::GpuReading;
 
 /// `FB_USED` counts MiB.
 const MIB: f64 = 1_048_576.0;
 
-pub(super) struct Exporter {
+pub struct Exporter {
     spec: String,
     endpoint: Endpoint,
     path: String,
@@ -18,7 +18,7 @@ pub(super) struct Exporter {
 
 impl Exporter {
     /// `spec`: `host:port/path`; the error is the sentence for `missing`.
-    pub(super) async fn open(spec: &str) -> Result<Self, String> {
+    pub async fn open(spec: &str) -> Result<Self, String> {
         let wrong =
             |why: &str| format!("the GPU exporter `{spec}` (telemetry.gpu_exporter): {why}");
         let (host, path) = spec
@@ -41,7 +41,7 @@ impl Exporter {
     }
 
     /// Every GPU as the exporter last saw it.
-    pub(super) async fn read(&self) -> Result<Vec<GpuReading>, String> {
+    pub async fn read(&self) -> Result<Vec<GpuReading>, String> {
         let text = load::scrape(&self.endpoint, &self.path).await;
         let failed = |why: String| format!("the GPU exporter `{}`: {why}", self.spec);
         let gpus = parse(&text.map_err(|error| failed(error.to_string()))?);

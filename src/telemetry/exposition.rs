@@ -4,8 +4,8 @@
 //! were cut) is passed over. Refuses to know: which names matter.
 
 use super::missing::Missing;
-use crate::plan::EngineSeries;
 use std::collections::BTreeMap;
+use verdict::plan::EngineSeries;
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
 }
 
 /// The sum over the label sets of `name`; `None` where it has no finite value.
-pub(super) fn sum(text: &str, name: &str) -> Option<f64> {
+pub fn sum(text: &str, name: &str) -> Option<f64> {
     samples(text)
         .filter(|sample| sample.name == name && sample.value.is_finite())
         .map(|sample| sample.value)
@@ -31,11 +31,7 @@ pub(super) fn sum(text: &str, name: &str) -> Option<f64> {
 }
 
 /// The values of these series, by their names; a series without a finite value is left out, and noted.
-pub(super) fn named(
-    text: &str,
-    all: &[EngineSeries],
-    missing: &mut Missing,
-) -> BTreeMap<String, f64> {
+pub fn named(text: &str, all: &[EngineSeries], missing: &mut Missing) -> BTreeMap<String, f64> {
     let mut values = BTreeMap::new();
     for series in all {
         let name = series.to_string();

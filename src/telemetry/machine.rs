@@ -7,13 +7,13 @@ use std::fs;
 
 /// CPU time since boot, all cores together, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cpu {
-    pub(super) busy_s: f64,
+pub struct Cpu {
+    pub busy_s: f64,
     /// What the host took away.
-    pub(super) steal_s: f64,
+    pub steal_s: f64,
 }
 
-pub(super) fn cpu() -> Option<Cpu> {
+pub fn cpu() -> Option<Cpu> {
     parse(&fs::read_to_string("/proc/stat").ok()?)
 }
 
@@ -34,7 +34,7 @@ fn parse(stat: &str) -> Option<Cpu> {
 }
 
 /// CPU time of this process, its threads together, seconds.
-pub(super) fn gate_cpu_s() -> Option<f64> {
+pub fn gate_cpu_s() -> Option<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Some(micros as f64 / 1e6)

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
-pub(super) struct Missing {
+pub struct Missing {
     sources: BTreeSet<String>,
     sentences: Vec<String>,
 }
 
 impl Missing {
     /// Keeps the sentence unless the source has one already.
-    pub(super) fn note(&mut self, source: &str, sentence: impl FnOnce() -> String) {
+    pub fn note(&mut self, source: &str, sentence: impl FnOnce() -> String) {
         if self.sources.insert(source.to_owned()) {
             self.sentences.push(sentence());
         }
     }
 
-    pub(super) fn into_sentences(self) -> Vec<String> {
+    pub fn into_sentences(self) -> Vec<String> {
         self.sentences
     }
 }

@@ -4,22 +4,22 @@
 
 use super::missing::Missing;
 use super::process::{self, Tree};
-use crate::record::GpuReading;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 use std::collections::BTreeMap;
+use verdict::record::GpuReading;
 
-pub(super) struct Gpus {
+pub struct Gpus {
     library: Nvml,
     count: u32,
 }
 
 impl Gpus {
     /// Loads the library; the error is the sentence for `missing`.
-    pub(super) fn open() -> Result<Self, String> {
+    pub fn open() -> Result<Self, String> {
         let failed = |error: NvmlError| {
             format!(
                 "NVML cannot be asked: {error}; GPU values need NVIDIA's driver or telemetry.gpu_exporter"
@@ -31,7 +31,7 @@ impl Gpus {
     }
 
     /// Every GPU as it is now. `tree` holds the engine's processes.
-    pub(super) fn read(&self, tree: Option<&Tree>, missing: &mut Missing) -> Vec<GpuReading> {
+    pub fn read(&self, tree: Option<&Tree>, missing: &mut Missing) -> Vec<GpuReading> {
         (0..self.count)
             .filter_map(|index| {
                 let device = kept(index, "state", self.library.device_by_index(index), missing)?;
@@ -41,7 +41,7 @@ impl Gpus {
     }
 
     /// Energy that each GPU used since its driver was loaded, millijoules (Volta and later).
-    pub(super) fn energy_mj(&self, missing: &mut Missing) -> BTreeMap<u32, u64> {
+    pub fn energy_mj(&self, missing: &mut Missing) -> BTreeMap<u32, u64> {
         let energy = |index| {
             let device = self.library.device_by_index(index);
             let energy = device.and_then(|device| device.total_energy_consumption());

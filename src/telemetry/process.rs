@@ -10,15 +10,15 @@ use std::sync::LazyLock;
 
 /// What the living processes of a tree use together.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Tree {
-    pub(super) pids: BTreeSet<i32>,
-    pub(super) rss_bytes: u64,
+pub struct Tree {
+    pub pids: BTreeSet<i32>,
+    pub rss_bytes: u64,
     /// Ended children that were waited for are counted with whoever waited.
-    pub(super) cpu_s: f64,
+    pub cpu_s: f64,
 }
 
 /// Clock ticks a second in `/proc`.
-pub(super) static TICKS_PER_S: LazyLock<f64> = LazyLock::new(|| system(SysconfVar::CLK_TCK, 100));
+pub static TICKS_PER_S: LazyLock<f64> = LazyLock::new(|| system(SysconfVar::CLK_TCK, 100));
 static PAGE_BYTES: LazyLock<f64> = LazyLock::new(|| system(SysconfVar::PAGE_SIZE, 4096));
 
 /// A limit of the system; `usual` where it cannot be asked.
@@ -34,7 +34,7 @@ struct Stat {
 }
 
 /// The tree below `root`, `root` included; `None` where it does not live.
-pub(super) fn tree(root: i32) -> Option<Tree> {
+pub fn tree(root: i32) -> Option<Tree> {
     let all = all();
     all.get(&root)?;
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
@@ -58,7 +58,7 @@ pub(super) fn tree(root: i32) -> Option<Tree> {
 }
 
 /// Whether a process of this number is there, in our view of the machine.
-pub(super) fn exists(pid: i32) -> bool {
+pub fn exists(pid: i32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap_or(false)
 }
 

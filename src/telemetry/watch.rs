@@ -8,8 +8,6 @@ use super::missing::Missing;
 use super::nvml::Gpus;
 use super::{engine, exposition, machine, process};
 use crate::load::{self, Counters, Endpoint, ProbeError, SessionClock, Side};
-use crate::plan::{self, EngineMetrics, EngineSeries};
-use crate::record::{Edge, GpuReading, Reading, Telemetry};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -18,9 +16,11 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
+use verdict::plan::{self, EngineMetrics, EngineSeries};
+use verdict::record::{Edge, GpuReading, Reading, Telemetry};
 
 /// How long a source may be silent before a reading goes on without it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is read.
 #[derive(Clone, Debug)]
@@ -134,11 +134,11 @@ enum GpuSource {
     Exporter(Box<Exporter>),
 }
 
-pub(super) struct Reader<'a> {
-    pub(super) sources: Sources,
-    pub(super) clock: &'a SessionClock,
+pub struct Reader<'a> {
+    pub sources: Sources,
+    pub clock: &'a SessionClock,
     gpus: Option<GpuSource>,
-    pub(super) missing: Missing,
+    pub missing: Missing,
 }
 
 impl<'a> Reader<'a> {
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
         reading
     }
 
-    pub(super) fn note_engine(&mut self, error: &ProbeError) {
+    pub fn note_engine(&mut self, error: &ProbeError) {
         let now = at(self.clock.now_ns());
         self.missing.note("engine", || {
             format!("the engine's /metrics failed at {now}: {error}")
@@ -228,7 +228,7 @@ impl<'a> Reader<'a> {
     }
 
     /// GPU index → millijoules; empty where NVML is not asked.
-    pub(super) fn energy_mj(&mut self) -> BTreeMap<u32, u64> {
+    pub fn energy_mj(&mut self) -> BTreeMap<u32, u64> {
         match &self.gpus {
             Some(GpuSource::Nvml(gpus)) => gpus.energy_mj(&mut self.missing),
             Some(GpuSource::Exporter(_)) | None => BTreeMap::new(),

@@ -44,7 +44,7 @@ const REDIRECTIONS: [&str; 7] = [
 ];
 
 #[derive(Debug)]
-pub(super) enum Failure {
+pub enum Failure {
     /// There is no git.
     Missing(io::Error),
     /// What git said, without credentials.
@@ -55,14 +55,14 @@ pub(super) enum Failure {
 const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=30";
 
 #[derive(Debug)]
-pub(super) struct Git {
+pub struct Git {
     root: PathBuf,
     /// Nobody chose how ssh is started.
     is_plain_ssh: bool,
 }
 
 impl Git {
-    pub(super) fn new(root: &Path) -> Self {
+    pub fn new(root: &Path) -> Self {
         let mut git = Self {
             root: root.to_path_buf(),
             is_plain_ssh: false,
@@ -75,12 +75,12 @@ impl Git {
     }
 
     /// What the command prints.
-    pub(super) fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, Failure> {
+    pub fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, Failure> {
         self.feed(arguments, None, &[])
     }
 
     /// The same with another index, and with `input` on its standard input.
-    pub(super) fn feed(
+    pub fn feed(
         &self,
         arguments: &[&str],
         index: Option<&Path>,

@@ -45,7 +45,7 @@ struct Standing {
 }
 
 impl GitStore {
-    pub(super) fn open(root: &Path, remote: &str, branch: &str) -> Result<Self, RemoteError> {
+    pub fn open(root: &Path, remote: &str, branch: &str) -> Result<Self, RemoteError> {
         let name = super::redact::redact(&format!("git:{branch}@{remote}"));
         let store = Self {
             git: Git::new(root),
@@ -67,13 +67,13 @@ impl GitStore {
         }
     }
 
-    pub(super) fn list(&self) -> Result<Listing, RemoteError> {
+    pub fn list(&self) -> Result<Listing, RemoteError> {
         let Standing { listing, ids, .. } = self.standing()?;
         self.listed.replace(ids);
         Ok(listing)
     }
 
-    pub(super) fn read(&self, wanted: &[(RecordName, u64)]) -> Result<Vec<Record>, RemoteError> {
+    pub fn read(&self, wanted: &[(RecordName, u64)]) -> Result<Vec<Record>, RemoteError> {
         check_size(&self.name, wanted.iter().map(|(_, bytes)| *bytes))?;
         // What was listed is here: objects were fetched with it.
         let listed = self.listed.borrow();
@@ -85,7 +85,7 @@ impl GitStore {
         self.ask("read", tree::read(&self.git, &ids))
     }
 
-    pub(super) fn add(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
+    pub fn add(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
         let mut added = Vec::new();
         self.change(|standing| {
             let is_new = |record: &&Record| !standing.ids.contains_key(&record.0);
@@ -100,7 +100,7 @@ impl GitStore {
     }
 
     /// Replaces those that are as they were when they were listed last. Names what was replaced.
-    pub(super) fn replace(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
+    pub fn replace(&self, records: &[Record]) -> Result<Vec<RecordName>, RemoteError> {
         let listed = self.listed.borrow().clone();
         let mut replaced = Vec::new();
         self.change(|standing| {
@@ -118,7 +118,7 @@ impl GitStore {
         Ok(replaced)
     }
 
-    pub(super) fn remove(&self, names: &[RecordName]) -> Result<(), RemoteError> {
+    pub fn remove(&self, names: &[RecordName]) -> Result<(), RemoteError> {
         self.change(|standing| Change {
             remove: names
                 .iter()

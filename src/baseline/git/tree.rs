@@ -12,19 +12,19 @@ const FILE: &str = "100644";
 
 /// The newest commit of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tip(pub(super) String);
+pub struct Tip(pub String);
 
 /// What a commit is to add to the tree and to take from it.
 #[derive(Default)]
-pub(super) struct Change<'a> {
-    pub(super) add: Vec<&'a Record>,
+pub struct Change<'a> {
+    pub add: Vec<&'a Record>,
     /// Under names that are there.
-    pub(super) replace: Vec<&'a Record>,
-    pub(super) remove: Vec<&'a RecordName>,
+    pub replace: Vec<&'a Record>,
+    pub remove: Vec<&'a RecordName>,
 }
 
 impl Change<'_> {
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.replace.is_empty() && self.remove.is_empty()
     }
 
@@ -48,16 +48,16 @@ impl Change<'_> {
 }
 
 /// A file of a commit's tree.
-pub(super) struct TreeFile {
+pub struct TreeFile {
     mode: String,
-    pub(super) id: String,
-    pub(super) bytes: u64,
-    pub(super) path: String,
+    pub id: String,
+    pub bytes: u64,
+    pub path: String,
 }
 
 impl TreeFile {
     /// Why it is no record, whatever its name.
-    pub(super) fn why_not(&self) -> Option<&'static str> {
+    pub fn why_not(&self) -> Option<&'static str> {
         match self.mode.as_str() {
             FILE => None,
             "120000" => Some("it is a symbolic link"),
@@ -68,12 +68,12 @@ impl TreeFile {
 }
 
 /// Whether the commit's objects are in the repository.
-pub(super) fn is_here(git: &Git, tip: &Tip) -> bool {
+pub fn is_here(git: &Git, tip: &Tip) -> bool {
     git.run(&["cat-file", "-e", &format!("{}^{{tree}}", tip.0)])
         .is_ok()
 }
 
-pub(super) fn files(git: &Git, tip: &Tip) -> Result<Vec<TreeFile>, Failure> {
+pub fn files(git: &Git, tip: &Tip) -> Result<Vec<TreeFile>, Failure> {
     let listed = git.run(&["ls-tree", "-r", "-l", "-z", "--full-tree", &tip.0])?;
     let lines = listed
         .split(|byte| *byte == 0)
@@ -97,7 +97,7 @@ fn file(line: &[u8]) -> Option<TreeFile> {
 }
 
 /// The contents of these objects, by one git for all of them.
-pub(super) fn read(git: &Git, ids: &[(RecordName, String)]) -> Result<Vec<Record>, Failure> {
+pub fn read(git: &Git, ids: &[(RecordName, String)]) -> Result<Vec<Record>, Failure> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -132,7 +132,7 @@ fn object<'a>(answer: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
 
 /// A commit on `tip` with the change made; the first of its branch where there is none. Nothing but objects is
 /// written.
-pub(super) fn commit(git: &Git, tip: Option<&Tip>, change: &Change<'_>) -> Result<String, Failure> {
+pub fn commit(git: &Git, tip: Option<&Tip>, change: &Change<'_>) -> Result<String, Failure> {
     let folder = tempfile::tempdir().map_err(Failure::Missing)?;
     let index = folder.path().join("index");
     let index = Some(index.as_path());

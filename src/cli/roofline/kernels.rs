@@ -4,15 +4,15 @@
 //! overlapping: its times say where the time goes, and not how long a token takes. Refuses to know: kernels.
 
 use super::{RooflineArgs, end, finish, options, request};
-use crate::engine::cuda::times::{KernelTime, KernelTimes, MARK, Started};
-use crate::engine::{Engine, Options};
 use crate::report;
+use engine::cuda::times::{KernelTime, KernelTimes, MARK, Started};
+use engine::{Engine, Options};
 use serde::Serialize;
 use std::sync::Arc;
 
 /// After a prompt of so many tokens.
 #[derive(Serialize)]
-pub(super) struct TokenTimes {
+pub struct TokenTimes {
     tokens: u32,
     /// Between two events with nothing between them: as much of each start's time, at the least, is not the kernel's.
     mark_us: f64,
@@ -33,7 +33,7 @@ struct OfToken {
     us: f64,
 }
 
-pub(super) fn timed(args: &RooflineArgs, contexts: &[u32]) -> anyhow::Result<Vec<TokenTimes>> {
+pub fn timed(args: &RooflineArgs, contexts: &[u32]) -> anyhow::Result<Vec<TokenTimes>> {
     let times = Arc::new(KernelTimes::default());
     let with_times = Options {
         kernel_times: Some(Arc::clone(&times)),
@@ -87,7 +87,7 @@ fn of_token(tokens: u32, one: &[KernelTime], all: &[KernelTime], more: u32) -> T
     }
 }
 
-pub(super) fn table(times: &TokenTimes) -> String {
+pub fn table(times: &TokenTimes) -> String {
     let header = ["kernel", "size", "a token", "each, µs", "a token, µs", "%"];
     let row = |of: &OfToken| {
         let [x, y, z] = of.size;

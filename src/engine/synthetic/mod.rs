@@ -45,7 +45,7 @@ impl Synthetic {
         }
     }
 
-    pub(super) fn files(self) -> &'static [(&'static str, &'static [u8])] {
+    pub fn files(self) -> &'static [(&'static str, &'static [u8])] {
         match self {
             Self::Qwen3B06 => &QWEN3_B06,
             Self::Qwen3B17 => &QWEN3_B17,
@@ -59,9 +59,9 @@ impl Synthetic {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::engine::config::Config;
-    use crate::engine::files::{Files, ModelSource};
-    use crate::engine::loader::{SyntheticWeights, Weights};
+    use crate::config::Config;
+    use crate::files::{Files, ModelSource};
+    use crate::loader::{SyntheticWeights, Weights};
 
     fn config(model: Synthetic) -> Config {
         let files = Files::open(&ModelSource::Synthetic(model)).unwrap();

@@ -3,12 +3,12 @@
 //! Main function: [`inputs`]. Refuses to know: what was measured.
 
 use super::{GATE, Values};
-use crate::record::Input;
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use verdict::record::Input;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct GateNumbers {
+pub struct GateNumbers {
     /// Fractions: 0.01 is 1 %.
     margin: f64,
     ceiling: f64,
@@ -16,10 +16,10 @@ pub(super) struct GateNumbers {
     beta: f64,
     /// In blocks.
     looks: Vec<u32>,
-    pub(super) warmup_requests: usize,
+    pub warmup_requests: usize,
     /// How the looks share the budgets, by its name in gate files.
     #[serde(default = "equal_parts")]
-    pub(super) spending: String,
+    pub spending: String,
 }
 
 fn equal_parts() -> String {
@@ -27,7 +27,7 @@ fn equal_parts() -> String {
 }
 
 /// The texts of `gate.toml` and of the gate, for a case that measured these values.
-pub(super) fn inputs(gate: &GateNumbers, measured: &BTreeSet<Values>) -> Vec<Input> {
+pub fn inputs(gate: &GateNumbers, measured: &BTreeSet<Values>) -> Vec<Input> {
     let percent = |fraction: f64| format!("\"{} %\"", (fraction * 1e10).round() / 1e8);
     let project = format!(
         r#"# Made by `gate replay`: no engine is started from this.

@@ -4,12 +4,12 @@
 
 use super::rows::Rows;
 use super::{ReplayError, Values, WORKLOAD};
-use crate::record::{
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use verdict::record::{
     Arm, EngineReading, Exit, Launch, Phase, Reading, Sample, Stamps, Startup, Telemetry,
     TokenCounts,
 };
-use serde::Deserialize;
-use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
 struct SamplesLine {
@@ -18,10 +18,10 @@ struct SamplesLine {
 }
 
 /// A launch's values; a missing one was measured and lost.
-pub(super) type Metrics = BTreeMap<Values, Vec<Option<f64>>>;
+pub type Metrics = BTreeMap<Values, Vec<Option<f64>>>;
 
 /// The values of each launch, by its number.
-pub(super) fn samples(text: &str) -> Result<BTreeMap<u32, Metrics>, ReplayError> {
+pub fn samples(text: &str) -> Result<BTreeMap<u32, Metrics>, ReplayError> {
     let mut launches = BTreeMap::new();
     for (line, json) in (1..).zip(text.lines()) {
         let wrong = |what| ReplayError {
@@ -43,7 +43,7 @@ pub(super) fn samples(text: &str) -> Result<BTreeMap<u32, Metrics>, ReplayError>
 }
 
 /// The launches in order of execution. The first `warmup` values of each are warm-up.
-pub(super) fn launches(
+pub fn launches(
     text: &str,
     metrics: &BTreeMap<u32, Metrics>,
     warmup: usize,

@@ -6,11 +6,11 @@ use super::ReplayError;
 use std::fmt::Display;
 use std::str::FromStr;
 
-pub(super) struct Rows;
+pub struct Rows;
 
 impl Rows {
     /// The rows after the first, which is the header. Columns that nobody asks for may be there.
-    pub(super) fn read<'a>(file: &'static str, text: &'a str) -> Result<Vec<Row<'a>>, ReplayError> {
+    pub fn read<'a>(file: &'static str, text: &'a str) -> Result<Vec<Row<'a>>, ReplayError> {
         let wrong = |line, what| ReplayError { file, line, what };
         let mut lines = (1..).zip(text.lines());
         let (_, header) = lines.next().ok_or_else(|| {
@@ -38,18 +38,18 @@ impl Rows {
 }
 
 /// One row, its fields by the names of their columns.
-pub(super) struct Row<'a> {
+pub struct Row<'a> {
     file: &'static str,
     line: usize,
     fields: Vec<(&'a str, &'a str)>,
 }
 
 impl Row<'_> {
-    pub(super) fn text(&self, column: &str) -> Result<String, ReplayError> {
+    pub fn text(&self, column: &str) -> Result<String, ReplayError> {
         self.field(column).map(str::to_owned)
     }
 
-    pub(super) fn number<T: FromStr<Err: Display>>(&self, column: &str) -> Result<T, ReplayError> {
+    pub fn number<T: FromStr<Err: Display>>(&self, column: &str) -> Result<T, ReplayError> {
         let field = self.field(column)?;
         field.parse().map_err(|error| {
             self.wrong(format!(
@@ -59,7 +59,7 @@ impl Row<'_> {
     }
 
     /// This row's line with what is wrong with it.
-    pub(super) fn wrong(&self, what: String) -> ReplayError {
+    pub fn wrong(&self, what: String) -> ReplayError {
         ReplayError {
             file: self.file,
             line: self.line,

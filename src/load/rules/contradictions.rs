@@ -2,7 +2,7 @@
 //! state that its cache must have, or without a word.
 
 use super::{Seen, because};
-use crate::record::{CacheState, Phase, Setting, Void, VoidRule};
+use verdict::record::{CacheState, Phase, Setting, Void, VoidRule};
 
 /// Share of a prompt that a cache may know although the prompt is new: a common beginning.
 const COLD_SHARE: f64 = 0.1;
@@ -19,7 +19,7 @@ const WORDY: u32 = 8;
 
 impl Seen<'_> {
     /// Faster than the configured bounds.
-    pub(super) fn implausible(&self) -> Option<Void> {
+    pub fn implausible(&self) -> Option<Void> {
         let detail = self.too_fast_decode().or_else(|| self.too_fast_prefill())?;
         because(VoidRule::Implausible, detail)
     }
@@ -58,7 +58,7 @@ impl Seen<'_> {
     }
 
     /// What the engine's cache knew of the prompt, against what it was to know.
-    pub(super) fn cache_state(&self) -> Option<Void> {
+    pub fn cache_state(&self) -> Option<Void> {
         if self.label.phase != Phase::Measured {
             return None;
         }
@@ -82,7 +82,7 @@ impl Seen<'_> {
     /// An answer without a word: white space alone where the engine stopped before its forced length, or where a
     /// cell's prompt was cached whole; or a cell's tokens that only usage counts. Where no length is forced the end may
     /// be the model's own, and `metrics` holds such an answer against the prompt's others.
-    pub(super) fn degenerate(&self) -> Option<Void> {
+    pub fn degenerate(&self) -> Option<Void> {
         let forced = self.expect.forced?;
         let is_judged_by_its_case = self.label.case.is_some() && self.label.setting.is_none();
         if forced < 2 || self.expect.echoed || is_judged_by_its_case {

@@ -2,7 +2,7 @@
 //! client's own tokenizer.
 
 use super::{Seen, because};
-use crate::record::{Void, VoidRule};
+use verdict::record::{Void, VoidRule};
 
 /// By how much usage and what the client's tokenizer finds in the text may exceed each other: decoding and
 /// encoding again changes a text's length a little, and special tokens have no text.
@@ -10,7 +10,7 @@ const TOLERANCE: f64 = 1.5;
 const TOLERANCE_TOKENS: f64 = 8.0;
 
 impl Seen<'_> {
-    pub(super) fn token_counts(&self) -> Option<Void> {
+    pub fn token_counts(&self) -> Option<Void> {
         let detail = self.prompt_count().or_else(|| {
             if self.expect.echoed {
                 self.echo_count()

@@ -12,7 +12,7 @@ use crate::load::exchange::{BodyRead, Ending, Exchange};
 use crate::load::planned::{Expect, Label};
 use crate::load::slots::Finished;
 use crate::load::stamps::Arrival;
-use crate::record::{Phase, Sample, VoidRule};
+use verdict::record::{Phase, Sample, VoidRule};
 
 const FORCED_4: Expect = Expect {
     streamed: true,

@@ -7,7 +7,7 @@ use crate::stats;
 use std::collections::BTreeMap;
 
 /// Greatest over caches and contexts of the median TPOT at the greatest batch over that at the least one.
-pub(in crate::metrics) fn contention(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+pub fn contention(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let mut samples = at.measured()?;
     samples.retain(|s| s.streamed);
     let n = samples.len();

@@ -6,36 +6,36 @@ use super::search::Search;
 use super::step::{self, Question};
 use super::trial::{Pair, blank, decisive, loss, read_cost, read_verdict, skipped};
 use super::{Error, Event, Project};
-use crate::judge;
 use crate::launch::{Artifact, Repository};
 use crate::pipeline::Outcome;
 use crate::pipeline::files::replace;
-use crate::plan::{Build, Design};
-use crate::plural::count;
-use crate::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict, short};
 use crate::report;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
+use verdict::judge;
+use verdict::plan::{Build, Design};
+use verdict::plural::count;
+use verdict::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict, short};
 
 /// What the judge calls an engine that does not answer.
 const RELIABILITY: &str = "reliability";
 
 /// A search at work.
-pub(super) struct Hunt<'a> {
-    pub(super) project: Project,
-    pub(super) repository: Repository,
-    pub(super) build: Build,
-    pub(super) directory: PathBuf,
+pub struct Hunt<'a> {
+    pub project: Project,
+    pub repository: Repository,
+    pub build: Build,
+    pub directory: PathBuf,
     /// Of a session as `gate check` makes it.
-    pub(super) design: Design,
-    pub(super) journal: Bisection,
-    pub(super) on_event: &'a dyn Fn(Event),
+    pub design: Design,
+    pub journal: Bisection,
+    pub on_event: &'a dyn Fn(Event),
 }
 
 impl<'a> Hunt<'a> {
-    pub(super) fn new(
+    pub fn new(
         project: Project,
         repository: Repository,
         journal: Bisection,
@@ -60,7 +60,7 @@ impl<'a> Hunt<'a> {
         })
     }
 
-    pub(super) async fn run<C: Future<Output = ()>>(
+    pub async fn run<C: Future<Output = ()>>(
         mut self,
         cancel: Pin<&mut C>,
     ) -> Result<(Bisection, PathBuf), Error> {
@@ -314,4 +314,4 @@ fn unknown(check: &str) -> Error {
     Error::Usage(format!("the gates have no check {check} any more"))
 }
 
-pub(super) const JOURNAL: &str = "bisect.json";
+pub const JOURNAL: &str = "bisect.json";

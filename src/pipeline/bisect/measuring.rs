@@ -9,15 +9,15 @@ use crate::launch::{Artifact, BuildError, Origin, WorkspaceError};
 use crate::pipeline::host::Arms;
 use crate::pipeline::results::{Results, read_record};
 use crate::pipeline::{Base, Options, Outcome, new_record, resume, session};
-use crate::plan::Selection;
-use crate::record::{Comparison, Ending, RunRecord, RunVerdict, short};
 use std::future::Future;
 use std::pin::Pin;
+use verdict::plan::Selection;
+use verdict::record::{Comparison, Ending, RunRecord, RunVerdict, short};
 
 impl Hunt<'_> {
     /// Measures the pair in a directory of its own, or goes on where that was begun: until the question is
     /// answered, or as `gate check` does where there is none.
-    pub(super) async fn session<C: Future<Output = ()>>(
+    pub async fn session<C: Future<Output = ()>>(
         &mut self,
         pair: Pair,
         (base, head): (&Artifact, &Artifact),
@@ -96,7 +96,7 @@ impl Hunt<'_> {
     }
 
     /// GOOD, BAD, or a commit that was built before: without it nothing can go on.
-    pub(super) async fn build_or_end<C: Future<Output = ()>>(
+    pub async fn build_or_end<C: Future<Output = ()>>(
         &self,
         commit: usize,
         cancel: Pin<&mut C>,
@@ -120,7 +120,7 @@ impl Hunt<'_> {
     }
 
     /// Any other commit; one that does not build gives the reason.
-    pub(super) async fn build<C: Future<Output = ()>>(
+    pub async fn build<C: Future<Output = ()>>(
         &self,
         commit: usize,
         cancel: Pin<&mut C>,

@@ -15,11 +15,11 @@ use super::files::{ResultsError, read_json};
 use super::{Error, Event, Place, Project, ResumeError, draw_seed, now, resume, tool};
 use crate::launch::Repository;
 use crate::measure;
-use crate::plan::Selection;
-use crate::record::{BISECTION_FORMAT, Bisection, Comparison, Conclusion};
 use hunt::{Hunt, JOURNAL};
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use verdict::plan::Selection;
+use verdict::record::{BISECTION_FORMAT, Bisection, Comparison, Conclusion};
 
 /// What to search, and where.
 #[derive(Clone, Debug)]

@@ -11,9 +11,9 @@
 //! come and one (the last one's, that the commit be compared with its parent). The sum never exceeds the whole,
 //! also where commits that do not build make more steps. docs/decisions/0021 has the reasons and a simulation.
 
-use crate::record::{Conclusion, Finding};
-use crate::stats::{Estimate, Halfway, Side};
 use std::collections::BTreeMap;
+use verdict::record::{Conclusion, Finding};
+use verdict::stats::{Estimate, Halfway, Side};
 
 /// How often the search may turn towards a part of the change.
 const MOST_TURNS: u32 = 2;
@@ -22,15 +22,15 @@ const FARTHEST: u32 = 16;
 
 /// Error budgets of all steps together, and the looks of each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Errors {
+pub struct Errors {
     /// A good commit called bad.
-    pub(super) alpha: f64,
+    pub alpha: f64,
     /// A bad one called good.
-    pub(super) beta: f64,
-    pub(super) looks: u32,
+    pub beta: f64,
+    pub looks: u32,
 }
 
-pub(super) struct Search {
+pub struct Search {
     errors: Errors,
     /// BAD.
     last: usize,
@@ -53,7 +53,7 @@ pub(super) struct Search {
 
 impl Search {
     /// Among commits 1 to `last`; `loss` of the last against commit 0, 0 where values decide exactly.
-    pub(super) fn new(last: usize, loss: f64, errors: Errors) -> Self {
+    pub fn new(last: usize, loss: f64, errors: Errors) -> Self {
         Self {
             errors,
             last,
@@ -71,7 +71,7 @@ impl Search {
 
     /// The commit to try: the middle one, and after skips one beside it, farther away with each. `None`: nothing is
     /// left to try.
-    pub(super) fn next(&self) -> Option<usize> {
+    pub fn next(&self) -> Option<usize> {
         let middle = self.low + (self.high - self.low) / 2;
         let away = match self.skips {
             0 => 0,
@@ -87,12 +87,12 @@ impl Search {
     }
 
     /// Steps that can still come if each halves what is left.
-    pub(super) fn steps_left(&self) -> u32 {
+    pub fn steps_left(&self) -> u32 {
         (self.high - self.low).next_power_of_two().ilog2()
     }
 
     /// The next step's test, by its share of the errors.
-    pub(super) fn test(&self) -> Halfway {
+    pub fn test(&self) -> Halfway {
         let share = self.share();
         Halfway {
             threshold: self.threshold,
@@ -107,7 +107,7 @@ impl Search {
     }
 
     /// What the next step's numbers show at a look.
-    pub(super) fn finding(&self, loss: &Estimate, is_last_look: bool) -> Option<Finding> {
+    pub fn finding(&self, loss: &Estimate, is_last_look: bool) -> Option<Finding> {
         let test = self.test();
         match test.side(loss) {
             Some(Side::Above) => return Some(Finding::Bad),
@@ -123,7 +123,7 @@ impl Search {
     }
 
     /// Takes in what a step found of a commit; its loss, where the step measured one by a clock.
-    pub(super) fn take(&mut self, commit: usize, finding: Finding, loss: Option<Estimate>) {
+    pub fn take(&mut self, commit: usize, finding: Finding, loss: Option<Estimate>) {
         let test = self.test();
         if let Some(loss) = loss {
             self.left -= self.share();
@@ -177,13 +177,13 @@ impl Search {
     }
 
     /// The commits among which the first bad one is, the greatest range first to last.
-    pub(super) fn candidates(&self) -> (u32, u32) {
+    pub fn candidates(&self) -> (u32, u32) {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         (number(self.low + 1), number(self.high))
     }
 
     /// What can be said once nothing is left to try.
-    pub(super) fn conclusion(&self) -> Conclusion {
+    pub fn conclusion(&self) -> Conclusion {
         match self.candidates() {
             (first, last) if first == last => Conclusion::Culprit { commit: last },
             (first, last) => Conclusion::Among { first, last },

@@ -5,26 +5,26 @@
 //! check may end undecided. Values that are the same in every launch decide after one block.
 
 use super::search::{Errors, Search};
-use crate::judge::{self, Contrast, Unsound};
-use crate::plan::{Check, Plan, Rule};
-use crate::record::{Change, Finding, RunRecord, Sought, Verdict};
+use verdict::judge::{self, Contrast, Unsound};
+use verdict::plan::{Check, Plan, Rule};
+use verdict::record::{Change, Finding, RunRecord, Sought, Verdict};
 
 /// Looks after a profile's last, in its caps.
 const FURTHER: [f64; 4] = [1.5, 2.0, 3.0, 4.0];
 /// How many times a profile's time for measuring a step may take.
-pub(super) const BUDGETS: u32 = 4;
+pub const BUDGETS: u32 = 4;
 /// Blocks that an engine must survive to be called sound, where what is sought is one that fails.
 const SURVIVED: u32 = 2;
 
 /// The looks of a step, by those of the profile.
-pub(super) fn looks(profile: &[u32]) -> Vec<u32> {
+pub fn looks(profile: &[u32]) -> Vec<u32> {
     let cap = profile.last().copied().unwrap_or_default();
     let further = FURTHER.map(|caps| (f64::from(cap) * caps).round() as u32);
     profile.iter().copied().chain(further).collect()
 }
 
 /// What is asked of every commit.
-pub(super) struct Question {
+pub struct Question {
     plan: Plan,
     check: Check,
     sought: Sought,
@@ -33,11 +33,11 @@ pub(super) struct Question {
 }
 
 /// What a session says of its commit.
-pub(super) struct Answer {
-    pub(super) finding: Finding,
-    pub(super) reason: String,
-    pub(super) contrast: Option<Contrast>,
-    pub(super) change: Option<Change>,
+pub struct Answer {
+    pub finding: Finding,
+    pub reason: String,
+    pub contrast: Option<Contrast>,
+    pub change: Option<Change>,
 }
 
 impl Answer {
@@ -53,7 +53,7 @@ impl Answer {
 
 impl Question {
     /// `plan` is that of the step's own sessions, with [`looks`]; `None` where it has no such check.
-    pub(super) fn new(plan: &Plan, check: &str, sought: Sought) -> Option<Self> {
+    pub fn new(plan: &Plan, check: &str, sought: Sought) -> Option<Self> {
         let gates = plan.gates.iter();
         let (gate, found) = gates
             .flat_map(|gate| gate.checks.iter().map(move |check| (gate, check)))
@@ -74,7 +74,7 @@ impl Question {
     }
 
     /// The errors that the whole search may make, with this question's looks.
-    pub(super) fn errors(&self) -> Errors {
+    pub fn errors(&self) -> Errors {
         let design = &self.plan.design;
         Errors {
             alpha: design.alpha,
@@ -84,7 +84,7 @@ impl Question {
     }
 
     /// The most sound blocks that an answer takes, whatever the checks of the gate would take for a verdict.
-    pub(super) fn most_blocks(&self) -> u32 {
+    pub fn most_blocks(&self) -> u32 {
         match self.sought {
             Sought::Loss { .. } => self.looks.last().copied().unwrap_or_default(),
             Sought::Value { .. } => 1,
@@ -93,7 +93,7 @@ impl Question {
     }
 
     /// The loss of BAD, for the search's threshold.
-    pub(super) fn loss(&self) -> f64 {
+    pub fn loss(&self) -> f64 {
         match self.sought {
             Sought::Loss { loss } => loss,
             Sought::Value { .. } | Sought::Failure => 0.0,
@@ -101,12 +101,7 @@ impl Question {
     }
 
     /// The answer of what was measured so far; `None`: there is none yet. `is_over`: nothing more will be.
-    pub(super) fn answer(
-        &self,
-        search: &Search,
-        record: &RunRecord,
-        is_over: bool,
-    ) -> Option<Answer> {
+    pub fn answer(&self, search: &Search, record: &RunRecord, is_over: bool) -> Option<Answer> {
         let blocks = judge::sound_blocks(record);
         let is_by_clock = matches!(self.sought, Sought::Loss { .. });
         if is_by_clock && !is_over && !self.looks.contains(&blocks) {
@@ -210,7 +205,7 @@ fn is_beyond(check: &Check, contrast: &Contrast, threshold: f64) -> bool {
 }
 
 /// What is sought where BAD failed this check, or why it cannot be.
-pub(super) fn sought(check: &Check, contrast: &Contrast) -> Result<Sought, String> {
+pub fn sought(check: &Check, contrast: &Contrast) -> Result<Sought, String> {
     let of_good = Contrast {
         head: contrast.base,
         ..*contrast

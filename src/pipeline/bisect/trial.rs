@@ -2,12 +2,12 @@
 
 use crate::launch::Artifact;
 use crate::pipeline::Outcome;
-use crate::record::{Change, CheckVerdict, Finding, RunVerdict, Trial, Verdict};
-use crate::stats::Estimate;
 use std::path::PathBuf;
+use verdict::record::{Change, CheckVerdict, Finding, RunVerdict, Trial, Verdict};
+use verdict::stats::Estimate;
 
 /// A trial of which nothing is known yet.
-pub(super) fn blank(pair: Pair, artifact: &Artifact) -> Trial {
+pub fn blank(pair: Pair, artifact: &Artifact) -> Trial {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Trial {
         step: pair.step,
@@ -24,7 +24,7 @@ pub(super) fn blank(pair: Pair, artifact: &Artifact) -> Trial {
     }
 }
 
-pub(super) fn skipped(pair: Pair, reason: String) -> Trial {
+pub fn skipped(pair: Pair, reason: String) -> Trial {
     let none = Artifact {
         path: PathBuf::new(),
         sha256: String::new(),
@@ -40,7 +40,7 @@ pub(super) fn skipped(pair: Pair, reason: String) -> Trial {
 }
 
 /// The check that gave a run its verdict.
-pub(super) fn decisive(verdict: &RunVerdict) -> Option<&CheckVerdict> {
+pub fn decisive(verdict: &RunVerdict) -> Option<&CheckVerdict> {
     let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
     checks.find(|check| check.verdict == verdict.verdict)
 }
@@ -53,13 +53,13 @@ fn change_of(check: &CheckVerdict) -> Option<Change> {
     })
 }
 
-pub(super) fn loss(trial: &Trial) -> Option<Estimate> {
+pub fn loss(trial: &Trial) -> Option<Estimate> {
     let (est, se, df) = trial.change?.loss?;
     Some(Estimate { est, se, df })
 }
 
 /// Fills a trial by a session's verdict on the check that decided it.
-pub(super) fn read_verdict(trial: &mut Trial, outcome: &Outcome, followed: Option<&str>) {
+pub fn read_verdict(trial: &mut Trial, outcome: &Outcome, followed: Option<&str>) {
     read_cost(trial, outcome);
     trial.finding = match outcome.verdict.verdict {
         Verdict::Pass => Finding::Good,
@@ -79,7 +79,7 @@ pub(super) fn read_verdict(trial: &mut Trial, outcome: &Outcome, followed: Optio
     }
 }
 
-pub(super) fn read_cost(trial: &mut Trial, outcome: &Outcome) {
+pub fn read_cost(trial: &mut Trial, outcome: &Outcome) {
     trial.launches = u32::try_from(outcome.record.launches.len()).unwrap_or(u32::MAX);
     trial.seconds = outcome.record.elapsed_s;
     let name = outcome.directory.file_name().unwrap_or_default();
@@ -88,8 +88,8 @@ pub(super) fn read_cost(trial: &mut Trial, outcome: &Outcome) {
 
 /// Two commits by their places in the journal.
 #[derive(Clone, Copy)]
-pub(super) struct Pair {
-    pub(super) step: Step,
-    pub(super) against: usize,
-    pub(super) commit: usize,
+pub struct Pair {
+    pub step: Step,
+    pub against: usize,
+    pub commit: usize,
 }

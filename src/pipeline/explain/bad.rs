@@ -1,17 +1,17 @@
 //! The first head launch that is no longer like base's.
 
 use super::case::{Case, Ran};
-use crate::plan::Rule;
-use crate::record::{Arm, Direction, MetricKind};
 use crate::report::FirstBad;
-use crate::stats;
+use verdict::plan::Rule;
+use verdict::record::{Arm, Direction, MetricKind};
+use verdict::stats;
 
 /// Chance that a launch like base's lies beyond what its launches predict.
 const BEYOND: f64 = 0.01;
 
 impl Case<'_> {
     /// The first head launch beyond what base's launches predict of one more, by its place among those that ran.
-    pub(super) fn first_bad(&self) -> Option<(usize, FirstBad)> {
+    pub fn first_bad(&self) -> Option<(usize, FirstBad)> {
         let base = self.values(Arm::Base);
         let (bound, rule) = self.bound(&base)?;
         let is_bad = |ran: &Ran<'_>| {

@@ -3,34 +3,34 @@
 //! Main type: [`Case`].
 
 use super::parts::sits;
-use crate::judge;
-use crate::metrics::{self, LaunchMeasure};
-use crate::plan::{Check, Plan, Rule, Workload};
-use crate::record::{Arm, CheckVerdict, Direction, Exit, Launch, RunRecord, RunVerdict, Verdict};
 use crate::report::{
     AnswerRow, EXPLANATION_FORMAT, Explanation, Limit, Point, ReadingRow, RequestSpread,
 };
-use crate::stats;
 use std::collections::BTreeSet;
+use verdict::judge;
+use verdict::metrics::{self, LaunchMeasure};
+use verdict::plan::{Check, Plan, Rule, Workload};
+use verdict::record::{Arm, CheckVerdict, Direction, Exit, Launch, RunRecord, RunVerdict, Verdict};
+use verdict::stats;
 
 /// The share of base's requests that are faster than a slow one.
 const SLOW: f64 = 0.99;
 
 /// One launch that ran the check's workload.
-pub(super) struct Ran<'a> {
-    pub(super) launch: &'a Launch,
-    pub(super) measure: Option<LaunchMeasure>,
+pub struct Ran<'a> {
+    pub launch: &'a Launch,
+    pub measure: Option<LaunchMeasure>,
 }
 
 /// Everything that one explanation reads.
-pub(super) struct Case<'a> {
-    pub(super) check: &'a Check,
-    pub(super) workload: &'a Workload,
-    pub(super) ran: Vec<Ran<'a>>,
+pub struct Case<'a> {
+    pub check: &'a Check,
+    pub workload: &'a Workload,
+    pub ran: Vec<Ran<'a>>,
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(
+    pub fn new(
         plan: &'a Plan,
         record: &'a RunRecord,
         check: &'a Check,
@@ -48,7 +48,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    pub(super) fn explain(&self, verdict: &RunVerdict, judged: &CheckVerdict) -> Explanation {
+    pub fn explain(&self, verdict: &RunVerdict, judged: &CheckVerdict) -> Explanation {
         let metric = self.check.metric;
         let facets = self.facets();
         let first_bad = self.first_bad();
@@ -75,17 +75,17 @@ impl<'a> Case<'a> {
         }
     }
 
-    pub(super) fn of(&self, arm: Arm) -> impl Iterator<Item = &Ran<'a>> {
+    pub fn of(&self, arm: Arm) -> impl Iterator<Item = &Ran<'a>> {
         self.ran.iter().filter(move |ran| ran.launch.arm == arm)
     }
 
-    pub(super) fn values(&self, arm: Arm) -> Vec<f64> {
+    pub fn values(&self, arm: Arm) -> Vec<f64> {
         let measured = self.of(arm).filter_map(|ran| ran.measure.as_ref());
         measured.map(|measure| measure.value).collect()
     }
 
     /// +1 where a loss is a rise of the metric, −1 where it is a fall.
-    pub(super) fn sign(&self) -> f64 {
+    pub fn sign(&self) -> f64 {
         match self.check.metric.direction() {
             Direction::LowerIsBetter => 1.0,
             Direction::HigherIsBetter => -1.0,
@@ -278,6 +278,6 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
     ))
 }
 
-pub(super) fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
+pub fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
     verdict.gates.iter().flat_map(|gate| &gate.checks)
 }

@@ -9,12 +9,12 @@ mod parts;
 
 use super::results::read_record;
 use super::{Error, ResultsError};
-use crate::judge;
-use crate::plan;
-use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 use crate::report::Explanation;
 use case::{Case, checks};
 use std::path::Path;
+use verdict::judge;
+use verdict::plan;
+use verdict::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
 
 /// Explains the check with this id, or the gravest failed one; where none failed and none is named, says what the
 /// run's verdict is.

@@ -1,18 +1,18 @@
 //! The parts of the time, arm against arm, and the sentence about them.
 
 use super::case::Case;
-use crate::metrics::{self, Facet, Work};
-use crate::record::Arm;
 use crate::report::FacetRow;
-use crate::stats;
 use std::collections::BTreeMap;
+use verdict::metrics::{self, Facet, Work};
+use verdict::record::Arm;
+use verdict::stats;
 
 /// Confidence of each interval.
 const CONFIDENCE: f64 = 0.95;
 
 impl Case<'_> {
     /// Each part of the time that the launches tell, arm against arm.
-    pub(super) fn facets(&self) -> Vec<(Facet, FacetRow)> {
+    pub fn facets(&self) -> Vec<(Facet, FacetRow)> {
         let mut by_facet: BTreeMap<Facet, [Vec<f64>; 2]> = BTreeMap::new();
         for ran in self.ran.iter().filter(|ran| ran.launch.exit.is_clean()) {
             for (facet, value) in metrics::facets(self.check, self.workload, ran.launch) {

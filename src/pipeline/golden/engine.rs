@@ -2,21 +2,21 @@
 
 use super::{Asked, GoldenError, GoldenOptions, TOP_K, messages, prompts::prompts};
 use crate::launch::{Artifact, GitError, Origin, Repository, Workspace};
-use crate::load::{self, PromptSeed, SessionClock};
 use crate::measure::{Configuration, Host, Started};
 use crate::pipeline::host::{ArmHost, Arms, command};
 use crate::pipeline::{Error, Event, tool};
-use crate::plan::{self, Engine, GoldenCase, Goldens, Workload, WorkloadKind};
-use crate::record::{Arm, Build, Comparison, Exit, Sample, TokenLogprob, short};
+use client::load::{self, PromptSeed, SessionClock};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
+use verdict::plan::{self, Engine, GoldenCase, Goldens, Workload, WorkloadKind};
+use verdict::record::{Arm, Build, Comparison, Exit, Sample, TokenLogprob, short};
 
 /// Where the engine's output goes, from the project's root.
 const LOG: &str = ".gate/logs/golden-engine.log";
 
-pub(super) async fn ask(
+pub async fn ask(
     options: &GoldenOptions,
     engine: &Engine,
     workspace: &Workspace,

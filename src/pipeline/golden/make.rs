@@ -4,10 +4,10 @@ use super::{GoldenOptions, MadeGoldens, Reference, engine, python};
 use crate::launch::Workspace;
 use crate::pipeline::files::replace;
 use crate::pipeline::{Error, Event};
-use crate::plan;
 use std::future::Future;
 use std::io::Write as _;
 use std::path::Path;
+use verdict::plan;
 
 /// Asks the reference and writes the file, replacing one that is there. `cancel` ends it early: nothing is written
 /// then.

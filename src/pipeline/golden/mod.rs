@@ -12,9 +12,9 @@ pub use make::make_goldens;
 
 use super::Error;
 use crate::launch::tail;
-use crate::plan;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use verdict::plan;
 
 /// Best tokens that are kept of each place.
 const TOP_K: u32 = 5;

@@ -1,7 +1,7 @@
 //! What a reference is asked: texts of several scripts, conversations, and prompts of drawn words or token ids.
 
-use crate::load::PromptSeed;
-use crate::plan::GoldenCase;
+use client::load::PromptSeed;
+use verdict::plan::GoldenCase;
 
 /// Name and text. Each stresses another part of a tokenizer, or of what assembles a text from tokens.
 const TEXTS: [(&str, &str); 11] = [
@@ -32,7 +32,7 @@ const LENGTHS: [u32; 10] = [1, 3, 7, 15, 16, 17, 33, 64, 100, 129];
 
 /// The same for the same seed. `ids`: the range that prompts of token ids are drawn from, half-open; without it they
 /// are words.
-pub(super) fn prompts(seed: u64, ids: Option<(u32, u32)>, max_tokens: u32) -> Vec<GoldenCase> {
+pub fn prompts(seed: u64, ids: Option<(u32, u32)>, max_tokens: u32) -> Vec<GoldenCase> {
     let case = |id: String| GoldenCase {
         id,
         max_tokens,

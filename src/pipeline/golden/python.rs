@@ -3,12 +3,12 @@
 use super::{Asked, GoldenError, GoldenOptions, TOP_K, messages, prompts::prompts};
 use crate::launch::{Process, ProcessError, Start, program};
 use crate::pipeline::{Error, Event};
-use crate::plan::{self, GoldenCase};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
+use verdict::plan::{self, GoldenCase};
 
 const SCRIPT: &str = include_str!("reference.py");
 
@@ -21,7 +21,7 @@ const NO_MODEL: i32 = 2;
 /// Longer than a download or a large model on a CPU takes: whoever waits ends it sooner.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-pub(super) async fn ask(
+pub async fn ask(
     options: &GoldenOptions,
     (model, python): (&str, Option<&Path>),
     root: &Path,

@@ -2,10 +2,10 @@
 
 use super::super::Error;
 use crate::launch::Repository;
-use crate::plan::{self, Needed};
-use crate::plural::count;
-use crate::record::short;
 use std::path::Path;
+use verdict::plan::{self, Needed};
+use verdict::plural::count;
+use verdict::record::short;
 
 /// Paths of a label that are shown.
 const MOST_PATHS: usize = 5;
@@ -37,7 +37,7 @@ pub fn label_diff(start: &Path, base: Option<&str>, profile: &str) -> Result<Vec
             count(paths.len(), "path")
         ));
         let shown = paths.iter().take(MOST_PATHS);
-        lines.extend(shown.map(|path| format!("  {}", crate::github::clean(path, 100))));
+        lines.extend(shown.map(|path| format!("  {}", github::clean(path, 100))));
         if paths.len() > MOST_PATHS {
             lines.push(format!("  and {} more", paths.len() - MOST_PATHS));
         }

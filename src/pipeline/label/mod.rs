@@ -14,13 +14,13 @@ pub use local::label_diff;
 
 use super::authorize::{self, approval, approval_context, may_write, ours};
 use super::{Error, GitHubOptions};
-use crate::digest;
-use crate::github::event::Event;
-use crate::github::{Client, CommitStatus, NewStatus, Pull, QueueEvent, Sha, State, WorkflowRun};
-use crate::plan::{self, GitHubConfig, GitHubRules, Needed};
+use github::event::Event;
+use github::{Client, CommitStatus, NewStatus, Pull, QueueEvent, Sha, State, WorkflowRun};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use steps::{Running, Situation, Step};
+use verdict::digest;
+use verdict::plan::{self, GitHubConfig, GitHubRules, Needed};
 use whose::Unneeded;
 
 /// Which pull request, and why now.
@@ -91,12 +91,12 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         Trigger::Number(number) => (*number, None),
         Trigger::Event { name, path } if name == QueueEvent::NAME => {
             let read = QueueEvent::read(path, client.repository());
-            let event = read.map_err(crate::github::Error::from)?;
+            let event = read.map_err(github::Error::from)?;
             return Ok(queue::label_queued(options, &client, &rules, &event).await);
         }
         Trigger::Event { name, path } => {
             let read = Event::read(name, path, client.repository());
-            let event = read.map_err(crate::github::Error::from)?;
+            let event = read.map_err(github::Error::from)?;
             (event.number, Some(event))
         }
     };

@@ -7,9 +7,9 @@
 use super::super::authorize::{foreign_base, needed, ours, unrelated};
 use super::super::publish::check_of;
 use super::{Error, LabelOptions, Labelled, Mark, running, start};
-use crate::github::{CheckRun, Client, Pull, QueueEvent, Sha, Tip};
-use crate::plan::{GitHubConfig, GitHubRules};
+use github::{CheckRun, Client, Pull, QueueEvent, Sha, Tip};
 use std::collections::BTreeMap;
+use verdict::plan::{GitHubConfig, GitHubRules};
 
 /// Fate of the queue's commit.
 enum Way {
@@ -26,7 +26,7 @@ enum Way {
 
 /// Decides, and starts the run where there must be one. An error of GitHub's is told beside what the later steps need to
 /// end the check.
-pub(super) async fn label_queued(
+pub async fn label_queued(
     options: &LabelOptions,
     client: &Client,
     rules: &GitHubRules,

@@ -2,50 +2,50 @@
 
 use super::super::authorize::{self, Facts};
 use super::whose::{Adder, Unneeded};
-use crate::github::event::Action;
-use crate::github::{Pull, Sha, clean};
-use crate::plan::{GitHubRules, Needed};
+use github::event::Action;
+use github::{Pull, Sha, clean};
+use verdict::plan::{GitHubRules, Needed};
 
 /// Paths that are named as the reason of a label.
 const MOST_PATHS: usize = 3;
 
 /// A run of the workflow for this pull request that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Running {
-    pub(super) id: u64,
+pub struct Running {
+    pub id: u64,
     /// The commit that it measures.
-    pub(super) head: Sha,
+    pub head: Sha,
 }
 
 /// How things stand.
 #[derive(Clone, Debug)]
-pub(super) struct Situation<'a> {
-    pub(super) rules: &'a GitHubRules,
+pub struct Situation<'a> {
+    pub rules: &'a GitHubRules,
     /// As it is now.
-    pub(super) pull: &'a Pull,
+    pub pull: &'a Pull,
     /// What happened; `None`: somebody asks.
-    pub(super) action: Option<&'a Action>,
+    pub action: Option<&'a Action>,
     /// The head when it happened.
-    pub(super) event_sha: Option<&'a Sha>,
-    pub(super) word: Option<Word>,
+    pub event_sha: Option<&'a Sha>,
+    pub word: Option<Word>,
     /// By the paths, and by whoever added a label.
-    pub(super) needed: &'a Needed,
+    pub needed: &'a Needed,
     /// Labels that no path needs.
-    pub(super) unneeded: &'a [Unneeded],
+    pub unneeded: &'a [Unneeded],
     /// It has a commit in common with the branch that it goes into.
-    pub(super) has_base: bool,
-    pub(super) is_fork: bool,
-    pub(super) author_may_write: bool,
+    pub has_base: bool,
+    pub is_fork: bool,
+    pub author_may_write: bool,
     /// What the approval of the live head says.
-    pub(super) approval: Option<&'a str>,
+    pub approval: Option<&'a str>,
     /// A run with these gates was started for the live head.
-    pub(super) is_started: bool,
-    pub(super) running: &'a [Running],
+    pub is_started: bool,
+    pub running: &'a [Running],
 }
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     Add {
         label: String,
         why: String,
@@ -76,7 +76,7 @@ pub(super) enum Step {
 
 impl Step {
     /// For people.
-    pub(super) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         match self {
             Self::Add { label, why } => format!("add label `{label}`: {why}"),
             Self::Remove { label, why } => format!("remove label `{label}`: {why}"),
@@ -95,7 +95,7 @@ impl Step {
 }
 
 /// The steps for an open pull request, in the order in which they are to be done.
-pub(super) fn steps(situation: &Situation<'_>) -> Vec<Step> {
+pub fn steps(situation: &Situation<'_>) -> Vec<Step> {
     let mut steps = owned_labels(situation);
     steps.extend(approval(situation));
     let start = start(situation, &steps);
@@ -261,8 +261,8 @@ fn start(situation: &Situation<'_>, before: &[Step]) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::github::PersonKind;
-    use crate::plan::GitHubConfig;
+    use github::PersonKind;
+    use verdict::plan::GitHubConfig;
 
     fn sha(digit: char) -> Sha {
         Sha::parse(&digit.to_string().repeat(40)).unwrap()

@@ -4,19 +4,19 @@
 
 use super::super::Error;
 use super::super::authorize::may_write;
-use crate::github::event::{Action, Event};
-use crate::github::{Client, LabelEvent, PersonKind, Pull};
-use crate::plan::{GitHubRules, Needed};
+use github::event::{Action, Event};
+use github::{Client, LabelEvent, PersonKind, Pull};
+use verdict::plan::{GitHubRules, Needed};
 
 /// A rule's label that is on the pull request though no path needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unneeded {
-    pub(super) label: String,
-    pub(super) by: Adder,
+pub struct Unneeded {
+    pub label: String,
+    pub by: Adder,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Adder {
+pub enum Adder {
     /// Our own account.
     Us,
     /// A person who may write to the repository, by login.
@@ -26,13 +26,13 @@ pub(super) enum Adder {
 }
 
 impl Adder {
-    pub(super) fn is_writer(&self) -> bool {
+    pub fn is_writer(&self) -> bool {
         matches!(self, Self::Writer(_))
     }
 }
 
 /// Asks who added them. `needed` is what the paths need.
-pub(super) async fn unneeded(
+pub async fn unneeded(
     client: &Client,
     rules: &GitHubRules,
     pull: &Pull,
@@ -107,7 +107,7 @@ fn sender(event: &Event) -> Option<&str> {
 }
 
 /// Whose word an event of the approval label, or of a rule's, is; `None`: it is of neither.
-pub(super) async fn word(
+pub async fn word(
     client: &Client,
     rules: &GitHubRules,
     event: &Event,
@@ -136,12 +136,12 @@ pub(super) async fn word(
 
 /// Whose word an event of a label is: of the approval label, or of a rule's, which asks for the gates and approves as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub struct Word {
     /// Login.
-    pub(super) sender: String,
+    pub sender: String,
     /// A person who may write to the repository.
-    pub(super) may_write: bool,
-    pub(super) label: String,
+    pub may_write: bool,
+    pub label: String,
     /// The label is the approval label.
-    pub(super) is_approval: bool,
+    pub is_approval: bool,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 const TRY: Duration = Duration::from_secs(1);
 
 /// Where `http://host[:port]` is.
-pub(super) fn address(url: &str) -> Result<SocketAddr, String> {
+pub fn address(url: &str) -> Result<SocketAddr, String> {
     let authority = authority(url)?;
     let port_is_named = authority
         .rsplit_once(':')
@@ -34,7 +34,7 @@ pub(super) fn address(url: &str) -> Result<SocketAddr, String> {
 }
 
 /// The host and port of a URL that names nothing else.
-pub(super) fn authority(url: &str) -> Result<&str, String> {
+pub fn authority(url: &str) -> Result<&str, String> {
     if url.starts_with("https://") {
         return Err(format!(
             "{url}: TLS is not spoken, since it would be timed too; give the server's plain http:// address"

@@ -3,8 +3,8 @@
 //! Main function: [`beyond_limit`]. Refuses to know: how health is measured, exit codes.
 
 use crate::figures::Distribution;
-use crate::metrics::RunNumbers;
-use crate::record::ClientHealth;
+use verdict::metrics::RunNumbers;
+use verdict::record::ClientHealth;
 
 /// A lag that is no part of a result's last shown digit, whatever the result is.
 const HARMLESS_MS: f64 = 1.0;
@@ -19,7 +19,7 @@ const REACHED_SHARE: f64 = 0.9;
 const KERNEL_SHARE: f64 = 0.999;
 
 /// In which ways the client itself could have moved the numbers.
-pub(in crate::pipeline) fn beyond_limit(
+pub fn beyond_limit(
     health: &ClientHealth,
     streams: Option<u32>,
     numbers: &RunNumbers,
@@ -56,7 +56,7 @@ pub(in crate::pipeline) fn beyond_limit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Spread;
+    use verdict::record::Spread;
 
     #[test]
     fn a_client_beyond_its_limit_says_how() {

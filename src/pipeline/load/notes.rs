@@ -3,15 +3,12 @@
 //! Main function: [`notes`]. Refuses to know: how the numbers are made, exit codes.
 
 use crate::figures::Distribution;
-use crate::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_estimate};
-use crate::metrics::RunNumbers;
-use crate::record::Sample;
+use verdict::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_estimate};
+use verdict::metrics::RunNumbers;
+use verdict::record::Sample;
 
 /// In one sentence each. `sound`: the samples that the numbers are of.
-pub(super) fn notes<'a>(
-    numbers: &RunNumbers,
-    sound: impl Iterator<Item = &'a Sample>,
-) -> Vec<String> {
+pub fn notes<'a>(numbers: &RunNumbers, sound: impl Iterator<Item = &'a Sample>) -> Vec<String> {
     [at_once(numbers), first_event(numbers, sound), gaps(numbers)]
         .into_iter()
         .flatten()
@@ -60,7 +57,7 @@ fn gaps(numbers: &RunNumbers) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::RunRecord;
+    use verdict::record::RunRecord;
 
     #[test]
     fn a_tail_bears_fewer_ambiguous_events_than_a_middle() {

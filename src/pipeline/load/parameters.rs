@@ -3,12 +3,12 @@
 //! Main function: [`parameters`]. Refuses to know: what came of it.
 
 use super::{LoadOptions, Traffic};
-use crate::plan::Arrivals;
 use serde_json::{Map, Value, json};
+use verdict::plan::Arrivals;
 
 /// What was asked for, by the names of the command line; what stands at its default is named too, but for
 /// what would say nothing.
-pub(super) fn parameters(options: &LoadOptions, seed: u64) -> Map<String, Value> {
+pub fn parameters(options: &LoadOptions, seed: u64) -> Map<String, Value> {
     let mut named = Map::new();
     let mut name = |name: &str, value: Value| {
         let silent = value.is_null() || value == json!(false);

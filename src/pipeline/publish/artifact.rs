@@ -5,12 +5,12 @@
 //! know: what is believed of it (`trusted.rs`).
 
 use super::form::{self, Fault};
-use crate::record::{Ending, Extent, MERGED_FORMAT, RUN_FORMAT, RunRecord};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use verdict::record::{Ending, Extent, MERGED_FORMAT, RUN_FORMAT, RunRecord};
 
 /// Bytes of `run.json`: a streamed token takes up to 14 in a session of an hour, so that this is 18 million.
 const RECORD: u64 = 256 << 20;
@@ -58,24 +58,24 @@ pub enum Refusal {
 
 /// What stood in the directory.
 #[derive(Debug, Default)]
-pub(super) struct Artifact {
-    pub(super) record: Option<RunRecord>,
+pub struct Artifact {
+    pub record: Option<RunRecord>,
     /// What standard error said where nothing was measured.
-    pub(super) failure: Option<String>,
-    pub(super) claim: Option<Claim>,
+    pub failure: Option<String>,
+    pub claim: Option<Claim>,
 }
 
 /// What the artifact says that its verdict is. Nothing depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) verdict: String,
+pub struct Claim {
+    pub verdict: String,
     /// Check id → verdict.
-    pub(super) checks: BTreeMap<String, String>,
+    pub checks: BTreeMap<String, String>,
 }
 
 /// Reads it. A directory that is not there is an artifact with nothing in it. `scrub` takes our own secret out of a
 /// text, before anything is made of it.
-pub(super) fn read(directory: &Path, scrub: &dyn Fn(&str) -> String) -> Result<Artifact, Refusal> {
+pub fn read(directory: &Path, scrub: &dyn Fn(&str) -> String) -> Result<Artifact, Refusal> {
     if !directory.exists() {
         return Ok(Artifact::default());
     }

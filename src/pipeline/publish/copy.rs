@@ -5,15 +5,15 @@
 
 use super::post::{check_name, check_of};
 use super::{End, PublishOptions, Published, keep};
-use crate::github::{CheckRun, CheckText, Client, Sha};
 use crate::pipeline::Error;
-use crate::plan::GitHubConfig;
 use crate::report::Conclusion;
+use github::{CheckRun, CheckText, Client, Sha};
+use verdict::plan::GitHubConfig;
 
 /// Bytes of a check run's summary.
 const MOST: usize = 65_535;
 
-pub(super) async fn copy(
+pub async fn copy(
     options: &PublishOptions,
     client: Option<&Client>,
     config: &GitHubConfig,

@@ -23,7 +23,7 @@ const NUMBER: f64 = 2e19;
 
 /// Why a text is refused.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub enum Fault {
     NotJson(serde_json::Error),
     /// A clause with its place.
     Beyond(String),
@@ -32,22 +32,22 @@ pub(super) enum Fault {
 }
 
 /// Refuses a text that is no JSON, or is beyond the bounds.
-pub(super) fn bounded(text: &str) -> Result<(), Fault> {
+pub fn bounded(text: &str) -> Result<(), Fault> {
     pass(text, Known::Anything)
 }
 
 /// What a text reads to. Its long list is given item by item, since a tree of all would be many times as large.
-pub(super) struct Read<'a> {
+pub struct Read<'a> {
     /// All but the items of that list.
-    pub(super) frame: &'a Value,
+    pub frame: &'a Value,
     /// The key of the list.
-    pub(super) list: &'a str,
-    pub(super) item: &'a dyn Fn(usize) -> Option<Value>,
+    pub list: &'a str,
+    pub item: &'a dyn Fn(usize) -> Option<Value>,
 }
 
 /// Refuses the first key that a record of ours does not have, by comparing what was written with what it reads to: a
 /// reader that passes over what it does not know would let a newer or a made-up format through.
-pub(super) fn unknown_key(text: &str, read: &Read<'_>) -> Result<(), Fault> {
+pub fn unknown_key(text: &str, read: &Read<'_>) -> Result<(), Fault> {
     pass(text, Known::Whole(read))
 }
 

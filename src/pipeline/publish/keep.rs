@@ -7,10 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Files with their texts, into one directory, each whole or not at all. A file of an earlier publication that has no
 /// successor is removed: it would speak of another result.
-pub(super) fn keep(
-    directory: &Path,
-    files: &[(&str, Option<&str>)],
-) -> Result<PathBuf, ResultsError> {
+pub fn keep(directory: &Path, files: &[(&str, Option<&str>)]) -> Result<PathBuf, ResultsError> {
     let failed = |source| ResultsError::Write {
         path: directory.to_path_buf(),
         source,

@@ -3,9 +3,9 @@
 //! Main function: [`sound`]. Whatever breaks a bound is refused with its place. Refuses to know: whether the numbers
 //! are true; nothing can tell that from here.
 
-use crate::plan::Plan;
-use crate::record::{Build, Launch, RunRecord, Sample, SuiteRun, Test};
 use std::collections::{BTreeMap, BTreeSet};
+use verdict::plan::Plan;
+use verdict::record::{Build, Launch, RunRecord, Sample, SuiteRun, Test};
 
 const LAUNCHES: usize = 10_000;
 /// Tests of one suite, and bytes of a test's name or message: more than the reader of JUnit files keeps.
@@ -19,7 +19,7 @@ type Workloads<'a> = BTreeMap<&'a str, u64>;
 const SECONDS: f64 = 15_768_000.0;
 
 /// Refuses a record that contradicts itself or the plan that it is judged by.
-pub(super) fn sound(record: &RunRecord, plan: &Plan) -> Result<(), String> {
+pub fn sound(record: &RunRecord, plan: &Plan) -> Result<(), String> {
     if record.launches.len() > LAUNCHES {
         return Err(format!(
             "it has {} launches, more than {LAUNCHES}",
@@ -199,7 +199,7 @@ fn fraction(name: &str, value: f64) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{SuiteEnding, TestOutcome};
+    use verdict::record::{SuiteEnding, TestOutcome};
 
     #[test]
     fn a_run_of_tests_has_bounds() {

@@ -18,15 +18,15 @@ mod said;
 mod trusted;
 
 pub use artifact::Refusal;
-pub(super) use post::check_of;
+pub use post::check_of;
 pub use run::publish;
 
 use super::GitHubOptions;
-use crate::github::Sha;
-use crate::record::{RunRecord, RunVerdict};
 use crate::report::{Conclusion, Judged, Past, State};
+use github::Sha;
 use std::path::PathBuf;
 use trusted::Trusted;
+use verdict::record::{RunRecord, RunVerdict};
 
 /// What is to be said.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,21 +2,16 @@
 
 use crate::baseline::Store;
 use crate::pipeline::baseline::key_on;
-use crate::plan::{Plan, Rule};
-use crate::record::{CheckVerdict, MetricKind, RunRecord, RunVerdict, Verdict};
 use crate::report::Past;
 use std::path::Path;
+use verdict::plan::{Plan, Rule};
+use verdict::record::{CheckVerdict, MetricKind, RunRecord, RunVerdict, Verdict};
 
 /// Sessions that a chart shows.
 const SHOWN: usize = 30;
 
 /// What main's store has of the decisive check. A store that cannot be read shows nothing: it is a picture.
-pub(super) fn of(
-    root: &Path,
-    plan: &Plan,
-    record: &RunRecord,
-    verdict: &RunVerdict,
-) -> Option<Past> {
+pub fn of(root: &Path, plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Option<Past> {
     let check = decisive(plan, verdict)?;
     let gate = plan
         .gates

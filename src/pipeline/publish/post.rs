@@ -4,37 +4,33 @@
 
 use super::said::{Said, head_mark};
 use super::{PublishOptions, Subject};
-use crate::github::{
+use crate::pipeline::rendering::marker;
+use crate::report::Conclusion;
+use github::{
     self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha,
     State, StickyComment, clean,
 };
-use crate::pipeline::rendering::marker;
-use crate::plan::{Comments, GitHubConfig};
-use crate::report::Conclusion;
 use std::collections::BTreeMap;
+use verdict::plan::{Comments, GitHubConfig};
 
 /// What was posted.
 #[derive(Debug, Default)]
-pub(super) struct Posted {
-    pub(super) comment_url: Option<String>,
-    pub(super) check_url: Option<String>,
+pub struct Posted {
+    pub comment_url: Option<String>,
+    pub check_url: Option<String>,
     /// One of them was to be there, and is not.
-    pub(super) is_missing: bool,
+    pub is_missing: bool,
 }
 
 /// The pull request just before anything is said about it.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub struct Live {
     /// `None`: GitHub did not say.
-    pub(super) head: Option<Sha>,
-    pub(super) notices: Vec<String>,
+    pub head: Option<Sha>,
+    pub notices: Vec<String>,
 }
 
-pub(super) async fn live(
-    client: &Client,
-    options: &PublishOptions,
-    remarks: &mut Vec<String>,
-) -> Live {
+pub async fn live(client: &Client, options: &PublishOptions, remarks: &mut Vec<String>) -> Live {
     let mut live = Live::default();
     let pull = match client.pull(options.pull).await {
         Ok(pull) => pull,
@@ -77,7 +73,7 @@ fn on_gates(files: &[ChangedFile], all: usize) -> Option<String> {
 }
 
 /// The comment, then the check run.
-pub(super) async fn post(
+pub async fn post(
     client: &Client,
     options: &PublishOptions,
     config: &GitHubConfig,
@@ -207,7 +203,7 @@ fn is_about(found: &StickyComment, head: &str) -> bool {
 }
 
 /// What a check run of ours is found by: the check's name, the pull request and the commit.
-pub(in crate::pipeline) struct CheckId<'a> {
+pub struct CheckId<'a> {
     name: &'a str,
     head: &'a Sha,
     external_id: String,
@@ -215,7 +211,7 @@ pub(in crate::pipeline) struct CheckId<'a> {
 
 impl CheckId<'_> {
     /// As far as it takes to find it.
-    pub(in crate::pipeline) fn name(&self) -> CheckName<'_> {
+    pub fn name(&self) -> CheckName<'_> {
         CheckName {
             name: self.name,
             head: self.head,
@@ -226,7 +222,7 @@ impl CheckId<'_> {
     }
 }
 
-pub(in crate::pipeline) fn check_of<'a>(name: &'a str, pull: u64, head: &'a Sha) -> CheckId<'a> {
+pub fn check_of<'a>(name: &'a str, pull: u64, head: &'a Sha) -> CheckId<'a> {
     CheckId {
         name,
         head,
@@ -235,7 +231,7 @@ pub(in crate::pipeline) fn check_of<'a>(name: &'a str, pull: u64, head: &'a Sha)
 }
 
 /// The same with what this workflow run is.
-pub(super) fn check_name<'a>(options: &'a PublishOptions, id: &'a CheckId<'_>) -> CheckName<'a> {
+pub fn check_name<'a>(options: &'a PublishOptions, id: &'a CheckId<'_>) -> CheckName<'a> {
     let is_measured = matches!(options.subject, Subject::Pending | Subject::From(_));
     CheckName {
         main: options.main.as_ref().filter(|_| is_measured),

@@ -3,13 +3,13 @@
 use super::said::{Said, command};
 use super::trusted::{Ours, judge_anew};
 use super::{Content, PublishOptions, Published, Subject, artifact, copy, past, post};
-use crate::github;
-use crate::github::Sha;
 use crate::pipeline::Error;
-use crate::plan::{self, GitHubConfig, Selection};
 use crate::report::{self, Conclusion, Link, Publication};
+use github;
+use github::Sha;
 use std::fs;
 use std::path::Path;
+use verdict::plan::{self, GitHubConfig, Selection};
 
 /// The repository's own template for comments, read from main's checkout.
 const TEMPLATE: &str = "gates/comment.md.j2";

@@ -4,33 +4,33 @@
 
 use super::trusted::Trusted;
 use super::{Content, keep};
-use crate::github::{self, actions};
 use crate::pipeline::{Error, rendering};
-use crate::plan::{self, GitHubConfig, Plan};
 use crate::report::{self, Annotation, Conclusion, Publication};
+use github::{self, actions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use verdict::plan::{self, GitHubConfig, Plan};
 
 /// Characters of a check run's title.
 const TITLE: usize = 200;
 
 /// Every text that leaves this process.
-pub(super) struct Said {
+pub struct Said {
     /// Name of the check run.
     name: String,
-    pub(super) comment: String,
+    pub comment: String,
     /// The comment without its marks.
-    pub(super) summary: String,
-    pub(super) title: String,
-    pub(super) conclusion: Option<Conclusion>,
-    pub(super) annotations: Vec<Annotation>,
+    pub summary: String,
+    pub title: String,
+    pub conclusion: Option<Conclusion>,
+    pub annotations: Vec<Annotation>,
     verdict_json: Option<String>,
     html: Option<String>,
     junit: Option<String>,
 }
 
 impl Said {
-    pub(super) fn of(
+    pub fn of(
         publication: &Publication<'_>,
         content: &Content,
         template: Option<&str>,
@@ -87,7 +87,7 @@ impl Said {
         said
     }
 
-    pub(super) fn keep(&self, directory: &Path) -> Result<PathBuf, Error> {
+    pub fn keep(&self, directory: &Path) -> Result<PathBuf, Error> {
         let check = serde_json::json!({
             "name": self.name,
             "title": self.title,
@@ -109,7 +109,7 @@ impl Said {
 }
 
 /// Second line of our comments: which commit it is about.
-pub(super) fn head_mark(head: &str) -> String {
+pub fn head_mark(head: &str) -> String {
     format!("<!-- infergate:head {head} -->")
 }
 
@@ -133,7 +133,7 @@ fn places(plan: &Plan) -> BTreeMap<String, (String, u32)> {
         .collect()
 }
 
-pub(super) fn command(annotation: &Annotation) -> String {
+pub fn command(annotation: &Annotation) -> String {
     let level = match annotation.level {
         report::Level::Failure => actions::Level::Error,
         report::Level::Warning => actions::Level::Warning,

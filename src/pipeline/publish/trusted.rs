@@ -7,46 +7,46 @@
 
 use super::artifact::{Claim, Refusal};
 use super::limits;
-use crate::judge;
 use crate::pipeline::{Error, baseline, citation, now, resume};
-use crate::plan::Plan;
-use crate::record::{
+use std::path::Path;
+use verdict::judge;
+use verdict::plan::Plan;
+use verdict::record::{
     Arm, Build, Citation, Comparison, Extent, Input, RunRecord, RunVerdict, Shard, Standing,
 };
-use std::path::Path;
 
 /// Names that a notice holds.
 const NAMED: usize = 8;
 
 /// What this side knows by itself.
 #[derive(Debug)]
-pub(super) struct Ours<'a> {
+pub struct Ours<'a> {
     /// Root of main's checkout.
-    pub(super) root: &'a Path,
-    pub(super) plan: Plan,
-    pub(super) inputs: Vec<Input>,
+    pub root: &'a Path,
+    pub plan: Plan,
+    pub inputs: Vec<Input>,
     /// The commits that were authorised, whole ids.
-    pub(super) head_sha: &'a str,
-    pub(super) base_sha: &'a str,
+    pub head_sha: &'a str,
+    pub base_sha: &'a str,
     /// A result without a sandbox is not believed.
-    pub(super) require_sandbox: bool,
+    pub require_sandbox: bool,
 }
 
 /// A verdict that does not hang on anybody's word but for the measurements themselves.
 #[derive(Debug)]
-pub(super) struct Trusted {
-    pub(super) plan: Plan,
-    pub(super) record: RunRecord,
-    pub(super) verdict: RunVerdict,
+pub struct Trusted {
+    pub plan: Plan,
+    pub record: RunRecord,
+    pub verdict: RunVerdict,
     /// Where the artifact said otherwise.
-    pub(super) notices: Vec<String>,
+    pub notices: Vec<String>,
 }
 
 /// Judges the record of an artifact.
 ///
 /// # Errors
 /// The inner one: the record is not believed. The outer one: main's own stores cannot be read.
-pub(super) fn judge_anew(
+pub fn judge_anew(
     ours: Ours<'_>,
     theirs: RunRecord,
     claim: Option<&Claim>,

@@ -8,15 +8,15 @@ use super::super::results::Results;
 use super::super::{Error, Event, Place, Project};
 use super::{Selftest, SelftestOptions, behind_proxy, measured, two_arms};
 use crate::launch::Artifact;
-use crate::plan::{self, Plan, Selection};
-use crate::record::Comparison;
 use crate::selftest::{self, Abroad, FAULTS, Fault, Judged, Outcome, Plant, Row, Side, Spec};
 use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use verdict::plan::{self, Plan, Selection};
+use verdict::record::Comparison;
 
-pub(super) async fn run<C: Future<Output = ()>>(
+pub async fn run<C: Future<Output = ()>>(
     options: &SelftestOptions,
     (start, selection): (&Path, &Selection),
     faults: &[&'static Fault],

@@ -24,14 +24,14 @@ struct State {
     is_over: AtomicBool,
 }
 
-pub(super) struct HotGpu {
+pub struct HotGpu {
     address: SocketAddr,
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl HotGpu {
-    pub(super) fn start() -> Result<Self, Error> {
+    pub fn start() -> Result<Self, Error> {
         let started = (|| {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             let address = listener.local_addr()?;
@@ -53,11 +53,11 @@ impl HotGpu {
     }
 
     /// As `telemetry.gpu_exporter` names it.
-    pub(super) fn exporter(&self) -> String {
+    pub fn exporter(&self) -> String {
         format!("{}/metrics", self.address)
     }
 
-    pub(super) fn set_hot(&self, is_hot: bool) {
+    pub fn set_hot(&self, is_hot: bool) {
         self.state.is_hot.store(is_hot, Ordering::Relaxed);
     }
 }

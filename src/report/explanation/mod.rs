@@ -7,8 +7,8 @@ mod text;
 
 pub use text::{explanation_markdown, explanation_text};
 
-use crate::record::Unit;
 use serde::Serialize;
+use verdict::record::Unit;
 
 /// Name and version of the JSON format.
 pub const EXPLANATION_FORMAT: &str = "infergate-explanation/1";

@@ -14,16 +14,16 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 const OUTSIDE: f64 = 0.005;
 
 /// One row.
-pub(super) struct Row<'a> {
-    pub(super) label: String,
-    pub(super) is_head: bool,
-    pub(super) value: Option<f64>,
+pub struct Row<'a> {
+    pub label: String,
+    pub is_head: bool,
+    pub value: Option<f64>,
     /// Stands behind the drawing.
-    pub(super) shown: &'a str,
+    pub shown: &'a str,
 }
 
 /// A row a launch: `○` is base, `●` is head, `│` the limit.
-pub(super) fn launches(rows: &[Row<'_>], limit: Option<f64>) -> String {
+pub fn launches(rows: &[Row<'_>], limit: Option<f64>) -> String {
     let values = || rows.iter().filter_map(|row| row.value).chain(limit);
     let axis = Axis::over(values());
     let mut out = String::new();
@@ -45,7 +45,7 @@ pub(super) fn launches(rows: &[Row<'_>], limit: Option<f64>) -> String {
 }
 
 /// How often each value occurs, base above head, and the two ends of the axis below them.
-pub(super) fn distributions(
+pub fn distributions(
     base: &[f64],
     head: &[f64],
     labels: [&str; 2],

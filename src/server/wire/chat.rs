@@ -21,10 +21,10 @@ const NAMES: &[&str] = &[
 const COMPLETION_NAMES: &[&str] = &["prompt", "echo"];
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ChatRequest {
-    pub(crate) common: Common,
-    pub(crate) messages: Vec<ChatMessage>,
-    pub(crate) add_generation_prompt: bool,
+pub struct ChatRequest {
+    pub common: Common,
+    pub messages: Vec<ChatMessage>,
+    pub add_generation_prompt: bool,
 }
 
 /// What the template does for one message takes about as long as so many bytes to tokenise.
@@ -32,13 +32,13 @@ const MESSAGE_BYTES: usize = 128;
 
 /// A message with its text parts joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ChatMessage {
-    pub(crate) role: String,
-    pub(crate) content: String,
+pub struct ChatMessage {
+    pub role: String,
+    pub content: String,
 }
 
 impl ChatRequest {
-    pub(crate) fn read(members: Map<String, Value>) -> Result<Self, ApiError> {
+    pub fn read(members: Map<String, Value>) -> Result<Self, ApiError> {
         let mut fields = Fields::new(members);
         let mut common = Common::read(&mut fields)?;
         let limit = fields.count("max_completion_tokens", 0..=u32::MAX)?;
@@ -95,7 +95,7 @@ fn logprobs(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
 
 impl ChatMessage {
     /// How much there is to render and to tokenise.
-    pub(crate) fn work_bytes(&self) -> usize {
+    pub fn work_bytes(&self) -> usize {
         MESSAGE_BYTES + self.content.len()
     }
 
@@ -200,47 +200,47 @@ fn nothing_else(path: &str, part: &Value) -> Result<(), ApiError> {
 
 /// An answer, whole or a chunk of one; they differ in `object` and in the choice.
 #[derive(Debug, Serialize)]
-pub(crate) struct Chat<'a> {
-    pub(crate) id: &'a str,
-    pub(crate) object: &'static str,
-    pub(crate) created: u64,
-    pub(crate) model: &'a str,
-    pub(crate) choices: Vec<ChatChoice>,
+pub struct Chat<'a> {
+    pub id: &'a str,
+    pub object: &'static str,
+    pub created: u64,
+    pub model: &'a str,
+    pub choices: Vec<ChatChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) prompt_token_ids: Option<Vec<u32>>,
+    pub prompt_token_ids: Option<Vec<u32>>,
     /// Absent, null, or counts: OpenAI's streams tell all three apart.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) usage: Option<Option<Usage>>,
+    pub usage: Option<Option<Usage>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) timings: Option<Timings>,
+    pub timings: Option<Timings>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct ChatChoice {
-    pub(crate) index: u32,
+pub struct ChatChoice {
+    pub index: u32,
     #[serde(flatten)]
-    pub(crate) part: ChatPart,
-    pub(crate) logprobs: Option<ChatLogprobs>,
-    pub(crate) finish_reason: Option<&'static str>,
-    pub(crate) stop_reason: Option<StopReason>,
+    pub part: ChatPart,
+    pub logprobs: Option<ChatLogprobs>,
+    pub finish_reason: Option<&'static str>,
+    pub stop_reason: Option<StopReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) token_ids: Option<Vec<u32>>,
+    pub token_ids: Option<Vec<u32>>,
 }
 
 /// The member that holds text: `message` in a whole answer, `delta` in a chunk.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum ChatPart {
+pub enum ChatPart {
     Message(ChatText),
     Delta(ChatText),
 }
 
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct ChatText {
+pub struct ChatText {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) role: Option<&'static str>,
+    pub role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) content: Option<String>,
+    pub content: Option<String>,
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use super::fields::Fields;
 use super::neutral;
 use super::sampling::{self, Choosing};
 use super::stops::{self, Stops};
-use crate::engine::request::CacheUse;
+use crate::request::CacheUse;
 
 /// Greatest number of best tokens that may be asked for, as at OpenAI.
-pub(super) const MAX_TOP_LOGPROBS: u32 = 20;
+pub const MAX_TOP_LOGPROBS: u32 = 20;
 
 /// Greatest `n`, the choices of one prompt.
 const MAX_N: u32 = 16;
@@ -36,31 +36,31 @@ const NAMES: &[&str] = &[
 ];
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Common {
+pub struct Common {
     /// `None`: whatever is served.
-    pub(crate) model: Option<String>,
-    pub(crate) max_tokens: Option<u32>,
-    pub(crate) min_tokens: u32,
-    pub(crate) ignore_eos: bool,
-    pub(crate) delivery: Delivery,
-    pub(crate) show: Show,
-    pub(crate) choosing: Choosing,
-    pub(crate) stops: Stops,
+    pub model: Option<String>,
+    pub max_tokens: Option<u32>,
+    pub min_tokens: u32,
+    pub ignore_eos: bool,
+    pub delivery: Delivery,
+    pub show: Show,
+    pub choosing: Choosing,
+    pub stops: Stops,
     /// Choices of each prompt, at least 1.
-    pub(crate) n: usize,
-    pub(crate) cache: CacheUse,
+    pub n: usize,
+    pub cache: CacheUse,
 }
 
 /// Whole, or as a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
+pub enum Delivery {
     Whole,
     Stream(StreamUsage),
 }
 
 /// Where a stream tells its token counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StreamUsage {
+pub enum StreamUsage {
     Never,
     /// In one event of its own before `[DONE]`.
     Last,
@@ -70,18 +70,18 @@ pub(crate) enum StreamUsage {
 
 /// How tokens are shown beside the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Show {
+pub struct Show {
     /// Log-probabilities with this many best tokens.
-    pub(crate) logprobs: Option<u32>,
+    pub logprobs: Option<u32>,
     /// vLLM's `return_token_ids`: the ids of the prompt and of the answer.
-    pub(crate) token_ids: bool,
+    pub token_ids: bool,
     /// vLLM's `return_tokens_as_token_ids`: `token_id:5` in place of the text in log-probabilities.
-    pub(crate) tokens_as_ids: bool,
+    pub tokens_as_ids: bool,
 }
 
 impl Common {
     /// Reads the shared parameters; `show.logprobs` is left to the route, whose form of it differs.
-    pub(super) fn read(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn read(fields: &mut Fields) -> Result<Self, ApiError> {
         neutral::refuse_unsupported(fields)?;
         Ok(Self {
             model: fields.string("model")?,
@@ -172,7 +172,7 @@ impl Delivery {
 }
 
 /// Refuses what was not read. `own` are the route's names; `elsewhere` names that only `other` takes.
-pub(super) fn finish(
+pub fn finish(
     fields: Fields,
     own: &'static [&'static str],
     elsewhere: &[&str],

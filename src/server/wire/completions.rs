@@ -19,27 +19,27 @@ const CHAT_NAMES: &[&str] = &[
 ];
 
 /// OpenAI's default for `max_tokens` on this route.
-pub(crate) const DEFAULT_MAX_TOKENS: u32 = 16;
+pub const DEFAULT_MAX_TOKENS: u32 = 16;
 
 /// Most choices of one answer: prompts × `n`.
 const MAX_CHOICES: usize = 256;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct CompletionRequest {
-    pub(crate) common: Common,
+pub struct CompletionRequest {
+    pub common: Common,
     /// At least one.
-    pub(crate) prompts: Vec<PromptInput>,
-    pub(crate) echo: bool,
+    pub prompts: Vec<PromptInput>,
+    pub echo: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum PromptInput {
+pub enum PromptInput {
     Text(String),
     Tokens(Vec<u32>),
 }
 
 impl CompletionRequest {
-    pub(crate) fn read(members: Map<String, Value>) -> Result<Self, ApiError> {
+    pub fn read(members: Map<String, Value>) -> Result<Self, ApiError> {
         let mut fields = Fields::new(members);
         let mut common = Common::read(&mut fields)?;
         let prompt = fields
@@ -65,7 +65,7 @@ impl CompletionRequest {
 
 impl PromptInput {
     /// How much there is to tokenise, or, for the echo, to decode: a token has some bytes of text.
-    pub(crate) fn work_bytes(&self, echoed: bool) -> usize {
+    pub fn work_bytes(&self, echoed: bool) -> usize {
         match self {
             Self::Text(text) => text.len(),
             Self::Tokens(ids) if echoed => size_of_val(ids.as_slice()),
@@ -123,30 +123,30 @@ fn check_choices(prompts: usize, n: usize) -> Result<(), ApiError> {
 
 /// An answer, whole (`usage` and `timings` set) or a chunk of one: the objects are the same.
 #[derive(Debug, Serialize)]
-pub(crate) struct Completion<'a> {
-    pub(crate) id: &'a str,
-    pub(crate) object: &'static str,
-    pub(crate) created: u64,
-    pub(crate) model: &'a str,
-    pub(crate) choices: Vec<CompletionChoice>,
+pub struct Completion<'a> {
+    pub id: &'a str,
+    pub object: &'static str,
+    pub created: u64,
+    pub model: &'a str,
+    pub choices: Vec<CompletionChoice>,
     /// Absent, null, or counts: OpenAI's streams tell all three apart.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) usage: Option<Option<Usage>>,
+    pub usage: Option<Option<Usage>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) timings: Option<Timings>,
+    pub timings: Option<Timings>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct CompletionChoice {
-    pub(crate) index: u32,
-    pub(crate) text: String,
-    pub(crate) logprobs: Option<CompletionLogprobs>,
-    pub(crate) finish_reason: Option<&'static str>,
-    pub(crate) stop_reason: Option<StopReason>,
+pub struct CompletionChoice {
+    pub index: u32,
+    pub text: String,
+    pub logprobs: Option<CompletionLogprobs>,
+    pub finish_reason: Option<&'static str>,
+    pub stop_reason: Option<StopReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) prompt_token_ids: Option<Vec<u32>>,
+    pub prompt_token_ids: Option<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) token_ids: Option<Vec<u32>>,
+    pub token_ids: Option<Vec<u32>>,
 }
 
 #[cfg(test)]

@@ -11,19 +11,19 @@ use serde::Serialize;
 
 /// A refusal: what goes into the body, and the status it goes with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ApiError {
-    pub(crate) status: StatusCode,
+pub struct ApiError {
+    pub status: StatusCode,
     kind: &'static str,
-    pub(crate) code: &'static str,
-    pub(crate) param: Option<String>,
-    pub(crate) message: String,
+    pub code: &'static str,
+    pub param: Option<String>,
+    pub message: String,
     /// Seconds after which it makes sense to try again.
     retry_after_s: Option<u32>,
 }
 
 /// The body: an object of one member, `error`.
 #[derive(Serialize)]
-pub(crate) struct ErrorBody<'a> {
+pub struct ErrorBody<'a> {
     error: ErrorObject<'a>,
 }
 
@@ -61,51 +61,51 @@ impl ApiError {
     }
 
     /// A parameter of the API that this server does not implement, or a value of it.
-    pub(crate) fn unsupported(param: &str, message: impl Into<String>) -> Self {
+    pub fn unsupported(param: &str, message: impl Into<String>) -> Self {
         Self::bad_param("unsupported_parameter", param, message.into())
     }
 
     /// A name that is no parameter at all.
-    pub(crate) fn unknown(param: &str, message: String) -> Self {
+    pub fn unknown(param: &str, message: String) -> Self {
         Self::bad_param("unknown_parameter", param, message)
     }
 
-    pub(crate) fn invalid_type(param: &str, expected: &str, found: &str) -> Self {
+    pub fn invalid_type(param: &str, expected: &str, found: &str) -> Self {
         let message = format!("`{param}` must be {expected}, not {found}");
         Self::bad_param("invalid_type", param, message)
     }
 
-    pub(crate) fn invalid_value(param: &str, message: impl Into<String>) -> Self {
+    pub fn invalid_value(param: &str, message: impl Into<String>) -> Self {
         Self::bad_param("invalid_value", param, message.into())
     }
 
-    pub(crate) fn missing(param: &str) -> Self {
+    pub fn missing(param: &str) -> Self {
         let message = format!("`{param}` is required");
         Self::bad_param("missing_required_parameter", param, message)
     }
 
-    pub(crate) fn bad_json(source: &serde_json::Error) -> Self {
+    pub fn bad_json(source: &serde_json::Error) -> Self {
         let message = format!("the body is not valid JSON: {source}");
         Self::new(StatusCode::BAD_REQUEST, "invalid_json", message)
     }
 
-    pub(crate) fn not_an_object(found: &str) -> Self {
+    pub fn not_an_object(found: &str) -> Self {
         let found = shorten(found);
         let message = format!("the body must be a JSON object, not {found}");
         Self::new(StatusCode::BAD_REQUEST, "invalid_json", message)
     }
 
-    pub(crate) fn unreadable_body(detail: &str) -> Self {
+    pub fn unreadable_body(detail: &str) -> Self {
         let message = format!("the body could not be read: {detail}");
         Self::new(StatusCode::BAD_REQUEST, "unreadable_body", message)
     }
 
-    pub(crate) fn body_too_large(limit_bytes: usize) -> Self {
+    pub fn body_too_large(limit_bytes: usize) -> Self {
         let message = format!("the body is larger than the limit of {limit_bytes} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     }
 
-    pub(crate) fn content_type(found: Option<&str>) -> Self {
+    pub fn content_type(found: Option<&str>) -> Self {
         let found = shorten(found.unwrap_or("none"));
         let message =
             format!("send the body with `content-type: application/json`; it was {found}");
@@ -116,7 +116,7 @@ impl ApiError {
         )
     }
 
-    pub(crate) fn method(method: &str, path: &str) -> Self {
+    pub fn method(method: &str, path: &str) -> Self {
         let (method, path) = (shorten(method), shorten(path));
         let message = format!("{path} does not take {method}; see the `allow` header");
         Self::new(
@@ -126,13 +126,13 @@ impl ApiError {
         )
     }
 
-    pub(crate) fn route(method: &str, path: &str, known: &str) -> Self {
+    pub fn route(method: &str, path: &str, known: &str) -> Self {
         let (method, path) = (shorten(method), shorten(path));
         let message = format!("there is no {method} {path}; this server has {known}");
         Self::new(StatusCode::NOT_FOUND, "unknown_url", message)
     }
 
-    pub(crate) fn model_not_found(asked: &str, served: &str) -> Self {
+    pub fn model_not_found(asked: &str, served: &str) -> Self {
         let asked = shorten(asked);
         let message = format!("the model `{asked}` does not exist; this server serves `{served}`");
         Self {
@@ -143,12 +143,7 @@ impl ApiError {
 
     /// `param`: the one to blame, that of the prompt or of the answer's length. The limit may be less than
     /// the model's own.
-    pub(crate) fn context_length(
-        param: &str,
-        prompt: usize,
-        asked: u32,
-        max_context: usize,
-    ) -> Self {
+    pub fn context_length(param: &str, prompt: usize, asked: u32, max_context: usize) -> Self {
         let message = format!(
             "this server's limit is {max_context} tokens; the request needs {} \
              ({prompt} in the prompt, {asked} for the answer): shorten the prompt or lower `max_tokens`",
@@ -158,13 +153,13 @@ impl ApiError {
     }
 
     /// The client was too slow to send its request.
-    pub(crate) fn request_timeout(limit_s: u64) -> Self {
+    pub fn request_timeout(limit_s: u64) -> Self {
         let message = format!("the body did not come within {limit_s} s");
         Self::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
     }
 
     /// `retry_after_s`: at least 1.
-    pub(crate) fn queue_full(waiting: usize, retry_after_s: u32) -> Self {
+    pub fn queue_full(waiting: usize, retry_after_s: u32) -> Self {
         let message = format!(
             "the queue has no room ({waiting} requests wait): try again in {retry_after_s} s"
         );
@@ -174,19 +169,19 @@ impl ApiError {
         }
     }
 
-    pub(crate) fn shutting_down() -> Self {
+    pub fn shutting_down() -> Self {
         let message = "the server is shutting down".to_owned();
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", message)
     }
 
     /// The model came without a chat template that can be used; no chat is possible with it.
-    pub(crate) fn no_chat_template(detail: &str) -> Self {
+    pub fn no_chat_template(detail: &str) -> Self {
         let message = format!("this model cannot chat: {detail}; /v1/completions works");
         Self::new(StatusCode::NOT_IMPLEMENTED, "no_chat_template", message)
     }
 
     /// The model's chat template broke off on these messages; others may be possible.
-    pub(crate) fn chat_template_failed(detail: &str) -> Self {
+    pub fn chat_template_failed(detail: &str) -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "chat_template_failed",
@@ -195,7 +190,7 @@ impl ApiError {
     }
 
     /// The engine's worker is dead or does not answer.
-    pub(crate) fn engine_down(detail: &str) -> Self {
+    pub fn engine_down(detail: &str) -> Self {
         let message = format!("the engine is not working: {detail}");
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -205,17 +200,17 @@ impl ApiError {
     }
 
     /// The engine's worker is gone for good.
-    pub(crate) fn engine_died(why: &str) -> Self {
+    pub fn engine_died(why: &str) -> Self {
         Self::engine_down(&format!("its worker has died: {why}"))
     }
 
     /// The engine gave up on this request.
-    pub(crate) fn engine_failed(detail: &str) -> Self {
+    pub fn engine_failed(detail: &str) -> Self {
         let message = format!("the engine failed on this request: {detail}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "engine_failed", message)
     }
 
-    pub(crate) fn body(&self) -> ErrorBody<'_> {
+    pub fn body(&self) -> ErrorBody<'_> {
         ErrorBody {
             error: ErrorObject {
                 message: &self.message,

@@ -6,38 +6,38 @@
 
 use super::error::ApiError;
 use super::shown::shorten;
-use crate::engine::request::ascending;
+use crate::request::ascending;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
 /// The members of one object that were not read yet.
-pub(super) struct Fields {
+pub struct Fields {
     members: Map<String, Value>,
     /// Where the object stands, with a trailing dot: `stream_options.`; empty at the top.
     path: String,
 }
 
 impl Fields {
-    pub(super) fn new(members: Map<String, Value>) -> Self {
+    pub fn new(members: Map<String, Value>) -> Self {
         let path = String::new();
         Self { members, path }
     }
 
     /// The name of a member as an error should give it.
-    pub(super) fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         format!("{}{}", self.path, shorten(name))
     }
 
     /// Takes a member; `None` if it is absent or null.
-    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+    pub fn take(&mut self, name: &str) -> Option<Value> {
         self.members.remove(name).filter(|value| !value.is_null())
     }
 
-    pub(super) fn bool(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+    pub fn bool(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
         self.typed(name, "a boolean", |value| value.as_bool())
     }
 
-    pub(super) fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+    pub fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
         self.typed(name, "a string", |value| match value {
             Value::String(text) => Some(text),
             _ => None,
@@ -45,7 +45,7 @@ impl Fields {
     }
 
     /// A whole number within this range.
-    pub(super) fn count(
+    pub fn count(
         &mut self,
         name: &str,
         range: RangeInclusive<u32>,
@@ -55,12 +55,12 @@ impl Fields {
         Ok(count.and_then(|count| u32::try_from(count).ok()))
     }
 
-    pub(super) fn number(&mut self, name: &str) -> Result<Option<f64>, ApiError> {
+    pub fn number(&mut self, name: &str) -> Result<Option<f64>, ApiError> {
         self.typed(name, "a number", |value| value.as_f64())
     }
 
     /// A whole number of either sign, within this range.
-    pub(super) fn integer(
+    pub fn integer(
         &mut self,
         name: &str,
         range: RangeInclusive<i128>,
@@ -84,7 +84,7 @@ impl Fields {
     }
 
     /// An array of token ids; ascending, each once.
-    pub(super) fn ids(&mut self, name: &str) -> Result<Option<Vec<u32>>, ApiError> {
+    pub fn ids(&mut self, name: &str) -> Result<Option<Vec<u32>>, ApiError> {
         let Some(items) = self.array(name)? else {
             return Ok(None);
         };
@@ -94,7 +94,7 @@ impl Fields {
         Ok(Some(ascending(ids)))
     }
 
-    pub(super) fn array(&mut self, name: &str) -> Result<Option<Vec<Value>>, ApiError> {
+    pub fn array(&mut self, name: &str) -> Result<Option<Vec<Value>>, ApiError> {
         self.typed(name, "an array", |value| match value {
             Value::Array(items) => Some(items),
             _ => None,
@@ -102,14 +102,14 @@ impl Fields {
     }
 
     /// An object, to be read by the same rules.
-    pub(super) fn object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
+    pub fn object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
         let path = format!("{}.", self.path(name));
         let members = self.members(name)?;
         Ok(members.map(|members| Self { members, path }))
     }
 
     /// An object whose names are not ours to know.
-    pub(super) fn members(&mut self, name: &str) -> Result<Option<Map<String, Value>>, ApiError> {
+    pub fn members(&mut self, name: &str) -> Result<Option<Map<String, Value>>, ApiError> {
         self.typed(name, "an object", |value| match value {
             Value::Object(members) => Some(members),
             _ => None,
@@ -117,13 +117,13 @@ impl Fields {
     }
 
     /// Names still unread whose value is not null.
-    pub(super) fn left(&self) -> impl Iterator<Item = &str> {
+    pub fn left(&self) -> impl Iterator<Item = &str> {
         let present = self.members.iter().filter(|(_, value)| !value.is_null());
         present.map(|(name, _)| name.as_str())
     }
 
     /// Refuses whatever was not read; `known` are the names to suggest.
-    pub(super) fn finish<'a>(self, known: impl Iterator<Item = &'a str>) -> Result<(), ApiError> {
+    pub fn finish<'a>(self, known: impl Iterator<Item = &'a str>) -> Result<(), ApiError> {
         // An unknown name with a null is still a mistake of the client's.
         let Some(name) = self.members.keys().next() else {
             return Ok(());
@@ -168,7 +168,7 @@ fn whole(value: &Value) -> Option<i128> {
 }
 
 /// One item of an array of token ids.
-pub(super) fn token_id(name: &str, value: &Value) -> Result<u32, ApiError> {
+pub fn token_id(name: &str, value: &Value) -> Result<u32, ApiError> {
     let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
     id.ok_or_else(|| {
         let found = format!("one with {}", kind(value));
@@ -177,7 +177,7 @@ pub(super) fn token_id(name: &str, value: &Value) -> Result<u32, ApiError> {
 }
 
 /// A JSON value named for a message: its kind, and itself where that is short.
-pub(super) fn kind(value: &Value) -> String {
+pub fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(flag) => format!("the boolean {flag}"),

@@ -9,24 +9,24 @@ use std::sync::Arc;
 
 /// A token as log-probabilities show it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Scored {
-    pub(crate) text: String,
+pub struct Scored {
+    pub text: String,
     /// Where the token's text begins, in characters of the answer (echo included).
-    pub(crate) offset: usize,
+    pub offset: usize,
     /// `None` for the first prompt token: nothing precedes it.
-    pub(crate) score: Option<Score>,
+    pub score: Option<Score>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Score {
-    pub(crate) chosen: f32,
+pub struct Score {
+    pub chosen: f32,
     /// Best tokens, best first.
-    pub(crate) top: Vec<(String, f32)>,
+    pub top: Vec<(String, f32)>,
 }
 
 /// The form of `/v1/completions`: arrays of one length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct CompletionLogprobs {
+pub struct CompletionLogprobs {
     tokens: Vec<String>,
     token_logprobs: Vec<Option<f32>>,
     /// The best tokens and always the chosen one. Tokens of one text (parts of a character) share an
@@ -36,7 +36,7 @@ pub(crate) struct CompletionLogprobs {
 }
 
 impl CompletionLogprobs {
-    pub(crate) fn new(tokens: &[Arc<Scored>]) -> Self {
+    pub fn new(tokens: &[Arc<Scored>]) -> Self {
         let mut arrays = Self::default();
         for token in tokens {
             let score = token.score.as_ref();
@@ -62,7 +62,7 @@ fn top_map(score: &Score, chosen: &str) -> BTreeMap<String, f32> {
 
 /// The form of `/v1/chat/completions`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct ChatLogprobs {
+pub struct ChatLogprobs {
     content: Vec<ChatToken>,
     refusal: Option<()>,
 }
@@ -83,7 +83,7 @@ struct ChatAlternative {
 
 impl ChatLogprobs {
     /// Tokens without a score (there are none in a chat's answer) are left out.
-    pub(crate) fn new(tokens: &[Arc<Scored>]) -> Self {
+    pub fn new(tokens: &[Arc<Scored>]) -> Self {
         let scored = tokens
             .iter()
             .filter_map(|token| Some((&token.text, token.score.as_ref()?)));

@@ -3,18 +3,18 @@
 //! Plain types: requests are read strictly ([`fields`]), answers are serialised. Refuses to know: axum's
 //! routes, the order of chunks, the engine's events.
 
-pub(crate) mod chat;
+pub mod chat;
 mod common;
-pub(crate) mod completions;
-pub(crate) mod error;
+pub mod completions;
+pub mod error;
 mod fields;
-pub(crate) mod logprobs;
-pub(crate) mod models;
+pub mod logprobs;
+pub mod models;
 mod neutral;
-pub(crate) mod sampling;
+pub mod sampling;
 mod shown;
-pub(crate) mod stops;
-pub(crate) mod usage;
+pub mod stops;
+pub mod usage;
 
-pub(crate) use common::{Common, Delivery, Show, StreamUsage};
-pub(crate) use error::ApiError;
+pub use common::{Common, Delivery, Show, StreamUsage};
+pub use error::ApiError;

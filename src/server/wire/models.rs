@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(crate) struct ModelList<'a> {
+pub struct ModelList<'a> {
     object: &'static str,
     data: [Model<'a>; 1],
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Model<'a> {
+pub struct Model<'a> {
     id: &'a str,
     object: &'static str,
     created: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Model<'a> {
 }
 
 impl<'a> ModelList<'a> {
-    pub(crate) fn of_one(model: Model<'a>) -> Self {
+    pub fn of_one(model: Model<'a>) -> Self {
         Self {
             object: "list",
             data: [model],
@@ -31,7 +31,7 @@ impl<'a> ModelList<'a> {
 
 impl<'a> Model<'a> {
     /// `created`: Unix seconds since when the model is served.
-    pub(crate) fn new(id: &'a str, created: u64, max_model_len: usize) -> Self {
+    pub fn new(id: &'a str, created: u64, max_model_len: usize) -> Self {
         Self {
             id,
             object: "model",

@@ -169,7 +169,7 @@ const TABLE: &[Parameter] = &[
 ];
 
 /// Takes every parameter of the table; refuses the first whose value asks for something.
-pub(super) fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+pub fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     for parameter in TABLE {
         if let Some(value) = fields.take(parameter.name) {
             parameter.check(&value)?;
@@ -179,7 +179,7 @@ pub(super) fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
 }
 
 /// Every name of the table, to suggest from.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|parameter| parameter.name)
 }
 

@@ -6,10 +6,10 @@
 use super::error::ApiError;
 use super::fields::{Fields, kind};
 use super::shown::shorten;
-use crate::engine::request::Sampling;
+use crate::request::Sampling;
 use serde_json::Value;
 
-pub(super) const NAMES: &[&str] = &[
+pub const NAMES: &[&str] = &[
     "temperature",
     "top_p",
     "top_k",
@@ -23,7 +23,7 @@ pub(super) const NAMES: &[&str] = &[
 ];
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Choosing {
+pub struct Choosing {
     temperature: Option<f32>,
     top_p: Option<f32>,
     top_k: Option<u32>,
@@ -36,7 +36,7 @@ pub(crate) struct Choosing {
     /// Ascending, each once: below the vocabulary's size there are no more than that.
     allowed: Vec<u32>,
     /// `None`: fresh for each prompt.
-    pub(crate) seed: Option<u64>,
+    pub seed: Option<u64>,
 }
 
 /// A range of numbers, and how a message puts it.
@@ -79,7 +79,7 @@ const FACTOR: Range = Range::above_zero(2.0, "above 0 and at most 2");
 const BIAS: Range = Range::closed(-100.0, 100.0, "from -100 to 100");
 
 impl Choosing {
-    pub(super) fn read(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn read(fields: &mut Fields) -> Result<Self, ApiError> {
         Ok(Self {
             temperature: within(fields, "temperature", &UP_TO_TWO)?,
             top_p: within(fields, "top_p", &SHARE_ABOVE_ZERO)?,
@@ -95,12 +95,7 @@ impl Choosing {
     }
 
     /// The engine's rules: what was said over what the model has. Ids must be below `vocab`.
-    pub(crate) fn over(
-        &self,
-        model: &Sampling,
-        vocab: usize,
-        seed: u64,
-    ) -> Result<Sampling, ApiError> {
+    pub fn over(&self, model: &Sampling, vocab: usize, seed: u64) -> Result<Sampling, ApiError> {
         check_ids("logit_bias", self.bias.iter().map(|(id, _)| *id), vocab)?;
         check_ids("allowed_token_ids", self.allowed.iter().copied(), vocab)?;
         Ok(Sampling {
@@ -119,7 +114,7 @@ impl Choosing {
 }
 
 /// Refuses ids outside the model's vocabulary.
-pub(crate) fn check_ids(
+pub fn check_ids(
     name: &str,
     mut ids: impl Iterator<Item = u32>,
     vocab: usize,

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 const SHOWN: usize = 64;
 
 /// The text, or its beginning with `…` behind it.
-pub(super) fn shorten(text: &str) -> Cow<'_, str> {
+pub fn shorten(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN) {
         None => Cow::Borrowed(text),
         Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),

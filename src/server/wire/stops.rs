@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::fields::{Fields, kind};
 use serde_json::Value;
 
-pub(super) const NAMES: &[&str] = &["stop", "stop_token_ids", "include_stop_str_in_output"];
+pub const NAMES: &[&str] = &["stop", "stop_token_ids", "include_stop_str_in_output"];
 
 /// OpenAI has 4; vLLM has no limit.
 const MAX_TEXTS: usize = 16;
@@ -16,16 +16,16 @@ const MAX_TEXT_BYTES: usize = 1024;
 const MAX_IDS: usize = 4096;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stops {
-    pub(crate) texts: Vec<String>,
+pub struct Stops {
+    pub texts: Vec<String>,
     /// Ascending, each once.
-    pub(crate) ids: Vec<u32>,
+    pub ids: Vec<u32>,
     /// The text or token that ends the answer is shown.
-    pub(crate) shown: bool,
+    pub shown: bool,
 }
 
 impl Stops {
-    pub(super) fn read(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn read(fields: &mut Fields) -> Result<Self, ApiError> {
         let texts = texts(fields.take("stop"))?;
         texts.iter().try_for_each(|text| check(text))?;
         if texts.len() > MAX_TEXTS {

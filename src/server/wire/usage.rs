@@ -3,27 +3,27 @@
 //! The end token counts as generated, as it does at OpenAI and in vLLM. A rate or a mean that is undefined
 //! (no tokens, no time) is null, never 0.
 
-use crate::engine::request;
+use crate::request;
 use serde::Serialize;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Usage {
-    pub(crate) prompt_tokens: u32,
-    pub(crate) completion_tokens: u32,
-    pub(crate) total_tokens: u32,
-    pub(crate) prompt_tokens_details: PromptTokensDetails,
+pub struct Usage {
+    pub prompt_tokens: u32,
+    pub completion_tokens: u32,
+    pub total_tokens: u32,
+    pub prompt_tokens_details: PromptTokensDetails,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct PromptTokensDetails {
+pub struct PromptTokensDetails {
     /// Leading prompt tokens that were found in the prefix cache.
-    pub(crate) cached_tokens: u32,
+    pub cached_tokens: u32,
 }
 
 impl Usage {
     /// With so many more generated tokens, and prompt tokens found in the cache.
-    pub(crate) fn grown(self, completion: u32, cached: u32) -> Self {
+    pub fn grown(self, completion: u32, cached: u32) -> Self {
         Self::new(
             self.prompt_tokens,
             self.completion_tokens + completion,
@@ -31,7 +31,7 @@ impl Usage {
         )
     }
 
-    pub(crate) fn new(prompt: u32, completion: u32, cached: u32) -> Self {
+    pub fn new(prompt: u32, completion: u32, cached: u32) -> Self {
         Self {
             prompt_tokens: prompt,
             completion_tokens: completion,
@@ -46,14 +46,14 @@ impl Usage {
 /// vLLM's `stop_reason`: which of the request's stops ended the answer; null where none did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum StopReason {
+pub enum StopReason {
     Text(String),
     Id(u32),
 }
 
 /// The engine's own clock on one request, names as llama.cpp's server has them; `queue_ms` is ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Timings {
+pub struct Timings {
     /// Prompt tokens taken from the cache.
     cache_n: u32,
     /// From submission to the start of prefill.
@@ -74,7 +74,7 @@ pub(crate) struct Timings {
 }
 
 impl Timings {
-    pub(crate) fn new(cached: u32, engine: request::Timings) -> Self {
+    pub fn new(cached: u32, engine: request::Timings) -> Self {
         let steps = engine.predicted_n.saturating_sub(1);
         Self {
             cache_n: cached,

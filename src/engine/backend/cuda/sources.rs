@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::engine::weights::Dtype;
+use crate::weights::Dtype;
 
 /// How the numbers of weights, of keys and values, and of a product's operands are stored. A source is
 /// compiled once for each.

@@ -1,8 +1,8 @@
 //! Well-formed answers that cannot be true.
 
 use super::*;
-use crate::plan::Plausible;
-use crate::record::{CacheState, Setting};
+use verdict::plan::Plausible;
+use verdict::record::{CacheState, Setting};
 
 const MS: u64 = 1_000_000;
 

@@ -1,6 +1,6 @@
 use super::super::step::looks;
 use super::*;
-use crate::stats;
+use verdict::stats;
 
 const ERRORS: Errors = Errors {
     alpha: 0.02,

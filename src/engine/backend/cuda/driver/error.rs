@@ -2,7 +2,7 @@
 
 use cudarc::driver::DriverError;
 
-use crate::engine::backend::cuda::device::DeviceError;
+use crate::backend::cuda::device::DeviceError;
 
 pub(super) fn failed(call: &'static str, error: &DriverError) -> DeviceError {
     DeviceError::Failed {

@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUstream;
 use cudarc::driver::{CudaContext, DriverError, result};
 
 use super::error::{failed, told};
-use crate::engine::backend::cuda::device::{DeviceError, Memory, View};
+use crate::backend::cuda::device::{DeviceError, Memory, View};
 
 pub struct GpuMemory {
     view: View,
