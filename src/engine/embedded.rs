@@ -8,7 +8,7 @@ macro_rules! embed {
             $name,
             include_bytes!(concat!(
                 env!("CARGO_MANIFEST_DIR"),
-                "/gates/models/tiny-qwen3/",
+                "/../../gates/models/tiny-qwen3/",
                 $name
             )),
         )

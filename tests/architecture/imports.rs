@@ -2,7 +2,7 @@
 //!
 //! [`Graph::read`] follows `mod` from a crate's root, gathers each module's paths (`use` trees, aliases,
 //! globs, `crate::`, `self::`, `super::`, and paths in code), and resolves every path through re-exports to
-//! the file that defines its last name. Tests within the files are left out.
+//! the file that defines its last name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,6 +15,18 @@ type Segments = Vec<String>;
 
 /// File → the files that it imports from, each with the names imported.
 pub(crate) type Edges = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
+
+/// What an import leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A file of the same crate that defines the name, and the one of the module that it was taken from: another
+    /// where that re-exports it.
+    File { defines: PathBuf, offers: PathBuf },
+    /// A path into another crate, or of the language's own names.
+    Outside(Segments),
+    /// A path into the same crate that names nothing there.
+    Missing(Segments),
+}
 
 /// A name that `use` brings into a module.
 struct Import {
@@ -37,20 +49,27 @@ struct Module {
 }
 
 /// All modules of one crate, by their absolute path.
-#[derive(Default)]
 pub(crate) struct Graph {
     modules: BTreeMap<Segments, Module>,
+    with_tests: bool,
 }
 
 impl Graph {
-    /// Reads the crate whose root file is `root`.
-    pub(crate) fn read(root: &Path) -> Self {
-        Self::read_with(root, &|file| fs::read_to_string(file).ok())
+    /// Reads the crate whose root file is `root`; without `with_tests`, what is under `#[cfg(test)]` is left out.
+    pub(crate) fn read(root: &Path, with_tests: bool) -> Self {
+        Self::read_from(root, with_tests, &|file| fs::read_to_string(file).ok())
     }
 
-    /// Reads a crate whose files `text_of` hands out.
-    pub(crate) fn read_with(root: &Path, text_of: &dyn Fn(&Path) -> Option<String>) -> Self {
-        let mut graph = Self::default();
+    /// Reads a crate whose files' texts `text_of` gives.
+    pub(crate) fn read_from(
+        root: &Path,
+        with_tests: bool,
+        text_of: &dyn Fn(&Path) -> Option<String>,
+    ) -> Self {
+        let mut graph = Self {
+            modules: BTreeMap::new(),
+            with_tests,
+        };
         let mut waiting = vec![(Segments::new(), root.to_owned(), true)];
         while let Some((path, file, owns_folder)) = waiting.pop() {
             let text = text_of(&file).unwrap_or_else(|| panic!("no file {}", file.display()));
@@ -80,6 +99,7 @@ impl Graph {
         };
         let mut reader = Reader {
             module: &mut module,
+            with_tests: self.with_tests,
             children: Vec::new(),
             inline: Vec::new(),
         };
@@ -98,17 +118,30 @@ impl Graph {
         let mut edges = Edges::new();
         for (path, module) in &self.modules {
             let of_file = edges.entry(module.file.clone()).or_default();
-            for (file, name) in self.targets(path, module) {
-                if file != module.file {
-                    of_file.entry(file).or_default().insert(name);
+            for (target, name) in self.targets(path, module) {
+                match target {
+                    Target::File { defines, .. } if defines != module.file => {
+                        of_file.entry(defines).or_default().insert(name);
+                    }
+                    _ => {}
                 }
             }
         }
         edges
     }
 
-    /// Each file that defines a name used in the module, with the name.
-    fn targets(&self, path: &Segments, module: &Module) -> Vec<(PathBuf, String)> {
+    /// Every import: the file that has it, and what it leads to.
+    pub(crate) fn imports(&self) -> Vec<(PathBuf, Target)> {
+        let of_module = |(path, module): (&Segments, &Module)| {
+            let targets = self.targets(path, module).into_iter();
+            let file = module.file.clone();
+            targets.map(move |(target, _)| (file.clone(), target))
+        };
+        self.modules.iter().flat_map(of_module).collect()
+    }
+
+    /// What each name used in the module leads to, with the name.
+    fn targets(&self, path: &Segments, module: &Module) -> Vec<(Target, String)> {
         let used = |import: &&Import| {
             !import.reexports
                 || module.mentions.contains(&import.name)
@@ -116,18 +149,38 @@ impl Graph {
         };
         let imports = module.imports.iter().filter(used).map(|i| &i.target);
         let written = imports.chain(&module.paths);
-        let absolute = written.filter_map(|p| self.absolute(path, p));
-        let named = |a: Segments| Some((self.file_of(&a, 0)?, a.last()?.clone()));
-        let mut found: Vec<_> = absolute.filter_map(named).collect();
+        let mut found: Vec<_> = written
+            .filter_map(|p| Some((self.target(path, p)?, p.last()?.clone())))
+            .collect();
         for glob in &module.globs {
             let Some(from) = self.absolute(path, glob) else {
+                found.push((Target::Outside(glob.clone()), "*".to_owned()));
                 continue;
             };
             let foreign = module.mentions.difference(&module.items);
-            let named = |name: &String| Some((self.named(&from, name, 0)?, name.clone()));
+            let named = |name: &String| {
+                let defines = self.named(&from, name, 0)?;
+                let offers = self.modules.get(&from)?.file.clone();
+                Some((Target::File { defines, offers }, name.clone()))
+            };
             found.extend(foreign.filter_map(named));
         }
         found
+    }
+
+    /// What a path leads to; `None` for a name of another crate under an imported name.
+    fn target(&self, scope: &Segments, path: &Segments) -> Option<Target> {
+        let Some(absolute) = self.absolute(scope, path) else {
+            return Some(Target::Outside(path.clone()));
+        };
+        if let Some(defines) = self.file_of(&absolute, 0) {
+            let offers = self.offering(&absolute, 0)?;
+            return Some(Target::File { defines, offers });
+        }
+        let anchors = path.iter().take_while(|word| is_anchor(word)).count();
+        let from = absolute.len() - (path.len() - anchors);
+        let is_known = self.knows(&absolute[..from].to_vec(), absolute.get(from)?, &[]);
+        (anchors > 0 && !is_known).then_some(Target::Missing(absolute))
     }
 
     /// The path from the crate's root; `None` for one that leads into another crate.
@@ -147,11 +200,7 @@ impl Graph {
         }
         if !anchored {
             let head = path.first()?;
-            let module = self.modules.get(scope)?;
-            let known = self.modules.contains_key(&joined(scope, head))
-                || module.items.contains(head)
-                || module.imports.iter().any(|i| i.name == *head && i.target != path);
-            if !known {
+            if !self.knows(scope, head, path) {
                 return None;
             }
         }
@@ -159,20 +208,54 @@ impl Graph {
         Some(base)
     }
 
-    /// The file that defines what an absolute path names, re-exports followed.
+    /// True if `name` of the module `at` is its own or imported. The import of `path` itself does not count.
+    fn knows(&self, at: &Segments, name: &String, path: &[String]) -> bool {
+        let Some(module) = self.modules.get(at) else {
+            return false;
+        };
+        let by_glob = |glob: &Segments| {
+            let from = is_anchor(&glob[0])
+                .then(|| self.absolute(at, glob))
+                .flatten();
+            from.is_some_and(|from| from != *at && self.knows(&from, name, path))
+        };
+        self.modules.contains_key(&joined(at, name))
+            || module.items.contains(name)
+            || module
+                .imports
+                .iter()
+                .any(|i| i.name == *name && i.target != path)
+            || module.globs.iter().any(by_glob)
+    }
+
+    /// The file that defines what an absolute path names, re-exports followed; `None` where the crate has no such
+    /// name.
     fn file_of(&self, path: &Segments, depth: usize) -> Option<PathBuf> {
         let mut at = Segments::new();
         for name in path {
             let child = joined(&at, name);
             if !self.modules.contains_key(&child) {
-                return self.named(&at, name, depth).or_else(|| {
-                    let whole = self.rerouted(&at, path, depth);
-                    whole.or_else(|| Some(self.modules.get(&at)?.file.clone()))
-                });
+                let whole = self.rerouted(&at, path, depth);
+                return whole.or_else(|| self.named(&at, name, depth));
             }
             at = child;
         }
         Some(self.modules.get(&at)?.file.clone())
+    }
+
+    /// The file of the module that a path takes its name from: private imports followed, re-exports not.
+    fn offering(&self, path: &Segments, depth: usize) -> Option<PathBuf> {
+        let is_module = |length: &usize| self.modules.contains_key(&path[..*length]);
+        let length = (0..=path.len()).rev().find(is_module)?;
+        let (at, rest) = path.split_at(length);
+        let module = self.modules.get(at)?;
+        let private = |import: &&Import| !import.reexports && rest.first() == Some(&import.name);
+        let Some(import) = module.imports.iter().find(private).filter(|_| depth < 8) else {
+            return Some(module.file.clone());
+        };
+        let mut through = self.absolute(&at.to_vec(), &import.target)?;
+        through.extend(rest[1..].iter().cloned());
+        self.offering(&through, depth + 1)
     }
 
     /// The file of a path that passes through a module which `at` imports under another name.
@@ -208,8 +291,10 @@ impl Graph {
 
 /// Strongly connected components of more than one file, the greatest first.
 pub(crate) fn cycles(edges: &Edges) -> Vec<BTreeSet<PathBuf>> {
-    let reach: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> =
-        edges.keys().map(|file| (file, reachable(edges, file))).collect();
+    let reach: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> = edges
+        .keys()
+        .map(|file| (file, reachable(edges, file)))
+        .collect();
     let mut found: BTreeSet<BTreeSet<PathBuf>> = BTreeSet::new();
     for (file, reached) in &reach {
         let mutual = reached
@@ -225,10 +310,7 @@ pub(crate) fn cycles(edges: &Edges) -> Vec<BTreeSet<PathBuf>> {
     found
 }
 
-fn reachable<'a>(
-    edges: &'a Edges,
-    from: &PathBuf,
-) -> BTreeSet<&'a PathBuf> {
+fn reachable<'a>(edges: &'a Edges, from: &PathBuf) -> BTreeSet<&'a PathBuf> {
     let mut seen = BTreeSet::new();
     let mut waiting: Vec<&PathBuf> = edges[from].keys().collect();
     while let Some(file) = waiting.pop() {
@@ -248,6 +330,10 @@ fn folder_of(file: &Path, owns_folder: bool) -> PathBuf {
     }
 }
 
+fn is_anchor(word: &str) -> bool {
+    matches!(word, "crate" | "self" | "super")
+}
+
 fn joined(path: &[String], name: &str) -> Segments {
     let mut longer = path.to_vec();
     longer.push(name.to_owned());
@@ -257,13 +343,22 @@ fn joined(path: &[String], name: &str) -> Segments {
 /// Gathers one module's names and paths from its tokens.
 struct Reader<'a> {
     module: &'a mut Module,
+    with_tests: bool,
     children: Vec<String>,
     inline: Vec<(String, TokenStream)>,
 }
 
 /// Keywords before the name of an item.
 const ITEMS: [&str; 9] = [
-    "fn", "struct", "enum", "trait", "type", "const", "static", "union", "macro_rules",
+    "fn",
+    "struct",
+    "enum",
+    "trait",
+    "type",
+    "const",
+    "static",
+    "union",
+    "macro_rules",
 ];
 
 impl Reader<'_> {
@@ -272,7 +367,8 @@ impl Reader<'_> {
         let mut at = 0;
         let mut public = false;
         while at < tokens.len() {
-            if let Some(next) = after_test_item(&tokens, at, at_module) {
+            let skipped = after_test_item(&tokens, at, at_module);
+            if let Some(next) = skipped.filter(|_| !self.with_tests) {
                 at = next;
                 continue;
             }
@@ -353,9 +449,12 @@ impl Reader<'_> {
             .take_while(|token| !is_punct(Some(token), ';'))
             .count();
         let tree = &tokens[start..start + length];
-        if !is_colons(tree, 0) {
-            self.use_tree(&[], tree, public);
-        }
+        // A leading `::` says that a crate's name follows.
+        let prefix = match is_colons(tree, 0) {
+            true => vec![String::new()],
+            false => Vec::new(),
+        };
+        self.use_tree(&prefix, tree, public);
         start + length + 1
     }
 
@@ -409,9 +508,7 @@ fn after_test_item(tokens: &[TokenTree], at: usize, at_module: bool) -> Option<u
     }
     let ends = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-        TokenTree::Punct(punct) => {
-            punct.as_char() == ';' || (!at_module && punct.as_char() == ',')
-        }
+        TokenTree::Punct(punct) => punct.as_char() == ';' || (!at_module && punct.as_char() == ','),
         _ => false,
     };
     let length = tokens[at + 2..].iter().position(ends);
@@ -428,4 +525,58 @@ fn is_colons(tokens: &[TokenTree], at: usize) -> bool {
 
 fn is_parenthesis(token: Option<&TokenTree>) -> bool {
     matches!(token, Some(TokenTree::Group(g)) if g.delimiter() == Delimiter::Parenthesis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The files that `a.rs` with this text imports from, in a crate where `b/inner.rs` defines `Other`.
+    fn imported(text: &str) -> Vec<String> {
+        let text_of = |file: &Path| match file.to_str()? {
+            "mod.rs" => Some("mod a; mod b; pub use b::Other as Thing;".to_owned()),
+            "a.rs" => Some(text.to_owned()),
+            "b/mod.rs" => Some("mod inner; pub use inner::*;".to_owned()),
+            "b/inner.rs" => Some("pub struct Other; fn f(_: crate::a::A) {}".to_owned()),
+            _ => None,
+        };
+        let graph = Graph::read_from(Path::new("mod.rs"), false, &text_of);
+        let edges = graph.edges();
+        let files = edges[Path::new("a.rs")].keys();
+        let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+        let is_cycle = files.contains(&"b/inner.rs".to_owned());
+        assert_eq!(cycles(&edges).len(), usize::from(is_cycle), "{text}");
+        files
+    }
+
+    #[test]
+    fn imports_are_read_in_all_their_forms() {
+        for text in [
+            "use crate::b::Other;",
+            "use crate::{b::{Other}};",
+            "use super::b::Other as O;",
+            "use super::Thing;",
+            "use super::*; fn f(_: Thing) {}",
+            "use crate as root; fn f(_: root::b::Other) {}",
+            "mod deep { mod deeper { use super::super::super::b::Other; } }",
+            "fn f() { assert_eq!(super::b::Other, 1); }",
+            "use crate::b; fn f(_: b::Other) {}",
+        ] {
+            let files = imported(&format!("pub struct A; {text}"));
+            assert!(
+                files.contains(&"b/inner.rs".to_owned()),
+                "{text}: {files:?}"
+            );
+        }
+        for text in [
+            "// use crate::b::Other;",
+            "const S: &str = \"crate::b::Other\";",
+            "#[cfg(test)] mod tests { use crate::b::Other; }",
+            "use other::b::Other;",
+            "use super::*;",
+        ] {
+            let files = imported(&format!("pub struct A; {text}"));
+            assert!(files.is_empty(), "{text}: {files:?}");
+        }
+    }
 }

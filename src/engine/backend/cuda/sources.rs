@@ -237,7 +237,7 @@ mod tests {
     /// A file that is not listed would never be compiled.
     #[test]
     fn every_file_of_kernels_is_embedded() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels");
         let mut there: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -1,0 +1,87 @@
+//! The one place that names every stage in order: plan → launch → measure → judge → report.
+//!
+//! [`check`] is what `gate check` does, [`resume()`] what it does with `--resume`; [`judge_directory`]
+//! recomputes its verdict from `run.json` alone; [`record_baseline`] measures main for later comparisons, and
+//! [`history()`] reads what it stored; [`load()`] measures a server that already runs; [`calibrate()`] measures
+//! the machine by A/A sessions, and [`power()`] says from that what an effect costs.
+//! Whoever calls shows the [`Event`]s.
+
+mod at_most;
+mod authorize;
+mod baseline;
+mod bisect;
+mod calibrate;
+mod caveats;
+mod check;
+mod checkpoint;
+mod citation;
+mod compare;
+mod contest;
+mod doctor;
+mod engines;
+mod error;
+mod event;
+mod exchange;
+mod explain;
+mod files;
+mod github;
+mod golden;
+mod history;
+mod host;
+mod import;
+mod label;
+mod load;
+mod merge;
+mod note;
+mod options;
+mod past;
+mod power;
+mod project;
+mod publish;
+mod rendering;
+mod replay;
+mod results;
+mod resume;
+mod selftest;
+mod session;
+mod shards;
+mod sources;
+mod spent;
+mod suite;
+
+pub use authorize::{AuthorizeOptions, Queued, Ruling, RunOrigin, authorize};
+pub use baseline::{Recorded, record_baseline};
+pub use bisect::{BisectOptions, bisect, resume_bisect};
+pub use calibrate::{CalibrateOptions, Calibration, CalibrationResult, calibrate};
+pub use check::check;
+pub use compare::{Source, compare_files};
+pub use contest::{AtMost, Contest};
+pub use doctor::doctor;
+pub use engines::compare_engines;
+pub use error::Error;
+pub use event::Event;
+pub use exchange::{
+    Exchanged, Signed, prune_baseline, pull_baseline, push_baseline, sign_baseline, stored_sessions,
+};
+pub use explain::explain_directory;
+pub use files::ResultsError;
+pub use github::GitHubOptions;
+pub use golden::{GoldenOptions, MadeGoldens, Reference, make_goldens};
+pub use history::{HistoryOptions, Told, history};
+pub use import::{import_figures, import_session};
+pub use label::{LabelOptions, Labelled, Trigger, label, label_diff};
+pub use load::{LoadOptions, Traffic, load};
+pub use merge::merge_directories;
+pub use note::{About, NoteOptions, note};
+pub use options::{Base, Options, Outcome};
+pub use power::{PowerOptions, power};
+pub use publish::{End, PublishOptions, Published, Refusal, Subject, publish};
+pub use rendering::{Form, rendered};
+pub use replay::replay;
+pub use results::judge_directory;
+pub use resume::resume;
+pub use selftest::{Selftest, SelftestOptions, selftest};
+pub use shards::{Cost, CostSource, Layout, LayoutOptions, layout};
+
+use project::{Place, Project, draw_seed, new_record, now, tool};
+use sources::build_arms;
