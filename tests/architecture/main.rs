@@ -172,7 +172,7 @@ const LARGE_FOLDERS: [(&str, usize); 10] = [
     ("client/load", 48),
     ("engine", 22),
     ("gate/cli", 41),
-    ("gate/pipeline", 38),
+    ("gate/pipeline", 26),
     ("gate/report", 29),
     ("github", 26),
     ("verdict/judge", 31),

@@ -1,8 +1,9 @@
 //! `gate check`.
 
-use super::project::{Place, Project, new_record};
-use super::sources::build_arms;
-use super::{Base, Error, Event, Options, Outcome, baseline, citation, results, session, shards};
+use super::session::project::{Place, Project, new_record};
+use super::session::sources::build_arms;
+use super::session::{self, results};
+use super::{Base, Error, Event, Options, Outcome, baseline, citation, shards};
 use std::future::Future;
 use verdict::record::Comparison;
 

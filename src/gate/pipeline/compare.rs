@@ -1,7 +1,7 @@
 //! `gate compare`: results of any origin, or engines launched for it, become columns of one table.
 
-use super::files::{ResultsError, read_json, read_text};
-use super::results;
+use super::session::files::{ResultsError, read_json, read_text};
+use super::session::results;
 use super::{Error, caveats, import};
 use crate::figures::{self, Column, LoadResult, Origin, Row, Table};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Engines that are compared: what is asked, and each one's session.
 
-use super::results::Results;
+use super::session::results::Results;
 use std::path::PathBuf;
 use verdict::plan::{Contender, Plan, Selection};
 use verdict::record::{Metric, RunRecord};

@@ -8,9 +8,9 @@
 use super::at_most::{Limit, are_decided, held, most_rounds};
 use super::compare::{choose, of_record};
 use super::contest::{Contest, Lane};
-use super::host::{ArmHost, Arms};
-use super::project::{machine, workspace};
-use super::results::Results;
+use super::session::host::{ArmHost, Arms};
+use super::session::project::{machine, workspace};
+use super::session::results::Results;
 use super::{Error, Event, draw_seed, now, tool};
 use crate::figures::{self, Table};
 use crate::launch::Workspace;

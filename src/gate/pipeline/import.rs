@@ -1,7 +1,7 @@
 //! `gate import`: another tool's result is read, and becomes `gate load`'s JSON or a session that can be judged.
 
-use super::files::read_text;
-use super::results::Results;
+use super::session::files::read_text;
+use super::session::results::Results;
 use super::{Error, now, tool};
 use crate::figures::LoadResult;
 use crate::import::{self, Batch, Imported, Tool};

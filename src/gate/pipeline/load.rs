@@ -7,7 +7,7 @@ mod limits;
 mod notes;
 mod parameters;
 
-use super::files::replace;
+use super::session::files::replace;
 use super::{Error, ResultsError, draw_seed, now, tool};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::report::{GoodShare, LoadReport, Requests};

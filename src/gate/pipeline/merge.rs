@@ -3,7 +3,7 @@
 //! What is put together must be one run: the same gate on the same files, commits and arguments, every gate of the
 //! run exactly once. Machines may differ, since a gate's arms are never compared across them.
 
-use super::results::{Results, read_record};
+use super::session::results::{Results, read_record};
 use super::shards::is_alike;
 use super::{Error, ResultsError};
 use std::path::{Path, PathBuf};

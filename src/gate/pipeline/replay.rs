@@ -1,7 +1,7 @@
 //! `gate replay`: the cases of a replay set through the judge, one line each.
 
 use super::Error;
-use super::files::read_text;
+use super::session::files::read_text;
 use crate::import::{self, CaseFiles, Manifest};
 use crate::report;
 use std::collections::BTreeMap;

@@ -3,12 +3,12 @@
 //! What was kept and what comes must be one measurement, so everything that could change a result has to
 //! be as it was: [`ResumeError::Changed`] shows what is not.
 
-use super::host::Arms;
-use super::results::read_record;
-use super::sources::commits;
+use super::session::host::Arms;
+use super::session::results::read_record;
+use super::session::sources::commits;
+use super::session::{self, checkpoint};
 use super::{
-    Base, Error, Event, Options, Outcome, Place, Project, ResultsError, build_arms, checkpoint,
-    new_record, session,
+    Base, Error, Event, Options, Outcome, Place, Project, ResultsError, build_arms, new_record,
 };
 use similar::TextDiff;
 use std::future::Future;

@@ -1,7 +1,7 @@
 //! A run over several machines: what each gate costs, which machine measures it, and what a shard is told.
 
 use super::baseline::key_on;
-use super::results::read_record;
+use super::session::results::read_record;
 use super::spent::spent;
 use super::{Error, Project};
 use crate::baseline::{Entry, Spent, Store};

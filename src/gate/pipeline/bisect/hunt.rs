@@ -8,7 +8,7 @@ use super::trial::{Pair, blank, decisive, loss, read_cost, read_verdict, skipped
 use super::{Error, Event, Project};
 use crate::launch::{Artifact, Repository};
 use crate::pipeline::Outcome;
-use crate::pipeline::files::replace;
+use crate::pipeline::session::files::replace;
 use crate::report;
 use std::future::Future;
 use std::io;

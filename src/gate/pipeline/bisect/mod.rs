@@ -11,8 +11,8 @@ mod search;
 mod step;
 mod trial;
 
-use super::files::{ResultsError, read_json};
 use super::resume::{self, ResumeError};
+use super::session::files::{ResultsError, read_json};
 use super::{Error, Event, Place, Project, draw_seed, now, tool};
 use crate::launch::Repository;
 use crate::measure;

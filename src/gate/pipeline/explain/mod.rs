@@ -7,7 +7,7 @@ mod bad;
 mod case;
 mod parts;
 
-use super::results::read_record;
+use super::session::results::read_record;
 use super::{Error, ResultsError};
 use crate::report::Explanation;
 use case::{Case, checks};

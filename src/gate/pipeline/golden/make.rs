@@ -2,7 +2,7 @@
 
 use super::{GoldenOptions, MadeGoldens, Reference, engine, python};
 use crate::launch::Workspace;
-use crate::pipeline::files::replace;
+use crate::pipeline::session::files::replace;
 use crate::pipeline::{Error, Event};
 use std::future::Future;
 use std::io::Write as _;

@@ -4,7 +4,7 @@
 
 use super::said::{Said, head_mark};
 use super::{PublishOptions, Subject};
-use crate::pipeline::rendering::marker;
+use crate::pipeline::session::rendering::marker;
 use crate::report::Conclusion;
 use github::{
     self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha,

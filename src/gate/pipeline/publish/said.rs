@@ -4,7 +4,8 @@
 
 use super::trusted::Trusted;
 use super::{Content, keep};
-use crate::pipeline::{Error, rendering};
+use crate::pipeline::Error;
+use crate::pipeline::session::rendering;
 use crate::report::{self, Annotation, Conclusion, Publication};
 use github::{self, actions};
 use std::collections::BTreeMap;
