@@ -32,6 +32,7 @@ mod throughput;
 mod undefined;
 
 pub use ambiguous::ambiguous;
+pub use answers::{WrongAnswers, wrong_answers};
 pub use beside::beside;
 pub use contradiction::contradiction;
 pub use differences::{Difference, differences};
