@@ -9,7 +9,7 @@ use super::treatment::zero_is_vacuous;
 use super::view::View;
 use super::words::number;
 use super::{Rules, client, late, machine, voids};
-use crate::metrics::LaunchMeasure;
+use crate::metrics::{LaunchMeasure, WrongAnswers};
 use crate::plan::WorkloadKind;
 use crate::plural::count;
 use crate::record::{Arm, Build, Comparison, Exit, Launch, Metric, MetricKind, RunRecord, Verdict};
@@ -51,13 +51,14 @@ pub fn invalid(rule: &'static str, text: String) -> Option<Finding> {
 type LaunchRule = fn(&Rules<'_>, &Sight<'_, '_>) -> Option<Finding>;
 
 /// Those rules, in the order in which they are tried.
-pub const OF_A_LAUNCH: [LaunchRule; 12] = [
+pub const OF_A_LAUNCH: [LaunchRule; 13] = [
     machine::page_cache,
     machine::gpu_shared,
     machine::busy,
     missing_value,
     impossible_value,
     too_few_samples,
+    wrong_answers,
     late::client_late,
     client::ambiguous,
     client::streams_not_reached,
@@ -281,6 +282,25 @@ fn too_few_samples(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     invalid(
         "too-few-samples",
         format!("launch {at} ({arm}): {got} sound requests of {workload} where {need} are needed"),
+    )
+}
+
+/// The time of a blank answer, or of another prompt's, is no time of the work that was asked for. Fewer than half of them
+/// move no median, and remarks and `failed_requests` tell them.
+fn wrong_answers(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let found = sight.answers.wrong.as_ref()?;
+    let is_timed = sight.check.metric.kind() == MetricKind::Latency;
+    if !is_timed || 2 * found.wrong <= found.all {
+        return None;
+    }
+    let (at, arm) = (sight.launch.position, sight.launch.arm.name());
+    let WrongAnswers { wrong, all, first } = found;
+    invalid(
+        "wrong-answers",
+        format!(
+            "launch {at} ({arm}): {wrong} of {all} answers are wrong, so they are not the work that was to be timed; \
+             {first}"
+        ),
     )
 }
 

@@ -33,6 +33,7 @@ mod undefined;
 mod value;
 
 pub use ambiguous::ambiguous;
+pub use answers::{WrongAnswers, wrong_answers};
 pub use beside::beside;
 pub use contradiction::contradiction;
 pub use differences::differences;
