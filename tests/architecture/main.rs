@@ -11,6 +11,7 @@
 
 mod imports;
 mod planted;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
