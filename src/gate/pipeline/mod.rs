@@ -1,4 +1,4 @@
-//! The one place that names every stage in order: plan → launch → measure → judge → report.
+//! Commands: each puts the stages plan → launch → measure → judge → report together. `session` holds what they share.
 //!
 //! [`check`] is what `gate check` does, [`resume()`] what it does with `--resume`; [`judge_directory`]
 //! recomputes its verdict from `run.json` alone; [`record_baseline`] measures main for later comparisons, and
