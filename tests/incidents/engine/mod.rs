@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 47] = [
+const KNOBS: [(&str, f64, &str); 50] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
