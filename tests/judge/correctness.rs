@@ -3,9 +3,9 @@
 use super::fixture::*;
 use super::*;
 
-const WORDS: [&str; 3] = ["one", "two", "three"];
+pub(crate) const WORDS: [&str; 3] = ["one", "two", "three"];
 
-fn golden_plan(metric: Metric, limit: f64) -> Plan {
+pub(crate) fn golden_plan(metric: Metric, limit: f64) -> Plan {
     let token = |(id, text): (u32, &str)| GoldenToken {
         id,
         text: text.into(),
@@ -39,7 +39,7 @@ fn golden_plan(metric: Metric, limit: f64) -> Plan {
 }
 
 /// The greedy and the teacher-forced answer, the engine's log-probabilities off by `error`.
-fn golden_answers(words: [&str; 3], error: f64) -> Vec<Sample> {
+pub(crate) fn golden_answers(words: [&str; 3], error: f64) -> Vec<Sample> {
     let entry = |text: &str, logprob: Option<f64>| TokenLogprob {
         token: text.into(),
         logprob,

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use super::*;
 
-fn counter_plan(metric: Metric, rule: Rule) -> Plan {
+pub(crate) fn counter_plan(metric: Metric, rule: Rule) -> Plan {
     let kind = match metric {
         Metric::PrefillExcess => WorkloadKind::Session(Session {
             turns: 2,
@@ -26,7 +26,7 @@ fn counter_plan(metric: Metric, rule: Rule) -> Plan {
     )
 }
 
-fn prefilling(base: u32, head: u32) -> RunRecord {
+pub(crate) fn prefilling(base: u32, head: u32) -> RunRecord {
     interleaved(blocks(4, |arm, _| {
         vec![prefilled(0, if arm == Arm::Head { head } else { base })]
     }))
@@ -84,7 +84,7 @@ fn a_counter_of_zeros_is_vacuous_where_zero_cannot_be() {
 }
 
 /// Two turns of a conversation, the second with this excess.
-fn conversation(excess: u32) -> Vec<Sample> {
+pub(crate) fn conversation(excess: u32) -> Vec<Sample> {
     let turn = |i: u32, prompt, cached| {
         let mut s = timed(i, 1_000_000);
         s.turn = Some(i);
@@ -153,7 +153,7 @@ fn a_counter_that_varies_is_tested_or_refused() {
 }
 
 /// Four blocks of 20 requests, so many of each arm within their 10 ms.
-fn within_slo(base: u32, head: u32) -> RunRecord {
+pub(crate) fn within_slo(base: u32, head: u32) -> RunRecord {
     interleaved(blocks(4, |arm, _| {
         let good = if arm == Arm::Head { head } else { base };
         let ms = |i: u32| if i < good { 5 } else { 50 };
@@ -161,7 +161,7 @@ fn within_slo(base: u32, head: u32) -> RunRecord {
     }))
 }
 
-fn goodput_plan(rule: Rule) -> Plan {
+pub(crate) fn goodput_plan(rule: Rule) -> Plan {
     let mut plan = counter_plan(Metric::Goodput, rule);
     let check = &mut plan.gates[0].checks[0];
     check.statistic = Statistic::Single;

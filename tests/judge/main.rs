@@ -5,6 +5,7 @@ mod counters;
 mod family;
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod frozen;
 mod growth;
 mod invalid;
 mod latency;

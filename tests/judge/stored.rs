@@ -4,7 +4,7 @@ use super::correctness::{answers, tasks_plan};
 use super::fixture::*;
 use super::*;
 
-fn stored(n: u32, days_old: u32, fingerprint: &str) -> Vec<StoredBase> {
+pub(crate) fn stored(n: u32, days_old: u32, fingerprint: &str) -> Vec<StoredBase> {
     let session = |i: u32| StoredBase {
         id: format!("session-{i}"),
         created: format!("2025-01-{:02}T00:00:00Z", 20 - days_old),
@@ -19,7 +19,7 @@ fn stored(n: u32, days_old: u32, fingerprint: &str) -> Vec<StoredBase> {
     (0..n).map(session).collect()
 }
 
-fn against_stored(change: f64, sessions: Vec<StoredBase>) -> RunRecord {
+pub(crate) fn against_stored(change: f64, sessions: Vec<StoredBase>) -> RunRecord {
     let head = tpot_blocks(4, change, 0.003)
         .into_iter()
         .filter(|l| l.arm == Arm::Head);

@@ -8,7 +8,7 @@ fn rule_of(plan: &Plan, session: &RunRecord) -> &'static str {
 }
 
 /// Streams of two tokens, `gap` ns apart, `shared` of their events ambiguous.
-fn streams(gap: u64, shared: u32) -> RunRecord {
+pub(crate) fn streams(gap: u64, shared: u32) -> RunRecord {
     interleaved(blocks(4, |arm, block| {
         let wobble = (1e4 * noise(arm, block)) as i64;
         let mut samples: Vec<Sample> = (0..30).map(sample).collect();

@@ -5,7 +5,7 @@ use super::*;
 use infergate::plan::Waiver;
 
 /// The fixture's sessions begin on 2025-01-20.
-fn waived(until: &str, check: &str) -> Waiver {
+pub(crate) fn waived(until: &str, check: &str) -> Waiver {
     Waiver {
         check: check.into(),
         reason: "a slower sampler, agreed".into(),
@@ -16,7 +16,7 @@ fn waived(until: &str, check: &str) -> Waiver {
 }
 
 /// `tpot` against base, and below 10 ms, which no launch keeps.
-fn two_checks() -> Plan {
+pub(crate) fn two_checks() -> Plan {
     let mut two = tpot_plan();
     let limit = Rule::Ceiling { limit: 10.0 };
     let ceiling = check("ceiling", Metric::Tpot, Statistic::Median, limit);
