@@ -4,15 +4,17 @@
 //! Main function: [`find`]. What a rule says of one launch by itself is asked once a launch
 //! ([`OF_A_LAUNCH`]), the rest after every block from what the launches have left behind.
 
+use super::evidence::Values;
 use super::sight::Sight;
 use super::treatment::zero_is_vacuous;
 use super::view::View;
-use super::words::number;
 use super::{Rules, client, late, machine, voids};
 use crate::metrics::LaunchMeasure;
 use crate::plan::WorkloadKind;
-use crate::plural::count;
-use crate::record::{Arm, Build, Comparison, Exit, Launch, Metric, MetricKind, RunRecord, Verdict};
+use crate::record::{
+    Arm, Build, Comparison, Exit, Facts, Failed, Launch, LaunchFact, Metric, MetricKind, Reason,
+    RuleId, RunRecord, Verdict,
+};
 use crate::stats;
 use std::ops::Range;
 
@@ -35,16 +37,29 @@ const TOKENS_APART: f64 = 0.02;
 #[derive(Clone)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    pub(super) rule: &'static str,
-    pub(super) text: String,
+    pub(super) reason: Reason,
 }
 
-pub(super) fn invalid(rule: &'static str, text: String) -> Option<Finding> {
-    Some(Finding {
-        verdict: Verdict::Invalid,
-        rule,
-        text,
-    })
+impl Finding {
+    pub(super) fn new(verdict: Verdict, rule: RuleId, facts: Facts) -> Self {
+        let reason = Reason::new(rule, facts);
+        Self { verdict, reason }
+    }
+}
+
+pub(super) fn invalid(rule: RuleId, facts: Facts) -> Option<Finding> {
+    Some(Finding::new(Verdict::Invalid, rule, facts))
+}
+
+/// The launch is no measurement, by what it shows by itself.
+pub(super) fn of_launch(sight: &Sight<'_, '_>, rule: RuleId, fact: LaunchFact) -> Option<Finding> {
+    let Launch { position, arm, .. } = *sight.launch;
+    let facts = Facts::Launch {
+        position,
+        arm,
+        fact,
+    };
+    invalid(rule, facts)
 }
 
 /// A rule that one launch keeps or breaks by itself.
@@ -99,20 +114,21 @@ pub(super) fn fingerprint_changed(record: &RunRecord) -> Option<Finding> {
     let first = record.launches.first()?;
     let mut launches = record.launches.iter();
     let other = launches.find(|l| l.fingerprint != first.fingerprint)?;
-    invalid(
-        "fingerprint-changed",
-        format!(
-            "the machine changed within the session: {:?} at launch {}, {:?} at launch {}",
-            first.fingerprint, first.position, other.fingerprint, other.position
-        ),
-    )
+    let of = |launch: &Launch| (launch.position, launch.fingerprint.clone());
+    let (first, other) = (of(first), of(other));
+    let facts = Facts::Fingerprints { first, other };
+    invalid(RuleId::FingerprintChanged, facts)
 }
 
 /// An engine whose files were written to while the session ran: what was measured of it is nobody's commit.
 pub(super) fn altered(record: &RunRecord) -> Option<Finding> {
     let is_altered = |launch: &&Launch| matches!(launch.exit, Exit::Altered { .. });
     let launch = record.launches.iter().find(is_altered)?;
-    invalid("engine-altered", describe_exit(launch))
+    let (base, head) = match launch.arm {
+        Arm::Base => (failed(launch), None),
+        Arm::Head => (None, failed(launch)),
+    };
+    invalid(RuleId::EngineAltered, Facts::Exits { base, head })
 }
 
 /// Two commits with one artifact: nothing of the change was measured.
@@ -122,12 +138,7 @@ pub(super) fn one_artifact(record: &RunRecord) -> Option<Finding> {
     if record.comparison != Comparison::Interleaved || !base.is_same_engine(head) {
         return None;
     }
-    invalid(
-        "one-artifact",
-        "head and base are different sources with one artifact, equal to the byte: the change was not measured. Let \
-         engine.build.artifact name all that the engine is started from"
-            .to_owned(),
-    )
+    invalid(RuleId::OneArtifact, Facts::None)
 }
 
 fn not_interleaved(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
@@ -140,62 +151,33 @@ fn not_interleaved(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
     if view.comparison.arms().len() < 2 || longest.launches <= LONGEST_RUN {
         return None;
     }
-    let text = view.scope.say(|| {
-        format!(
-            "{} launches of {} in a row from launch {}: a drift of the machine would count as a change",
-            longest.launches,
-            arm.name(),
-            longest.from
-        )
-    });
-    invalid("not-interleaved", text)
+    let facts = Facts::InARow {
+        arm,
+        launches: longest.launches,
+        from: longest.from,
+    };
+    invalid(RuleId::NotInterleaved, facts)
 }
 
 fn launch_failed(view: &View<'_, '_>) -> Option<Finding> {
-    match (view.of(Arm::Base).failed, view.of(Arm::Head).failed) {
-        (None, Some(head)) if view.lacks_base() => {
-            let text = view.scope.say(|| {
-                format!(
-                    "{}, and base was not launched: nothing to compare with",
-                    describe_exit(head)
-                )
-            });
-            invalid("launch-failed", text)
+    let [base, head] = Arm::BOTH.map(|arm| view.of(arm).failed.and_then(failed));
+    let (verdict, rule) = match (&base, &head) {
+        (None, Some(_)) if !view.lacks_base() => (Verdict::Fail, RuleId::Reliability),
+        (_, Some(_)) => (Verdict::Invalid, RuleId::LaunchFailed),
+        (Some(_), None) if view.arms().contains(&Arm::Base) => {
+            (Verdict::Invalid, RuleId::LaunchFailed)
         }
-        (None, Some(head)) => Some(Finding {
-            verdict: Verdict::Fail,
-            rule: "reliability",
-            text: view
-                .scope
-                .say(|| format!("{}, and no launch of base did", describe_exit(head))),
-        }),
-        (Some(base), Some(head)) => {
-            let text = view.scope.say(|| {
-                let (base, head) = (describe_exit(base), describe_exit(head));
-                format!("both arms failed: {base}; {head}")
-            });
-            invalid("launch-failed", text)
-        }
-        (Some(base), None) if view.arms().contains(&Arm::Base) => invalid(
-            "launch-failed",
-            view.scope
-                .say(|| format!("{}: nothing to compare with", describe_exit(base))),
-        ),
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(Finding::new(verdict, rule, Facts::Exits { base, head }))
 }
 
-fn describe_exit(launch: &Launch) -> String {
-    let (what, detail) = match &launch.exit {
-        Exit::Stopped => ("ended well", ""),
-        Exit::NeverReady { detail, .. } => ("never became ready", detail.as_str()),
-        Exit::Crashed { detail, .. } => ("crashed", detail.as_str()),
-        Exit::Hung { detail, .. } => ("hung", detail.as_str()),
-        Exit::Altered { detail } => ("was not started", detail.as_str()),
-    };
-    let (arm, position) = (launch.arm.name(), launch.position);
-    let colon = if detail.is_empty() { "" } else { ": " };
-    format!("launch {position} ({arm}) {what}{colon}{detail}")
+fn failed(launch: &Launch) -> Option<Failed> {
+    Some(Failed {
+        position: launch.position,
+        arm: launch.arm,
+        exit: launch.exit.clone(),
+    })
 }
 
 /// Arms that answer with different numbers of tokens did different work.
@@ -209,32 +191,20 @@ fn token_parity(view: &View<'_, '_>) -> Option<Finding> {
     if apart <= TOKENS_APART {
         return None;
     }
-    let text = view.scope.say(|| {
-        format!(
-            "head answers with {} tokens a request, base with {}: they did not do the same work; force the \
-             length, or see why one stops",
-            number(head),
-            number(base)
-        )
-    });
-    invalid("token-parity", text)
+    invalid(RuleId::TokenParity, Facts::Tokens { base, head })
 }
 
 fn missing_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let undefined = sight.measure.as_ref().err()?;
-    invalid("missing-value", undefined.to_string())
+    invalid(RuleId::MissingValue, Facts::Said(undefined.to_string()))
 }
 
 fn impossible_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let metric = sight.check.metric;
     let measure = sight.measure.as_ref().ok()?;
     let mut all = measure.series.iter().chain([&measure.value]);
-    let at = sight.launch.position;
     if let Some(v) = all.clone().find(|v| !v.is_finite()) {
-        return invalid(
-            "not-finite",
-            format!("launch {at}: {metric} of {v} is no number"),
-        );
+        return of_launch(sight, RuleId::NotFinite, LaunchFact::Value(*v));
     }
     let wrong = match metric.kind() {
         MetricKind::Latency if is_gap(metric) => return no_gap(sight, measure),
@@ -244,26 +214,18 @@ fn impossible_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         MetricKind::Counter | MetricKind::Share => all.find(|&&v| v < 0.0),
         MetricKind::Score => None,
     };
-    let v = wrong?;
-    invalid(
-        "not-positive",
-        format!("launch {at}: {metric} of {v} cannot be"),
-    )
+    of_launch(sight, RuleId::NotPositive, LaunchFact::Value(*wrong?))
 }
 
 /// Single gaps of 0 are events that came in one segment, and [`client::ambiguous`] tells how many can be borne. In the
 /// launch's value they are too many for anyone.
 fn no_gap(sight: &Sight<'_, '_>, measure: &LaunchMeasure) -> Option<Finding> {
-    let (metric, at) = (sight.check.metric, sight.launch.position);
-    let text = match measure.series.iter().find(|&&v| v < 0.0) {
-        Some(v) => format!("launch {at}: {metric} of {v} cannot be"),
+    let fact = match measure.series.iter().find(|&&v| v < 0.0) {
+        Some(v) => LaunchFact::Value(*v),
         None if measure.value > 0.0 => return None,
-        None => format!(
-            "launch {at}: {metric} of {} says nothing: most events arrived together with another",
-            measure.value
-        ),
+        None => LaunchFact::NoGap(measure.value),
     };
-    invalid("not-positive", text)
+    of_launch(sight, RuleId::NotPositive, fact)
 }
 
 fn is_gap(metric: Metric) -> bool {
@@ -276,12 +238,13 @@ fn too_few_samples(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     if got >= need {
         return None;
     }
-    let (at, arm) = (sight.launch.position, sight.launch.arm.name());
-    let workload = &sight.workload.id;
-    invalid(
-        "too-few-samples",
-        format!("launch {at} ({arm}): {got} sound requests of {workload} where {need} are needed"),
-    )
+    let workload = sight.workload.id.clone();
+    let fact = LaunchFact::Samples {
+        workload,
+        got,
+        need,
+    };
+    of_launch(sight, RuleId::TooFewSamples, fact)
 }
 
 fn constant_latency(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
@@ -290,11 +253,11 @@ fn constant_latency(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     if metric.kind() != MetricKind::Latency || !is_stuck(measure) {
         return None;
     }
-    let (at, n) = (sight.launch.position, measure.series.len());
-    invalid(
-        "constant-latency",
-        format!("launch {at}: {n} values of {metric} take fewer than {DISTINCT} different values"),
-    )
+    let fact = LaunchFact::Constant {
+        values: measure.series.len(),
+        distinct: DISTINCT,
+    };
+    of_launch(sight, RuleId::ConstantLatency, fact)
 }
 
 fn is_stuck(measure: &LaunchMeasure) -> bool {
@@ -311,25 +274,23 @@ fn is_stuck(measure: &LaunchMeasure) -> bool {
 }
 
 fn vacuous(view: &View<'_, '_>) -> Option<Finding> {
-    let check = view.case.check;
-    let why = zero_is_vacuous(check.metric, view.is_regression())?;
-    // A limit is head's alone: that base's gauge lives bounds nothing in head.
-    let seen = || view.arms().iter().map(|&arm| &view.of(arm).values);
-    let n: usize = seen().map(|values| values.n).sum();
-    if n == 0 || !seen().all(|values| values.are_zero()) {
+    if !zero_is_vacuous(view.case.check.metric, view.is_regression()) {
         return None;
     }
-    let text = view.scope.say(|| {
-        let n = count(n, "launch");
-        format!("{} is 0 in all of {n}: {why}", check.metric)
-    });
-    invalid("vacuous", text)
+    // A limit is head's alone: that base's gauge lives bounds nothing in head.
+    let seen = || view.arms().iter().map(|&arm| &view.of(arm).values);
+    let launches: usize = seen().map(|values| values.n).sum();
+    if launches == 0 || !seen().all(Values::are_zero) {
+        return None;
+    }
+    invalid(RuleId::Vacuous, Facts::Zeros { launches })
 }
 
 /// A mean drift within launches, and where it was seen.
 #[derive(Clone, Copy)]
 pub(super) struct Unsteady {
-    arms: &'static str,
+    /// `None`: both.
+    arm: Option<Arm>,
     drift: f64,
 }
 
@@ -343,28 +304,21 @@ pub(super) fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
     }
     let drifts = |arm| case.of(arm).looked_at().filter_map(|r| r.drift);
     let arms = view.arms().iter();
-    let mut groups: Vec<(&str, Vec<f64>)> = arms
-        .map(|&arm| (arm.name(), drifts(arm).collect()))
+    let mut groups: Vec<(Option<Arm>, Vec<f64>)> = arms
+        .map(|&arm| (Some(arm), drifts(arm).collect()))
         .collect();
     let pooled = groups.iter().flat_map(|(_, group)| group).copied();
-    groups.push(("both arms", pooled.collect()));
-    groups.into_iter().find_map(|(arms, group)| {
+    groups.push((None, pooled.collect()));
+    groups.into_iter().find_map(|(arm, group)| {
         let drift = stats::mean(&group)?;
         let is_clear = drift.abs() > STEADY_DRIFT && drift_p(&group) < STEADY_P;
-        is_clear.then_some(Unsteady { arms, drift })
+        is_clear.then_some(Unsteady { arm, drift })
     })
 }
 
 fn not_steady(view: &View<'_, '_>) -> Option<Finding> {
-    let Unsteady { arms, drift } = view.case.unsteady?;
-    let text = view.scope.say(|| {
-        format!(
-            "{} moves by {:+.1} % within a launch ({arms}, last third against first): the warm-up is too short",
-            view.case.check.metric,
-            drift.exp_m1() * 100.0
-        )
-    });
-    invalid("not-steady", text)
+    let Unsteady { arm, drift } = view.case.unsteady?;
+    invalid(RuleId::NotSteady, Facts::Drift { arm, drift })
 }
 
 /// ln(median of the last third / median of the first); `None` for fewer than three values and where it is
@@ -394,21 +348,15 @@ fn throttled(view: &View<'_, '_>) -> Option<Finding> {
     let (base, head) = (n(Arm::Base), n(Arm::Head));
     let interleaved = view.comparison.arms().len() == 2;
     if interleaved && head >= base + HEAD_THROTTLES {
-        let text = scope.say(|| {
-            format!(
-                "head throttles: {head} of its launches against {base} of base: it may draw more power"
-            )
-        });
-        return invalid("head-throttles", text);
+        let facts = Facts::ThrottledLaunches { base, head };
+        return invalid(RuleId::HeadThrottles, facts);
     }
     let (dropped, blocks) = (scope.dropped, scope.blocks);
     if dropped < DROPPED_BLOCKS || 2 * dropped <= blocks {
         return None;
     }
-    let text = scope.say(|| {
-        format!(
-            "the GPU throttled in {dropped} of {blocks} blocks: it needs cooling, or the room does"
-        )
-    });
-    invalid("throttled", text)
+    invalid(
+        RuleId::Throttled,
+        Facts::ThrottledBlocks { dropped, blocks },
+    )
 }

@@ -8,7 +8,7 @@ use super::sight::{Shelf, Sight};
 use super::stored;
 use super::treatment::{Treatment, treatment_of};
 use crate::plan::{Check, Gate, Rule, Workload};
-use crate::record::{Arm, Comparison, Launch, Metric, RunRecord};
+use crate::record::{Arm, Comparison, Launch, Metric, RunRecord, StoredSessions};
 
 /// A check with all that its launches have shown so far.
 pub(super) struct Case<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Case<'a> {
     pub(super) workload: &'a Workload,
     pub(super) treatment: Treatment,
     /// Main's usable stored sessions, or what is missing.
-    pub(super) stored: Result<Stored, String>,
+    pub(super) stored: Result<Stored, StoredSessions>,
     evidence: PerArm<Evidence<'a>>,
     /// Where the latest look saw that launches are no steady state.
     pub(super) unsteady: Option<invalid::Unsteady>,

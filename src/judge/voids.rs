@@ -2,7 +2,7 @@
 
 use super::invalid::{Finding, invalid};
 use super::view::View;
-use crate::record::{Arm, Launch, Metric, Sample, Verdict, Void, VoidRule};
+use crate::record::{Arm, Facts, Launch, Metric, RuleId, Sample, Verdict, Void, VoidRule, Voids};
 use std::collections::BTreeMap;
 
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
@@ -14,49 +14,30 @@ pub(super) fn find(view: &View<'_, '_>) -> Option<Finding> {
     }
     let unanswered = |arm| without_counted(&view.of(arm).unanswered, metric);
     let (base, head) = (&unanswered(Arm::Base), &unanswered(Arm::Head));
-    if !head.is_empty() && view.lacks_base() {
-        let text = view.scope.say(|| {
-            let head = describe_voids(head);
-            format!(
-                "head failed to answer: {head}, and base was not launched: nothing to compare with"
-            )
-        });
-        return invalid("void-samples", text);
-    }
-    if !head.is_empty() && base.is_empty() {
-        return Some(Finding {
-            verdict: Verdict::Fail,
-            rule: "reliability",
-            text: view.scope.say(|| {
-                format!(
-                    "head failed to answer: {}, and base answered all",
-                    describe_voids(head)
-                )
-            }),
-        });
-    }
     let reads_base = view.arms().contains(&Arm::Base);
-    if !base.is_empty() && (reads_base || !head.is_empty()) {
-        let text = view.scope.say(|| {
-            let arms = if head.is_empty() { "base" } else { "both arms" };
-            let all: Vec<_> = base.iter().chain(head).copied().collect();
-            format!("{arms} failed to answer: {}", describe_voids(&all))
-        });
-        return invalid("void-samples", text);
-    }
-    let arms = view.arms();
-    if arms.iter().all(|&arm| view.of(arm).untrusted.is_empty()) {
-        return None;
-    }
-    let text = view.scope.say(|| {
-        let untrusted = arms.iter().flat_map(|&arm| &view.of(arm).untrusted);
-        let untrusted: Vec<_> = untrusted.copied().collect();
-        format!(
-            "requests that measured nothing: {}",
-            describe_voids(&untrusted)
-        )
-    });
-    invalid("void-samples", text)
+    let arm = match (base.is_empty(), head.is_empty()) {
+        (_, false) if view.lacks_base() => Some(Arm::Head),
+        (true, false) => {
+            let facts = unanswered_in(Some(Arm::Head), head)?;
+            return Some(Finding::new(Verdict::Fail, RuleId::Reliability, facts));
+        }
+        (false, true) if reads_base => Some(Arm::Base),
+        (false, false) => None,
+        _ => return untrusted(view),
+    };
+    let all = [base.as_slice(), head].concat();
+    invalid(RuleId::VoidSamples, unanswered_in(arm, &all)?)
+}
+
+fn unanswered_in(arm: Option<Arm>, voids: &[(&Launch, &Sample)]) -> Option<Facts> {
+    let voids = counted(voids.iter().copied())?;
+    Some(Facts::Unanswered { arm, voids })
+}
+
+fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
+    let arms = view.arms().iter();
+    let voids = arms.flat_map(|&arm| &view.of(arm).untrusted).copied();
+    invalid(RuleId::VoidSamples, Facts::Untrusted(counted(voids)?))
 }
 
 /// Whether the metric is itself about answers that failed: it judges them by its own rule.
@@ -80,24 +61,22 @@ fn without_counted<'a>(
     kept.copied().collect()
 }
 
-/// `3 × cut-stream, 1 × status; first: request 7 of tpot/decode in launch 2 (the detail)`.
-fn describe_voids(voids: &[(&Launch, &Sample)]) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for rule in voids
-        .iter()
-        .filter_map(|(_, s)| s.void.as_ref())
-        .map(|v| v.rule)
-    {
-        *counts.entry(rule.name()).or_default() += 1;
+/// `None` where there are no void samples.
+fn counted<'a>(voids: impl Iterator<Item = (&'a Launch, &'a Sample)>) -> Option<Voids> {
+    let mut voids = voids.peekable();
+    let (launch, first) = *voids.peek()?;
+    let mut counts: BTreeMap<VoidRule, usize> = BTreeMap::new();
+    for void in voids.filter_map(|(_, sample)| sample.void.as_ref()) {
+        *counts.entry(void.rule).or_default() += 1;
     }
-    let counts: Vec<String> = counts
-        .iter()
-        .map(|(rule, n)| format!("{n} × {rule}"))
-        .collect();
-    let first = voids.first().map(|(launch, sample)| {
-        let detail = sample.void.as_ref().map_or("", |v| v.detail.as_str());
-        let (index, workload, position) = (sample.index, &sample.workload, launch.position);
-        format!("; first: request {index} of {workload} in launch {position} ({detail})")
-    });
-    format!("{}{}", counts.join(", "), first.unwrap_or_default())
+    Some(Voids {
+        counts,
+        index: first.index,
+        workload: first.workload.clone(),
+        launch: launch.position,
+        detail: first
+            .void
+            .as_ref()
+            .map_or_else(String::new, |v| v.detail.clone()),
+    })
 }

@@ -17,6 +17,7 @@ use crate::record::{
     Arm, Build, Comparison, Decision, Ending, Extent, Launch, Metric, RunRecord, RunVerdict,
     Statistic, Verdict,
 };
+use crate::report;
 
 /// Rounds where nothing is to be decided.
 const ROUNDS: u32 = 3;
@@ -174,11 +175,8 @@ pub(super) fn held(limits: &[Limit], lanes: &[Lane]) -> Vec<Held> {
             metric: limit.at_most.metric,
             at_most: limit.at_most.times,
             verdict: check.map_or(Verdict::Invalid, |check| check.verdict),
-            rule: check.map_or("unknown-workload", |check| check.reason.rule),
-            text: check.map_or_else(
-                || verdict.summary.clone(),
-                |check| check.reason.text.clone(),
-            ),
+            rule: check.map_or("unknown-workload", |check| check.reason.rule.name()),
+            text: check.map_or_else(|| report::summary(&verdict), report::sentence),
         }
     });
     held.collect()

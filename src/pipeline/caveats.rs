@@ -8,6 +8,7 @@ use crate::judge::{first_event_estimate, is_throttled, shared_gpu};
 use crate::metrics::{implausible, run_numbers};
 use crate::plan::{Arrivals, Engine, Slo, Workload, WorkloadKind};
 use crate::record::{Arm, Launch, RunRecord, Sample};
+use crate::report;
 
 /// One line each, of head's launches; what is said of answers and of the client is about this workload. `engine`: the
 /// one of the plan, where the record describes none.
@@ -24,7 +25,8 @@ pub(super) fn of_record(
     } else if let Some(workload) = workload {
         let clean = || launches.iter().filter(|launch| launch.exit.is_clean());
         let sound = || clean().flat_map(|launch| sound(launch, workload));
-        lines.extend(first_event_estimate("answers", sound()));
+        let estimated = first_event_estimate(sound());
+        lines.extend(estimated.map(|events| report::first_events("answers", events)));
         // A floor that is known decides instead, by request.
         let described = record.described.as_ref();
         let floor = described.map_or(engine.plausible.tpot_floor_ms, |it| it.tpot_floor_ms);

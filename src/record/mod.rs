@@ -13,6 +13,7 @@ mod extent;
 mod fingerprint;
 mod launch;
 mod metric;
+mod reason;
 mod rest;
 mod run;
 mod sample;
@@ -30,6 +31,10 @@ pub use extent::{Extent, MERGED_FORMAT, Shard};
 pub use fingerprint::machine_changes;
 pub use launch::{Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
+pub use reason::{
+    Advice, Cases, Ended, Facts, Failed, FirstEvents, Held, Hypothesis, LaunchFact, Limit, Reason,
+    Remark, RuleId, Side, StoredSessions, Tested, TooFew, Voids,
+};
 pub use rest::Rest;
 pub use run::{
     Arm, Build, Comparison, Described, Ending, EngineFile, Input, Isolation, Layer, Machine,
@@ -42,6 +47,5 @@ pub use sample::{
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
 pub use verdict::{
-    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict,
-    Waiver,
+    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, RunVerdict, Verdict, Waiver,
 };

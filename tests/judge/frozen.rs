@@ -794,7 +794,7 @@ fn together() -> (RunRecord, RunVerdict) {
 fn every_rule_occurs() {
     let (_, verdict) = together();
     let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
-    let mut rules: Vec<&str> = checks.map(|check| check.reason.rule).collect();
+    let mut rules: Vec<&str> = checks.map(|check| check.reason.rule.name()).collect();
     rules.sort_unstable();
     rules.dedup();
     assert_eq!(rules, RULES);

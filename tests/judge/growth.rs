@@ -53,9 +53,9 @@ fn growth_that_chance_alone_can_show_fails_nothing() {
     );
     let expect = |record: &RunRecord, verdict: Verdict, rule: &str, part: &str| {
         let got = judge(&plan, record);
-        let text = &first(&got).reason.text;
+        let text = &sentence(first(&got));
         assert_eq!(
-            (got.verdict, first(&got).reason.rule),
+            (got.verdict, first(&got).reason.rule.name()),
             (verdict, rule),
             "{text}"
         );

@@ -29,6 +29,7 @@ use infergate::record::{
     Arm, CheckVerdict, Comparison, Decision, Ending, Exit, Launch, Metric, RunRecord, RunVerdict,
     Sample, Statistic, StoredBase, TokenLogprob, Verdict, Void, VoidRule,
 };
+use infergate::report::{notes, sentence, summary};
 
 pub(crate) fn first(verdict: &RunVerdict) -> &CheckVerdict {
     &verdict.gates[0].checks[0]
@@ -40,17 +41,17 @@ pub(crate) fn expect(
     record: &RunRecord,
     verdict: Verdict,
     rule: &str,
-    sentence: &str,
+    text: &str,
 ) -> RunVerdict {
     let got = judge(plan, record);
     let check = first(&got);
     assert_eq!(
-        (check.verdict, check.reason.rule),
+        (check.verdict, check.reason.rule.name()),
         (verdict, rule),
         "{}",
-        check.reason.text
+        sentence(check)
     );
-    assert_eq!(check.reason.text, sentence);
+    assert_eq!(sentence(check), text);
     got
 }
 

@@ -12,15 +12,12 @@ use crate::pipeline::Outcome;
 use crate::pipeline::results::replace;
 use crate::plan::{Build, Design};
 use crate::plural::count;
-use crate::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict, short};
+use crate::record::{Bisection, Conclusion, Finding, RuleId, Sought, Step, Trial, Verdict, short};
 use crate::report;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-
-/// What the judge calls an engine that does not answer.
-const RELIABILITY: &str = "reliability";
 
 /// A search at work.
 pub(super) struct Hunt<'a> {
@@ -185,7 +182,7 @@ impl<'a> Hunt<'a> {
         let failed = decisive(&outcome.verdict);
         let failed = failed.ok_or("the session failed without a check")?;
         let id = failed.id.clone();
-        if failed.reason.rule == RELIABILITY {
+        if failed.reason.rule == RuleId::Reliability {
             return Ok((id, Sought::Failure));
         }
         let plan = &self.project.plan;

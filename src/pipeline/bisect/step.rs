@@ -8,6 +8,7 @@ use super::search::{Errors, Search};
 use crate::judge::{self, Contrast, Unsound};
 use crate::plan::{Check, Plan, Rule};
 use crate::record::{Change, Finding, RunRecord, Sought, Verdict};
+use crate::report;
 
 /// Looks after a profile's last, in its caps.
 const FURTHER: [f64; 4] = [1.5, 2.0, 3.0, 4.0];
@@ -114,8 +115,11 @@ impl Question {
         }
         let contrast = match judge::contrast(&self.plan, record, &self.check.id) {
             Ok(contrast) => contrast,
-            Err(Unsound::By { verdict, reason }) => {
-                return Some(self.unsound(verdict, reason.text));
+            Err(Unsound::By(check)) => {
+                return Some(self.unsound(check.verdict, report::sentence(&check)));
+            }
+            Err(Unsound::NoTest(why)) => {
+                return Some(self.unsound(Verdict::Invalid, why.to_string()));
             }
             Err(Unsound::TooFew) => {
                 let text = "too few launches".to_owned();

@@ -4,6 +4,7 @@ use super::hunt::Pair;
 use crate::launch::Artifact;
 use crate::pipeline::Outcome;
 use crate::record::{Change, CheckVerdict, Finding, RunVerdict, Trial, Verdict};
+use crate::report;
 use crate::stats::Estimate;
 use std::path::PathBuf;
 
@@ -74,7 +75,7 @@ pub(super) fn read_verdict(trial: &mut Trial, outcome: &Outcome, followed: Optio
         None => decisive(&outcome.verdict),
     };
     if let Some(check) = check {
-        trial.reason.clone_from(&check.reason.text);
+        trial.reason = report::sentence(check);
         trial.values = check.base.zip(check.head);
         trial.change = change_of(check);
     }

@@ -9,7 +9,7 @@ use crate::metrics::{self, LaunchMeasure};
 use crate::plan::{Check, Plan, Rule, Workload};
 use crate::record::{Arm, CheckVerdict, Direction, Exit, Launch, RunRecord, RunVerdict, Verdict};
 use crate::report::{
-    AnswerRow, EXPLANATION_FORMAT, Explanation, Limit, Point, ReadingRow, RequestSpread,
+    self, AnswerRow, EXPLANATION_FORMAT, Explanation, Limit, Point, ReadingRow, RequestSpread,
 };
 use crate::stats;
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ impl<'a> Case<'a> {
             format: EXPLANATION_FORMAT,
             check: judged.id.clone(),
             verdict: judged.verdict.name(),
-            reason: judged.reason.text.clone(),
+            reason: report::sentence(judged),
             metric: metric.name(),
             unit: metric.unit(),
             others: others.collect(),

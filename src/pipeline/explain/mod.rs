@@ -11,7 +11,7 @@ use super::results::{read_record, selection};
 use super::{Error, ResultsError};
 use crate::judge;
 use crate::plan;
-use crate::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
+use crate::record::{CheckVerdict, RuleId, RunRecord, RunVerdict, Verdict};
 use crate::report::Explanation;
 use case::Case;
 use std::path::Path;
@@ -90,7 +90,7 @@ fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
 fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
     let failed = checks(verdict).filter(|check| check.verdict == Verdict::Fail);
     let p = |check: &&CheckVerdict| match check.reason.rule {
-        "reliability" => -1.0,
+        RuleId::Reliability => -1.0,
         _ => check.p_fail.unwrap_or(0.0),
     };
     failed.min_by(|a, b| p(a).total_cmp(&p(b)))

@@ -6,6 +6,7 @@ use crate::figures::Distribution;
 use crate::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_estimate};
 use crate::metrics::RunNumbers;
 use crate::record::Sample;
+use crate::report;
 
 /// In one sentence each. `sound`: the samples that the numbers are of.
 pub(super) fn notes<'a>(
@@ -38,7 +39,7 @@ fn first_event<'a>(
     if numbers.tpot_ms.is_empty() {
         return None;
     }
-    let taken = first_event_estimate("answers", sound)?;
+    let taken = report::first_events("answers", first_event_estimate(sound)?);
     Some(format!("{taken} (--return-token-ids, if the server can)"))
 }
 
