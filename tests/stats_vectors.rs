@@ -5,8 +5,8 @@
     reason = "a broken precondition of a test is a panic"
 )]
 
-use infergate::stats::{Spending, hodges_lehmann, mann_whitney};
 use serde_json::Value;
+use verdict::stats::{Spending, hodges_lehmann, mann_whitney};
 
 fn vectors(group: &str) -> Vec<Value> {
     let all: Value = serde_json::from_str(include_str!("data/stats-vectors.json")).unwrap();

@@ -5,8 +5,8 @@
     reason = "a broken precondition of a test is a panic"
 )]
 
-use infergate::stats::{Estimate, head_tail_medians, holm, one_sample, theil_sen_slope, welch};
 use serde_json::Value;
+use verdict::stats::{Estimate, head_tail_medians, holm, one_sample, theil_sen_slope, welch};
 
 const RELATIVE: f64 = 1e-9;
 

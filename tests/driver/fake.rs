@@ -5,8 +5,8 @@
 //! in it.
 
 use crate::skip::skip;
-use infergate::engine::Element;
-use infergate::engine::cuda::emulated::EmulatorSources;
+use engine::Element;
+use engine::cuda::emulated::EmulatorSources;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;

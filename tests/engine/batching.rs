@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use infergate::engine::request::{CacheUse, Event, Logprob, Request, Sampling, Token};
-use infergate::engine::{Engine, Options};
+use engine::request::{CacheUse, Event, Logprob, Request, Sampling, Token};
+use engine::{Engine, Options};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Answer, collect, prompt, request, run, start};

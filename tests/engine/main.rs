@@ -10,8 +10,8 @@ mod sessions;
 #[path = "../common/skip.rs"]
 mod skip;
 
-use infergate::engine::request::{Event, Finished, Prompt, Request, Token};
-use infergate::engine::{Engine, Options};
+use engine::request::{Event, Finished, Prompt, Request, Token};
+use engine::{Engine, Options};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 fn start(options: Options) -> Engine {

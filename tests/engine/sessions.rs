@@ -1,7 +1,7 @@
 //! Long sessions: each turn costs its own tokens, and with a window a session of any length has its bound.
 
-use infergate::engine::request::{CacheUse, Event, Request};
-use infergate::engine::{Options, StartError, Window};
+use engine::request::{CacheUse, Event, Request};
+use engine::{Options, StartError, Window};
 
 use super::{prompt, request, run, start};
 
@@ -143,7 +143,7 @@ fn a_window_that_sees_everything_changes_nothing() {
 #[test]
 fn options_that_cannot_be_are_refused() {
     let check = |options: Options, part: &str| {
-        let started = infergate::engine::Engine::start(options, &mut |_| {});
+        let started = engine::Engine::start(options, &mut |_| {});
         match started.err() {
             Some(StartError::Options(why)) => assert!(why.contains(part), "{why}"),
             other => panic!("{part}: {other:?}"),

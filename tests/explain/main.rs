@@ -12,8 +12,8 @@ mod records;
 mod session;
 
 use common::{Ended, gate};
-use infergate::record::RunRecord;
 use tempfile::TempDir;
+use verdict::record::RunRecord;
 
 /// A result directory with this record.
 fn directory(record: &RunRecord) -> TempDir {

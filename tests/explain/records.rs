@@ -2,7 +2,7 @@
 
 use super::fixture::{self, blocks, noise};
 use super::{directory, explain};
-use infergate::record::{
+use verdict::record::{
     Arm, Comparison, EngineReading, Exit, GpuReading, Input, Launch, Reading, RunRecord, Sample,
     ServerTimings, Stamps, Telemetry, TokenCounts, TokenLogprob,
 };

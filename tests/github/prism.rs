@@ -5,7 +5,7 @@ use super::common::Ended;
 use super::fake::{ACTIONS_TOKEN, REPOSITORY, sha};
 use super::job::{Job, event};
 use super::validator::{self, Prism};
-use infergate::github::{Client, Repository, Token};
+use github::{Client, Repository, Token};
 use serde_json::{Value, json};
 use std::time::Duration;
 

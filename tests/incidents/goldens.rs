@@ -4,7 +4,7 @@
 use super::common::{Ended, Project};
 use super::session::Story;
 
-const E2E: &str = include_str!("../../src/presets/gates/e2e.toml");
+const E2E: &str = include_str!("../../src/gate/presets/gates/e2e.toml");
 
 /// A project whose engine has these knobs, without goldens.
 fn project(knobs: &[&str], takes_ids: bool) -> Project {

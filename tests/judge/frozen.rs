@@ -14,15 +14,15 @@ use super::surroundings::{
 use super::waivers::{two_checks, waived};
 use super::*;
 use infergate::pipeline::{Form, rendered};
-use infergate::plan::{Answers, Matrix, Selection, Suite, from_inputs};
-use infergate::record::{
-    Build, CacheState, ClientHealth, Condition, EngineReading, GateVerdict, GpuReading, PageCache,
-    Reading, ServerTimings, Setting, SuiteEnding, SuiteRun, Test, TestOutcome,
-};
 use infergate::report;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
+use verdict::plan::{Answers, Matrix, Selection, Suite, from_inputs};
+use verdict::record::{
+    Build, CacheState, ClientHealth, Condition, EngineReading, GateVerdict, GpuReading, PageCache,
+    Reading, ServerTimings, Setting, SuiteEnding, SuiteRun, Test, TestOutcome,
+};
 
 /// Every rule that a check's reason can name.
 const RULES: [&str; 45] = [

@@ -20,16 +20,16 @@ mod surroundings;
 mod waivers;
 
 use fixture::{record, tpot_blocks};
-use infergate::judge::{judge, launch_values};
-use infergate::plan::{
+use infergate::report::{notes, sentence, summary};
+use verdict::judge::{judge, launch_values};
+use verdict::plan::{
     GoldenCase, GoldenToken, Goldens, Plan, Rule, Session, Slo, Spending, TaskCase, Tasks,
     WorkloadKind,
 };
-use infergate::record::{
+use verdict::record::{
     Arm, CheckVerdict, Comparison, Decision, Ending, Exit, Launch, Metric, RunRecord, RunVerdict,
     Sample, Statistic, StoredBase, TokenLogprob, Verdict, Void, VoidRule,
 };
-use infergate::report::{notes, sentence, summary};
 
 pub(crate) fn first(verdict: &RunVerdict) -> &CheckVerdict {
     &verdict.gates[0].checks[0]

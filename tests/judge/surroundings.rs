@@ -2,7 +2,7 @@
 
 use super::fixture::*;
 use super::*;
-use infergate::record::{
+use verdict::record::{
     ClientHealth, GpuReading, PageCache, Reading, ServerTimings, Spread, Telemetry,
 };
 

@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use engine::cuda::device::{Device, DeviceError, Memory, View};
+use engine::cuda::driver::{Card, Driver};
+use engine::cuda::emulated::{Emulated, EmulatorSources};
+use engine::{Element, KernelCache};
 use half::{bf16, f16};
-use infergate::engine::cuda::device::{Device, DeviceError, Memory, View};
-use infergate::engine::cuda::driver::{Card, Driver};
-use infergate::engine::cuda::emulated::{Emulated, EmulatorSources};
-use infergate::engine::{Element, KernelCache};
 
 use crate::skip::skip;
 

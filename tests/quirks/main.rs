@@ -14,12 +14,12 @@ mod streams;
 #[path = "../truth/mod.rs"]
 mod truth;
 
-use infergate::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
-use infergate::plan::{Arrivals, Steady, WorkloadKind};
-use infergate::record::Sample;
+use client::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use truth::{Quirk, Server, Truth};
+use verdict::plan::{Arrivals, Steady, WorkloadKind};
+use verdict::record::Sample;
 
 /// Requests of each quirk, all at once.
 const REQUESTS: u32 = 16;
@@ -100,7 +100,7 @@ fn endpoint(address: SocketAddr, quirk: Quirk) -> Endpoint {
     }
 }
 
-fn workload() -> infergate::plan::Workload {
+fn workload() -> verdict::plan::Workload {
     let kind = WorkloadKind::Steady(Steady {
         requests: REQUESTS,
         warmup: 0,

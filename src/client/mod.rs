@@ -1,0 +1,8 @@
+//! The timed load client ([`load`]), and the readings taken beside a launch ([`telemetry`]).
+
+pub mod load;
+pub mod telemetry;
+
+#[cfg(test)]
+#[path = "../../tests/common/skip.rs"]
+mod skip;

@@ -1,0 +1,135 @@
+//! What is known of one check at one look, before it is weighed against the others.
+
+use super::view::View;
+use crate::plan::Check;
+use crate::record::{
+    Advice, Arm, CheckVerdict, Facts, Hypothesis, Reason, Remark, RuleId, Verdict,
+};
+
+/// Numbers and finding of one check.
+pub struct Assessment {
+    pub figures: Figures,
+    pub finding: Finding,
+}
+
+/// The numbers of a [`CheckVerdict`](crate::record::CheckVerdict), in its units.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    pub base: Option<f64>,
+    pub head: Option<f64>,
+    pub change: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+    pub p_fail: Option<f64>,
+    pub p_pass: Option<f64>,
+    pub launches: (u32, u32),
+    pub smallest_effect: Option<f64>,
+    pub remarks: Vec<Remark>,
+}
+
+pub enum Finding {
+    /// Decided without a test: invalid, reliability, exact comparisons.
+    Settled { verdict: Verdict, reason: Reason },
+    /// p-values decide, once they are corrected for the other checks.
+    Tested(Tested),
+    /// Inconclusive so far; after `wants` sound blocks there is more to see.
+    Waiting { reason: Reason, wants: u32 },
+    /// Inconclusive, and more launches of this session would not help.
+    Never { reason: Reason },
+}
+
+/// A test whose p-values stand in the figures.
+pub struct Tested {
+    /// The rule that fails, and passes.
+    pub rule: RuleId,
+    pub hypothesis: Hypothesis,
+    /// For a test that stays inconclusive.
+    pub advice: Option<Advice>,
+    /// Blocks after which it is tested again; `None`: never.
+    pub wants: Option<u32>,
+}
+
+impl Assessment {
+    pub fn settled(figures: Figures, verdict: Verdict, reason: Reason) -> Self {
+        Self {
+            figures,
+            finding: Finding::Settled { verdict, reason },
+        }
+    }
+
+    pub fn never(figures: Figures, rule: RuleId, facts: Facts) -> Self {
+        let reason = Reason::new(rule, facts);
+        Self {
+            figures,
+            finding: Finding::Never { reason },
+        }
+    }
+
+    pub fn waiting(figures: Figures, facts: Facts, wants: u32) -> Self {
+        let reason = Reason::new(RuleId::TooFewLaunches, facts);
+        Self {
+            figures,
+            finding: Finding::Waiting { reason, wants },
+        }
+    }
+}
+
+impl Figures {
+    /// Figures that hold the number of launches that count, and nothing else yet.
+    pub fn of(view: &View<'_, '_>) -> Self {
+        let n = |arm| u32::try_from(view.of(arm).kept.len()).unwrap_or(u32::MAX);
+        Self {
+            launches: (n(Arm::Base), n(Arm::Head)),
+            ..Self::default()
+        }
+    }
+
+    pub fn with_launches(mut self, base: usize, head: usize) -> Self {
+        let n = |n| u32::try_from(n).unwrap_or(u32::MAX);
+        self.launches = (n(base), n(head));
+        self
+    }
+
+    /// The check's verdict by these numbers.
+    pub fn verdict(self, check: &Check, verdict: Verdict, reason: Reason) -> CheckVerdict {
+        let named = check.part.named.as_ref();
+        let over = named.and_then(|named| named.over.as_ref());
+        CheckVerdict {
+            id: check.id.clone(),
+            metric: check.metric,
+            statistic: check.statistic,
+            series: named.map(|named| named.series.to_string()),
+            over: over.map(ToString::to_string),
+            verdict,
+            reason,
+            base: self.base,
+            head: self.head,
+            change: self.change.map(positive_zero),
+            interval: self.interval,
+            p_fail: self.p_fail.map(|p| p.min(1.0)),
+            p_pass: self.p_pass.map(|p| p.min(1.0)),
+            launches: self.launches,
+            smallest_effect: self.smallest_effect,
+            remarks: self.remarks,
+            cells: Vec::new(),
+            waiver: None,
+        }
+    }
+}
+
+/// No change has no direction: a loss of nothing, negated, would be written as `-0.0`.
+fn positive_zero(change: f64) -> f64 {
+    // IEEE 754: −0 + 0 is +0, and any other number stays itself.
+    change + 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::positive_zero;
+
+    #[test]
+    fn no_change_has_no_minus() {
+        for (change, expect) in [(-0.0, "+0.0"), (0.0, "+0.0"), (-0.5, "-0.5"), (0.5, "+0.5")] {
+            assert_eq!(format!("{:+.1}", positive_zero(change)), expect);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Absolute rules on metrics that vary: head's launch values against a limit, by the one-sample t.
+
+use super::Rules;
+use super::assessment::{Assessment, Figures, Finding, Tested};
+use super::timed::{INTERVAL_ALPHA, no_t, too_few};
+use super::trail::{Look, Trail};
+use super::view::{View, values};
+use crate::record::{Arm, Hypothesis, Limit, Side};
+use crate::stats::{self, Scale};
+
+/// One-sample t of head's launch values against a limit.
+pub fn assess(
+    rules: &Rules<'_>,
+    view: &View<'_, '_>,
+    scale: Scale,
+    trail: &mut Trail,
+    limit: Limit,
+) -> Assessment {
+    if let Some(assessment) = too_few(view, view.of(Arm::Head).looked()) {
+        return assessment;
+    }
+    let Look {
+        estimate,
+        mut figures,
+    } = trail.latest(view.scope, || look(rules, view, scale));
+    let e = match estimate {
+        Ok(e) => e,
+        Err(degenerate) => return no_t(figures, degenerate),
+    };
+    if view.scope.is_look {
+        let at = scale.forward(limit.value);
+        match limit.side {
+            Side::Ceiling => trail.look(rules, view.scope, e.p_greater(at), e.p_less(at)),
+            Side::Floor => trail.look(rules, view.scope, e.p_less(at), e.p_greater(at)),
+        }
+    }
+    trail.write(&mut figures);
+    let tested = Tested {
+        rule: limit.rule(),
+        hypothesis: Hypothesis::Limit(limit),
+        advice: None,
+        wants: (!view.is_exhausted()).then(|| view.wants()),
+    };
+    Assessment {
+        figures,
+        finding: Finding::Tested(tested),
+    }
+}
+
+/// Head's mean with its repeated interval, and base's mean beside it.
+fn look(rules: &Rules<'_>, view: &View<'_, '_>, scale: Scale) -> Look {
+    let on_scale = |arm| -> Vec<f64> {
+        let values = values(view.of(arm).looked_at()).into_iter();
+        values.map(|v| scale.forward(v)).collect()
+    };
+    let (base, head) = (on_scale(Arm::Base), on_scale(Arm::Head));
+    let mut figures = Figures::of(view).with_launches(base.len(), head.len());
+    let middle = |values: &[f64]| stats::mean(values).map(|y| scale.back(y));
+    (figures.base, figures.head) = (middle(&base), middle(&head));
+    let estimate = stats::one_sample(&head);
+    if let Ok(e) = &estimate {
+        let level = rules.looks().level(INTERVAL_ALPHA / 2.0, view.scope.looked);
+        let (low, high) = e.interval(1.0 - 2.0 * level);
+        figures.interval = Some((scale.back(low), scale.back(high)));
+    }
+    Look { estimate, figures }
+}

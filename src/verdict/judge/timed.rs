@@ -1,0 +1,240 @@
+//! Metrics that vary from launch to launch: Welch's, the prediction and the one-sample t, at looks.
+
+use super::Rules;
+use super::assessment::{Assessment, Figures, Finding, Tested};
+use super::limit;
+use super::trail::{Look, Trail, smallest_effect, too_noisy};
+use super::view::{View, values};
+use crate::plan::Rule;
+use crate::record::{
+    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Reason, Remark, RuleId,
+    StoredSessions, TooFew, Verdict,
+};
+use crate::stats::{self, Degenerate, Estimate, Scale};
+
+/// Fewer launches an arm than this carry no t-test.
+const LAUNCHES: usize = 4;
+/// Error of the repeated interval over all looks.
+pub const INTERVAL_ALPHA: f64 = 0.05;
+
+/// Launch values on the scale of the test.
+struct Sides {
+    base: Vec<f64>,
+    head: Vec<f64>,
+    /// Means of stored sessions, where they stand for the base.
+    sessions: Option<Vec<f64>>,
+}
+
+impl Sides {
+    fn estimate(&self) -> Result<Estimate, Degenerate> {
+        match &self.sessions {
+            None => stats::welch(&self.head, &self.base),
+            Some(means) => {
+                let head = stats::mean(&self.head).unwrap_or(f64::NAN);
+                stats::prediction(head, means)
+            }
+        }
+    }
+}
+
+/// Judges a check by t on `scale`.
+pub fn assess(
+    rules: &Rules<'_>,
+    view: &View<'_, '_>,
+    scale: Scale,
+    trail: &mut Trail,
+) -> Assessment {
+    match view.case.check.rule {
+        Rule::Regression { .. } if view.comparison.is_recording() => no_base(view),
+        Rule::Regression { margin, ceiling } => {
+            regression(rules, view, scale, trail, (margin, ceiling))
+        }
+        Rule::Ceiling { limit } => limit::assess(rules, view, scale, trail, Limit::ceiling(limit)),
+        Rule::Floor { limit } => limit::assess(rules, view, scale, trail, Limit::floor(limit)),
+    }
+}
+
+/// A regression check of a session that has no base.
+pub fn no_base(view: &View<'_, '_>) -> Assessment {
+    let anchored = view.comparison == Comparison::Anchored;
+    let facts = Facts::NoBase { anchored };
+    Assessment::never(Figures::of(view), RuleId::NoBase, facts)
+}
+
+/// A check whose stored base is too small.
+pub fn no_stored_base(view: &View<'_, '_>, stored: &StoredSessions) -> Assessment {
+    let facts = Facts::Stored(stored.clone());
+    Assessment::never(Figures::of(view), RuleId::NoStoredBase, facts)
+}
+
+fn regression(
+    rules: &Rules<'_>,
+    view: &View<'_, '_>,
+    scale: Scale,
+    trail: &mut Trail,
+    (margin, ceiling): (f64, f64),
+) -> Assessment {
+    let (base, head) = match launches(view) {
+        Ok(launches) => launches,
+        Err(stored) => return no_stored_base(view, stored),
+    };
+    if let Some(assessment) = too_few(view, head.min(base)) {
+        return assessment;
+    }
+    let (m, c) = (margin.ln_1p(), ceiling.ln_1p());
+    let Look {
+        estimate,
+        mut figures,
+    } = trail.latest(view.scope, || {
+        let figures = Figures::of(view).with_launches(base, head);
+        look(rules, view, scale, m, figures)
+    });
+    let e = match estimate {
+        Ok(e) => e,
+        // Of finite values: one at or below 0 has no logarithm.
+        Err(Degenerate::NotFinite) if scale == Scale::Log => {
+            return Assessment::never(figures, RuleId::NoRelativeScale, Facts::None);
+        }
+        Err(degenerate) => return no_t(figures, degenerate),
+    };
+    let direction = view.case.check.metric.direction();
+    if view.scope.is_look {
+        let loss = loss(&e, direction);
+        trail.look(rules, view.scope, loss.p_greater(m), loss.p_less(c));
+        trail.foretell(rules, view, &loss, (m, c), head);
+    }
+    trail.write(&mut figures);
+    if is_better(&figures, margin, direction) {
+        figures.remarks.push(Remark::Better { is_exact: false });
+    }
+    let tested = Tested {
+        rule: RuleId::Regression,
+        hypothesis: Hypothesis::Change { margin, ceiling },
+        advice: noise(rules, view, trail, &figures, ceiling),
+        wants: (!view.is_exhausted()).then(|| view.wants()),
+    };
+    Assessment {
+        figures,
+        finding: Finding::Tested(tested),
+    }
+}
+
+/// Launches of base and head that the latest look reads; of base all stored ones, where those stand for it.
+fn launches<'s>(view: &View<'s, '_>) -> Result<(usize, usize), &'s StoredSessions> {
+    let base = match view.comparison {
+        Comparison::Stored => view.case.stored.as_ref()?.values.n,
+        _ => view.of(Arm::Base).looked(),
+    };
+    Ok((base, view.of(Arm::Head).looked()))
+}
+
+/// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the
+/// base's has lost as much as a time that rises by the margin.
+fn loss(change: &Estimate, direction: Direction) -> Estimate {
+    match direction {
+        Direction::LowerIsBetter => *change,
+        Direction::HigherIsBetter => Estimate {
+            est: -change.est,
+            ..*change
+        },
+    }
+}
+
+fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
+    let on_scale =
+        |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.forward(*v)).collect() };
+    let looked_at = |arm| on_scale(&values(view.of(arm).looked_at()));
+    let (head, stored) = (looked_at(Arm::Head), view.case.stored.as_ref().ok());
+    match stored.filter(|_| view.comparison == Comparison::Stored) {
+        None => Sides {
+            base: looked_at(Arm::Base),
+            head,
+            sessions: None,
+        },
+        Some(stored) => {
+            let sessions = stored.sessions.iter().map(|values| on_scale(values));
+            let sessions: Vec<Vec<f64>> = sessions.collect();
+            let means = sessions.iter().filter_map(|values| stats::mean(values));
+            Sides {
+                head,
+                sessions: Some(means.collect()),
+                base: sessions.concat(),
+            }
+        }
+    }
+}
+
+pub fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
+    if n >= LAUNCHES {
+        return None;
+    }
+    let figures = Figures::of(view);
+    if view.is_exhausted() {
+        let facts = Facts::TooFew(TooFew::Needed { an_arm: LAUNCHES });
+        return Some(Assessment::never(figures, RuleId::TooFewLaunches, facts));
+    }
+    let blocks = view.wants();
+    let facts = Facts::TooFew(TooFew::NextLook { blocks });
+    Some(Assessment::waiting(figures, facts, blocks))
+}
+
+pub fn no_t(figures: Figures, degenerate: Degenerate) -> Assessment {
+    let facts = Facts::Said(degenerate.to_string());
+    let reason = Reason::new(RuleId::NoVariance, facts);
+    Assessment::settled(figures, Verdict::Invalid, reason)
+}
+
+/// The estimate, and into the figures base, head, change, the repeated interval and the smallest effect.
+fn look(
+    rules: &Rules<'_>,
+    view: &View<'_, '_>,
+    scale: Scale,
+    margin: f64,
+    mut figures: Figures,
+) -> Look {
+    let sides = sides(view, scale);
+    let estimate = sides.estimate();
+    let Ok(e) = &estimate else {
+        return Look { estimate, figures };
+    };
+    let middle = stats::mean(sides.sessions.as_ref().unwrap_or(&sides.base));
+    figures.base = middle.map(|y| scale.back(y));
+    figures.head = stats::mean(&sides.head).map(|y| scale.back(y));
+    let level = rules.looks().level(INTERVAL_ALPHA / 2.0, view.scope.looked);
+    let (low, high) = e.interval(1.0 - 2.0 * level);
+    figures.change = Some(e.est.exp_m1());
+    figures.interval = Some((low.exp_m1(), high.exp_m1()));
+    figures.smallest_effect = smallest_effect(rules, view.scope.looked, (e.se, e.df), margin);
+    if let Some(sessions) = &sides.sessions {
+        let sessions = sessions.len();
+        figures.remarks.push(Remark::StoredBase { sessions });
+    }
+    if view.comparison == Comparison::SameBuild {
+        figures.remarks.push(Remark::SameBuild);
+    }
+    Look { estimate, figures }
+}
+
+/// A gain beyond the margin is as much of a surprise as a loss.
+fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
+    figures.interval.is_some_and(|(low, high)| match direction {
+        Direction::LowerIsBetter => high < -margin,
+        Direction::HigherIsBetter => low > margin,
+    })
+}
+
+/// Whether the noise is to blame for what stays open: by what the launches could find where no more will come,
+/// before by the first look's forecast.
+fn noise(
+    rules: &Rules<'_>,
+    view: &View<'_, '_>,
+    trail: &Trail,
+    figures: &Figures,
+    ceiling: f64,
+) -> Option<Advice> {
+    let has_ended = rules.record.ending != Ending::Unfinished;
+    match figures.smallest_effect {
+        Some(effect) if has_ended || view.is_exhausted() => too_noisy(None, effect, ceiling),
+        _ => trail.too_noisy(),
+    }
+}
