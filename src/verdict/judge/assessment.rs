@@ -3,8 +3,12 @@
 use super::view::View;
 use crate::plan::Check;
 use crate::record::{
-    Advice, Arm, CheckVerdict, Facts, Hypothesis, Reason, Remark, RuleId, Verdict,
+    Advice, Arm, CheckVerdict, Facts, Hypothesis, Reason, Remark, RuleId, TooFew, Verdict,
 };
+use crate::stats::Degenerate;
+
+/// Fewer launches an arm than this carry no t-test.
+const LAUNCHES: usize = 4;
 
 /// Numbers and finding of one check.
 pub struct Assessment {
@@ -71,6 +75,28 @@ impl Assessment {
             finding: Finding::Waiting { reason, wants },
         }
     }
+}
+
+/// The assessment of fewer launches an arm than a t-test needs.
+pub fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
+    if n >= LAUNCHES {
+        return None;
+    }
+    let figures = Figures::of(view);
+    if view.is_exhausted() {
+        let facts = Facts::TooFew(TooFew::Needed { an_arm: LAUNCHES });
+        return Some(Assessment::never(figures, RuleId::TooFewLaunches, facts));
+    }
+    let blocks = view.wants();
+    let facts = Facts::TooFew(TooFew::NextLook { blocks });
+    Some(Assessment::waiting(figures, facts, blocks))
+}
+
+/// The assessment of values that carry no t-test.
+pub fn no_t(figures: Figures, degenerate: Degenerate) -> Assessment {
+    let facts = Facts::Said(degenerate.to_string());
+    let reason = Reason::new(RuleId::NoVariance, facts);
+    Assessment::settled(figures, Verdict::Invalid, reason)
 }
 
 impl Figures {

@@ -4,7 +4,7 @@
 //! looks and error budgets have no say. Refuses to know: what the numbers are asked for.
 
 use super::assessment::Figures;
-use super::invalid;
+use super::rules;
 use super::treatment::{Treatment, treatment};
 use super::view::{View, values};
 use super::{Checked, Rules, whole};
@@ -48,7 +48,7 @@ pub fn contrast(plan: &Plan, record: &RunRecord, id: &str) -> Result<Contrast, U
         Err(Unsound::By(Box::new(check)))
     };
     let view = View::new(&case, &scope, record);
-    if let Some(found) = invalid::find(&rules, &view) {
+    if let Some(found) = rules::find(&rules, &view) {
         return by(found.verdict, found.reason);
     }
     let arm = |arm| values(case.of(arm).kept.iter());

@@ -1,9 +1,8 @@
 //! Absolute rules on metrics that vary: head's launch values against a limit, by the one-sample t.
 
 use super::Rules;
-use super::assessment::{Assessment, Figures, Finding, Tested};
-use super::timed::{INTERVAL_ALPHA, no_t, too_few};
-use super::trail::{Look, Trail};
+use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
+use super::trail::{INTERVAL_ALPHA, Look, Trail};
 use super::view::{View, values};
 use crate::record::{Arm, Hypothesis, Limit, Side};
 use crate::stats::{self, Scale};

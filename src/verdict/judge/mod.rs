@@ -1,7 +1,7 @@
 //! The verdict: a pure function of the plan and of everything that was measured.
 //!
 //! [`judge`] replays the session block by block. Each block is taken in once (`evidence`); after it, what was
-//! taken in so far says for every check whether its measurement is sound (`invalid`), then what its numbers
+//! taken in so far says for every check whether its measurement is sound (`rules`), then what its numbers
 //! mean (`timed` by t and at looks alone, `exact`, `share`); the p-values of all checks are corrected together
 //! (`settle`), and the first block after which the run is decided is the last. So a verdict can always be
 //! computed again from the record alone, and launches that were added after a decision never change it. One
@@ -15,16 +15,13 @@
 //! record.
 
 mod assessment;
-mod client;
 mod contrast;
 mod evidence;
 mod exact;
-mod invalid;
-mod late;
 mod limit;
 mod looks;
-mod machine;
 mod remarks;
+mod rules;
 mod session;
 mod settle;
 mod shards;
@@ -36,14 +33,12 @@ mod timed;
 mod trail;
 mod treatment;
 mod view;
-mod voids;
 mod waived;
 
-pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
 pub use contrast::{Contrast, Unsound, contrast};
 pub use looks::Looks;
-pub use machine::shared_gpu;
 pub use remarks::first_event_estimate;
+pub use rules::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, shared_gpu};
 pub use session::is_throttled;
 pub use treatment::on_test_scale;
 
@@ -54,8 +49,8 @@ use crate::record::{
     RunRecord, RunVerdict, Verdict,
 };
 use assessment::{Assessment, Figures};
-use invalid::Finding;
-use session::{PerArm, Scope, Session};
+use rules::finding::Finding;
+use session::{Block, PerArm, Scope, Session};
 use sight::Shelf;
 use std::collections::BTreeMap;
 use trail::Trail;
@@ -85,7 +80,7 @@ fn judge_session(plan: &Plan, record: &RunRecord) -> RunVerdict {
             .iter_mut()
             .filter_map(|checked| checked.case.as_mut());
         let mut shelf = Shelf::default();
-        cases.for_each(|case| case.take(&rules, &block, &mut shelf, &scope));
+        cases.for_each(|case| take(case, &rules, &block, &mut shelf, &scope));
         let verdict = at(&rules, &scope, &mut checks);
         if verdict.decision == Decision::Stop {
             return remarked(&rules, &scope, &checks, verdict);
@@ -172,9 +167,23 @@ fn whole<'a>(rules: &Rules<'a>, mut case: Case<'a>, looks: &'a [u32]) -> (Case<'
     let mut scope = Scope::new(looks);
     for block in Session::new(rules.record).blocks() {
         scope.take(&block);
-        case.take(rules, &block, &mut Shelf::default(), &scope);
+        take(&mut case, rules, &block, &mut Shelf::default(), &scope);
     }
     (case, scope)
+}
+
+/// Shows the check a block that the scope has just taken in.
+fn take<'a>(
+    case: &mut Case<'a>,
+    rules: &Rules<'a>,
+    block: &Block<'_, 'a>,
+    shelf: &mut Shelf<'a>,
+    scope: &Scope<'a>,
+) {
+    case.take(rules, block, shelf, scope, &rules::OF_A_LAUNCH);
+    if scope.is_look {
+        case.unsteady = rules::unsteady(&View::new(case, scope, rules.record));
+    }
 }
 
 /// What every part of the judge may ask.
@@ -192,9 +201,7 @@ impl<'a> Rules<'a> {
             plan,
             record,
             design: &plan.design,
-            session: invalid::fingerprint_changed(record)
-                .or_else(|| invalid::altered(record))
-                .or_else(|| invalid::one_artifact(record)),
+            session: rules::of_session(record),
         }
     }
 
@@ -284,7 +291,7 @@ fn unmeasured(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Assessment> {
     if view.comparison.is_recording() && needs_base(view.case) {
         return Some(timed::no_base(view));
     }
-    let Finding { verdict, reason } = invalid::find(rules, view)?;
+    let Finding { verdict, reason } = rules::find(rules, view)?;
     Some(Assessment::settled(Figures::of(view), verdict, reason))
 }
 

@@ -1,21 +1,16 @@
 //! Metrics that vary from launch to launch: Welch's, the prediction and the one-sample t, at looks.
 
 use super::Rules;
-use super::assessment::{Assessment, Figures, Finding, Tested};
+use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
 use super::limit;
-use super::trail::{Look, Trail, smallest_effect, too_noisy};
+use super::trail::{INTERVAL_ALPHA, Look, Trail, smallest_effect, too_noisy};
 use super::view::{View, values};
 use crate::plan::Rule;
 use crate::record::{
-    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Reason, Remark, RuleId,
-    StoredSessions, TooFew, Verdict,
+    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Remark, RuleId,
+    StoredSessions,
 };
 use crate::stats::{self, Degenerate, Estimate, Scale};
-
-/// Fewer launches an arm than this carry no t-test.
-const LAUNCHES: usize = 4;
-/// Error of the repeated interval over all looks.
-pub const INTERVAL_ALPHA: f64 = 0.05;
 
 /// Launch values on the scale of the test.
 struct Sides {
@@ -162,26 +157,6 @@ fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
             }
         }
     }
-}
-
-pub fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
-    if n >= LAUNCHES {
-        return None;
-    }
-    let figures = Figures::of(view);
-    if view.is_exhausted() {
-        let facts = Facts::TooFew(TooFew::Needed { an_arm: LAUNCHES });
-        return Some(Assessment::never(figures, RuleId::TooFewLaunches, facts));
-    }
-    let blocks = view.wants();
-    let facts = Facts::TooFew(TooFew::NextLook { blocks });
-    Some(Assessment::waiting(figures, facts, blocks))
-}
-
-pub fn no_t(figures: Figures, degenerate: Degenerate) -> Assessment {
-    let facts = Facts::Said(degenerate.to_string());
-    let reason = Reason::new(RuleId::NoVariance, facts);
-    Assessment::settled(figures, Verdict::Invalid, reason)
 }
 
 /// The estimate, and into the figures base, head, change, the repeated interval and the smallest effect.

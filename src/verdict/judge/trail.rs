@@ -7,6 +7,8 @@ use super::view::View;
 use crate::record::{Advice, Comparison};
 use crate::stats::{self, Degenerate, Estimate};
 
+/// Error of the repeated interval over all looks.
+pub const INTERVAL_ALPHA: f64 = 0.05;
 /// Power at which the smallest effect is given.
 const POWER: f64 = 0.95;
 

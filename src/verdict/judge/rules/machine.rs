@@ -3,10 +3,10 @@
 //! They read what telemetry recorded; where nothing was recorded there is nothing to say. Only what a clock
 //! has a say in is disturbed by them.
 
-use super::Rules;
-use super::invalid::{Finding, of_launch};
-use super::sight::Sight;
-use super::view::is_by_clock;
+use super::super::Rules;
+use super::super::sight::Sight;
+use super::super::view::is_by_clock;
+use super::finding::{Finding, of_launch};
 use crate::record::{Launch, LaunchFact, PageCache, Reading as Telemetered, RuleId};
 
 /// A cold start may find so much of the engine's files in memory; a warm one may miss so much.

@@ -6,11 +6,11 @@
 //!
 //! Main function: [`client_late`]. Refuses to know: why the client was late.
 
-use super::Rules;
+use super::super::Rules;
+use super::super::sight::Sight;
+use super::super::view::is_by_clock;
 use super::client::{health, is_tail};
-use super::invalid::{Finding, of_launch};
-use super::sight::Sight;
-use super::view::is_by_clock;
+use super::finding::{Finding, of_launch};
 use crate::metrics::is_good;
 use crate::plan::{Rule, Slo};
 use crate::record::{LaunchFact, Metric, RuleId, Sample};

@@ -5,10 +5,10 @@
 //! streams that were asked for and never in flight. Last, times that contradict each other: the server's own and the
 //! streams', and those of two phases.
 
-use super::Rules;
-use super::invalid::{Finding, of_launch};
-use super::sight::Sight;
-use super::view::is_by_clock;
+use super::super::Rules;
+use super::super::sight::Sight;
+use super::super::view::is_by_clock;
+use super::finding::{Finding, of_launch};
 use crate::metrics::{self, contradiction, implausible};
 use crate::plan::Rule;
 use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Sample, Statistic};
