@@ -25,7 +25,7 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 45] = [
+const RULES: [&str; 46] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
@@ -71,6 +71,7 @@ const RULES: [&str; 45] = [
     "vacuous",
     "void-samples",
     "waiver-expired",
+    "wrong-answers",
 ];
 
 /// A session with a name.
@@ -289,6 +290,17 @@ fn of_a_launch() -> Vec<Case> {
             "no number",
             golden_plan(Metric::LogprobError, 0.01),
             interleaved(blocks(1, |_, _| golden_answers(WORDS, f64::NAN))),
+        ),
+        tpot(
+            "wrong answers",
+            spoiled(|l| {
+                for sample in &mut l.samples {
+                    let is_blank = l.arm == Arm::Head;
+                    let text = if is_blank { " \n" } else { "one two three" };
+                    sample.text = Some(text.into());
+                    sample.text_sha256 = text.into();
+                }
+            }),
         ),
         tpot("too few samples", spoiled(|l| l.samples.truncate(29))),
         tpot("client late", at(3, |l| l.clients = vec![late_by(0.3)])),

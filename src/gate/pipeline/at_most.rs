@@ -5,11 +5,11 @@
 //! is shown to be above the limit, passes where it is shown to be below, and is inconclusive else. The profile's looks
 //! and error budgets hold, and all limits against all engines share them.
 //!
-//! Main types: [`AtMost`], what is asked; [`Limit`], its check. Refuses to know: how engines are launched.
+//! Main type: [`Limit`], the check of an [`AtMost`]. Refuses to know: how engines are launched.
 
 use super::Error;
 use super::compare::{choose, reading};
-use super::engines::{Contest, Lane};
+use super::contest::{AtMost, Contest, Lane};
 use crate::figures::Held;
 use crate::report;
 use verdict::judge::judge;
@@ -21,28 +21,6 @@ use verdict::record::{
 
 /// Rounds where nothing is to be decided.
 const ROUNDS: u32 = 3;
-
-/// What the first engine must keep: the metric at most so many times that of each other engine.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AtMost {
-    pub metric: Metric,
-    pub times: f64,
-}
-
-impl AtMost {
-    /// Metrics that can have a limit, all of them times: less is better.
-    pub const METRICS: [Metric; 9] = [
-        Metric::Ttft,
-        Metric::Tpot,
-        Metric::Itl,
-        Metric::Icl,
-        Metric::E2e,
-        Metric::PortOpen,
-        Metric::Ready,
-        Metric::FirstToken,
-        Metric::FirstResponse,
-    ];
-}
 
 /// A limit with the plan that judges it: one gate, one check.
 pub struct Limit {

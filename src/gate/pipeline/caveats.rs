@@ -102,7 +102,6 @@ fn streams(kind: &WorkloadKind) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::results::selection;
     use verdict::plan::{self, Plan};
     use verdict::record::{
         ClientHealth, Described, Exit, GpuReading, RUN_FORMAT, Reading, Spread, Telemetry,
@@ -114,7 +113,7 @@ mod tests {
         let text = include_str!("../../../tests/data/run-v1.json");
         let record: RunRecord = serde_json::from_str(text).unwrap();
         assert_eq!(record.format, RUN_FORMAT);
-        let plan = plan::from_inputs(&record.inputs, &selection(&record)).unwrap();
+        let plan = plan::from_record(&record).unwrap();
         (record, plan)
     }
 

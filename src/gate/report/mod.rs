@@ -33,7 +33,6 @@ mod redaction;
 mod replay;
 mod selftest;
 mod terminal;
-mod words;
 
 pub use annotations::{Annotation, Level, annotations};
 pub use bisection::{bisection_json, bisection_line, bisection_markdown, bisection_text};

@@ -27,9 +27,8 @@ pub use bisection::{
 };
 pub use calibration::{Certified, Citation, Standing};
 pub use client::{ClientHealth, Spread};
-pub use extent::{Extent, MERGED_FORMAT, Shard};
 pub use fingerprint::machine_changes;
-pub use launch::{Exit, Launch, PageCache, Stage, Startup};
+pub use launch::{Arm, Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use reason::{
     Advice, Cases, Ended, Facts, Failed, FirstEvents, Held, Hypothesis, LaunchFact, Limit, Reason,
@@ -37,8 +36,8 @@ pub use reason::{
 };
 pub use rest::Rest;
 pub use run::{
-    Arm, Build, Comparison, Described, Ending, EngineFile, Input, Isolation, Layer, Machine,
-    RUN_FORMAT, RunRecord, StoredBase, UNKNOWN_MACHINE,
+    Build, Comparison, Described, Ending, EngineFile, Extent, Input, Isolation, Layer,
+    MERGED_FORMAT, Machine, RUN_FORMAT, RunRecord, Shard, StoredBase, UNKNOWN_MACHINE,
 };
 pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,

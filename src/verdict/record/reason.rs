@@ -73,6 +73,7 @@ rules! {
     Vacuous = "vacuous",
     VoidSamples = "void-samples",
     WaiverExpired = "waiver-expired",
+    WrongAnswers = "wrong-answers",
 }
 
 /// Why a check has its verdict.
@@ -258,6 +259,12 @@ pub enum LaunchFact {
     Constant {
         values: usize,
         distinct: usize,
+    },
+    /// Answers that are wrong beside base's, and the first of them.
+    WrongAnswers {
+        wrong: usize,
+        all: usize,
+        first: String,
     },
     /// What `metrics` says is wrong.
     Said(String),

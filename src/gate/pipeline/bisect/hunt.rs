@@ -4,11 +4,11 @@
 
 use super::search::Search;
 use super::step::{self, Question};
-use super::trial::{blank, decisive, loss, read_cost, read_verdict, skipped};
-use super::{Error, Event, JOURNAL, Project};
+use super::trial::{Pair, blank, decisive, loss, read_cost, read_verdict, skipped};
+use super::{Error, Event, Project};
 use crate::launch::{Artifact, Repository};
 use crate::pipeline::Outcome;
-use crate::pipeline::results::replace;
+use crate::pipeline::session::files::replace;
 use crate::report;
 use std::future::Future;
 use std::io;
@@ -31,14 +31,6 @@ pub struct Hunt<'a> {
     pub design: Design,
     pub journal: Bisection,
     pub on_event: &'a dyn Fn(Event),
-}
-
-/// Two commits by their places in the journal.
-#[derive(Clone, Copy)]
-pub struct Pair {
-    pub step: Step,
-    pub against: usize,
-    pub commit: usize,
 }
 
 impl<'a> Hunt<'a> {
@@ -320,3 +312,5 @@ impl<'a> Hunt<'a> {
 fn unknown(check: &str) -> Error {
     Error::Usage(format!("the gates have no check {check} any more"))
 }
+
+pub const JOURNAL: &str = "bisect.json";

@@ -7,10 +7,10 @@ mod bad;
 mod case;
 mod parts;
 
-use super::results::{read_record, selection};
+use super::session::results::read_record;
 use super::{Error, ResultsError};
 use crate::report::Explanation;
-use case::Case;
+use case::{Case, checks};
 use std::path::Path;
 use verdict::judge;
 use verdict::plan;
@@ -26,7 +26,7 @@ pub fn explain_directory(
     check: Option<&str>,
 ) -> Result<Result<Explanation, String>, Error> {
     let record = read_record(directory)?;
-    let plan = plan::from_inputs(&record.inputs, &selection(&record));
+    let plan = plan::from_record(&record);
     let plan = plan.map_err(ResultsError::from)?;
     let verdict = judge::judge(&plan, &record);
     let judged = match check {
@@ -72,7 +72,7 @@ fn machine_of(record: RunRecord, verdict: &RunVerdict, check: &str) -> RunRecord
 fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Error> {
     let mut checks = checks(verdict);
     checks.find(|check| check.id == id).ok_or_else(|| {
-        let ids: Vec<&str> = self::checks(verdict)
+        let ids: Vec<&str> = case::checks(verdict)
             .map(|check| check.id.as_str())
             .collect();
         Error::Usage(format!(
@@ -80,10 +80,6 @@ fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Erro
             ids.join(", ")
         ))
     })
-}
-
-fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
-    verdict.gates.iter().flat_map(|gate| &gate.checks)
 }
 
 /// The failed check that chance explains least: one that no test stands behind, else the least p.

@@ -3,8 +3,8 @@
 //! A fault that no check of the project can see is told without measuring: GPU minutes are dear. Where any is
 //! measured, a session without a fault comes first, asked for or not: what is red in it proves nothing.
 
-use super::super::host::command;
-use super::super::results::Results;
+use super::super::session::host::command;
+use super::super::session::results::Results;
 use super::super::{Error, Event, Place, Project};
 use super::{Selftest, SelftestOptions, behind_proxy, measured, two_arms};
 use crate::launch::Artifact;

@@ -1,6 +1,6 @@
 //! Sentences on checks that are no measurement, and on engines that do not answer.
 
-use super::super::words::{number, percent};
+use super::words::{number, percent};
 use verdict::plural::count;
 use verdict::record::{
     Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, Voids,
@@ -169,6 +169,9 @@ fn of_launch(
             got,
             need,
         } => format!("{got} sound requests of {workload} where {need} are needed"),
+        LaunchFact::WrongAnswers { wrong, all, first } => format!(
+            "{wrong} of {all} answers are wrong, so they are not the work that was to be timed; {first}"
+        ),
         LaunchFact::ClientLate {
             delay_ms,
             moved,

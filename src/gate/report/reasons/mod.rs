@@ -5,10 +5,10 @@
 mod broken;
 mod remark;
 mod tested;
+mod words;
 
 pub use remark::{first_events, notes};
 
-use super::words;
 use verdict::plural::count;
 use verdict::record::{
     CheckVerdict, Direction, Ended, Facts, GateVerdict, Reason, RuleId, RunVerdict, StoredSessions,

@@ -1,7 +1,7 @@
 //! Sentences on a value that was compared: by a test, exactly, or against a limit.
 
-use super::super::words::{self, bare, name_of, percent, value};
 use super::launches;
+use super::words::{self, bare, name_of, percent, value};
 use verdict::plural::count;
 use verdict::record::{
     Advice, Cases, CheckVerdict, Facts, Held, Hypothesis, Limit, Metric, Side, Tested, Verdict,

@@ -24,13 +24,14 @@ use finding::{Finding, LaunchRule};
 use std::ops::Range;
 
 /// Those rules, in the order in which they are tried.
-pub const OF_A_LAUNCH: [LaunchRule; 12] = [
+pub const OF_A_LAUNCH: [LaunchRule; 13] = [
     machine::page_cache,
     machine::gpu_shared,
     machine::busy,
     value::missing_value,
     value::impossible_value,
     value::too_few_samples,
+    value::wrong_answers,
     late::client_late,
     client::ambiguous,
     client::streams_not_reached,

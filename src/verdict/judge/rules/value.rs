@@ -62,6 +62,22 @@ pub fn too_few_samples(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> 
     of_launch(sight, RuleId::TooFewSamples, fact)
 }
 
+/// The time of a blank answer, or of another prompt's, is no time of the work that was asked for. Fewer than half of them
+/// move no median, and remarks and `failed_requests` tell them.
+pub fn wrong_answers(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let found = sight.answers.wrong.as_ref()?;
+    let is_timed = sight.check.metric.kind() == MetricKind::Latency;
+    if !is_timed || 2 * found.wrong <= found.all {
+        return None;
+    }
+    let fact = LaunchFact::WrongAnswers {
+        wrong: found.wrong,
+        all: found.all,
+        first: found.first.clone(),
+    };
+    of_launch(sight, RuleId::WrongAnswers, fact)
+}
+
 pub fn constant_latency(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let metric = sight.check.metric;
     let measure = sight.measure.as_ref().ok()?;

@@ -1,6 +1,6 @@
 //! What a judged session looks like in every form: the texts of `report`, with the numbers that they need of the judge.
 
-use super::{Error, results};
+use super::Error;
 use crate::report::{self, CheckLaunches, Judged, Page, Past, Publication, State};
 use verdict::judge;
 use verdict::plan::{self, DEFAULT_NAME, Plan, Rule};
@@ -29,7 +29,7 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
         Form::Markdown => report::markdown(record, verdict),
         Form::Junit => report::junit(record, verdict),
         Form::Html => {
-            let plan = plan::from_inputs(&record.inputs, &results::selection(record))?;
+            let plan = plan::from_record(record)?;
             html(&plan, record, verdict, None, &[])
         }
         Form::Comment => comment(record, verdict),
@@ -96,5 +96,13 @@ fn comment(record: &RunRecord, verdict: &RunVerdict) -> String {
         moved_to: None,
         links: Vec::new(),
     };
-    report::comment(&publication, None, &super::publish::marker(DEFAULT_NAME))
+    report::comment(&publication, None, &marker(DEFAULT_NAME))
+}
+
+/// First line of our comments.
+pub fn marker(name: &str) -> String {
+    match name {
+        plan::DEFAULT_NAME => "<!-- infergate:gate -->".to_owned(),
+        name => format!("<!-- infergate:gate {name} -->"),
+    }
 }

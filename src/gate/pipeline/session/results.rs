@@ -1,19 +1,17 @@
 //! The result directory: `run.json`, `verdict.json`, `report.md`, `report.html`, `junit.xml`, `logs/`; while a session
 //! runs also `launches/` (`checkpoint.rs`); where there was none, `failure.txt`; and a `.gitignore` of all that.
 
-use super::{Error, checkpoint, rendering};
+use super::files::{ResultsError, read_json_of, replace};
+use super::{checkpoint, rendering};
 use crate::launch::Workspace;
 use crate::report;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use std::cell::Cell;
-use std::error::Error as _;
+use std::error::Error;
 use std::fs;
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use verdict::judge;
-use verdict::plan::{self, Plan, PlanError, Selection};
+use verdict::plan::{self, Plan};
 use verdict::record::{Ending, Extent, Launch, MERGED_FORMAT, RUN_FORMAT, RunRecord, RunVerdict};
 
 const RUN: &str = "run.json";
@@ -23,41 +21,6 @@ const PAGE: &str = "report.html";
 const JUNIT: &str = "junit.xml";
 const FAILURE: &str = "failure.txt";
 const IGNORE: &str = ".gitignore";
-
-/// Records larger than this are refused: they may come from somebody else.
-const MAX_RECORD_BYTES: u64 = 1 << 30;
-
-#[derive(Debug, thiserror::Error)]
-pub enum ResultsError {
-    #[error("cannot write {}", path.display())]
-    Write { path: PathBuf, source: io::Error },
-    #[error("{} holds a run.json already; name another result directory{or}", directory.display())]
-    NotEmpty {
-        directory: PathBuf,
-        /// What else could be done, if anything.
-        or: &'static str,
-    },
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: io::Error },
-    /// What a result directory holds.
-    #[error("cannot read {}", path.display())]
-    ReadResult { path: PathBuf, source: io::Error },
-    #[error("{} has {size} bytes, more than a record may have", path.display())]
-    TooLarge { path: PathBuf, size: u64 },
-    #[error("{} is not a run record", path.display())]
-    Json {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
-    #[error("{} has the format `{format}`, this gate reads `{expected}`", path.display())]
-    Format {
-        path: PathBuf,
-        format: String,
-        expected: &'static str,
-    },
-    #[error("the record's own gates cannot be read")]
-    Plan(#[from] PlanError),
-}
 
 /// One run's directory. One in which nothing was measured is removed again.
 pub struct Results {
@@ -214,11 +177,11 @@ fn made(directory: &Path) -> io::Result<PathBuf> {
 
 /// Says in a result directory why nothing was measured, for whoever reads it elsewhere. The error itself goes
 /// on its way: where even this cannot be written, nothing is lost.
-pub fn tell_failure(directory: &Path, error: &Error) {
+pub fn tell_failure(directory: &Path, error: &dyn Error) {
     if has_run(directory) {
         return;
     }
-    let causes = std::iter::successors(error.source(), |cause| std::error::Error::source(*cause));
+    let causes = std::iter::successors(error.source(), |cause| Error::source(*cause));
     let text = causes.fold(error.to_string(), |text, cause| {
         format!("{text}\n  caused by: {cause}")
     });
@@ -244,49 +207,13 @@ fn write_verdict(
     Ok(())
 }
 
-/// Writes beside the place and renames, so that a reader sees the old file or the new one, after the machine
-/// went down too.
-pub fn replace(
-    directory: &Path,
-    name: &str,
-    write: impl FnOnce(&mut BufWriter<&fs::File>) -> io::Result<()>,
-) -> Result<(), ResultsError> {
-    let path = directory.join(name);
-    let result = (|| {
-        let partial = tempfile::Builder::new()
-            .permissions(fs::Permissions::from_mode(0o666))
-            .tempfile_in(directory)?;
-        let mut buffered = BufWriter::new(partial.as_file());
-        write(&mut buffered)?;
-        buffered.flush()?;
-        drop(buffered);
-        partial.as_file().sync_all()?;
-        partial.persist(&path)?;
-        sync(directory)
-    })();
-    result.map_err(|source| ResultsError::Write { path, source })
-}
-
-/// Brings a directory's entries to the disk: a file that was synced is not found again without its name.
-pub fn sync(directory: &Path) -> io::Result<()> {
-    fs::File::open(directory)?.sync_all()
-}
-
 /// Recomputes the verdict of a result directory from its `run.json` alone, and writes it and its reports anew. Of an unfinished session `launches/` is read too.
 pub fn judge_directory(directory: &Path) -> Result<(RunRecord, RunVerdict), ResultsError> {
     let record = read_record(directory)?;
-    let plan = plan::from_inputs(&record.inputs, &selection(&record))?;
+    let plan = plan::from_record(&record)?;
     let verdict = judge::judge(&plan, &record);
     write_verdict(directory, &plan, &record, &verdict)?;
     Ok((record, verdict))
-}
-
-/// The part of its inputs that a record was measured by.
-pub fn selection(record: &RunRecord) -> Selection {
-    Selection {
-        profile: record.profile.clone(),
-        gates: record.gates.clone(),
-    }
 }
 
 /// Whether a session's record stands in this directory.
@@ -310,59 +237,4 @@ pub fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
         record.launches.sort_by_key(|launch| launch.position);
     }
     Ok(record)
-}
-
-/// A file that names its format.
-pub fn read_json<T: DeserializeOwned>(
-    path: &Path,
-    expected: &'static str,
-) -> Result<T, ResultsError> {
-    read_json_of(path, &[expected])
-}
-
-/// The same, of one of several formats; the first is the one that a refusal names.
-fn read_json_of<T: DeserializeOwned>(
-    path: &Path,
-    formats: &[&'static str],
-) -> Result<T, ResultsError> {
-    #[derive(Deserialize)]
-    struct Version {
-        format: String,
-    }
-    let text = text(path, |path, source| ResultsError::ReadResult {
-        path,
-        source,
-    })?;
-    let path = path.to_path_buf();
-    let not_json = |source| ResultsError::Json {
-        path: path.clone(),
-        source,
-    };
-    let version: Version = serde_json::from_str(&text).map_err(not_json)?;
-    if !formats.contains(&version.format.as_str()) {
-        return Err(ResultsError::Format {
-            path,
-            format: version.format,
-            expected: formats.first().copied().unwrap_or_default(),
-        });
-    }
-    serde_json::from_str(&text).map_err(not_json)
-}
-
-/// Text of a file that somebody named, and may have from somebody else.
-pub fn read_text(path: &Path) -> Result<String, ResultsError> {
-    text(path, |path, source| ResultsError::Read { path, source })
-}
-
-fn text(
-    path: &Path,
-    failed: fn(PathBuf, io::Error) -> ResultsError,
-) -> Result<String, ResultsError> {
-    let path = path.to_path_buf();
-    let unreadable = |source| failed(path.clone(), source);
-    let size = fs::metadata(&path).map_err(unreadable)?.len();
-    if size > MAX_RECORD_BYTES {
-        return Err(ResultsError::TooLarge { path, size });
-    }
-    fs::read_to_string(&path).map_err(unreadable)
 }

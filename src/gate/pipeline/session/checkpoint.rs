@@ -6,7 +6,7 @@
 //! over the time between two writings. A thread of its own does that, which owns the samples so far; the
 //! measuring thread only hands them over.
 
-use super::results::{ResultsError, read_json, replace, sync};
+use super::files::{ResultsError, read_json, replace, sync};
 use client::load::SessionClock;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
