@@ -38,7 +38,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ("launch", &["sandbox", "plan", "record", "digest"]),
     ("baseline", &["record", "digest"]),
     ("history", &["record", "stats", "baseline"]),
-    ("judge", &["plan", "record", "stats", "metrics", "plural"]),
+    ("judge", &["plan", "record", "stats", "metrics"]),
     (
         "calibration",
         &[

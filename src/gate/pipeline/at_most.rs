@@ -11,6 +11,7 @@ use super::Error;
 use super::compare::{choose, reading};
 use super::contest::{AtMost, Contest, Lane};
 use crate::figures::Held;
+use crate::report;
 use verdict::judge::judge;
 use verdict::plan::{self, Check, Gate, Part, Plan, Rule, Workload, WorkloadKind};
 use verdict::record::{
@@ -152,11 +153,8 @@ pub fn held(limits: &[Limit], lanes: &[Lane]) -> Vec<Held> {
             metric: limit.at_most.metric,
             at_most: limit.at_most.times,
             verdict: check.map_or(Verdict::Invalid, |check| check.verdict),
-            rule: check.map_or("unknown-workload", |check| check.reason.rule),
-            text: check.map_or_else(
-                || verdict.summary.clone(),
-                |check| check.reason.text.clone(),
-            ),
+            rule: check.map_or("unknown-workload", |check| check.reason.rule.name()),
+            text: check.map_or_else(|| report::summary(&verdict), report::sentence),
         }
     });
     held.collect()

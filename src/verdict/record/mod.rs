@@ -13,6 +13,7 @@ mod extent;
 mod fingerprint;
 mod launch;
 mod metric;
+mod reason;
 mod rest;
 mod run;
 mod sample;
@@ -29,6 +30,10 @@ pub use client::{ClientHealth, Spread};
 pub use fingerprint::machine_changes;
 pub use launch::{Arm, Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
+pub use reason::{
+    Advice, Cases, Ended, Facts, Failed, FirstEvents, Held, Hypothesis, LaunchFact, Limit, Reason,
+    Remark, RuleId, Side, StoredSessions, Tested, TooFew, Voids,
+};
 pub use rest::Rest;
 pub use run::{
     Build, Comparison, Described, Ending, EngineFile, Extent, Input, Isolation, Layer,
@@ -41,6 +46,5 @@ pub use sample::{
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
 pub use verdict::{
-    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict,
-    Waiver,
+    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, RunVerdict, Verdict, Waiver,
 };

@@ -17,10 +17,9 @@ use std::pin::Pin;
 use verdict::judge;
 use verdict::plan::{Build, Design};
 use verdict::plural::count;
-use verdict::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict, short};
-
-/// What the judge calls an engine that does not answer.
-const RELIABILITY: &str = "reliability";
+use verdict::record::{
+    Bisection, Conclusion, Finding, RuleId, Sought, Step, Trial, Verdict, short,
+};
 
 /// A search at work.
 pub struct Hunt<'a> {
@@ -177,7 +176,7 @@ impl<'a> Hunt<'a> {
         let failed = decisive(&outcome.verdict);
         let failed = failed.ok_or("the session failed without a check")?;
         let id = failed.id.clone();
-        if failed.reason.rule == RELIABILITY {
+        if failed.reason.rule == RuleId::Reliability {
             return Ok((id, Sought::Failure));
         }
         let plan = &self.project.plan;

@@ -2,6 +2,7 @@
 
 use crate::launch::Artifact;
 use crate::pipeline::Outcome;
+use crate::report;
 use std::path::PathBuf;
 use verdict::record::{Change, CheckVerdict, Finding, RunVerdict, Step, Trial, Verdict};
 use verdict::stats::Estimate;
@@ -73,7 +74,7 @@ pub fn read_verdict(trial: &mut Trial, outcome: &Outcome, followed: Option<&str>
         None => decisive(&outcome.verdict),
     };
     if let Some(check) = check {
-        trial.reason.clone_from(&check.reason.text);
+        trial.reason = report::sentence(check);
         trial.values = check.base.zip(check.head);
         trial.change = change_of(check);
     }

@@ -3,7 +3,8 @@
 //! Main type: [`Case`].
 
 use crate::report::{
-    AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, Limit, Point, ReadingRow, RequestSpread,
+    self, AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, Limit, Point, ReadingRow,
+    RequestSpread,
 };
 use std::collections::BTreeSet;
 use verdict::judge;
@@ -58,7 +59,7 @@ impl<'a> Case<'a> {
             format: EXPLANATION_FORMAT,
             check: judged.id.clone(),
             verdict: judged.verdict.name(),
-            reason: judged.reason.text.clone(),
+            reason: report::sentence(judged),
             metric: metric.name(),
             unit: metric.unit(),
             others: others.collect(),

@@ -14,7 +14,7 @@ use case::{Case, checks};
 use std::path::Path;
 use verdict::judge;
 use verdict::plan;
-use verdict::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
+use verdict::record::{CheckVerdict, RuleId, RunRecord, RunVerdict, Verdict};
 
 /// Explains the check with this id, or the gravest failed one; where none failed and none is named, says what the
 /// run's verdict is.
@@ -86,7 +86,7 @@ fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Erro
 fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
     let failed = checks(verdict).filter(|check| check.verdict == Verdict::Fail);
     let p = |check: &&CheckVerdict| match check.reason.rule {
-        "reliability" => -1.0,
+        RuleId::Reliability => -1.0,
         _ => check.p_fail.unwrap_or(0.0),
     };
     failed.min_by(|a, b| p(a).total_cmp(&p(b)))

@@ -3,13 +3,11 @@
 //! They read what telemetry recorded; where nothing was recorded there is nothing to say. Only what a clock
 //! has a say in is disturbed by them.
 
-use super::Rules;
-use super::invalid::{Finding, invalid};
-use super::sight::Sight;
-use super::view::is_by_clock;
-use super::words::number;
-use crate::plural::count;
-use crate::record::{Launch, PageCache, Reading as Telemetered};
+use super::super::Rules;
+use super::super::sight::Sight;
+use super::super::view::is_by_clock;
+use super::finding::{Finding, of_launch};
+use crate::record::{Launch, LaunchFact, PageCache, Reading as Telemetered, RuleId};
 
 /// A cold start may find so much of the engine's files in memory; a warm one may miss so much.
 const STRAY_PAGES: f64 = 0.05;
@@ -18,29 +16,19 @@ const STRAY_PAGES: f64 = 0.05;
 pub fn page_cache(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let launch = sight.launch;
     let wanted = launch.page_cache.filter(|_| is_by_clock(sight.check))?;
-    let Some(share) = launch.startup.resident_share else {
-        let text = format!(
-            "{}: the page cache was to be {}, and its state was never read: name the engine's files in \
-             `engine.files`, and see that util-linux's `fincore` is installed",
-            at(launch),
-            wanted.name()
-        );
-        return invalid("page-cache", text);
-    };
-    let is_met = match wanted {
+    let resident_share = launch.startup.resident_share;
+    let is_met = resident_share.is_some_and(|share| match wanted {
         PageCache::Cold => share <= STRAY_PAGES,
         PageCache::Warm => share >= 1.0 - STRAY_PAGES,
-    };
+    });
     if is_met {
         return None;
     }
-    let text = format!(
-        "{}: the page cache was to be {}, and {} % of the engine's files were in memory",
-        at(launch),
-        wanted.name(),
-        number(share * 100.0)
-    );
-    invalid("page-cache", text)
+    let fact = LaunchFact::PageCache {
+        wanted,
+        resident_share,
+    };
+    of_launch(sight, RuleId::PageCache, fact)
 }
 
 /// Of the engine's GPUs the one with the most other processes, and how many; `None` where it had its GPUs for
@@ -57,14 +45,9 @@ pub fn shared_gpu(launch: &Launch) -> Option<(u32, u32)> {
 
 /// Another process was on one of the engine's GPUs.
 pub fn gpu_shared(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let launch = sight.launch;
-    let (index, others) = shared_gpu(launch).filter(|_| is_by_clock(sight.check))?;
-    let text = format!(
-        "{}: {} on GPU {index}: what they took would count as the engine's",
-        at(launch),
-        count(others, "other process")
-    );
-    invalid("gpu-shared", text)
+    let (gpu, others) = shared_gpu(sight.launch).filter(|_| is_by_clock(sight.check))?;
+    let fact = LaunchFact::OthersOnGpu { gpu, others };
+    of_launch(sight, RuleId::GpuShared, fact)
 }
 
 /// Other processes' work beside the launch, where the configuration bounds it.
@@ -74,18 +57,12 @@ pub fn busy(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         .telemetry
         .others_cpu
         .filter(|_| is_by_clock(sight.check))?;
-    let launch = sight.launch;
-    let cores = others_cores(launch)?;
+    let cores = others_cores(sight.launch)?;
     if cores <= limit {
         return None;
     }
-    let text = format!(
-        "{}: other processes used {} cores, {} are allowed: end them, or measure when they rest",
-        at(launch),
-        number(cores),
-        number(limit)
-    );
-    invalid("busy-machine", text)
+    let fact = LaunchFact::OthersCpu { cores, limit };
+    of_launch(sight, RuleId::BusyMachine, fact)
 }
 
 /// Processors' worth of work by processes that are neither the engine's nor the gate's, from the first
@@ -98,8 +75,4 @@ fn others_cores(launch: &Launch) -> Option<f64> {
     let others =
         spent(|r| r.machine_cpu_s)? - spent(|r| r.engine_cpu_s)? - spent(|r| r.gate_cpu_s)?;
     (seconds > 0.0).then(|| (others / seconds).max(0.0))
-}
-
-fn at(launch: &Launch) -> String {
-    format!("launch {} ({})", launch.position, launch.arm.name())
 }

@@ -1,18 +1,16 @@
 //! Numbers as they stand in a reason's sentence.
 
-use crate::plan::Check;
-use crate::record::{Metric, Statistic, Unit};
+use verdict::record::{CheckVerdict, Metric, Statistic, Unit};
 
 /// As [`label`]; of a counter or a gauge of the engine's, the series that is read.
-pub fn name_of(check: &Check) -> String {
-    let Some(named) = &check.part.named else {
+pub fn name_of(check: &CheckVerdict) -> String {
+    let Some(series) = &check.series else {
         return label(check.metric, check.statistic);
     };
-    let series = &named.series;
-    match (&named.over, check.metric, check.statistic) {
+    match (&check.over, check.metric, check.statistic) {
         (Some(over), ..) => format!("{series} / {over}"),
         (None, Metric::CounterIncrease, _) => format!("increase of {series}"),
-        (None, _, Statistic::Median | Statistic::Single) => series.to_string(),
+        (None, _, Statistic::Median | Statistic::Single) => series.clone(),
         (None, _, statistic) => format!("{series} {statistic}"),
     }
 }
@@ -115,6 +113,11 @@ fn significant(v: f64, digits: i32) -> String {
 /// A fraction as percent without a sign: `1 %`, `0.25 %`, `97.5 %`.
 pub fn percent(fraction: f64) -> String {
     format!("{} %", number((fraction * 1e8).round() / 1e6))
+}
+
+/// The smallest change that could be found, to a tenth of a percent.
+pub fn effect(fraction: f64) -> String {
+    percent((fraction * 1e3).round() / 1e3)
 }
 
 /// A relative change: `+3 %`.

@@ -6,15 +6,14 @@
 //!
 //! Main function: [`client_late`]. Refuses to know: why the client was late.
 
-use super::Rules;
+use super::super::Rules;
+use super::super::sight::Sight;
+use super::super::view::is_by_clock;
 use super::client::{health, is_tail};
-use super::invalid::{Finding, invalid};
-use super::sight::Sight;
-use super::view::is_by_clock;
-use super::words::{number, percent};
+use super::finding::{Finding, of_launch};
 use crate::metrics::is_good;
 use crate::plan::{Rule, Slo};
-use crate::record::{Metric, Sample};
+use crate::record::{LaunchFact, Metric, RuleId, Sample};
 use crate::stats;
 
 /// The client of one launch was too late for the check.
@@ -23,7 +22,7 @@ pub fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     if !is_by_clock(check) {
         return None;
     }
-    let (launch, value) = (sight.launch, sight.measure.as_ref().ok()?.value);
+    let value = sight.measure.as_ref().ok()?.value;
     let tail = is_tail(check.statistic);
     let sent = if counts_from_intention(check.metric) {
         sent_late(samples, tail).unwrap_or(0.0)
@@ -50,17 +49,12 @@ pub fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     if moved.is_nan() || moved <= bearable {
         return None;
     }
-    let text = format!(
-        "launch {} ({}): the load client was late by {} ms, {} of what {} measures, and {} can be borne: give \
-         it a processor of its own, or less load",
-        launch.position,
-        launch.arm.name(),
-        number(delay),
-        percent(moved),
-        check.metric,
-        percent(bearable)
-    );
-    invalid("client-late", text)
+    let fact = LaunchFact::ClientLate {
+        delay_ms: delay,
+        moved,
+        bearable,
+    };
+    of_launch(sight, RuleId::ClientLate, fact)
 }
 
 /// The time in ms that a delay is a part of; `None` where the load client takes no part.

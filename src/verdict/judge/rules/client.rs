@@ -5,14 +5,13 @@
 //! streams that were asked for and never in flight. Last, times that contradict each other: the server's own and the
 //! streams', and those of two phases.
 
-use super::Rules;
-use super::invalid::{Finding, invalid};
-use super::sight::Sight;
-use super::view::is_by_clock;
-use super::words::percent;
+use super::super::Rules;
+use super::super::sight::Sight;
+use super::super::view::is_by_clock;
+use super::finding::{Finding, of_launch};
 use crate::metrics::{self, contradiction, implausible};
 use crate::plan::Rule;
-use crate::record::{ClientHealth, Metric, Sample, Statistic};
+use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Sample, Statistic};
 
 /// Share of ambiguous events that a tail can bear.
 pub const AMBIGUOUS_TAIL: f64 = 0.01;
@@ -53,16 +52,8 @@ pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     if share <= bearable {
         return None;
     }
-    let launch = sight.launch;
-    let text = format!(
-        "launch {} ({}): {} of the events arrived together with a later one, so that only an upper bound of \
-         their time is known; {} can be borne",
-        launch.position,
-        launch.arm.name(),
-        percent(share),
-        percent(bearable)
-    );
-    invalid("ambiguous-events", text)
+    let fact = LaunchFact::SharedEvents { share, bearable };
+    of_launch(sight, RuleId::AmbiguousEvents, fact)
 }
 
 /// A TTFT that is an upper bound, and not above its limit: the true one is not either.
@@ -80,18 +71,16 @@ fn first_shared(samples: &[&Sample]) -> usize {
 
 /// The load that the gate names was not on the engine.
 pub fn streams_not_reached(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let launch = sight.launch;
     let health = health(sight).filter(|_| is_by_clock(sight.check))?;
     let (asked, reached) = (health.streams_asked, health.streams_reached);
     if f64::from(reached) >= STREAMS * f64::from(asked) {
         return None;
     }
-    let text = format!(
-        "launch {} ({}): {asked} streams were asked for, and at most {reached} were ever in flight",
-        launch.position,
-        launch.arm.name()
-    );
-    invalid("streams-not-reached", text)
+    of_launch(
+        sight,
+        RuleId::StreamsNotReached,
+        LaunchFact::Streams { asked, reached },
+    )
 }
 
 /// The server's own times are not those of the streams.
@@ -99,13 +88,8 @@ pub fn server_timings(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     if !is_by_clock(sight.check) {
         return None;
     }
-    let launch = sight.launch;
     let text = contradiction(sight.sound().iter().copied())?;
-    let (position, arm) = (launch.position, launch.arm.name());
-    invalid(
-        "server-timings",
-        format!("launch {position} ({arm}): in the middle of its requests {text}"),
-    )
+    of_launch(sight, RuleId::ServerTimings, LaunchFact::Said(text))
 }
 
 /// Tokens that came faster than the engine's own prefill allows; a floor that is configured decides instead.
@@ -114,16 +98,8 @@ pub fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Fi
     if floor.is_some() || !reads_a_phase(sight) {
         return None;
     }
-    let launch = sight.launch;
     let text = implausible(sight.sound().iter().copied())?;
-    let (position, arm) = (launch.position, launch.arm.name());
-    invalid(
-        "implausible-phases",
-        format!(
-            "launch {position} ({arm}): {text}. If the engine is that fast and every first token waits, give \
-             engine.plausible a tpot_floor"
-        ),
-    )
+    of_launch(sight, RuleId::ImplausiblePhases, LaunchFact::Said(text))
 }
 
 /// Whether the check is about one of the two phases; TTFT, E2E and throughput are what the client saw in any case.
