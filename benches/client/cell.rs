@@ -7,7 +7,7 @@ use crate::command::PROMPT_TOKENS;
 use crate::errors::{Numbers, Seen};
 use crate::fixture;
 use crate::truth::{self, TOKENS, Truth, clock};
-use client::load::{self, Endpoint, PromptSeed, SessionClock};
+use client::{Endpoint, PromptSeed, SessionClock};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -81,7 +81,7 @@ fn client(server: SocketAddr, workload: &Workload) -> Outcome<Vec<Sample>> {
         block: 0,
     };
     let clock = SessionClock::start();
-    let outcome = runtime.block_on(load::run(&endpoint, workload, seed, &clock, &|_, _| {}));
+    let outcome = runtime.block_on(client::run(&endpoint, workload, seed, &clock, &|_, _| {}));
     if let Some(stopped) = outcome.stopped {
         return Err(stopped.into());
     }

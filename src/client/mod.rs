@@ -1,8 +1,82 @@
-//! The timed load client ([`load`]), and the readings taken beside a launch ([`telemetry`]).
+//! The timed client: a workload's requests go out, raw samples come back.
+//!
+//! ```text
+//! plan::Workload ── workloads, arrivals ──► Wave ── traffic / conversation ──► crew ── slots ──► engine
+//!                                                        │                      connection, tap
+//! record::Sample ◄── sampling ◄── rules ◄── transcript ◄─┘ ◄── sse, answer ◄──── Exchange
+//! ```
+//!
+//! Requests are sent and answers received on the client's own threads, which only store bytes and the
+//! kernel's receive stamps ([`SessionClock`]). Events and JSON are read by the caller's thread, after the
+//! end or every few seconds, so that the client's work neither delays a stamp nor takes cores from the
+//! engine. One bad request never ends a workload: its sample is void by name, and only an engine that is
+//! gone or silent stops the rest ([`Stopped`]).
+//!
+//! Main function: [`run`]. Refuses to know: processes, arms, metrics, verdicts, and every type of our
+//! own server and engine.
 
-pub mod load;
-pub mod telemetry;
-
+mod driver;
+mod response;
+mod samples;
 #[cfg(test)]
 #[path = "../../tests/common/skip.rs"]
 mod skip;
+mod socket;
+pub mod telemetry;
+mod threads;
+
+mod clock;
+mod endpoint;
+mod probe;
+mod progress;
+mod stop;
+mod tokenizer;
+mod windows;
+mod workloads;
+
+pub use clock::SessionClock;
+pub use endpoint::Endpoint;
+pub use probe::{ProbeError, probe, scrape};
+pub use progress::{Counters, Outcome, Progress, Side};
+pub use response::observed::Observed;
+pub use stop::Stopped;
+pub use threads::allow_files;
+pub use tokenizer::{Tokenizer, TokenizerError};
+pub use workloads::prompts::PromptSeed;
+
+use verdict::plan::{Workload, WorkloadKind};
+
+/// Runs one workload of one launch against `endpoint`. Needs a tokio runtime with time, of one thread or of
+/// several. Dropping the future ends every request and thread, and hands over what was answered.
+pub async fn run(
+    endpoint: &Endpoint,
+    workload: &Workload,
+    seed: PromptSeed,
+    clock: &SessionClock,
+    progress: &dyn Progress,
+) -> Outcome {
+    let id = &workload.id;
+    let waves = match &workload.kind {
+        WorkloadKind::Session(session) => {
+            return workloads::conversation::run(endpoint, id, session, seed, clock, progress)
+                .await;
+        }
+        WorkloadKind::Steady(steady) => vec![workloads::steady(endpoint, id, steady, seed)],
+        WorkloadKind::Mixed(mixed) => vec![workloads::mixed(endpoint, id, mixed, seed)],
+        WorkloadKind::Trace(trace) => vec![workloads::trace(endpoint, id, trace, seed)],
+        WorkloadKind::FirstRequest(first) => {
+            vec![workloads::first_request(endpoint, id, first, seed)]
+        }
+        WorkloadKind::Matrix(matrix) => workloads::matrix::waves(endpoint, id, matrix, seed),
+        WorkloadKind::Staggered(users) => workloads::staggered::waves(endpoint, id, users, seed),
+        WorkloadKind::Answers(answers) => workloads::answers::waves(endpoint, id, answers, seed),
+        WorkloadKind::Goldens(goldens) => vec![workloads::goldens(endpoint, goldens)],
+        WorkloadKind::Texts(texts) => vec![workloads::texts(endpoint, texts)],
+        WorkloadKind::Tasks(tasks) => vec![workloads::tasks(endpoint, tasks)],
+        // Its requests are its own: whoever started the engine runs it.
+        WorkloadKind::Suite(_) => Vec::new(),
+    };
+    let planned: usize = waves.iter().map(|wave| wave.requests.len()).sum();
+    debug_assert!(planned as u64 <= workload.kind.requests(), "{id}");
+    driver::run(endpoint, id, waves, clock, progress).await
+}

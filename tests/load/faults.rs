@@ -5,7 +5,7 @@ use super::{
     bytes, check_order, endpoint, event, goodbye, nobody, plain, run_on, sixteen, steady, text,
     tokens,
 };
-use client::load::{Endpoint, Stopped};
+use client::{Endpoint, Stopped};
 use serde_json::json;
 use std::time::Duration;
 use verdict::record::VoidRule;

@@ -23,7 +23,7 @@ mod stamps;
 mod streams;
 mod workloads;
 
-use client::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
+use client::{Endpoint, Outcome, PromptSeed, SessionClock, run};
 use serde_json::{Value, json};
 use server::{Server, Step};
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 
 use super::server::{Server, Step, answer, stream};
 use super::{SEED, TOKENS, endpoint, plain, run_on, steady, workload};
-use client::load::{Outcome, Progress, SessionClock, run};
+use client::{Outcome, Progress, SessionClock, run};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;

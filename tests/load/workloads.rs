@@ -4,7 +4,7 @@ use super::server::{Received, Server, Step, answer, stream};
 use super::{
     SEED, check_order, done, endpoint, event, last, plain, run_on, steady, usage, workload,
 };
-use client::load::{Endpoint, SessionClock, run};
+use client::{Endpoint, SessionClock, run};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Barrier;

@@ -14,7 +14,7 @@ mod streams;
 #[path = "../truth/mod.rs"]
 mod truth;
 
-use client::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
+use client::{Endpoint, Outcome, PromptSeed, SessionClock, run};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use truth::{Quirk, Server, Truth};

@@ -5,7 +5,7 @@
 
 use super::fixture;
 use super::server::{Answer, Server};
-use client::load::{Endpoint, SessionClock};
+use client::{Endpoint, SessionClock};
 use infergate::measure::{Configuration, Follower, Host, Progress, Protocol, Started};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};

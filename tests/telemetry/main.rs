@@ -8,8 +8,8 @@ mod cooldown;
 mod fixture;
 mod server;
 
-use client::load::{Endpoint, SessionClock};
 use client::telemetry::{Sources, Watch};
+use client::{Endpoint, SessionClock};
 use server::{Answer, Server};
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 
 use super::exposition;
 use super::watch::Reader;
-use crate::load::{self, Side};
+use crate::Side;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -56,7 +56,7 @@ impl Reader<'_> {
         if self.sources.counters.is_empty() {
             return BTreeMap::new();
         }
-        match load::scrape(&self.sources.endpoint, "/metrics").await {
+        match crate::scrape(&self.sources.endpoint, "/metrics").await {
             Ok(text) => exposition::named(&text, &self.sources.counters, &mut self.missing),
             Err(error) => {
                 self.note_engine(&error);

@@ -1,7 +1,7 @@
 //! GPUs by NVIDIA's DCGM exporter, where NVML cannot be asked: Prometheus text by HTTP.
 
 use super::exposition::{Sample, samples};
-use crate::load::{self, Endpoint};
+use crate::Endpoint;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::net::lookup_host;
@@ -42,7 +42,7 @@ impl Exporter {
 
     /// Every GPU as the exporter last saw it.
     pub async fn read(&self) -> Result<Vec<GpuReading>, String> {
-        let text = load::scrape(&self.endpoint, &self.path).await;
+        let text = crate::scrape(&self.endpoint, &self.path).await;
         let failed = |why: String| format!("the GPU exporter `{}`: {why}", self.spec);
         let gpus = parse(&text.map_err(|error| failed(error.to_string()))?);
         if gpus.is_empty() {

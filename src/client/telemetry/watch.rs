@@ -7,7 +7,7 @@ use super::exporter::{Exporter, PATIENCE};
 use super::missing::Missing;
 use super::nvml::Gpus;
 use super::{engine, exposition, machine, process};
-use crate::load::{self, Counters, Endpoint, ProbeError, SessionClock, Side};
+use crate::{Counters, Endpoint, ProbeError, SessionClock, Side};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         }
         reading.gpus = self.gpus(tree.as_ref(), at_ns).await;
         if !self.sources.engine.is_empty() || !self.sources.gauges.is_empty() {
-            match load::scrape(&self.sources.endpoint, "/metrics").await {
+            match crate::scrape(&self.sources.endpoint, "/metrics").await {
                 Ok(text) => {
                     let missing = &mut self.missing;
                     reading.engine = engine::read(&text, &self.sources.engine, missing);

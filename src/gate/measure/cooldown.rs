@@ -5,7 +5,7 @@
 //! a burst, and only then takes its reference; later launches are held to that.
 
 use super::host::{Progress, Started};
-use client::load::{self, PromptSeed, SessionClock};
+use client::{PromptSeed, SessionClock};
 use std::time::{Duration, Instant};
 use verdict::plan::{Arrivals, Cooldown, Steady, Workload, WorkloadKind};
 use verdict::record::{Launch, Rest, Sample};
@@ -104,7 +104,7 @@ impl Resting<'_> {
     async fn run(&self, workload: &Workload) -> Option<Vec<Sample>> {
         let quiet = |_, _| {};
         let endpoint = &self.started.endpoint;
-        let outcome = load::run(endpoint, workload, self.seed, self.clock, &quiet).await;
+        let outcome = client::run(endpoint, workload, self.seed, self.clock, &quiet).await;
         outcome.stopped.is_none().then_some(outcome.samples)
     }
 }

@@ -1,6 +1,5 @@
 //! What the protocol is handed: who starts engines, and who follows what happens.
 
-use client::load;
 use std::time::Duration;
 use verdict::plan::{Suite, Workload};
 use verdict::record::{Arm, Exit, Launch, PageCache, Sample, Startup, SuiteRun};
@@ -50,7 +49,7 @@ pub trait Host {
 /// A ready engine.
 #[derive(Clone, Debug)]
 pub struct Started {
-    pub endpoint: load::Endpoint,
+    pub endpoint: client::Endpoint,
     pub startup: Startup,
     /// Root of its process tree; `None` where it is no child of ours.
     pub pid: Option<i32>,

@@ -3,7 +3,7 @@
 use super::cooldown::{self, Resting};
 use super::host::{Configuration, Follower, Host, Progress, Started};
 use super::{machine, order, stages};
-use client::load::{self, PromptSeed};
+use client::PromptSeed;
 use client::telemetry::{Sources, Watch};
 use std::ops::Range;
 use verdict::plan::{Plan, Workload, WorkloadKind};
@@ -143,7 +143,7 @@ impl<E> Launching<'_, E> {
             watch: self.needs_windows(workload).then_some(&running.watch),
         };
         let (seed, clock) = (self.prompts(launch), self.protocol.clock);
-        let outcome = load::run(&running.started.endpoint, workload, seed, clock, &told).await;
+        let outcome = client::run(&running.started.endpoint, workload, seed, clock, &told).await;
         let telemetry = launch.telemetry.get_or_insert_default();
         telemetry.windows.extend(outcome.windows);
         launch.samples.extend(outcome.samples);
@@ -234,12 +234,12 @@ impl<E> Launching<'_, E> {
             .collect()
     }
 
-    async fn stages(&self, endpoint: &load::Endpoint) -> Vec<Stage> {
+    async fn stages(&self, endpoint: &client::Endpoint) -> Vec<Stage> {
         let Some(metric) = &self.protocol.plan.engine.startup_metric else {
             return Vec::new();
         };
         // An engine without metrics is no failure: the stages are then missing in the record.
-        match load::scrape(endpoint, "/metrics").await {
+        match client::scrape(endpoint, "/metrics").await {
             Ok(exposition) => stages::parse(&exposition, metric),
             Err(_) => Vec::new(),
         }
@@ -274,7 +274,7 @@ struct Told<'a, E> {
     watch: Option<&'a Watch>,
 }
 
-impl<E> load::Progress for Told<'_, E> {
+impl<E> client::Progress for Told<'_, E> {
     fn request_done(&self, done: u32, of: u32) {
         self.follower.progress(Progress::Running {
             arm: self.arm,
@@ -289,8 +289,8 @@ impl<E> load::Progress for Told<'_, E> {
         self.follower.samples(samples);
     }
 
-    fn counters(&self) -> Option<&dyn load::Counters> {
-        self.watch.map(|watch| watch as &dyn load::Counters)
+    fn counters(&self) -> Option<&dyn client::Counters> {
+        self.watch.map(|watch| watch as &dyn client::Counters)
     }
 }
 
@@ -313,7 +313,7 @@ pub struct Protocol<'a> {
     pub seed: u64,
     /// Both arms, or head alone.
     pub arms: &'a [Arm],
-    pub clock: &'a load::SessionClock,
+    pub clock: &'a client::SessionClock,
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::{Error, Event, draw_seed, now, tool};
 use crate::figures::{self, Table};
 use crate::launch::Workspace;
 use crate::measure::{Follower, Progress, Protocol};
-use client::load::{self, SessionClock};
+use client::SessionClock;
 use std::cell::RefCell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -210,7 +210,7 @@ async fn launch(
     };
     let engine = &lane.plan.engine;
     let tokenizer = engine.tokenizer.as_ref();
-    let tokenizer = tokenizer.map(|path| load::Tokenizer::open(&root.join(path)));
+    let tokenizer = tokenizer.map(|path| client::Tokenizer::open(&root.join(path)));
     let mut host = ArmHost {
         engine,
         arms: &arms,

@@ -12,7 +12,7 @@ use super::{Error, ResultsError, draw_seed, now, tool};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::report::{GoodShare, LoadReport, Requests};
 use address::{address, authority};
-use client::load::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
+use client::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
 pub use limits::beyond_limit;
 use notes::notes;
 use parameters::parameters;

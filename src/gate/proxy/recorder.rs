@@ -5,7 +5,7 @@
 //! A line is one write, so what a killed proxy leaves is whole. Refuses to know: headers, which may hold a secret.
 
 use bytes::Bytes;
-use client::load::{Observed, SessionClock};
+use client::{Observed, SessionClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

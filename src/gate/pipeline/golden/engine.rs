@@ -5,7 +5,7 @@ use crate::launch::{Artifact, GitError, Origin, Repository, Workspace};
 use crate::measure::{Configuration, Host, Started};
 use crate::pipeline::session::host::{ArmHost, Arms, command};
 use crate::pipeline::{Error, Event, tool};
-use client::load::{self, PromptSeed, SessionClock};
+use client::{PromptSeed, SessionClock};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub async fn ask(
     };
     let clock = SessionClock::start();
     let tokenizer = engine.tokenizer.as_ref();
-    let tokenizer = tokenizer.map(|path| load::Tokenizer::open(&root.join(path)));
+    let tokenizer = tokenizer.map(|path| client::Tokenizer::open(&root.join(path)));
     let mut host = ArmHost {
         engine,
         arms: &arms,
@@ -176,7 +176,7 @@ async fn said(
         session: 0,
         block: 0,
     };
-    let outcome = load::run(&started.endpoint, &workload, seed, clock, &|_, _| {});
+    let outcome = client::run(&started.endpoint, &workload, seed, clock, &|_, _| {});
     outcome.await.samples
 }
 

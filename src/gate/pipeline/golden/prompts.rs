@@ -1,6 +1,6 @@
 //! What a reference is asked: texts of several scripts, conversations, and prompts of drawn words or token ids.
 
-use client::load::PromptSeed;
+use client::PromptSeed;
 use verdict::plan::GoldenCase;
 
 /// Name and text. Each stresses another part of a tokenizer, or of what assembles a text from tokens.

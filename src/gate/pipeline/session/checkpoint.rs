@@ -7,7 +7,7 @@
 //! measuring thread only hands them over.
 
 use super::files::{ResultsError, read_json, replace, sync};
-use client::load::SessionClock;
+use client::SessionClock;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs;

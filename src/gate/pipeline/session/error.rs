@@ -4,7 +4,7 @@ use super::files::ResultsError;
 use crate::baseline::{FormatError, RemoteError, StoreError};
 use crate::calibration::CertificateError;
 use crate::launch::{BuildError, GitError, PageCacheError, ProcessError, WorkspaceError};
-use client::load::TokenizerError;
+use client::TokenizerError;
 use verdict::plan::PlanError;
 
 #[derive(Debug, thiserror::Error)]

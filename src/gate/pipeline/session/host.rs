@@ -3,7 +3,6 @@
 use super::{Base, Error, Options};
 use crate::launch::{self, Artifact, Process, Start, StartError, Workspace, free_port};
 use crate::measure::{Configuration, Host, Started};
-use client::load;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -217,9 +216,9 @@ pub struct ArmHost<'a> {
     pub root: &'a Path,
     /// Where their logs go.
     pub out: &'a Path,
-    pub clock: &'a load::SessionClock,
+    pub clock: &'a client::SessionClock,
     /// The served model's, if the configuration names one.
-    pub tokenizer: Option<Arc<load::Tokenizer>>,
+    pub tokenizer: Option<Arc<client::Tokenizer>>,
     pub running: Option<Process>,
     /// An engine that has generated no token yet, and what was last heard of it: the session may end before it has.
     pub starting: RefCell<Option<(Arm, String)>>,
@@ -308,7 +307,7 @@ impl ArmHost<'_> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let command = self.command(arm, args, port);
         // Before the first engine, so that all have the limit that the client needs.
-        load::allow_files();
+        client::allow_files();
         let mut files = self.files(arm);
         files.extend(self.arms.artifact(arm).map(Path::to_path_buf));
         let around = self.workspace.engine(arm, self.engine, &command, &files)?;
@@ -319,12 +318,12 @@ impl ArmHost<'_> {
             log,
             policy: around.policy.as_ref(),
         })?;
-        let endpoint = load::Endpoint::new(address, self.engine, self.tokenizer.clone());
+        let endpoint = client::Endpoint::new(address, self.engine, self.tokenizer.clone());
         let starting = &self.starting;
         let hear = |heard: &str| *starting.borrow_mut() = Some((arm, heard.to_owned()));
         hear("it had not answered");
         let probe = || async {
-            let probed = load::probe(&endpoint).await;
+            let probed = client::probe(&endpoint).await;
             probed.map_err(|error| {
                 let heard = error.to_string();
                 hear(&heard);

@@ -4,7 +4,6 @@ use super::checkpoint::Checkpoints;
 use super::host::{ArmHost, Arms};
 use super::{Error, Event, Outcome, Project};
 use crate::measure::{Follower, Progress, Protocol};
-use client::load;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -121,9 +120,9 @@ impl Session<'_> {
             ..
         } = self.project;
         let tokenizer = plan.engine.tokenizer.as_ref();
-        let tokenizer = tokenizer.map(|path| load::Tokenizer::open(&root.join(path)));
+        let tokenizer = tokenizer.map(|path| client::Tokenizer::open(&root.join(path)));
         let tokenizer = tokenizer.transpose()?.map(Arc::new);
-        let clock = load::SessionClock::resume(spent(record));
+        let clock = client::SessionClock::resume(spent(record));
         let mut host = ArmHost {
             engine: &plan.engine,
             arms,

@@ -1,0 +1,146 @@
+//! Single questions to an engine outside any workload: is it ready, what do its metrics say.
+//!
+//! Ready means that it generated a token: a health route answers 200 before dead workers.
+//!
+//! Refuses to know: samples, how often one asks.
+
+use super::response::exchange::{Ending, Exchange};
+use super::response::sanitize::error_text;
+use super::response::transcript::Transcript;
+use super::socket::connection::{Ask, Client};
+use super::workloads::request::{Chat, Completion, Length, Message, Mode, Prompt, body};
+use super::workloads::request_plan::{CHAT, COMPLETIONS};
+use super::{Endpoint, SessionClock};
+use bytes::Bytes;
+use hyper::Method;
+use std::sync::Arc;
+
+/// Longest answer to a question.
+const MAX_ANSWER: usize = 4 << 20;
+
+/// Statuses of a route that a server does not have.
+const NO_SUCH_ROUTE: [u16; 3] = [404, 405, 501];
+
+/// Why a question got no good answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// Nothing listens: not up yet, or dead.
+    #[error("connection refused")]
+    Refused,
+    #[error("the connection failed: {0}")]
+    Broken(String),
+    #[error("no answer: {0}")]
+    Silent(String),
+    #[error("status {status}: {message}")]
+    Status { status: u16, message: String },
+    /// An answer, but not one of an engine that generated a token.
+    #[error("no token was generated: {0}")]
+    NoToken(String),
+}
+
+/// Asks for one token, by completions or, where a server has no such route, by chat.
+pub async fn probe(endpoint: &Endpoint) -> Result<(), ProbeError> {
+    let mut client = Client::new(endpoint, &SessionClock::start(), &Arc::default());
+    let exchange = client.exchange(&completion(endpoint)).await;
+    let missing = exchange
+        .status
+        .is_some_and(|status| NO_SUCH_ROUTE.contains(&status));
+    let exchange = if missing {
+        let by_chat = client.exchange(&chat(endpoint)).await;
+        // Where chat is missing too, what completions said is the better message: a wrong model's
+        // name is answered with 404 as well.
+        if by_chat.status == Some(200) {
+            by_chat
+        } else {
+            exchange
+        }
+    } else {
+        exchange
+    };
+    accept(&exchange)?;
+    generated(&exchange)
+}
+
+/// The text at `path`, for example `/metrics`.
+pub async fn scrape(endpoint: &Endpoint, path: &str) -> Result<String, ProbeError> {
+    let ask = Ask {
+        method: Method::GET,
+        path: path.to_owned(),
+        body: Bytes::new(),
+        limit: MAX_ANSWER,
+    };
+    let exchange = Client::new(endpoint, &SessionClock::start(), &Arc::default())
+        .exchange(&ask)
+        .await;
+    accept(&exchange)?;
+    Ok(String::from_utf8_lossy(&exchange.body).into_owned())
+}
+
+fn completion(endpoint: &Endpoint) -> Ask {
+    let first = endpoint.prompt_ids.map(|(low, _)| [low]);
+    let request = Completion {
+        model: &endpoint.model,
+        prompt: first
+            .as_ref()
+            .map_or(Prompt::Text("Hello"), |ids| Prompt::Ids(ids)),
+        length: Length::at_most(1),
+        mode: Mode::WHOLE,
+        logprobs: None,
+        echo: false,
+    };
+    Ask {
+        limit: MAX_ANSWER,
+        ..Ask::post(COMPLETIONS, body(endpoint, &request))
+    }
+}
+
+fn chat(endpoint: &Endpoint) -> Ask {
+    let messages = [Message {
+        role: "user".to_owned(),
+        content: "Hello".to_owned(),
+    }];
+    let request = Chat {
+        model: &endpoint.model,
+        messages: &messages,
+        length: Length::at_most(1),
+        mode: Mode::WHOLE,
+    };
+    Ask {
+        limit: MAX_ANSWER,
+        ..Ask::post(CHAT, body(endpoint, &request))
+    }
+}
+
+fn accept(exchange: &Exchange) -> Result<(), ProbeError> {
+    match &exchange.ending {
+        Ending::Whole => {}
+        Ending::Refused(_) => return Err(ProbeError::Refused),
+        Ending::Silent(detail) => return Err(ProbeError::Silent(detail.clone())),
+        Ending::Cut(detail) | Ending::Garbled(detail) => {
+            return Err(ProbeError::Broken(detail.clone()));
+        }
+    }
+    match exchange.status {
+        Some(200) => Ok(()),
+        status => Err(ProbeError::Status {
+            status: status.unwrap_or(0),
+            message: error_text(&exchange.body),
+        }),
+    }
+}
+
+fn generated(exchange: &Exchange) -> Result<(), ProbeError> {
+    let transcript = Transcript::read(exchange, false);
+    if let Some(message) = transcript.error.or(transcript.malformed) {
+        return Err(ProbeError::NoToken(message));
+    }
+    // An end-of-sequence token has no text but is counted.
+    let counted = transcript
+        .completion_tokens
+        .is_some_and(|tokens| tokens > 0);
+    if counted || !transcript.content.is_empty() {
+        Ok(())
+    } else {
+        Err(ProbeError::NoToken("the answer is empty".to_owned()))
+    }
+}

@@ -1,0 +1,10 @@
+//! An answer's bytes as events, tokens and text.
+
+pub mod answer;
+pub mod exchange;
+pub mod logprobs;
+pub mod observed;
+pub mod sanitize;
+pub mod sse;
+pub mod token_counts;
+pub mod transcript;

@@ -1,0 +1,12 @@
+//! A TCP connection that knows when its bytes left and arrived, and HTTP/1.1 over it.
+
+pub mod blocking;
+pub mod chunked;
+pub mod connection;
+pub mod hyper_io;
+pub mod read_buffer;
+pub mod reader;
+pub mod stamped;
+pub mod stamps;
+#[cfg(test)]
+pub mod test_socket;
