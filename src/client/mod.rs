@@ -1,9 +1,9 @@
 //! The timed client: a workload's requests go out, raw samples come back.
 //!
 //! ```text
-//! plan::Workload ── workloads, arrivals ──► Wave ── traffic / conversation ──► crew ── slots ──► engine
-//!                                                        │                      connection, tap
-//! record::Sample ◄── sampling ◄── rules ◄── transcript ◄─┘ ◄── sse, answer ◄──── Exchange
+//! plan::Workload ── workloads ──► Wave ── driver ──► threads, their streams ── socket ──► engine
+//!                                                                 │
+//! record::Sample ◄── samples ◄── response::transcript ◄── Exchange ◄┘
 //! ```
 //!
 //! Requests are sent and answers received on the client's own threads, which only store bytes and the

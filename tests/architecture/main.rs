@@ -27,12 +27,12 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ("plural", &[]),
     ("splitmix", &[]),
     ("plan", &["record", "digest"]),
-    ("load", &["record", "plan", "digest", "splitmix"]),
+    ("client", &["record", "plan", "digest", "splitmix"]),
     ("metrics", &["record", "plan", "stats"]),
-    ("telemetry", &["record", "plan", "load"]),
+    ("telemetry", &["record", "plan", "client"]),
     (
         "measure",
-        &["load", "telemetry", "plan", "record", "stats", "digest"],
+        &["client", "telemetry", "plan", "record", "stats", "digest"],
     ),
     ("sandbox", &["plan", "record"]),
     ("launch", &["sandbox", "plan", "record", "digest"]),
@@ -65,7 +65,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
     ("presets", &[]),
     ("roofline", &[]),
     ("github", &["record", "digest", "splitmix"]),
-    ("proxy", &["engine", "load", "record"]),
+    ("proxy", &["engine", "client", "record"]),
     ("engine", &[]),
     ("server", &["engine"]),
     (
@@ -74,7 +74,7 @@ const ROOMS: [(&str, &[&str]); 31] = [
             "plan",
             "launch",
             "sandbox",
-            "load",
+            "client",
             "telemetry",
             "measure",
             "metrics",
@@ -134,7 +134,7 @@ const HOMES: [(&str, &[&str]); 20] = [
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
     ("axum", &["server"]),
-    ("hyper", &["load", "proxy", "server"]),
+    ("hyper", &["client", "proxy", "server"]),
     ("hyper_util", &["proxy", "server"]),
     ("minijinja", &["report", "engine"]),
     ("statrs", &["stats"]),
@@ -144,7 +144,7 @@ const HOMES: [(&str, &[&str]); 20] = [
     ("landlock", &["sandbox"]),
     ("toml", &["launch", "plan", "presets"]),
     ("annotate_snippets", &["plan"]),
-    ("tokenizers", &["engine", "load"]),
+    ("tokenizers", &["engine", "client"]),
     ("safetensors", &["engine"]),
     ("cudarc", &["engine"]),
     ("quick_junit", &["report"]),
@@ -169,8 +169,7 @@ const KNOWN_CYCLES: [(&str, usize); 2] = [("gate/report", 3), ("verdict/judge", 
 const MOST_FILES: usize = 20;
 
 /// Larger folders that are still there, and the most files that each may have.
-const LARGE_FOLDERS: [(&str, usize); 10] = [
-    ("client/load", 48),
+const LARGE_FOLDERS: [(&str, usize); 9] = [
     ("engine", 22),
     ("gate/cli", 41),
     ("gate/pipeline", 26),
@@ -293,8 +292,9 @@ fn refusal(file: &Path, target: &Target) -> Option<String> {
             }
             match path[..] {
                 ["engine", "server", ..] => "server".to_owned(),
-                [name @ ("engine" | "github"), ..] => name.to_owned(),
-                ["verdict" | "client" | "infergate", room, ..] => room.to_owned(),
+                ["client", "telemetry", ..] => "telemetry".to_owned(),
+                [name @ ("client" | "engine" | "github"), ..] => name.to_owned(),
+                ["verdict" | "infergate", room, ..] => room.to_owned(),
                 _ => return None,
             }
         }
@@ -365,14 +365,15 @@ fn sources() -> Vec<PathBuf> {
     files
 }
 
-/// The package's folder or file that holds this file. The packages `engine` and `github` are rooms as a whole, but
-/// for the engine's server.
+/// The package's folder or file that holds this file. The packages `client`, `engine` and `github` are rooms as a whole, but
+/// for the client's telemetry and the engine's server.
 fn room_of(file: &Path) -> String {
     let within = shown(&file.with_extension(""));
     let parts: Vec<&str> = within.split('/').collect();
     match parts[..] {
         ["engine", "server", ..] => "server".to_owned(),
-        [name @ ("engine" | "github" | "main"), ..] => name.to_owned(),
+        ["client", "telemetry", ..] => "telemetry".to_owned(),
+        [name @ ("client" | "engine" | "github" | "main"), ..] => name.to_owned(),
         [_, "mod"] => "lib".to_owned(),
         _ => parts[1].to_owned(),
     }
