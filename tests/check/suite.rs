@@ -194,6 +194,59 @@ fn a_suite_that_runs_no_test_is_never_green() {
     );
 }
 
+/// Whoever runs the suite was killed: neither a test that failed before explains that, nor is what base did not get to
+/// unbroken.
+#[test]
+fn a_suite_that_was_cut_off_is_no_sound_one() {
+    let _alone = alone();
+    let with = |tests: &[&str], end: &str| suite(tests).replace("exit 1", end);
+    let old = suite(&["a", "old:failure"]);
+    let crashes = with(&["a", "old:failure"], "kill -SEGV $$");
+    let ended = check(&project(&old, &crashes)).expect(1);
+    let parts = [
+        "broken tests 1 case",
+        "the command failed (signal: 11 (SIGSEGV))",
+    ];
+    shows(&ended, &parts);
+    let breaks = suite(&["a", "old:failure", "b:failure"]);
+    for (base, said) in [
+        (crashes, "(signal: 11 (SIGSEGV)); what it did not get to"),
+        (
+            with(&["a", "old:failure"], "sleep 1000"),
+            "(`timeout`) and was killed; what it did not get to",
+        ),
+    ] {
+        let project = project(&base, &breaks);
+        project.edit("gates/tests.toml", "\"30 s\"", "\"5 s\"");
+        project.edit(
+            "gates/tests.toml",
+            "limit = \"1 cases\"",
+            "limit = \"9 cases\"",
+        );
+        shows(&check(&project).expect(4), &[said]);
+    }
+}
+
+/// A name that ends like a number of ours, and a disabled test of GoogleTest.
+#[test]
+fn no_test_hides_behind_another_one() {
+    let _alone = alone();
+    let sound = suite(&["u (2)", "u", "u"]);
+    let hidden = suite(&["u (2):failure", "u", "u"]);
+    let ended = check(&project(&sound, &hidden)).expect(1);
+    shows(&ended, &["broken tests 1 case", "api::u (2) fails"]);
+    let run = suite(&["a"]);
+    let disabled = run.replace(
+        "name=\"a\"",
+        "name=\"a\" status=\"notrun\" result=\"suppressed\"",
+    );
+    let ended = check(&project(&run, &disabled)).expect(4);
+    shows(
+        &ended,
+        &["no test ran ({target}/reports/junit.xml, 1 skipped)"],
+    );
+}
+
 #[test]
 fn a_suite_that_hangs_is_killed_with_all_that_it_started() {
     let _alone = alone();

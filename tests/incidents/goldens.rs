@@ -135,3 +135,16 @@ fn an_engine_that_gives_no_usable_answer_makes_no_goldens() {
     assert!(!project.path("gates/data/goldens.json").exists());
     assert_eq!(project.leftovers(), [0; 0]);
 }
+
+/// The tokens that an engine lists are not what its users read.
+#[test]
+fn a_text_that_is_not_its_tokens_is_wrong() {
+    let project = project(&[], true);
+    make(&project).expect(0).says(&["with log-probabilities"]);
+    project.edit("gates/e2e.toml", "# top_k = 5", "top_k = 5");
+    let parts = ["from character 0 on \" garbled"];
+    check(&project, &[], &["garbled=1"], (1, "ceiling"), &parts);
+    // Where main writes its tokens so too, nothing tells how they are to be written.
+    let both = &["garbled=1"];
+    check(&project, both, both, (0, "ceiling"), &[]);
+}

@@ -20,6 +20,7 @@ mod compare;
 mod engine;
 mod goldens;
 mod machine;
+mod pretences;
 mod rust_engines;
 mod session;
 mod speed;

@@ -22,12 +22,9 @@ pub fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
     text.lines().filter_map(sample)
 }
 
-/// The sum over the label sets of `name`; `None` where it has no finite value.
+/// The sum over the label sets of `name`; `None` where it is not there, or one of them is no number.
 pub fn sum(text: &str, name: &str) -> Option<f64> {
-    samples(text)
-        .filter(|sample| sample.name == name && sample.value.is_finite())
-        .map(|sample| sample.value)
-        .reduce(|total, value| total + value)
+    finite_sum(samples(text).filter(|sample| sample.name == name))
 }
 
 /// The values of these series, by their names; a series without a finite value is left out, and noted.
@@ -50,11 +47,15 @@ fn sum_of(text: &str, series: &EngineSeries) -> Option<f64> {
     let has = |sample: &Sample<'_>, (label, value): &(String, String)| {
         sample.label(label).is_some_and(|found| found == *value)
     };
-    samples(text)
-        .filter(|sample| sample.name == series.name && sample.value.is_finite())
-        .filter(|sample| series.labels.iter().all(|label| has(sample, label)))
-        .map(|sample| sample.value)
-        .reduce(|total, value| total + value)
+    let of_name = samples(text).filter(|sample| sample.name == series.name);
+    finite_sum(of_name.filter(|sample| series.labels.iter().all(|label| has(sample, label))))
+}
+
+/// A part that is NaN or infinite would be missing in the sum, which would then be too small.
+fn finite_sum<'a>(samples: impl Iterator<Item = Sample<'a>>) -> Option<f64> {
+    let values = samples.map(|sample| sample.value);
+    let sum = values.reduce(|total, value| total + value);
+    sum.filter(|sum| sum.is_finite())
 }
 
 fn sample(line: &str) -> Option<Sample<'_>> {
@@ -176,6 +177,10 @@ sglang:num_queue_reqs{model_name="a \"b\" \\",tp_rank="0"} 2.0
         check(SGLANG, "sglang:num_queue_reqs", Some(2.0));
         check(LLAMA_CPP, "llamacpp:requests_processing", Some(1.0));
         check(LLAMA_CPP, "llamacpp:kv_cache_usage_ratio", Some(0.5));
+        // A sum without a part of it would be too small, and one beyond all numbers is none.
+        check("a{k=\"1\"} 3\na{k=\"2\"} NaN", "a", None);
+        check("a{k=\"1\"} +Inf\na{k=\"2\"} -Inf", "a", None);
+        check("a{k=\"1\"} 1e308\na{k=\"2\"} 1e308", "a", None);
         // Its line was cut before the value.
         check(LLAMA_CPP, "llamacpp:requests_deferred", None);
         check("a_total 4 # {trace=\"x\"} 0.67 1.5", "a_total", Some(4.0));

@@ -62,7 +62,7 @@ struct File {
     /// Depth of the element in it that says why it failed or was skipped.
     reason: Option<usize>,
     tests: Vec<Test>,
-    /// How often each id came.
+    /// Each id that was given out, with the greatest number that a test of this name has.
     seen: BTreeMap<String, u32>,
 }
 
@@ -80,7 +80,7 @@ impl File {
                 let id = id(element).map_err(|why| format!("{why} (byte {at})"))?;
                 let test = Test {
                     id,
-                    outcome: TestOutcome::Passed,
+                    outcome: outcome(element)?,
                     message: None,
                 };
                 self.test = Some((test, depth));
@@ -114,11 +114,23 @@ impl File {
         }
     }
 
+    /// A test of a name that was there is numbered; never by a name that another test has.
     fn keep(&mut self, mut test: Test) {
-        let times = self.seen.entry(test.id.clone()).or_default();
-        *times += 1;
-        if *times > 1 {
-            test.id = format!("{} ({times})", test.id);
+        let name = test.id.clone();
+        let mut times = self.seen.get(&name).copied().unwrap_or_default();
+        loop {
+            times += 1;
+            test.id = match times {
+                1 => name.clone(),
+                n => format!("{name} ({n})"),
+            };
+            if times == 1 || !self.seen.contains_key(&test.id) {
+                break;
+            }
+        }
+        self.seen.insert(name, times);
+        if times > 1 {
+            self.seen.insert(test.id.clone(), 1);
         }
         self.tests.push(test);
     }
@@ -141,6 +153,15 @@ impl File {
             false => Ok(self.tests),
         }
     }
+}
+
+/// Outcome of a test whose element is empty. GoogleTest lists disabled tests as `notrun`, with no `skipped` in them.
+fn outcome(element: &BytesStart<'_>) -> Result<TestOutcome, String> {
+    let status = attribute(element, b"status")?.unwrap_or_default();
+    Ok(match status.as_str() {
+        "notrun" | "disabled" => TestOutcome::Skipped,
+        _ => TestOutcome::Passed,
+    })
 }
 
 /// Class and name.
@@ -217,6 +238,25 @@ mod tests {
                  classname=\"c\"><flakyFailure message=\"once\"/></testcase><testcase name=\"u\"><failure><![CDATA[why\
                  ]]></failure><error message=\"later\"/></testcase><testcase name=\"u\"/></testsuite>",
                 vec!["c::t Passed", "u Failed: why", "u (2) Passed"],
+            ),
+            // gtest: a disabled test.
+            (
+                "<testsuites><testsuite name=\"S\"><testcase name=\"a\" status=\"run\" result=\"completed\" \
+                 classname=\"S\"/><testcase name=\"DISABLED_b\" status=\"notrun\" result=\"suppressed\" \
+                 classname=\"S\"/></testsuite></testsuites>",
+                vec!["S::a Passed", "S::DISABLED_b Skipped"],
+            ),
+            // A name that is like a number of ours.
+            (
+                "<testsuite><testcase name=\"u (2)\"><failure/></testcase><testcase name=\"u\"/><testcase \
+                 name=\"u\"/><testcase name=\"u\"/><testcase name=\"u (2)\"/></testsuite>",
+                vec![
+                    "u (2) Failed",
+                    "u Passed",
+                    "u (3) Passed",
+                    "u (4) Passed",
+                    "u (2) (2) Passed",
+                ],
             ),
         ] {
             assert_eq!(told(text), expect);

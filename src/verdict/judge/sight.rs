@@ -4,7 +4,7 @@
 //! Main types: [`Sight`], [`Shelf`]. Refuses to know: other launches.
 
 use super::tally::Tally;
-use crate::metrics::{self, LaunchMeasure, Requests, Undefined};
+use crate::metrics::{self, LaunchMeasure, Requests, Undefined, WrongAnswers};
 use crate::plan::{Check, Workload};
 use crate::record::{Launch, Phase, Sample};
 
@@ -41,6 +41,8 @@ pub struct Answers<'a> {
     pub unanswered: Vec<&'a Sample>,
     /// Measured ones that are void by another rule.
     pub untrusted: Vec<&'a Sample>,
+    /// Of head's launch beside base's.
+    pub wrong: Option<WrongAnswers>,
     pub tally: Tally,
 }
 
@@ -57,6 +59,7 @@ impl<'a> Answers<'a> {
             }
         }
         Self {
+            wrong: metrics::wrong_answers(&requests),
             requests,
             unanswered,
             untrusted,

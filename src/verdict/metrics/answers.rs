@@ -6,7 +6,7 @@
 //! or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
 use super::near_tie::{Parting, parting, quoted};
-use super::{LaunchMeasure, Place, Undefined, Why};
+use super::{LaunchMeasure, Place, Requests, Undefined, Why};
 use crate::plan::WorkloadKind;
 use crate::record::{Condition, Phase, Sample, Setting, VoidRule};
 use crate::stats;
@@ -137,6 +137,36 @@ impl<'a> Answers<'a> {
             "{said} for {expected}, and that is what {owner} was answered"
         ))
     }
+}
+
+/// Measured answers of a launch that are wrong beside base's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongAnswers {
+    pub wrong: usize,
+    pub all: usize,
+    /// `request 4: nothing but white space for "twelve"`.
+    pub first: String,
+}
+
+/// The sound ones among them that are wrong; `None` where none is, or base was not launched beside. Answers that a
+/// workload has a reference for are that reference's to judge.
+pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
+    use WorkloadKind::{Goldens, Tasks, Texts};
+    if requests.base.is_empty()
+        || matches!(requests.workload.kind, Goldens(_) | Tasks(_) | Texts(_))
+    {
+        return None;
+    }
+    let answers = Answers::new(&requests.all, &requests.base);
+    let measured = requests.measured.iter();
+    let wrong = measured.filter_map(|sample| Some((sample, answers.wrong(sample)?)));
+    let wrong: Vec<_> = wrong.collect();
+    let (sample, why) = wrong.first()?;
+    Some(WrongAnswers {
+        wrong: wrong.len(),
+        all: requests.measured.len(),
+        first: format!("request {}: {why}", sample.index),
+    })
 }
 
 /// True if a request was sent while no other one was in flight, as the first of its prompt's: what fills a cache
@@ -324,7 +354,7 @@ fn lacking<'d, 'a>(
 fn name(sample: &Sample) -> String {
     let prompt = Prompt::of(sample);
     match sample.setting {
-        Some(Setting::Cell { .. }) => match super::matrix::cell_of(sample) {
+        Some(Setting::Cell { .. }) => match super::requests::cell_of(sample) {
             Some(cell) => format!("{cell}, {prompt}"),
             None => prompt.to_string(),
         },

@@ -5,8 +5,7 @@
 //! [`Vocabulary`] joins the two.
 
 use super::answers::SURE;
-use super::differences::Difference;
-use super::golden_text::{self, Departure, quoted};
+use super::golden_text::{self, Departure, Vocabulary, quoted};
 use super::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::{GoldenCase, GoldenToken, Goldens};
 use crate::record::{Sample, TokenLogprob};
@@ -20,9 +19,10 @@ const QUOTED: usize = 3;
 /// those of which nothing tells whether they do.
 pub fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Undefined> {
     let compared = Compared::of(&at.by_case()?, goldens, at)?;
+    let garbled = garbled(at, goldens, &compared);
     let Doubts { wrong, open, text } = doubts(at, goldens, &compared);
-    let n = compared.wrong.len() + wrong.len();
-    let sure = compared.wrong.iter().chain(wrong);
+    let n = compared.wrong.len() + garbled.len() + wrong.len();
+    let sure = compared.wrong.iter().chain(garbled).chain(wrong);
     let remarks = sure.chain(open.iter().copied()).take(QUOTED);
     Ok(LaunchMeasure {
         at_least: Some(n as f64),
@@ -33,9 +33,10 @@ pub fn mismatches(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasure, Un
 
 /// Those cases, with what was said.
 pub fn differences(at: &Place<'_>, goldens: &Goldens) -> Result<Vec<Difference>, Undefined> {
-    let Compared { wrong, open, .. } = Compared::of(&at.by_case()?, goldens, at)?;
-    let left = wrong.into_iter().chain(open);
-    Ok(left.map(|left| left.difference).collect())
+    let compared = Compared::of(&at.by_case()?, goldens, at)?;
+    let garbled = garbled(at, goldens, &compared);
+    let left = compared.wrong.iter().chain(garbled).chain(&compared.open);
+    Ok(left.map(|left| left.difference.clone()).collect())
 }
 
 /// A case whose answer leaves the reference.
@@ -53,6 +54,8 @@ struct Compared<'a> {
     wrong: Vec<Left<'a>>,
     /// The reference does not tell how likely the answer was.
     open: Vec<Left<'a>>,
+    /// The tokens are the reference's, and the text that came with them is not.
+    garbled: Vec<Left<'a>>,
 }
 
 impl<'a> Compared<'a> {
@@ -83,6 +86,7 @@ impl<'a> Compared<'a> {
     ) {
         let generated: Vec<&str> = sample.logprobs.iter().map(|e| e.token.as_str()).collect();
         let Some(place) = first_divergence(case, &generated) else {
+            self.text_of_tokens(case, goldens, vocabulary, sample);
             return;
         };
         let pair = case.tokens.get(place).zip(generated.get(place).copied());
@@ -104,6 +108,21 @@ impl<'a> Compared<'a> {
         });
     }
 
+    /// Users read the text, and an engine may list the right tokens beside it.
+    fn text_of_tokens(
+        &mut self,
+        case: &GoldenCase,
+        goldens: &Goldens,
+        vocabulary: &Vocabulary<'_>,
+        sample: &'a Sample,
+    ) {
+        let text = sample.text.as_deref();
+        if let Some((_, left)) = text.and_then(|text| left(case, goldens, vocabulary, sample, text))
+        {
+            self.garbled.push(left);
+        }
+    }
+
     fn by_text(
         &mut self,
         case: &GoldenCase,
@@ -114,30 +133,69 @@ impl<'a> Compared<'a> {
     ) -> Result<(), Undefined> {
         let text = sample.text.as_deref();
         let text = text.ok_or_else(|| at.undefined(Why::NoText, Some(sample)))?;
-        let departure = golden_text::compare(case, goldens, vocabulary, text);
-        let (Departure::Wrong(place) | Departure::Unknown(place)) = departure else {
-            return Ok(());
-        };
-        let (said, expected) = (quoted(text, place), quoted(&case.text, place));
-        let left = Left {
-            difference: Difference {
-                case: case.id.clone(),
-                token: None,
-                said: text.to_owned(),
-                expected: case.text.clone(),
-            },
-            sample,
-            text: format!(
-                "case {}, from character {place} on {said} for {expected}",
-                case.id
-            ),
-        };
-        match departure {
-            Departure::Unknown(_) => self.open.push(left),
-            _ => self.wrong.push(left),
+        match left(case, goldens, vocabulary, sample, text) {
+            None => {}
+            Some((Departure::Unknown(_), left)) => self.open.push(left),
+            Some((_, left)) => self.wrong.push(left),
         }
         Ok(())
     }
+}
+
+/// How the answer's text leaves the reference's; `None` where it does not, or by a near-tie.
+fn left<'a>(
+    case: &GoldenCase,
+    goldens: &Goldens,
+    vocabulary: &Vocabulary<'_>,
+    sample: &'a Sample,
+    text: &str,
+) -> Option<(Departure, Left<'a>)> {
+    let departure = golden_text::compare(case, goldens, vocabulary, text);
+    let (Departure::Wrong(place) | Departure::Unknown(place)) = departure else {
+        return None;
+    };
+    let (said, expected) = (quoted(text, place), quoted(&case.text, place));
+    let left = Left {
+        difference: Difference {
+            case: case.id.clone(),
+            token: None,
+            said: text.to_owned(),
+            expected: case.text.clone(),
+        },
+        sample,
+        text: format!(
+            "case {}, from character {place} on {said} for {expected}",
+            case.id
+        ),
+    };
+    Some((departure, left))
+}
+
+/// Base's sound answers by case.
+pub fn base_by_case<'a>(at: &Place<'a>) -> BTreeMap<&'a str, &'a Sample> {
+    let sound = at.requests.base.iter().filter(|s| s.may_enter());
+    sound
+        .filter_map(|s| Some((s.case.as_deref()?, *s)))
+        .collect()
+}
+
+/// Garbled answers of cases to which base gives the reference's text. Where base does not, how the engine writes these
+/// tokens is not known: some leave out the first one's space.
+fn garbled<'c, 'a>(
+    at: &Place<'_>,
+    goldens: &Goldens,
+    compared: &'c Compared<'a>,
+) -> Vec<&'c Left<'a>> {
+    let (base, vocabulary) = (base_by_case(at), Vocabulary::of(goldens));
+    let is_right_in_base = |left: &&Left<'_>| {
+        let name = left.difference.case.as_str();
+        let case = goldens.cases.iter().find(|case| case.id == name);
+        let text = base.get(name).and_then(|sample| sample.text.as_deref());
+        case.zip(text).is_some_and(|(case, text)| {
+            golden_text::compare(case, goldens, &vocabulary, text) == Departure::Same
+        })
+    };
+    compared.garbled.iter().filter(is_right_in_base).collect()
 }
 
 /// What becomes of the open cases beside base's answers.
@@ -157,10 +215,7 @@ fn doubts<'c, 'a>(at: &Place<'_>, goldens: &Goldens, compared: &'c Compared<'a>)
         open,
         text: None,
     };
-    let sound = at.requests.base.iter().filter(|s| s.may_enter());
-    let base: BTreeMap<&str, &Sample> = sound
-        .filter_map(|s| Some((s.case.as_deref()?, *s)))
-        .collect();
+    let base = base_by_case(at);
     let in_base = Compared::of(&base, goldens, at);
     let (false, Ok(in_base)) = (base.is_empty(), in_base) else {
         return all(open);
@@ -290,62 +345,15 @@ pub fn find<'a>(
     sample.ok_or_else(|| at.undefined(Why::CaseMissing(case.to_owned()), None))
 }
 
-/// Texts of the token ids that the reference names.
-pub struct Vocabulary<'a> {
-    texts: BTreeMap<u32, &'a str>,
-}
-
-impl<'a> Vocabulary<'a> {
-    pub fn of(goldens: &'a Goldens) -> Self {
-        let listed = goldens.texts.iter().map(|(&id, text)| (id, text.as_str()));
-        let tokens = goldens.cases.iter().flat_map(|c| &c.tokens);
-        let own = tokens.map(|t| (t.id, t.text.as_str()));
-        Self {
-            texts: listed.chain(own).collect(),
-        }
-    }
-
-    /// Text of a token id, where it is known.
-    pub fn text(&self, id: u32) -> Option<&'a str> {
-        self.texts.get(&id).copied()
-    }
-
-    /// Whether the reference itself was undecided here and `got` is one of the tokens that it was
-    /// undecided between.
-    pub fn is_near_tie(&self, token: &GoldenToken, got: &str, near_tie_nats: f64) -> bool {
-        let Some(&(_, best)) = token.top.first() else {
-            return false;
-        };
-        let near = |lp: f64| best - lp < near_tie_nats;
-        let tied = token.top.get(1).is_some_and(|&(_, second)| near(second));
-        tied && self.reference(token, got).is_some_and(near)
-    }
-
-    /// Reference log-probability lost by choosing `got`; where `got` is not among the reference's best
-    /// tokens, the loss of the worst of them, which is a lower bound. `None` without a list.
-    fn regret(&self, token: &GoldenToken, got: &str) -> Option<f64> {
-        let &(_, best) = token.top.first()?;
-        let &(_, worst) = token.top.last()?;
-        Some(best - self.reference(token, got).unwrap_or(worst))
-    }
-
-    /// The reference's log-probability of the token with text `got`, where it lists one. A listed id
-    /// whose text nobody told may be any text that belongs to no known id: the best such counts.
-    fn reference(&self, token: &GoldenToken, got: &str) -> Option<f64> {
-        if got == token.text {
-            return Some(token.logprob);
-        }
-        let known = |id: u32| self.text(id);
-        let listed = token.top.iter().find(|&&(id, _)| known(id) == Some(got));
-        let listed = listed.or_else(|| {
-            let stranger = !self.texts.values().any(|&text| text == got);
-            token
-                .top
-                .iter()
-                .find(|&&(id, _)| stranger && known(id).is_none())
-        });
-        listed.map(|&(_, lp)| lp)
-    }
+/// One case that was answered wrongly. Texts are the engine's own words: escape them before they are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub case: String,
+    /// Place of the first token that differs, with what was said and what was expected there; `None` is an end.
+    /// Not told of a task, whose answer is compared whole.
+    pub token: Option<(usize, Option<String>, Option<String>)>,
+    pub said: String,
+    pub expected: String,
 }
 
 #[cfg(test)]

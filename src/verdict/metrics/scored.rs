@@ -3,7 +3,8 @@
 //!
 //! The texts are those of a workload `texts`, or the reference's tokens of `goldens`, after their prompts.
 
-use super::golden::{self, Vocabulary};
+use super::golden;
+use super::golden_text::Vocabulary;
 use super::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::{GoldenCase, Goldens, TextCase, TextPrompt, WorkloadKind};
 use crate::record::{Sample, TokenLogprob};
@@ -13,10 +14,14 @@ use std::collections::BTreeMap;
 /// Stands in a token's text for bytes that are no character: several tokens may have it, and none is told by it.
 const NO_CHARACTER: char = '\u{fffd}';
 
+/// Nats above 0 that a log-probability may be by rounding, and the share by which probabilities may exceed 1 together:
+/// half precision has 11 bits.
+const ABOVE_ZERO: f64 = 0.02;
+
 /// exp of the mean negative log-probability of all scored tokens together.
 pub fn perplexity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let mut nats = Vec::new();
-    let (cases, bases) = (cases(at)?, bases(at));
+    let (cases, bases) = (cases(at)?, golden::base_by_case(at));
     for case in &cases {
         let own = case.sample.logprobs.len();
         let of_base = bases.get(case.name()).map(|base| base.logprobs.len());
@@ -89,7 +94,7 @@ pub fn kl_divergence(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 
 /// The same with base's answer to the same request in the reference's place.
 pub fn kl_from_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let base = bases(at);
+    let base = golden::base_by_case(at);
     if base.is_empty() {
         return Err(at.undefined(Why::NothingCompared, None));
     }
@@ -98,14 +103,6 @@ pub fn kl_from_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         let entries = sample.and_then(|sample| sample.logprobs.get(case.skip..));
         same_tokens(at, case, entries)
     })
-}
-
-/// Base's sound answers by case, where base was launched beside.
-fn bases<'a>(at: &Place<'a>) -> BTreeMap<&'a str, &'a Sample> {
-    let sound = at.requests.base.iter().filter(|s| s.may_enter());
-    sound
-        .filter_map(|s| Some((s.case.as_deref()?, *s)))
-        .collect()
 }
 
 /// What a reference knows of one place: tokens by text with their log-probabilities.
@@ -258,8 +255,36 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Every text with a sound and whole answer.
+/// Every text with a sound and whole answer, whose scores can be log-probabilities.
 fn cases<'a>(at: &Place<'a>) -> Result<Vec<Case<'a>>, Undefined> {
+    let cases = whole(at)?;
+    for case in &cases {
+        for (place, entry) in case.entries() {
+            if let Some(why) = no_logprobs(place, entry) {
+                return Err(at.undefined(why, Some(case.sample)));
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// Why the scores at a place are none: logits that were never normalised, or a sign turned round, would make a wrong
+/// engine look sure of each token.
+fn no_logprobs(place: usize, entry: &TokenLogprob) -> Option<Why> {
+    let known = known(entry);
+    let own = entry.logprob.into_iter();
+    let mut all = own.chain(known.values().copied());
+    if let Some(logprob) = all.find(|logprob| *logprob > ABOVE_ZERO) {
+        let logprob = format!("{logprob:.4}");
+        return Some(Why::AboveZero { place, logprob });
+    }
+    let sum: f64 = known.values().map(|logprob| logprob.exp()).sum();
+    let sum = (sum > 1.0 + ABOVE_ZERO).then(|| format!("{sum:.2}"))?;
+    Some(Why::MoreThanCertain { place, sum })
+}
+
+/// Every text with a sound and whole answer.
+fn whole<'a>(at: &Place<'a>) -> Result<Vec<Case<'a>>, Undefined> {
     let samples = at.by_case()?;
     match &at.workload.kind {
         WorkloadKind::Goldens(goldens) => goldens

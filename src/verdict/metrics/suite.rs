@@ -30,6 +30,11 @@ pub fn broken_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Unde
     };
     let in_base = |why| undefined(at, format!("in base (launch {}): {why}", base.position));
     let before = outcomes(base, id, suite).map_err(in_base)?;
+    if let Some(why) = cut_off(base, id) {
+        return Err(in_base(format!(
+            "{why}; what it did not get to cannot be compared"
+        )));
+    }
     if !before.has_passed() {
         let why = before.command.as_deref().unwrap_or("every test failed");
         return Err(in_base(format!(
@@ -159,13 +164,33 @@ fn reported<'a>(
     let fails = tests
         .values()
         .any(|test| test.outcome == TestOutcome::Failed);
-    // Runners end with a status other than 0 when a test fails: that is no failure of its own.
-    let is_explained = fails && matches!(run.ending, SuiteEnding::Failed { .. });
+    // Runners end with a status other than 0 when a test fails: that is no failure of its own. None kills itself.
+    let is_explained =
+        fails && matches!(&run.ending, SuiteEnding::Failed { status } if !is_killed(status));
     Ok(Outcomes {
         tests,
         command: failure.filter(|_| !is_explained),
         has_report: true,
     })
+}
+
+/// True if a signal ended the command, or a child of the shell that ran it: a shell's status is then 128 + the signal's
+/// number. Only what a crash or a kill sends counts, since some runners end with the number of failed tests.
+fn is_killed(status: &str) -> bool {
+    const SHELL: [&str; 7] = ["132", "133", "134", "135", "136", "137", "139"];
+    let code = status.strip_prefix("exit status: ");
+    status.starts_with("signal") || code.is_some_and(|code| SHELL.contains(&code))
+}
+
+/// How the command ended before its tests did, if so.
+fn cut_off(launch: &Launch, workload: &str) -> Option<String> {
+    let run = launch.suites.iter().find(|run| run.workload == workload)?;
+    let is_cut = match &run.ending {
+        SuiteEnding::TimedOut { .. } => true,
+        SuiteEnding::Failed { status } => is_killed(status),
+        SuiteEnding::Succeeded | SuiteEnding::NotStarted { .. } => false,
+    };
+    failure(run).filter(|_| is_cut)
 }
 
 /// How the command failed, if it did.
@@ -312,6 +337,22 @@ mod tests {
         // A test that failed does not explain that the rest never ended.
         let hung = ran(SuiteEnding::TimedOut { limit_s: 1.0 }, &["-a"]);
         assert_eq!(of(true, &sound, &hung), [Ok(2.0), Ok(2.0)]);
+    }
+
+    #[test]
+    fn a_failed_test_explains_no_crash() {
+        let base = ran(ended(1), &["+a", "-old"]);
+        for status in ["signal: 11 (SIGSEGV)", "exit status: 139"] {
+            let status = status.to_owned();
+            let crashed = ran(SuiteEnding::Failed { status }, &["+a", "-old"]);
+            assert_eq!(of(true, &base, &crashed), [Ok(2.0), Ok(1.0)]);
+            // What base did not get to cannot be broken, so nothing is told.
+            let why = of(true, &crashed, &base)[1].clone().unwrap_err();
+            assert!(why.contains("what it did not get to"), "{why}");
+        }
+        let hung = ran(SuiteEnding::TimedOut { limit_s: 1.0 }, &["+a"]);
+        let why = of(true, &hung, &base)[1].clone().unwrap_err();
+        assert!(why.contains("was killed; what it did not get to"), "{why}");
     }
 
     #[test]

@@ -171,6 +171,15 @@ pub enum Why {
     #[error("token {place} of the reference has no log-probability in the answer")]
     NoLogprob { place: usize },
     #[error(
+        "token {place} has a log-probability of {logprob}, and none is above 0: the engine sends logits, or another sign"
+    )]
+    AboveZero { place: usize, logprob: String },
+    #[error(
+        "the probabilities listed for token {place} add up to {sum}, and together they are at most 1: the engine sends no \
+         log-probabilities"
+    )]
+    MoreThanCertain { place: usize, sum: String },
+    #[error(
         "no prompt was answered twice: base was not launched beside head, and no prompt was sent again in this launch"
     )]
     NothingCompared,

@@ -74,6 +74,9 @@ impl<'a> Answer<'a> {
         if knobs.is_on("stall_each") && number.is_multiple_of(knobs.count("stall_each")) {
             answer.first += knobs.ms("stall");
         }
+        if knobs.is_on("mute") {
+            answer.words = vec![" ".to_owned(); count];
+        }
         if knobs.is_on("moody") {
             answer.words = words(&[number.to_string()], count);
         }
@@ -154,7 +157,7 @@ impl<'a> Answer<'a> {
                 drop(prefill.unwrap_or_else(PoisonError::into_inner));
             }
             sent += words.len();
-            let mut event = self.event(&words.concat(), None);
+            let mut event = self.event(&self.text(words), None);
             if self.tells_logprobs() {
                 event["choices"][0]["logprobs"] = self.logprobs(sent - words.len(), words);
             }
@@ -190,7 +193,7 @@ impl<'a> Answer<'a> {
         let decoding = gaps.sum();
         let due = (self.first + decoding).mul_f64(knobs.get("whole"));
         wait_until(self.begun + due + knobs.ms("hold"));
-        let text = self.words.concat();
+        let text = self.text(&self.words);
         let mut choice = if self.ask.chat {
             json!({"message": {"content": text}, "finish_reason": self.reason})
         } else {
@@ -225,6 +228,14 @@ impl<'a> Answer<'a> {
             gap = gap.mul_f64(knobs.get("crowded"));
         }
         gap
+    }
+
+    /// As users read them.
+    fn text(&self, words: &[String]) -> String {
+        match self.engine.knobs.is_on("garbled") {
+            true => " garbled".repeat(words.len()),
+            false => words.concat(),
+        }
     }
 
     fn event(&self, text: &str, reason: Option<&str>) -> Value {

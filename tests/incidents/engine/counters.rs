@@ -38,6 +38,10 @@ impl Engine {
         let (requests, tokens) = (counted.0 as f64, counted.1 as f64);
         let each = |knob: &str| self.knobs.get(knob);
         let us = each("host");
+        let unknown = match self.knobs.is_on("unknown") {
+            true => "dispatches_total{kind=\"other\"} NaN\n",
+            false => "",
+        };
         let within = if us <= 200.0 { tokens } else { 0.0 };
         [
             (
@@ -56,5 +60,6 @@ impl Engine {
         ]
         .map(|(name, value)| format!("{name} {value}\n"))
         .concat()
+            + unknown
     }
 }

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 47] = [
+const KNOBS: [(&str, f64, &str); 50] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -139,6 +139,16 @@ const KNOBS: [(&str, f64, &str); 47] = [
         "1: says another word at one place of every answer; more: to prompts of so many tokens alone",
     ),
     (
+        "mute",
+        0.0,
+        "1: says nothing but white space, as long as it was asked to",
+    ),
+    (
+        "garbled",
+        0.0,
+        "1: lists the right tokens, and sends another text with them",
+    ),
+    (
         "moody",
         0.0,
         "1: never answers a prompt twice in the same words",
@@ -156,6 +166,7 @@ const KNOBS: [(&str, f64, &str); 47] = [
     ),
     ("cut", 0.0, "1: scores but the first half of a text"),
     ("counters", 1.0, "0: serves no counters"),
+    ("unknown", 0.0, "1: one of a counter's series is NaN"),
     ("dispatches", 48.0, "dispatches that it counts for a token"),
     ("buffers", 1.0, "command buffers that it counts for a token"),
     ("host", 90.0, "µs that it counts as the host's, for a token"),
