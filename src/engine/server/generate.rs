@@ -177,7 +177,9 @@ impl Job {
         let model = app.engine.model_info();
         let stop_ids = &common.stops.ids;
         check_ids("stop_token_ids", stop_ids.iter().copied(), model.vocab_size)?;
-        let sampling = common.choosing.over(&model.sampling, model.vocab_size, 0)?;
+        let sampling = common
+            .parameters
+            .sampling(&model.sampling, model.vocab_size)?;
         Ok(Request {
             min_tokens: common.min_tokens,
             ignore_eos: common.ignore_eos,
@@ -199,7 +201,7 @@ impl Job {
         let one = |(prompt, max_tokens): (Prompt, u32)| {
             let Prompt { ids, echo } = prompt;
             // The same prompt with the same seed has the same answer, whatever stands beside it.
-            let seed = common.choosing.seed.unwrap_or_else(fresh_seed);
+            let seed = common.parameters.seed().unwrap_or_else(fresh_seed);
             let scored = echo.is_some() && common.show.logprobs.is_some();
             let mut request = alike.clone();
             request.prompt = ids;

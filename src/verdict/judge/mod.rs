@@ -43,13 +43,13 @@ pub use session::is_throttled;
 pub use treatment::on_test_scale;
 
 use crate::metrics::{self, LaunchMeasure, Requests, Undefined};
-use crate::plan::{Check, Design, Gate, Plan, WorkloadKind};
+use crate::plan::{Check, Gate, Plan, WorkloadKind};
 use crate::record::{
     Arm, CacheState, CheckVerdict, Decision, Extent, Facts, Launch, Metric, Reason, RuleId,
     RunRecord, RunVerdict, Verdict,
 };
 use assessment::{Assessment, Figures};
-use rules::finding::Finding;
+use rules::finding::{Finding, Rules};
 use session::{Block, PerArm, Scope, Session};
 use sight::Shelf;
 use std::collections::BTreeMap;
@@ -186,15 +186,6 @@ fn take<'a>(
     }
 }
 
-/// What every part of the judge may ask.
-struct Rules<'a> {
-    plan: &'a Plan,
-    record: &'a RunRecord,
-    design: &'a Design,
-    /// Why nothing of the session is a measurement.
-    session: Option<Finding>,
-}
-
 impl<'a> Rules<'a> {
     fn new(plan: &'a Plan, record: &'a RunRecord) -> Self {
         Self {
@@ -203,18 +194,6 @@ impl<'a> Rules<'a> {
             design: &plan.design,
             session: rules::of_session(record),
         }
-    }
-
-    /// How many checks share the error budget: those of this session, or of the whole run that it is a shard of.
-    fn family(&self, own: usize) -> usize {
-        match self.record.extent {
-            Extent::Shard { checks, .. } => own.max(checks as usize),
-            Extent::Whole | Extent::Merged { .. } => own,
-        }
-    }
-
-    fn looks(&self) -> Looks<'a> {
-        Looks::of(self.design)
     }
 }
 

@@ -32,7 +32,7 @@ pub use launch::{Arm, Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use reason::{
     Advice, Cases, Ended, Facts, Failed, FirstEvents, Held, Hypothesis, LaunchFact, Limit, Reason,
-    Remark, RuleId, Side, StoredSessions, Tested, TooFew, Voids,
+    Remark, RuleId, Side, StoredSessions, Tested, TooFew, Verdict, Voids,
 };
 pub use rest::Rest;
 pub use run::{
@@ -46,5 +46,5 @@ pub use sample::{
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
 pub use verdict::{
-    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, RunVerdict, Verdict, Waiver,
+    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, RunVerdict, Waiver,
 };

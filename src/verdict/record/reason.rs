@@ -4,7 +4,7 @@
 //! Numbers that a [`CheckVerdict`](super::CheckVerdict) holds already (values, change, interval, p-values, launches)
 //! are not repeated here.
 
-use super::{Arm, Exit, PageCache, Verdict, VoidRule};
+use super::{Arm, Exit, PageCache, VoidRule};
 use std::collections::BTreeMap;
 
 /// Declares the rules, each with its stable name.
@@ -490,4 +490,25 @@ pub struct FirstEvents {
     pub an_event: f64,
     /// Tokens that TPOT takes for the first event.
     pub first: f64,
+}
+
+/// A check's, a gate's or a run's verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    Pass,
+    Fail,
+    Inconclusive,
+    /// The measurement, not the engine, is broken.
+    Invalid,
+}
+
+impl Verdict {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Inconclusive => "inconclusive",
+            Self::Invalid => "invalid",
+        }
+    }
 }

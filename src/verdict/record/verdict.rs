@@ -1,27 +1,6 @@
 //! What the judge says: data only, formatted in `report/`.
 
-use super::{CacheState, Metric, Reason, Remark, Statistic};
-
-/// A check's, a gate's or a run's verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
-    Pass,
-    Fail,
-    Inconclusive,
-    /// The measurement, not the engine, is broken.
-    Invalid,
-}
-
-impl Verdict {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Inconclusive => "inconclusive",
-            Self::Invalid => "invalid",
-        }
-    }
-}
+use super::{CacheState, Metric, Reason, Remark, Statistic, Verdict};
 
 /// One rule of a gate on one metric, judged.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,39 +1,63 @@
-//! What both generation requests share: length, how tokens are chosen and shown, number and delivery of
-//! the answers.
+//! The parameters of both generation routes: as they are sent, and as they are meant.
 //!
-//! [`Common`] is read by each route's request type before its own parameters.
+//! [`Parameters`] is read by serde, which knows each name's type and range. [`Common`] is what stands
+//! after the checks of one parameter against another.
 
 use super::error::ApiError;
-use super::fields::Fields;
+use super::json::{self, Count, Ids, Real, Whole};
 use super::neutral;
-use super::sampling::{self, Choosing};
-use super::stops::{self, Stops};
+use super::sampling::{Bias, Seed};
+use super::stops::{Stop, Stops};
 use crate::request::CacheUse;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-/// Greatest number of best tokens that may be asked for, as at OpenAI.
-pub const MAX_TOP_LOGPROBS: u32 = 20;
-
-/// Greatest `n`, the choices of one prompt.
-const MAX_N: u32 = 16;
+/// Log-probabilities of so many best tokens, as at OpenAI.
+pub type TopLogprobs = Whole<0, 20>;
 
 /// Longest `cache_salt`: every page of a salted request is looked up by it.
 const MAX_SALT_BYTES: usize = 256;
 
-/// Names that every generation route reads.
-const NAMES: &[&str] = &[
-    "model",
-    "max_tokens",
-    "min_tokens",
-    "ignore_eos",
-    "stream",
-    "stream_options",
-    "return_token_ids",
-    "return_tokens_as_token_ids",
-    "cache_prompt",
-    "cache_salt",
-    "n",
-    "best_of",
-];
+/// The parameters as a body holds them. Null counts as absent, as OpenAI's clients send it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    model: Option<String>,
+    max_tokens: Option<Count>,
+    min_tokens: Option<Count>,
+    ignore_eos: Option<bool>,
+    stream: Option<bool>,
+    stream_options: Option<Map<String, Value>>,
+    return_token_ids: Option<bool>,
+    return_tokens_as_token_ids: Option<bool>,
+    cache_prompt: Option<bool>,
+    cache_salt: Option<String>,
+    /// Choices of one prompt.
+    n: Option<Whole<1, 16>>,
+    best_of: Option<Count>,
+    pub temperature: Option<Real<0, 2>>,
+    pub top_p: Option<Real<0, 1, true>>,
+    /// −1, as vLLM has it, and 0 take all tokens.
+    pub top_k: Option<Whole<-1, { u32::MAX as i128 }>>,
+    pub min_p: Option<Real<0, 1>>,
+    pub presence_penalty: Option<Real<-2, 2>>,
+    pub frequency_penalty: Option<Real<-2, 2>>,
+    pub repetition_penalty: Option<Real<0, 2, true>>,
+    pub logit_bias: Option<Bias>,
+    pub allowed_token_ids: Option<Ids>,
+    pub seed: Option<Seed>,
+    pub stop: Option<Stop>,
+    pub stop_token_ids: Option<Ids>,
+    pub include_stop_str_in_output: Option<bool>,
+    /// Of completions a number, of chats a flag.
+    pub logprobs: Option<Value>,
+    pub prompt: Option<Value>,
+    pub echo: Option<bool>,
+    pub messages: Option<Vec<Value>>,
+    pub top_logprobs: Option<TopLogprobs>,
+    pub max_completion_tokens: Option<Count>,
+    pub add_generation_prompt: Option<bool>,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Common {
@@ -44,11 +68,12 @@ pub struct Common {
     pub ignore_eos: bool,
     pub delivery: Delivery,
     pub show: Show,
-    pub choosing: Choosing,
     pub stops: Stops,
     /// Choices of each prompt, at least 1.
     pub n: usize,
     pub cache: CacheUse,
+    /// What else was sent: how tokens are chosen.
+    pub parameters: Parameters,
 }
 
 /// Whole, or as a stream of events.
@@ -80,210 +105,107 @@ pub struct Show {
 }
 
 impl Common {
-    /// Reads the shared parameters; `show.logprobs` is left to the route, whose form of it differs.
-    pub fn read(fields: &mut Fields) -> Result<Self, ApiError> {
-        neutral::refuse_unsupported(fields)?;
+    /// Reads a body. `elsewhere`: names that only the route `other` takes. `show.logprobs` is left to the
+    /// caller, since its form differs by route.
+    pub fn read(
+        mut members: Map<String, Value>,
+        elsewhere: &[&str],
+        other: &str,
+    ) -> Result<Self, ApiError> {
+        neutral::refuse_unsupported(&mut members)?;
+        if let Some(name) = elsewhere.iter().find(|name| members.contains_key(**name)) {
+            let message = format!("`{name}` belongs to {other}");
+            return Err(ApiError::unsupported(name, message));
+        }
+        let mut parameters: Parameters = json::read(members, "")?;
+        parameters.check_allowed()?;
         Ok(Self {
-            model: fields.string("model")?,
-            max_tokens: fields.count("max_tokens", 0..=u32::MAX)?,
-            min_tokens: fields.count("min_tokens", 0..=u32::MAX)?.unwrap_or(0),
-            ignore_eos: fields.bool("ignore_eos")?.unwrap_or(false),
-            delivery: Delivery::read(fields)?,
+            model: parameters.model.take(),
+            max_tokens: parameters.max_tokens.map(Count::get),
+            min_tokens: parameters.min_tokens.map_or(0, Count::get),
+            ignore_eos: parameters.ignore_eos == Some(true),
+            delivery: parameters.delivery()?,
             show: Show {
                 logprobs: None,
-                token_ids: fields.bool("return_token_ids")?.unwrap_or(false),
-                tokens_as_ids: fields.bool("return_tokens_as_token_ids")?.unwrap_or(false),
+                token_ids: parameters.return_token_ids == Some(true),
+                tokens_as_ids: parameters.return_tokens_as_token_ids == Some(true),
             },
-            choosing: Choosing::read(fields)?,
-            stops: Stops::read(fields)?,
-            n: n(fields)?,
-            cache: cache(fields)?,
+            stops: Stops::read(&mut parameters)?,
+            n: parameters.n()?,
+            cache: parameters.cache()?,
+            parameters,
         })
     }
 }
 
-/// `best_of` would make more choices than it shows; here it may only say the same as `n`.
-fn n(fields: &mut Fields) -> Result<usize, ApiError> {
-    let n = fields.count("n", 1..=MAX_N)?.unwrap_or(1);
-    match fields.count("best_of", 0..=u32::MAX)? {
-        Some(best_of) if best_of != n => {
-            let message = format!("`best_of` = {best_of} is not supported unless it equals `n`");
-            Err(ApiError::unsupported("best_of", message))
+impl Parameters {
+    /// `best_of` would make more choices than it shows; here it may only say the same as `n`.
+    fn n(&self) -> Result<usize, ApiError> {
+        let n = self.n.map_or(1, |n| n.0);
+        match self.best_of {
+            Some(Whole(best_of)) if best_of != n => {
+                let message =
+                    format!("`best_of` = {best_of} is not supported unless it equals `n`");
+                Err(ApiError::unsupported("best_of", message))
+            }
+            _ => Ok(n as usize),
         }
-        _ => Ok(n as usize),
     }
-}
 
-/// llama.cpp's `cache_prompt`, whether to use and feed the prefix cache, and vLLM's `cache_salt`, with whom
-/// to share it.
-fn cache(fields: &mut Fields) -> Result<CacheUse, ApiError> {
-    let used = fields.bool("cache_prompt")?.unwrap_or(true);
-    match fields.string("cache_salt")? {
-        Some(salt) if salt.is_empty() => {
+    /// llama.cpp's `cache_prompt`, whether to use and feed the prefix cache, and vLLM's `cache_salt`, with
+    /// whom to share it.
+    fn cache(&mut self) -> Result<CacheUse, ApiError> {
+        let bytes = self.cache_salt.as_ref().map(String::len);
+        if bytes == Some(0) {
             let message = "`cache_salt` is empty: leave it out to share the cache with all";
-            Err(ApiError::invalid_value("cache_salt", message))
+            return Err(ApiError::invalid_value("cache_salt", message));
         }
-        Some(salt) if salt.len() > MAX_SALT_BYTES => {
-            let message = format!(
-                "`cache_salt` must be at most {MAX_SALT_BYTES} bytes, not {}",
-                salt.len()
-            );
-            Err(ApiError::invalid_value("cache_salt", message))
+        if let Some(bytes) = bytes.filter(|bytes| *bytes > MAX_SALT_BYTES) {
+            let message =
+                format!("`cache_salt` must be at most {MAX_SALT_BYTES} bytes, not {bytes}");
+            return Err(ApiError::invalid_value("cache_salt", message));
         }
-        _ if !used => Ok(CacheUse::Off),
-        Some(salt) => Ok(CacheUse::Salted(salt)),
-        None => Ok(CacheUse::Shared),
+        Ok(match self.cache_salt.take() {
+            _ if self.cache_prompt == Some(false) => CacheUse::Off,
+            Some(salt) => CacheUse::Salted(salt),
+            None => CacheUse::Shared,
+        })
     }
-}
 
-impl Delivery {
-    fn read(fields: &mut Fields) -> Result<Self, ApiError> {
-        let streamed = fields.bool("stream")?.unwrap_or(false);
-        let Some(mut options) = fields.object("stream_options")? else {
+    fn delivery(&mut self) -> Result<Delivery, ApiError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        struct StreamOptions {
+            include_usage: Option<bool>,
+            continuous_usage_stats: Option<bool>,
+            include_obfuscation: Option<bool>,
+        }
+        let streamed = self.stream == Some(true);
+        let Some(options) = self.stream_options.take() else {
             return Ok(match streamed {
-                true => Self::Stream(StreamUsage::Never),
-                false => Self::Whole,
+                true => Delivery::Stream(StreamUsage::Never),
+                false => Delivery::Whole,
             });
         };
         if !streamed {
             let message = "`stream_options` may only be sent with `stream: true`";
             return Err(ApiError::invalid_value("stream_options", message));
         }
-        let last = options.bool("include_usage")?.unwrap_or(false);
-        let each = options.bool("continuous_usage_stats")?.unwrap_or(false);
-        if options.bool("include_obfuscation")? == Some(true) {
+        let options: StreamOptions = json::read(options, "stream_options")?;
+        if options.include_obfuscation == Some(true) {
             let message = "`include_obfuscation` is not implemented: send false or leave it out";
-            return Err(ApiError::unsupported(
-                "stream_options.include_obfuscation",
-                message,
-            ));
+            let param = "stream_options.include_obfuscation";
+            return Err(ApiError::unsupported(param, message));
         }
-        options.finish(["include_usage", "continuous_usage_stats"].into_iter())?;
-        match (last, each) {
-            (false, false) => Ok(Self::Stream(StreamUsage::Never)),
-            (true, false) => Ok(Self::Stream(StreamUsage::Last)),
-            (true, true) => Ok(Self::Stream(StreamUsage::Each)),
+        let each = options.continuous_usage_stats == Some(true);
+        match (options.include_usage == Some(true), each) {
+            (false, false) => Ok(Delivery::Stream(StreamUsage::Never)),
+            (true, false) => Ok(Delivery::Stream(StreamUsage::Last)),
+            (true, true) => Ok(Delivery::Stream(StreamUsage::Each)),
             (false, true) => Err(ApiError::invalid_value(
                 "stream_options.continuous_usage_stats",
                 "`continuous_usage_stats` needs `include_usage: true`",
             )),
         }
-    }
-}
-
-/// Refuses what was not read. `own` are the route's names; `elsewhere` names that only `other` takes.
-pub fn finish(
-    fields: Fields,
-    own: &'static [&'static str],
-    elsewhere: &[&str],
-    other: &str,
-) -> Result<(), ApiError> {
-    if let Some(name) = fields.left().find(|name| elsewhere.contains(name)) {
-        return Err(ApiError::unsupported(
-            name,
-            format!("`{name}` belongs to {other}"),
-        ));
-    }
-    let shared = [NAMES, sampling::NAMES, stops::NAMES].concat();
-    let shared = shared.into_iter().chain(neutral::names());
-    fields.finish(own.iter().copied().chain(shared))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn read(value: Value) -> Result<Common, ApiError> {
-        let Value::Object(members) = value else {
-            panic!("an object is needed");
-        };
-        Common::read(&mut Fields::new(members))
-    }
-
-    #[test]
-    fn stream_options_decide_where_usage_stands() {
-        let check = |options: Value, expect: StreamUsage| {
-            let common = read(json!({"stream": true, "stream_options": options})).unwrap();
-            assert_eq!(common.delivery, Delivery::Stream(expect));
-        };
-        check(json!(null), StreamUsage::Never);
-        check(json!({}), StreamUsage::Never);
-        check(json!({"include_usage": false}), StreamUsage::Never);
-        check(json!({"include_usage": true}), StreamUsage::Last);
-        check(
-            json!({"include_usage": true, "continuous_usage_stats": true}),
-            StreamUsage::Each,
-        );
-        assert_eq!(read(json!({})).unwrap().delivery, Delivery::Whole);
-    }
-
-    #[test]
-    fn n_is_from_one_to_sixteen_and_best_of_its_equal() {
-        let check = |body: Value, expect: Result<usize, (&'static str, &str)>| {
-            let error = |error: ApiError| (error.code, error.param.unwrap());
-            let found = read(body).map(|common| common.n).map_err(error);
-            assert_eq!(
-                found,
-                expect.map_err(|(code, param)| (code, param.to_owned()))
-            );
-        };
-        check(json!({}), Ok(1));
-        check(json!({"n": 16, "best_of": 16}), Ok(16));
-        check(json!({"best_of": 1}), Ok(1));
-        check(json!({"n": 0}), Err(("invalid_value", "n")));
-        check(json!({"n": 17}), Err(("invalid_value", "n")));
-        check(json!({"n": 1.5}), Err(("invalid_type", "n")));
-        check(
-            json!({"n": 2, "best_of": 3}),
-            Err(("unsupported_parameter", "best_of")),
-        );
-        check(
-            json!({"best_of": 2}),
-            Err(("unsupported_parameter", "best_of")),
-        );
-    }
-
-    #[test]
-    fn the_cache_is_shared_salted_or_off() {
-        let check = |body: Value, expect: CacheUse| assert_eq!(read(body).unwrap().cache, expect);
-        check(json!({}), CacheUse::Shared);
-        check(json!({"cache_salt": "x"}), CacheUse::Salted("x".to_owned()));
-        check(json!({"cache_prompt": false}), CacheUse::Off);
-        check(
-            json!({"cache_prompt": false, "cache_salt": "x"}),
-            CacheUse::Off,
-        );
-        let longest = "x".repeat(256);
-        check(
-            json!({"cache_salt": longest.clone()}),
-            CacheUse::Salted(longest.clone()),
-        );
-        for salt in [String::new(), longest + "x"] {
-            let error = read(json!({"cache_salt": salt})).unwrap_err();
-            assert_eq!(
-                (error.code, error.param.as_deref()),
-                ("invalid_value", Some("cache_salt"))
-            );
-        }
-    }
-
-    #[test]
-    fn stream_options_that_would_do_nothing_are_refused() {
-        let check = |body: Value, param: &str| {
-            assert_eq!(read(body).unwrap_err().param.as_deref(), Some(param));
-        };
-        check(
-            json!({"stream_options": {"include_usage": true}}),
-            "stream_options",
-        );
-        check(
-            json!({"stream": true, "stream_options": {"continuous_usage_stats": true}}),
-            "stream_options.continuous_usage_stats",
-        );
-        check(
-            json!({"stream": true, "stream_options": {"include_usages": true}}),
-            "stream_options.include_usages",
-        );
     }
 }

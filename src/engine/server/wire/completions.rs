@@ -2,15 +2,14 @@
 //!
 //! Refuses to know: the engine, and in which order chunks are sent.
 
-use super::common::{self, Common};
+use super::common::{Common, TopLogprobs};
 use super::error::ApiError;
-use super::fields::{Fields, kind, token_id};
+use super::json::{self, TOKEN_IDS, kind, token_ids};
 use super::logprobs::CompletionLogprobs;
 use super::usage::{StopReason, Timings, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-const NAMES: &[&str] = &["prompt", "echo", "logprobs"];
 const CHAT_NAMES: &[&str] = &[
     "messages",
     "top_logprobs",
@@ -40,15 +39,12 @@ pub enum PromptInput {
 
 impl CompletionRequest {
     pub fn read(members: Map<String, Value>) -> Result<Self, ApiError> {
-        let mut fields = Fields::new(members);
-        let mut common = Common::read(&mut fields)?;
-        let prompt = fields
-            .take("prompt")
-            .ok_or_else(|| ApiError::missing("prompt"))?;
-        let prompts = PromptInput::read(prompt)?;
-        let echo = fields.bool("echo")?.unwrap_or(false);
-        common.show.logprobs = fields.count("logprobs", 0..=common::MAX_TOP_LOGPROBS)?;
-        common::finish(fields, NAMES, CHAT_NAMES, "/v1/chat/completions")?;
+        let mut common = Common::read(members, CHAT_NAMES, "/v1/chat/completions")?;
+        let prompt = common.parameters.prompt.take();
+        let prompts = PromptInput::read(prompt.ok_or_else(|| ApiError::missing("prompt"))?)?;
+        let echo = common.parameters.echo == Some(true);
+        let logprobs = json::read_one("logprobs", common.parameters.logprobs.take())?;
+        common.show.logprobs = logprobs.map(|top: TopLogprobs| top.0 as u32);
         if common.max_tokens == Some(0) && !echo {
             let message =
                 "`max_tokens` = 0 generates nothing; it is allowed with `echo: true` alone";
@@ -105,8 +101,8 @@ impl PromptInput {
     }
 
     fn read_ids(path: &str, items: &[Value]) -> Result<Self, ApiError> {
-        let ids = items.iter().map(|item| token_id(path, item));
-        ids.collect::<Result<_, _>>().map(Self::Tokens)
+        let ids = token_ids(items).map_err(|found| ApiError::invalid_type(path, TOKEN_IDS, &found));
+        ids.map(Self::Tokens)
     }
 }
 
@@ -147,95 +143,4 @@ pub struct CompletionChoice {
     pub prompt_token_ids: Option<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<u32>>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn read(value: Value) -> Result<CompletionRequest, ApiError> {
-        let Value::Object(members) = value else {
-            panic!("an object is needed");
-        };
-        CompletionRequest::read(members)
-    }
-
-    #[test]
-    fn a_prompt_has_four_forms() {
-        let check = |prompt: Value, expect: &[PromptInput]| {
-            assert_eq!(read(json!({"prompt": prompt})).unwrap().prompts, expect);
-        };
-        let text = |text: &str| PromptInput::Text(text.to_owned());
-        let tokens = |ids: &[u32]| PromptInput::Tokens(ids.to_vec());
-        check(json!("a"), &[text("a")]);
-        check(json!(["a"]), &[text("a")]);
-        check(json!(["a", "b"]), &[text("a"), text("b")]);
-        check(json!([1, 2]), &[tokens(&[1, 2])]);
-        check(json!([[1, 2]]), &[tokens(&[1, 2])]);
-        check(json!([[1], [2]]), &[tokens(&[1]), tokens(&[2])]);
-        check(json!([[1], "a"]), &[tokens(&[1]), text("a")]);
-    }
-
-    #[test]
-    fn other_prompts_are_refused() {
-        let check = |prompt: Value, code: &str, param: &str| {
-            let error = read(json!({"prompt": prompt})).unwrap_err();
-            assert_eq!((error.code, error.param.as_deref()), (code, Some(param)));
-        };
-        check(json!([]), "invalid_value", "prompt");
-        check(json!(["a", 1]), "invalid_type", "prompt.1");
-        check(json!([["a"]]), "invalid_type", "prompt.0");
-        check(json!([[1], [[2]]]), "invalid_type", "prompt.1");
-        check(json!([1, "a"]), "invalid_type", "prompt");
-        check(json!([-1]), "invalid_type", "prompt");
-        check(json!([1.5]), "invalid_type", "prompt");
-        check(json!({}), "invalid_type", "prompt");
-        check(json!(null), "missing_required_parameter", "prompt");
-    }
-
-    #[test]
-    fn prompts_times_n_have_a_limit() {
-        let prompts = |count| vec!["a"; count];
-        assert!(read(json!({"prompt": prompts(256)})).is_ok());
-        assert!(read(json!({"prompt": prompts(16), "n": 16})).is_ok());
-        for body in [
-            json!({"prompt": prompts(257)}),
-            json!({"prompt": prompts(17), "n": 16}),
-        ] {
-            let error = read(body).unwrap_err();
-            assert_eq!(
-                (error.code, error.param.as_deref()),
-                ("invalid_value", Some("prompt"))
-            );
-        }
-    }
-
-    #[test]
-    fn nothing_to_generate_needs_echo() {
-        let error = read(json!({"prompt": "a", "max_tokens": 0})).unwrap_err();
-        assert_eq!(error.param.as_deref(), Some("max_tokens"));
-        assert!(read(json!({"prompt": "a", "max_tokens": 0, "echo": true})).is_ok());
-    }
-
-    #[test]
-    fn parameters_of_the_other_route_are_told_apart_from_unknown_ones() {
-        let error = read(json!({"prompt": "a", "messages": []})).unwrap_err();
-        assert_eq!(error.message, "`messages` belongs to /v1/chat/completions");
-        let error = read(json!({"prompt": "a", "ech": true})).unwrap_err();
-        assert!(
-            error.message.ends_with("did you mean `echo`?"),
-            "{}",
-            error.message
-        );
-    }
-
-    #[test]
-    fn logprobs_is_a_number_up_to_twenty() {
-        let logprobs = |value: Value| read(json!({"prompt": "a", "logprobs": value}));
-        assert_eq!(logprobs(json!(0)).unwrap().common.show.logprobs, Some(0));
-        assert_eq!(logprobs(json!(20)).unwrap().common.show.logprobs, Some(20));
-        assert_eq!(logprobs(json!(21)).unwrap_err().code, "invalid_value");
-        assert_eq!(logprobs(json!(true)).unwrap_err().code, "invalid_type");
-    }
 }

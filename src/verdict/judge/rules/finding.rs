@@ -1,8 +1,9 @@
-//! What a rule finds.
+//! What rules read, and what they find.
 
-use super::super::Rules;
+use super::super::looks::Looks;
 use super::super::sight::Sight;
-use crate::record::{Facts, Launch, LaunchFact, Reason, RuleId, Verdict};
+use crate::plan::{Design, Plan};
+use crate::record::{Extent, Facts, Launch, LaunchFact, Reason, RuleId, RunRecord, Verdict};
 
 /// A rule's finding.
 #[derive(Clone)]
@@ -35,3 +36,26 @@ pub fn of_launch(sight: &Sight<'_, '_>, rule: RuleId, fact: LaunchFact) -> Optio
 
 /// A rule that one launch keeps or breaks by itself.
 pub type LaunchRule = fn(&Rules<'_>, &Sight<'_, '_>) -> Option<Finding>;
+
+/// What every part of the judge may ask.
+pub struct Rules<'a> {
+    pub plan: &'a Plan,
+    pub record: &'a RunRecord,
+    pub design: &'a Design,
+    /// Why nothing of the session is a measurement.
+    pub session: Option<Finding>,
+}
+
+impl<'a> Rules<'a> {
+    /// How many checks share the error budget: those of this session, or of the whole run that it is a shard of.
+    pub fn family(&self, own: usize) -> usize {
+        match self.record.extent {
+            Extent::Shard { checks, .. } => own.max(checks as usize),
+            Extent::Whole | Extent::Merged { .. } => own,
+        }
+    }
+
+    pub fn looks(&self) -> Looks<'a> {
+        Looks::of(self.design)
+    }
+}
