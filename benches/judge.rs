@@ -55,7 +55,7 @@ fn seconds(plan: &Plan, record: &RunRecord) -> f64 {
         verdict.launches as usize,
         record.launches.len(),
         "{}",
-        verdict.summary
+        infergate::report::summary(&verdict)
     );
     seconds
 }

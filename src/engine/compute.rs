@@ -10,20 +10,8 @@ use super::backend::cuda::emulated::EmulatorSources;
 use super::backend::cuda::sources::Element;
 use super::backend::cuda::supports;
 use super::config::Config;
-use super::handle::{StartError, timed};
-use super::stats::Stage;
-
-/// What an engine is asked to compute with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum BackendChoice {
-    /// A GPU where there is one and all that it needs, else the CPU.
-    Auto,
-    #[default]
-    Cpu,
-    Cuda,
-    /// The GPU's kernels, run on the CPU: for tests.
-    Emulated(EmulatorSources),
-}
+use super::options::BackendChoice;
+use super::startup::{Stage, StartError, timed};
 
 /// What an engine computes with.
 pub enum Compute {

@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::backend::cuda::device::DeviceError;
 use super::backend::cuda::times::KernelTimes;
 use super::chat::{ChatTemplate, TemplateError};
 use super::compute::Compute;
-use super::config::{Config, ConfigError, ModelShape};
-use super::files::{FileError, Files, ModelSource};
-use super::options::{Options, Window};
-use super::request::{Event, Request, Sampling, ascending};
+use super::config::Config;
+use super::files::{Files, ModelSource};
+use super::loader::{SyntheticWeights, Weights};
+use super::options::Options;
+use super::request::{Event, Request, ascending};
 use super::scheduler::{self, Pending, Refusal, Setup, Shared};
-use super::stats::{Stage, Stats};
+use super::startup::{ModelInfo, Stage, StartError, timed};
+use super::stats::Stats;
 use super::stop::StopText;
-use super::synthetic::{SyntheticWeights, Weights};
 use super::tokenizer::{Tokenizer, TokenizerError};
-use super::weights::{Checkpoint, WeightError};
+use super::weights::Checkpoint;
 
 /// The most alternatives that a request may ask for at one position.
 pub const MAX_LOGPROBS: u32 = 20;
@@ -38,60 +38,6 @@ pub enum Health {
     Ended,
     /// The worker has ended, of this: a panic, or a GPU that is lost.
     Died(String),
-}
-
-/// Facts about the model that is served.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelInfo {
-    pub name: String,
-    /// Longest prompt and answer together, in tokens.
-    pub max_context: usize,
-    pub vocab_size: usize,
-    pub shape: ModelShape,
-    /// Of the weights as stored: `bf16`, `f16` or `f32`.
-    pub dtype: String,
-    /// Numbers in the weights; tied embeddings count once.
-    pub parameters: u64,
-    /// End-of-sequence ids, ascending.
-    pub eos: Vec<u32>,
-    pub threads: usize,
-    /// `cpu` or `cuda`.
-    pub backend: &'static str,
-    /// Vector instructions in use, `avx512`, `avx2` or `portable`; or the GPU's name.
-    pub kernels: String,
-    /// Greedy answers depend on the history alone, not on how it was cut or what ran beside it.
-    pub batch_invariant: bool,
-    pub window: Option<Window>,
-    /// What the model's `generation_config.json` would have where a request says nothing.
-    pub sampling: Sampling,
-}
-
-/// The engine could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
-    #[error(transparent)]
-    Weights(#[from] WeightError),
-    #[error("{0}")]
-    Options(String),
-    #[error("the CUDA backend cannot be used: {0}")]
-    Backend(DeviceError),
-    #[error("the CPU backend cannot be used: {0}")]
-    Cpu(String),
-    #[error("the warm-up failed: {0}")]
-    WarmUp(String),
-    #[error("the worker thread could not start")]
-    Thread(#[source] std::io::Error),
-    #[error("the worker thread ended while it started")]
-    WorkerGone,
-    /// By [`Faults::die_at_start`](super::Faults::die_at_start).
-    #[error("start-up ended by a planted fault")]
-    PlantedDeath,
 }
 
 /// The engine did not take a request.
@@ -415,20 +361,6 @@ fn start_worker(
         }
     }
     Err(StartError::WorkerGone)
-}
-
-pub fn timed<T, E>(
-    name: &'static str,
-    report: &mut dyn FnMut(Stage),
-    work: impl FnOnce() -> Result<T, E>,
-) -> Result<T, E> {
-    let start = Instant::now();
-    let done = work()?;
-    report(Stage {
-        name,
-        elapsed: start.elapsed(),
-    });
-    Ok(done)
 }
 
 fn default_name(model: &ModelSource) -> String {

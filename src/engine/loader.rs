@@ -1,12 +1,11 @@
 //! A model's weights by name: read and uploaded, or made on the backend.
 //!
-//! Main type: [`Loader`]. Refuses to know: what the network does with them.
+//! Main types: [`Weights`], their source; [`Loader`]. Refuses to know: what the network does with them.
 
 use super::backend::{Backend, BackendError};
 use super::config::Config;
-use super::model::{Layer, WeightFacts};
-use super::synthetic::Weights;
-use super::weights::{Tensor, WeightError};
+use super::synthetic::Synthetic;
+use super::weights::{Checkpoint, Dtype, Tensor, WeightError};
 use crate::splitmix;
 
 /// Of synthetic matrices, as `initializer_range` in Qwen3's configurations.
@@ -161,5 +160,78 @@ pub fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
     WeightError::Upload {
         tensor: tensor.to_owned(),
         cause: cause.to_string(),
+    }
+}
+
+/// What was learnt while the weights were uploaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightFacts {
+    pub parameters: u64,
+    pub dtype: &'static str,
+}
+
+pub struct Layer<B: Backend> {
+    pub attention_norm: B::Vector,
+    /// q, k and v stacked: `[(H + 2K) d, h]`.
+    pub qkv: B::Weight,
+    pub qkv_bias: Option<B::Vector>,
+    pub q_norm: B::Vector,
+    pub k_norm: B::Vector,
+    pub output: B::Weight,
+    pub output_bias: Option<B::Vector>,
+    pub mlp_norm: B::Vector,
+    /// gate and up stacked: `[2m, h]`.
+    pub gate_up: B::Weight,
+    pub down: B::Weight,
+}
+
+/// Where a model's weights come from.
+pub enum Weights {
+    Stored(Checkpoint),
+    Synthetic(SyntheticWeights),
+}
+
+/// Weights that are made when they are asked for.
+pub struct SyntheticWeights {
+    model: Synthetic,
+    parameters: usize,
+}
+
+impl SyntheticWeights {
+    pub fn new(model: Synthetic, config: &Config) -> Self {
+        Self {
+            model,
+            parameters: config.parameters(),
+        }
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.model.name()
+    }
+}
+
+impl Weights {
+    /// What the start-up's stage is called that brings them to the backend.
+    pub fn stage(&self) -> &'static str {
+        match self {
+            Self::Stored(_) => "weights_upload",
+            Self::Synthetic(_) => "weights_made",
+        }
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Stored(checkpoint) => checkpoint.bytes(),
+            Self::Synthetic(weights) => weights.parameters * Dtype::Bf16.bytes(),
+        }
+    }
+
+    /// Of the matrices; f32 where they are stored in several types.
+    pub fn dtype(&self) -> Dtype {
+        match self {
+            Self::Stored(checkpoint) => checkpoint.dtype(),
+            Self::Synthetic(_) => Dtype::Bf16,
+        }
     }
 }

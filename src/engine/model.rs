@@ -9,10 +9,8 @@ use super::backend::{
 };
 use super::config::Config;
 use super::executor::{Answers, Executor, RowAsk};
-use super::kv::Copy;
-use super::loader::{Loader, upload_error};
-use super::options::Window;
-use super::synthetic::Weights;
+use super::kv::{Copy, Window};
+use super::loader::{Layer, Loader, WeightFacts, Weights, upload_error};
 use super::weights::WeightError;
 
 /// Rows of logits that are computed at once, where so many sequences run: theirs, since each pass reads the whole
@@ -33,28 +31,6 @@ pub struct Model<B: Backend> {
     scratch: Scratch<B>,
     room: Room,
     facts: WeightFacts,
-}
-
-/// What was learnt while the weights were uploaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WeightFacts {
-    pub parameters: u64,
-    pub dtype: &'static str,
-}
-
-pub struct Layer<B: Backend> {
-    pub attention_norm: B::Vector,
-    /// q, k and v stacked: `[(H + 2K) d, h]`.
-    pub qkv: B::Weight,
-    pub qkv_bias: Option<B::Vector>,
-    pub q_norm: B::Vector,
-    pub k_norm: B::Vector,
-    pub output: B::Weight,
-    pub output_bias: Option<B::Vector>,
-    pub mlp_norm: B::Vector,
-    /// gate and up stacked: `[2m, h]`.
-    pub gate_up: B::Weight,
-    pub down: B::Weight,
 }
 
 /// Activations of one step.

@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::backend::cuda::emulated::EmulatorSources;
 use super::backend::cuda::times::KernelTimes;
-use super::compute::BackendChoice;
 use super::faults::Faults;
 use super::files::ModelSource;
+use super::kv::Window;
 
 /// Room for keys and values where none is stated. The memory is taken as pages are first used.
 pub const DEFAULT_KV_BYTES: usize = 1 << 30;
@@ -46,15 +47,6 @@ pub struct Options {
     pub kernel_times: Option<Arc<KernelTimes>>,
 }
 
-/// Attention to the first `sink` positions and to the last `window` ones, one's own among them. A query
-/// at position p sees the sink as from position min(p, sink + window − 1): as if what lies between were
-/// not there (arXiv:2309.17453).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    pub sink: usize,
-    pub window: usize,
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -76,4 +68,16 @@ impl Default for Options {
             kernel_times: None,
         }
     }
+}
+
+/// What an engine is asked to compute with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// A GPU where there is one and all that it needs, else the CPU.
+    Auto,
+    #[default]
+    Cpu,
+    Cuda,
+    /// The GPU's kernels, run on the CPU: for tests.
+    Emulated(EmulatorSources),
 }

@@ -4,18 +4,9 @@
 //! Prometheus.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use super::backend::Recordings;
-
-/// One step of start-up and the time it took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stage {
-    /// `config`, `tokenizer`, `weights_map`, `weights_upload` (of random weights `weights_made`) or `warm_up`; on a
-    /// GPU also `driver`, `kernel_cache`, `backend` and `graph_capture`.
-    pub name: &'static str,
-    pub elapsed: Duration,
-}
+use super::startup::Stage;
 
 /// A snapshot. Totals count from the end of start-up: the warm-up is not among them.
 #[derive(Clone, Debug, Default, PartialEq)]

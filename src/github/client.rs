@@ -6,7 +6,6 @@
 
 use super::clock::{Clock, SystemClock};
 use super::exchange::{Answer, Call, MOST_WORDS, Trouble, Wire};
-use super::identity::Identity;
 use super::retry::{self, Decision, Failure, Repeat};
 use super::{Error, Repository, Token, clean, link};
 use http::header::LINK;
@@ -343,6 +342,15 @@ fn told(error: Error, tries: &Tries) -> Error {
         }
         other => other,
     }
+}
+
+/// State of knowledge about the account that the token writes as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    Unasked,
+    /// Neither this server says it nor anybody.
+    Untold,
+    Known(u64),
 }
 
 #[cfg(test)]

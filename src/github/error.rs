@@ -2,7 +2,6 @@
 //!
 //! GitHub's words are cleaned and cut, and never hold our token.
 
-use super::event::EventError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -132,4 +131,21 @@ pub fn remedy(status: u16, is_limit: bool, permissions: Option<&str>) -> String 
         (500.., _) => "GitHub has trouble: see githubstatus.com, and try again".into(),
         _ => String::new(),
     }
+}
+
+/// GitHub sends no event greater than 25 MB, and one of a pull request has some 50 KB.
+pub const MOST_BYTES: u64 = 4 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum EventError {
+    #[error("cannot read the event at {}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("the event at {} has more than {MOST_BYTES} bytes", .0.display())]
+    TooLarge(PathBuf),
+    #[error("the event is not what GitHub sends: {0}")]
+    Malformed(String),
+    #[error(
+        "`{0}` is no event of a pull request: use `on: pull_request_target` or `merge_group`, or name one with --pr"
+    )]
+    Other(String),
 }

@@ -4,30 +4,14 @@
 //! branches and people stay data. What an event says of the pull request is old when it is read: only the action,
 //! the number, the commit and the sender are taken from it, all else is asked anew.
 
+use super::error::{EventError, MOST_BYTES};
 use super::permission::PersonKind;
 use super::wire::{Account, Label};
 use super::{Repository, Sha, clean};
 use serde::Deserialize;
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-
-/// GitHub sends no event greater than 25 MB, and one of a pull request has some 50 KB.
-const MOST_BYTES: u64 = 4 << 20;
-
-#[derive(Debug, thiserror::Error)]
-pub enum EventError {
-    #[error("cannot read the event at {}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
-    #[error("the event at {} has more than {MOST_BYTES} bytes", .0.display())]
-    TooLarge(PathBuf),
-    #[error("the event is not what GitHub sends: {0}")]
-    Malformed(String),
-    #[error(
-        "`{0}` is no event of a pull request: use `on: pull_request_target` or `merge_group`, or name one with --pr"
-    )]
-    Other(String),
-}
+use std::io::Read;
+use std::path::Path;
 
 /// An event of a pull request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Who we are at GitHub: whose comments and statuses are ours.
 
+use super::client::Identity;
 use super::{Client, Error};
 use serde::Deserialize;
 use serde_json::json;
@@ -27,15 +28,6 @@ struct Data {
 struct Viewer {
     #[serde(rename = "databaseId")]
     id: Option<u64>,
-}
-
-/// State of knowledge about the account that the token writes as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Identity {
-    Unasked,
-    /// Neither this server says it nor anybody.
-    Untold,
-    Known(u64),
 }
 
 impl Client {

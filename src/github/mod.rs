@@ -40,7 +40,7 @@ pub use client::Client;
 pub use clock::{Clock, SystemClock};
 pub use comment::StickyComment;
 pub use commit_status::{CommitStatus, NewStatus, State};
-pub use error::{Error, Refusal};
+pub use error::{Error, EventError, Refusal};
 pub use identity::ACTIONS_BOT_ID;
 pub use labels::LabelEvent;
 pub use permission::{Permission, PersonKind};

@@ -4,7 +4,8 @@
 //! commit. Neither event nor commit names the pull request: the branch's name does. Main types: [`QueueBranch`],
 //! [`QueueEvent`].
 
-use super::event::{self, EventError};
+use super::error::EventError;
+use super::event;
 use super::{Repository, Sha, clean};
 use serde::Deserialize;
 use std::path::Path;

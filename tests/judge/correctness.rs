@@ -3,9 +3,9 @@
 use super::fixture::*;
 use super::*;
 
-const WORDS: [&str; 3] = ["one", "two", "three"];
+pub(crate) const WORDS: [&str; 3] = ["one", "two", "three"];
 
-fn golden_plan(metric: Metric, limit: f64) -> Plan {
+pub(crate) fn golden_plan(metric: Metric, limit: f64) -> Plan {
     let token = |(id, text): (u32, &str)| GoldenToken {
         id,
         text: text.into(),
@@ -39,7 +39,7 @@ fn golden_plan(metric: Metric, limit: f64) -> Plan {
 }
 
 /// The greedy and the teacher-forced answer, the engine's log-probabilities off by `error`.
-fn golden_answers(words: [&str; 3], error: f64) -> Vec<Sample> {
+pub(crate) fn golden_answers(words: [&str; 3], error: f64) -> Vec<Sample> {
     let entry = |text: &str, logprob: Option<f64>| TokenLogprob {
         token: text.into(),
         logprob,
@@ -93,7 +93,7 @@ fn log_probabilities_are_compared_exactly() {
             &plan,
             &interleaved(blocks(1, |_, _| golden_answers(WORDS, error))),
         );
-        assert_eq!(got.verdict, verdict, "{}", got.summary);
+        assert_eq!(got.verdict, verdict, "{}", summary(&got));
     }
 }
 
@@ -105,7 +105,7 @@ fn a_value_that_is_no_number_is_invalid() {
         &interleaved(blocks(1, |_, _| golden_answers(WORDS, f64::NAN))),
     );
     assert_eq!(
-        (got.verdict, first(&got).reason.rule),
+        (got.verdict, first(&got).reason.rule.name()),
         (Verdict::Invalid, "not-finite")
     );
 }
@@ -159,15 +159,10 @@ fn a_floor_on_accuracy_by_wilson() {
     );
     let failed = judge(&floor, &answers(100, 0, 20));
     assert_eq!(
-        (failed.verdict, first(&failed).reason.rule),
+        (failed.verdict, first(&failed).reason.rule.name()),
         (Verdict::Fail, "floor")
     );
-    assert!(
-        first(&failed)
-            .reason
-            .text
-            .contains("for example case case-0: \"wrong\" for \"right\"")
-    );
+    assert!(sentence(first(&failed)).contains("for example case case-0: \"wrong\" for \"right\""));
     let unsure = judge(&floor, &answers(100, 0, 8));
     assert_eq!(
         (unsure.verdict, unsure.decision),
@@ -178,12 +173,10 @@ fn a_floor_on_accuracy_by_wilson() {
         &answers(10, 0, 0),
     );
     assert!(
-        first(&few)
-            .reason
-            .text
+        sentence(first(&few))
             .ends_with("10 cases cannot show it even if all are right: 25 are needed"),
         "{}",
-        few.summary
+        summary(&few)
     );
     for (wrong, verdict) in [(0, Verdict::Pass), (1, Verdict::Fail)] {
         assert_eq!(
@@ -224,7 +217,7 @@ fn lost_cases_are_paired() {
     );
     let none_right = judge(&paired, &answers(100, 100, 100));
     assert_eq!(
-        (none_right.verdict, first(&none_right).reason.rule),
+        (none_right.verdict, first(&none_right).reason.rule.name()),
         (Verdict::Invalid, "vacuous")
     );
 }
@@ -235,7 +228,7 @@ fn a_workload_of_few_launches_carries_no_t_test() {
     few.gates[0].workloads[0].launches = Some(2);
     let got = judge(&few, &interleaved(tpot_blocks(4, 0.0, 0.003)));
     assert_eq!(
-        (got.verdict, first(&got).reason.rule),
+        (got.verdict, first(&got).reason.rule.name()),
         (Verdict::Inconclusive, "too-few-launches")
     );
     assert_eq!(got.decision, Decision::Stop);

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use super::*;
 
-fn counter_plan(metric: Metric, rule: Rule) -> Plan {
+pub(crate) fn counter_plan(metric: Metric, rule: Rule) -> Plan {
     let kind = match metric {
         Metric::PrefillExcess => WorkloadKind::Session(Session {
             turns: 2,
@@ -26,7 +26,7 @@ fn counter_plan(metric: Metric, rule: Rule) -> Plan {
     )
 }
 
-fn prefilling(base: u32, head: u32) -> RunRecord {
+pub(crate) fn prefilling(base: u32, head: u32) -> RunRecord {
     interleaved(blocks(4, |arm, _| {
         vec![prefilled(0, if arm == Arm::Head { head } else { base })]
     }))
@@ -73,7 +73,10 @@ fn a_counter_of_zeros_is_vacuous_where_zero_cannot_be() {
             &counter_plan(Metric::PrefilledTokens, rule),
             &prefilling(base, head),
         );
-        assert_eq!((got.verdict, first(&got).reason.rule), (verdict, name));
+        assert_eq!(
+            (got.verdict, first(&got).reason.rule.name()),
+            (verdict, name)
+        );
     };
     check(REGRESSION, 0, 0, Verdict::Invalid, "vacuous");
     // What base's gauge reads says nothing of a limit on head's.
@@ -84,7 +87,7 @@ fn a_counter_of_zeros_is_vacuous_where_zero_cannot_be() {
 }
 
 /// Two turns of a conversation, the second with this excess.
-fn conversation(excess: u32) -> Vec<Sample> {
+pub(crate) fn conversation(excess: u32) -> Vec<Sample> {
     let turn = |i: u32, prompt, cached| {
         let mut s = timed(i, 1_000_000);
         s.turn = Some(i);
@@ -146,14 +149,14 @@ fn a_counter_that_varies_is_tested_or_refused() {
     let zeros = interleaved(blocks(4, |_, block| conversation(block)));
     let refused = judge(&counter_plan(Metric::PrefillExcess, REGRESSION), &zeros);
     assert_eq!(
-        (refused.verdict, first(&refused).reason.rule),
+        (refused.verdict, first(&refused).reason.rule.name()),
         (Verdict::Inconclusive, "counter-varies")
     );
     assert_eq!(refused.decision, Decision::Stop);
 }
 
 /// Four blocks of 20 requests, so many of each arm within their 10 ms.
-fn within_slo(base: u32, head: u32) -> RunRecord {
+pub(crate) fn within_slo(base: u32, head: u32) -> RunRecord {
     interleaved(blocks(4, |arm, _| {
         let good = if arm == Arm::Head { head } else { base };
         let ms = |i: u32| if i < good { 5 } else { 50 };
@@ -161,7 +164,7 @@ fn within_slo(base: u32, head: u32) -> RunRecord {
     }))
 }
 
-fn goodput_plan(rule: Rule) -> Plan {
+pub(crate) fn goodput_plan(rule: Rule) -> Plan {
     let mut plan = counter_plan(Metric::Goodput, rule);
     let check = &mut plan.gates[0].checks[0];
     check.statistic = Statistic::Single;
@@ -177,10 +180,10 @@ fn a_share_of_good_requests_is_the_better_the_higher() {
     let check = |base: u32, head: u32, verdict: Verdict, rule: &str, part: &str| {
         let got = judge(&goodput_plan(REGRESSION), &within_slo(base, head));
         let check = first(&got);
-        let told = [vec![check.reason.text.clone()], check.notes.clone()].concat();
+        let told = [vec![sentence(check)], notes(check)].concat();
         let told = told.join("; ");
         assert_eq!(
-            (check.verdict, check.reason.rule),
+            (check.verdict, check.reason.rule.name()),
             (verdict, rule),
             "{told}"
         );
@@ -267,7 +270,7 @@ fn a_counter_that_varies_between_two_looks_is_as_the_last_look_left_it() {
     let told = |count| {
         let got = judge(&plan, &session(count));
         let check = first(&got);
-        (check.verdict, check.reason.text.clone())
+        (check.verdict, sentence(check))
     };
     let as_at_four = told(4);
     assert_eq!(as_at_four.0, Verdict::Pass, "{}", as_at_four.1);

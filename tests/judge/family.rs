@@ -36,20 +36,17 @@ fn a_failure_ends_the_run_and_the_open_checks_say_so() {
     assert_eq!((got.verdict, got.decision), (Verdict::Fail, Decision::Stop));
     let open = first(&got);
     assert_eq!(
-        (open.verdict, open.reason.rule),
+        (open.verdict, open.reason.rule.name()),
         (Verdict::Inconclusive, "stopped")
     );
     assert!(
-        open.reason
-            .text
-            .ends_with("; the run ended when gate/ceiling failed"),
+        sentence(open).ends_with("; the run ended when gate/ceiling failed"),
         "{}",
-        open.reason.text
+        sentence(open)
     );
     assert!(
-        got.summary
-            .starts_with("gate gate, check gate/ceiling: TPOT"),
+        summary(&got).starts_with("gate gate, check gate/ceiling: TPOT"),
         "{}",
-        got.summary
+        summary(&got)
     );
 }

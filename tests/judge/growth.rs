@@ -8,7 +8,7 @@ use super::*;
 use verdict::stats;
 
 /// Blocks of a request of 1 s, during which head's KV gauge reads what is given, every 50 ms.
-fn gauged(count: u32, head: impl Fn(u32, usize) -> f64) -> RunRecord {
+pub(crate) fn gauged(count: u32, head: impl Fn(u32, usize) -> f64) -> RunRecord {
     let mut launches = blocks(count, |_, _| vec![timed(0, 1_000_000_000)]);
     let mut of_head = 0;
     for launch in &mut launches {
@@ -36,7 +36,7 @@ fn gauged(count: u32, head: impl Fn(u32, usize) -> f64) -> RunRecord {
 
 /// Requests of three pages or six, more of the small ones first: by the median of all pairs' slopes 27 % more at
 /// the end.
-fn by_chance(i: usize) -> f64 {
+pub(crate) fn by_chance(i: usize) -> f64 {
     const PAGES: [f64; 20] = [
         3.1, 6.0, 3.0, 5.2, 3.2, 5.1, 5.9, 3.3, 5.0, 3.4, 6.2, 5.3, 6.1, 3.6, 6.3, 5.4, 3.5, 6.4,
         5.5, 6.5,
@@ -53,9 +53,9 @@ fn growth_that_chance_alone_can_show_fails_nothing() {
     );
     let expect = |record: &RunRecord, verdict: Verdict, rule: &str, part: &str| {
         let got = judge(&plan, record);
-        let text = &first(&got).reason.text;
+        let text = &sentence(first(&got));
         assert_eq!(
-            (got.verdict, first(&got).reason.rule),
+            (got.verdict, first(&got).reason.rule.name()),
             (verdict, rule),
             "{text}"
         );

@@ -8,12 +8,12 @@ fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
     let got = judge(&tpot_plan(), session);
     let check = first(&got);
     assert_eq!(
-        (check.verdict, check.reason.rule),
+        (check.verdict, check.reason.rule.name()),
         (Verdict::Invalid, rule),
         "{}",
-        check.reason.text
+        sentence(check)
     );
-    assert!(check.reason.text.contains(part), "{}", check.reason.text);
+    assert!(sentence(check).contains(part), "{}", sentence(check));
     assert_eq!(
         (got.verdict, got.decision),
         (Verdict::Invalid, Decision::Stop)
@@ -116,7 +116,7 @@ fn an_engine_that_never_answers_fails_like_a_crash() {
         launches[1].exit = exit;
         let got = judge(&tpot_plan(), &interleaved(launches.clone()));
         assert_eq!(
-            (got.verdict, first(&got).reason.rule),
+            (got.verdict, first(&got).reason.rule.name()),
             (Verdict::Fail, "reliability")
         );
         let alone = record(Comparison::Alone, launches[1..].to_vec());
@@ -309,7 +309,7 @@ fn unknown_workload() {
     plan.gates[0].checks[0].workload = "gate/none".into();
     let got = judge(&plan, &interleaved(vec![]));
     assert_eq!(
-        (got.verdict, first(&got).reason.rule),
+        (got.verdict, first(&got).reason.rule.name()),
         (Verdict::Invalid, "unknown-workload")
     );
 }

@@ -32,7 +32,7 @@ fn a_ceiling_on_a_latency() {
         "TPOT 20.02 ms [19.88, 20.15] (base 20 ms), above the ceiling of 19 ms (p = 6e-5; 4 launches)",
     );
     let open = judge(&ceiling(20.01), &session);
-    assert_eq!(first(&open).reason.rule, "undecided");
+    assert_eq!(first(&open).reason.rule.name(), "undecided");
     let floor = check(
         "floor",
         Metric::Tpot,
@@ -41,7 +41,7 @@ fn a_ceiling_on_a_latency() {
     );
     let below = judge(&plan(vec![workload(None, steady())], vec![floor]), &session);
     assert_eq!(
-        (below.verdict, first(&below).reason.rule),
+        (below.verdict, first(&below).reason.rule.name()),
         (Verdict::Fail, "floor")
     );
 }
@@ -64,7 +64,7 @@ fn an_absolute_rule_needs_no_base() {
     assert_eq!(judge(&absolute, &alone).verdict, Verdict::Pass);
     let got = judge(&tpot_plan(), &alone);
     assert_eq!(
-        (got.verdict, first(&got).reason.rule),
+        (got.verdict, first(&got).reason.rule.name()),
         (Verdict::Inconclusive, "no-base")
     );
     assert_eq!(got.decision, Decision::Stop);
@@ -106,7 +106,7 @@ fn a_drift_is_held_against_its_limit() {
     };
     for (growth, verdict) in [(0.0, Verdict::Pass), (0.3, Verdict::Fail)] {
         let got = judge(&drift_plan, &session(growth));
-        assert_eq!(got.verdict, verdict, "{}", got.summary);
+        assert_eq!(got.verdict, verdict, "{}", summary(&got));
     }
 }
 
@@ -126,7 +126,7 @@ fn a_base_that_is_not_steady_leaves_heads_limit_alone() {
             }
         })
     };
-    let rule = |plan: &Plan, arm| first(&judge(plan, &drifting(arm))).reason.rule;
+    let rule = |plan: &Plan, arm| first(&judge(plan, &drifting(arm))).reason.rule.name();
     assert_eq!(rule(&absolute, Arm::Base), "ceiling");
     assert_eq!(rule(&absolute, Arm::Head), "not-steady");
     assert_eq!(rule(&tpot_plan(), Arm::Base), "not-steady");
@@ -193,7 +193,7 @@ fn a_line_that_noise_tilts_has_a_limit_and_no_change() {
     assert_eq!(got.decision, Decision::Stop);
     let change = judge(&on(Metric::TpotSlope, REGRESSION), &steep);
     assert_eq!(
-        (change.verdict, first(&change).reason.rule),
+        (change.verdict, first(&change).reason.rule.name()),
         (Verdict::Fail, "regression")
     );
     assert_eq!(

@@ -5,6 +5,7 @@ mod counters;
 mod family;
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod frozen;
 mod growth;
 mod invalid;
 mod latency;
@@ -19,6 +20,7 @@ mod surroundings;
 mod waivers;
 
 use fixture::{record, tpot_blocks};
+use infergate::report::{notes, sentence, summary};
 use verdict::judge::{judge, launch_values};
 use verdict::plan::{
     GoldenCase, GoldenToken, Goldens, Plan, Rule, Session, Slo, Spending, TaskCase, Tasks,
@@ -39,17 +41,17 @@ pub(crate) fn expect(
     record: &RunRecord,
     verdict: Verdict,
     rule: &str,
-    sentence: &str,
+    text: &str,
 ) -> RunVerdict {
     let got = judge(plan, record);
     let check = first(&got);
     assert_eq!(
-        (check.verdict, check.reason.rule),
+        (check.verdict, check.reason.rule.name()),
         (verdict, rule),
         "{}",
-        check.reason.text
+        sentence(check)
     );
-    assert_eq!(check.reason.text, sentence);
+    assert_eq!(sentence(check), text);
     got
 }
 

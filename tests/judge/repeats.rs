@@ -19,7 +19,7 @@ fn answering(blocks_of: u32, mut is_wrong: impl FnMut(Arm, u32) -> Vec<bool>) ->
 }
 
 /// So many wrong in head's launches, one number a launch, and none in base's.
-fn wrong_in_head(wrong: &[usize]) -> RunRecord {
+pub(crate) fn wrong_in_head(wrong: &[usize]) -> RunRecord {
     answering(wrong.len() as u32, |arm, block| {
         let wrong = match arm {
             Arm::Head => wrong[block as usize],
@@ -29,13 +29,13 @@ fn wrong_in_head(wrong: &[usize]) -> RunRecord {
     })
 }
 
-fn plan_of(launches: u32, rule: Rule) -> Plan {
+pub(crate) fn plan_of(launches: u32, rule: Rule) -> Plan {
     let mut plan = tasks_plan(CASES, rule);
     plan.gates[0].workloads[0].launches = Some(launches);
     plan
 }
 
-const LOSS: Rule = Rule::Regression {
+pub(crate) const LOSS: Rule = Rule::Regression {
     margin: 0.01,
     ceiling: 0.1,
 };
@@ -45,9 +45,9 @@ fn a_verdict_must_hold_by_every_launch() {
     let check = |rule: Rule, wrong: &[usize], verdict: Verdict, part: &str| {
         let got = judge(&plan_of(wrong.len() as u32, rule), &wrong_in_head(wrong));
         let check = first(&got);
-        assert_eq!(check.verdict, verdict, "{wrong:?}: {}", check.reason.text);
-        assert!(check.reason.text.contains(part), "{}", check.reason.text);
-        check.notes.clone()
+        assert_eq!(check.verdict, verdict, "{wrong:?}: {}", sentence(check));
+        assert!(sentence(check).contains(part), "{}", sentence(check));
+        notes(check)
     };
     let floor = Rule::Floor { limit: 0.9 };
     let notes = check(

@@ -4,7 +4,7 @@ use super::correctness::{answers, tasks_plan};
 use super::fixture::*;
 use super::*;
 
-fn stored(n: u32, days_old: u32, fingerprint: &str) -> Vec<StoredBase> {
+pub(crate) fn stored(n: u32, days_old: u32, fingerprint: &str) -> Vec<StoredBase> {
     let session = |i: u32| StoredBase {
         id: format!("session-{i}"),
         created: format!("2025-01-{:02}T00:00:00Z", 20 - days_old),
@@ -19,7 +19,7 @@ fn stored(n: u32, days_old: u32, fingerprint: &str) -> Vec<StoredBase> {
     (0..n).map(session).collect()
 }
 
-fn against_stored(change: f64, sessions: Vec<StoredBase>) -> RunRecord {
+pub(crate) fn against_stored(change: f64, sessions: Vec<StoredBase>) -> RunRecord {
     let head = tpot_blocks(4, change, 0.003)
         .into_iter()
         .filter(|l| l.arm == Arm::Head);
@@ -56,8 +56,8 @@ fn eight_stored_sessions_carry_a_verdict() {
             &tpot_plan(),
             &against_stored(change, stored(8, 1, "machine")),
         );
-        assert_eq!(got.verdict, verdict, "{}", got.summary);
-        assert!(first(&got).notes[0].starts_with("base is 8 stored sessions of main"));
+        assert_eq!(got.verdict, verdict, "{}", summary(&got));
+        assert!(notes(first(&got))[0].starts_with("base is 8 stored sessions of main"));
     }
 }
 
@@ -86,7 +86,7 @@ fn stored_sessions_keep_no_single_cases() {
     session.launches.retain(|l| l.arm == Arm::Head);
     let got = judge(&tasks_plan(100, rule), &session);
     assert_eq!(
-        (got.verdict, first(&got).reason.rule),
+        (got.verdict, first(&got).reason.rule.name()),
         (Verdict::Inconclusive, "no-paired-cases")
     );
 }
@@ -101,9 +101,11 @@ fn the_machine_that_moved_is_remarked_and_judged_all_the_same() {
         values.flatten().for_each(|v| *v *= level / 20.0);
         let got = judge(&tpot_plan(), &record);
         assert_eq!(got.verdict, Verdict::Pass);
-        let mut notes = first(&got).notes.iter();
-        let found = notes.find(|note| note.starts_with("the machine has moved"));
-        assert_eq!(found.is_some(), remark.is_some(), "{:?}", first(&got).notes);
+        let notes = notes(first(&got));
+        let found = notes
+            .iter()
+            .find(|note| note.starts_with("the machine has moved"));
+        assert_eq!(found.is_some(), remark.is_some(), "{notes:?}");
         if let (Some(found), Some(remark)) = (found, remark) {
             assert!(found.contains(remark), "{found}");
         }

@@ -4,11 +4,11 @@ use super::fixture::*;
 use super::*;
 
 fn rule_of(plan: &Plan, session: &RunRecord) -> &'static str {
-    first(&judge(plan, session)).reason.rule
+    first(&judge(plan, session)).reason.rule.name()
 }
 
 /// Streams of two tokens, `gap` ns apart, `shared` of their events ambiguous.
-fn streams(gap: u64, shared: u32) -> RunRecord {
+pub(crate) fn streams(gap: u64, shared: u32) -> RunRecord {
     interleaved(blocks(4, |arm, block| {
         let wobble = (1e4 * noise(arm, block)) as i64;
         let mut samples: Vec<Sample> = (0..30).map(sample).collect();
@@ -62,7 +62,7 @@ fn a_first_event_of_unknown_tokens_is_told() {
                 l.samples.iter_mut().for_each(change);
             }
         });
-        assert_eq!(first(&judge(&plan, &session)).notes, expect);
+        assert_eq!(notes(first(&judge(&plan, &session))), expect);
     };
     // Three tokens in two events.
     let three = |sample: &mut Sample| sample.tokens.completion = Some(3);
@@ -80,7 +80,7 @@ fn a_first_event_of_unknown_tokens_is_told() {
 
 #[test]
 fn answers_of_one_token_over_and_over_are_told() {
-    let notes = |base: usize, head: usize| {
+    let told_of = |base: usize, head: usize| {
         let repeated = spoiled(|l| {
             let count = if l.arm == Arm::Head { head } else { base };
             for sample in l.samples.iter_mut().take(count) {
@@ -89,14 +89,14 @@ fn answers_of_one_token_over_and_over_are_told() {
         });
         let got = judge(&tpot_plan(), &repeated);
         assert_eq!(got.verdict, Verdict::Pass);
-        first(&got).notes.clone()
+        notes(first(&got))
     };
     let told = "20 of 120 answers of head are one token over and over: see whether they should be";
-    assert_eq!(notes(0, 5), [told]);
+    assert_eq!(told_of(0, 5), [told]);
     // One in thirty, and what base does too, is the model's own manner.
-    assert_eq!(notes(0, 1), [""; 0]);
-    assert_eq!(notes(5, 5), [""; 0]);
-    assert_eq!(notes(5, 0), [""; 0]);
+    assert_eq!(told_of(0, 1), [""; 0]);
+    assert_eq!(told_of(5, 5), [""; 0]);
+    assert_eq!(told_of(5, 0), [""; 0]);
 }
 
 #[test]
@@ -115,6 +115,6 @@ fn answers_that_end_by_themselves_are_told() {
             "12 of 120 answers of {} ended by themselves, after 2 tokens on average",
             arm.name()
         );
-        assert_eq!(first(&got).notes, [told]);
+        assert_eq!(notes(first(&got)), [told]);
     }
 }

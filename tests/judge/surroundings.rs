@@ -20,11 +20,11 @@ fn expect_rule(plan: &Plan, expect: Option<(&str, &str)>, spoil: impl Fn(&mut La
 #[track_caller]
 fn verdict_is(got: &RunVerdict, expect: Option<(&str, &str)>) {
     let check = first(got);
-    let text = &check.reason.text;
+    let text = &sentence(check);
     match expect {
         None => assert_eq!(check.verdict, Verdict::Pass, "{text}"),
         Some((rule, part)) => {
-            let found = (check.verdict, check.reason.rule);
+            let found = (check.verdict, check.reason.rule.name());
             assert_eq!(found, (Verdict::Invalid, rule), "{text}");
             assert!(
                 text.starts_with("launch 3 (") && text.contains(part),
@@ -34,7 +34,7 @@ fn verdict_is(got: &RunVerdict, expect: Option<(&str, &str)>) {
     }
 }
 
-fn health() -> ClientHealth {
+pub(crate) fn health() -> ClientHealth {
     ClientHealth {
         workload: WORKLOAD.into(),
         kernel_share: 1.0,
@@ -44,7 +44,7 @@ fn health() -> ClientHealth {
     }
 }
 
-fn late_by(ms: f64) -> ClientHealth {
+pub(crate) fn late_by(ms: f64) -> ClientHealth {
     ClientHealth {
         kernel_share: 0.0,
         loop_delay_ms: Spread {
@@ -58,7 +58,7 @@ fn late_by(ms: f64) -> ClientHealth {
 }
 
 /// The plan on TPOT, its check put on another metric.
-fn plan_on(metric: Metric, statistic: Statistic) -> Plan {
+pub(crate) fn plan_on(metric: Metric, statistic: Statistic) -> Plan {
     let mut plan = tpot_plan();
     plan.gates[0].checks[0].metric = metric;
     plan.gates[0].checks[0].statistic = statistic;
@@ -98,7 +98,7 @@ fn a_late_client_is_held_against_rates_too() {
 
 /// Four blocks of 20 requests within their 10 ms; in head two come 0.1 ms too late, and every request left
 /// so late.
-fn narrowly_missed(sent_late_ns: u64) -> RunRecord {
+pub(crate) fn narrowly_missed(sent_late_ns: u64) -> RunRecord {
     interleaved(blocks(4, |arm, _| {
         let missed = |i: u32| arm == Arm::Head && i < 2;
         let late = |i: u32| if missed(i) { 10_100_000 } else { 5_000_000 };
@@ -113,7 +113,7 @@ fn narrowly_missed(sent_late_ns: u64) -> RunRecord {
 }
 
 /// Goodput by a bound of 10 ms on TTFT.
-fn goodput(rule: Rule) -> Plan {
+pub(crate) fn goodput(rule: Rule) -> Plan {
     let mut plan = plan_on(Metric::Goodput, Statistic::Single);
     let check = &mut plan.gates[0].checks[0];
     (check.rule, check.min_samples) = (rule, 20);
@@ -129,8 +129,8 @@ fn requests_that_missed_their_bounds_by_the_clients_delay() {
     let check = |rule: Rule, late_ns: u64, verdict: Verdict, name: &str| {
         let got = judge(&goodput(rule), &narrowly_missed(late_ns));
         let check = first(&got);
-        let found = (check.verdict, check.reason.rule);
-        assert_eq!(found, (verdict, name), "{}", check.reason.text);
+        let found = (check.verdict, check.reason.rule.name());
+        assert_eq!(found, (verdict, name), "{}", sentence(check));
     };
     check(REGRESSION, 50_000, Verdict::Fail, "regression");
     check(REGRESSION, 150_000, Verdict::Invalid, "client-late");
@@ -147,7 +147,7 @@ fn what_disturbs_clocks_disturbs_goodput() {
     let rule = |spoil: &dyn Fn(&mut Launch)| {
         let mut session = narrowly_missed(0);
         session.launches.iter_mut().for_each(spoil);
-        first(&judge(&plan, &session)).reason.rule
+        first(&judge(&plan, &session)).reason.rule.name()
     };
     assert_eq!(rule(&|_| ()), "floor");
     let shared = rule(&|launch| {
@@ -184,8 +184,8 @@ fn a_client_that_sends_late() {
         });
         let got = judge(&plan, &session);
         let check = first(&got);
-        let rule = (check.verdict == Verdict::Invalid).then_some(check.reason.rule);
-        assert_eq!(rule, expect, "{}", check.reason.text);
+        let rule = (check.verdict == Verdict::Invalid).then_some(check.reason.rule.name());
+        assert_eq!(rule, expect, "{}", sentence(check));
     };
     check(150_000, None);
     check(250_000, Some("client-late"));
@@ -219,18 +219,18 @@ fn a_gap_of_nothing_in_the_middle_of_all() {
     let got = judge(&plan, &with_shared_segments(11));
     let check = first(&got);
     assert_eq!(
-        (check.verdict, check.reason.rule),
+        (check.verdict, check.reason.rule.name()),
         (Verdict::Invalid, "not-positive")
     );
     assert_eq!(
-        check.reason.text,
+        sentence(check),
         "launch 3: icl of 0 says nothing: most events arrived together with another"
     );
 }
 
 /// Four blocks of 30 streams of 21 tokens, 20 ms each. In each stream of launch 3 so many events share a segment, and
 /// its stamp, with the next one; everywhere the last one does with the stream's end.
-fn with_shared_segments(shared: usize) -> RunRecord {
+pub(crate) fn with_shared_segments(shared: usize) -> RunRecord {
     let mut session = interleaved(tpot_blocks(4, 0.0, 0.003));
     for launch in &mut session.launches {
         let shared = if launch.position == 3 { shared } else { 0 };
@@ -301,7 +301,7 @@ fn a_server_whose_own_times_contradict_its_streams() {
     check(70.0, 10, None);
 }
 
-fn telemetry(readings: Vec<Reading>) -> Telemetry {
+pub(crate) fn telemetry(readings: Vec<Reading>) -> Telemetry {
     Telemetry {
         every_ms: 500,
         readings,
@@ -425,9 +425,9 @@ fn arms_that_answer_with_different_numbers_of_tokens() {
         let plan = plan_on(Metric::E2e, Statistic::Median);
         let got = judge(&plan, &session);
         let check = first(&got);
-        assert_eq!(check.verdict, expect, "{}", check.reason.text);
+        assert_eq!(check.verdict, expect, "{}", sentence(check));
         if expect == Verdict::Invalid {
-            assert_eq!(check.reason.rule, "token-parity");
+            assert_eq!(check.reason.rule.name(), "token-parity");
         }
     };
     check(100, Verdict::Pass);

@@ -9,7 +9,6 @@
 use super::gauges::Gauges;
 use super::slots::{self, Bench, Due, Finished, Queue, Shift};
 use super::steal::HostTime;
-use super::traffic::MOST_IN_FLIGHT;
 use super::{Endpoint, SessionClock, alarm};
 use nix::time::{ClockId, clock_gettime};
 use std::any::Any;
@@ -223,6 +222,9 @@ pub fn allow_files() {
         let _refused = setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES.min(hard), hard);
     }
 }
+
+/// Most requests of an open loop in flight; what is due beyond them is sent late, and its lag says so.
+pub const MOST_IN_FLIGHT: u32 = 4_096;
 
 #[cfg(test)]
 mod tests {

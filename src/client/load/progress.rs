@@ -2,10 +2,10 @@
 //!
 //! Main type: [`Progress`]. Refuses to know: what is done with it.
 
-use super::Outcome;
+use super::Stopped;
 use std::future::Future;
 use std::pin::Pin;
-use verdict::record::{Edge, Sample};
+use verdict::record::{ClientHealth, Edge, Sample, Window};
 
 /// Told as a workload runs, on the thread that drives [`run`](super::run), never on those that measure.
 /// A closure over (done, of) is one that has no use for samples before the end.
@@ -51,4 +51,17 @@ impl<F: Fn(u32, u32)> Progress for F {
     fn request_done(&self, done: u32, of: u32) {
         self(done, of);
     }
+}
+
+/// What a workload brought.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// One a request that was answered or failed, in the order of sending.
+    pub samples: Vec<Sample>,
+    /// Why not all requests were sent, if so.
+    pub stopped: Option<Stopped>,
+    /// How well the client itself did.
+    pub client: ClientHealth,
+    /// Where counters were read ([`Progress::counters`]).
+    pub windows: Vec<Window>,
 }

@@ -7,7 +7,7 @@
 //!
 //! Main type: [`Driver`]. Refuses to know: what the requests are about.
 
-use super::crew::{Crew, Service, cpu_of_this_thread};
+use super::crew::{Crew, MOST_IN_FLIGHT, Service, cpu_of_this_thread};
 use super::health;
 use super::planned::{Label, Pace, Planned, Wave};
 use super::sampling;
@@ -24,9 +24,6 @@ const MOST_UNREAD: usize = 256 << 20;
 
 /// Age of the oldest unread answer at which all are read, so that they can be handed over.
 const READ_EVERY: Duration = Duration::from_secs(5);
-
-/// Most requests of an open loop in flight; what is due beyond them is sent late, and its lag says so.
-pub const MOST_IN_FLIGHT: u32 = 4_096;
 
 /// Sends all waves, one after another.
 pub async fn run(

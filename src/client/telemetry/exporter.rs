@@ -1,9 +1,9 @@
 //! GPUs by NVIDIA's DCGM exporter, where NVML cannot be asked: Prometheus text by HTTP.
 
 use super::exposition::{Sample, samples};
-use super::watch::PATIENCE;
 use crate::load::{self, Endpoint};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio::net::lookup_host;
 use verdict::record::GpuReading;
 
@@ -94,6 +94,9 @@ fn fill(reading: &mut GpuReading, field: &str, sample: &Sample<'_>) {
         _ => {}
     }
 }
+
+/// How long a source may be silent before a reading goes on without it.
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

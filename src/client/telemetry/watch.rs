@@ -3,7 +3,7 @@
 //! Main type: [`Watch`]. It has a runtime of its own, so that nothing of it runs on the threads that
 //! measure; what it costs is CPU time of the machine, some milliseconds a reading.
 
-use super::exporter::Exporter;
+use super::exporter::{Exporter, PATIENCE};
 use super::missing::Missing;
 use super::nvml::Gpus;
 use super::{engine, exposition, machine, process};
@@ -13,14 +13,10 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::thread;
-use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use verdict::plan::{self, EngineMetrics, EngineSeries};
 use verdict::record::{Edge, GpuReading, Reading, Telemetry};
-
-/// How long a source may be silent before a reading goes on without it.
-pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is read.
 #[derive(Clone, Debug)]

@@ -16,8 +16,7 @@ mod rank;
 
 use std::ops::Range;
 
-use super::kv::PageId;
-use super::options::Window;
+use super::kv::{PageId, Window};
 use super::sampling::Sampling;
 use super::weights::Tensor;
 use cuda::device::DeviceError;

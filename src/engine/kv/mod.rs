@@ -12,6 +12,7 @@ mod table;
 pub use key::Key;
 pub use pool::PagePool;
 pub use reach::Reach;
+pub use reach::Window;
 pub use table::{Copy, PageTable};
 
 /// Tokens in a page.

@@ -3,7 +3,6 @@
 //! Main type: [`Reach`]. Refuses to know: who holds a page.
 
 use super::{PAGE_TOKENS, pages_for};
-use crate::options::Window;
 
 /// All positions up to one's own, or a sink and a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +47,15 @@ impl Reach {
             }
         }
     }
+}
+
+/// Attention to the first `sink` positions and to the last `window` ones, one's own among them. A query
+/// at position p sees the sink as from position min(p, sink + window − 1): as if what lies between were
+/// not there (arXiv:2309.17453).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub sink: usize,
+    pub window: usize,
 }
 
 #[cfg(test)]

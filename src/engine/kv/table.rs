@@ -194,7 +194,7 @@ fn covered_pages(pool: &PagePool, reach: Reach, keys: &[Key]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Window;
+    use crate::kv::Window;
 
     fn computed(pool: &mut PagePool, tokens: &[u32]) -> PageTable {
         let mut table = PageTable::new(Key::default(), Reach::default());

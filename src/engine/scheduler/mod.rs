@@ -36,10 +36,9 @@ use super::backend::cuda::times::KernelTimes;
 use super::backend::{Backend, BackendError, Room};
 use super::compute::Compute;
 use super::executor::Executor;
-use super::handle::{ModelInfo, StartError, timed};
 use super::kv::PAGE_TOKENS;
 use super::model::{Model, logit_rows};
-use super::stats::Stage;
+use super::startup::{ModelInfo, Stage, StartError, timed};
 use worker::Worker;
 
 /// What the worker says while it comes up.

@@ -9,11 +9,11 @@ use crate::backend::cuda::device::DeviceError;
 use crate::compute::Ground;
 use crate::config::Config;
 use crate::faults::Planted;
-use crate::handle::StartError;
-use crate::kv::{PAGE_TOKENS, PageId, Reach, pages_for};
+use crate::kv::{PAGE_TOKENS, PageId, Reach, Window, pages_for};
+use crate::loader::Weights;
 use crate::model::{logit_rows, scratch_bytes};
-use crate::options::{DEFAULT_KV_BYTES, Options, Window};
-use crate::synthetic::Weights;
+use crate::options::{DEFAULT_KV_BYTES, Options};
+use crate::startup::StartError;
 
 /// Where no KV room is stated, no more than this many tokens, however small the model.
 const MOST_KV_TOKENS: usize = 1 << 17;

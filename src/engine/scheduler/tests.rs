@@ -19,8 +19,8 @@ use crate::backend::cuda::device::DeviceError;
 use crate::backend::{BackendError, Batch, Ranked, Span};
 use crate::executor::{Answers, Executor, RowAsk};
 use crate::faults::{Faults, Planted};
+use crate::kv::Window;
 use crate::kv::{Copy, PAGE_TOKENS, PageId, Reach, pages_for};
-use crate::options::Window;
 use crate::request::{CacheUse, Event, FinishReason, Request};
 
 const VOCAB: u32 = 50;

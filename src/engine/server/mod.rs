@@ -19,6 +19,7 @@ mod deadline;
 mod exposition;
 mod generate;
 mod hold;
+mod limits;
 mod metrics;
 mod pace;
 mod routes;
@@ -26,6 +27,8 @@ mod seeds;
 mod separately;
 mod stream;
 mod wire;
+
+pub use limits::Limits;
 
 use crate::Engine;
 use admission::Admission;
@@ -42,22 +45,6 @@ const BACKLOG: u32 = 1024;
 /// After the last answer, how long connections may take to be closed: one that holds half a request must
 /// not hold the process.
 const GOODBYE: Duration = Duration::from_secs(5);
-
-/// What a client may ask of the server's patience and memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Greatest body of a request.
-    pub body_bytes: usize,
-    /// For the head of a request, and again for its body. A connection without a request may stay as long.
-    pub read_time: Duration,
-    /// Open connections; more are not accepted until one ends.
-    pub connections: usize,
-    /// A connection to which nothing could be written for so long, while there is something to write, is
-    /// closed; `None`: never.
-    pub write_time: Option<Duration>,
-    /// Requests that may wait for the engine: no request may have more prompts.
-    pub queue: usize,
-}
 
 /// The port cannot be taken.
 #[derive(Debug, thiserror::Error)]

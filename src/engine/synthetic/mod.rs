@@ -1,13 +1,11 @@
 //! Models of a true shape with random weights: to measure speed where no weights are at hand.
 //!
-//! Main types: [`Synthetic`], which model; [`Weights`], stored ones or such. The configurations are the
-//! published ones without an end-of-sequence token, so that an answer ends where the request says. The
-//! tokenizer is the embedded model's: text goes in by its few hundred tokens, and ids beyond them are
-//! shown as one of them each. Refuses to know: how numbers are drawn.
+//! Main type: [`Synthetic`]. The configurations are the published ones without an end-of-sequence token, so
+//! that an answer ends where the request says. The tokenizer is the embedded model's: text goes in by its
+//! few hundred tokens, and ids beyond them are shown as one of them each. Refuses to know: how numbers are
+//! drawn.
 
-use super::config::Config;
 use super::embedded;
-use super::weights::{Checkpoint, Dtype};
 
 /// A published shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,62 +55,13 @@ impl Synthetic {
     }
 }
 
-/// Where a model's weights come from.
-pub enum Weights {
-    Stored(Checkpoint),
-    Synthetic(SyntheticWeights),
-}
-
-/// Weights that are made when they are asked for.
-pub struct SyntheticWeights {
-    model: Synthetic,
-    parameters: usize,
-}
-
-impl SyntheticWeights {
-    pub fn new(model: Synthetic, config: &Config) -> Self {
-        Self {
-            model,
-            parameters: config.parameters(),
-        }
-    }
-
-    pub fn name(&self) -> &'static str {
-        self.model.name()
-    }
-}
-
-impl Weights {
-    /// What the start-up's stage is called that brings them to the backend.
-    pub fn stage(&self) -> &'static str {
-        match self {
-            Self::Stored(_) => "weights_upload",
-            Self::Synthetic(_) => "weights_made",
-        }
-    }
-
-    /// Bytes of all of them.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Stored(checkpoint) => checkpoint.bytes(),
-            Self::Synthetic(weights) => weights.parameters * Dtype::Bf16.bytes(),
-        }
-    }
-
-    /// Of the matrices; f32 where they are stored in several types.
-    pub fn dtype(&self) -> Dtype {
-        match self {
-            Self::Stored(checkpoint) => checkpoint.dtype(),
-            Self::Synthetic(_) => Dtype::Bf16,
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use crate::files::{Files, ModelSource};
+    use crate::loader::{SyntheticWeights, Weights};
 
     fn config(model: Synthetic) -> Config {
         let files = Files::open(&ModelSource::Synthetic(model)).unwrap();

@@ -2,37 +2,13 @@
 //!
 //! Refuses to know: where they come from.
 
-use super::bounds::{self, BoundsError, MOST_BYTES};
+use super::bounds;
 use super::entry::Entry;
-use super::format::{self, FormatError};
+use super::format;
 use super::name::{Kind, RecordName};
+use super::refused::{RefusedRecord, text};
 use super::sign_off::{SignOffError, Signer, WorkflowRun};
 use super::{note, store};
-
-/// Why a record is not used; each names what is wrong with it.
-#[derive(Debug, thiserror::Error)]
-pub enum RefusedRecord {
-    #[error("it is no text")]
-    Text,
-    #[error(transparent)]
-    Format(#[from] FormatError),
-    #[error("it is not JSON")]
-    Json(#[source] serde_json::Error),
-    #[error(transparent)]
-    Bounds(#[from] BoundsError),
-    #[error(transparent)]
-    SignOff(#[from] SignOffError),
-    #[error("it holds another record, which belongs at {0}")]
-    Name(String),
-}
-
-impl RefusedRecord {
-    /// With its cause, as one sentence.
-    pub fn reason(&self) -> String {
-        let cause = std::error::Error::source(self);
-        cause.map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
-    }
-}
 
 /// A record that lies under this name in a store, if everything about it is as it should be. `now` in RFC 3339.
 pub fn admit(
@@ -96,18 +72,6 @@ fn read(name: &RecordName, bytes: &[u8], now: &str) -> Result<Entry, RefusedReco
         return Err(RefusedRecord::Name(own));
     }
     Ok(entry)
-}
-
-/// JSON within its bounds, as text.
-pub fn text(bytes: &[u8]) -> Result<&str, RefusedRecord> {
-    let size = bytes.len() as u64;
-    if size > MOST_BYTES {
-        return Err(BoundsError::Bytes { bytes: size }.into());
-    }
-    let text = std::str::from_utf8(bytes).map_err(|_| RefusedRecord::Text)?;
-    let value = serde_json::from_str(text).map_err(RefusedRecord::Json)?;
-    bounds::check_json(&value)?;
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -10,24 +10,28 @@ mod entry;
 mod format;
 mod git;
 mod keep;
+mod listing;
 mod name;
 mod note;
 mod objects;
 mod redact;
+mod refused;
 mod remote;
 mod sign_off;
 mod store;
 
-pub use admit::{RefusedRecord, admit, hold, ready, sign_off_of, text as admitted_text};
+pub use admit::{admit, hold, ready, sign_off_of};
 pub use bounds::{BoundsError, MOST_BYTES, is_created};
 pub use entry::{Anchor, Entry, Key, Spent};
 pub use format::{FormatError, signed};
 pub use git::GitStore;
 pub use keep::{NEWEST_SESSIONS, expired};
+pub use listing::{Listing, Record, RemoteError};
 pub use name::{Kind, NameError, RecordName, stamp_of};
 pub use note::{Note, NoteOutcome, Said};
 pub use objects::ObjectsStore;
-pub use remote::{Listing, Record, Remote, RemoteError};
+pub use refused::{RefusedRecord, text as admitted_text};
+pub use remote::Remote;
 pub use sign_off::{
     KEY_VARIABLE, ShortKey, SignOff, SignOffError, Signer, SigningKey, WorkflowRun,
 };

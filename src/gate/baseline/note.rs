@@ -2,10 +2,10 @@
 //!
 //! Main type: [`Note`]. It holds no measured number.
 
-use super::admit::{RefusedRecord, text};
 use super::bounds::{self, BoundsError};
 use super::format::FormatError;
 use super::name::{Kind, NameError, RecordName, stamp_of};
+use super::refused::{RefusedRecord, text};
 use super::sign_off::{SignOff, Signer};
 use serde::{Deserialize, Serialize};
 use verdict::digest;

@@ -7,9 +7,9 @@
 //! Main type: [`ObjectsStore`]. Refuses to know: what a record holds.
 
 use super::bounds::MOST_BYTES;
+use super::listing::{Listing, Record, RemoteError, check_size};
 use super::name::RecordName;
 use super::redact::redact;
-use super::remote::{Listing, Record, RemoteError, check_size};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};

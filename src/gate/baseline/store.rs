@@ -1,11 +1,11 @@
 //! A store in a directory: one immutable file an entry, written beside its place and renamed into it.
 
-use super::admit::RefusedRecord;
 use super::bounds::MOST_BYTES;
 use super::entry::{Entry, Key};
 use super::format::{self, FormatError};
 use super::name::{Kind, NOTES, NameError, RecordName};
 use super::note::{self, Note};
+use super::refused::RefusedRecord;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;

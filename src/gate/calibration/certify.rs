@@ -9,7 +9,7 @@ use super::{
 use crate::baseline::Key;
 use std::collections::BTreeMap;
 use verdict::plan::{Check, Design, Gate, Plan};
-use verdict::record::{Arm, Build, RunRecord, RunVerdict, Verdict};
+use verdict::record::{Arm, Build, RuleId, RunRecord, RunVerdict, Verdict};
 use verdict::stats;
 
 /// Power at which the smallest effect is given.
@@ -21,7 +21,7 @@ pub struct MeasuredSession {
     /// As [`outcome`] has it.
     verdict: Option<Verdict>,
     /// Check id → its verdict and rule.
-    verdicts: BTreeMap<String, (Verdict, &'static str)>,
+    verdicts: BTreeMap<String, (Verdict, RuleId)>,
     /// Check id → what each launch gave it.
     observed: BTreeMap<String, Vec<Observed>>,
     /// Gate → seconds of each launch.
@@ -168,7 +168,7 @@ fn certify_check(
         };
         measured.add(*verdict);
         if *verdict == Verdict::Invalid {
-            *invalid.entry((*rule).to_owned()).or_default() += 1;
+            *invalid.entry(rule.name().to_owned()).or_default() += 1;
         }
     }
     let observed: Vec<Vec<Observed>> = evidence

@@ -1,6 +1,7 @@
 //! `gate calibrate`: what this machine can resolve, by A/A sessions.
 
 use super::check::print;
+use super::format::TableFormat;
 use super::names::GateArgs;
 use super::progress::Progress;
 use super::runtime::{block_on, interrupted};
@@ -9,7 +10,7 @@ use crate::calibration::Certificate;
 use crate::pipeline::{self, CalibrateOptions, Calibration, CalibrationResult, Outcome};
 use crate::report;
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::env;
 use std::path::PathBuf;
 use verdict::plan::Selection;
@@ -31,14 +32,6 @@ pub struct CalibrateArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = TableFormat::Text)]
     format: TableFormat,
-}
-
-/// How a table is printed on standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
-    /// A table for a terminal
-    Text,
-    Json,
 }
 
 pub fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {

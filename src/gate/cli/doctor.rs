@@ -1,6 +1,6 @@
 //! `gate doctor`: is this machine fit to measure on? Asks the machine alone, never the network.
 
-use super::calibrate::TableFormat;
+use super::format::TableFormat;
 use super::{Exit, output};
 use crate::doctor::Fitness;
 use crate::pipeline;

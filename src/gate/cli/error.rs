@@ -45,16 +45,9 @@ fn plan_error(error: &anyhow::Error) -> Option<&PlanError> {
 
 fn exit(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<Error>() {
-        Some(
-            Error::Plan(_)
-            | Error::Tokenizer(_)
-            | Error::Usage(_)
-            | Error::Resume(_)
-            | Error::Merge(_),
-        ) => Exit::Usage,
+        Some(Error::Plan(_) | Error::Tokenizer(_) | Error::Usage(_)) => Exit::Usage,
         Some(Error::Interrupted) => Exit::Interrupted,
         Some(Error::Results(error)) => results_exit(error),
-        Some(Error::Golden(error)) if error.is_usage() => Exit::Usage,
         Some(Error::Workspace(WorkspaceError::Git(error))) => git_exit(error),
         Some(Error::Workspace(WorkspaceError::Sandbox(_) | WorkspaceError::TreeOfAnother(_))) => {
             Exit::Usage
@@ -68,8 +61,7 @@ fn exit(error: &anyhow::Error) -> Exit {
             | Error::Baseline(_)
             | Error::Record(_)
             | Error::Certificate(_)
-            | Error::Golden(_)
-            | Error::Unanswered { .. },
+            | Error::Failed(_),
         ) => Exit::Infrastructure,
         None if matches!(error.downcast_ref(), Some(EngineError::NoPort)) => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(RecordError::There(_))) => Exit::Usage,

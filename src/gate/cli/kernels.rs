@@ -1,7 +1,7 @@
 //! `gate kernels build`: the CUDA kernels compiled ahead, on a machine that needs no GPU, and what each
 //! takes of one. Refuses to know: how kernels are compiled.
 
-use super::calibrate::TableFormat;
+use super::format::TableFormat;
 use super::{Exit, output};
 use crate::pipeline::Error;
 use crate::report;

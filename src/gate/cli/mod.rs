@@ -12,6 +12,7 @@ mod exchange;
 mod exit;
 mod explain;
 mod fault;
+mod format;
 mod github;
 mod golden;
 mod history;
@@ -42,7 +43,8 @@ mod size;
 
 pub use exit::Exit;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
+use format::{Format, VerdictFormat};
 use std::process::ExitCode;
 
 /// A regression gate for LLM inference engines.
@@ -112,33 +114,6 @@ enum Command {
     /// Start a command under a policy: what the gate itself starts builds and engines with
     #[command(name = crate::sandbox::SUBCOMMAND, hide = true)]
     Sandbox(sandbox::SandboxArgs),
-}
-
-/// How a result that is no verdict is printed on standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For a terminal
-    Text,
-    /// One JSON object
-    Json,
-    Markdown,
-}
-
-/// How a judged session is printed on standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum VerdictFormat {
-    /// A table for a terminal
-    Text,
-    /// verdict.json
-    Json,
-    /// report.md
-    Markdown,
-    /// report.html
-    Html,
-    /// junit.xml
-    Junit,
-    /// What would stand on a pull request
-    Comment,
 }
 
 /// Parses, runs, prints the error if there is one, and gives the exit code.

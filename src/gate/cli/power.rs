@@ -1,6 +1,6 @@
 //! `gate power`: how many launches and minutes an effect needs on this machine.
 
-use super::calibrate::TableFormat;
+use super::format::TableFormat;
 use super::names::GateArgs;
 use super::percent::{Percent, chance};
 use super::{Exit, output};

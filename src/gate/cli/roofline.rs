@@ -3,7 +3,7 @@
 
 mod kernels;
 
-use super::calibrate::TableFormat;
+use super::format::TableFormat;
 use super::model::ModelArgs;
 use super::{Exit, output};
 use crate::pipeline::Error;

@@ -15,10 +15,9 @@ mod steps;
 
 pub use crate::baseline::Note;
 pub use creep::{Creep, RATIOS};
-pub use series::differences;
-pub use steps::Step;
+pub use series::{differences, tell};
+pub use steps::{Point, Step};
 
-use crate::baseline::Entry;
 use jiff::Timestamp;
 use verdict::record::Metric;
 use verdict::stats::{self, Scale, Trend};
@@ -80,17 +79,6 @@ pub struct Series {
     pub creep: Option<Creep>,
 }
 
-/// One session's value.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Point {
-    pub session: String,
-    /// RFC 3339, UTC.
-    pub created: String,
-    pub commit: Option<String>,
-    /// On the series' scale: with an anchor main's mean less the anchor's.
-    pub value: f64,
-}
-
 /// What a history comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -99,31 +87,6 @@ pub enum Outcome {
     Worse,
     /// Too few or too old sessions beside an anchor to say either.
     Unknown,
-}
-
-/// Reads the history of each watched check. `entries` are oldest first; of each series only the newest `last`
-/// sessions are read.
-pub fn tell(entries: &[Entry], watched: &[Watched], age: &Age, last: usize) -> History {
-    let mut checks: Vec<CheckHistory> = watched
-        .iter()
-        .map(|check| CheckHistory {
-            id: check.id.clone(),
-            metric: check.metric,
-            margin: check.margin,
-            series: series::of(entries, check, age, last),
-        })
-        .collect();
-    // The more series there are, the more often chance alone makes a step of one of them.
-    let tested = checks.iter().flat_map(CheckHistory::judged).count();
-    for check in &mut checks {
-        for series in check.series.iter_mut().filter(|series| series.is_judged()) {
-            steps::alarm(&mut series.steps, tested);
-        }
-    }
-    History {
-        checks,
-        notes: Vec::new(),
-    }
 }
 
 impl History {

@@ -2,9 +2,9 @@
 
 use super::creep::Creep;
 use super::scale::scale_of;
-use super::{Age, Point, Series, Watched, days, steps};
+use super::{Age, CheckHistory, History, Point, Series, Watched, days, steps};
 use crate::baseline::{Entry, Key};
-use verdict::record::{Direction, machine_changes};
+use verdict::record::machine_changes;
 use verdict::stats;
 
 /// The series of one check, in the order in which they began.
@@ -153,14 +153,31 @@ fn read(
 
 /// The values with their sign turned so that more is worse.
 fn losses(check: &Watched, values: &[f64]) -> Vec<f64> {
-    let sign = sign(check.metric.direction());
+    let sign = check.metric.direction().sign();
     values.iter().map(|value| sign * value).collect()
 }
 
-/// 1 where more is worse, −1 where more is better.
-pub fn sign(direction: Direction) -> f64 {
-    match direction {
-        Direction::LowerIsBetter => 1.0,
-        Direction::HigherIsBetter => -1.0,
+/// Reads the history of each watched check. `entries` are oldest first; of each series only the newest `last`
+/// sessions are read.
+pub fn tell(entries: &[Entry], watched: &[Watched], age: &Age, last: usize) -> History {
+    let mut checks: Vec<CheckHistory> = watched
+        .iter()
+        .map(|check| CheckHistory {
+            id: check.id.clone(),
+            metric: check.metric,
+            margin: check.margin,
+            series: of(entries, check, age, last),
+        })
+        .collect();
+    // The more series there are, the more often chance alone makes a step of one of them.
+    let tested = checks.iter().flat_map(CheckHistory::judged).count();
+    for check in &mut checks {
+        for series in check.series.iter_mut().filter(|series| series.is_judged()) {
+            steps::alarm(&mut series.steps, tested);
+        }
+    }
+    History {
+        checks,
+        notes: Vec::new(),
     }
 }

@@ -1,7 +1,6 @@
 //! The change points of a series, with the commits between which each fell.
 
-use super::series::sign;
-use super::{Note, Point};
+use super::Note;
 use verdict::record::Direction;
 use verdict::stats::{self, ChangePoint};
 
@@ -33,7 +32,7 @@ pub fn of(points: &[Point], direction: Direction) -> Vec<Step> {
     let values: Vec<f64> = points.iter().map(|point| point.value).collect();
     let changes = stats::change_points(&values, TOLD);
     let today = changes.last().map(|change| change.after);
-    let sign = sign(direction);
+    let sign = direction.sign();
     let step = |change: ChangePoint| {
         let is_worse = sign * (change.after - change.before) > 0.0;
         let middle = f64::midpoint(change.before, change.after);
@@ -55,6 +54,17 @@ pub fn alarm(steps: &mut [Step], series: usize) {
         let p = step.change.p * series.max(1) as f64;
         step.is_alarm = step.is_worse && !step.is_made_good && p <= ALARM;
     }
+}
+
+/// One session's value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    pub session: String,
+    /// RFC 3339, UTC.
+    pub created: String,
+    pub commit: Option<String>,
+    /// On the series' scale: with an anchor main's mean less the anchor's.
+    pub value: f64,
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 mod aiperf;
 mod guidellm;
 mod junit;
+mod parse;
 mod record;
 mod replay;
 mod request;
@@ -21,12 +22,12 @@ mod samples;
 mod vllm;
 
 pub use junit::junit;
+pub use parse::{own_samples, parse};
 pub use record::{Batch, record};
 pub use replay::{CaseFiles, Manifest, ReplayError, case, manifest};
 pub use request::{Imported, Request};
 
 use serde_json::Value;
-use verdict::record::Sample;
 
 /// What every file lacks; the first no longer where files are the launches of an arm.
 const NO_LAUNCHES: &str = "no launches: it cannot be judged against main by itself; compared only, or give one file \
@@ -95,38 +96,6 @@ fn choice(benchmarks: usize) -> String {
     }
 }
 
-/// Reads a tool's result. `tool`: `None` detects it. `benchmark` chooses one of a file that holds several.
-pub fn parse(
-    text: &str,
-    tool: Option<Tool>,
-    benchmark: Option<usize>,
-) -> Result<Imported, ImportError> {
-    let documents = documents(text)?;
-    let tool = match tool {
-        Some(tool) => tool,
-        None => documents
-            .first()
-            .and_then(detect)
-            .ok_or(ImportError::Unknown)?,
-    };
-    let first = documents.first().ok_or(ImportError::Unknown)?;
-    match tool {
-        // `--append-result` writes one a line.
-        Tool::Vllm => vllm::read(one(&documents, benchmark)?),
-        Tool::Guidellm => guidellm::read(first, benchmark),
-        Tool::Aiperf => aiperf::read(&documents),
-        Tool::Samples => samples::read(&documents),
-    }
-}
-
-/// The samples of a file that holds some of our own.
-///
-/// # Errors
-/// A line is no sample.
-pub fn own_samples(text: &str) -> Result<Vec<Sample>, ImportError> {
-    samples::samples(&documents(text)?)
-}
-
 /// The benchmark that was chosen, or the only one.
 fn one(benchmarks: &[Value], chosen: Option<usize>) -> Result<&Value, ImportError> {
     match (chosen, benchmarks) {
@@ -136,37 +105,6 @@ fn one(benchmarks: &[Value], chosen: Option<usize>) -> Result<&Value, ImportErro
     .ok_or(ImportError::Choose {
         count: benchmarks.len(),
     })
-}
-
-/// One JSON document, or one a line.
-fn documents(text: &str) -> Result<Vec<Value>, ImportError> {
-    match serde_json::from_str(text) {
-        Ok(document) => Ok(vec![document]),
-        Err(whole) => text
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .map(serde_json::from_str)
-            .collect::<Result<Vec<Value>, _>>()
-            .map_err(|_| ImportError::Json(whole)),
-    }
-}
-
-fn detect(document: &Value) -> Option<Tool> {
-    let has = |key: &str| document.get(key).is_some();
-    if has("text_sha256") && has("stamps") {
-        Some(Tool::Samples)
-    } else if has("benchmarks") {
-        Some(Tool::Guidellm)
-    } else if has("completed") && has("total_output_tokens") {
-        Some(Tool::Vllm)
-    } else if has("metadata") && has("metrics")
-        || document.pointer("/time_to_first_token/unit").is_some()
-        || document.pointer("/request_latency/unit").is_some()
-    {
-        Some(Tool::Aiperf)
-    } else {
-        None
-    }
 }
 
 /// The text at a JSON pointer.

@@ -1,20 +1,9 @@
 //! One block: a launch of each arm in every configuration, less those that are there already.
 
 use super::host::{Configuration, Follower, Host};
-use super::launching::Launching;
+use super::launching::{Launching, Protocol};
 use super::order;
-use client::load;
-use verdict::plan::Plan;
-use verdict::record::{Arm, Launch};
-
-/// What stays the same for all blocks of a session.
-pub struct Protocol<'a> {
-    pub plan: &'a Plan,
-    pub seed: u64,
-    /// Both arms, or head alone.
-    pub arms: &'a [Arm],
-    pub clock: &'a load::SessionClock,
-}
+use verdict::record::Launch;
 
 impl Protocol<'_> {
     /// Measures what `done` lacks of one block and appends it. The follower is told of each launch before

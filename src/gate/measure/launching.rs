@@ -2,11 +2,11 @@
 
 use super::cooldown::{self, Resting};
 use super::host::{Configuration, Follower, Host, Progress, Started};
-use super::{Protocol, machine, order, stages};
+use super::{machine, order, stages};
 use client::load::{self, PromptSeed};
 use client::telemetry::{Sources, Watch};
 use std::ops::Range;
-use verdict::plan::{Workload, WorkloadKind};
+use verdict::plan::{Plan, Workload, WorkloadKind};
 use verdict::record::{Arm, Exit, Launch, Sample, Stage, Startup, Telemetry};
 
 /// What one launch is measured with.
@@ -305,6 +305,15 @@ fn throttle_bits(telemetry: &Telemetry, rested_ns: &Range<u64>) -> Option<u32> {
         .filter(|gpu| own.contains(&gpu.index))
         .filter_map(|gpu| gpu.throttle_bits)
         .reduce(|all, bits| all | bits)
+}
+
+/// What stays the same for all blocks of a session.
+pub struct Protocol<'a> {
+    pub plan: &'a Plan,
+    pub seed: u64,
+    /// Both arms, or head alone.
+    pub arms: &'a [Arm],
+    pub clock: &'a load::SessionClock,
 }
 
 #[cfg(test)]

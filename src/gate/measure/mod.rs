@@ -12,6 +12,6 @@ mod machine;
 mod order;
 mod stages;
 
-pub use block::Protocol;
 pub use host::{Configuration, Follower, Host, Progress, Started};
+pub use launching::Protocol;
 pub use machine::machine;

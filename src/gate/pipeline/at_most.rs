@@ -5,12 +5,13 @@
 //! is shown to be above the limit, passes where it is shown to be below, and is inconclusive else. The profile's looks
 //! and error budgets hold, and all limits against all engines share them.
 //!
-//! Main types: [`AtMost`], what is asked; [`Limit`], its check. Refuses to know: how engines are launched.
+//! Main type: [`Limit`], the check of an [`AtMost`]. Refuses to know: how engines are launched.
 
 use super::Error;
 use super::compare::{choose, reading};
-use super::engines::{Contest, Lane};
+use super::contest::{AtMost, Contest, Lane};
 use crate::figures::Held;
+use crate::report;
 use verdict::judge::judge;
 use verdict::plan::{self, Check, Gate, Part, Plan, Rule, Workload, WorkloadKind};
 use verdict::record::{
@@ -20,28 +21,6 @@ use verdict::record::{
 
 /// Rounds where nothing is to be decided.
 const ROUNDS: u32 = 3;
-
-/// What the first engine must keep: the metric at most so many times that of each other engine.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AtMost {
-    pub metric: Metric,
-    pub times: f64,
-}
-
-impl AtMost {
-    /// Metrics that can have a limit, all of them times: less is better.
-    pub const METRICS: [Metric; 9] = [
-        Metric::Ttft,
-        Metric::Tpot,
-        Metric::Itl,
-        Metric::Icl,
-        Metric::E2e,
-        Metric::PortOpen,
-        Metric::Ready,
-        Metric::FirstToken,
-        Metric::FirstResponse,
-    ];
-}
 
 /// A limit with the plan that judges it: one gate, one check.
 pub struct Limit {
@@ -174,11 +153,8 @@ pub fn held(limits: &[Limit], lanes: &[Lane]) -> Vec<Held> {
             metric: limit.at_most.metric,
             at_most: limit.at_most.times,
             verdict: check.map_or(Verdict::Invalid, |check| check.verdict),
-            rule: check.map_or("unknown-workload", |check| check.reason.rule),
-            text: check.map_or_else(
-                || verdict.summary.clone(),
-                |check| check.reason.text.clone(),
-            ),
+            rule: check.map_or("unknown-workload", |check| check.reason.rule.name()),
+            text: check.map_or_else(|| report::summary(&verdict), report::sentence),
         }
     });
     held.collect()

@@ -1,6 +1,6 @@
 //! Main's stored sessions: recording one, and finding those that stand for the base arm.
 
-use super::sources::{commits, refuse_commits};
+use super::session::sources::{commits, refuse_commits};
 use super::spent::spent;
 use super::{
     Base, Error, Event, Options, Outcome, Place, Project, build_arms, new_record, session,

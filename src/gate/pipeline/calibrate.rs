@@ -3,8 +3,8 @@
 //! Each session is one of `gate check`, through the same protocol, judge and files, in a directory of its own
 //! below the calibration's. Called again on that directory, whatever is whole is kept and the rest is measured.
 
-use super::host::Arms;
-use super::results::{Results, has_run, read_record};
+use super::session::host::Arms;
+use super::session::results::{Results, has_run, read_record};
 use super::{
     Base, Error, Event, Options, Outcome, Place, Project, baseline, build_arms, new_record, past,
     resume, session,

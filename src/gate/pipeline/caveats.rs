@@ -4,6 +4,7 @@
 //! Main function: [`of_record`]. No caveat drops a launch: a comparison has no verdict to protect.
 
 use super::load::beyond_limit;
+use crate::report;
 use verdict::judge::{first_event_estimate, is_throttled, shared_gpu};
 use verdict::metrics::{implausible, run_numbers};
 use verdict::plan::{Arrivals, Engine, Slo, Workload, WorkloadKind};
@@ -20,7 +21,8 @@ pub fn of_record(record: &RunRecord, engine: &Engine, workload: Option<&Workload
     } else if let Some(workload) = workload {
         let clean = || launches.iter().filter(|launch| launch.exit.is_clean());
         let sound = || clean().flat_map(|launch| sound(launch, workload));
-        lines.extend(first_event_estimate("answers", sound()));
+        let estimated = first_event_estimate(sound());
+        lines.extend(estimated.map(|events| report::first_events("answers", events)));
         // A floor that is known decides instead, by request.
         let described = record.described.as_ref();
         let floor = described.map_or(engine.plausible.tpot_floor_ms, |it| it.tpot_floor_ms);
@@ -100,7 +102,6 @@ fn streams(kind: &WorkloadKind) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::results::selection;
     use verdict::plan::{self, Plan};
     use verdict::record::{
         ClientHealth, Described, Exit, GpuReading, RUN_FORMAT, Reading, Spread, Telemetry,
@@ -112,7 +113,7 @@ mod tests {
         let text = include_str!("../../../tests/data/run-v1.json");
         let record: RunRecord = serde_json::from_str(text).unwrap();
         assert_eq!(record.format, RUN_FORMAT);
-        let plan = plan::from_inputs(&record.inputs, &selection(&record)).unwrap();
+        let plan = plan::from_record(&record).unwrap();
         (record, plan)
     }
 

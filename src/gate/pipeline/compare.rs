@@ -1,6 +1,7 @@
 //! `gate compare`: results of any origin, or engines launched for it, become columns of one table.
 
-use super::results::{self, ResultsError};
+use super::session::files::{ResultsError, read_json, read_text};
+use super::session::results;
 use super::{Error, caveats, import};
 use crate::figures::{self, Column, LoadResult, Origin, Row, Table};
 use serde_json::Value;
@@ -39,7 +40,7 @@ fn read(source: &Source, workload: Option<&str>) -> Result<Column, Error> {
         return of_record(name, &results::read_record(&source.path)?, workload);
     }
     let path = &source.path;
-    let text = results::read_text(path)?;
+    let text = read_text(path)?;
     let not_json = |source| ResultsError::Json {
         path: path.clone(),
         source,
@@ -48,7 +49,7 @@ fn read(source: &Source, workload: Option<&str>) -> Result<Column, Error> {
     let json: Value = serde_json::from_str(&text).unwrap_or_default();
     let is_run = json.get("launches").is_some() && json.get("format").is_some();
     if is_run {
-        return of_record(name, &results::read_json(path, RUN_FORMAT)?, workload);
+        return of_record(name, &read_json(path, RUN_FORMAT)?, workload);
     }
     if json.get("ttft_ms").is_some() && json.get("requests").is_some() {
         let load: LoadResult = serde_json::from_value(json).map_err(not_json)?;
@@ -74,8 +75,7 @@ pub fn of_record(
     record: &RunRecord,
     workload: Option<&str>,
 ) -> Result<Column, Error> {
-    let selection = results::selection(record);
-    let plan = plan::from_inputs(&record.inputs, &selection).map_err(ResultsError::from)?;
+    let plan = plan::from_record(record).map_err(ResultsError::from)?;
     let launches: Vec<&Launch> = record
         .launches
         .iter()

@@ -5,11 +5,13 @@
 //! ends the measuring when it has decided. An engine's launches are a session of their own
 //! (`NAME/run.json` in the result directory), in which it stands alone.
 
-use super::at_most::{AtMost, Limit, are_decided, held, most_rounds};
+use super::at_most::{Limit, are_decided, held, most_rounds};
 use super::compare::{choose, of_record};
-use super::host::{ArmHost, Arms};
-use super::results::Results;
-use super::{Error, Event, draw_seed, machine, now, tool, workspace};
+use super::contest::{Contest, Lane};
+use super::session::host::{ArmHost, Arms};
+use super::session::project::{machine, workspace};
+use super::session::results::Results;
+use super::{Error, Event, draw_seed, now, tool};
 use crate::figures::{self, Table};
 use crate::launch::Workspace;
 use crate::measure::{Follower, Progress, Protocol};
@@ -21,37 +23,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 use verdict::digest;
-use verdict::plan::{self, Contender, Engine, Plan, Selection};
+use verdict::plan::{self, Contender, Engine, Plan};
 use verdict::record::{
     Arm, Build, Comparison, Described, Ending, Extent, Input, Launch, RUN_FORMAT, RunRecord, Sample,
 };
-
-/// Which engines to compare, and how.
-#[derive(Clone, Debug)]
-pub struct Contest {
-    /// Where the search for the project begins.
-    pub start: PathBuf,
-    pub selection: Selection,
-    /// Names in gates/engines.toml; the first is the measure of the others.
-    pub engines: Vec<String>,
-    /// Launches of each; `None`: three, or with limits as many as the profile's last look needs.
-    pub rounds: Option<u32>,
-    /// What the first engine must keep against each of the others.
-    pub at_most: Vec<AtMost>,
-    /// The workload of the warm half, where the gates have several.
-    pub workload: Option<String>,
-    /// The result directory; `None`: a new one under `.gate/runs`.
-    pub out: Option<PathBuf>,
-    pub seed: Option<u64>,
-}
-
-/// One engine with its session.
-pub struct Lane {
-    pub contender: Contender,
-    plan: Plan,
-    results: Results,
-    pub record: RunRecord,
-}
 
 /// Measures every engine and compares them; gives the table and the result directory. `cancel` ends it early:
 /// nothing is compared then, the launches that were finished are kept.

@@ -1,6 +1,7 @@
 //! `gate import`: another tool's result is read, and becomes `gate load`'s JSON or a session that can be judged.
 
-use super::results::{self, Results};
+use super::session::files::read_text;
+use super::session::results::Results;
 use super::{Error, now, tool};
 use crate::figures::LoadResult;
 use crate::import::{self, Batch, Imported, Tool};
@@ -15,7 +16,7 @@ pub fn import_figures(
     tool: Option<Tool>,
     benchmark: Option<usize>,
 ) -> Result<LoadResult, Error> {
-    let text = results::read_text(path)?;
+    let text = read_text(path)?;
     Ok(read(path, &text, tool, benchmark)?.load_result())
 }
 
@@ -28,7 +29,7 @@ pub fn import_session(
 ) -> Result<RunRecord, Error> {
     let mut launches = Vec::new();
     for path in paths {
-        let imported = read(path, &results::read_text(path)?, tool, None)?;
+        let imported = read(path, &read_text(path)?, tool, None)?;
         if let Some(why) = not_judgeable(&imported) {
             return Err(Error::Usage(format!("{} {why}", path.display())));
         }

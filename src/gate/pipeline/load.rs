@@ -7,7 +7,7 @@ mod limits;
 mod notes;
 mod parameters;
 
-use super::results::replace;
+use super::session::files::replace;
 use super::{Error, ResultsError, draw_seed, now, tool};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::report::{GoodShare, LoadReport, Requests};
@@ -230,13 +230,13 @@ fn answered(options: &LoadOptions, samples: &[Sample]) -> Result<(), Error> {
         .all(|sample| sample.stamps.headers_ns.is_none());
     match samples.first().filter(|_| silent) {
         None => Ok(()),
-        Some(sample) => Err(Error::Unanswered {
-            url: options.url.clone(),
-            cause: sample
-                .void
-                .as_ref()
-                .map_or_else(String::new, |void| void.detail.clone()),
-        }),
+        Some(sample) => {
+            let cause = sample.void.as_ref().map_or("", |void| &void.detail);
+            Err(Error::Failed(format!(
+                "nothing answers at {}: {cause}; is the server up, and is this its port?",
+                options.url
+            )))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! What is put together must be one run: the same gate on the same files, commits and arguments, every gate of the
 //! run exactly once. Machines may differ, since a gate's arms are never compared across them.
 
-use super::results::{Results, read_record};
+use super::session::results::{Results, read_record};
 use super::shards::is_alike;
 use super::{Error, ResultsError};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use verdict::record::{
 
 /// Why the records are not one run.
 #[derive(Debug, thiserror::Error)]
-pub enum MergeError {
+enum MergeError {
     #[error(
         "{} was measured as a run of its own, with the whole error budget; measure shards with `gate check --gate … \
          --together …`, as `gate plan --shards` says", .0.display()
@@ -49,6 +49,12 @@ pub enum MergeError {
         said: u32,
         found: usize,
     },
+}
+
+impl From<MergeError> for Error {
+    fn from(error: MergeError) -> Self {
+        Self::Usage(error.to_string())
+    }
 }
 
 /// A shard as it was read.

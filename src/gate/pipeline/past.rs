@@ -2,8 +2,8 @@
 //! directories of A/A sessions.
 
 use super::baseline::{key_on, store};
-use super::results::{read_record, selection};
 use super::resume::has_further_args;
+use super::session::results::read_record;
 use super::{Error, Project};
 use crate::baseline::Key;
 use crate::calibration::{PastSession, pairs_of_blocks, pairs_of_launches};
@@ -61,7 +61,7 @@ fn kept(runs: &Path, not_from: &Path) -> Vec<PathBuf> {
             let path = directory.canonicalize();
             path.is_ok_and(|path| path.starts_with(not))
         });
-        super::results::has_run(directory) && !is_ours
+        super::session::results::has_run(directory) && !is_ours
     });
     directories.sort();
     let surplus = directories.len().saturating_sub(MOST_KEPT);
@@ -79,7 +79,7 @@ fn kept_session(directory: &Path, keys: &BTreeMap<&str, Key>) -> Vec<(String, Pa
     let Ok(record) = read_record(directory) else {
         return Vec::new();
     };
-    let Ok(mut plan) = plan::from_inputs(&record.inputs, &selection(&record)) else {
+    let Ok(mut plan) = plan::from_record(&record) else {
         return Vec::new();
     };
     // What was waived, and until when, says nothing of the machine.

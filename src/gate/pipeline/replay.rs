@@ -1,6 +1,7 @@
 //! `gate replay`: the cases of a replay set through the judge, one line each.
 
-use super::{Error, results};
+use super::Error;
+use super::session::files::read_text;
 use crate::import::{self, CaseFiles, Manifest};
 use crate::report;
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ pub fn replay(
             directory.display()
         )));
     }
-    let mut manifest = import::manifest(&results::read_text(&path)?)
+    let mut manifest = import::manifest(&read_text(&path)?)
         .map_err(|error| Error::Usage(format!("{}: {error}", directory.display())))?;
     if let Some(spending) = spending {
         manifest.spend(spending.name());
@@ -78,7 +79,7 @@ fn in_order(
 
 fn line(directory: &Path, manifest: &Manifest, case: &str) -> Result<String, Error> {
     let folder = directory.join("cases").join(case);
-    let read = |name| results::read_text(&folder.join(name));
+    let read = |name| read_text(&folder.join(name));
     let (launches, samples) = (read("launches.csv")?, read("samples.jsonl")?);
     let files = CaseFiles {
         launches: &launches,
@@ -87,11 +88,10 @@ fn line(directory: &Path, manifest: &Manifest, case: &str) -> Result<String, Err
     };
     let record = import::case(manifest, &files)
         .map_err(|error| Error::Usage(format!("{}: {error}", folder.display())))?;
-    let plan =
-        plan::from_inputs(&record.inputs, &results::selection(&record)).map_err(|error| {
-            let manifest = directory.join("manifest.json");
-            let what = "the numbers of `gate` make no gate";
-            Error::Usage(format!("{}: {what}:\n{error}", manifest.display()))
-        })?;
+    let plan = plan::from_record(&record).map_err(|error| {
+        let manifest = directory.join("manifest.json");
+        let what = "the numbers of `gate` make no gate";
+        Error::Usage(format!("{}: {what}:\n{error}", manifest.display()))
+    })?;
     Ok(report::replay_line(case, &judge::judge(&plan, &record)))
 }

@@ -3,18 +3,18 @@
 //! What was kept and what comes must be one measurement, so everything that could change a result has to
 //! be as it was: [`ResumeError::Changed`] shows what is not.
 
-use super::host::Arms;
-use super::results::{read_record, selection};
-use super::sources::commits;
+use super::session::host::Arms;
+use super::session::results::read_record;
+use super::session::sources::commits;
+use super::session::{self, checkpoint};
 use super::{
-    Base, Error, Event, Options, Outcome, Place, Project, ResultsError, build_arms, checkpoint,
-    new_record, session,
+    Base, Error, Event, Options, Outcome, Place, Project, ResultsError, build_arms, new_record,
 };
 use similar::TextDiff;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use verdict::plan::{self, Plan};
+use verdict::plan::{self, Plan, Selection};
 use verdict::record::{Arm, Build, Comparison, Ending, EngineFile, Extent, Input, RunRecord};
 
 /// Most lines of a file's difference that are shown, and most characters of each.
@@ -46,6 +46,12 @@ pub enum ResumeError {
     },
 }
 
+impl From<ResumeError> for Error {
+    fn from(error: ResumeError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
 /// Continues the unfinished or interrupted session in `directory`, which `start` lies in the project of. Where
 /// the session was of a named commit, `head` names it again.
 pub async fn resume(
@@ -57,7 +63,7 @@ pub async fn resume(
 ) -> Result<Outcome, Error> {
     let mut cancel = std::pin::pin!(cancel);
     let begun = read_record(directory)?;
-    let of = (start, &selection(&begun));
+    let of = (start, &Selection::of(&begun));
     let place = Place::Old(directory);
     let project = Project::open(of, begun.comparison, place, cancel.as_mut()).await?;
     // Only now does nobody else measure here: what was read before may have been another session's.
@@ -108,8 +114,7 @@ fn refuse_what_cannot_go_on(record: &RunRecord, directory: &Path) -> Result<(), 
 
 /// The options that the session was begun with, as far as its record tells.
 fn options(start: &Path, record: &RunRecord) -> Result<Options, Error> {
-    let selection = selection(record);
-    let plan = plan::from_inputs(&record.inputs, &selection).map_err(ResultsError::from)?;
+    let plan = plan::from_record(record).map_err(ResultsError::from)?;
     let commit = |arm| Build::of(&record.builds, arm).and_then(|build| build.commit.clone());
     let base = match (record.comparison, commit(Arm::Base)) {
         (Comparison::Stored, _) => Base::Stored,
@@ -119,7 +124,7 @@ fn options(start: &Path, record: &RunRecord) -> Result<Options, Error> {
     };
     Ok(Options {
         start: start.to_path_buf(),
-        selection,
+        selection: Selection::of(record),
         base,
         head: None,
         out: None,

@@ -7,8 +7,9 @@
 mod foreign;
 mod gpu;
 
-use super::host::Arms;
-use super::results::{Results, ResultsError};
+use super::session::files::ResultsError;
+use super::session::host::Arms;
+use super::session::results::Results;
 use super::{Base, Error, Event, Options, Outcome, Project, draw_seed, new_record, session};
 use crate::launch::{Artifact, Workspace};
 use crate::measure::Progress;

@@ -1,7 +1,7 @@
 //! A run over several machines: what each gate costs, which machine measures it, and what a shard is told.
 
 use super::baseline::key_on;
-use super::results::{read_record, selection};
+use super::session::results::read_record;
 use super::spent::spent;
 use super::{Error, Project};
 use crate::baseline::{Entry, Spent, Store};
@@ -164,7 +164,7 @@ fn records(runs: &Path) -> Vec<(String, Plan, RunRecord)> {
     newest
         .filter_map(|path| {
             let record = read_record(path).ok()?;
-            let plan = plan::from_inputs(&record.inputs, &selection(&record)).ok()?;
+            let plan = plan::from_record(&record).ok()?;
             let name = path.file_name()?.to_str()?.to_owned();
             Some((name, plan, record))
         })

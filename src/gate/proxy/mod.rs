@@ -18,6 +18,7 @@ mod recorder;
 mod relay;
 mod route;
 mod script;
+mod shared;
 
 pub use ::engine::fault_value::Delay;
 pub use engine::{Engine, EngineError};
@@ -27,7 +28,8 @@ pub use recorder::{RecordError, Recorder};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use route::{Lane, Shared};
+use route::Lane;
+use shared::Shared;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -4,10 +4,9 @@
 //! written on a thread of the recorder's own: traffic never waits for it, and whatever becomes of the files, it goes on.
 //! A line is one write, so what a killed proxy leaves is whole. Refuses to know: headers, which may hold a secret.
 
-use super::route::prompt_tokens;
 use bytes::Bytes;
 use client::load::{Observed, SessionClock};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -292,6 +291,25 @@ impl Lines {
     }
 }
 
+/// A text of so many bytes counts as one token of a prompt.
+const BYTES_A_TOKEN: usize = 4;
+
+/// Tokens of a request's prompt: its ids, or an estimate from its text.
+pub fn prompt_tokens(body: &[u8]) -> usize {
+    let json: Value = serde_json::from_slice(body).unwrap_or_default();
+    tokens_of(&json["prompt"]) + tokens_of(&json["messages"])
+}
+
+fn tokens_of(prompt: &Value) -> usize {
+    match prompt {
+        Value::Number(_) => 1,
+        Value::String(text) => text.len().div_ceil(BYTES_A_TOKEN),
+        Value::Array(parts) => parts.iter().map(tokens_of).sum(),
+        Value::Object(message) => message.get("content").map_or(0, tokens_of),
+        Value::Null | Value::Bool(_) => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -369,5 +387,19 @@ mod tests {
         full.samples = Lines::new(OpenOptions::new().append(true).open("/dev/full").unwrap());
         let why = full.take(seen(0)).unwrap_err();
         assert!(why.contains("cannot write samples.jsonl"), "{why}");
+    }
+
+    #[test]
+    fn a_prompts_tokens_are_its_ids_or_a_quarter_of_its_bytes() {
+        let check =
+            |body: &str, expect| assert_eq!(prompt_tokens(body.as_bytes()), expect, "{body}");
+        check(r#"{"prompt": [5, 6, 7]}"#, 3);
+        check(r#"{"prompt": [[5, 6], [7]]}"#, 3);
+        check(r#"{"prompt": "eight by"}"#, 2);
+        check(
+            r#"{"messages": [{"role": "user", "content": "abc"}, {"content": "defgh"}]}"#,
+            3,
+        );
+        check("no json", 0);
     }
 }

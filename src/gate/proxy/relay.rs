@@ -5,8 +5,8 @@
 
 use super::events::Splitter;
 use super::recorder::Tap;
-use super::route::Flight;
 use super::script::{Due, Script};
+use super::shared::Flight;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::collections::VecDeque;

@@ -1,14 +1,15 @@
 //! One request: to the engine, and its answer back, with what the faults make of it.
 //!
-//! Main types: [`Lane`], a client's connection with one to the engine for it, and [`Shared`], what all lanes
-//! count together. Requests are never sent twice. Refuses to know: the bytes of a stream (see `relay`).
+//! Main type: [`Lane`], a client's connection with one to the engine for it. Requests are never sent twice. Refuses to know: the bytes of a stream (see `relay`).
 
 use super::body::Passed;
-use super::recorder::{Recorder, Tap};
+use super::recorder::{Tap, prompt_tokens};
 use super::relay::Relay;
 use super::script::Script;
-use super::{Delay, Faults, edit, gauge};
+use super::shared::{Flight, Shared, is_nth};
+use super::{edit, gauge};
 use bytes::Bytes;
+use engine::fault_value::Delay;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -20,80 +21,10 @@ use serde_json::Value;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-
-/// A text of so many bytes counts as one token of a prompt.
-const BYTES_A_TOKEN: usize = 4;
-
-/// What all connections count together.
-#[derive(Debug)]
-pub struct Shared {
-    upstream: SocketAddr,
-    faults: Faults,
-    recorder: Option<Arc<Recorder>>,
-    in_flight: Arc<AtomicU64>,
-    requests: AtomicU64,
-    streams: AtomicU64,
-    tokens: AtomicU64,
-}
-
-impl Shared {
-    pub fn new(upstream: SocketAddr, faults: Faults, recorder: Option<Arc<Recorder>>) -> Self {
-        Self {
-            upstream,
-            faults,
-            recorder,
-            in_flight: Arc::default(),
-            requests: AtomicU64::new(0),
-            streams: AtomicU64::new(0),
-            tokens: AtomicU64::new(0),
-        }
-    }
-
-    pub fn faults(&self) -> &Faults {
-        &self.faults
-    }
-
-    /// Plants what is wrong in an answer's JSON.
-    pub fn change(&self, json: &mut Value) {
-        if let Some(every) = self.faults.wrong_token {
-            edit::replace_tokens(json, || is_nth(&self.tokens, every));
-        }
-        if let Some(more) = self.faults.usage_add {
-            edit::add_usage(json, more);
-        }
-    }
-}
-
-/// Counts one more; whether it is one of every so many.
-fn is_nth(count: &AtomicU64, every: u32) -> bool {
-    (count.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(u64::from(every))
-}
-
-/// A request for an answer that is under way.
-#[derive(Debug)]
-pub struct Flight {
-    in_flight: Arc<AtomicU64>,
-    others: u64,
-}
-
-impl Flight {
-    fn begin(in_flight: &Arc<AtomicU64>) -> Self {
-        Self {
-            others: in_flight.fetch_add(1, Ordering::Relaxed),
-            in_flight: Arc::clone(in_flight),
-        }
-    }
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// What is known of a request when its answer comes.
 struct Asked {
@@ -300,49 +231,4 @@ fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with(wanted))
-}
-
-/// Tokens of a request's prompt: its ids, or an estimate from its text.
-pub fn prompt_tokens(body: &[u8]) -> usize {
-    let json: Value = serde_json::from_slice(body).unwrap_or_default();
-    tokens_of(&json["prompt"]) + tokens_of(&json["messages"])
-}
-
-fn tokens_of(prompt: &Value) -> usize {
-    match prompt {
-        Value::Number(_) => 1,
-        Value::String(text) => text.len().div_ceil(BYTES_A_TOKEN),
-        Value::Array(parts) => parts.iter().map(tokens_of).sum(),
-        Value::Object(message) => message.get("content").map_or(0, tokens_of),
-        Value::Null | Value::Bool(_) => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prompts_tokens_are_its_ids_or_a_quarter_of_its_bytes() {
-        let check =
-            |body: &str, expect| assert_eq!(prompt_tokens(body.as_bytes()), expect, "{body}");
-        check(r#"{"prompt": [5, 6, 7]}"#, 3);
-        check(r#"{"prompt": [[5, 6], [7]]}"#, 3);
-        check(r#"{"prompt": "eight by"}"#, 2);
-        check(
-            r#"{"messages": [{"role": "user", "content": "abc"}, {"content": "defgh"}]}"#,
-            3,
-        );
-        check("no json", 0);
-    }
-
-    #[test]
-    fn a_flight_counts_the_others() {
-        let count = Arc::default();
-        let first = Flight::begin(&count);
-        let second = Flight::begin(&count);
-        assert_eq!((first.others, second.others), (0, 1));
-        drop((first, second));
-        assert_eq!(Flight::begin(&count).others, 0);
-    }
 }

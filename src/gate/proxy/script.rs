@@ -3,7 +3,7 @@
 //! Main type: [`Script`], one a stream. Times are those of a slower engine: what is late makes all that follows
 //! late too. Refuses to know: sockets, how one waits.
 
-use super::route::Shared;
+use super::shared::Shared;
 use super::{edit, events};
 use bytes::Bytes;
 use serde_json::Value;

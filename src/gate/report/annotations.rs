@@ -3,6 +3,7 @@
 //! Main function: [`annotations`]. Refuses to know: how a file is found, and how many GitHub takes at once.
 
 use super::numbers;
+use super::reasons;
 use super::redaction::redact;
 use std::collections::BTreeMap;
 use verdict::record::{CheckVerdict, Direction, RunVerdict, Verdict};
@@ -101,12 +102,17 @@ fn is_improved(check: &CheckVerdict) -> bool {
 fn title(check: &CheckVerdict) -> String {
     match check.verdict {
         Verdict::Pass => format!("{}: better, {}", check.id, numbers::change(check)),
-        _ => format!("{}: {} ({})", check.id, check.word(), check.reason.rule),
+        _ => format!(
+            "{}: {} ({})",
+            check.id,
+            check.word(),
+            check.reason.rule.name()
+        ),
     }
 }
 
 fn message(check: &CheckVerdict) -> String {
-    let mut text = redact(&check.reason.text).into_owned();
+    let mut text = redact(&reasons::sentence(check)).into_owned();
     if let Some(waiver) = &check.waiver {
         let when = if waiver.is_expired {
             "was waived until"
@@ -120,9 +126,9 @@ fn message(check: &CheckVerdict) -> String {
             redact(&waiver.owner)
         ));
     }
-    for note in &check.notes {
+    for note in reasons::notes(check) {
         text.push('\n');
-        text.push_str(&redact(note));
+        text.push_str(&redact(&note));
     }
     let is_kept = |c: &char| *c == '\n' || !c.is_control();
     text.chars().filter(is_kept).take(MESSAGE).collect()

@@ -70,7 +70,9 @@ fn shown(cell: &CellVerdict) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verdict::record::{CacheState, CellOutcome, Metric, Reason, Statistic, Verdict};
+    use verdict::record::{
+        CacheState, CellOutcome, Facts, Metric, Reason, RuleId, Statistic, Verdict,
+    };
 
     fn check(cells: Vec<CellVerdict>) -> CheckVerdict {
         CheckVerdict {
@@ -78,10 +80,9 @@ mod tests {
             metric: Metric::FailedCells,
             statistic: Statistic::Single,
             verdict: Verdict::Fail,
-            reason: Reason {
-                rule: "ceiling",
-                text: String::new(),
-            },
+            series: None,
+            over: None,
+            reason: Reason::new(RuleId::Ceiling, Facts::None),
             base: None,
             head: None,
             change: None,
@@ -90,7 +91,7 @@ mod tests {
             p_pass: None,
             launches: (1, 1),
             smallest_effect: None,
-            notes: Vec::new(),
+            remarks: Vec::new(),
             cells,
             waiver: None,
         }

@@ -8,7 +8,7 @@ use super::comment_chart::{mermaid, sparkline};
 use super::comment_cut::{MOST_BYTES, cut, marked};
 use super::inert::{code, code_span, inert, inert_html, inert_within};
 use super::publication::{Judged, Publication, State};
-use super::{cells, numbers};
+use super::{cells, numbers, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use verdict::plural::count;
@@ -183,7 +183,7 @@ fn row(check: &CheckVerdict) -> Value {
         base => numbers::optional(check.base, unit),
         head => numbers::optional(check.head, unit),
         change => inert(&numbers::change(check)),
-        why => inert_within(&check.reason.text, REASON),
+        why => inert_within(&reasons::sentence(check), REASON),
     }
 }
 
@@ -212,9 +212,9 @@ fn check(check: &CheckVerdict) -> Value {
         id => code_span(&check.id),
         word => check.word(),
         metric => check.metric.name().replace('_', "\\_"),
-        rule => check.reason.rule,
-        reason => inert(&check.reason.text),
-        notes => check.notes.iter().map(|note| inert(note)).collect::<Vec<_>>(),
+        rule => check.reason.rule.name(),
+        reason => inert(&reasons::sentence(check)),
+        notes => reasons::notes(check).iter().map(|note| inert(note)).collect::<Vec<_>>(),
         grid => cells::for_template(check),
     }
 }

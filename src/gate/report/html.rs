@@ -9,7 +9,7 @@ use super::inert::is_shown;
 use super::plot::{Dot, plot};
 use super::publication::Past;
 use super::redaction::redact;
-use super::{cells, numbers};
+use super::{cells, numbers, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use verdict::record::{Arm, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict};
@@ -80,7 +80,7 @@ fn values(page: &Page<'_>) -> Value {
     let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
     context! {
         verdict => super::word(record, verdict),
-        summary => shown(&super::summary(record, verdict)),
+        summary => shown(&super::headline(record, verdict)),
         notices => all_shown(notices.to_vec()),
         rows => checks.map(row).collect::<Vec<_>>(),
         gates => verdict.gates.iter().map(|gate| context! {
@@ -118,9 +118,9 @@ fn of_check(page: &Page<'_>, check: &CheckVerdict) -> Value {
     context! {
         id => shown(&check.id),
         word => check.word(),
-        rule => check.reason.rule,
-        reason => shown(&check.reason.text),
-        notes => all_shown(check.notes.clone()),
+        rule => check.reason.rule.name(),
+        reason => shown(&reasons::sentence(check)),
+        notes => all_shown(reasons::notes(check)),
         grid => cells::for_template(check),
         waiver => check.waiver.as_ref().map(|w| shown(&format!("until {}, {}: {} ({})", w.expires, w.owner, w.reason, w.issue))),
         plot => launches.and_then(chart),

@@ -1,6 +1,7 @@
 //! `verdict.json`, format `infergate-verdict/1`: own copies of the types, so that the format stays when
 //! the vocabulary changes. Reference: docs/formats.md.
 
+use super::reasons;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::record::{
@@ -14,7 +15,7 @@ const FORMAT: &str = "infergate-verdict/1";
 struct Run<'a> {
     format: &'static str,
     verdict: &'static str,
-    summary: &'a str,
+    summary: String,
     profile: &'a str,
     comparison: &'static str,
     blocks: u32,
@@ -83,7 +84,7 @@ struct Check<'a> {
     statistic: &'static str,
     verdict: &'static str,
     rule: &'static str,
-    reason: &'a str,
+    reason: String,
     base: Option<f64>,
     head: Option<f64>,
     /// Relative: 0.03 is +3 %.
@@ -94,7 +95,7 @@ struct Check<'a> {
     base_launches: u32,
     head_launches: u32,
     smallest_effect: Option<f64>,
-    notes: &'a [String],
+    notes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cells: Vec<Cell>,
     waiver: Option<Waiver<'a>>,
@@ -127,7 +128,7 @@ pub fn verdict_json(record: &RunRecord, verdict: &RunVerdict) -> String {
     let run = Run {
         format: FORMAT,
         verdict: verdict.verdict.name(),
-        summary: &verdict.summary,
+        summary: reasons::summary(verdict),
         profile: &record.profile,
         comparison: comparison(record),
         blocks: verdict.blocks,
@@ -217,8 +218,8 @@ fn check(check: &CheckVerdict) -> Check<'_> {
         metric: check.metric.name(),
         statistic: check.statistic.name(),
         verdict: check.verdict.name(),
-        rule: check.reason.rule,
-        reason: &check.reason.text,
+        rule: check.reason.rule.name(),
+        reason: reasons::sentence(check),
         base: check.base,
         head: check.head,
         change: check.change,
@@ -228,7 +229,7 @@ fn check(check: &CheckVerdict) -> Check<'_> {
         base_launches: check.launches.0,
         head_launches: check.launches.1,
         smallest_effect: check.smallest_effect,
-        notes: &check.notes,
+        notes: reasons::notes(check),
         cells: check.cells.iter().map(cell).collect(),
         waiver: check.waiver.as_ref().map(|waiver| Waiver {
             reason: &waiver.reason,

@@ -3,8 +3,8 @@
 //!
 //! Main functions: [`junit`] and [`junit_not_measured`]. Refuses to know: files.
 
-use super::numbers;
 use super::redaction::redact;
+use super::{numbers, reasons};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::time::Duration;
 use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict};
@@ -59,15 +59,16 @@ fn case(gate: &str, check: &CheckVerdict) -> TestCase {
         }
     };
     let kind = match check.verdict {
-        Verdict::Fail => check.reason.rule.to_owned(),
-        other => format!("{}: {}", other.name(), check.reason.rule),
+        Verdict::Fail => check.reason.rule.name().to_owned(),
+        other => format!("{}: {}", other.name(), check.reason.rule.name()),
     };
+    let sentence = reasons::sentence(check);
     let message = match (&check.waiver, check.is_waived()) {
         (Some(waiver), true) => format!(
             "waived until {} by {}: {}; {}",
-            waiver.expires, waiver.owner, waiver.reason, check.reason.text
+            waiver.expires, waiver.owner, waiver.reason, sentence
         ),
-        _ => check.reason.text.clone(),
+        _ => sentence,
     };
     status.set_type(kind).set_message(text(&message));
     let name = check
@@ -85,7 +86,7 @@ fn case(gate: &str, check: &CheckVerdict) -> TestCase {
         numbers::optional(check.head, unit),
         numbers::change(check)
     )];
-    out.extend(check.notes.iter().cloned());
+    out.extend(reasons::notes(check));
     case.set_system_out(text(&out.join("\n")));
     case
 }

@@ -1,6 +1,6 @@
 //! The report as Markdown, from a template. Values are escaped: an engine's words may hold anything.
 
-use super::{cells, numbers};
+use super::{cells, numbers, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict};
@@ -15,7 +15,7 @@ pub fn markdown(record: &RunRecord, verdict: &RunVerdict) -> String {
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
     let context = context! {
         verdict => super::word(record, verdict),
-        summary => escape(&super::summary(record, verdict)),
+        summary => escape(&super::headline(record, verdict)),
         arms => super::arms(record).iter().map(|line| escape(line)).collect::<Vec<_>>(),
         profile => escape(&record.profile),
         extent => super::extent(record, verdict),
@@ -59,9 +59,9 @@ fn check(check: &CheckVerdict) -> Value {
         head => numbers::optional(check.head, unit),
         change => numbers::change(check),
         verdict => check.word(),
-        rule => check.reason.rule,
-        reason => escape(&check.reason.text),
-        notes => check.notes.iter().map(|note| escape(note)).collect::<Vec<_>>(),
+        rule => check.reason.rule.name(),
+        reason => escape(&reasons::sentence(check)),
+        notes => reasons::notes(check).iter().map(|note| escape(note)).collect::<Vec<_>>(),
         grid => cells::for_template(check),
     }
 }

@@ -28,6 +28,7 @@ mod numbers;
 mod plot;
 mod power;
 mod publication;
+mod reasons;
 mod redaction;
 mod replay;
 mod selftest;
@@ -54,6 +55,7 @@ pub use load::{GoodShare, LoadReport, Requests, load_json, load_markdown, load_t
 pub use markdown::markdown;
 pub use power::{power_json, power_text};
 pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
+pub use reasons::{first_events, notes, sentence, summary};
 pub use redaction::redact;
 pub use replay::replay_line;
 pub use selftest::{selftest_json, selftest_list, selftest_text};
@@ -61,8 +63,8 @@ pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
 use verdict::plural::count;
 use verdict::record::{
-    Arm, Build, Comparison, Ending, Exit, Extent, Launch, Rest, RunRecord, RunVerdict, Shard,
-    SuiteEnding, Verdict,
+    Arm, Build, Comparison, Ending, Exit, Extent, Launch, Rest, RuleId, RunRecord, RunVerdict,
+    Shard, SuiteEnding, Verdict,
 };
 
 /// Word for a run in which both arms were one build and nothing failed: nothing was compared, so nothing passed.
@@ -77,10 +79,10 @@ fn word(record: &RunRecord, verdict: &RunVerdict) -> &'static str {
 }
 
 /// The verdict in a sentence.
-fn summary(record: &RunRecord, verdict: &RunVerdict) -> String {
+fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
     match word(record, verdict) {
-        ONE_BUILD => format!("one build measured against itself; {}", verdict.summary),
-        _ => verdict.summary.clone(),
+        ONE_BUILD => format!("one build measured against itself; {}", summary(verdict)),
+        _ => summary(verdict),
     }
 }
 
@@ -332,7 +334,7 @@ fn saved(verdict: &RunVerdict) -> Option<String> {
 /// Whether a check was tested to the last look.
 fn is_capped(verdict: &RunVerdict) -> bool {
     let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
-    checks.any(|check| check.reason.rule == "cap-reached")
+    checks.any(|check| check.reason.rule == RuleId::CapReached)
 }
 
 /// Whether it is main's values that were asked for, and nothing is wrong with them.

@@ -4,7 +4,7 @@
 //! Main type: [`Publication`]. Refuses to know: GitHub's API, files, and whom to trust: what it holds has been
 //! settled by then, but for texts, which may hold anything.
 
-use verdict::record::{CheckVerdict, Comparison, RunRecord, RunVerdict, Unit, Verdict};
+use verdict::record::{CheckVerdict, Comparison, RuleId, RunRecord, RunVerdict, Unit, Verdict};
 
 /// All that is said of one commit.
 #[derive(Clone, Debug)]
@@ -152,7 +152,7 @@ impl Publication<'_> {
                 };
                 format!("this commit is being measured: {gates}; the result will stand here")
             }
-            State::Judged(judged) => super::summary(judged.record, judged.verdict),
+            State::Judged(judged) => super::headline(judged.record, judged.verdict),
             State::NotMeasured { .. } => {
                 "the run ended before there was a measurement: a build, a launch or the machine failed".into()
             }
@@ -182,7 +182,8 @@ impl Publication<'_> {
 
 /// Some comparison had nothing to compare with, and nothing else is red.
 pub fn has_no_base(verdict: &RunVerdict) -> bool {
-    let lacks = |check: &CheckVerdict| matches!(check.reason.rule, "no-base" | "no-stored-base");
+    let lacks =
+        |check: &CheckVerdict| matches!(check.reason.rule, RuleId::NoBase | RuleId::NoStoredBase);
     let checks = || verdict.gates.iter().flat_map(|gate| &gate.checks);
     let is_red = |check: &CheckVerdict| check.verdict != Verdict::Pass && !check.is_waived();
     checks().any(lacks) && checks().filter(|check| is_red(check)).all(lacks)
@@ -236,7 +237,6 @@ mod tests {
         check(State::NotNeeded, "not needed", Some(Conclusion::Skipped));
         let verdict = |verdict| RunVerdict {
             verdict,
-            summary: String::new(),
             gates: Vec::new(),
             blocks: 0,
             launches: 0,

@@ -1,5 +1,6 @@
 //! One line of JSON for a judged case of a replay set.
 
+use super::reasons::{notes, sentence, summary};
 use serde::Serialize;
 use verdict::record::RunVerdict;
 
@@ -19,12 +20,15 @@ struct Line<'a> {
 pub fn replay_line(case: &str, verdict: &RunVerdict) -> String {
     let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
     let decisive = checks.into_iter().find(|c| c.verdict == verdict.verdict);
-    let reason = decisive.map_or(verdict.summary.clone(), |check| {
-        let sentence = format!("{}: {}", check.reason.rule, check.reason.text);
-        let mut parts = vec![sentence];
-        parts.extend(check.notes.iter().cloned());
-        parts.join("; ")
-    });
+    let reason = decisive.map_or_else(
+        || summary(verdict),
+        |check| {
+            let why = format!("{}: {}", check.reason.rule.name(), sentence(check));
+            let mut parts = vec![why];
+            parts.extend(notes(check));
+            parts.join("; ")
+        },
+    );
     let line = Line {
         case,
         verdict: verdict.verdict.name(),

@@ -1,10 +1,12 @@
 //! What came of planted faults: a table that fits 80 columns, then what was not as it should be; or JSON.
 
+use super::reasons::sentence;
 use super::terminal::{STYLE, WIDTH, wrap};
-use crate::selftest::{FAULTS, Judged, Outcome, Plant, Row};
+use crate::selftest::{FAULTS, Outcome, Plant, Row};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 use serde::Serialize;
 use std::fmt::Write;
+use verdict::record::CheckVerdict;
 
 const FORMAT: &str = "infergate-selftest/1";
 
@@ -58,7 +60,7 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 fn line(row: &Row) -> Vec<String> {
     let named = row.seen.iter().take(NAMED);
     let mut seen: Vec<String> = named
-        .map(|it| format!("{}: {}", it.check, it.verdict.name()))
+        .map(|it| format!("{}: {}", it.id, it.verdict.name()))
         .collect();
     if row.seen.len() > NAMED {
         seen.push(format!("and {} more", row.seen.len() - NAMED));
@@ -91,16 +93,16 @@ fn problems(row: &Row) -> Vec<String> {
             row.passed, row.open
         )),
         Outcome::Missed => problems.extend(row.seen.iter().map(|it| {
-            let (check, verdict) = (&it.check, it.verdict.name());
-            format!("{fault}: {check} was {verdict}: {}", it.reason)
+            let (check, verdict) = (&it.id, it.verdict.name());
+            format!("{fault}: {check} was {verdict}: {}", sentence(it))
         })),
         Outcome::Caught | Outcome::Clean => {}
     }
     problems.extend(row.wrong.iter().map(|red| {
-        let (check, verdict) = (&red.check, red.verdict.name());
+        let (check, verdict) = (&red.id, red.verdict.name());
         format!(
             "{fault}: {check} is {verdict} and should not be: {}",
-            red.reason
+            sentence(red)
         )
     }));
     problems
@@ -183,16 +185,16 @@ struct Seen<'a> {
     check: &'a str,
     verdict: &'static str,
     rule: &'static str,
-    reason: &'a str,
+    reason: String,
 }
 
 impl<'a> Seen<'a> {
-    fn of(judged: &'a Judged) -> Self {
+    fn of(judged: &'a CheckVerdict) -> Self {
         Self {
-            check: &judged.check,
+            check: &judged.id,
             verdict: judged.verdict.name(),
-            rule: judged.rule,
-            reason: &judged.reason,
+            rule: judged.reason.rule.name(),
+            reason: sentence(judged),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The report in a terminal: a table that fits 80 columns, then each check's reason.
 
-use super::{cells, numbers};
+use super::{cells, numbers, reasons};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
@@ -68,7 +68,7 @@ fn conclusion(record: &RunRecord, verdict: &RunVerdict) -> (Style, String, Strin
         super::ONE_BUILD => Style::new().bold(),
         _ => style(verdict.verdict),
     };
-    (style, name, super::summary(record, verdict))
+    (style, name, super::headline(record, verdict))
 }
 
 fn session(record: &RunRecord, verdict: &RunVerdict) -> String {
@@ -183,7 +183,9 @@ fn by_reason(verdict: &RunVerdict) -> Vec<Vec<&CheckVerdict>> {
     let mut groups: Vec<Vec<&CheckVerdict>> = Vec::new();
     for check in checks {
         let same = |group: &&mut Vec<&CheckVerdict>| {
-            group[0].word() == check.word() && group[0].reason == check.reason
+            let first = group[0];
+            let is_same = first.word() == check.word() && first.reason.rule == check.reason.rule;
+            is_same && reasons::sentence(first) == reasons::sentence(check)
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.push(check),
@@ -203,14 +205,15 @@ fn reason(out: &mut String, checks: &[&CheckVerdict]) {
     });
     let name = check.word();
     let ids: Vec<&str> = checks.iter().map(|check| check.id.as_str()).collect();
-    let text = format!("{}: {}", ids.join(", "), check.reason.text);
+    let sentence = reasons::sentence(check);
+    let text = format!("{}: {sentence}", ids.join(", "));
     let mut lines = wrap(&text, usize::from(WIDTH) - 14).into_iter();
     let first = lines.next().unwrap_or_default();
     let _ = writeln!(out, "{style}{name:<12}{style:#}  {first}");
     indent(out, lines);
-    let notes = checks.iter().flat_map(|check| &check.notes);
-    for note in notes.filter(|note| !check.reason.text.contains(*note)) {
-        for (i, line) in wrap(note, usize::from(WIDTH) - 16).into_iter().enumerate() {
+    let notes = checks.iter().flat_map(|check| reasons::notes(check));
+    for note in notes.filter(|note| !sentence.contains(note)) {
+        for (i, line) in wrap(&note, usize::from(WIDTH) - 16).into_iter().enumerate() {
             let mark = if i == 0 { "·" } else { " " };
             let _ = writeln!(out, "{:14}{mark} {line}", "");
         }

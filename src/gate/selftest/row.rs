@@ -4,10 +4,7 @@
 //! a proof. Refuses to know: how the session came about.
 
 use super::{Abroad, Fault};
-use verdict::record::{CheckVerdict, RunVerdict, Verdict};
-
-/// The judge's rule where an engine failed that has no fault.
-const LAUNCH_FAILED: &str = "launch-failed";
+use verdict::record::{CheckVerdict, RuleId, RunVerdict, Verdict};
 
 /// What came of a planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,16 +29,6 @@ impl Outcome {
     }
 }
 
-/// A check as it was judged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
-    pub check: String,
-    pub verdict: Verdict,
-    /// Name of the judge's rule, and its sentence.
-    pub rule: &'static str,
-    pub reason: String,
-}
-
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -49,9 +36,9 @@ pub struct Row {
     pub what: &'static str,
     pub outcome: Outcome,
     /// Checks that should catch it, as they were judged; for an engine that is not ours those that did.
-    pub seen: Vec<Judged>,
+    pub seen: Vec<CheckVerdict>,
     /// Red checks that should not be.
-    pub wrong: Vec<Judged>,
+    pub wrong: Vec<CheckVerdict>,
     /// Checks that passed, and that stayed undecided.
     pub passed: usize,
     pub open: usize,
@@ -89,10 +76,10 @@ pub fn grade(fault: &Fault, verdict: &RunVerdict, launches: usize, elapsed_s: f6
         fault: fault.name,
         what: fault.what,
         outcome,
-        seen: due.iter().map(|check| judged(check)).collect(),
+        seen: due.into_iter().cloned().collect(),
         wrong: checks()
             .filter(|check| is_red(check) && !is_due(check) && !may_be(check))
-            .map(judged)
+            .cloned()
             .collect(),
         passed: count(Verdict::Pass),
         open: count(Verdict::Inconclusive),
@@ -107,15 +94,17 @@ pub fn grade(fault: &Fault, verdict: &RunVerdict, launches: usize, elapsed_s: f6
 pub fn grade_abroad(
     (fault, abroad): (&Fault, &Abroad),
     verdict: &RunVerdict,
-    clean: &[Judged],
+    clean: &[CheckVerdict],
     launches: usize,
     elapsed_s: f64,
 ) -> Row {
     let checks = || verdict.gates.iter().flat_map(|gate| &gate.checks);
-    let is_new = |check: &&CheckVerdict| !clean.iter().any(|red| red.check == check.id);
-    let is_seen = |check: &&CheckVerdict| is_red(check) && check.reason.rule != LAUNCH_FAILED;
+    let is_new = |check: &&CheckVerdict| !clean.iter().any(|red| red.id == check.id);
+    // Where an engine failed that has no fault, nothing was seen.
+    let is_seen =
+        |check: &&CheckVerdict| is_red(check) && check.reason.rule != RuleId::LaunchFailed;
     let seen = checks().filter(is_seen).filter(is_new);
-    let seen: Vec<Judged> = seen.map(judged).collect();
+    let seen: Vec<CheckVerdict> = seen.cloned().collect();
     let count = |verdict| checks().filter(|check| check.verdict == verdict).count();
     Row {
         fault: fault.name,
@@ -154,20 +143,11 @@ fn is_red(check: &CheckVerdict) -> bool {
     matches!(check.verdict, Verdict::Fail | Verdict::Invalid)
 }
 
-fn judged(check: &CheckVerdict) -> Judged {
-    Judged {
-        check: check.id.clone(),
-        verdict: check.verdict,
-        rule: check.reason.rule,
-        reason: check.reason.text.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::FAULTS;
     use super::*;
-    use verdict::record::{Decision, GateVerdict, Metric, Reason, Statistic};
+    use verdict::record::{Decision, Facts, GateVerdict, Metric, Reason, Statistic};
 
     fn session(checks: &[(&str, Verdict)]) -> RunVerdict {
         let check = |(id, verdict): &(&str, Verdict)| CheckVerdict {
@@ -175,10 +155,9 @@ mod tests {
             metric: Metric::Tpot,
             statistic: Statistic::Median,
             verdict: *verdict,
-            reason: Reason {
-                rule: "regression",
-                text: format!("why {id}"),
-            },
+            series: None,
+            over: None,
+            reason: Reason::new(RuleId::Regression, Facts::None),
             base: None,
             head: None,
             change: None,
@@ -187,13 +166,12 @@ mod tests {
             p_pass: None,
             launches: (1, 1),
             smallest_effect: None,
-            notes: Vec::new(),
+            remarks: Vec::new(),
             cells: Vec::new(),
             waiver: None,
         };
         RunVerdict {
             verdict: Verdict::Fail,
-            summary: String::new(),
             gates: vec![GateVerdict {
                 gate: "all".into(),
                 title: String::new(),
@@ -216,7 +194,7 @@ mod tests {
         use Verdict::{Fail, Inconclusive, Invalid, Pass};
         let check = |name: &str, checks: &[(&str, Verdict)], outcome: Outcome, wrong: &[&str]| {
             let row = grade(fault(name), &session(checks), 8, 1.0);
-            let found: Vec<&str> = row.wrong.iter().map(|it| it.check.as_str()).collect();
+            let found: Vec<&str> = row.wrong.iter().map(|it| it.id.as_str()).collect();
             assert_eq!(
                 (row.outcome, found.as_slice()),
                 (outcome, wrong),
@@ -275,7 +253,7 @@ mod tests {
         let clean = grade(fault("none"), &session(&[("a/b", Verdict::Fail)]), 2, 1.0);
         let check = |checks: &[(&str, Verdict)], seen: &[&str]| {
             let row = grade_abroad((slow, abroad), &session(checks), &clean.wrong, 8, 1.0);
-            let found: Vec<&str> = row.seen.iter().map(|it| it.check.as_str()).collect();
+            let found: Vec<&str> = row.seen.iter().map(|it| it.id.as_str()).collect();
             assert_eq!(found, seen);
             assert_eq!(row.is_good(), !seen.is_empty());
             assert_eq!(row.advice.is_some(), seen.is_empty());
@@ -293,7 +271,7 @@ mod tests {
         let slow = fault("decode-slow");
         let abroad = slow.abroad.as_ref().unwrap();
         let mut failed = session(&[("c/d", Verdict::Invalid)]);
-        failed.gates[0].checks[0].reason.rule = LAUNCH_FAILED;
+        failed.gates[0].checks[0].reason.rule = RuleId::LaunchFailed;
         let row = grade_abroad((slow, abroad), &failed, &[], 2, 1.0);
         assert_eq!((row.outcome, row.seen.len()), (Outcome::Missed, 0));
     }

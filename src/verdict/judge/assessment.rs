@@ -1,8 +1,14 @@
 //! What is known of one check at one look, before it is weighed against the others.
 
 use super::view::View;
-use crate::plural::count;
-use crate::record::{Arm, CellVerdict, Reason, Verdict};
+use crate::plan::Check;
+use crate::record::{
+    Advice, Arm, CheckVerdict, Facts, Hypothesis, Reason, Remark, RuleId, TooFew, Verdict,
+};
+use crate::stats::Degenerate;
+
+/// Fewer launches an arm than this carry no t-test.
+const LAUNCHES: usize = 4;
 
 /// Numbers and finding of one check.
 pub struct Assessment {
@@ -21,8 +27,7 @@ pub struct Figures {
     pub p_pass: Option<f64>,
     pub launches: (u32, u32),
     pub smallest_effect: Option<f64>,
-    pub notes: Vec<String>,
-    pub cells: Vec<CellVerdict>,
+    pub remarks: Vec<Remark>,
 }
 
 pub enum Finding {
@@ -36,51 +41,62 @@ pub enum Finding {
     Never { reason: Reason },
 }
 
-/// A test's outcome in words; the p-values stand in the figures.
+/// A test whose p-values stand in the figures.
 pub struct Tested {
-    /// Name of the rule that fails.
-    pub rule: &'static str,
-    /// `TPOT 20.64 → 21.9 ms: +6.1 % [+4.8, +7.4]`.
-    pub subject: String,
-    /// `beyond the margin of 1 %`.
-    pub beyond: String,
-    /// `below the ceiling of 3 %`.
-    pub within: String,
-    /// `8 + 8 launches`.
-    pub behind: String,
-    /// Added to the reason where it stays inconclusive.
-    pub advice: Option<String>,
+    /// The rule that fails, and passes.
+    pub rule: RuleId,
+    pub hypothesis: Hypothesis,
+    /// For a test that stays inconclusive.
+    pub advice: Option<Advice>,
     /// Blocks after which it is tested again; `None`: never.
     pub wants: Option<u32>,
 }
 
 impl Assessment {
-    pub fn settled(figures: Figures, verdict: Verdict, rule: &'static str, text: String) -> Self {
-        let reason = Reason { rule, text };
+    pub fn settled(figures: Figures, verdict: Verdict, reason: Reason) -> Self {
         Self {
             figures,
             finding: Finding::Settled { verdict, reason },
         }
     }
 
-    pub fn never(figures: Figures, rule: &'static str, text: String) -> Self {
-        let reason = Reason { rule, text };
+    pub fn never(figures: Figures, rule: RuleId, facts: Facts) -> Self {
+        let reason = Reason::new(rule, facts);
         Self {
             figures,
             finding: Finding::Never { reason },
         }
     }
 
-    pub fn waiting(figures: Figures, text: String, wants: u32) -> Self {
-        let reason = Reason {
-            rule: "too-few-launches",
-            text,
-        };
+    pub fn waiting(figures: Figures, facts: Facts, wants: u32) -> Self {
+        let reason = Reason::new(RuleId::TooFewLaunches, facts);
         Self {
             figures,
             finding: Finding::Waiting { reason, wants },
         }
     }
+}
+
+/// The assessment of fewer launches an arm than a t-test needs.
+pub fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
+    if n >= LAUNCHES {
+        return None;
+    }
+    let figures = Figures::of(view);
+    if view.is_exhausted() {
+        let facts = Facts::TooFew(TooFew::Needed { an_arm: LAUNCHES });
+        return Some(Assessment::never(figures, RuleId::TooFewLaunches, facts));
+    }
+    let blocks = view.wants();
+    let facts = Facts::TooFew(TooFew::NextLook { blocks });
+    Some(Assessment::waiting(figures, facts, blocks))
+}
+
+/// The assessment of values that carry no t-test.
+pub fn no_t(figures: Figures, degenerate: Degenerate) -> Assessment {
+    let facts = Facts::Said(degenerate.to_string());
+    let reason = Reason::new(RuleId::NoVariance, facts);
+    Assessment::settled(figures, Verdict::Invalid, reason)
 }
 
 impl Figures {
@@ -99,11 +115,47 @@ impl Figures {
         self
     }
 
-    /// `8 + 8 launches`, base first; `8 launches` where there is no base.
-    pub fn behind(&self) -> String {
-        match self.launches {
-            (0, head) => count(head, "launch"),
-            (base, head) => format!("{base} + {head} launches"),
+    /// The check's verdict by these numbers.
+    pub fn verdict(self, check: &Check, verdict: Verdict, reason: Reason) -> CheckVerdict {
+        let named = check.part.named.as_ref();
+        let over = named.and_then(|named| named.over.as_ref());
+        CheckVerdict {
+            id: check.id.clone(),
+            metric: check.metric,
+            statistic: check.statistic,
+            series: named.map(|named| named.series.to_string()),
+            over: over.map(ToString::to_string),
+            verdict,
+            reason,
+            base: self.base,
+            head: self.head,
+            change: self.change.map(positive_zero),
+            interval: self.interval,
+            p_fail: self.p_fail.map(|p| p.min(1.0)),
+            p_pass: self.p_pass.map(|p| p.min(1.0)),
+            launches: self.launches,
+            smallest_effect: self.smallest_effect,
+            remarks: self.remarks,
+            cells: Vec::new(),
+            waiver: None,
+        }
+    }
+}
+
+/// No change has no direction: a loss of nothing, negated, would be written as `-0.0`.
+fn positive_zero(change: f64) -> f64 {
+    // IEEE 754: −0 + 0 is +0, and any other number stays itself.
+    change + 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::positive_zero;
+
+    #[test]
+    fn no_change_has_no_minus() {
+        for (change, expect) in [(-0.0, "+0.0"), (0.0, "+0.0"), (-0.5, "-0.5"), (0.5, "+0.5")] {
+            assert_eq!(format!("{:+.1}", positive_zero(change)), expect);
         }
     }
 }

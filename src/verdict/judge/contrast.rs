@@ -3,13 +3,14 @@
 //! Main function: [`contrast`]. The rules by which a measurement is broken are those of every verdict; margins,
 //! looks and error budgets have no say. Refuses to know: what the numbers are asked for.
 
-use super::invalid;
-use super::treatment::{Treatment, no_relative_scale, treatment};
+use super::assessment::Figures;
+use super::rules;
+use super::treatment::{Treatment, treatment};
 use super::view::{View, values};
 use super::{Checked, Rules, whole};
 use crate::plan::Plan;
-use crate::record::{Arm, Direction, Reason, RunRecord, Verdict};
-use crate::stats::{self, Estimate, Scale};
+use crate::record::{Arm, CheckVerdict, Direction, Facts, Reason, RuleId, RunRecord, Verdict};
+use crate::stats::{self, Degenerate, Estimate, Scale};
 
 /// What both arms read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,12 +25,14 @@ pub struct Contrast {
 }
 
 /// Why there is no contrast.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Unsound {
     /// Nothing yet that could be compared.
     TooFew,
-    /// By this rule; [`Verdict::Fail`] where head failed to answer and base did not.
-    By { verdict: Verdict, reason: Reason },
+    /// By the rule of this verdict; [`Verdict::Fail`] where head failed to answer and base did not.
+    By(Box<CheckVerdict>),
+    /// The launches' values carry no test.
+    NoTest(Degenerate),
 }
 
 /// The contrast of the check with this id, over all sound launches of the record so far.
@@ -39,11 +42,14 @@ pub enum Unsound {
 pub fn contrast(plan: &Plan, record: &RunRecord, id: &str) -> Result<Contrast, Unsound> {
     let rules = Rules::new(plan, record);
     let case = Checked::case(&rules, id).ok_or(Unsound::TooFew)?;
-    let (case, mut scope) = whole(&rules, case, &plan.design.looks);
-    scope.is_told = true;
+    let (case, scope) = whole(&rules, case, &plan.design.looks);
+    let by = |verdict, reason| {
+        let check = Figures::default().verdict(case.check, verdict, reason);
+        Err(Unsound::By(Box::new(check)))
+    };
     let view = View::new(&case, &scope, record);
-    if let Some(found) = invalid::find(&rules, &view) {
-        return Err(by(found.verdict, found.rule, found.text));
+    if let Some(found) = rules::find(&rules, &view) {
+        return by(found.verdict, found.reason);
     }
     let arm = |arm| values(case.of(arm).kept.iter());
     let (base, head) = (arm(Arm::Base), arm(Arm::Head));
@@ -57,8 +63,8 @@ pub fn contrast(plan: &Plan, record: &RunRecord, id: &str) -> Result<Contrast, U
     // Not the check's own treatment: a limit may have none that is relative.
     match treatment(case.check.metric) {
         Treatment::Timed(Scale::Log) if base.iter().chain(&head).any(|&v| v <= 0.0) => {
-            let (rule, text) = no_relative_scale(case.check.metric);
-            Err(by(Verdict::Inconclusive, rule, text))
+            let reason = Reason::new(RuleId::NoRelativeScale, Facts::None);
+            by(Verdict::Inconclusive, reason)
         }
         Treatment::Timed(scale) => timed(&base, &head, scale, worse),
         Treatment::Exact | Treatment::Share => match (constant(&base), constant(&head)) {
@@ -79,8 +85,7 @@ fn timed(base: &[f64], head: &[f64], scale: Scale, sign: f64) -> Result<Contrast
     if base.len().min(head.len()) < 2 {
         return Err(Unsound::TooFew);
     }
-    let loss = stats::welch(&head, &base)
-        .map_err(|why| by(Verdict::Invalid, "no-variance", why.to_string()))?;
+    let loss = stats::welch(&head, &base).map_err(Unsound::NoTest)?;
     let back = |values: &[f64]| stats::mean(values).map_or(f64::NAN, |y| scale.back(y));
     Ok(Contrast {
         base: back(&base),
@@ -91,11 +96,6 @@ fn timed(base: &[f64], head: &[f64], scale: Scale, sign: f64) -> Result<Contrast
         }),
         sign,
     })
-}
-
-fn by(verdict: Verdict, rule: &'static str, text: String) -> Unsound {
-    let reason = Reason { rule, text };
-    Unsound::By { verdict, reason }
 }
 
 fn constant(values: &[f64]) -> Option<f64> {

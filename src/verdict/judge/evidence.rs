@@ -4,11 +4,12 @@
 //! Main type: [`Evidence`]. Refuses to know: what follows from it.
 
 use super::Rules;
-use super::invalid::{self, Finding};
+use super::rules::finding::{Finding, LaunchRule};
 use super::sight::Sight;
 use super::tally::Tally;
 use crate::metrics::{LaunchMeasure, Undefined};
 use crate::record::{Launch, Sample};
+use crate::stats;
 
 /// A launch that counts.
 pub struct Reading<'a> {
@@ -40,12 +41,19 @@ pub struct Evidence<'a> {
     pub unanswered: Vec<(&'a Launch, &'a Sample)>,
     pub untrusted: Vec<(&'a Launch, &'a Sample)>,
     /// For each rule on a launch by itself, the first launch that breaks it.
-    broken: [Option<Finding>; invalid::OF_A_LAUNCH.len()],
+    broken: Vec<Option<Finding>>,
 }
 
 impl<'a> Evidence<'a> {
-    pub fn keep(&mut self, rules: &Rules<'_>, sight: Sight<'_, 'a>, in_sound_block: bool) {
-        for (rule, broken) in invalid::OF_A_LAUNCH.iter().zip(&mut self.broken) {
+    pub fn keep(
+        &mut self,
+        rules: &Rules<'_>,
+        of_a_launch: &[LaunchRule],
+        sight: Sight<'_, 'a>,
+        in_sound_block: bool,
+    ) {
+        self.broken.resize(of_a_launch.len(), None);
+        for (rule, broken) in of_a_launch.iter().zip(&mut self.broken) {
             if broken.is_none() {
                 *broken = rule(rules, &sight);
             }
@@ -60,7 +68,7 @@ impl<'a> Evidence<'a> {
         let mut measure = sight.measure;
         let mut drift = None;
         if let Ok(measure) = &mut measure {
-            drift = invalid::within_launch_drift(&measure.series);
+            drift = within_launch_drift(&measure.series);
             measure.series = Vec::new();
             self.differs |= differs(&self.kept, measure);
             self.values.add(measure.value);
@@ -104,6 +112,15 @@ impl<'a> Evidence<'a> {
             &self.values
         }
     }
+}
+
+/// ln(median of the last third / median of the first); `None` for fewer than three values and where it is
+/// no number.
+fn within_launch_drift(series: &[f64]) -> Option<f64> {
+    let third = series.len() / 3;
+    let first = stats::median(series.get(..third)?)?;
+    let last = stats::median(&series[series.len() - third..])?;
+    Some((last / first).ln()).filter(|d| d.is_finite())
 }
 
 /// Whether the launch gives other cases as right than the first one did.

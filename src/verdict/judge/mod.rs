@@ -1,7 +1,7 @@
 //! The verdict: a pure function of the plan and of everything that was measured.
 //!
 //! [`judge`] replays the session block by block. Each block is taken in once (`evidence`); after it, what was
-//! taken in so far says for every check whether its measurement is sound (`invalid`), then what its numbers
+//! taken in so far says for every check whether its measurement is sound (`rules`), then what its numbers
 //! mean (`timed` by t and at looks alone, `exact`, `share`); the p-values of all checks are corrected together
 //! (`settle`), and the first block after which the run is decided is the last. So a verdict can always be
 //! computed again from the record alone, and launches that were added after a decision never change it. One
@@ -15,52 +15,42 @@
 //! record.
 
 mod assessment;
-mod client;
 mod contrast;
-mod early;
 mod evidence;
 mod exact;
-mod first_event;
-mod invalid;
-mod late;
 mod limit;
 mod looks;
-mod machine;
-mod moved;
-mod repeated;
+mod remarks;
+mod rules;
 mod session;
 mod settle;
 mod shards;
 mod share;
 mod sight;
 mod stored;
-mod suite;
 mod tally;
 mod timed;
 mod trail;
 mod treatment;
 mod view;
-mod voids;
 mod waived;
-mod words;
-mod worst;
 
-pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
 pub use contrast::{Contrast, Unsound, contrast};
-pub use first_event::first_event_estimate;
 pub use looks::Looks;
-pub use machine::shared_gpu;
+pub use remarks::first_event_estimate;
+pub use rules::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, shared_gpu};
 pub use session::is_throttled;
 pub use treatment::on_test_scale;
 
 use crate::metrics::{self, LaunchMeasure, Requests, Undefined};
 use crate::plan::{Check, Design, Gate, Plan, WorkloadKind};
 use crate::record::{
-    Arm, CacheState, CheckVerdict, Decision, Extent, Launch, Metric, RunRecord, RunVerdict, Verdict,
+    Arm, CacheState, CheckVerdict, Decision, Extent, Facts, Launch, Metric, Reason, RuleId,
+    RunRecord, RunVerdict, Verdict,
 };
 use assessment::{Assessment, Figures};
-use invalid::Finding;
-use session::{PerArm, Scope, Session};
+use rules::finding::Finding;
+use session::{Block, PerArm, Scope, Session};
 use sight::Shelf;
 use std::collections::BTreeMap;
 use trail::Trail;
@@ -90,20 +80,34 @@ fn judge_session(plan: &Plan, record: &RunRecord) -> RunVerdict {
             .iter_mut()
             .filter_map(|checked| checked.case.as_mut());
         let mut shelf = Shelf::default();
-        cases.for_each(|case| case.take(&rules, &block, &mut shelf, &scope));
-        if at(&rules, &scope, &mut checks).decision == Decision::Stop {
-            return told(&rules, scope, &mut checks);
+        cases.for_each(|case| take(case, &rules, &block, &mut shelf, &scope));
+        let verdict = at(&rules, &scope, &mut checks);
+        if verdict.decision == Decision::Stop {
+            return remarked(&rules, &scope, &checks, verdict);
         }
     }
     scope.is_look = false;
     scope.is_end = true;
-    told(&rules, scope, &mut checks)
+    let verdict = at(&rules, &scope, &mut checks);
+    remarked(&rules, &scope, &checks, verdict)
 }
 
-/// The verdict of this scope with its sentences.
-fn told<'a>(rules: &Rules<'a>, mut scope: Scope<'a>, checks: &mut [Checked<'a>]) -> RunVerdict {
-    scope.is_told = true;
-    at(rules, &scope, checks)
+/// The verdict with what is remarked on its checks, but for those that are no measurement.
+fn remarked(
+    rules: &Rules<'_>,
+    scope: &Scope<'_>,
+    checks: &[Checked<'_>],
+    mut verdict: RunVerdict,
+) -> RunVerdict {
+    let verdicts = verdict.gates.iter_mut().flat_map(|gate| &mut gate.checks);
+    for (checked, verdict) in checks.iter().zip(verdicts) {
+        let view = checked.case.as_ref();
+        let view = view.map(|case| View::new(case, scope, rules.record));
+        if let Some(view) = view.filter(|view| unmeasured(rules, view).is_none()) {
+            remarks::add(&view, verdict);
+        }
+    }
+    verdict
 }
 
 /// Blocks so far that hold a clean launch of every arm on a machine that did not throttle: those that
@@ -163,9 +167,23 @@ fn whole<'a>(rules: &Rules<'a>, mut case: Case<'a>, looks: &'a [u32]) -> (Case<'
     let mut scope = Scope::new(looks);
     for block in Session::new(rules.record).blocks() {
         scope.take(&block);
-        case.take(rules, &block, &mut Shelf::default(), &scope);
+        take(&mut case, rules, &block, &mut Shelf::default(), &scope);
     }
     (case, scope)
+}
+
+/// Shows the check a block that the scope has just taken in.
+fn take<'a>(
+    case: &mut Case<'a>,
+    rules: &Rules<'a>,
+    block: &Block<'_, 'a>,
+    shelf: &mut Shelf<'a>,
+    scope: &Scope<'a>,
+) {
+    case.take(rules, block, shelf, scope, &rules::OF_A_LAUNCH);
+    if scope.is_look {
+        case.unsteady = rules::unsteady(&View::new(case, scope, rules.record));
+    }
 }
 
 /// What every part of the judge may ask.
@@ -183,9 +201,7 @@ impl<'a> Rules<'a> {
             plan,
             record,
             design: &plan.design,
-            session: invalid::fingerprint_changed(record)
-                .or_else(|| invalid::altered(record))
-                .or_else(|| invalid::one_artifact(record)),
+            session: rules::of_session(record),
         }
     }
 
@@ -265,35 +281,24 @@ fn needs_base(case: &Case<'_>) -> bool {
 }
 
 fn unknown_workload(check: &Check) -> Assessment {
-    let text = format!("the plan has no workload {}", check.workload);
-    Assessment::settled(
-        Figures::default(),
-        Verdict::Invalid,
-        "unknown-workload",
-        text,
-    )
+    let facts = Facts::Said(check.workload.clone());
+    let reason = Reason::new(RuleId::UnknownWorkload, facts);
+    Assessment::settled(Figures::default(), Verdict::Invalid, reason)
+}
+
+/// The assessment of a check that is no measurement, or has nothing to be held against.
+fn unmeasured(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Assessment> {
+    if view.comparison.is_recording() && needs_base(view.case) {
+        return Some(timed::no_base(view));
+    }
+    let Finding { verdict, reason } = rules::find(rules, view)?;
+    Some(Assessment::settled(Figures::of(view), verdict, reason))
 }
 
 fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
-    if view.comparison.is_recording() && needs_base(view.case) {
-        return timed::no_base(view);
-    }
-    if let Some(found) = invalid::find(rules, view) {
-        return Assessment::settled(Figures::of(view), found.verdict, found.rule, found.text);
-    }
-    let mut assessment = match view.case.treatment {
+    unmeasured(rules, view).unwrap_or_else(|| match view.case.treatment {
         Treatment::Timed(scale) => timed::assess(rules, view, scale, trail),
         Treatment::Exact => exact::assess(rules, view, trail),
         Treatment::Share => share::assess(rules, view),
-    };
-    if view.scope.is_told {
-        worst::describe(view, &mut assessment);
-        let notes = &mut assessment.figures.notes;
-        notes.extend(early::remarks(view));
-        notes.extend(first_event::remarks(view));
-        notes.extend(repeated::remark(view));
-        notes.extend(moved::remark(view));
-        notes.extend(suite::remark(view));
-    }
-    assessment
+    })
 }

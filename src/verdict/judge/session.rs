@@ -128,8 +128,6 @@ pub struct Scope<'a> {
     pub next: Option<u32>,
     /// Nothing more was measured.
     pub is_end: bool,
-    /// The verdict will be read: sentences are made. Otherwise it is only asked whether to go on.
-    pub is_told: bool,
 }
 
 /// Launches of one arm in a row.
@@ -157,7 +155,6 @@ impl<'a> Scope<'a> {
             is_look: false,
             next: looks.iter().copied().find(|&look| look > 0),
             is_end: false,
-            is_told: false,
         }
     }
 
@@ -191,15 +188,6 @@ impl<'a> Scope<'a> {
         }
         if self.run.launches >= self.longest.launches {
             self.longest = self.run;
-        }
-    }
-
-    /// A sentence of the verdict, where it will be read.
-    pub fn say(&self, sentence: impl FnOnce() -> String) -> String {
-        if self.is_told {
-            sentence()
-        } else {
-            String::new()
         }
     }
 }

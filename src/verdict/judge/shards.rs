@@ -7,7 +7,7 @@
 //!
 //! Refuses to know: which machine is better.
 
-use super::settle::{gravest, gravity, summary};
+use super::settle::{gravest, gravity};
 use super::{CheckVerdict, judge_session};
 use crate::plan::{Gate, Plan};
 use crate::record::{Decision, Ending, Extent, GateVerdict, RunRecord, RunVerdict, Verdict};
@@ -70,7 +70,6 @@ fn joined(plan: &Plan, parts: &[RunVerdict]) -> RunVerdict {
     }
     RunVerdict {
         verdict,
-        summary: summary(verdict, &gates),
         gates,
         blocks: parts.iter().map(|part| part.blocks).sum(),
         launches: parts.iter().map(|part| part.launches).sum(),

@@ -4,14 +4,14 @@
 
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested};
-use super::limit::Side;
 use super::timed;
 use super::view::View;
-use super::words::{self, name_of};
 use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
-use crate::plural::count;
-use crate::record::{Arm, Comparison, Verdict};
+use crate::record::{
+    Advice, Arm, Cases, Comparison, Facts, Hypothesis, Limit, Reason, Remark, RuleId, Side, TooFew,
+    Verdict,
+};
 use crate::stats;
 
 /// Confidence of the interval that is shown.
@@ -23,30 +23,29 @@ pub fn assess(rules: &Rules<'_>, view: &View<'_, '_>) -> Assessment {
     let base = launches(view, Arm::Base, &mut figures);
     let first = |launches: &[&LaunchMeasure]| launches.first().map(|m| m.value);
     (figures.base, figures.head) = (first(&base), first(&head));
-    let no_pairs = "stored sessions keep no single cases, and shares are compared case by case: use --base REF";
     match (view.case.check.rule, view.comparison) {
         (Rule::Regression { .. }, Comparison::Alone | Comparison::Anchored) => {
             return timed::no_base(view);
         }
         (Rule::Regression { .. }, Comparison::Stored) => {
-            return Assessment::never(figures, "no-paired-cases", no_pairs.to_owned());
+            // Stored sessions keep no single cases.
+            return Assessment::never(figures, RuleId::NoPairedCases, Facts::None);
         }
         _ => {}
     }
     if !view.is_complete() {
-        let text = view.scope.say(|| format!("{} so far", figures.behind()));
-        return Assessment::waiting(figures, text, view.wants());
+        return Assessment::waiting(figures, Facts::TooFew(TooFew::SoFar), view.wants());
     }
     if head.is_empty() || (view.is_regression() && base.is_empty()) {
-        let text = "no launch answered the cases".to_owned();
-        return Assessment::never(figures, "too-few-launches", text);
+        let facts = Facts::TooFew(TooFew::NoCases);
+        return Assessment::never(figures, RuleId::TooFewLaunches, facts);
     }
     match view.case.check.rule {
         Rule::Regression { margin, ceiling } => {
-            regression(rules, view, figures, (&base, &head), (margin, ceiling))
+            regression(rules, figures, (&base, &head), (margin, ceiling))
         }
-        Rule::Ceiling { limit } => absolute(rules, view, figures, &head, (Side::Ceiling, limit)),
-        Rule::Floor { limit } => absolute(rules, view, figures, &head, (Side::Floor, limit)),
+        Rule::Ceiling { limit } => absolute(rules, figures, &head, Limit::ceiling(limit)),
+        Rule::Floor { limit } => absolute(rules, figures, &head, Limit::floor(limit)),
     }
 }
 
@@ -58,13 +57,11 @@ fn launches<'s>(view: &View<'s, '_>, arm: Arm, figures: &mut Figures) -> Vec<&'s
     if !evidence.differs {
         return measured.take(1).collect();
     }
-    let end = |value: Option<f64>| words::percent(value.unwrap_or(f64::NAN));
-    figures.notes.push(format!(
-        "launches of {} answer differently, {} to {} right: a verdict must hold by each of them",
-        arm.name(),
-        end(evidence.values.least),
-        end(evidence.values.greatest)
-    ));
+    figures.remarks.push(Remark::LaunchesDiffer {
+        arm,
+        least: evidence.values.least,
+        greatest: evidence.values.greatest,
+    });
     measured.collect()
 }
 
@@ -122,7 +119,6 @@ fn greatest(p: impl Iterator<Item = f64>) -> f64 {
 
 fn regression(
     rules: &Rules<'_>,
-    view: &View<'_, '_>,
     mut figures: Figures,
     (base, head): (&[&LaunchMeasure], &[&LaunchMeasure]),
     (margin, ceiling): (f64, f64),
@@ -132,150 +128,107 @@ fn regression(
     figures.p_pass = Some(greatest(pairs.iter().map(|pair| pair.p_pass(ceiling))));
     let Pair { lost, gained, n } = pairs[0];
     figures.change = Some(-pairs[0].loss());
-    let check = view.case.check;
-    let say = |sentence: &dyn Fn() -> String| view.scope.say(sentence);
-    let tested = Tested {
-        rule: "regression",
-        subject: say(&|| {
-            let values = words::change(check.metric, base[0].value, head[0].value);
-            let name = name_of(check);
-            format!(
-                "{name} {values}: {lost} of {} lost, {gained} gained",
-                count(n, "case")
-            )
-        }),
-        beyond: say(&|| format!("beyond the margin of {}", words::percent(margin))),
-        within: say(&|| format!("below the ceiling of {}", words::percent(ceiling))),
-        behind: say(&|| behind(n, pairs.len())),
-        advice: cases_needed(rules, 1.0 - ceiling, n),
-        wants: None,
+    let hypothesis = Hypothesis::Lost {
+        margin,
+        ceiling,
+        lost,
+        gained,
+        cases: n,
+        launches: pairs.len(),
     };
-    Assessment {
+    tested(
         figures,
-        finding: Finding::Tested(tested),
-    }
+        RuleId::Regression,
+        hypothesis,
+        more_cases(rules, 1.0 - ceiling, n),
+    )
 }
 
-/// `100 cases`, `100 cases in each of 4 launches`.
-fn behind(cases: u64, launches: usize) -> String {
-    let cases = count(cases, "case");
-    match launches {
-        1 => cases,
-        n => format!("{cases} in each of {}", count(n, "launch")),
-    }
+fn tested(
+    figures: Figures,
+    rule: RuleId,
+    hypothesis: Hypothesis,
+    advice: Option<Advice>,
+) -> Assessment {
+    let finding = Finding::Tested(Tested {
+        rule,
+        hypothesis,
+        advice,
+        wants: None,
+    });
+    Assessment { figures, finding }
 }
 
 /// Wilson's score test against a limit; a limit of 0 or 1 is exact.
 fn absolute(
     rules: &Rules<'_>,
-    view: &View<'_, '_>,
     mut figures: Figures,
     head: &[&LaunchMeasure],
-    (side, limit): (Side, f64),
+    limit: Limit,
 ) -> Assessment {
-    if !(limit > 0.0 && limit < 1.0) {
-        return exact(view, figures, head, (side, limit));
+    let at = limit.value;
+    if !(at > 0.0 && at < 1.0) {
+        return exact(figures, head, limit);
     }
-    let check = view.case.check;
-    let (right, n) = right_of(head[0]);
-    figures.interval = stats::wilson(right, n, SHOWN);
-    let tests = head.iter().map(|launch| right_of(launch));
-    let below = greatest(
-        tests
-            .clone()
-            .map(|(right, n)| stats::share_p_below(right, n, limit)),
-    );
-    let above = greatest(tests.map(|(right, n)| stats::share_p_above(right, n, limit)));
-    let ((p_fail, p_pass), provable) = match side {
-        Side::Ceiling => ((above, below), 1.0 - limit),
-        Side::Floor => ((below, above), limit),
+    let cases = cases_of(head[0]);
+    figures.interval = stats::wilson(cases.right, cases.all, SHOWN);
+    let worst = |p: fn(u64, u64, f64) -> f64| {
+        let cases = head.iter().map(|launch| cases_of(launch));
+        greatest(cases.map(|cases| p(cases.right, cases.all, at)))
+    };
+    let (below, above) = (worst(stats::share_p_below), worst(stats::share_p_above));
+    let ((p_fail, p_pass), provable) = match limit.side {
+        Side::Ceiling => ((above, below), 1.0 - at),
+        Side::Floor => ((below, above), at),
     };
     (figures.p_fail, figures.p_pass) = (Some(p_fail), Some(p_pass));
-    let (rule, broken, kept) = side.words();
-    let stated = words::value(check.metric, limit);
-    let say = |sentence: &dyn Fn() -> String| view.scope.say(sentence);
-    let tested = Tested {
-        rule,
-        subject: say(&|| subject(view, head[0], figures.interval)),
-        beyond: say(&|| format!("{broken} the {rule} of {stated}{}", quoted(head[0]))),
-        within: say(&|| format!("{kept} the {rule} of {stated}")),
-        behind: say(&|| behind(n, head.len())),
-        advice: cases_needed(rules, provable, n),
-        wants: None,
+    let hypothesis = Hypothesis::ShareLimit {
+        limit,
+        cases,
+        launches: head.len(),
+        remarks: head[0].remarks.clone(),
     };
-    Assessment {
+    tested(
         figures,
-        finding: Finding::Tested(tested),
-    }
-}
-
-/// A limit of 0 or 1: all answers right or none, in every launch. Chance has no part in that.
-fn exact(
-    view: &View<'_, '_>,
-    mut figures: Figures,
-    head: &[&LaunchMeasure],
-    (side, limit): (Side, f64),
-) -> Assessment {
-    let breaks = |launch: &LaunchMeasure| match side {
-        Side::Ceiling => launch.value > limit,
-        Side::Floor => launch.value < limit,
-    };
-    let broken = head.iter().copied().find(|launch| breaks(launch));
-    let shown = broken.unwrap_or(head[0]);
-    let (right, n) = right_of(shown);
-    figures.head = Some(shown.value);
-    figures.interval = stats::wilson(right, n, SHOWN);
-    let (rule, beyond, _) = side.words();
-    let (verdict, word) = match broken {
-        Some(_) => (Verdict::Fail, beyond),
-        None => (Verdict::Pass, "not beyond"),
-    };
-    let text = view.scope.say(|| {
-        let stated = words::value(view.case.check.metric, limit);
-        let subject = subject(view, shown, figures.interval);
-        format!("{subject}, {word} the {rule} of {stated}{}", quoted(shown))
-    });
-    Assessment::settled(figures, verdict, rule, text)
-}
-
-/// Cases answered right, and all.
-fn right_of(launch: &LaunchMeasure) -> (u64, u64) {
-    let right = launch.successes.values().filter(|&&right| right).count();
-    (right as u64, launch.successes.len() as u64)
-}
-
-/// `interval`: of the launch's share.
-fn subject(view: &View<'_, '_>, launch: &LaunchMeasure, interval: Option<(f64, f64)>) -> String {
-    let check = view.case.check;
-    let (right, n) = right_of(launch);
-    let (low, high) = interval.unwrap_or((0.0, 1.0));
-    format!(
-        "{} {} [{}, {}], {right} of {}",
-        name_of(check),
-        words::value(check.metric, launch.value),
-        words::bare(check.metric, low),
-        words::bare(check.metric, high),
-        count(n, "case"),
+        limit.rule(),
+        hypothesis,
+        more_cases(rules, provable, cases.all),
     )
 }
 
-fn quoted(measure: &LaunchMeasure) -> String {
-    if measure.remarks.is_empty() {
-        return String::new();
-    }
-    format!(", for example {}", measure.remarks.join("; "))
+/// A limit of 0 or 1: all answers right or none, in every launch. Chance has no part in that.
+fn exact(mut figures: Figures, head: &[&LaunchMeasure], limit: Limit) -> Assessment {
+    let mut launches = head.iter().copied();
+    let broken = launches.find(|launch| limit.is_broken_by(launch.value));
+    let shown = broken.unwrap_or(head[0]);
+    let cases = cases_of(shown);
+    figures.head = Some(shown.value);
+    figures.interval = stats::wilson(cases.right, cases.all, SHOWN);
+    let verdict = match broken {
+        Some(_) => Verdict::Fail,
+        None => Verdict::Pass,
+    };
+    let facts = Facts::ShareLimit {
+        limit,
+        is_broken: broken.is_some(),
+        cases,
+        remarks: shown.remarks.clone(),
+    };
+    Assessment::settled(figures, verdict, Reason::new(limit.rule(), facts))
 }
 
-/// Said where even a faultless answer to all cases could not have shown a share above `share`:
+fn cases_of(launch: &LaunchMeasure) -> Cases {
+    let right = launch.successes.values().filter(|&&right| right).count();
+    Cases {
+        right: right as u64,
+        all: launch.successes.len() as u64,
+    }
+}
+
+/// Given where even a faultless answer to all cases could not have shown a share above `share`:
 /// n ≥ z² · share / (1 − share).
-fn cases_needed(rules: &Rules<'_>, share: f64, n: u64) -> Option<String> {
+fn more_cases(rules: &Rules<'_>, share: f64, cases: u64) -> Option<Advice> {
     let z = stats::t_quantile(1.0 - rules.design.beta, f64::INFINITY)?;
     let needed = (z * z * share / (1.0 - share)).ceil();
-    (needed > n as f64).then(|| {
-        format!(
-            "{} cannot show it even if all are right: {} are needed",
-            count(n, "case"),
-            words::number(needed)
-        )
-    })
+    (needed > cases as f64).then_some(Advice::MoreCases { cases, needed })
 }

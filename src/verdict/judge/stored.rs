@@ -1,6 +1,6 @@
 //! Main's stored sessions as a base: which of them may stand for it.
 
-use crate::record::{RunRecord, StoredBase, machine_changes};
+use crate::record::{RunRecord, StoredBase, StoredSessions};
 use jiff::Timestamp;
 
 /// Fewer sessions cannot tell how far this machine moves from one to the next.
@@ -11,14 +11,14 @@ pub fn sessions(
     record: &RunRecord,
     check: &str,
     max_age_days: u32,
-) -> Result<Vec<Vec<f64>>, String> {
+) -> Result<Vec<Vec<f64>>, StoredSessions> {
     let (mut usable, mut elsewhere, mut old, mut without) = (Vec::new(), 0, 0, 0);
     let mut other = None;
     for session in &record.stored {
         let age = age_days(&session.created, &record.created);
         if session.fingerprint != record.machine.fingerprint {
             elsewhere += 1;
-            other = Some(session.fingerprint.as_str());
+            other = Some(&session.fingerprint);
         } else if age.is_none_or(|days| days > f64::from(max_age_days)) {
             old += 1;
         } else if let Some(values) = sound_values(session, check) {
@@ -30,16 +30,16 @@ pub fn sessions(
     if usable.len() >= SESSIONS {
         return Ok(usable);
     }
-    let other = other.map_or_else(String::new, |then| {
-        let changes = machine_changes(then, &record.machine.fingerprint).join(", ");
-        format!("; a new series starts, since the machine has changed: {changes}")
-    });
-    Err(format!(
-        "{} of the {SESSIONS} stored sessions of main that a stored comparison needs ({elsewhere} more of \
-         another machine, {old} older than {max_age_days} days, {without} without this check): make one \
-         with `gate baseline record` on main{other}",
-        usable.len()
-    ))
+    let here = &record.machine.fingerprint;
+    Err(StoredSessions {
+        usable: usable.len(),
+        needed: SESSIONS,
+        elsewhere,
+        old,
+        max_age_days,
+        without,
+        moved: other.map(|other| (other.clone(), here.clone())),
+    })
 }
 
 fn sound_values(session: &StoredBase, check: &str) -> Option<Vec<f64>> {

@@ -1,20 +1,16 @@
 //! Metrics that vary from launch to launch: Welch's, the prediction and the one-sample t, at looks.
 
 use super::Rules;
-use super::assessment::{Assessment, Figures, Finding, Tested};
-use super::limit::{self, Side};
-use super::trail::{Trail, smallest_effect, too_noisy};
-use super::treatment::no_relative_scale;
+use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
+use super::limit;
+use super::trail::{INTERVAL_ALPHA, Look, Trail, smallest_effect, too_noisy};
 use super::view::{View, values};
-use super::words::{self, name_of};
 use crate::plan::Rule;
-use crate::record::{Arm, Comparison, Direction, Ending, Verdict};
+use crate::record::{
+    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Remark, RuleId,
+    StoredSessions,
+};
 use crate::stats::{self, Degenerate, Estimate, Scale};
-
-/// Fewer launches an arm than this carry no t-test.
-const LAUNCHES: usize = 4;
-/// Error of the repeated interval over all looks.
-pub const INTERVAL_ALPHA: f64 = 0.05;
 
 /// Launch values on the scale of the test.
 struct Sides {
@@ -48,21 +44,22 @@ pub fn assess(
         Rule::Regression { margin, ceiling } => {
             regression(rules, view, scale, trail, (margin, ceiling))
         }
-        Rule::Ceiling { limit } => limit::assess(rules, view, scale, trail, Side::Ceiling, limit),
-        Rule::Floor { limit } => limit::assess(rules, view, scale, trail, Side::Floor, limit),
+        Rule::Ceiling { limit } => limit::assess(rules, view, scale, trail, Limit::ceiling(limit)),
+        Rule::Floor { limit } => limit::assess(rules, view, scale, trail, Limit::floor(limit)),
     }
 }
 
 /// A regression check of a session that has no base.
 pub fn no_base(view: &View<'_, '_>) -> Assessment {
-    let text = match view.comparison {
-        Comparison::Anchored => {
-            "recorded beside its anchor, not judged against it: `gate history` reads main's course"
-        }
-        _ => "head was measured alone: there is nothing to compare it with",
-    };
-    let text = text.to_owned();
-    Assessment::never(Figures::of(view), "no-base", text)
+    let anchored = view.comparison == Comparison::Anchored;
+    let facts = Facts::NoBase { anchored };
+    Assessment::never(Figures::of(view), RuleId::NoBase, facts)
+}
+
+/// A check whose stored base is too small.
+pub fn no_stored_base(view: &View<'_, '_>, stored: &StoredSessions) -> Assessment {
+    let facts = Facts::Stored(stored.clone());
+    Assessment::never(Figures::of(view), RuleId::NoStoredBase, facts)
 }
 
 fn regression(
@@ -74,23 +71,27 @@ fn regression(
 ) -> Assessment {
     let (base, head) = match launches(view) {
         Ok(launches) => launches,
-        Err(text) => return Assessment::never(Figures::of(view), "no-stored-base", text.clone()),
+        Err(stored) => return no_stored_base(view, stored),
     };
-    let mut figures = Figures::of(view).with_launches(base, head);
     if let Some(assessment) = too_few(view, head.min(base)) {
         return assessment;
     }
-    let estimate = trail.estimate(view.scope, || sides(view, scale).estimate());
+    let (m, c) = (margin.ln_1p(), ceiling.ln_1p());
+    let Look {
+        estimate,
+        mut figures,
+    } = trail.latest(view.scope, || {
+        let figures = Figures::of(view).with_launches(base, head);
+        look(rules, view, scale, m, figures)
+    });
     let e = match estimate {
         Ok(e) => e,
         // Of finite values: one at or below 0 has no logarithm.
         Err(Degenerate::NotFinite) if scale == Scale::Log => {
-            let (rule, text) = no_relative_scale(view.case.check.metric);
-            return Assessment::never(figures, rule, text);
+            return Assessment::never(figures, RuleId::NoRelativeScale, Facts::None);
         }
         Err(degenerate) => return no_t(figures, degenerate),
     };
-    let (m, c) = (margin.ln_1p(), ceiling.ln_1p());
     let direction = view.case.check.metric.direction();
     if view.scope.is_look {
         let loss = loss(&e, direction);
@@ -98,17 +99,23 @@ fn regression(
         trail.foretell(rules, view, &loss, (m, c), head);
     }
     trail.write(&mut figures);
-    if view.scope.is_told {
-        describe_change(rules, view, scale, &e, m, &mut figures);
-        let gain = improvement(&figures, margin, direction);
-        figures.notes.extend(gain);
+    if is_better(&figures, margin, direction) {
+        figures.remarks.push(Remark::Better { is_exact: false });
     }
-    let advice = noise(rules, view, trail, &figures, ceiling);
-    tested(view, advice, figures, (margin, ceiling))
+    let tested = Tested {
+        rule: RuleId::Regression,
+        hypothesis: Hypothesis::Change { margin, ceiling },
+        advice: noise(rules, view, trail, &figures, ceiling),
+        wants: (!view.is_exhausted()).then(|| view.wants()),
+    };
+    Assessment {
+        figures,
+        finding: Finding::Tested(tested),
+    }
 }
 
 /// Launches of base and head that the latest look reads; of base all stored ones, where those stand for it.
-fn launches<'s>(view: &View<'s, '_>) -> Result<(usize, usize), &'s String> {
+fn launches<'s>(view: &View<'s, '_>) -> Result<(usize, usize), &'s StoredSessions> {
     let base = match view.comparison {
         Comparison::Stored => view.case.stored.as_ref()?.values.n,
         _ => view.of(Arm::Base).looked(),
@@ -152,45 +159,20 @@ fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
     }
 }
 
-pub fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
-    if n >= LAUNCHES {
-        return None;
-    }
-    let figures = Figures::of(view);
-    if view.is_exhausted() {
-        let text = view.scope.say(|| {
-            let behind = figures.behind();
-            format!("{behind} are all that there will be: a t-test needs {LAUNCHES} an arm")
-        });
-        return Some(Assessment::never(figures, "too-few-launches", text));
-    }
-    let wants = view.wants();
-    let text = view.scope.say(|| {
-        let behind = figures.behind();
-        format!("{behind} so far: the next look comes at {wants} blocks")
-    });
-    Some(Assessment::waiting(figures, text, wants))
-}
-
-pub fn no_t(figures: Figures, degenerate: Degenerate) -> Assessment {
-    let text = format!("the launches' values carry no test: {degenerate}");
-    Assessment::settled(figures, Verdict::Invalid, "no-variance", text)
-}
-
-/// Fills base, head, change, the repeated interval and the smallest effect.
-fn describe_change(
+/// The estimate, and into the figures base, head, change, the repeated interval and the smallest effect.
+fn look(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
     scale: Scale,
-    e: &Estimate,
     margin: f64,
-    figures: &mut Figures,
-) {
+    mut figures: Figures,
+) -> Look {
     let sides = sides(view, scale);
-    let middle = match &sides.sessions {
-        Some(means) => stats::mean(means),
-        None => stats::mean(&sides.base),
+    let estimate = sides.estimate();
+    let Ok(e) = &estimate else {
+        return Look { estimate, figures };
     };
+    let middle = stats::mean(sides.sessions.as_ref().unwrap_or(&sides.base));
     figures.base = middle.map(|y| scale.back(y));
     figures.head = stats::mean(&sides.head).map(|y| scale.back(y));
     let level = rules.looks().level(INTERVAL_ALPHA / 2.0, view.scope.looked);
@@ -198,29 +180,21 @@ fn describe_change(
     figures.change = Some(e.est.exp_m1());
     figures.interval = Some((low.exp_m1(), high.exp_m1()));
     figures.smallest_effect = smallest_effect(rules, view.scope.looked, (e.se, e.df), margin);
-    if sides.sessions.is_some() {
-        let n = sides.sessions.as_ref().map_or(0, Vec::len);
-        figures.notes.push(format!(
-            "base is {n} stored sessions of main; the interval holds what the machine moves between sessions"
-        ));
+    if let Some(sessions) = &sides.sessions {
+        let sessions = sessions.len();
+        figures.remarks.push(Remark::StoredBase { sessions });
     }
     if view.comparison == Comparison::SameBuild {
-        figures
-            .notes
-            .push("both arms are one build: an A/A run".to_owned());
+        figures.remarks.push(Remark::SameBuild);
     }
+    Look { estimate, figures }
 }
 
 /// A gain beyond the margin is as much of a surprise as a loss.
-fn improvement(figures: &Figures, margin: f64, direction: Direction) -> Option<String> {
-    let (change, (low, high)) = figures.change.zip(figures.interval)?;
-    let is_better = match direction {
+fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
+    figures.interval.is_some_and(|(low, high)| match direction {
         Direction::LowerIsBetter => high < -margin,
         Direction::HigherIsBetter => low > margin,
-    };
-    is_better.then(|| {
-        let percents = words::signed_percents(change, (low, high));
-        format!("better than the margin explains: {percents}: check that the work is still done")
     })
 }
 
@@ -232,49 +206,10 @@ fn noise(
     trail: &Trail,
     figures: &Figures,
     ceiling: f64,
-) -> Option<String> {
+) -> Option<Advice> {
     let has_ended = rules.record.ending != Ending::Unfinished;
     match figures.smallest_effect {
-        Some(effect) if has_ended || view.is_exhausted() => {
-            too_noisy(&figures.behind(), effect, ceiling)
-        }
-        _ => trail.too_noisy().map(str::to_owned),
-    }
-}
-
-fn tested(
-    view: &View<'_, '_>,
-    advice: Option<String>,
-    figures: Figures,
-    (margin, ceiling): (f64, f64),
-) -> Assessment {
-    let say = |sentence: &dyn Fn() -> String| view.scope.say(sentence);
-    let tested = Tested {
-        rule: "regression",
-        subject: say(&|| subject(view, &figures)),
-        beyond: say(&|| format!("beyond the margin of {}", words::percent(margin))),
-        within: say(&|| format!("below the ceiling of {}", words::percent(ceiling))),
-        behind: say(&|| figures.behind()),
-        advice,
-        wants: (!view.is_exhausted()).then(|| view.wants()),
-    };
-    Assessment {
-        figures,
-        finding: Finding::Tested(tested),
-    }
-}
-
-fn subject(view: &View<'_, '_>, figures: &Figures) -> String {
-    let check = view.case.check;
-    let label = name_of(check);
-    match (figures.base, figures.head, figures.change, figures.interval) {
-        (Some(base), Some(head), Some(change), Some(interval)) => {
-            let values = words::change(check.metric, base, head);
-            format!(
-                "{label} {values}: {}",
-                words::signed_percents(change, interval)
-            )
-        }
-        _ => label,
+        Some(effect) if has_ended || view.is_exhausted() => too_noisy(None, effect, ceiling),
+        _ => trail.too_noisy(),
     }
 }

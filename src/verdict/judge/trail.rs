@@ -4,10 +4,11 @@ use super::Rules;
 use super::assessment::Figures;
 use super::session::Scope;
 use super::view::View;
-use super::words;
-use crate::record::Comparison;
+use crate::record::{Advice, Comparison};
 use crate::stats::{self, Degenerate, Estimate};
 
+/// Error of the repeated interval over all looks.
+pub const INTERVAL_ALPHA: f64 = 0.05;
 /// Power at which the smallest effect is given.
 const POWER: f64 = 0.95;
 
@@ -19,9 +20,16 @@ pub struct Trail {
     /// Blocks of the look that was taken in last.
     taken: u32,
     first_look: bool,
-    too_noisy: Option<String>,
-    /// What the latest tested look (by its blocks) was tested with.
-    estimate: Option<(u32, Result<Estimate, Degenerate>)>,
+    too_noisy: Option<Advice>,
+    /// What the latest tested look (by its blocks) read.
+    latest: Option<(u32, Look)>,
+}
+
+/// The launches of a look, as one estimate and its numbers.
+#[derive(Clone, Debug)]
+pub struct Look {
+    pub estimate: Result<Estimate, Degenerate>,
+    pub figures: Figures,
 }
 
 impl Default for Trail {
@@ -32,24 +40,20 @@ impl Default for Trail {
             taken: 0,
             first_look: true,
             too_noisy: None,
-            estimate: None,
+            latest: None,
         }
     }
 }
 
 impl Trail {
-    /// The estimate that the latest look stands on: made once a look, since no launch joins it later.
-    pub fn estimate(
-        &mut self,
-        scope: &Scope<'_>,
-        make: impl FnOnce() -> Result<Estimate, Degenerate>,
-    ) -> Result<Estimate, Degenerate> {
-        match self.estimate {
-            Some((looked, estimate)) if looked == scope.looked => estimate,
+    /// What the latest look read: made once a look, since no launch joins it later.
+    pub fn latest(&mut self, scope: &Scope<'_>, make: impl FnOnce() -> Look) -> Look {
+        match &self.latest {
+            Some((looked, look)) if *looked == scope.looked => look.clone(),
             _ => {
-                let estimate = make();
-                self.estimate = Some((scope.looked, estimate));
-                estimate
+                let look = make();
+                self.latest = Some((scope.looked, look.clone()));
+                look
             }
         }
     }
@@ -91,13 +95,12 @@ impl Trail {
         let Some(effect) = smallest_effect(rules, last, (se, df), m) else {
             return;
         };
-        let by_then = format!("after {cap} launches an arm it");
-        self.too_noisy = too_noisy(&by_then, effect, c.exp_m1());
+        self.too_noisy = too_noisy(Some(cap), effect, c.exp_m1());
     }
 
     /// What the first look foretold, where that is no good.
-    pub fn too_noisy(&self) -> Option<&str> {
-        self.too_noisy.as_deref()
+    pub fn too_noisy(&self) -> Option<Advice> {
+        self.too_noisy
     }
 
     pub fn write(&self, figures: &mut Figures) {
@@ -106,14 +109,12 @@ impl Trail {
     }
 }
 
-/// Says that what such launches can find is more than the ceiling.
-pub fn too_noisy(launches: &str, effect: f64, ceiling: f64) -> Option<String> {
-    (effect > ceiling).then(|| {
-        format!(
-            "this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
-            words::percent((effect * 1e3).round() / 1e3),
-            words::percent(ceiling)
-        )
+/// Whether what the launches can find is more than the ceiling; `cap`: so many an arm, by a forecast.
+pub fn too_noisy(cap: Option<u32>, effect: f64, ceiling: f64) -> Option<Advice> {
+    (effect > ceiling).then_some(Advice::TooNoisy {
+        cap,
+        effect,
+        ceiling,
     })
 }
 

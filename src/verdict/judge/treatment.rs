@@ -54,29 +54,12 @@ pub fn treatment(metric: Metric) -> Treatment {
     }
 }
 
-/// Said of launches of which one has no logarithm, where a change is asked for: (rule, text).
-pub fn no_relative_scale(metric: Metric) -> (&'static str, String) {
-    let text = format!(
-        "{metric} is 0 or below in some launch, and no change is a share of that: ask for longer contexts, or give it a ceiling"
-    );
-    ("no-relative-scale", text)
-}
-
-/// Why zero in every launch proves that nothing was measured; `None` where zero is a sound value (no
-/// mismatch, no excess). `regression`: whether the check compares arms.
-pub fn zero_is_vacuous(metric: Metric, regression: bool) -> Option<&'static str> {
+/// True if zero in every launch proves that nothing was measured; false where zero is a sound value (no mismatch, no
+/// excess). `regression`: whether the check compares arms.
+pub fn zero_is_vacuous(metric: Metric, regression: bool) -> bool {
     match metric {
-        Metric::KvBytes | Metric::KvUsage => {
-            Some("an engine that holds a conversation holds some bytes of it")
-        }
-        Metric::PrefilledTokens => Some("an answer needs at least one computed prompt token"),
-        Metric::GpuMemory => Some("a model that is loaded takes some memory"),
-        Metric::Accuracy | Metric::GreedyAgreement if regression => {
-            Some("where no case is right, none can be lost")
-        }
-        Metric::Goodput if regression => {
-            Some("where no request is within the SLO, none can be lost")
-        }
-        _ => None,
+        Metric::KvBytes | Metric::KvUsage | Metric::PrefilledTokens | Metric::GpuMemory => true,
+        Metric::Accuracy | Metric::GreedyAgreement | Metric::Goodput => regression,
+        _ => false,
     }
 }

@@ -2,13 +2,13 @@
 
 use super::Rules;
 use super::evidence::{Evidence, Reading, Values};
-use super::invalid;
+use super::rules::finding::LaunchRule;
 use super::session::{Block, PerArm, Scope};
 use super::sight::{Shelf, Sight};
 use super::stored;
 use super::treatment::{Treatment, treatment_of};
 use crate::plan::{Check, Gate, Rule, Workload};
-use crate::record::{Arm, Comparison, Launch, Metric, RunRecord};
+use crate::record::{Arm, Comparison, Launch, Metric, RunRecord, StoredSessions};
 
 /// A check with all that its launches have shown so far.
 pub struct Case<'a> {
@@ -17,10 +17,18 @@ pub struct Case<'a> {
     pub workload: &'a Workload,
     pub treatment: Treatment,
     /// Main's usable stored sessions, or what is missing.
-    pub stored: Result<Stored, String>,
+    pub stored: Result<Stored, StoredSessions>,
     evidence: PerArm<Evidence<'a>>,
     /// Where the latest look saw that launches are no steady state.
-    pub unsteady: Option<invalid::Unsteady>,
+    pub unsteady: Option<Unsteady>,
+}
+
+/// A mean drift within launches, and where it was seen.
+#[derive(Clone, Copy)]
+pub struct Unsteady {
+    /// `None`: both.
+    pub arm: Option<Arm>,
+    pub drift: f64,
 }
 
 /// Main's launch values, one list a session, and all of them folded.
@@ -59,6 +67,7 @@ impl<'a> Case<'a> {
         block: &Block<'_, 'a>,
         shelf: &mut Shelf<'a>,
         scope: &Scope<'_>,
+        of_a_launch: &[LaunchRule],
     ) {
         let is_dropped = block.is_throttled && self.is_by_clock();
         for &launch in block.launches {
@@ -73,14 +82,13 @@ impl<'a> Case<'a> {
                 evidence.failed.get_or_insert(launch);
             } else if !is_dropped {
                 let sight = Sight::new(check, shelf.answers(check, workload, launch, base));
-                evidence.keep(rules, sight, block.is_sound);
+                evidence.keep(rules, of_a_launch, sight, block.is_sound);
             }
         }
         if scope.is_look {
             Arm::BOTH
                 .iter()
                 .for_each(|&arm| self.evidence.of_mut(arm).look());
-            self.unsteady = invalid::unsteady(&View::new(self, scope, rules.record));
         }
     }
 

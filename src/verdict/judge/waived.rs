@@ -3,7 +3,7 @@
 //! Refuses to know: where waivers are written down.
 
 use super::Rules;
-use crate::record::{CheckVerdict, Reason, Verdict, Waiver};
+use crate::record::{CheckVerdict, Facts, Reason, RuleId, Verdict, Waiver};
 
 /// Marks a check's verdict where a waiver names it. The session's own day counts, so that a record is
 /// judged alike on any day.
@@ -22,41 +22,10 @@ pub fn mark(rules: &Rules<'_>, check: &mut CheckVerdict) {
         is_expired: today.is_none_or(|today| today > given.expires.as_str()),
     };
     if waiver.is_expired {
-        expire(check, &waiver);
-    } else {
-        check.notes.push(note(check.verdict, &waiver));
+        let placeholder = Reason::new(RuleId::WaiverExpired, Facts::None);
+        let before = Box::new(std::mem::replace(&mut check.reason, placeholder));
+        let was = std::mem::replace(&mut check.verdict, Verdict::Fail);
+        check.reason.facts = Facts::WaiverExpired { was, before };
     }
     check.waiver = Some(waiver);
-}
-
-fn note(verdict: Verdict, waiver: &Waiver) -> String {
-    let (expires, owner, issue) = (&waiver.expires, &waiver.owner, &waiver.issue);
-    match verdict {
-        Verdict::Pass => {
-            format!("its waiver (until {expires}, {owner}, {issue}) is not needed: delete it")
-        }
-        red => format!(
-            "{}, waived until {expires} by {owner}: {} ({issue})",
-            red.name(),
-            waiver.reason
-        ),
-    }
-}
-
-fn expire(check: &mut CheckVerdict, waiver: &Waiver) {
-    let text = format!(
-        "its waiver expired on {} ({}, {}: {}): delete it from gates/waivers.toml, or give it a new day; without \
-         it: {}, {}",
-        waiver.expires,
-        waiver.owner,
-        waiver.issue,
-        waiver.reason,
-        check.verdict.name(),
-        check.reason.text
-    );
-    check.verdict = Verdict::Fail;
-    check.reason = Reason {
-        rule: "waiver-expired",
-        text,
-    };
 }

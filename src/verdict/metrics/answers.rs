@@ -379,7 +379,7 @@ fn lacking<'d, 'a>(
 fn name(sample: &Sample) -> String {
     let prompt = Prompt::of(sample);
     match sample.setting {
-        Some(Setting::Cell { .. }) => match super::matrix::cell_of(sample) {
+        Some(Setting::Cell { .. }) => match super::requests::cell_of(sample) {
             Some(cell) => format!("{cell}, {prompt}"),
             None => prompt.to_string(),
         },

@@ -2,21 +2,11 @@
 //!
 //! Main function: [`differences`]. Refuses to know: how many are allowed, and which arm it was.
 
-use super::golden;
-use super::{Place, Requests};
+use super::golden::{self, Difference};
+use super::requests::Requests;
+use super::value::Place;
 use crate::plan::{Check, Workload, WorkloadKind};
 use crate::record::Launch;
-
-/// One case that was answered wrongly. Texts are the engine's own words: escape them before they are shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    pub case: String,
-    /// Place of the first token that differs, with what was said and what was expected there; `None` is an end.
-    /// Not told of a task, whose answer is compared whole.
-    pub token: Option<(usize, Option<String>, Option<String>)>,
-    pub said: String,
-    pub expected: String,
-}
 
 /// In the order of the cases. Empty for workloads that have no right answer, and where an answer is missing: its
 /// check says so.

@@ -5,8 +5,7 @@
 //! [`Vocabulary`] joins the two.
 
 use super::answers::SURE;
-use super::differences::Difference;
-use super::golden_text::{self, Departure, quoted};
+use super::golden_text::{self, Departure, Vocabulary, quoted};
 use super::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::{GoldenCase, GoldenToken, Goldens};
 use crate::record::{Sample, TokenLogprob};
@@ -346,62 +345,15 @@ pub fn find<'a>(
     sample.ok_or_else(|| at.undefined(Why::CaseMissing(case.to_owned()), None))
 }
 
-/// Texts of the token ids that the reference names.
-pub struct Vocabulary<'a> {
-    texts: BTreeMap<u32, &'a str>,
-}
-
-impl<'a> Vocabulary<'a> {
-    pub fn of(goldens: &'a Goldens) -> Self {
-        let listed = goldens.texts.iter().map(|(&id, text)| (id, text.as_str()));
-        let tokens = goldens.cases.iter().flat_map(|c| &c.tokens);
-        let own = tokens.map(|t| (t.id, t.text.as_str()));
-        Self {
-            texts: listed.chain(own).collect(),
-        }
-    }
-
-    /// Text of a token id, where it is known.
-    pub fn text(&self, id: u32) -> Option<&'a str> {
-        self.texts.get(&id).copied()
-    }
-
-    /// Whether the reference itself was undecided here and `got` is one of the tokens that it was
-    /// undecided between.
-    pub fn is_near_tie(&self, token: &GoldenToken, got: &str, near_tie_nats: f64) -> bool {
-        let Some(&(_, best)) = token.top.first() else {
-            return false;
-        };
-        let near = |lp: f64| best - lp < near_tie_nats;
-        let tied = token.top.get(1).is_some_and(|&(_, second)| near(second));
-        tied && self.reference(token, got).is_some_and(near)
-    }
-
-    /// Reference log-probability lost by choosing `got`; where `got` is not among the reference's best
-    /// tokens, the loss of the worst of them, which is a lower bound. `None` without a list.
-    fn regret(&self, token: &GoldenToken, got: &str) -> Option<f64> {
-        let &(_, best) = token.top.first()?;
-        let &(_, worst) = token.top.last()?;
-        Some(best - self.reference(token, got).unwrap_or(worst))
-    }
-
-    /// The reference's log-probability of the token with text `got`, where it lists one. A listed id
-    /// whose text nobody told may be any text that belongs to no known id: the best such counts.
-    fn reference(&self, token: &GoldenToken, got: &str) -> Option<f64> {
-        if got == token.text {
-            return Some(token.logprob);
-        }
-        let known = |id: u32| self.text(id);
-        let listed = token.top.iter().find(|&&(id, _)| known(id) == Some(got));
-        let listed = listed.or_else(|| {
-            let stranger = !self.texts.values().any(|&text| text == got);
-            token
-                .top
-                .iter()
-                .find(|&&(id, _)| stranger && known(id).is_none())
-        });
-        listed.map(|&(_, lp)| lp)
-    }
+/// One case that was answered wrongly. Texts are the engine's own words: escape them before they are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub case: String,
+    /// Place of the first token that differs, with what was said and what was expected there; `None` is an end.
+    /// Not told of a task, whose answer is compared whole.
+    pub token: Option<(usize, Option<String>, Option<String>)>,
+    pub said: String,
+    pub expected: String,
 }
 
 #[cfg(test)]

@@ -6,75 +6,16 @@ mod contention;
 pub use contention::contention;
 
 use super::answers::{self, Answers};
-use super::{LaunchMeasure, Place, Undefined, Why, request, throughput};
+use super::requests::{Cell, cell_of};
+use super::value::Place;
+use super::{LaunchMeasure, Undefined, Why, request, throughput};
 use crate::plan::Matrix;
-use crate::record::{CacheState, CellOutcome, CellVerdict, Phase, Sample, Setting};
+use crate::record::{CacheState, CellOutcome, CellVerdict, Phase, Sample};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 /// Of the greatest throughput: where the ladder has reached so much of it, it saturates.
 const SATURATED: f64 = 0.95;
-
-/// A cell, all passes together.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cell {
-    streamed: bool,
-    cache: CacheState,
-    context: u32,
-    batch: u32,
-}
-
-impl Cell {
-    fn verdict(self, outcome: CellOutcome, samples: &[&Sample]) -> CellVerdict {
-        let sound = samples.iter().filter(|s| s.may_enter());
-        let times: Vec<f64> = sound.filter_map(|s| request::e2e_ms(s).ok()).collect();
-        CellVerdict {
-            batch: self.batch,
-            cache: self.cache,
-            context: self.context,
-            streamed: self.streamed,
-            outcome,
-            e2e_ms: stats::median(&times),
-        }
-    }
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mode = if self.streamed { "streamed" } else { "whole" };
-        let Self {
-            cache,
-            context,
-            batch,
-            ..
-        } = self;
-        write!(
-            f,
-            "batch {batch}, {}, context {context}, {mode}",
-            cache.name()
-        )
-    }
-}
-
-/// The cell of a sample, where it belongs to one.
-pub fn cell_of(sample: &Sample) -> Option<Cell> {
-    let Some(Setting::Cell {
-        batch,
-        cache,
-        context,
-        ..
-    }) = sample.setting
-    else {
-        return None;
-    };
-    Some(Cell {
-        streamed: sample.streamed,
-        cache,
-        context,
-        batch,
-    })
-}
 
 /// Samples of the measured phase by cell.
 fn by_cell<'a>(
@@ -168,6 +109,21 @@ fn outcome(samples: &[&Sample], answers: &Answers<'_>) -> (CellOutcome, String) 
             Warn,
             format!("{k} of {n} answers differ from what the same prompt got alone"),
         ),
+    }
+}
+
+impl Cell {
+    fn verdict(self, outcome: CellOutcome, samples: &[&Sample]) -> CellVerdict {
+        let sound = samples.iter().filter(|s| s.may_enter());
+        let times: Vec<f64> = sound.filter_map(|s| request::e2e_ms(s).ok()).collect();
+        CellVerdict {
+            batch: self.batch,
+            cache: self.cache,
+            context: self.context,
+            streamed: self.streamed,
+            outcome,
+            e2e_ms: stats::median(&times),
+        }
     }
 }
 

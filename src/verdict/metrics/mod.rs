@@ -30,58 +30,26 @@ mod suite;
 mod tasks;
 mod throughput;
 mod undefined;
+mod value;
 
 pub use ambiguous::ambiguous;
 pub use answers::{WrongAnswers, wrong_answers};
 pub use beside::beside;
 pub use contradiction::contradiction;
-pub use differences::{Difference, differences};
+pub use differences::differences;
 pub use facets::{Facet, Work, facets};
+pub use golden::Difference;
 pub use phases::{Clock, Speed, implausible};
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
 pub use suite::fails_in_both;
 pub use throughput::is_good;
 pub use undefined::{Undefined, Why};
+pub use value::LaunchMeasure;
 
-use crate::plan::{Check, Part, Workload, WorkloadKind};
-use crate::record::{CellVerdict, Launch, Metric, Sample, Statistic};
-use crate::stats;
-use std::collections::BTreeMap;
-
-/// One metric of one launch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LaunchMeasure {
-    /// In the metric's unit.
-    pub value: f64,
-    /// What the value is at the least, where chance had a part in it and that can be told: a growth over
-    /// readings that vary.
-    pub at_least: Option<f64>,
-    /// Requests that stand behind it (1 for a start-up time).
-    pub samples: u32,
-    /// The single values behind `value` in order of sending, where it is a statistic of many.
-    pub series: Vec<f64>,
-    /// Case id → answered right, for a share.
-    pub successes: BTreeMap<String, bool>,
-    /// What a reader wants to see beside the value: which case left the reference, and where.
-    pub remarks: Vec<String>,
-    /// Of a matrix that is judged cell by cell.
-    pub cells: Vec<CellVerdict>,
-}
-
-impl LaunchMeasure {
-    fn single(value: f64, samples: usize) -> Self {
-        Self {
-            value,
-            at_least: None,
-            samples: count(samples),
-            series: Vec::new(),
-            successes: BTreeMap::new(),
-            remarks: Vec::new(),
-            cells: Vec::new(),
-        }
-    }
-}
+use crate::plan::{Check, Workload, WorkloadKind};
+use crate::record::{Launch, Metric};
+use value::{Place, per_gap, per_request, reduce, reduced};
 
 /// The value of `check` in one launch that ran its `workload`.
 ///
@@ -195,125 +163,6 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
     }
 }
 
-/// Where a number is looked for.
-struct Place<'a> {
-    launch: &'a Launch,
-    workload: &'a Workload,
-    part: &'a Part,
-    requests: &'a Requests<'a>,
-}
-
-impl<'a> Place<'a> {
-    /// Every sample of the workload's part, void ones and warm-up included, in order of sending.
-    fn all(&self) -> Vec<&'a Sample> {
-        let mut samples = self.requests.all.clone();
-        samples.sort_by_key(|s| s.index);
-        samples
-    }
-
-    /// The sound ones.
-    fn sound(&self) -> Vec<&'a Sample> {
-        let mut samples = self.all();
-        samples.retain(|s| s.void.is_none());
-        samples
-    }
-
-    /// The sound samples that may enter a number; at least one.
-    fn measured(&self) -> Result<Vec<&'a Sample>, Undefined> {
-        if self.requests.measured.is_empty() {
-            return Err(self.undefined(Why::NoSamples, None));
-        }
-        Ok(self.requests.measured.clone())
-    }
-
-    /// The measured sample of every case.
-    fn by_case(&self) -> Result<BTreeMap<&'a str, &'a Sample>, Undefined> {
-        let mut cases = BTreeMap::new();
-        for sample in self.measured()? {
-            let Some(case) = &sample.case else { continue };
-            if cases.insert(case.as_str(), sample).is_some() {
-                return Err(self.undefined(Why::CaseTwice(case.clone()), Some(sample)));
-            }
-        }
-        Ok(cases)
-    }
-
-    fn undefined(&self, why: Why, sample: Option<&Sample>) -> Undefined {
-        Undefined {
-            why,
-            launch: self.launch.position,
-            workload: self.workload.id.clone(),
-            sample: sample.map(|s| s.index),
-        }
-    }
-}
-
-/// One value a request, reduced by the check's statistic.
-fn per_request(
-    at: &Place<'_>,
-    statistic: Statistic,
-    value: impl Fn(&Sample) -> Result<f64, Why>,
-) -> Result<LaunchMeasure, Undefined> {
-    let samples = at.measured()?;
-    let series = samples
-        .iter()
-        .map(|s| value(s).map_err(|why| at.undefined(why, Some(s))))
-        .collect::<Result<Vec<f64>, Undefined>>()?;
-    reduced(at, statistic, series, samples.len())
-}
-
-/// Every gap of every request.
-fn per_gap(
-    at: &Place<'_>,
-    statistic: Statistic,
-    gaps: impl Fn(&Sample) -> Result<Vec<f64>, Why>,
-) -> Result<LaunchMeasure, Undefined> {
-    let samples = at.measured()?;
-    let mut series = Vec::new();
-    for sample in &samples {
-        let gaps = gaps(sample).map_err(|why| at.undefined(why, Some(sample)))?;
-        series.extend(gaps);
-    }
-    reduced(at, statistic, series, samples.len())
-}
-
-fn reduced(
-    at: &Place<'_>,
-    statistic: Statistic,
-    series: Vec<f64>,
-    samples: usize,
-) -> Result<LaunchMeasure, Undefined> {
-    let value = reduce(statistic, &series).map_err(|why| at.undefined(why, None))?;
-    Ok(LaunchMeasure {
-        series,
-        ..LaunchMeasure::single(value, samples)
-    })
-}
-
-/// Fewest values that a 99th percentile may stand on.
-const P99_FLOOR: usize = 100;
-
-fn reduce(statistic: Statistic, series: &[f64]) -> Result<f64, Why> {
-    let at = |p: f64| stats::quantile(series, p).map(|q| q.value);
-    let value = match statistic {
-        Statistic::Median => at(0.5),
-        Statistic::Mean => stats::mean(series),
-        Statistic::P95 => at(0.95),
-        Statistic::P99 if series.len() < P99_FLOOR => {
-            return Err(Why::TooFewForP99 { n: series.len() });
-        }
-        Statistic::P99 => at(0.99),
-        Statistic::Max => at(1.0),
-        Statistic::Single if series.len() == 1 => at(0.5),
-        Statistic::Single => return Err(Why::NotSingle { n: series.len() }),
-    };
-    value.ok_or(Why::NoSamples)
-}
-
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod testing;
 
@@ -321,7 +170,7 @@ mod testing;
 mod tests {
     use super::testing::{check, launch, steady, streamed};
     use super::*;
-    use crate::record::{Phase, Void, VoidRule};
+    use crate::record::{Phase, Sample, Statistic, Void, VoidRule};
 
     fn tpot(statistic: Statistic, samples: Vec<Sample>) -> Result<LaunchMeasure, Undefined> {
         let workload = steady("tpot/decode");

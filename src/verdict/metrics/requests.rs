@@ -3,7 +3,8 @@
 //! Main type: [`Requests`]. Refuses to know: what is measured of them.
 
 use crate::plan::{Check, Part, Workload};
-use crate::record::{Launch, Sample, Setting};
+use crate::record::{CacheState, Launch, Sample, Setting};
+use std::fmt;
 
 /// The requests of one part of a workload in one launch. Picking them out takes longer than reading most
 /// metrics, so that checks on the same part share it.
@@ -71,4 +72,49 @@ pub fn is_in_part(part: &Part, sample: &Sample) -> bool {
         && part.batch.is_none_or(|b| b == batch)
         && part.cache.is_none_or(|c| c == cache)
         && part.context.is_none_or(|c| c == context)
+}
+
+/// The cell of a sample, where it belongs to one.
+pub fn cell_of(sample: &Sample) -> Option<Cell> {
+    let Some(Setting::Cell {
+        batch,
+        cache,
+        context,
+        ..
+    }) = sample.setting
+    else {
+        return None;
+    };
+    Some(Cell {
+        streamed: sample.streamed,
+        cache,
+        context,
+        batch,
+    })
+}
+
+/// A cell, all passes together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    pub streamed: bool,
+    pub cache: CacheState,
+    pub context: u32,
+    pub batch: u32,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = if self.streamed { "streamed" } else { "whole" };
+        let Self {
+            cache,
+            context,
+            batch,
+            ..
+        } = self;
+        write!(
+            f,
+            "batch {batch}, {}, context {context}, {mode}",
+            cache.name()
+        )
+    }
 }

@@ -3,7 +3,8 @@
 //!
 //! The texts are those of a workload `texts`, or the reference's tokens of `goldens`, after their prompts.
 
-use super::golden::{self, Vocabulary};
+use super::golden;
+use super::golden_text::Vocabulary;
 use super::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::{GoldenCase, Goldens, TextCase, TextPrompt, WorkloadKind};
 use crate::record::{Sample, TokenLogprob};

@@ -4,13 +4,10 @@ use super::diagnostic::{Diagnostic, suggestion};
 use super::files::Disk;
 use super::model::Contender;
 use super::project;
-use super::read::{PlanError, read_file};
+use super::read::{ENGINES_FILE, PlanError, read_file};
 use super::section::{Field, Section, Source};
 use crate::record::{Described, Input};
 use std::path::Path;
-
-/// The file's path from the project's root; it is no gate.
-pub const ENGINES_FILE: &str = "gates/engines.toml";
 
 /// The engines of these names, in this order, and the file that defines them.
 pub fn contenders(

@@ -1,5 +1,7 @@
 //! Where a plan's files come from: a directory, or what an earlier record kept.
 
+#![expect(clippy::disallowed_methods, reason = "reads a project's gate files")]
+
 use crate::record::Input;
 use std::fs;
 use std::io;

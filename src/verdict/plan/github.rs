@@ -1,12 +1,10 @@
 //! `[github]` in `gates/gate.toml`: whose word lets a pull request onto the machine, and what the bot starts.
 
 use super::diagnostic::Diagnostic;
-use super::labels;
+use super::labels::{self, is_plain, label_name};
 use super::section::{Field, Section};
 use globset::GlobSet;
 
-/// Longest name of a label that GitHub takes, in characters.
-const MOST_LABEL: usize = 50;
 /// Longest `name`, in characters: it is a part of statuses' contexts and of a check run's id.
 const MOST_NAME: usize = 60;
 /// The check run's name where the project says none.
@@ -126,18 +124,6 @@ pub fn read(root: &Section<'_, '_>) -> Result<GitHubConfig, Diagnostic> {
     Ok(config)
 }
 
-/// A label's name as GitHub takes it.
-pub fn label_name(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
-    let name = field.text()?;
-    if !is_plain(name, MOST_LABEL) {
-        return Err(field.wrong(format!(
-            "`{}` must be a label's name: 1 to {MOST_LABEL} characters without line ends or spaces around them",
-            field.name
-        )));
-    }
-    Ok(name.to_owned())
-}
-
 /// The check run's name: it stands within a comment of HTML, which `-->` would end.
 fn name(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
     let name = field.text()?;
@@ -148,11 +134,6 @@ fn name(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
         )));
     }
     Ok(name.to_owned())
-}
-
-fn is_plain(name: &str, most: usize) -> bool {
-    let has_control = name.chars().any(char::is_control);
-    (1..=most).contains(&name.chars().count()) && name.trim() == name && !has_control
 }
 
 fn workflow(field: &Field<'_, '_>) -> Result<String, Diagnostic> {

@@ -4,7 +4,6 @@
 //! function of rules and paths. Refuses to know: where the paths come from, and GitHub.
 
 use super::diagnostic::{Diagnostic, suggestion};
-use super::github::label_name;
 use super::section::{Field, Section};
 use globset::{GlobBuilder, GlobMatcher, GlobSet, GlobSetBuilder};
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,6 +196,26 @@ fn glob(field: &Field<'_, '_>, text: &str) -> Result<globset::Glob, Diagnostic> 
         refusal.label = "expected a glob".into();
         refusal
     })
+}
+
+/// Longest name of a label that GitHub takes, in characters.
+const MOST_LABEL: usize = 50;
+
+/// A label's name as GitHub takes it.
+pub fn label_name(field: &Field<'_, '_>) -> Result<String, Diagnostic> {
+    let name = field.text()?;
+    if !is_plain(name, MOST_LABEL) {
+        return Err(field.wrong(format!(
+            "`{}` must be a label's name: 1 to {MOST_LABEL} characters without line ends or spaces around them",
+            field.name
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+pub fn is_plain(name: &str, most: usize) -> bool {
+    let has_control = name.chars().any(char::is_control);
+    (1..=most).contains(&name.chars().count()) && name.trim() == name && !has_control
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! From files to a [`Plan`]: which files there are, where they come from, and every refusal at once.
 
+#![expect(clippy::disallowed_methods, reason = "reads a project's gate files")]
+
 use super::diagnostic::{Diagnostic, suggestion};
-use super::engines::ENGINES_FILE;
 use super::files::{Disk, Files};
 use super::github::{self, GitHubConfig};
 use super::labels::{self, LabelRule};
@@ -12,7 +13,7 @@ use super::model::{
 use super::section::{Section, Source};
 use super::waivers::{self, WAIVERS_FILE};
 use super::{gate, host, project};
-use crate::record::{Input, Metric};
+use crate::record::{Input, Metric, RunRecord};
 use std::fmt::Write;
 use std::fs;
 use std::io;
@@ -65,6 +66,16 @@ pub struct Selection {
     pub profile: String,
     /// Names of gates; empty: all.
     pub gates: Vec<String>,
+}
+
+impl Selection {
+    /// The part of its inputs that a record was measured by.
+    pub fn of(record: &RunRecord) -> Self {
+        Self {
+            profile: record.profile.clone(),
+            gates: record.gates.clone(),
+        }
+    }
 }
 
 /// The nearest directory at or above `start` that holds `gates/gate.toml`.
@@ -178,6 +189,14 @@ pub fn from_inputs(inputs: &[Input], selection: &Selection) -> Result<Plan, Plan
     // The record holds the chosen gates alone: what else was waived cannot be told from a mistake.
     plan.waivers = read_waivers(&mut { inputs }, &plan.gates, None)?;
     Ok(plan)
+}
+
+/// The plan that a record was measured by.
+///
+/// # Errors
+/// Its files are no plan of this gate.
+pub fn from_record(record: &RunRecord) -> Result<Plan, PlanError> {
+    from_inputs(&record.inputs, &Selection::of(record))
 }
 
 /// `tpot` for `gates/tpot.toml`; `None` for other files.
@@ -390,3 +409,6 @@ fn choose(names: &[String], wanted: &[String]) -> Result<Vec<String>, PlanError>
     let is_chosen = |name: &&String| wanted.is_empty() || wanted.contains(name);
     Ok(names.iter().filter(is_chosen).cloned().collect())
 }
+
+/// The file's path from the project's root; it is no gate.
+pub const ENGINES_FILE: &str = "gates/engines.toml";

@@ -1,53 +1,6 @@
 //! How much of a run a record holds: all of it, one machine's shard, or the shards of several machines.
 
-use super::{Build, Comparison, Ending, Machine, RunRecord, StoredBase};
-use serde::{Deserialize, Serialize};
-
-/// Name and version of the format of a record of several machines. A gate that knows shards no more than it
-/// knows this name would take their launches for one session.
-pub const MERGED_FORMAT: &str = "infergate-run/2";
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "what", rename_all = "kebab-case")]
-pub enum Extent {
-    /// The session is the run.
-    #[default]
-    Whole,
-    /// Some of the run's gates; other machines measure the others.
-    Shard {
-        /// The gates of the whole run, these among them, in plan order.
-        together: Vec<String>,
-        /// Their checks: the family that shares the error budget.
-        checks: u32,
-    },
-    /// Every gate, measured on one machine or several. `launches` holds those of the first shard, then those of the
-    /// second, and so on.
-    Merged { shards: Vec<Shard> },
-}
-
-impl Extent {
-    pub fn is_whole(&self) -> bool {
-        *self == Self::Whole
-    }
-}
-
-/// What one machine measured, but for its launches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shard {
-    pub gates: Vec<String>,
-    /// RFC 3339, UTC.
-    pub created: String,
-    pub seed: u64,
-    pub comparison: Comparison,
-    pub machine: Machine,
-    pub builds: Vec<Build>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stored: Vec<StoredBase>,
-    pub ending: Ending,
-    pub elapsed_s: f64,
-    /// How many of the record's launches are its own.
-    pub launches: u32,
-}
+use super::{Extent, RunRecord, Shard};
 
 impl Shard {
     /// The session of one machine, but for its launches.

@@ -1,6 +1,6 @@
 //! One start of an engine process, from spawn to exit: the unit of replication.
 
-use super::{Arm, ClientHealth, Rest, Sample, SuiteRun, Telemetry};
+use super::{ClientHealth, Rest, Sample, SuiteRun, Telemetry};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,5 +110,25 @@ impl Exit {
     /// Whether the engine did what it was started for.
     pub fn is_clean(&self) -> bool {
         matches!(self, Self::Stopped)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arm {
+    /// Main, or what `--base` named.
+    Base,
+    /// The change.
+    Head,
+}
+
+impl Arm {
+    pub const BOTH: [Self; 2] = [Self::Base, Self::Head];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Head => "head",
+        }
     }
 }

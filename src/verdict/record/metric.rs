@@ -331,6 +331,16 @@ pub enum Direction {
     HigherIsBetter,
 }
 
+impl Direction {
+    /// 1 where more is worse, −1 where more is better.
+    pub fn sign(self) -> f64 {
+        match self {
+            Self::LowerIsBetter => 1.0,
+            Self::HigherIsBetter => -1.0,
+        }
+    }
+}
+
 /// Units of metrics. Values are kept in exactly this unit everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

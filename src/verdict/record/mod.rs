@@ -13,6 +13,7 @@ mod extent;
 mod fingerprint;
 mod launch;
 mod metric;
+mod reason;
 mod rest;
 mod run;
 mod sample;
@@ -26,14 +27,17 @@ pub use bisection::{
 };
 pub use calibration::{Certified, Citation, Standing};
 pub use client::{ClientHealth, Spread};
-pub use extent::{Extent, MERGED_FORMAT, Shard};
 pub use fingerprint::machine_changes;
-pub use launch::{Exit, Launch, PageCache, Stage, Startup};
+pub use launch::{Arm, Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
+pub use reason::{
+    Advice, Cases, Ended, Facts, Failed, FirstEvents, Held, Hypothesis, LaunchFact, Limit, Reason,
+    Remark, RuleId, Side, StoredSessions, Tested, TooFew, Voids,
+};
 pub use rest::Rest;
 pub use run::{
-    Arm, Build, Comparison, Described, Ending, EngineFile, Input, Isolation, Layer, Machine,
-    RUN_FORMAT, RunRecord, StoredBase, UNKNOWN_MACHINE,
+    Build, Comparison, Described, Ending, EngineFile, Extent, Input, Isolation, Layer,
+    MERGED_FORMAT, Machine, RUN_FORMAT, RunRecord, Shard, StoredBase, UNKNOWN_MACHINE,
 };
 pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
@@ -42,6 +46,5 @@ pub use sample::{
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
 pub use verdict::{
-    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict,
-    Waiver,
+    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, RunVerdict, Verdict, Waiver,
 };

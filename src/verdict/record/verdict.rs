@@ -1,6 +1,6 @@
 //! What the judge says: data only, formatted in `report/`.
 
-use super::{CacheState, Metric, Statistic};
+use super::{CacheState, Metric, Reason, Remark, Statistic};
 
 /// A check's, a gate's or a run's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,15 +23,6 @@ impl Verdict {
     }
 }
 
-/// Why, with a stable name and a sentence that holds the numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// Kebab-case name of the rule, for machines: `regression`, `not-steady`, `too-few-launches`.
-    pub rule: &'static str,
-    /// One sentence for people.
-    pub text: String,
-}
-
 /// One rule of a gate on one metric, judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckVerdict {
@@ -39,6 +30,9 @@ pub struct CheckVerdict {
     pub id: String,
     pub metric: Metric,
     pub statistic: Statistic,
+    /// The engine's series that is read, as PromQL selects it, and the one that it is divided by.
+    pub series: Option<String>,
+    pub over: Option<String>,
     pub verdict: Verdict,
     pub reason: Reason,
     /// Base's and head's value in the metric's unit (geometric mean of launch values for a latency).
@@ -55,8 +49,7 @@ pub struct CheckVerdict {
     pub launches: (u32, u32),
     /// The smallest relative effect that this session could have found at 95 % power.
     pub smallest_effect: Option<f64>,
-    /// A remark that does not change the verdict: an improvement worth a look, void samples, …
-    pub notes: Vec<String>,
+    pub remarks: Vec<Remark>,
     /// Of a check that judges a matrix cell by cell: every cell of head's worst launch; else empty.
     pub cells: Vec<CellVerdict>,
     pub waiver: Option<Waiver>,
@@ -132,8 +125,6 @@ pub struct GateVerdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunVerdict {
     pub verdict: Verdict,
-    /// One sentence: what decided the run.
-    pub summary: String,
     pub gates: Vec<GateVerdict>,
     /// Blocks looked at, and whether more would be asked for.
     pub blocks: u32,

@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use crate::backend::Batch;
+use crate::kv::Window;
 use crate::kv::{PAGE_TOKENS, PageId};
-use crate::options::Window;
 
 #[derive(Default)]
 pub struct Rows {

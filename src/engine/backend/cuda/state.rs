@@ -11,7 +11,7 @@ use super::memory::{self, KvCache, Vector};
 use super::splits::Slots;
 use super::step::Step;
 use crate::backend::{AttentionShape, Part, Rehearsal, Room, math};
-use crate::options::Window;
+use crate::kv::Window;
 
 const F32: usize = size_of::<f32>();
 

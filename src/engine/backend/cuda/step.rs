@@ -10,8 +10,8 @@ use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{Ladder, Shape};
 use super::launch::{SPLIT_INTS, TILE_INTS, TILE_ROWS};
 use crate::backend::{Batch, Part, Room, Span};
+use crate::kv::Window;
 use crate::kv::{PAGE_TOKENS, pages_for};
-use crate::options::Window;
 
 /// Lists with one integer a row: tokens, positions, places.
 const ROW_LISTS: usize = 3;

@@ -10,8 +10,8 @@
 mod command;
 mod tree;
 
+use super::listing::{Listing, Record, RemoteError, check_size};
 use super::name::RecordName;
-use super::remote::{Listing, Record, RemoteError, check_size};
 use command::{Failure, Git};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

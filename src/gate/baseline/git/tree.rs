@@ -2,8 +2,8 @@
 //!
 //! Refuses to know: remotes.
 
+use super::super::listing::Record;
 use super::super::name::RecordName;
-use super::super::remote::Record;
 use super::command::{Failure, Git};
 use std::fmt::Write as _;
 

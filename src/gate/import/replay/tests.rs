@@ -1,7 +1,7 @@
 //! Values become what a session measures; what is wrong with a file is named with its line.
 
 use super::*;
-use verdict::record::{Arm, Phase};
+use verdict::record::{Arm, Phase, RunRecord};
 
 const MANIFEST: &str = r#"{"format": "gate-replay/1", "cases": ["a"], "gate": {"margin": 0.01,
     "ceiling": 0.03, "alpha": 0.02, "beta": 0.05, "looks": [4, 6], "warmup_requests": 1}}"#;

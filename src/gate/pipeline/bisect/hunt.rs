@@ -4,11 +4,11 @@
 
 use super::search::Search;
 use super::step::{self, Question};
-use super::trial::{blank, decisive, loss, read_cost, read_verdict, skipped};
-use super::{Error, Event, JOURNAL, Project};
+use super::trial::{Pair, blank, decisive, loss, read_cost, read_verdict, skipped};
+use super::{Error, Event, Project};
 use crate::launch::{Artifact, Repository};
 use crate::pipeline::Outcome;
-use crate::pipeline::results::replace;
+use crate::pipeline::session::files::replace;
 use crate::report;
 use std::future::Future;
 use std::io;
@@ -17,10 +17,9 @@ use std::pin::Pin;
 use verdict::judge;
 use verdict::plan::{Build, Design};
 use verdict::plural::count;
-use verdict::record::{Bisection, Conclusion, Finding, Sought, Step, Trial, Verdict, short};
-
-/// What the judge calls an engine that does not answer.
-const RELIABILITY: &str = "reliability";
+use verdict::record::{
+    Bisection, Conclusion, Finding, RuleId, Sought, Step, Trial, Verdict, short,
+};
 
 /// A search at work.
 pub struct Hunt<'a> {
@@ -32,14 +31,6 @@ pub struct Hunt<'a> {
     pub design: Design,
     pub journal: Bisection,
     pub on_event: &'a dyn Fn(Event),
-}
-
-/// Two commits by their places in the journal.
-#[derive(Clone, Copy)]
-pub struct Pair {
-    pub step: Step,
-    pub against: usize,
-    pub commit: usize,
 }
 
 impl<'a> Hunt<'a> {
@@ -185,7 +176,7 @@ impl<'a> Hunt<'a> {
         let failed = decisive(&outcome.verdict);
         let failed = failed.ok_or("the session failed without a check")?;
         let id = failed.id.clone();
-        if failed.reason.rule == RELIABILITY {
+        if failed.reason.rule == RuleId::Reliability {
             return Ok((id, Sought::Failure));
         }
         let plan = &self.project.plan;
@@ -321,3 +312,5 @@ impl<'a> Hunt<'a> {
 fn unknown(check: &str) -> Error {
     Error::Usage(format!("the gates have no check {check} any more"))
 }
+
+pub const JOURNAL: &str = "bisect.json";

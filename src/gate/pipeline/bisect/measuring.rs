@@ -1,12 +1,13 @@
 //! One session of a search: what it builds, where it is kept, and when it ends.
 
-use super::hunt::{Hunt, Pair};
+use super::hunt::Hunt;
 use super::search::Search;
 use super::step::Question;
+use super::trial::Pair;
 use super::{Error, Event, refuse};
 use crate::launch::{Artifact, BuildError, Origin, WorkspaceError};
-use crate::pipeline::host::Arms;
-use crate::pipeline::results::{Results, read_record};
+use crate::pipeline::session::host::Arms;
+use crate::pipeline::session::results::{Results, read_record};
 use crate::pipeline::{Base, Options, Outcome, new_record, resume, session};
 use std::future::Future;
 use std::pin::Pin;

@@ -11,17 +11,16 @@ mod search;
 mod step;
 mod trial;
 
-use super::results::{ResultsError, read_json};
-use super::{Error, Event, Place, Project, ResumeError, draw_seed, now, resume, tool};
+use super::resume::{self, ResumeError};
+use super::session::files::{ResultsError, read_json};
+use super::{Error, Event, Place, Project, draw_seed, now, tool};
 use crate::launch::Repository;
 use crate::measure;
-use hunt::Hunt;
+use hunt::{Hunt, JOURNAL};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use verdict::plan::Selection;
 use verdict::record::{BISECTION_FORMAT, Bisection, Comparison, Conclusion};
-
-const JOURNAL: &str = "bisect.json";
 
 /// What to search, and where.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
 //! check may end undecided. Values that are the same in every launch decide after one block.
 
 use super::search::{Errors, Search};
+use crate::report;
 use verdict::judge::{self, Contrast, Unsound};
 use verdict::plan::{Check, Plan, Rule};
 use verdict::record::{Change, Finding, RunRecord, Sought, Verdict};
@@ -109,8 +110,11 @@ impl Question {
         }
         let contrast = match judge::contrast(&self.plan, record, &self.check.id) {
             Ok(contrast) => contrast,
-            Err(Unsound::By { verdict, reason }) => {
-                return Some(self.unsound(verdict, reason.text));
+            Err(Unsound::By(check)) => {
+                return Some(self.unsound(check.verdict, report::sentence(&check)));
+            }
+            Err(Unsound::NoTest(why)) => {
+                return Some(self.unsound(Verdict::Invalid, why.to_string()));
             }
             Err(Unsound::TooFew) => {
                 let text = "too few launches".to_owned();

@@ -1,10 +1,10 @@
 //! What is kept of one session: the words and numbers of a [`Trial`].
 
-use super::hunt::Pair;
 use crate::launch::Artifact;
 use crate::pipeline::Outcome;
+use crate::report;
 use std::path::PathBuf;
-use verdict::record::{Change, CheckVerdict, Finding, RunVerdict, Trial, Verdict};
+use verdict::record::{Change, CheckVerdict, Finding, RunVerdict, Step, Trial, Verdict};
 use verdict::stats::Estimate;
 
 /// A trial of which nothing is known yet.
@@ -74,7 +74,7 @@ pub fn read_verdict(trial: &mut Trial, outcome: &Outcome, followed: Option<&str>
         None => decisive(&outcome.verdict),
     };
     if let Some(check) = check {
-        trial.reason.clone_from(&check.reason.text);
+        trial.reason = report::sentence(check);
         trial.values = check.base.zip(check.head);
         trial.change = change_of(check);
     }
@@ -85,4 +85,12 @@ pub fn read_cost(trial: &mut Trial, outcome: &Outcome) {
     trial.seconds = outcome.record.elapsed_s;
     let name = outcome.directory.file_name().unwrap_or_default();
     trial.directory = name.to_string_lossy().into_owned();
+}
+
+/// Two commits by their places in the journal.
+#[derive(Clone, Copy)]
+pub struct Pair {
+    pub step: Step,
+    pub against: usize,
+    pub commit: usize,
 }

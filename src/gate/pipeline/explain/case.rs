@@ -2,14 +2,13 @@
 //!
 //! Main type: [`Case`].
 
-use super::checks;
-use super::parts::sits;
 use crate::report::{
-    AnswerRow, EXPLANATION_FORMAT, Explanation, Limit, Point, ReadingRow, RequestSpread,
+    self, AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, Limit, Point, ReadingRow,
+    RequestSpread,
 };
 use std::collections::BTreeSet;
 use verdict::judge;
-use verdict::metrics::{self, LaunchMeasure};
+use verdict::metrics::{self, Facet, LaunchMeasure, Work};
 use verdict::plan::{Check, Plan, Rule, Workload};
 use verdict::record::{Arm, CheckVerdict, Direction, Exit, Launch, RunRecord, RunVerdict, Verdict};
 use verdict::stats;
@@ -60,7 +59,7 @@ impl<'a> Case<'a> {
             format: EXPLANATION_FORMAT,
             check: judged.id.clone(),
             verdict: judged.verdict.name(),
-            reason: judged.reason.text.clone(),
+            reason: report::sentence(judged),
             metric: metric.name(),
             unit: metric.unit(),
             others: others.collect(),
@@ -87,10 +86,7 @@ impl<'a> Case<'a> {
 
     /// +1 where a loss is a rise of the metric, −1 where it is a fall.
     pub fn sign(&self) -> f64 {
-        match self.check.metric.direction() {
-            Direction::LowerIsBetter => 1.0,
-            Direction::HigherIsBetter => -1.0,
-        }
+        self.check.metric.direction().sign()
     }
 
     /// What was read beside a launch, and what is usual in either arm.
@@ -231,4 +227,54 @@ impl<'a> Case<'a> {
         rows.sort_by_key(|row| row.is_right_in_base != Some(true));
         rows
     }
+}
+
+/// In one sentence: which work takes longer, which does not.
+fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
+    let told = |(_, row): &(Facet, FacetRow)| {
+        let change = row.change.unwrap_or_default() * 100.0;
+        format!("{} {change:+.1} %", row.name)
+    };
+    let of = |works: &dyn Fn(Work) -> bool, moved: bool| -> Vec<String> {
+        let rows = facets.iter().filter(|(facet, row)| {
+            let is_slower = row.interval.is_some_and(|(low, _)| low > 0.0);
+            works(facet.work()) && row.interval.is_some() && is_slower == moved
+        });
+        rows.map(told).collect()
+    };
+    let any = |_: Work| true;
+    let slower = of(&any, true);
+    let not = of(&any, false);
+    if slower.is_empty() && not.is_empty() {
+        return None;
+    }
+    if slower.is_empty() {
+        return Some(format!(
+            "no part of a request is shown to be slower by itself ({})",
+            not.join(", ")
+        ));
+    }
+    let works: Vec<&str> = [
+        (Work::Start, "the start"),
+        (Work::Prefill, "prefill"),
+        (Work::Decode, "decoding"),
+        (Work::Transport, "the way between client and server"),
+    ]
+    .into_iter()
+    .filter(|(work, _)| !of(&|w| w == *work, true).is_empty())
+    .map(|(_, name)| name)
+    .collect();
+    let rest = match not.is_empty() {
+        true => String::new(),
+        false => format!("; not shown in {}", not.join(", ")),
+    };
+    Some(format!(
+        "{} ({}){rest}",
+        works.join(" and "),
+        slower.join(", ")
+    ))
+}
+
+pub fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
+    verdict.gates.iter().flat_map(|gate| &gate.checks)
 }

@@ -7,14 +7,14 @@ mod bad;
 mod case;
 mod parts;
 
-use super::results::{read_record, selection};
+use super::session::results::read_record;
 use super::{Error, ResultsError};
 use crate::report::Explanation;
-use case::Case;
+use case::{Case, checks};
 use std::path::Path;
 use verdict::judge;
 use verdict::plan;
-use verdict::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
+use verdict::record::{CheckVerdict, RuleId, RunRecord, RunVerdict, Verdict};
 
 /// Explains the check with this id, or the gravest failed one; where none failed and none is named, says what the
 /// run's verdict is.
@@ -26,7 +26,7 @@ pub fn explain_directory(
     check: Option<&str>,
 ) -> Result<Result<Explanation, String>, Error> {
     let record = read_record(directory)?;
-    let plan = plan::from_inputs(&record.inputs, &selection(&record));
+    let plan = plan::from_record(&record);
     let plan = plan.map_err(ResultsError::from)?;
     let verdict = judge::judge(&plan, &record);
     let judged = match check {
@@ -72,7 +72,7 @@ fn machine_of(record: RunRecord, verdict: &RunVerdict, check: &str) -> RunRecord
 fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Error> {
     let mut checks = checks(verdict);
     checks.find(|check| check.id == id).ok_or_else(|| {
-        let ids: Vec<&str> = self::checks(verdict)
+        let ids: Vec<&str> = case::checks(verdict)
             .map(|check| check.id.as_str())
             .collect();
         Error::Usage(format!(
@@ -82,15 +82,11 @@ fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Erro
     })
 }
 
-fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
-    verdict.gates.iter().flat_map(|gate| &gate.checks)
-}
-
 /// The failed check that chance explains least: one that no test stands behind, else the least p.
 fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
     let failed = checks(verdict).filter(|check| check.verdict == Verdict::Fail);
     let p = |check: &&CheckVerdict| match check.reason.rule {
-        "reliability" => -1.0,
+        RuleId::Reliability => -1.0,
         _ => check.p_fail.unwrap_or(0.0),
     };
     failed.min_by(|a, b| p(a).total_cmp(&p(b)))

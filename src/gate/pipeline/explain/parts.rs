@@ -3,7 +3,7 @@
 use super::case::Case;
 use crate::report::FacetRow;
 use std::collections::BTreeMap;
-use verdict::metrics::{self, Facet, Work};
+use verdict::metrics::{self, Facet};
 use verdict::record::Arm;
 use verdict::stats;
 
@@ -60,50 +60,4 @@ fn interval(base: &[f64], head: &[f64]) -> Option<(f64, f64)> {
 fn logs(values: &[f64]) -> Option<Vec<f64>> {
     let positive = values.iter().all(|value| *value > 0.0);
     positive.then(|| values.iter().map(|value| value.ln()).collect())
-}
-
-/// In one sentence: which work takes longer, which does not.
-pub fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
-    let told = |(_, row): &(Facet, FacetRow)| {
-        let change = row.change.unwrap_or_default() * 100.0;
-        format!("{} {change:+.1} %", row.name)
-    };
-    let of = |works: &dyn Fn(Work) -> bool, moved: bool| -> Vec<String> {
-        let rows = facets.iter().filter(|(facet, row)| {
-            let is_slower = row.interval.is_some_and(|(low, _)| low > 0.0);
-            works(facet.work()) && row.interval.is_some() && is_slower == moved
-        });
-        rows.map(told).collect()
-    };
-    let any = |_: Work| true;
-    let slower = of(&any, true);
-    let not = of(&any, false);
-    if slower.is_empty() && not.is_empty() {
-        return None;
-    }
-    if slower.is_empty() {
-        return Some(format!(
-            "no part of a request is shown to be slower by itself ({})",
-            not.join(", ")
-        ));
-    }
-    let works: Vec<&str> = [
-        (Work::Start, "the start"),
-        (Work::Prefill, "prefill"),
-        (Work::Decode, "decoding"),
-        (Work::Transport, "the way between client and server"),
-    ]
-    .into_iter()
-    .filter(|(work, _)| !of(&|w| w == *work, true).is_empty())
-    .map(|(_, name)| name)
-    .collect();
-    let rest = match not.is_empty() {
-        true => String::new(),
-        false => format!("; not shown in {}", not.join(", ")),
-    };
-    Some(format!(
-        "{} ({}){rest}",
-        works.join(" and "),
-        slower.join(", ")
-    ))
 }

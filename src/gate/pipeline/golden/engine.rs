@@ -3,7 +3,7 @@
 use super::{Asked, GoldenError, GoldenOptions, TOP_K, messages, prompts::prompts};
 use crate::launch::{Artifact, GitError, Origin, Repository, Workspace};
 use crate::measure::{Configuration, Host, Started};
-use crate::pipeline::host::{ArmHost, Arms, command};
+use crate::pipeline::session::host::{ArmHost, Arms, command};
 use crate::pipeline::{Error, Event, tool};
 use client::load::{self, PromptSeed, SessionClock};
 use serde_json::{Value, json};

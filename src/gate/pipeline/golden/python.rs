@@ -130,7 +130,7 @@ fn read(out: &Path, python: &Path) -> Result<Asked, Error> {
 
 fn failed(path: &Path, source: std::io::Error) -> Error {
     let path = path.to_path_buf();
-    super::super::ResultsError::Write { path, source }.into()
+    crate::pipeline::ResultsError::Write { path, source }.into()
 }
 
 /// Starts Python without our secrets, and ends all that it starts.

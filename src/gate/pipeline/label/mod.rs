@@ -18,10 +18,10 @@ use github::event::Event;
 use github::{Client, CommitStatus, NewStatus, Pull, QueueEvent, Sha, State, WorkflowRun};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use steps::{Running, Situation, Step, Word};
+use steps::{Running, Situation, Step};
 use verdict::digest;
 use verdict::plan::{self, GitHubConfig, GitHubRules, Needed};
-use whose::Unneeded;
+use whose::{Unneeded, Word};
 
 /// Which pull request, and why now.
 #[derive(Clone, Debug)]

@@ -1,25 +1,13 @@
 //! What is to be done to a pull request: a pure function of how it stands.
 
 use super::super::authorize::{self, Facts};
-use super::whose::{Adder, Unneeded};
+use super::whose::{Adder, Unneeded, Word};
 use github::event::Action;
 use github::{Pull, Sha, clean};
 use verdict::plan::{GitHubRules, Needed};
 
 /// Paths that are named as the reason of a label.
 const MOST_PATHS: usize = 3;
-
-/// Whose word an event of a label is: of the approval label, or of a rule's, which asks for the gates and approves as well.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    /// Login.
-    pub sender: String,
-    /// A person who may write to the repository.
-    pub may_write: bool,
-    pub label: String,
-    /// The label is the approval label.
-    pub is_approval: bool,
-}
 
 /// A run of the workflow for this pull request that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 
 use super::super::Error;
 use super::super::authorize::may_write;
-use super::steps::Word;
 use github::event::{Action, Event};
 use github::{Client, LabelEvent, PersonKind, Pull};
 use verdict::plan::{GitHubRules, Needed};
@@ -133,4 +132,16 @@ pub async fn word(
         label: name.clone(),
         is_approval,
     }))
+}
+
+/// Whose word an event of a label is: of the approval label, or of a rule's, which asks for the gates and approves as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Login.
+    pub sender: String,
+    /// A person who may write to the repository.
+    pub may_write: bool,
+    pub label: String,
+    /// The label is the approval label.
+    pub is_approval: bool,
 }

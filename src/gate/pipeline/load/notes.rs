@@ -3,6 +3,7 @@
 //! Main function: [`notes`]. Refuses to know: how the numbers are made, exit codes.
 
 use crate::figures::Distribution;
+use crate::report;
 use verdict::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_estimate};
 use verdict::metrics::RunNumbers;
 use verdict::record::Sample;
@@ -35,7 +36,7 @@ fn first_event<'a>(
     if numbers.tpot_ms.is_empty() {
         return None;
     }
-    let taken = first_event_estimate("answers", sound)?;
+    let taken = report::first_events("answers", first_event_estimate(sound)?);
     Some(format!("{taken} (--return-token-ids, if the server can)"))
 }
 

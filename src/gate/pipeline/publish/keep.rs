@@ -1,6 +1,6 @@
 //! What is published, on disk before anything is sent: nothing is lost while GitHub is down.
 
-use crate::pipeline::results::{ResultsError, replace};
+use crate::pipeline::session::files::{ResultsError, replace};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,8 @@
 //! Each part is done whatever became of the one before it; what could not be done is a remark.
 
 use super::said::{Said, head_mark};
-use super::{PublishOptions, Subject, marker};
+use super::{PublishOptions, Subject};
+use crate::pipeline::session::rendering::marker;
 use crate::report::Conclusion;
 use github::{
     self, ChangedFile, CheckAnnotation, CheckName, CheckRun, CheckText, Client, NewStatus, Sha,

@@ -3,8 +3,9 @@
 //! Main type: [`Said`]. Refuses to know: who is told, and whether anybody hears.
 
 use super::trusted::Trusted;
-use super::{Content, keep, marker};
-use crate::pipeline::{Error, rendering};
+use super::{Content, keep};
+use crate::pipeline::Error;
+use crate::pipeline::session::rendering;
 use crate::report::{self, Annotation, Conclusion, Publication};
 use github::{self, actions};
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ impl Said {
         template: Option<&str>,
         config: &GitHubConfig,
     ) -> Self {
-        let marker = marker(&config.name);
+        let marker = rendering::marker(&config.name);
         let marks = format!("{marker}\n{}", head_mark(&publication.head_sha));
         let comment = report::comment(publication, template, &marks);
         let summary = comment

@@ -3,18 +3,18 @@
 //! A fault that no check of the project can see is told without measuring: GPU minutes are dear. Where any is
 //! measured, a session without a fault comes first, asked for or not: what is red in it proves nothing.
 
-use super::super::host::command;
-use super::super::results::Results;
+use super::super::session::host::command;
+use super::super::session::results::Results;
 use super::super::{Error, Event, Place, Project};
 use super::{Selftest, SelftestOptions, behind_proxy, measured, two_arms};
 use crate::launch::Artifact;
-use crate::selftest::{self, Abroad, FAULTS, Fault, Judged, Outcome, Plant, Row, Side, Spec};
+use crate::selftest::{self, Abroad, FAULTS, Fault, Outcome, Plant, Row, Side, Spec};
 use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use verdict::plan::{self, Plan, Selection};
-use verdict::record::Comparison;
+use verdict::record::{CheckVerdict, Comparison};
 
 pub async fn run<C: Future<Output = ()>>(
     options: &SelftestOptions,
@@ -45,7 +45,7 @@ pub async fn run<C: Future<Output = ()>>(
     let path = artifact.as_ref().map(|artifact| artifact.path.as_path());
     let serve = command(&project.plan.engine, path, &[]);
     let mut done = Selftest::new(options.keep.then(|| folder.clone()));
-    let mut red_when_clean: Vec<Judged> = Vec::new();
+    let mut red_when_clean: Vec<CheckVerdict> = Vec::new();
     for (number, trial) in (1..).zip(&trials) {
         let specs = match trial.specs(&project.plan) {
             Ok(specs) => specs,
@@ -138,7 +138,7 @@ impl Trial {
         }
     }
 
-    fn grade(&self, outcome: &super::Outcome, clean: &[Judged]) -> Row {
+    fn grade(&self, outcome: &super::Outcome, clean: &[CheckVerdict]) -> Row {
         let (launches, elapsed_s) = (outcome.record.launches.len(), outcome.record.elapsed_s);
         let verdict = &outcome.verdict;
         match self.abroad {

@@ -6,8 +6,8 @@ use super::super::{CpuBackend, CpuBuffer};
 use crate::backend::cpu::cache::CpuCache;
 use crate::backend::cpu::simd::Kernels;
 use crate::backend::{AttentionShape, Backend, Batch, Role, Room, Span};
+use crate::kv::Window;
 use crate::kv::{PAGE_TOKENS, PageId};
-use crate::options::Window;
 
 const LAYER: usize = 1;
 const PAGES: usize = 64;

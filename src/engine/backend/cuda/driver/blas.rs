@@ -13,7 +13,7 @@ use cudarc::cublaslt::sys::{
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUstream;
 
-use super::GpuMemory;
+use super::memory::GpuMemory;
 use crate::backend::cuda::device::{DeviceError, Memory, Product};
 use crate::backend::cuda::sources::Element;
 

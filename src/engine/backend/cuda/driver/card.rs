@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, DriverError};
 
-use super::{failed, libraries, told};
+use super::error::{failed, told};
+use super::libraries;
 use crate::backend::cuda::cache::KernelCache;
 use crate::backend::cuda::compile::{self, Module};
 use crate::backend::cuda::device::{DeviceError, Facts};

@@ -8,7 +8,8 @@ use std::time::Duration;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUstream};
 
-use super::{failed, libraries};
+use super::error::failed;
+use super::libraries;
 use crate::backend::cuda::device::DeviceError;
 
 /// The event is another node of the recording, and is recorded anew by each replay.

@@ -9,7 +9,7 @@ use std::ffi::CString;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute_enum, CUmodule};
 
-use super::failed;
+use super::error::failed;
 use crate::backend::cuda::compile::Module;
 use crate::backend::cuda::device::DeviceError;
 

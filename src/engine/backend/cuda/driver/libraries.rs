@@ -182,7 +182,7 @@ pub(super) fn elapsed_ms(
         let call = call.map_err(|error| DeviceError::Missing(error.to_string()))?;
         call(&raw mut time, start, end)
     };
-    let failed = |error: driver::DriverError| super::failed(ELAPSED, &error);
+    let failed = |error: driver::DriverError| super::error::failed(ELAPSED, &error);
     result.result().map_err(failed)?;
     Ok(time)
 }

@@ -5,10 +5,12 @@
 
 mod blas;
 mod card;
+mod error;
 mod event;
 mod kernels;
 mod libraries;
 mod marks;
+mod memory;
 mod staging;
 
 use std::ffi::c_void;
@@ -20,16 +22,18 @@ use cudarc::driver::sys::{
     self, CUgraphExec, CUgraphInstantiate_flags, CUlaunchAttribute, CUlaunchAttributeID,
     CUlaunchConfig, CUstream, CUstreamCaptureMode,
 };
-use cudarc::driver::{CudaContext, DriverError, result};
+use cudarc::driver::{CudaContext, result};
 
-use super::device::{Arg, Device, DeviceError, Facts, Launch, Memory, Product, View};
+use super::device::{Arg, Device, DeviceError, Facts, Launch, Product, View};
 use super::sources::Element;
 use super::times::{KernelTimes, Started};
 use blas::Blas;
 pub use card::{Card, Equipped};
+use error::{failed, told};
 use event::Event;
 use kernels::Kernels;
 use marks::Marks;
+pub use memory::GpuMemory;
 use staging::Staging;
 
 /// Kernels may begin before the one ahead has ended, from this architecture and this driver on: older
@@ -61,11 +65,6 @@ pub struct Driver {
 
 /// Where work is done in order. Needs a current context for as long as it lives.
 struct Stream(CUstream);
-
-pub struct GpuMemory {
-    view: View,
-    context: Arc<CudaContext>,
-}
 
 pub struct GpuGraph {
     handle: CUgraphExec,
@@ -327,49 +326,6 @@ impl Drop for Stream {
     }
 }
 
-impl GpuMemory {
-    /// Zeroed, in the stream's order.
-    fn new(
-        context: &Arc<CudaContext>,
-        stream: CUstream,
-        bytes: usize,
-    ) -> Result<Self, DeviceError> {
-        let refused = |error: DriverError| DeviceError::Memory {
-            bytes,
-            cause: told(&error),
-        };
-        #[expect(unsafe_code, reason = "takes GPU memory")]
-        // SAFETY: the context is current; the memory is zeroed before anything reads it.
-        let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(refused)?;
-        let memory = Self {
-            view: View { address, bytes },
-            context: Arc::clone(context),
-        };
-        #[expect(unsafe_code, reason = "zeroes it")]
-        // SAFETY: it was just taken and has so many bytes.
-        let zeroed = unsafe { result::memset_d8_async(address, 0, bytes, stream) };
-        zeroed.map_err(|e| failed("cuMemsetD8Async", &e))?;
-        Ok(memory)
-    }
-}
-
-impl Memory for GpuMemory {
-    fn view(&self) -> View {
-        self.view
-    }
-}
-
-impl Drop for GpuMemory {
-    fn drop(&mut self) {
-        let _ = self.context.bind_to_thread();
-        #[expect(unsafe_code, reason = "gives back what `new` took")]
-        // SAFETY: taken by `new` and given back once; the driver waits for work that uses it.
-        unsafe {
-            let _ = result::free_sync(self.view.address);
-        }
-    }
-}
-
 impl Drop for GpuGraph {
     fn drop(&mut self) {
         let _ = self.context.bind_to_thread();
@@ -389,20 +345,4 @@ fn room(call: &'static str, view: View, bytes: usize) -> Result<(), DeviceError>
         kernel: call,
         what: format!("{bytes} bytes for a place of {}", view.bytes),
     })
-}
-
-fn failed(call: &'static str, error: &DriverError) -> DeviceError {
-    DeviceError::Failed {
-        call,
-        cause: told(error),
-    }
-}
-
-/// In the driver's words, and by the name that its documentation has.
-fn told(error: &DriverError) -> String {
-    let name = format!("{:?}", error.0);
-    match error.error_string() {
-        Ok(words) => format!("{} ({name})", words.to_string_lossy()),
-        Err(_) => name,
-    }
 }

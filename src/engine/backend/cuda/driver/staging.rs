@@ -9,8 +9,8 @@ use cudarc::driver::result;
 use cudarc::driver::sys::CUstream;
 use rayon::prelude::*;
 
+use super::error::failed;
 use super::event::Event;
-use super::failed;
 use crate::backend::cuda::device::{DeviceError, View};
 
 /// Enough for a copy to run at the bus's full rate.

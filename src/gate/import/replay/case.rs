@@ -1,0 +1,73 @@
+//! A case of a replay set, from its files to a record.
+
+use super::gate::inputs;
+use super::launches::{launches, samples};
+use super::rows::Rows;
+use super::{CaseFiles, DAY, FORMAT, GATE, Manifest, ReplayError, Values};
+use crate::import::record::empty;
+use std::collections::{BTreeMap, BTreeSet};
+use verdict::record::{RunRecord, StoredBase};
+
+/// Reads `manifest.json`.
+pub fn manifest(text: &str) -> Result<Manifest, ReplayError> {
+    let file = "manifest.json";
+    let wrong = |line, what| ReplayError { file, line, what };
+    let manifest: Manifest = serde_json::from_str(text).map_err(|error| {
+        let what = format!("{error}; it is made by the set's generator");
+        wrong(error.line(), what)
+    })?;
+    if manifest.format != FORMAT {
+        let what = format!(
+            "the format is {:?}, and {FORMAT:?} can be read",
+            manifest.format
+        );
+        return Err(wrong(0, what));
+    }
+    // A case is a folder's name, and leads nowhere else.
+    let is_name = |case: &&String| !case.is_empty() && !case.contains(['/', '\\']) && *case != "..";
+    match manifest.cases.iter().find(|case| !is_name(case)) {
+        Some(case) => Err(wrong(0, format!("{case:?} is no name of a case's folder"))),
+        None => Ok(manifest),
+    }
+}
+
+/// A case as a session: its launches, main's stored sessions, and the files of its plan.
+pub fn case(manifest: &Manifest, files: &CaseFiles<'_>) -> Result<RunRecord, ReplayError> {
+    let metrics = samples(files.samples)?;
+    let mut record = empty(FORMAT.to_owned(), DAY.to_owned());
+    record.launches = launches(files.launches, &metrics, manifest.gate.warmup_requests)?;
+    if let Some(first) = record.launches.first() {
+        record.machine.fingerprint.clone_from(&first.fingerprint);
+    }
+    let measured: BTreeSet<Values> = metrics.values().flat_map(BTreeMap::keys).copied().collect();
+    if measured.contains(&Values::Tpot) {
+        record.stored = history(files.history)?;
+    }
+    record.profile = GATE.to_owned();
+    record.gates = vec![GATE.to_owned()];
+    record.inputs = inputs(&manifest.gate, &measured);
+    Ok(record)
+}
+
+/// Main's stored sessions: the median of each launch, ms per token.
+fn history(text: &str) -> Result<Vec<StoredBase>, ReplayError> {
+    let mut sessions: Vec<StoredBase> = Vec::new();
+    for row in Rows::read("history.csv", text)? {
+        let (id, fingerprint) = (row.text("session")?, row.text("fingerprint")?);
+        let ms: f64 = row.number::<f64>("tpot_us_median")? / 1e3;
+        if sessions.last().is_none_or(|last| last.id != id) {
+            sessions.push(StoredBase {
+                id,
+                created: DAY.to_owned(),
+                commit: None,
+                fingerprint,
+                values: BTreeMap::new(),
+            });
+        }
+        if let Some(session) = sessions.last_mut() {
+            let values = session.values.entry(format!("{GATE}/tpot")).or_default();
+            values.push(ms);
+        }
+    }
+    Ok(sessions)
+}

@@ -1,0 +1,217 @@
+//! Sentences on checks that are no measurement, and on engines that do not answer.
+
+use super::words::{number, percent};
+use verdict::plural::count;
+use verdict::record::{
+    Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, Voids,
+};
+
+pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
+    let metric = check.metric;
+    match &reason.facts {
+        Facts::Fingerprints { first, other } => {
+            let ((at, first), (later, other)) = (first, other);
+            format!(
+                "the machine changed within the session: {first:?} at launch {at}, {other:?} at launch {later}"
+            )
+        }
+        Facts::InARow {
+            arm,
+            launches,
+            from,
+        } => format!(
+            "{launches} launches of {} in a row from launch {from}: a drift of the machine would count as a change",
+            arm.name()
+        ),
+        Facts::Exits { base, head } => exits(reason.rule, base.as_ref(), head.as_ref()),
+        Facts::Unanswered { arm, voids } => unanswered(reason.rule, *arm, voids),
+        Facts::Untrusted(voids) => format!("requests that measured nothing: {}", listed(voids)),
+        Facts::Launch {
+            position,
+            arm,
+            fact,
+        } => of_launch(check, reason.rule, (*position, *arm), fact),
+        Facts::Tokens { base, head } => format!(
+            "head answers with {} tokens a request, base with {}: they did not do the same work; force the length, or \
+             see why one stops",
+            number(*head),
+            number(*base)
+        ),
+        Facts::Zeros { launches } => {
+            let n = count(*launches, "launch");
+            format!("{metric} is 0 in all of {n}: {}", why_vacuous(metric))
+        }
+        Facts::Drift { arm, drift } => format!(
+            "{metric} moves by {:+.1} % within a launch ({}, last third against first): the warm-up is too short",
+            drift.exp_m1() * 100.0,
+            arm.map_or("both arms", Arm::name)
+        ),
+        Facts::ThrottledLaunches { base, head } => format!(
+            "head throttles: {head} of its launches against {base} of base: it may draw more power"
+        ),
+        Facts::ThrottledBlocks { dropped, blocks } => format!(
+            "the GPU throttled in {dropped} of {blocks} blocks: it needs cooling, or the room does"
+        ),
+        _ => String::new(),
+    }
+}
+
+fn exits(rule: RuleId, base: Option<&Failed>, head: Option<&Failed>) -> String {
+    let how: Vec<String> = base.into_iter().chain(head).map(failed).collect();
+    match (rule, how.as_slice()) {
+        (RuleId::EngineAltered, _) => how.concat(),
+        (RuleId::Reliability, _) => format!("{}, and no launch of base did", how.concat()),
+        (_, [base, head]) => format!("both arms failed: {base}; {head}"),
+        _ if base.is_none() => format!(
+            "{}, and base was not launched: nothing to compare with",
+            how.concat()
+        ),
+        _ => format!("{}: nothing to compare with", how.concat()),
+    }
+}
+
+fn failed(failed: &Failed) -> String {
+    let (what, detail) = match &failed.exit {
+        Exit::Stopped => ("ended well", ""),
+        Exit::NeverReady { detail, .. } => ("never became ready", detail.as_str()),
+        Exit::Crashed { detail, .. } => ("crashed", detail.as_str()),
+        Exit::Hung { detail, .. } => ("hung", detail.as_str()),
+        Exit::Altered { detail } => ("was not started", detail.as_str()),
+    };
+    let colon = if detail.is_empty() { "" } else { ": " };
+    format!("{} {what}{colon}{detail}", at(failed.position, failed.arm))
+}
+
+/// `launch 7 (head)`.
+fn at(position: u32, arm: Arm) -> String {
+    format!("launch {position} ({})", arm.name())
+}
+
+fn unanswered(rule: RuleId, arm: Option<Arm>, voids: &Voids) -> String {
+    let arms = arm.map_or("both arms", Arm::name);
+    let end = match (rule, arm) {
+        (RuleId::Reliability, _) => ", and base answered all",
+        (_, Some(Arm::Head)) => ", and base was not launched: nothing to compare with",
+        _ => "",
+    };
+    format!("{arms} failed to answer: {}{end}", listed(voids))
+}
+
+/// `3 × cut-stream, 1 × status; first: request 7 of tpot/decode in launch 2 (the detail)`.
+fn listed(voids: &Voids) -> String {
+    let Voids {
+        counts,
+        index,
+        workload,
+        launch,
+        detail,
+    } = voids;
+    let mut counts: Vec<_> = counts.iter().map(|(rule, n)| (rule.name(), n)).collect();
+    counts.sort_unstable();
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(rule, n)| format!("{n} × {rule}"))
+        .collect();
+    let counts = counts.join(", ");
+    format!("{counts}; first: request {index} of {workload} in launch {launch} ({detail})")
+}
+
+fn of_launch(
+    check: &CheckVerdict,
+    rule: RuleId,
+    (position, arm): (u32, Arm),
+    fact: &LaunchFact,
+) -> String {
+    let metric = check.metric;
+    let text = match fact {
+        LaunchFact::Value(v) => {
+            let wrong = match rule {
+                RuleId::NotFinite => "is no number",
+                _ => "cannot be",
+            };
+            return format!("launch {position}: {metric} of {v} {wrong}");
+        }
+        LaunchFact::NoGap(v) => {
+            return format!(
+                "launch {position}: {metric} of {v} says nothing: most events arrived together with another"
+            );
+        }
+        LaunchFact::Constant { values, distinct } => {
+            return format!(
+                "launch {position}: {values} values of {metric} take fewer than {distinct} different values"
+            );
+        }
+        LaunchFact::PageCache {
+            wanted,
+            resident_share,
+        } => {
+            let found = resident_share.map_or_else(
+                || {
+                    "its state was never read: name the engine's files in `engine.files`, and see that util-linux's \
+                     `fincore` is installed"
+                        .to_owned()
+                },
+                |share| format!("{} % of the engine's files were in memory", number(share * 100.0)),
+            );
+            format!("the page cache was to be {}, and {found}", wanted.name())
+        }
+        LaunchFact::OthersOnGpu { gpu, others } => format!(
+            "{} on GPU {gpu}: what they took would count as the engine's",
+            count(*others, "other process")
+        ),
+        LaunchFact::OthersCpu { cores, limit } => format!(
+            "other processes used {} cores, {} are allowed: end them, or measure when they rest",
+            number(*cores),
+            number(*limit)
+        ),
+        LaunchFact::Samples {
+            workload,
+            got,
+            need,
+        } => format!("{got} sound requests of {workload} where {need} are needed"),
+        LaunchFact::WrongAnswers { wrong, all, first } => format!(
+            "{wrong} of {all} answers are wrong, so they are not the work that was to be timed; {first}"
+        ),
+        LaunchFact::ClientLate {
+            delay_ms,
+            moved,
+            bearable,
+        } => format!(
+            "the load client was late by {} ms, {} of what {metric} measures, and {} can be borne: give it a \
+             processor of its own, or less load",
+            number(*delay_ms),
+            percent(*moved),
+            percent(*bearable)
+        ),
+        LaunchFact::SharedEvents { share, bearable } => format!(
+            "{} of the events arrived together with a later one, so that only an upper bound of their time is known; \
+             {} can be borne",
+            percent(*share),
+            percent(*bearable)
+        ),
+        LaunchFact::Streams { asked, reached } => {
+            format!("{asked} streams were asked for, and at most {reached} were ever in flight")
+        }
+        LaunchFact::Said(text) => match rule {
+            RuleId::ServerTimings => format!("in the middle of its requests {text}"),
+            RuleId::ImplausiblePhases => format!(
+                "{text}. If the engine is that fast and every first token waits, give engine.plausible a tpot_floor"
+            ),
+            _ => text.clone(),
+        },
+    };
+    format!("{}: {text}", at(position, arm))
+}
+
+/// Why zero in every launch proves that nothing was measured.
+fn why_vacuous(metric: Metric) -> &'static str {
+    match metric {
+        Metric::KvBytes | Metric::KvUsage => {
+            "an engine that holds a conversation holds some bytes of it"
+        }
+        Metric::PrefilledTokens => "an answer needs at least one computed prompt token",
+        Metric::GpuMemory => "a model that is loaded takes some memory",
+        Metric::Goodput => "where no request is within the SLO, none can be lost",
+        _ => "where no case is right, none can be lost",
+    }
+}

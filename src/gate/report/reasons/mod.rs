@@ -1,0 +1,211 @@
+//! A verdict's reasons, remarks and summary in sentences: the judge's facts, put into words.
+//!
+//! Main functions: [`sentence`], [`notes`] and [`summary`].
+
+mod broken;
+mod remark;
+mod tested;
+mod words;
+
+pub use remark::{first_events, notes};
+
+use verdict::plural::count;
+use verdict::record::{
+    CheckVerdict, Direction, Ended, Facts, GateVerdict, Reason, RuleId, RunVerdict, StoredSessions,
+    TooFew, Verdict, machine_changes,
+};
+
+/// One sentence: why the check has its verdict.
+pub fn sentence(check: &CheckVerdict) -> String {
+    of(check, &check.reason)
+}
+
+/// The reason in words, which may be a part of the check's own.
+fn of(check: &CheckVerdict, reason: &Reason) -> String {
+    match &reason.facts {
+        Facts::None => by_rule(check, reason.rule),
+        Facts::Said(text) => said(reason.rule, text),
+        Facts::NoBase { anchored } => no_base(*anchored).to_owned(),
+        Facts::Stored(stored) => no_stored_base(stored),
+        Facts::TooFew(few) => too_few(check, *few),
+        Facts::Exact { .. } | Facts::Limit { .. } | Facts::ShareLimit { .. } | Facts::Tested(_) => {
+            tested::sentence(check, &reason.facts)
+        }
+        Facts::Open { before, ended } => format!("{}; {}", of(check, before), how_it_ended(ended)),
+        Facts::WaiverExpired { was, before } => waiver_expired(check, *was, before),
+        _ => broken::sentence(check, reason),
+    }
+}
+
+/// Where the rule says it all.
+fn by_rule(check: &CheckVerdict, rule: RuleId) -> String {
+    let metric = check.metric;
+    match rule {
+        RuleId::OneArtifact => {
+            "head and base are different sources with one artifact, equal to the byte: the change was not measured. \
+             Let engine.build.artifact name all that the engine is started from"
+                .to_owned()
+        }
+        RuleId::NoPairedCases => {
+            "stored sessions keep no single cases, and shares are compared case by case: use --base REF".to_owned()
+        }
+        RuleId::NoRelativeScale => format!(
+            "{metric} is 0 or below in some launch, and no change is a share of that: ask for longer contexts, or \
+             give it a ceiling"
+        ),
+        RuleId::CounterVaries => {
+            let limit = match metric.direction() {
+                Direction::LowerIsBetter => "ceiling",
+                Direction::HigherIsBetter => "floor",
+            };
+            format!(
+                "{metric} differs between launches of one build and touches zero: there is no scale to compare on; \
+                 give it a {limit} instead"
+            )
+        }
+        other => other.name().to_owned(),
+    }
+}
+
+fn said(rule: RuleId, text: &str) -> String {
+    match rule {
+        RuleId::UnknownWorkload => format!("the plan has no workload {text}"),
+        RuleId::NoVariance => format!("the launches' values carry no test: {text}"),
+        _ => text.to_owned(),
+    }
+}
+
+fn no_base(anchored: bool) -> &'static str {
+    match anchored {
+        true => {
+            "recorded beside its anchor, not judged against it: `gate history` reads main's course"
+        }
+        false => "head was measured alone: there is nothing to compare it with",
+    }
+}
+
+fn no_stored_base(stored: &StoredSessions) -> String {
+    let StoredSessions {
+        usable,
+        needed,
+        elsewhere,
+        old,
+        max_age_days,
+        without,
+        moved,
+    } = stored;
+    let moved = moved.as_ref().map_or_else(String::new, |(then, now)| {
+        let changes = machine_changes(then, now).join(", ");
+        format!("; a new series starts, since the machine has changed: {changes}")
+    });
+    format!(
+        "{usable} of the {needed} stored sessions of main that a stored comparison needs ({elsewhere} more of another \
+         machine, {old} older than {max_age_days} days, {without} without this check): make one with `gate baseline \
+         record` on main{moved}"
+    )
+}
+
+fn too_few(check: &CheckVerdict, few: TooFew) -> String {
+    let launches = launches(check);
+    match few {
+        TooFew::SoFar => format!("{launches} so far"),
+        TooFew::NextLook { blocks } => {
+            format!("{launches} so far: the next look comes at {blocks} blocks")
+        }
+        TooFew::Needed { an_arm } => {
+            format!("{launches} are all that there will be: a t-test needs {an_arm} an arm")
+        }
+        TooFew::NoCases => "no launch answered the cases".to_owned(),
+    }
+}
+
+/// `8 + 8 launches`, base first; `8 launches` where there is no base.
+fn launches(check: &CheckVerdict) -> String {
+    match check.launches {
+        (0, head) => count(head, "launch"),
+        (base, head) => format!("{base} + {head} launches"),
+    }
+}
+
+fn how_it_ended(ended: &Ended) -> String {
+    match ended {
+        Ended::Failed { check } => format!("the run ended when {check} failed"),
+        Ended::EngineFailed { detail } => format!("the session ended: {detail}"),
+        Ended::Budget {
+            blocks,
+            cap,
+            starting,
+        } => {
+            let starting = starting.as_ref().map(|it| format!(", while {it}"));
+            let starting = starting.unwrap_or_default();
+            format!("the time budget was spent after {blocks} of at most {cap} blocks{starting}")
+        }
+        Ended::Interrupted { blocks, cap } => {
+            format!("the session was interrupted after {blocks} of at most {cap} blocks")
+        }
+    }
+}
+
+fn waiver_expired(check: &CheckVerdict, was: Verdict, before: &Reason) -> String {
+    let waiver = check.waiver.as_ref().map(|waiver| {
+        let (expires, owner) = (&waiver.expires, &waiver.owner);
+        format!("{expires} ({owner}, {}: {})", waiver.issue, waiver.reason)
+    });
+    format!(
+        "its waiver expired on {}: delete it from gates/waivers.toml, or give it a new day; without it: {}, {}",
+        waiver.unwrap_or_default(),
+        was.name(),
+        of(check, before)
+    )
+}
+
+/// What decided the run, by its first check with the run's verdict.
+pub fn summary(verdict: &RunVerdict) -> String {
+    let (gates, verdict) = (&verdict.gates, verdict.verdict);
+    let checks = gates
+        .iter()
+        .flat_map(|g| g.checks.iter().map(move |c| (g, c)));
+    let decisive: Vec<_> = checks
+        .filter(|(_, c)| c.verdict == verdict && !c.is_waived())
+        .collect();
+    let Some((gate, check)) = decisive.first() else {
+        return "nothing was judged that is not waived".to_owned();
+    };
+    if verdict == Verdict::Pass {
+        return passed(gates, &decisive);
+    }
+    let more = match decisive.len() - 1 {
+        0 => String::new(),
+        n => format!(" (and {})", count(n, "more check")),
+    };
+    let why = sentence(check);
+    format!("gate {}, check {}: {why}{more}", gate.gate, check.id)
+}
+
+fn passed(gates: &[GateVerdict], checks: &[(&GateVerdict, &CheckVerdict)]) -> String {
+    let all = gates.iter().flat_map(|g| &g.checks);
+    let waived: Vec<&str> = all
+        .filter(|c| c.is_waived())
+        .map(|c| c.id.as_str())
+        .collect();
+    let waived = match waived.as_slice() {
+        [] => String::new(),
+        ids => format!(", waived: {}", ids.join(", ")),
+    };
+    let n = format!(
+        "{} of {} {}{waived}",
+        count(checks.len(), "check"),
+        count(gates.len(), "gate"),
+        if checks.len() == 1 { "holds" } else { "hold" }
+    );
+    let effects = checks
+        .iter()
+        .filter_map(|(_, c)| Some((c.smallest_effect?, &c.id)));
+    match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((effect, id)) => format!(
+            "{n}; the least sensitive, {id}, could have found a change of {}",
+            words::effect(effect)
+        ),
+        None => n,
+    }
+}

@@ -1,0 +1,117 @@
+//! Remarks and waivers as notes beside a check.
+
+use super::words::{number, percent, signed_percents};
+use verdict::plural::count;
+use verdict::record::{CheckVerdict, FirstEvents, Remark, Verdict, Waiver};
+
+/// What is noted beside the check, the waiver last.
+pub fn notes(check: &CheckVerdict) -> Vec<String> {
+    let remarks = check.remarks.iter().flat_map(|remark| note(check, remark));
+    let valid = check.waiver.iter().filter(|waiver| !waiver.is_expired);
+    let waived = valid.map(|waiver| waived(check.verdict, waiver));
+    remarks.chain(waived).collect()
+}
+
+/// That TPOT estimates the first events' tokens; `answers` names the answers.
+pub fn first_events(answers: &str, events: FirstEvents) -> String {
+    format!(
+        "{answers} have {} tokens an event, and nothing tells how many the first one had: TPOT takes {} for it, an \
+         estimate",
+        number(events.an_event),
+        number(events.first)
+    )
+}
+
+fn waived(verdict: Verdict, waiver: &Waiver) -> String {
+    let (expires, owner, issue) = (&waiver.expires, &waiver.owner, &waiver.issue);
+    match verdict {
+        Verdict::Pass => {
+            format!("its waiver (until {expires}, {owner}, {issue}) is not needed: delete it")
+        }
+        red => format!(
+            "{}, waived until {expires} by {owner}: {} ({issue})",
+            red.name(),
+            waiver.reason
+        ),
+    }
+}
+
+fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
+    let text = match remark {
+        Remark::StoredBase { sessions } => format!(
+            "base is {sessions} stored sessions of main; the interval holds what the machine moves between sessions"
+        ),
+        Remark::SameBuild => "both arms are one build: an A/A run".to_owned(),
+        Remark::Better { is_exact } => better(check, *is_exact),
+        Remark::LaunchesDiffer {
+            arm,
+            least,
+            greatest,
+        } => format!(
+            "launches of {} answer differently, {} to {} right: a verdict must hold by each of them",
+            arm.name(),
+            percent(least.unwrap_or(f64::NAN)),
+            percent(greatest.unwrap_or(f64::NAN))
+        ),
+        Remark::Worst {
+            launch,
+            launches,
+            remarks,
+            hidden,
+        } => return worst((*launch, *launches), remarks, *hidden),
+        Remark::EndedEarly {
+            arm,
+            ended,
+            all,
+            tokens,
+        } => format!(
+            "{ended} of {all} answers of {} ended by themselves, after {} tokens on average",
+            arm.name(),
+            number(*tokens)
+        ),
+        Remark::Blank { arm, blank, all } => format!(
+            "{blank} of {all} answers of {} are blank: see whether they should be",
+            arm.name()
+        ),
+        Remark::FirstEvents(arm, events) => format!(
+            "{} (return_token_ids = true, if the engine can)",
+            first_events(&format!("answers of {}", arm.name()), *events)
+        ),
+        Remark::Repeated { repeated, all } => format!(
+            "{repeated} of {all} answers of head are one token over and over: see whether they should be"
+        ),
+        Remark::MachineMoved {
+            change,
+            interval,
+            sessions,
+        } => format!(
+            "the machine has moved: base is {} from the {sessions} stored sessions of main; both arms feel it alike",
+            signed_percents(*change, *interval)
+        ),
+        Remark::Said(text) => text.clone(),
+    };
+    vec![text]
+}
+
+fn better(check: &CheckVerdict, is_exact: bool) -> String {
+    let change = check.change.zip(check.interval).filter(|_| !is_exact);
+    let change =
+        change.map(|(change, interval)| format!(": {}", signed_percents(change, interval)));
+    format!(
+        "better than the margin explains{}: check that the work is still done",
+        change.unwrap_or_default()
+    )
+}
+
+/// One note a remark, the first with its launch where there are several.
+fn worst((launch, launches): (u32, usize), remarks: &[String], hidden: usize) -> Vec<String> {
+    let mut notes = remarks.to_vec();
+    if hidden > 0 {
+        notes.push(format!("and {hidden} more"));
+    }
+    if let Some(first) = notes.first_mut().filter(|_| launches > 1) {
+        let launches = count(launches, "launch");
+        *first = format!("launch {launch}, the worst of {launches}: {first}");
+    }
+    notes
+}

@@ -1,0 +1,289 @@
+//! Sentences on a value that was compared: by a test, exactly, or against a limit.
+
+use super::launches;
+use super::words::{self, bare, name_of, percent, value};
+use verdict::plural::count;
+use verdict::record::{
+    Advice, Cases, CheckVerdict, Facts, Held, Hypothesis, Limit, Metric, Side, Tested, Verdict,
+};
+
+/// Of facts that compare.
+pub fn sentence(check: &CheckVerdict, facts: &Facts) -> String {
+    match facts {
+        Facts::Exact { margin, is_beyond } => exact(check, *margin, *is_beyond),
+        Facts::Limit {
+            limit,
+            held,
+            remarks,
+        } => against(check, *limit, *held, remarks),
+        Facts::ShareLimit {
+            limit,
+            is_broken,
+            cases,
+            remarks,
+        } => {
+            let subject = share(check, *cases);
+            let how = match is_broken {
+                true => broken_and_kept(*limit).0,
+                false => "not beyond",
+            };
+            let limit = stated(check, *limit);
+            format!("{subject}, {how} {limit}{}", for_example(remarks))
+        }
+        Facts::Tested(tested) => by_test(check, tested),
+        _ => String::new(),
+    }
+}
+
+/// Words for breaking a limit and for keeping it.
+fn broken_and_kept(limit: Limit) -> (&'static str, &'static str) {
+    match limit.side {
+        Side::Ceiling => ("above", "below"),
+        Side::Floor => ("below", "above"),
+    }
+}
+
+/// `the ceiling of 20 ms`.
+fn stated(check: &CheckVerdict, limit: Limit) -> String {
+    let rule = limit.rule().name();
+    format!("the {rule} of {}", value(check.metric, limit.value))
+}
+
+/// `TPOT 20.64 → 21.9 ms`.
+fn changed(check: &CheckVerdict) -> String {
+    let name = name_of(check);
+    match (check.base, check.head) {
+        (Some(base), Some(head)) => {
+            format!("{name} {}", words::change(check.metric, base, head))
+        }
+        _ => name,
+    }
+}
+
+fn exact(check: &CheckVerdict, margin: f64, is_beyond: bool) -> String {
+    let how = if is_beyond { "beyond" } else { "within" };
+    let by = check
+        .change
+        .map_or("up from nothing".to_owned(), words::signed_percent);
+    format!(
+        "{}: {by}, {how} the margin of {} (the same in all of {})",
+        changed(check),
+        percent(margin),
+        launches(check)
+    )
+}
+
+fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String]) -> String {
+    let name = name_of(check);
+    let head = value(check.metric, check.head.unwrap_or(f64::NAN));
+    let subject = format!("{name} {head}{}", beside_base(check));
+    let (broken, _) = broken_and_kept(limit);
+    let stated = stated(check, limit);
+    if held == Held::Kept {
+        let behind = count(check.launches.1, "launch");
+        return format!("{subject}, not {broken} {stated} ({behind})");
+    }
+    let remarks = match remarks {
+        [] => String::new(),
+        remarks => format!(": {}", remarks.join("; ")),
+    };
+    let text = format!("{subject}, {broken} {stated}{remarks}");
+    match held {
+        Held::Unsure => format!("{text}; {}", why_unsure(check.metric)),
+        _ => text,
+    }
+}
+
+fn why_unsure(metric: Metric) -> &'static str {
+    match metric {
+        Metric::AnswerMismatches => {
+            "near-ties of the engine's own may explain it, and nothing tells: log-probabilities do (`top_k` of a \
+             workload of the kind `answers`), else more prompts"
+        }
+        Metric::GoldenMismatches => {
+            "a near-tie may explain it, and the goldens hold no log-probabilities there that tell: make them with \
+             `gate golden make --model`, or with more cases; where main itself has changed, make them anew"
+        }
+        _ => {
+            "the readings vary so much that chance alone can show that: a longer workload, or more frequent \
+             telemetry, gives more of them"
+        }
+    }
+}
+
+/// ` (base 20 ms)`, where base was measured.
+fn beside_base(check: &CheckVerdict) -> String {
+    let base = check.base;
+    base.map_or_else(String::new, |base| {
+        format!(" (base {})", value(check.metric, base))
+    })
+}
+
+/// `TPOT 20 ms [19, 21]`.
+fn with_interval(check: &CheckVerdict, (low, high): (f64, f64)) -> String {
+    let metric = check.metric;
+    format!(
+        "{} {} [{}, {}]",
+        name_of(check),
+        value(metric, check.head.unwrap_or(f64::NAN)),
+        bare(metric, low),
+        bare(metric, high)
+    )
+}
+
+fn share(check: &CheckVerdict, cases: Cases) -> String {
+    let interval = check.interval.unwrap_or((0.0, 1.0));
+    let subject = with_interval(check, interval);
+    format!("{subject}, {} of {}", cases.right, count(cases.all, "case"))
+}
+
+fn for_example(remarks: &[String]) -> String {
+    match remarks {
+        [] => String::new(),
+        remarks => format!(", for example {}", remarks.join("; ")),
+    }
+}
+
+/// A test in words.
+struct Words {
+    subject: String,
+    beyond: String,
+    within: String,
+    /// What it stands on.
+    behind: String,
+}
+
+fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
+    let Words {
+        subject,
+        beyond,
+        within,
+        behind,
+    } = in_words(check, &tested.hypothesis);
+    let fail = words::p(check.p_fail.unwrap_or(1.0));
+    let pass = words::p(check.p_pass.unwrap_or(1.0));
+    match tested.outcome {
+        Verdict::Fail => {
+            let over = match tested.family {
+                1 => String::new(),
+                n => format!(", {} over {n} checks", words::p(tested.holm)),
+            };
+            format!("{subject}, {beyond} (p = {fail}{over}; {behind})")
+        }
+        Verdict::Pass => format!("{subject}, {within} (p = {pass}; {behind})"),
+        _ => {
+            let advice = tested
+                .advice
+                .map(|advice| format!("; {}", advise(check, advice)));
+            format!(
+                "{subject}: not shown to be {beyond} (p = {fail}) nor {within} (p = {pass}) by {behind}{}",
+                advice.unwrap_or_default()
+            )
+        }
+    }
+}
+
+fn in_words(check: &CheckVerdict, hypothesis: &Hypothesis) -> Words {
+    match hypothesis {
+        Hypothesis::Change { margin, ceiling } => {
+            let change = check.change.zip(check.interval);
+            let change = change.map(|(change, interval)| words::signed_percents(change, interval));
+            Words {
+                subject: format!("{}: {}", changed(check), change.unwrap_or_default()),
+                behind: launches(check),
+                ..of_change(*margin, *ceiling)
+            }
+        }
+        Hypothesis::Lost {
+            margin,
+            ceiling,
+            lost,
+            gained,
+            cases,
+            launches,
+        } => {
+            let of = count(*cases, "case");
+            Words {
+                subject: format!("{}: {lost} of {of} lost, {gained} gained", changed(check)),
+                behind: cases_behind(*cases, *launches),
+                ..of_change(*margin, *ceiling)
+            }
+        }
+        Hypothesis::Limit(limit) => {
+            let interval = check.interval.unwrap_or((f64::NAN, f64::NAN));
+            Words {
+                subject: with_interval(check, interval) + &beside_base(check),
+                behind: count(check.launches.1, "launch"),
+                ..of_limit(check, *limit)
+            }
+        }
+        Hypothesis::ShareLimit {
+            limit,
+            cases,
+            launches,
+            remarks,
+        } => {
+            let words = of_limit(check, *limit);
+            Words {
+                subject: share(check, *cases),
+                beyond: words.beyond + &for_example(remarks),
+                behind: cases_behind(cases.all, *launches),
+                within: words.within,
+            }
+        }
+    }
+}
+
+fn of_change(margin: f64, ceiling: f64) -> Words {
+    Words {
+        subject: String::new(),
+        beyond: format!("beyond the margin of {}", percent(margin)),
+        within: format!("below the ceiling of {}", percent(ceiling)),
+        behind: String::new(),
+    }
+}
+
+fn of_limit(check: &CheckVerdict, limit: Limit) -> Words {
+    let stated = stated(check, limit);
+    let (broken, kept) = broken_and_kept(limit);
+    Words {
+        subject: String::new(),
+        beyond: format!("{broken} {stated}"),
+        within: format!("{kept} {stated}"),
+        behind: String::new(),
+    }
+}
+
+/// `100 cases`, `100 cases in each of 4 launches`.
+fn cases_behind(cases: u64, launches: usize) -> String {
+    let cases = count(cases, "case");
+    match launches {
+        1 => cases,
+        n => format!("{cases} in each of {}", count(n, "launch")),
+    }
+}
+
+fn advise(check: &CheckVerdict, advice: Advice) -> String {
+    match advice {
+        Advice::TooNoisy {
+            cap,
+            effect,
+            ceiling,
+        } => {
+            let launches = match cap {
+                Some(cap) => format!("after {cap} launches an arm it"),
+                None => launches(check),
+            };
+            format!(
+                "this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
+                words::effect(effect),
+                percent(ceiling)
+            )
+        }
+        Advice::MoreCases { cases, needed } => format!(
+            "{} cannot show it even if all are right: {} are needed",
+            count(cases, "case"),
+            words::number(needed)
+        ),
+    }
+}

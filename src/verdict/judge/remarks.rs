@@ -1,0 +1,184 @@
+//! Remarks beside a check's verdict: what head's worst launch shows, answers that are sound and odd, a machine that
+//! moved. None of them changes a verdict.
+
+use super::session::base_of;
+use super::tally::untold;
+use super::treatment::Treatment;
+use super::view::{View, values};
+use crate::metrics::{self, LaunchMeasure, Requests};
+use crate::plan::{Rule, WorkloadKind};
+use crate::record::{
+    Arm, CheckVerdict, Direction, FirstEvents, Launch, Remark, Sample, USUAL_TOKENS_AN_EVENT,
+};
+use crate::stats;
+
+/// Remarks that a report shows of one launch.
+const SHOWN: usize = 12;
+/// Share of head's answers that are one token over and over, beyond base's share where base was measured, from which
+/// they are remarked: a small model repeats itself now and then, in both arms alike.
+const REPEATED: f64 = 0.05;
+/// So unlikely is a base that has moved, under sessions that vary as main's did.
+const MOVED: f64 = 0.001;
+
+/// Adds the remarks and the worst launch's cells.
+pub fn add(view: &View<'_, '_>, check: &mut CheckVerdict) {
+    if let Some((launch, measure)) = worst(view) {
+        check.cells.clone_from(&measure.cells);
+        let shown = of_launch(view, launch, measure, check.reason.quoted());
+        check.remarks.extend(shown);
+    }
+    let arms = || view.arms().iter().copied();
+    let answers = arms().flat_map(|arm| [ended_early(view, arm), blank(view, arm)]);
+    check.remarks.extend(answers.flatten());
+    check
+        .remarks
+        .extend(arms().filter_map(|arm| first_events(view, arm)));
+    check.remarks.extend(repeated(view));
+    check.remarks.extend(moved(view));
+    check.remarks.extend(old_failures(view));
+}
+
+/// Head's launch with the worst value by the check's rule; of equal ones the first.
+pub fn worst<'s, 'a>(view: &View<'s, 'a>) -> Option<(&'a Launch, &'s LaunchMeasure)> {
+    let check = view.case.check;
+    let more_is_worse = match check.rule {
+        Rule::Ceiling { .. } => true,
+        Rule::Floor { .. } => false,
+        Rule::Regression { .. } => check.metric.direction() == Direction::LowerIsBetter,
+    };
+    let badness = |measure: &LaunchMeasure| match more_is_worse {
+        true => measure.value,
+        false => -measure.value,
+    };
+    let kept = view.of(Arm::Head).kept.iter();
+    let measured = kept.filter_map(|r| Some((r.launch, r.measure.as_ref().ok()?)));
+    measured
+        .rev()
+        .max_by(|(_, a), (_, b)| badness(a).total_cmp(&badness(b)))
+}
+
+/// What the metric remarks on that launch and the reason does not quote: a matrix's cells, the first and the last turns
+/// of a session, requests within a bound.
+fn of_launch(
+    view: &View<'_, '_>,
+    launch: &Launch,
+    measure: &LaunchMeasure,
+    quoted: &[String],
+) -> Option<Remark> {
+    let new = measure.remarks.iter().filter(|it| !quoted.contains(it));
+    let mut remarks: Vec<String> = new.cloned().collect();
+    let hidden = remarks.len().saturating_sub(SHOWN);
+    remarks.truncate(SHOWN);
+    (!remarks.is_empty()).then(|| Remark::Worst {
+        launch: launch.position,
+        launches: view.of(Arm::Head).kept.len(),
+        remarks,
+        hidden,
+    })
+}
+
+/// Goldens and tasks are meant to end, texts are answered with themselves.
+fn may_not_end(view: &View<'_, '_>) -> bool {
+    use WorkloadKind::{Goldens, Tasks, Texts};
+    let kind = &view.case.workload.kind;
+    !matches!(kind, Goldens(_) | Texts(_) | Tasks(_))
+}
+
+/// Answers that ended before the length that was asked for, where no length could be forced: a shorter answer is
+/// quicker. Where one was forced such an answer is void; where arms differ by it, `token-parity` holds.
+fn ended_early(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {
+    let tally = &view.of(arm).tally;
+    let tokens = tally.mean_ended_tokens().filter(|_| may_not_end(view))?;
+    let (ended, all) = (tally.ended, tally.all);
+    Some(Remark::EndedEarly {
+        arm,
+        ended,
+        all,
+        tokens,
+    })
+}
+
+fn blank(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {
+    let tally = &view.of(arm).tally;
+    let (blank, all) = (tally.blank, tally.all);
+    (blank > 0 && may_not_end(view)).then_some(Remark::Blank { arm, blank, all })
+}
+
+fn first_events(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {
+    let (check, workload) = (view.case.check, view.case.workload);
+    let evidence = view.of(arm);
+    if !check.part.reads_tpot(check.metric) || !evidence.tally.may_burst_untold() {
+        return None;
+    }
+    let launches = evidence.kept.iter().map(|r| r.launch);
+    let sound = launches.flat_map(|launch| Requests::of(check, workload, launch).measured);
+    Some(Remark::FirstEvents(arm, first_event_estimate(sound)?))
+}
+
+/// That TPOT estimates the tokens of first events: where the middle one of the streams that do not tell has more
+/// tokens an event than usual. `sound`: the answers' samples.
+pub fn first_event_estimate<'a>(sound: impl Iterator<Item = &'a Sample>) -> Option<FirstEvents> {
+    let untold = sound.filter_map(|sample| {
+        let at_first = sample.tokens.first_event(sample.stamps.events_ns.len());
+        Some((untold(sample)?, at_first))
+    });
+    let (factors, at_first): (Vec<f64>, Vec<f64>) = untold.unzip();
+    let an_event = stats::median(&factors).filter(|factor| *factor > USUAL_TOKENS_AN_EVENT)?;
+    let first = stats::median(&at_first)?;
+    Some(FirstEvents { an_event, first })
+}
+
+/// Answers that are one token over and over: perhaps an engine that is broken, perhaps a model that knows no better.
+/// Their times are those of real tokens.
+fn repeated(view: &View<'_, '_>) -> Option<Remark> {
+    let share = |arm| {
+        let tally = &view.of(arm).tally;
+        tally.repeated as f64 / tally.all.max(1) as f64
+    };
+    let beyond = share(Arm::Head) - share(Arm::Base);
+    let tally = &view.of(Arm::Head).tally;
+    let (repeated, all) = (tally.repeated, tally.all);
+    (beyond > REPEATED).then_some(Remark::Repeated { repeated, all })
+}
+
+/// What base measured today is not what main's stored sessions let one expect, though the fingerprint is the same. Both
+/// arms feel it, so that no verdict rests on it.
+fn moved(view: &View<'_, '_>) -> Option<Remark> {
+    let (Treatment::Timed(scale), Ok(stored)) = (view.case.treatment, &view.case.stored) else {
+        return None;
+    };
+    if !scale.is_relative() || !view.comparison.arms().contains(&Arm::Base) {
+        return None;
+    }
+    let mean = |values: &[f64]| {
+        let values: Vec<f64> = values.iter().map(|v| scale.forward(*v)).collect();
+        stats::mean(&values)
+    };
+    let today = mean(&values(view.of(Arm::Base).kept.iter()))?;
+    let sessions: Vec<f64> = stored.sessions.iter().filter_map(|s| mean(s)).collect();
+    let e = stats::prediction(today, &sessions).ok()?;
+    if 2.0 * e.p_greater(0.0).min(e.p_less(0.0)) >= MOVED {
+        return None;
+    }
+    let (low, high) = e.interval(1.0 - MOVED);
+    Some(Remark::MachineMoved {
+        change: e.est.exp_m1(),
+        interval: (low.exp_m1(), high.exp_m1()),
+        sessions: sessions.len(),
+    })
+}
+
+/// Tests of the project's own suite that fail in base as they do in head, in the first launch in which they do.
+fn old_failures(view: &View<'_, '_>) -> Option<Remark> {
+    let WorkloadKind::Suite(suite) = &view.case.workload.kind else {
+        return None;
+    };
+    let base: Vec<&Launch> = view.of(Arm::Base).kept.iter().map(|r| r.launch).collect();
+    let id = &view.case.workload.id;
+    let mut head = view.of(Arm::Head).kept.iter().map(|r| r.launch);
+    let said = head.find_map(|head| {
+        let base = base_of(&base, head)?;
+        metrics::fails_in_both(suite, id, base, head)
+    });
+    said.map(Remark::Said)
+}

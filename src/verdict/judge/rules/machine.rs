@@ -1,0 +1,78 @@
+//! Rules on what the machine did beside the engine: other tenants, other work, the page cache.
+//!
+//! They read what telemetry recorded; where nothing was recorded there is nothing to say. Only what a clock
+//! has a say in is disturbed by them.
+
+use super::super::Rules;
+use super::super::sight::Sight;
+use super::super::view::is_by_clock;
+use super::finding::{Finding, of_launch};
+use crate::record::{Launch, LaunchFact, PageCache, Reading as Telemetered, RuleId};
+
+/// A cold start may find so much of the engine's files in memory; a warm one may miss so much.
+const STRAY_PAGES: f64 = 0.05;
+
+/// The page cache was not as the gate asked.
+pub fn page_cache(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let launch = sight.launch;
+    let wanted = launch.page_cache.filter(|_| is_by_clock(sight.check))?;
+    let resident_share = launch.startup.resident_share;
+    let is_met = resident_share.is_some_and(|share| match wanted {
+        PageCache::Cold => share <= STRAY_PAGES,
+        PageCache::Warm => share >= 1.0 - STRAY_PAGES,
+    });
+    if is_met {
+        return None;
+    }
+    let fact = LaunchFact::PageCache {
+        wanted,
+        resident_share,
+    };
+    of_launch(sight, RuleId::PageCache, fact)
+}
+
+/// Of the engine's GPUs the one with the most other processes, and how many; `None` where it had its GPUs for
+/// itself, or nobody looked.
+pub fn shared_gpu(launch: &Launch) -> Option<(u32, u32)> {
+    let telemetry = launch.telemetry.as_ref()?;
+    let own = telemetry.engine_gpus();
+    let gpus = telemetry.readings.iter().flat_map(|r| &r.gpus);
+    let gpus = gpus.filter(|gpu| own.contains(&gpu.index));
+    let most = gpus.max_by_key(|gpu| gpu.other_processes)?;
+    let others = most.other_processes.filter(|others| *others > 0)?;
+    Some((most.index, others))
+}
+
+/// Another process was on one of the engine's GPUs.
+pub fn gpu_shared(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let (gpu, others) = shared_gpu(sight.launch).filter(|_| is_by_clock(sight.check))?;
+    let fact = LaunchFact::OthersOnGpu { gpu, others };
+    of_launch(sight, RuleId::GpuShared, fact)
+}
+
+/// Other processes' work beside the launch, where the configuration bounds it.
+pub fn busy(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let limit = rules
+        .plan
+        .telemetry
+        .others_cpu
+        .filter(|_| is_by_clock(sight.check))?;
+    let cores = others_cores(sight.launch)?;
+    if cores <= limit {
+        return None;
+    }
+    let fact = LaunchFact::OthersCpu { cores, limit };
+    of_launch(sight, RuleId::BusyMachine, fact)
+}
+
+/// Processors' worth of work by processes that are neither the engine's nor the gate's, from the first
+/// reading to the last.
+fn others_cores(launch: &Launch) -> Option<f64> {
+    let readings = &launch.telemetry.as_ref()?.readings;
+    let (first, last) = (readings.first()?, readings.last()?);
+    let seconds = last.at_ns.checked_sub(first.at_ns)? as f64 / 1e9;
+    let spent = |time: fn(&Telemetered) -> Option<f64>| Some(time(last)? - time(first)?);
+    let others =
+        spent(|r| r.machine_cpu_s)? - spent(|r| r.engine_cpu_s)? - spent(|r| r.gate_cpu_s)?;
+    (seconds > 0.0).then(|| (others / seconds).max(0.0))
+}

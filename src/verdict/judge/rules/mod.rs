@@ -1,0 +1,75 @@
+//! The rules by which a check is no measurement, or shows an engine that does not answer: in the order
+//! in which they are tried, most basic first. The table with reasons stands in `docs/verdict.md`.
+//!
+//! Main function: [`find`]. What a rule says of one launch by itself is asked once a launch
+//! ([`OF_A_LAUNCH`]), the rest after every block from what the launches have left behind.
+
+mod client;
+pub mod finding;
+mod late;
+mod launches;
+mod machine;
+mod session;
+mod value;
+mod voids;
+
+pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
+pub use launches::unsteady;
+pub use machine::shared_gpu;
+
+use super::Rules;
+use super::view::View;
+use crate::record::RunRecord;
+use finding::{Finding, LaunchRule};
+use std::ops::Range;
+
+/// Those rules, in the order in which they are tried.
+pub const OF_A_LAUNCH: [LaunchRule; 13] = [
+    machine::page_cache,
+    machine::gpu_shared,
+    machine::busy,
+    value::missing_value,
+    value::impossible_value,
+    value::too_few_samples,
+    value::wrong_answers,
+    late::client_late,
+    client::ambiguous,
+    client::streams_not_reached,
+    client::server_timings,
+    client::implausible_phases,
+    value::constant_latency,
+];
+
+/// So many of them come before the parity of tokens.
+const BEFORE_PARITY: usize = OF_A_LAUNCH.len() - 1;
+
+/// The first rule that holds.
+pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
+    rules
+        .session
+        .clone()
+        .or_else(|| session::not_interleaved(rules, view))
+        .or_else(|| session::launch_failed(view))
+        .or_else(|| voids::find(view))
+        .or_else(|| of_a_launch(view, 0..BEFORE_PARITY))
+        .or_else(|| launches::token_parity(view))
+        .or_else(|| of_a_launch(view, BEFORE_PARITY..OF_A_LAUNCH.len()))
+        .or_else(|| launches::vacuous(view))
+        .or_else(|| launches::not_steady(view))
+        .or_else(|| launches::throttled(view))
+}
+
+/// What these rules found first in the launches that the check reads.
+fn of_a_launch(view: &View<'_, '_>, mut rules: Range<usize>) -> Option<Finding> {
+    rules.find_map(|rule| {
+        let mut arms = view.arms().iter();
+        arms.find_map(|&arm| view.of(arm).broken(rule))
+    })
+}
+
+/// Why nothing of the session is a measurement.
+pub fn of_session(record: &RunRecord) -> Option<Finding> {
+    session::fingerprint_changed(record)
+        .or_else(|| session::altered(record))
+        .or_else(|| session::one_artifact(record))
+}

@@ -1,0 +1,83 @@
+//! Rules on the session as a whole: one machine, one engine an arm, launched in turn and ending well.
+
+use super::super::Rules;
+use super::super::view::View;
+use super::finding::{Finding, invalid};
+use crate::record::{
+    Arm, Build, Comparison, Exit, Facts, Failed, Launch, RuleId, RunRecord, Verdict,
+};
+
+/// More launches of one arm in a row than this, and the machine's drift is taken for a change.
+const LONGEST_RUN: usize = 2;
+
+/// Over the whole record and not only up to the look: a machine that changed during a session was not
+/// the machine that the session says it was.
+pub fn fingerprint_changed(record: &RunRecord) -> Option<Finding> {
+    let first = record.launches.first()?;
+    let mut launches = record.launches.iter();
+    let other = launches.find(|l| l.fingerprint != first.fingerprint)?;
+    let of = |launch: &Launch| (launch.position, launch.fingerprint.clone());
+    let (first, other) = (of(first), of(other));
+    let facts = Facts::Fingerprints { first, other };
+    invalid(RuleId::FingerprintChanged, facts)
+}
+
+/// An engine whose files were written to while the session ran: what was measured of it is nobody's commit.
+pub fn altered(record: &RunRecord) -> Option<Finding> {
+    let is_altered = |launch: &&Launch| matches!(launch.exit, Exit::Altered { .. });
+    let launch = record.launches.iter().find(is_altered)?;
+    let (base, head) = match launch.arm {
+        Arm::Base => (failed(launch), None),
+        Arm::Head => (None, failed(launch)),
+    };
+    invalid(RuleId::EngineAltered, Facts::Exits { base, head })
+}
+
+/// Two commits with one artifact: nothing of the change was measured.
+pub fn one_artifact(record: &RunRecord) -> Option<Finding> {
+    let base = Build::of(&record.builds, Arm::Base)?;
+    let head = Build::of(&record.builds, Arm::Head)?;
+    if record.comparison != Comparison::Interleaved || !base.is_same_engine(head) {
+        return None;
+    }
+    invalid(RuleId::OneArtifact, Facts::None)
+}
+
+pub fn not_interleaved(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
+    // Nothing tells the order in which another tool's launches ran: they are taken as if interleaved.
+    if rules.record.is_imported() {
+        return None;
+    }
+    let longest = view.scope.longest;
+    let arm = longest.arm?;
+    if view.comparison.arms().len() < 2 || longest.launches <= LONGEST_RUN {
+        return None;
+    }
+    let facts = Facts::InARow {
+        arm,
+        launches: longest.launches,
+        from: longest.from,
+    };
+    invalid(RuleId::NotInterleaved, facts)
+}
+
+pub fn launch_failed(view: &View<'_, '_>) -> Option<Finding> {
+    let [base, head] = Arm::BOTH.map(|arm| view.of(arm).failed.and_then(failed));
+    let (verdict, rule) = match (&base, &head) {
+        (None, Some(_)) if !view.lacks_base() => (Verdict::Fail, RuleId::Reliability),
+        (_, Some(_)) => (Verdict::Invalid, RuleId::LaunchFailed),
+        (Some(_), None) if view.arms().contains(&Arm::Base) => {
+            (Verdict::Invalid, RuleId::LaunchFailed)
+        }
+        _ => return None,
+    };
+    Some(Finding::new(verdict, rule, Facts::Exits { base, head }))
+}
+
+fn failed(launch: &Launch) -> Option<Failed> {
+    Some(Failed {
+        position: launch.position,
+        arm: launch.arm,
+        exit: launch.exit.clone(),
+    })
+}

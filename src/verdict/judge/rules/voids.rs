@@ -1,0 +1,82 @@
+//! Requests that measured nothing, and who is to blame for them.
+
+use super::super::view::View;
+use super::finding::{Finding, invalid};
+use crate::record::{Arm, Facts, Launch, Metric, RuleId, Sample, Verdict, Void, VoidRule, Voids};
+use std::collections::BTreeMap;
+
+/// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
+/// arms was asked wrongly; and any other rule says that the measurement cannot be trusted.
+pub fn find(view: &View<'_, '_>) -> Option<Finding> {
+    let metric = view.case.check.metric;
+    if counts_voids(metric) {
+        return None;
+    }
+    let unanswered = |arm| without_counted(&view.of(arm).unanswered, metric);
+    let (base, head) = (&unanswered(Arm::Base), &unanswered(Arm::Head));
+    let reads_base = view.arms().contains(&Arm::Base);
+    let arm = match (base.is_empty(), head.is_empty()) {
+        (_, false) if view.lacks_base() => Some(Arm::Head),
+        (true, false) => {
+            let facts = unanswered_in(Some(Arm::Head), head)?;
+            return Some(Finding::new(Verdict::Fail, RuleId::Reliability, facts));
+        }
+        (false, true) if reads_base => Some(Arm::Base),
+        (false, false) => None,
+        _ => return untrusted(view),
+    };
+    let all = [base.as_slice(), head].concat();
+    invalid(RuleId::VoidSamples, unanswered_in(arm, &all)?)
+}
+
+fn unanswered_in(arm: Option<Arm>, voids: &[(&Launch, &Sample)]) -> Option<Facts> {
+    let voids = counted(voids.iter().copied())?;
+    Some(Facts::Unanswered { arm, voids })
+}
+
+fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
+    let arms = view.arms().iter();
+    let voids = arms.flat_map(|&arm| &view.of(arm).untrusted).copied();
+    invalid(RuleId::VoidSamples, Facts::Untrusted(counted(voids)?))
+}
+
+/// Whether the metric is itself about answers that failed: it judges them by its own rule.
+fn counts_voids(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::FailedCells | Metric::FailedRequests | Metric::Goodput
+    )
+}
+
+/// Without those that the metric counts itself.
+fn without_counted<'a>(
+    voids: &[(&'a Launch, &'a Sample)],
+    metric: Metric,
+) -> Vec<(&'a Launch, &'a Sample)> {
+    let is_counted = |sample: &Sample| {
+        let degenerate = |void: &Void| void.rule == VoidRule::Degenerate;
+        metric == Metric::AnswerMismatches && sample.void.as_ref().is_some_and(degenerate)
+    };
+    let kept = voids.iter().filter(|(_, sample)| !is_counted(sample));
+    kept.copied().collect()
+}
+
+/// `None` where there are no void samples.
+fn counted<'a>(voids: impl Iterator<Item = (&'a Launch, &'a Sample)>) -> Option<Voids> {
+    let mut voids = voids.peekable();
+    let (launch, first) = *voids.peek()?;
+    let mut counts: BTreeMap<VoidRule, usize> = BTreeMap::new();
+    for void in voids.filter_map(|(_, sample)| sample.void.as_ref()) {
+        *counts.entry(void.rule).or_default() += 1;
+    }
+    Some(Voids {
+        counts,
+        index: first.index,
+        workload: first.workload.clone(),
+        launch: launch.position,
+        detail: first
+            .void
+            .as_ref()
+            .map_or_else(String::new, |v| v.detail.clone()),
+    })
+}

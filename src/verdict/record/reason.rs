@@ -1,0 +1,493 @@
+//! Why a check has its verdict, and what is remarked beside it: rules and facts. `report/reasons` puts them into
+//! words.
+//!
+//! Numbers that a [`CheckVerdict`](super::CheckVerdict) holds already (values, change, interval, p-values, launches)
+//! are not repeated here.
+
+use super::{Arm, Exit, PageCache, Verdict, VoidRule};
+use std::collections::BTreeMap;
+
+/// Declares the rules, each with its stable name.
+macro_rules! rules {
+    ($($rule:ident = $name:literal,)*) => {
+        /// A rule of the judge.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum RuleId {
+            $($rule,)*
+        }
+
+        impl RuleId {
+            /// Kebab-case name, for machines.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$rule => $name,)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    AmbiguousEvents = "ambiguous-events",
+    AnswersDiffer = "answers-differ",
+    Budget = "budget",
+    BusyMachine = "busy-machine",
+    CapReached = "cap-reached",
+    Ceiling = "ceiling",
+    ClientLate = "client-late",
+    ConstantLatency = "constant-latency",
+    CounterVaries = "counter-varies",
+    EngineAltered = "engine-altered",
+    EngineFailed = "engine-failed",
+    FingerprintChanged = "fingerprint-changed",
+    Floor = "floor",
+    GpuShared = "gpu-shared",
+    GrowthByChance = "growth-by-chance",
+    HeadThrottles = "head-throttles",
+    ImplausiblePhases = "implausible-phases",
+    Interrupted = "interrupted",
+    LaunchFailed = "launch-failed",
+    MissingValue = "missing-value",
+    NoBase = "no-base",
+    NoPairedCases = "no-paired-cases",
+    NoRelativeScale = "no-relative-scale",
+    NoStoredBase = "no-stored-base",
+    NoVariance = "no-variance",
+    NotFinite = "not-finite",
+    NotInterleaved = "not-interleaved",
+    NotPositive = "not-positive",
+    NotSteady = "not-steady",
+    OneArtifact = "one-artifact",
+    PageCache = "page-cache",
+    Regression = "regression",
+    Reliability = "reliability",
+    ServerTimings = "server-timings",
+    Stopped = "stopped",
+    StreamsNotReached = "streams-not-reached",
+    Throttled = "throttled",
+    TokenParity = "token-parity",
+    TooFewLaunches = "too-few-launches",
+    TooFewSamples = "too-few-samples",
+    Undecided = "undecided",
+    UnknownWorkload = "unknown-workload",
+    Vacuous = "vacuous",
+    VoidSamples = "void-samples",
+    WaiverExpired = "waiver-expired",
+    WrongAnswers = "wrong-answers",
+}
+
+/// Why a check has its verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    pub rule: RuleId,
+    pub facts: Facts,
+}
+
+impl Reason {
+    pub fn new(rule: RuleId, facts: Facts) -> Self {
+        Self { rule, facts }
+    }
+
+    /// Remarks of a launch's metric that the reason quotes.
+    pub fn quoted(&self) -> &[String] {
+        match &self.facts {
+            Facts::Limit { remarks, .. } | Facts::ShareLimit { remarks, .. } => remarks,
+            Facts::Open { before, .. } | Facts::WaiverExpired { before, .. } => before.quoted(),
+            _ => &[],
+        }
+    }
+}
+
+/// What a rule has found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Facts {
+    /// The rule says it all.
+    None,
+    /// A workload's id, or what `metrics` or `stats` says is wrong.
+    Said(String),
+    /// Position and fingerprint of the first launch, and of the first with another.
+    Fingerprints {
+        first: (u32, String),
+        other: (u32, String),
+    },
+    /// The longest run of launches of one arm; `from` is a launch's position.
+    InARow {
+        arm: Arm,
+        launches: usize,
+        from: u32,
+    },
+    /// The first launch of each arm that did not end well.
+    Exits {
+        base: Option<Failed>,
+        head: Option<Failed>,
+    },
+    /// Requests that the engine did not answer, in this arm; `None`: in both.
+    Unanswered {
+        arm: Option<Arm>,
+        voids: Voids,
+    },
+    /// Requests that are void for another reason.
+    Untrusted(Voids),
+    /// What one launch shows by itself.
+    Launch {
+        position: u32,
+        arm: Arm,
+        fact: LaunchFact,
+    },
+    /// Mean tokens of an answer.
+    Tokens {
+        base: f64,
+        head: f64,
+    },
+    /// All values of so many launches are 0.
+    Zeros {
+        launches: usize,
+    },
+    /// Mean drift within launches, ln(last third / first third), in one arm; `None`: in both.
+    Drift {
+        arm: Option<Arm>,
+        drift: f64,
+    },
+    /// Launches that throttled.
+    ThrottledLaunches {
+        base: usize,
+        head: usize,
+    },
+    ThrottledBlocks {
+        dropped: usize,
+        blocks: usize,
+    },
+    /// `anchored`: recorded in turn with an anchor.
+    NoBase {
+        anchored: bool,
+    },
+    Stored(StoredSessions),
+    TooFew(TooFew),
+    /// Every launch of an arm has the same value; `margin` is a fraction.
+    Exact {
+        margin: f64,
+        is_beyond: bool,
+    },
+    /// Head's worst launch against a limit, by no test.
+    Limit {
+        limit: Limit,
+        held: Held,
+        remarks: Vec<String>,
+    },
+    /// The cases of a launch of head against a limit of 0 or 1.
+    ShareLimit {
+        limit: Limit,
+        is_broken: bool,
+        cases: Cases,
+        remarks: Vec<String>,
+    },
+    Tested(Tested),
+    /// The check stayed open, for `before`, and the run ended.
+    Open {
+        before: Box<Reason>,
+        ended: Ended,
+    },
+    /// A waiver is over; without it the check had this verdict, for `before`.
+    WaiverExpired {
+        was: Verdict,
+        before: Box<Reason>,
+    },
+}
+
+/// A launch that did not end well.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failed {
+    pub position: u32,
+    pub arm: Arm,
+    pub exit: Exit,
+}
+
+/// Void requests, and the first of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Voids {
+    pub counts: BTreeMap<VoidRule, usize>,
+    /// Index of the request in its workload.
+    pub index: u32,
+    pub workload: String,
+    /// Position of its launch.
+    pub launch: u32,
+    pub detail: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum LaunchFact {
+    /// Share of the engine's files in memory; `None`: not read.
+    PageCache {
+        wanted: PageCache,
+        resident_share: Option<f64>,
+    },
+    /// Other processes on one of the engine's GPUs.
+    OthersOnGpu {
+        gpu: u32,
+        others: u32,
+    },
+    /// Processors that other processes kept busy.
+    OthersCpu {
+        cores: f64,
+        limit: f64,
+    },
+    /// A value that cannot be, in the metric's unit.
+    Value(f64),
+    /// A gap between events of 0 or less in the launch's value.
+    NoGap(f64),
+    Samples {
+        workload: String,
+        got: u32,
+        need: u32,
+    },
+    /// Delay of the load client in ms, and the fraction of the value that it moved.
+    ClientLate {
+        delay_ms: f64,
+        moved: f64,
+        bearable: f64,
+    },
+    /// Share of the events that arrived together with a later one.
+    SharedEvents {
+        share: f64,
+        bearable: f64,
+    },
+    Streams {
+        asked: u32,
+        reached: u32,
+    },
+    /// Values of which fewer than `distinct` are different.
+    Constant {
+        values: usize,
+        distinct: usize,
+    },
+    /// Answers that are wrong beside base's, and the first of them.
+    WrongAnswers {
+        wrong: usize,
+        all: usize,
+        first: String,
+    },
+    /// What `metrics` says is wrong.
+    Said(String),
+}
+
+/// Main's stored sessions that cannot be a base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSessions {
+    pub usable: usize,
+    pub needed: usize,
+    /// Of another machine, older than `max_age_days`, and without the check.
+    pub elsewhere: usize,
+    pub old: usize,
+    pub max_age_days: u32,
+    pub without: usize,
+    /// Fingerprint of the last session of another machine, and this machine's.
+    pub moved: Option<(String, String)>,
+}
+
+/// Too few launches for a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooFew {
+    SoFar,
+    /// The next look comes at so many blocks.
+    NextLook {
+        blocks: u32,
+    },
+    /// No more will come, and a t-test needs so many an arm.
+    Needed {
+        an_arm: usize,
+    },
+    NoCases,
+}
+
+/// A check's absolute bound, in the metric's unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    pub side: Side,
+    pub value: f64,
+}
+
+impl Limit {
+    pub fn ceiling(value: f64) -> Self {
+        let side = Side::Ceiling;
+        Self { side, value }
+    }
+
+    pub fn floor(value: f64) -> Self {
+        let side = Side::Floor;
+        Self { side, value }
+    }
+
+    /// Whether the value is beyond the limit.
+    pub fn is_broken_by(self, value: f64) -> bool {
+        match self.side {
+            Side::Ceiling => value > self.value,
+            Side::Floor => value < self.value,
+        }
+    }
+
+    /// The rule that the limit is.
+    pub fn rule(self) -> RuleId {
+        match self.side {
+            Side::Ceiling => RuleId::Ceiling,
+            Side::Floor => RuleId::Floor,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Ceiling,
+    Floor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    Kept,
+    Broken,
+    /// Broken, which chance or a near-tie may explain.
+    Unsure,
+}
+
+/// Cases of a launch that are right, out of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cases {
+    pub right: u64,
+    pub all: u64,
+}
+
+/// A statistical test and its outcome; the p-values are the check's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tested {
+    pub hypothesis: Hypothesis,
+    pub outcome: Verdict,
+    /// `p_fail` after Holm's correction over `family` checks.
+    pub holm: f64,
+    pub family: usize,
+    /// For a test that stays inconclusive.
+    pub advice: Option<Advice>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Hypothesis {
+    /// Base against head; fractions.
+    Change {
+        margin: f64,
+        ceiling: f64,
+    },
+    Limit(Limit),
+    /// Cases lost and gained, paired, in each of so many launches.
+    Lost {
+        margin: f64,
+        ceiling: f64,
+        lost: u64,
+        gained: u64,
+        cases: u64,
+        launches: usize,
+    },
+    /// A launch's share of right cases, in each of so many launches.
+    ShareLimit {
+        limit: Limit,
+        cases: Cases,
+        launches: usize,
+        remarks: Vec<String>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Advice {
+    /// The smallest change that the launches could find is above the ceiling; `cap`: that so many launches an arm could
+    /// find, by a forecast.
+    TooNoisy {
+        cap: Option<u32>,
+        effect: f64,
+        ceiling: f64,
+    },
+    /// Even if all were right.
+    MoreCases { cases: u64, needed: f64 },
+}
+
+/// How a run ended that left a check open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// This check failed.
+    Failed {
+        check: String,
+    },
+    EngineFailed {
+        detail: String,
+    },
+    /// After `blocks` sound blocks of at most `cap`; `starting`: while an engine was.
+    Budget {
+        blocks: u32,
+        cap: u32,
+        starting: Option<String>,
+    },
+    Interrupted {
+        blocks: u32,
+        cap: u32,
+    },
+}
+
+/// What is remarked beside a check, and does not change its verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Remark {
+    /// The base is so many stored sessions of main.
+    StoredBase {
+        sessions: usize,
+    },
+    /// Both arms are one build.
+    SameBuild,
+    /// Better than the margin explains; `is_exact`: by no test.
+    Better {
+        is_exact: bool,
+    },
+    /// Launches of an arm give different cases as right: from this share to that.
+    LaunchesDiffer {
+        arm: Arm,
+        least: Option<f64>,
+        greatest: Option<f64>,
+    },
+    /// What the metric remarks on head's worst launch of several (its position); `hidden` more are left out.
+    Worst {
+        launch: u32,
+        launches: usize,
+        remarks: Vec<String>,
+        hidden: usize,
+    },
+    /// Answers that ended before the length that was asked for, after so many tokens on average.
+    EndedEarly {
+        arm: Arm,
+        ended: u64,
+        all: u64,
+        tokens: f64,
+    },
+    Blank {
+        arm: Arm,
+        blank: u64,
+        all: u64,
+    },
+    /// TPOT estimates the tokens of the arm's first events.
+    FirstEvents(Arm, FirstEvents),
+    /// Answers of head that are one token over and over.
+    Repeated {
+        repeated: u64,
+        all: u64,
+    },
+    /// Base is so far from main's stored sessions, as a fraction, with its interval.
+    MachineMoved {
+        change: f64,
+        interval: (f64, f64),
+        sessions: usize,
+    },
+    /// What `metrics` says of a suite's tests.
+    Said(String),
+}
+
+/// Streams that do not tell how many tokens their first event has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FirstEvents {
+    /// Tokens an event, in the middle.
+    pub an_event: f64,
+    /// Tokens that TPOT takes for the first event.
+    pub first: f64,
+}
