@@ -4,7 +4,7 @@
 use super::common::Project;
 use super::session::Story;
 
-/// A fast answer is no gain where it is not the answer: base says words, head white space of the same length.
+/// A fast answer is no gain where it is not the answer: head says white space, or half of what it says that it said.
 #[test]
 fn the_time_of_answers_that_say_nothing_is_no_time() {
     let gate = "kind = \"steady\"\nrequests = 10\nwarmup = 0\nconcurrency = 1\nprompt_tokens = 8\noutput_tokens = 16\n\
@@ -27,6 +27,11 @@ fn the_time_of_answers_that_say_nothing_is_no_time() {
         mute.says(check, "invalid", "wrong-answers", &parts);
     }
     mute.ends_with(4);
+    // A token takes half as long again, and each second one is counted and not made.
+    let halved = told(&["tpot=2"], &["tpot=3", "halved=1", "usage=2"]);
+    let parts = ["10 of 10 answers are wrong", "as many tokens are counted"];
+    halved.says("slower", "invalid", "wrong-answers", &parts);
+    halved.ends_with(4);
     // A model that answers so in main too: nothing tells that it is wrong.
     let both = told(&["mute=1", "ttft=2"], &["mute=1", "ttft=3"]);
     both.says("slow", "pass", "ceiling", &[]);

@@ -118,7 +118,18 @@ impl<'a> Answers<'a> {
     pub fn wrong(&self, sample: &Sample) -> Option<String> {
         let (alone, base) = (self.alone(sample), self.in_base(sample));
         let other = alone.or(base)?;
-        if sample.void.is_some() || is_same(other, sample) {
+        if sample.void.is_some() {
+            return None;
+        }
+        let mut whole = alone.into_iter().chain(base);
+        if let Some(whole) = whole.find(|whole| is_beginning(sample, whole)) {
+            let end = whole.text.as_deref().unwrap_or_default().chars().count();
+            return Some(format!(
+                "the beginning of what the same prompt got, {} of {end} characters, and as many tokens are counted for it",
+                sample.text.as_deref().unwrap_or_default().chars().count()
+            ));
+        }
+        if is_same(other, sample) {
             return None;
         }
         if is_blank(sample) && !is_blank(other) {
@@ -187,6 +198,20 @@ fn is_same(a: &Sample, b: &Sample) -> bool {
 pub fn is_blank(sample: &Sample) -> bool {
     let text = sample.text.as_deref();
     text.is_some_and(|text| text.trim().is_empty())
+}
+
+/// True if an answer is the beginning of another one though it is said to have as many tokens: they were counted and not
+/// generated. The last characters may be missing, since engines hold back what is no whole character. Fewer characters
+/// than tokens are what follows a long reasoning, which is no part of the text.
+fn is_beginning(sample: &Sample, whole: &Sample) -> bool {
+    let texts = sample.text.as_deref().zip(whole.text.as_deref());
+    let tokens = sample.tokens.completion.zip(whole.tokens.completion);
+    let (Some((text, whole)), Some((own, of_whole))) = (texts, tokens) else {
+        return false;
+    };
+    let (kept, all) = (text.chars().count(), whole.chars().count());
+    let is_told = own >= of_whole.max(TELLING) && all >= of_whole as usize;
+    is_told && 10 * kept < 9 * all && !text.trim().is_empty() && whole.starts_with(text)
 }
 
 fn is_degenerate(sample: &Sample) -> bool {

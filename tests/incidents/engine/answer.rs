@@ -77,6 +77,9 @@ impl<'a> Answer<'a> {
         if knobs.is_on("mute") {
             answer.words = vec![" ".to_owned(); count];
         }
+        if knobs.is_on("halved") {
+            answer.words.truncate(count / 2);
+        }
         if knobs.is_on("moody") {
             answer.words = words(&[number.to_string()], count);
         }

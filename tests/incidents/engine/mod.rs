@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 50] = [
+const KNOBS: [(&str, f64, &str); 51] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -142,6 +142,11 @@ const KNOBS: [(&str, f64, &str); 50] = [
         "mute",
         0.0,
         "1: says nothing but white space, as long as it was asked to",
+    ),
+    (
+        "halved",
+        0.0,
+        "1: makes half of the tokens and says that it made all: with usage=2",
     ),
     (
         "garbled",
