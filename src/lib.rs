@@ -55,5 +55,4 @@ mod plural;
 mod splitmix;
 
 #[cfg(test)]
-#[path = "../tests/common/skip.rs"]
-mod skip;
+use fixture::skip;
