@@ -1,7 +1,7 @@
 //! `gate replay`: stored sessions through the judge, case by case.
 //!
 //! The bars of docs/verdict.md are held on the set in the directory of INFERGATE_REPLAY_DIR (made by
-//! `scripts/replay/gen.py`); without it that test says so and does nothing.
+//! `scripts/replay/gen.py`); without it that test is skipped.
 
 use fixture::{Ended, gate};
 use infergate::import::{self, CaseFiles, Manifest};
@@ -10,7 +10,6 @@ use infergate::plan::{Selection, from_inputs};
 use infergate::record::{Decision, RunRecord};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -204,9 +203,7 @@ fn a_set_that_cannot_be_read_says_where_why_and_what_to_do() {
 fn directory() -> Option<PathBuf> {
     let directory = std::env::var_os("INFERGATE_REPLAY_DIR").map(PathBuf::from);
     if directory.is_none() {
-        // Straight to the stream: what is printed by a passing test is not shown.
-        let said = b"skipped: INFERGATE_REPLAY_DIR names no replay set\n";
-        std::io::stderr().write_all(said).unwrap();
+        fixture::skip::say("INFERGATE_REPLAY_DIR names no replay set");
     }
     directory
 }

@@ -5,14 +5,12 @@ use fixture::process::{Server, gate};
 use fixture::skip::skip;
 use nix::sys::signal::Signal;
 use std::process::{Output, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 /// With compiled kernels at hand. `None`, with a line, where a compiler is missing.
 pub(crate) fn with_kernels() -> Option<FakeGpu> {
     let gpu = FakeGpu::build()?;
     // Tests begin at once: the first compiles, and the others wait for what it leaves.
-    static COMPILING: Mutex<()> = Mutex::new(());
-    let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = fixture::turn("compiling");
     // It ends behind the kernels.
     let output = to_end(&gpu, &[], &[("FAKE_CUDA_FAIL", "cuStreamCreate:1:999")]);
     let stderr = String::from_utf8_lossy(&output.stderr);

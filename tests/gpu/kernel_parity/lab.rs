@@ -4,7 +4,6 @@
 //! built either, tests are skipped with a line, or fail if INFERGATE_REQUIRE_CLIENTS is 1.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use half::{bf16, f16};
 use infergate::engine::cuda::device::{Device, DeviceError, Memory, View};
@@ -56,11 +55,10 @@ pub(crate) fn find(element: Element) -> Found {
 /// Tests begin at once: the first that wants an element's kernels compiles them, and the others wait for the
 /// cache that it fills.
 fn gpu(element: Element) -> Result<Driver, DeviceError> {
-    static COMPILING: Mutex<()> = Mutex::new(());
     let card = Card::find()?;
-    let alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = fixture::turn("compiling");
     let equipped = card.equip(element, &KernelCache::from_environment())?;
-    drop(alone);
+    drop(turn);
     Driver::start(equipped)
 }
 
