@@ -14,8 +14,8 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Outcome, Spread};
-use infergate::engine::request::Timings;
-use infergate::engine::{Engine, ModelSource, Options};
+use engine::request::Timings;
+use engine::{Engine, ModelSource, Options};
 use memmap2::MmapMut;
 
 const REPEATS: usize = 5;

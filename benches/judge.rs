@@ -11,11 +11,11 @@
 )]
 
 use fixture::records;
-use infergate::judge::judge;
-use infergate::plan::{Check, Plan, Rule};
-use infergate::record::{Arm, Comparison, Launch, Metric, RunRecord, Sample, Statistic};
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
+use verdict::judge::judge;
+use verdict::plan::{Check, Plan, Rule};
+use verdict::record::{Arm, Comparison, Launch, Metric, RunRecord, Sample, Statistic};
 
 const LAUNCHES: [u32; 3] = [5_000, 10_000, 20_000];
 const REQUESTS: u32 = 100;

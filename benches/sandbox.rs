@@ -7,13 +7,13 @@
 #![expect(clippy::print_stdout, reason = "a benchmark's table is its output")]
 
 use infergate::launch::{Process, Start, free_port};
-use infergate::plan::SandboxSetting;
 use infergate::sandbox::{Policy, Rights, SUBCOMMAND, Sandbox};
-use infergate::stats::one_sample;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
+use verdict::plan::SandboxSetting;
+use verdict::stats::one_sample;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 

@@ -5,15 +5,15 @@
 use crate::Outcome;
 use crate::command::PROMPT_TOKENS;
 use crate::errors::{Numbers, Seen};
+use client::load::{self, Endpoint, PromptSeed, SessionClock};
 use fixture::records;
 use fixture::truth::{self, TOKENS, Truth, clock};
-use infergate::load::{self, Endpoint, PromptSeed, SessionClock};
-use infergate::metrics::measure;
-use infergate::plan::{Arrivals, Rule, Steady, Workload, WorkloadKind};
-use infergate::record::{Arm, Metric, Phase, Sample, Statistic};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use verdict::metrics::measure;
+use verdict::plan::{Arrivals, Rule, Steady, Workload, WorkloadKind};
+use verdict::record::{Arm, Metric, Phase, Sample, Statistic};
 
 /// What one number of streams brought.
 pub(crate) struct Cell {

@@ -3,7 +3,7 @@
 //! Main type: [`Errors`]. Refuses to know: who reported.
 
 use fixture::truth::Truth;
-use infergate::stats::{mean, quantile};
+use verdict::stats::{mean, quantile};
 
 /// Values of requests (TTFT, TPOT) and of gaps between events (ITL, a token each), in order.
 pub(crate) struct Numbers {

@@ -6,8 +6,8 @@ pub(crate) mod model;
 
 use std::error::Error;
 
-use infergate::engine::Engine;
-use infergate::engine::request::{CacheUse, Event, Finished, Request};
+use engine::Engine;
+use engine::request::{CacheUse, Event, Finished, Request};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;

@@ -2,7 +2,7 @@
 //! hold head against main's history need head's alone.
 
 use crate::set::{Case, Launch, Stored};
-use infergate::stats;
+use verdict::stats;
 
 /// What a rule said of a session.
 pub(crate) struct Said {

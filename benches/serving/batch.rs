@@ -2,8 +2,8 @@
 //!
 //! Main function: [`round`]. Refuses to know: rounds, tables.
 
-use infergate::engine::Engine;
-use infergate::engine::request::Timings;
+use engine::Engine;
+use engine::request::Timings;
 
 use crate::common::{self, Outcome, Spread};
 

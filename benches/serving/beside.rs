@@ -6,8 +6,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use infergate::engine::Engine;
-use infergate::engine::request::{Event, Finished};
+use engine::Engine;
+use engine::request::{Event, Finished};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::common::{self, Outcome};

@@ -19,7 +19,7 @@ mod table;
 use std::time::{Duration, Instant};
 
 use common::Outcome;
-use infergate::engine::{Engine, ModelSource, Options};
+use engine::{Engine, ModelSource, Options};
 
 /// Holds every request of the bench at once; the engine's default would not, on the large model.
 const KV_TOKENS: usize = 8192;

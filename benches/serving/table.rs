@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use infergate::engine::ModelInfo;
+use engine::ModelInfo;
 
 use crate::Both;
 use crate::batch::{self, Throughput, USERS};

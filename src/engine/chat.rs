@@ -114,7 +114,7 @@ pub struct ChatTemplate {
 
 impl ChatTemplate {
     /// `Err(TemplateError::None)` where the model brings none.
-    pub(crate) fn load(files: &Files) -> Result<Self, TemplateError> {
+    pub fn load(files: &Files) -> Result<Self, TemplateError> {
         let config = TokenizerConfig::load(files)?;
         let text = if files.has(FILE) {
             files.read_text(FILE)?

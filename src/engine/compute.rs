@@ -26,7 +26,7 @@ pub enum BackendChoice {
 }
 
 /// What an engine computes with.
-pub(crate) enum Compute {
+pub enum Compute {
     Cpu,
     Cuda {
         equipped: Box<Equipped>,
@@ -38,15 +38,15 @@ pub(crate) enum Compute {
 
 /// The memory behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub struct Ground {
     /// Bytes of a cached number.
-    pub(crate) kv_element_bytes: usize,
+    pub kv_element_bytes: usize,
     /// Bytes that weights, activations, keys and values may take together; `None`: the system's own
     /// memory, which is taken as it is used.
-    pub(crate) free_bytes: Option<usize>,
+    pub free_bytes: Option<usize>,
     /// Tokens of a step, and of one prompt in it, where nothing else is asked for.
-    pub(crate) step_tokens: usize,
-    pub(crate) chunk_tokens: usize,
+    pub step_tokens: usize,
+    pub chunk_tokens: usize,
 }
 
 /// The CPU keeps keys and values in f32. A step of so many tokens takes it long enough for who waits beside it.
@@ -67,7 +67,7 @@ const GPU_RESERVE: usize = 1 << 30;
 impl Compute {
     /// What is there of what was asked for, and why it is not CUDA where that was possible. `element`: the
     /// type of the model's matrices.
-    pub(crate) fn choose(
+    pub fn choose(
         choice: &BackendChoice,
         config: &Config,
         element: Element,
@@ -105,7 +105,7 @@ impl Compute {
         })
     }
 
-    pub(crate) fn ground(&self) -> Ground {
+    pub fn ground(&self) -> Ground {
         match self {
             Self::Cpu => CPU_GROUND,
             Self::Cuda {
@@ -125,7 +125,7 @@ impl Compute {
     }
 
     /// Where kernels were compiled that the next start has to compile again: why.
-    pub(crate) fn not_kept(&self) -> Option<&str> {
+    pub fn not_kept(&self) -> Option<&str> {
         match self {
             Self::Cuda { equipped, .. } => equipped.not_kept(),
             Self::Cpu | Self::Emulated(..) => None,

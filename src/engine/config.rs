@@ -17,25 +17,25 @@ use generation::Generation;
 
 /// What the network computes. Sizes are counts of elements.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Config {
-    pub(crate) vocab: usize,
-    pub(crate) hidden: usize,
-    pub(crate) layers: usize,
+pub struct Config {
+    pub vocab: usize,
+    pub hidden: usize,
+    pub layers: usize,
     /// Query heads and key/value heads; the first is a multiple of the second.
-    pub(crate) heads: usize,
-    pub(crate) kv_heads: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
     /// Independent of `hidden / heads`; even.
-    pub(crate) head_dim: usize,
-    pub(crate) intermediate: usize,
-    pub(crate) max_positions: usize,
-    pub(crate) rope_theta: f64,
-    pub(crate) norm_eps: f32,
-    pub(crate) tied: bool,
-    pub(crate) attention_bias: bool,
+    pub head_dim: usize,
+    pub intermediate: usize,
+    pub max_positions: usize,
+    pub rope_theta: f64,
+    pub norm_eps: f32,
+    pub tied: bool,
+    pub attention_bias: bool,
     /// End-of-sequence ids, ascending, without repeats.
-    pub(crate) eos: Vec<u32>,
+    pub eos: Vec<u32>,
     /// How the model's authors would have tokens chosen where a request says nothing.
-    pub(crate) sampling: Sampling,
+    pub sampling: Sampling,
 }
 
 /// A model's sizes, as counts of numbers.
@@ -119,7 +119,7 @@ const MOST_NUMBERS: usize = 1 << 48;
 const CONFIG: &str = "config.json";
 
 impl Config {
-    pub(crate) fn load(files: &Files) -> Result<Self, ConfigError> {
+    pub fn load(files: &Files) -> Result<Self, ConfigError> {
         let raw: RawConfig = parse(files, CONFIG)?;
         let path = files.path(CONFIG);
         refuse_unsupported(&raw, &path)?;
@@ -131,11 +131,11 @@ impl Config {
 
     /// Bytes of keys and values that one token leaves in the cache, at `element` bytes a number (8 at the
     /// most). [`Config::load`] refuses a model for which this would overflow.
-    pub(crate) fn kv_bytes_per_token(&self, element: usize) -> usize {
+    pub fn kv_bytes_per_token(&self, element: usize) -> usize {
         2 * self.layers * self.kv_heads * self.head_dim * element
     }
 
-    pub(crate) fn shape(&self) -> ModelShape {
+    pub fn shape(&self) -> ModelShape {
         ModelShape {
             hidden: self.hidden,
             layers: self.layers,
@@ -147,7 +147,7 @@ impl Config {
     }
 
     /// Numbers in the weights; tied embeddings count once.
-    pub(crate) fn parameters(&self) -> usize {
+    pub fn parameters(&self) -> usize {
         let (h, d) = (self.hidden, self.head_dim);
         let heads = self.heads + 2 * self.kv_heads;
         let bias = if self.attention_bias {
@@ -356,7 +356,7 @@ mod tests {
         })
     }
 
-    pub(super) fn load(
+    pub fn load(
         change: impl FnOnce(&mut Value),
         generation: Option<Value>,
     ) -> Result<Config, String> {

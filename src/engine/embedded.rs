@@ -8,7 +8,7 @@ macro_rules! embed {
             $name,
             include_bytes!(concat!(
                 env!("CARGO_MANIFEST_DIR"),
-                "/gates/models/tiny-qwen3/",
+                "/../../gates/models/tiny-qwen3/",
                 $name
             )),
         )
@@ -16,13 +16,13 @@ macro_rules! embed {
 }
 
 /// What turns text into tokens and back.
-pub(super) const TEXT_FILES: [(&str, &[u8]); 3] = [
+pub const TEXT_FILES: [(&str, &[u8]); 3] = [
     embed!("tokenizer.json"),
     embed!("tokenizer_config.json"),
     embed!("chat_template.jinja"),
 ];
 
-pub(super) const FILES: &[(&str, &[u8])] = &[
+pub const FILES: &[(&str, &[u8])] = &[
     embed!("config.json"),
     embed!("generation_config.json"),
     embed!("model.safetensors"),
@@ -32,4 +32,4 @@ pub(super) const FILES: &[(&str, &[u8])] = &[
 ];
 
 /// What it is called where no other name is given.
-pub(super) const NAME: &str = "tiny-qwen3";
+pub const NAME: &str = "tiny-qwen3";

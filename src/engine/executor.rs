@@ -8,15 +8,15 @@ use super::kv::Copy;
 
 /// A question about the token that follows a row of the batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowAsk<'a> {
-    pub(crate) row: usize,
-    pub(crate) ask: Ask<'a>,
+pub struct RowAsk<'a> {
+    pub row: usize,
+    pub ask: Ask<'a>,
 }
 
 /// One answer an ask, in order.
-pub(crate) type Answers = Vec<Result<Ranked, NotANumber>>;
+pub type Answers = Vec<Result<Ranked, NotANumber>>;
 
-pub(crate) trait Executor {
+pub trait Executor {
     /// Computes the batch, leaves its keys and values in its pages, and answers each ask.
     fn forward(&mut self, batch: &Batch<'_>, asks: &[RowAsk<'_>]) -> Result<Answers, BackendError>;
 

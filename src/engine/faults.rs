@@ -38,7 +38,7 @@ pub struct Faults {
 
 /// The faults at work in one engine.
 #[derive(Debug, Default)]
-pub(crate) struct Planted {
+pub struct Planted {
     faults: Faults,
     generated: u64,
     /// The prompt admitted last, where it is needed.
@@ -46,7 +46,7 @@ pub(crate) struct Planted {
 }
 
 impl Planted {
-    pub(crate) fn new(faults: Faults) -> Self {
+    pub fn new(faults: Faults) -> Self {
         Self {
             faults,
             generated: 0,
@@ -54,12 +54,12 @@ impl Planted {
         }
     }
 
-    pub(crate) fn reads_cache(&self) -> bool {
+    pub fn reads_cache(&self) -> bool {
         !self.faults.prefill_leak
     }
 
     /// The id to use for the next generated token instead of `id`, among `0..vocab`.
-    pub(crate) fn token(&mut self, id: u32, vocab: usize) -> u32 {
+    pub fn token(&mut self, id: u32, vocab: usize) -> u32 {
         self.generated += 1;
         match self.faults.wrong_token {
             Some(n) if n > 0 && self.generated.is_multiple_of(u64::from(n)) => {
@@ -70,7 +70,7 @@ impl Planted {
     }
 
     /// Never returns once the time to hang has come.
-    pub(crate) fn hang_if_due(&self) {
+    pub fn hang_if_due(&self) {
         if self
             .faults
             .hang_after
@@ -83,40 +83,40 @@ impl Planted {
     }
 
     /// Pages that the request which ends now never gives back.
-    pub(crate) fn lost_pages(&self) -> u32 {
+    pub fn lost_pages(&self) -> u32 {
         self.faults.kv_leak.unwrap_or(0)
     }
 
     /// Whether a request that finds `others` running gets no token.
-    pub(crate) fn empties(&self, others: usize) -> bool {
+    pub fn empties(&self, others: usize) -> bool {
         let from = self.faults.empty_beside;
         from.is_some_and(|from| others >= from as usize)
     }
 
     /// True if a request that finds `others` running is answered with an end-of-sequence token.
-    pub(crate) fn blanks(&self, others: usize) -> bool {
+    pub fn blanks(&self, others: usize) -> bool {
         let from = self.faults.blank_beside;
         from.is_some_and(|from| others >= from as usize)
     }
 
-    pub(crate) fn swaps_answers(&self) -> bool {
+    pub fn swaps_answers(&self) -> bool {
         self.faults.swap_answers
     }
 
     /// The prompt whose cached pages are taken for those of the next one.
-    pub(crate) fn stranger(&self) -> Option<&[u32]> {
+    pub fn stranger(&self) -> Option<&[u32]> {
         self.faults.swap_cache.then_some(&self.last_prompt)
     }
 
     /// A request with this prompt was admitted.
-    pub(crate) fn admitted(&mut self, prompt: &[u32]) {
+    pub fn admitted(&mut self, prompt: &[u32]) {
         if self.faults.swap_cache {
             self.last_prompt = prompt.to_vec();
         }
     }
 
     /// Lengthens a step that began at `start`; it decoded, or computed so many tokens of prompts, or both.
-    pub(crate) fn delay(&self, start: Instant, decodes: bool, prefilled: usize) {
+    pub fn delay(&self, start: Instant, decodes: bool, prefilled: usize) {
         let faults = &self.faults;
         let decode = faults.decode_delay.filter(|_| decodes).map(|it| (it, 1));
         let prefill = faults.prefill_delay.filter(|_| prefilled > 0);

@@ -41,20 +41,20 @@ pub enum FileError {
 
 /// A model's files by name.
 #[derive(Clone, Debug)]
-pub(crate) enum Files {
+pub enum Files {
     Directory(PathBuf),
     Embedded(&'static [(&'static str, &'static [u8])]),
 }
 
 /// A whole file's bytes, cheap to clone and to keep.
 #[derive(Clone)]
-pub(crate) enum Bytes {
+pub enum Bytes {
     Mapped(Arc<Mmap>),
     Static(&'static [u8]),
 }
 
 impl Bytes {
-    pub(crate) fn as_slice(&self) -> &[u8] {
+    pub fn as_slice(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,
             Self::Static(bytes) => bytes,
@@ -63,7 +63,7 @@ impl Bytes {
 }
 
 impl Files {
-    pub(crate) fn open(source: &ModelSource) -> Result<Self, FileError> {
+    pub fn open(source: &ModelSource) -> Result<Self, FileError> {
         match source {
             ModelSource::Directory(path) if path.is_dir() => Ok(Self::Directory(path.clone())),
             ModelSource::Directory(path) => Err(FileError::NoDirectory { path: path.clone() }),
@@ -73,14 +73,14 @@ impl Files {
     }
 
     /// The file's place as messages name it.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         match self {
             Self::Directory(directory) => directory.join(name),
             Self::Embedded(_) => Path::new("(embedded model)").join(name),
         }
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         match self {
             Self::Directory(directory) => directory.join(name).is_file(),
             Self::Embedded(files) => files.iter().any(|(file, _)| *file == name),
@@ -88,7 +88,7 @@ impl Files {
     }
 
     /// A small file, read whole.
-    pub(crate) fn read(&self, name: &str) -> Result<Cow<'static, [u8]>, FileError> {
+    pub fn read(&self, name: &str) -> Result<Cow<'static, [u8]>, FileError> {
         match self {
             Self::Directory(_) => {
                 let path = self.regular(name)?;
@@ -99,14 +99,14 @@ impl Files {
         }
     }
 
-    pub(crate) fn read_text(&self, name: &str) -> Result<String, FileError> {
+    pub fn read_text(&self, name: &str) -> Result<String, FileError> {
         String::from_utf8(self.read(name)?.into_owned()).map_err(|_| FileError::NotText {
             path: self.path(name),
         })
     }
 
     /// A large file, memory-mapped where it is on disk.
-    pub(crate) fn map(&self, name: &str) -> Result<Bytes, FileError> {
+    pub fn map(&self, name: &str) -> Result<Bytes, FileError> {
         let Self::Directory(_) = self else {
             return self.embedded(name).map(Bytes::Static);
         };

@@ -417,7 +417,7 @@ fn start_worker(
     Err(StartError::WorkerGone)
 }
 
-pub(crate) fn timed<T, E>(
+pub fn timed<T, E>(
     name: &'static str,
     report: &mut dyn FnMut(Stage),
     work: impl FnOnce() -> Result<T, E>,

@@ -12,7 +12,7 @@ use crate::splitmix;
 /// Of synthetic matrices, as `initializer_range` in Qwen3's configurations.
 const DEVIATION: f32 = 0.02;
 
-pub(super) struct Loader<'a, B: Backend> {
+pub struct Loader<'a, B: Backend> {
     backend: &'a mut B,
     weights: &'a Weights,
     parameters: u64,
@@ -22,7 +22,7 @@ pub(super) struct Loader<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Loader<'a, B> {
-    pub(super) fn new(backend: &'a mut B, weights: &'a Weights) -> Self {
+    pub fn new(backend: &'a mut B, weights: &'a Weights) -> Self {
         Self {
             backend,
             weights,
@@ -32,7 +32,7 @@ impl<'a, B: Backend> Loader<'a, B> {
         }
     }
 
-    pub(super) fn facts(&self) -> WeightFacts {
+    pub fn facts(&self) -> WeightFacts {
         WeightFacts {
             parameters: self.parameters,
             dtype: self.dtype,
@@ -41,7 +41,7 @@ impl<'a, B: Backend> Loader<'a, B> {
 
     /// A synthetic model is chosen by its size alone, and filling memory that there is not ends in the
     /// process being killed without a word.
-    pub(super) fn refuse_too_large(&self, bytes: usize) -> Result<(), WeightError> {
+    pub fn refuse_too_large(&self, bytes: usize) -> Result<(), WeightError> {
         let (Weights::Synthetic(model), Some(free)) = (self.weights, self.backend.free_bytes())
         else {
             return Ok(());
@@ -57,7 +57,7 @@ impl<'a, B: Backend> Loader<'a, B> {
         })
     }
 
-    pub(super) fn layer(&mut self, layer: usize, config: &Config) -> Result<Layer<B>, WeightError> {
+    pub fn layer(&mut self, layer: usize, config: &Config) -> Result<Layer<B>, WeightError> {
         let (h, d, m) = (config.hidden, config.head_dim, config.intermediate);
         let (q_rows, kv_rows) = (config.heads * d, config.kv_heads * d);
         let name = |part: &str, kind: &str| format!("model.layers.{layer}.{part}.{kind}");
@@ -93,7 +93,7 @@ impl<'a, B: Backend> Loader<'a, B> {
         })
     }
 
-    pub(super) fn matrix(
+    pub fn matrix(
         &mut self,
         name: &str,
         rows: usize,
@@ -126,7 +126,7 @@ impl<'a, B: Backend> Loader<'a, B> {
         made.map_err(|cause| upload_error(name, &cause))
     }
 
-    pub(super) fn vector(&mut self, name: &str, length: usize) -> Result<B::Vector, WeightError> {
+    pub fn vector(&mut self, name: &str, length: usize) -> Result<B::Vector, WeightError> {
         self.vectors(&[(name.to_owned(), length)])
     }
 
@@ -157,7 +157,7 @@ impl<'a, B: Backend> Loader<'a, B> {
     }
 }
 
-pub(super) fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
+pub fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
     WeightError::Upload {
         tensor: tensor.to_owned(),
         cause: cause.to_string(),

@@ -7,12 +7,15 @@
 //!
 //! Refuses to know: HTTP, the command line, and that it is being measured.
 
+pub mod fault_value;
 pub mod request;
+pub mod server;
 
 mod backend;
 mod chat;
 mod compute;
 mod config;
+mod digest;
 mod embedded;
 mod executor;
 mod faults;
@@ -25,11 +28,15 @@ mod options;
 mod sampling;
 mod scheduler;
 mod speed;
+mod splitmix;
 mod stats;
 mod stop;
 mod synthetic;
 mod tokenizer;
 mod weights;
+
+#[cfg(test)]
+use fixture::skip;
 
 /// The CUDA backend's parts, for the tests of its kernels and for measuring a GPU.
 pub mod cuda {

@@ -17,11 +17,11 @@ use super::weights::WeightError;
 
 /// Rows of logits that are computed at once, where so many sequences run: theirs, since each pass reads the whole
 /// output matrix. `[rows, V]` of f32 is the largest buffer of all, so it has a bound.
-pub(crate) fn logit_rows(running: usize) -> usize {
+pub fn logit_rows(running: usize) -> usize {
     running.clamp(16, 64)
 }
 
-pub(crate) struct Model<B: Backend> {
+pub struct Model<B: Backend> {
     backend: B,
     config: Config,
     embeddings: B::Weight,
@@ -37,24 +37,24 @@ pub(crate) struct Model<B: Backend> {
 
 /// What was learnt while the weights were uploaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WeightFacts {
-    pub(crate) parameters: u64,
-    pub(crate) dtype: &'static str,
+pub struct WeightFacts {
+    pub parameters: u64,
+    pub dtype: &'static str,
 }
 
-pub(super) struct Layer<B: Backend> {
-    pub(super) attention_norm: B::Vector,
+pub struct Layer<B: Backend> {
+    pub attention_norm: B::Vector,
     /// q, k and v stacked: `[(H + 2K) d, h]`.
-    pub(super) qkv: B::Weight,
-    pub(super) qkv_bias: Option<B::Vector>,
-    pub(super) q_norm: B::Vector,
-    pub(super) k_norm: B::Vector,
-    pub(super) output: B::Weight,
-    pub(super) output_bias: Option<B::Vector>,
-    pub(super) mlp_norm: B::Vector,
+    pub qkv: B::Weight,
+    pub qkv_bias: Option<B::Vector>,
+    pub q_norm: B::Vector,
+    pub k_norm: B::Vector,
+    pub output: B::Weight,
+    pub output_bias: Option<B::Vector>,
+    pub mlp_norm: B::Vector,
     /// gate and up stacked: `[2m, h]`.
-    pub(super) gate_up: B::Weight,
-    pub(super) down: B::Weight,
+    pub gate_up: B::Weight,
+    pub down: B::Weight,
 }
 
 /// Activations of one step.
@@ -73,7 +73,7 @@ struct Scratch<B: Backend> {
 
 impl<B: Backend> Model<B> {
     /// Uploads the weights and makes room for `pages` pages and for the steps that `room` allows.
-    pub(crate) fn load(
+    pub fn load(
         mut backend: B,
         config: Config,
         weights: &Weights,
@@ -118,16 +118,16 @@ impl<B: Backend> Model<B> {
         })
     }
 
-    pub(crate) fn backend(&self) -> &B {
+    pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    pub(crate) fn facts(&self) -> &WeightFacts {
+    pub fn facts(&self) -> &WeightFacts {
         &self.facts
     }
 
     /// Passes through what the backend wants to have seen before the first request.
-    pub(crate) fn rehearse(&mut self) -> Result<(), BackendError> {
+    pub fn rehearse(&mut self) -> Result<(), BackendError> {
         for rehearsal in self.backend.rehearsals() {
             self.backend.load_rehearsal(&rehearsal)?;
             let passed = match rehearsal.part {
@@ -244,7 +244,7 @@ fn attention_shape(config: &Config, pages: usize, window: Option<Window>) -> Att
 }
 
 /// Bytes that the activations of steps of `rows` rows take, in f32, with `answers` rows of logits at once.
-pub(crate) fn scratch_bytes(
+pub fn scratch_bytes(
     config: &Config,
     rows: usize,
     answers: usize,

@@ -63,54 +63,54 @@ pub struct KvStats {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub struct Counter(AtomicU64);
 
 impl Counter {
-    pub(crate) fn add(&self, amount: u64) {
+    pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    pub(crate) fn set(&self, value: u64) {
+    pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self) -> u64 {
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) running: Counter,
-    pub(crate) displaced: Counter,
-    pub(crate) page_tokens: Counter,
-    pub(crate) page_bytes: Counter,
-    pub(crate) pages_total: Counter,
-    pub(crate) pages_used: Counter,
-    pub(crate) pages_cached: Counter,
-    pub(crate) prompt_tokens: Counter,
-    pub(crate) prefilled_tokens: Counter,
-    pub(crate) cache_queries: Counter,
-    pub(crate) cache_hits: Counter,
-    pub(crate) generation_tokens: Counter,
-    pub(crate) finished_stop: Counter,
-    pub(crate) finished_length: Counter,
-    pub(crate) cancelled: Counter,
-    pub(crate) failed: Counter,
-    pub(crate) preempted: Counter,
-    pub(crate) captures: Counter,
-    pub(crate) replays: Counter,
-    pub(crate) replayed_nodes: Counter,
+pub struct Counters {
+    pub running: Counter,
+    pub displaced: Counter,
+    pub page_tokens: Counter,
+    pub page_bytes: Counter,
+    pub pages_total: Counter,
+    pub pages_used: Counter,
+    pub pages_cached: Counter,
+    pub prompt_tokens: Counter,
+    pub prefilled_tokens: Counter,
+    pub cache_queries: Counter,
+    pub cache_hits: Counter,
+    pub generation_tokens: Counter,
+    pub finished_stop: Counter,
+    pub finished_length: Counter,
+    pub cancelled: Counter,
+    pub failed: Counter,
+    pub preempted: Counter,
+    pub captures: Counter,
+    pub replays: Counter,
+    pub replayed_nodes: Counter,
 }
 
 impl Counters {
-    pub(crate) fn record(&self, recordings: Recordings) {
+    pub fn record(&self, recordings: Recordings) {
         self.captures.set(recordings.made);
         self.replays.set(recordings.repeated);
         self.replayed_nodes.set(recordings.nodes);
     }
 
-    pub(crate) fn snapshot(&self, waiting: u64, startup: &[Stage]) -> Stats {
+    pub fn snapshot(&self, waiting: u64, startup: &[Stage]) -> Stats {
         Stats {
             running: self.running.get(),
             waiting: waiting + self.displaced.get(),

@@ -7,7 +7,7 @@
 use super::tokenizer::{TextStream, Tokenizer};
 
 /// Watches one answer for the request's stop texts.
-pub(crate) struct StopText {
+pub struct StopText {
     stops: Vec<String>,
     text: TextStream,
     /// The end of the text: what a stop text may have begun in, less than the longest of them.
@@ -16,7 +16,7 @@ pub(crate) struct StopText {
 
 impl StopText {
     /// None of `stops` may be empty.
-    pub(crate) fn new(tokenizer: &Tokenizer, stops: Vec<String>) -> Self {
+    pub fn new(tokenizer: &Tokenizer, stops: Vec<String>) -> Self {
         Self {
             stops,
             text: tokenizer.stream(),
@@ -27,7 +27,7 @@ impl StopText {
     /// Takes the answer's next token and says which stop text it completed. Of several it is the one that
     /// begins earliest in the text; of those that begin together the shortest, which was complete first.
     /// A special token has no text.
-    pub(crate) fn push(&mut self, id: u32) -> Option<usize> {
+    pub fn push(&mut self, id: u32) -> Option<usize> {
         let piece = self.text.push(id)?;
         let before = self.tail.len();
         self.tail.push_str(&piece);
@@ -64,8 +64,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::engine::files::{Files, ModelSource};
-    use crate::engine::tokenizer::tests::bytes_tokenizer;
+    use crate::files::{Files, ModelSource};
+    use crate::tokenizer::tests::bytes_tokenizer;
 
     fn strings(stops: &[&str]) -> Vec<String> {
         stops.iter().map(|stop| (*stop).to_owned()).collect()

@@ -31,7 +31,7 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    pub(crate) fn load(files: &Files, vocab: usize) -> Result<Self, TokenizerError> {
+    pub fn load(files: &Files, vocab: usize) -> Result<Self, TokenizerError> {
         let path = || files.path(FILE).display().to_string();
         let format = |cause: tokenizers::Error| TokenizerError::Format {
             path: path(),
@@ -60,7 +60,7 @@ impl Tokenizer {
 
     /// Gives every id that the tokenizer does not know the text of one that it knows: for a model whose
     /// vocabulary is wider and whose words mean nothing.
-    pub(crate) fn speaking_for_all(mut self) -> Self {
+    pub fn speaking_for_all(mut self) -> Self {
         let speaks = |id: &u32| {
             let text = self.token_text(*id);
             let is_plain = |c: char| c.is_alphanumeric() || c.is_ascii_punctuation();
@@ -93,7 +93,7 @@ impl Tokenizer {
 
     /// As [`Self::encode`], and where each id's text begins: in characters of `text`, whatever the normalizer made of
     /// them. The parts of one character begin with it; an id put beside the text stands where the one before it ends.
-    pub(crate) fn encode_with_offsets(
+    pub fn encode_with_offsets(
         &self,
         text: &str,
         add_special: bool,
@@ -113,7 +113,7 @@ impl Tokenizer {
     }
 
     /// As [`Self::decode`], and where each id's text begins, in characters. One without text stands where the next begins.
-    pub(crate) fn decode_with_offsets(&self, ids: &[u32]) -> (String, Vec<usize>) {
+    pub fn decode_with_offsets(&self, ids: &[u32]) -> (String, Vec<usize>) {
         let mut stream = self.stream();
         let mut end = 0;
         let offsets = ids.iter().map(|id| {
@@ -141,7 +141,7 @@ impl Tokenizer {
     }
 
     /// Whether `decode` looks at the id at all.
-    pub(crate) fn has_text(&self, id: u32) -> bool {
+    pub fn has_text(&self, id: u32) -> bool {
         let special = |token: &str| self.inner.get_added_vocabulary().is_special_token(token);
         self.inner
             .id_to_token(self.spoken(id))
@@ -244,13 +244,13 @@ fn finished(text: &str) -> &str {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
     /// A byte-level tokenizer without merges: every byte is a token, so that any character but ASCII is
     /// several.
-    pub(in crate::engine) fn bytes_tokenizer() -> Tokenizer {
+    pub fn bytes_tokenizer() -> Tokenizer {
         let alphabet: BTreeMap<String, u32> = byte_alphabet().into_iter().zip(0u32..).collect();
         let json = serde_json::json!({
             "version": "1.0", "truncation": null, "padding": null,

@@ -21,21 +21,21 @@ const LENGTH_BYTES: usize = 8;
 
 /// How a weight's numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dtype {
+pub enum Dtype {
     F32,
     F16,
     Bf16,
 }
 
 impl Dtype {
-    pub(crate) fn bytes(self) -> usize {
+    pub fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
             Self::F16 => "f16",
@@ -44,7 +44,7 @@ impl Dtype {
     }
 
     /// Little-endian numbers of this type as f32.
-    pub(crate) fn widen(self, bytes: &[u8]) -> Vec<f32> {
+    pub fn widen(self, bytes: &[u8]) -> Vec<f32> {
         let pairs = || bytes.as_chunks::<2>().0.iter();
         match self {
             Self::F32 => {
@@ -63,16 +63,16 @@ impl Dtype {
 
 /// One tensor: `rows × cols` numbers, row-major, little-endian. A vector is one row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tensor<'a> {
-    pub(crate) dtype: Dtype,
-    pub(crate) rows: usize,
-    pub(crate) cols: usize,
-    pub(crate) bytes: &'a [u8],
+pub struct Tensor<'a> {
+    pub dtype: Dtype,
+    pub rows: usize,
+    pub cols: usize,
+    pub bytes: &'a [u8],
 }
 
 impl Tensor<'_> {
     /// Its numbers as f32.
-    pub(crate) fn widened(&self) -> Vec<f32> {
+    pub fn widened(&self) -> Vec<f32> {
         self.dtype.widen(self.bytes)
     }
 }
@@ -147,7 +147,7 @@ struct Shard {
     metadata: Metadata,
 }
 
-pub(crate) struct Checkpoint {
+pub struct Checkpoint {
     shards: Vec<Shard>,
     /// Tensor name → shard; empty for a single file.
     home: HashMap<String, usize>,
@@ -156,7 +156,7 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     /// Maps every file and reads the headers, no weights.
-    pub(crate) fn open(files: &Files) -> Result<Self, WeightError> {
+    pub fn open(files: &Files) -> Result<Self, WeightError> {
         if files.has(SINGLE) || !files.has(INDEX) {
             let shards = vec![Shard::open(files, SINGLE)?];
             return Ok(Self {
@@ -200,7 +200,7 @@ impl Checkpoint {
     }
 
     /// Bytes of all its files.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.shards
             .iter()
             .map(|shard| shard.bytes.as_slice().len())
@@ -208,7 +208,7 @@ impl Checkpoint {
     }
 
     /// The type of its matrices: f32 where there are several, or one that cannot be read.
-    pub(crate) fn dtype(&self) -> Dtype {
+    pub fn dtype(&self) -> Dtype {
         let tensors = self
             .shards
             .iter()
@@ -225,16 +225,11 @@ impl Checkpoint {
     }
 
     /// A matrix of `[rows, cols]`.
-    pub(crate) fn matrix(
-        &self,
-        name: &str,
-        rows: usize,
-        cols: usize,
-    ) -> Result<Tensor<'_>, WeightError> {
+    pub fn matrix(&self, name: &str, rows: usize, cols: usize) -> Result<Tensor<'_>, WeightError> {
         self.tensor(name, &[rows, cols])
     }
 
-    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Tensor<'_>, WeightError> {
+    pub fn vector(&self, name: &str, length: usize) -> Result<Tensor<'_>, WeightError> {
         self.tensor(name, &[length])
     }
 

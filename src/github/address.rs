@@ -4,7 +4,7 @@ use super::{Error, clean};
 use http::Uri;
 
 /// Only TLS, but for this machine itself: a token in the open is a token given away.
-pub(super) fn address(text: &str) -> Result<Uri, Error> {
+pub fn address(text: &str) -> Result<Uri, Error> {
     let refused = |cause: &str| Error::BadAddress {
         address: clean(text, 100),
         cause: cause.into(),

@@ -9,16 +9,16 @@ use super::exchange::{Answer, Call, MOST_WORDS, Trouble, Wire};
 use super::identity::Identity;
 use super::retry::{self, Decision, Failure, Repeat};
 use super::{Error, Repository, Token, clean, link};
-use crate::splitmix::{GAMMA, mix};
 use http::header::LINK;
 use http::{HeaderMap, Method};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::time::Duration;
+use verdict::splitmix::{GAMMA, mix};
 
 /// Items that a page of a list holds, GitHub's most.
-pub(super) const PER_PAGE: usize = 100;
+pub const PER_PAGE: usize = 100;
 
 /// A client of one repository. Must be made and used within a tokio runtime.
 pub struct Client {
@@ -26,10 +26,10 @@ pub struct Client {
     repository: Repository,
     clock: Box<dyn Clock>,
     /// Called before each wait, and for a wrong identity.
-    pub(super) on_note: fn(&str),
-    pub(super) identity: Cell<Identity>,
+    pub on_note: fn(&str),
+    pub identity: Cell<Identity>,
     /// That account, where GitHub does not say.
-    pub(super) untold: Option<u64>,
+    pub untold: Option<u64>,
     /// Waiting that is left.
     left: Cell<Duration>,
     /// State of the generator of random waits.
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// The address of the GraphQL API: `/api/graphql` beside `/api/v3`, else below the REST API's.
-    pub(super) fn graphql(&self) -> String {
+    pub fn graphql(&self) -> String {
         let rest = self.wire.api.to_string();
         let rest = rest.trim_end_matches('/');
         let base = rest.strip_suffix("/v3").unwrap_or(rest);

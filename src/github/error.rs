@@ -110,7 +110,7 @@ fn patience(attempts: u32, waited: Duration) -> String {
 
 /// What mends a refusal with this status. `permissions`: what GitHub says that the request needs
 /// (`x-accepted-github-permissions`).
-pub(super) fn remedy(status: u16, is_limit: bool, permissions: Option<&str>) -> String {
+pub fn remedy(status: u16, is_limit: bool, permissions: Option<&str>) -> String {
     match (status, permissions) {
         _ if is_limit => "GitHub's rate limit: try again later, or with more --patience".into(),
         (300..=399, _) => {

@@ -84,12 +84,12 @@ struct Head {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Repo {
+pub struct Repo {
     full_name: String,
 }
 
 /// The file's text, where it is not too long.
-pub(super) fn text(path: &Path) -> Result<String, EventError> {
+pub fn text(path: &Path) -> Result<String, EventError> {
     let unreadable = |source| EventError::Unreadable {
         path: path.to_path_buf(),
         source,
@@ -105,7 +105,7 @@ pub(super) fn text(path: &Path) -> Result<String, EventError> {
 }
 
 /// An event of another repository is none.
-pub(super) fn is_of(repo: &Repo, repository: &Repository) -> Result<(), EventError> {
+pub fn is_of(repo: &Repo, repository: &Repository) -> Result<(), EventError> {
     match repository.is(&repo.full_name) {
         true => Ok(()),
         false => {

@@ -26,7 +26,7 @@ const ATTEMPT: Duration = Duration::from_secs(90);
 /// The greatest answer that is read: a page of 100 files with their patches has a few MB.
 const MOST_BYTES: usize = 32 << 20;
 /// Characters of GitHub's words that are shown.
-pub(super) const MOST_WORDS: usize = 300;
+pub const MOST_WORDS: usize = 300;
 /// Redirects of one request that are followed.
 const MOST_REDIRECTS: usize = 5;
 
@@ -50,28 +50,28 @@ const CURES: [(&str, &str, bool); 3] = [
 ];
 
 /// A request, to be sent as often as need be.
-pub(super) struct Call<'a, B: ?Sized> {
-    pub(super) method: Method,
+pub struct Call<'a, B: ?Sized> {
+    pub method: Method,
     /// Below the API's address, or a whole address of the same server.
-    pub(super) route: &'a str,
-    pub(super) body: Option<&'a B>,
+    pub route: &'a str,
+    pub body: Option<&'a B>,
 }
 
 impl<B: ?Sized> Call<'_, B> {
     /// For errors.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("{} {}", self.method, clean(self.route, MOST_WORDS))
     }
 }
 
 /// A success.
-pub(super) struct Answer {
-    pub(super) headers: HeaderMap,
+pub struct Answer {
+    pub headers: HeaderMap,
     body: Vec<u8>,
 }
 
 impl Answer {
-    pub(super) fn read<T: DeserializeOwned>(&self, request: &str) -> Result<T, Error> {
+    pub fn read<T: DeserializeOwned>(&self, request: &str) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| Error::Malformed {
             request: request.to_owned(),
             cause: clean(&error.to_string(), MOST_WORDS),
@@ -85,20 +85,20 @@ type Exchanged = (StatusCode, HeaderMap, Vec<u8>);
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// One attempt that failed, and how.
-pub(super) struct Trouble {
-    pub(super) failure: Failure,
-    pub(super) error: Error,
+pub struct Trouble {
+    pub failure: Failure,
+    pub error: Error,
 }
 
 /// The connection, and what authenticates us on it.
-pub(super) struct Wire {
+pub struct Wire {
     crab: Octocrab,
-    pub(super) api: Uri,
-    pub(super) token: Token,
+    pub api: Uri,
+    pub token: Token,
 }
 
 impl Wire {
-    pub(super) fn new(api_url: &str, token: Token) -> Result<Self, Error> {
+    pub fn new(api_url: &str, token: Token) -> Result<Self, Error> {
         let api = address(api_url)?;
         // An earlier call has installed the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -128,7 +128,7 @@ impl Wire {
 
     /// The address of a route, or what `route` names itself. `None`: it is on another server, which must not get the
     /// token.
-    pub(super) fn own(&self, route: &str) -> Option<Uri> {
+    pub fn own(&self, route: &str) -> Option<Uri> {
         let base = self.api.to_string();
         let uri: Uri = match route.starts_with('/') {
             true => format!("{}{route}", base.trim_end_matches('/')).parse(),
@@ -140,7 +140,7 @@ impl Wire {
     }
 
     /// Sends once. `now`: since 1970, by which a limit's reset is told.
-    pub(super) async fn attempt<B: Serialize + ?Sized>(
+    pub async fn attempt<B: Serialize + ?Sized>(
         &self,
         call: &Call<'_, B>,
         now: Duration,

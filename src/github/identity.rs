@@ -8,8 +8,8 @@ use serde_json::json;
 pub const ACTIONS_BOT_ID: u64 = 41_898_282;
 
 #[derive(Deserialize)]
-pub(super) struct User {
-    pub(super) id: u64,
+pub struct User {
+    pub id: u64,
 }
 
 /// GraphQL's answer. Beside errors `data` is null, or left out.
@@ -31,7 +31,7 @@ struct Viewer {
 
 /// State of knowledge about the account that the token writes as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
+pub enum Identity {
     Unasked,
     /// Neither this server says it nor anybody.
     Untold,
@@ -86,7 +86,7 @@ impl Client {
 
     /// Records the author that GitHub names for what we just wrote. If we assumed another, a note says so: a later
     /// command would not find what this one wrote.
-    pub(super) fn wrote(&self, author: Option<&User>) {
+    pub fn wrote(&self, author: Option<&User>) {
         let assumed = match self.identity.get() {
             Identity::Unasked => return,
             Identity::Untold => ACTIONS_BOT_ID,

@@ -2,7 +2,7 @@
 //! REST API").
 
 /// The target whose `rel` is `next`.
-pub(super) fn next(header: &str) -> Option<&str> {
+pub fn next(header: &str) -> Option<&str> {
     header.split(',').find_map(|link| {
         let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
         let is_next = parameters

@@ -29,7 +29,7 @@ pub enum PersonKind {
 
 impl PersonKind {
     /// From GitHub's `type` of an account.
-    pub(super) fn of(kind: &str) -> Self {
+    pub fn of(kind: &str) -> Self {
         if kind == "User" {
             Self::User
         } else {

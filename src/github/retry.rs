@@ -18,7 +18,7 @@ const SECONDARY: Duration = Duration::from_secs(60);
 
 /// How an attempt failed, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub enum Failure {
     /// GitHub was not reached at all: nothing was done.
     NotReached,
     /// The connection broke, or the time for an answer was over: it may have been done.
@@ -36,7 +36,7 @@ pub(super) enum Failure {
 
 /// Whether a request may be sent although it may have been done already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Repeat {
+pub enum Repeat {
     /// Doing it twice comes to the same.
     Freely,
     /// Only after a failure that shows that it was not done.
@@ -44,7 +44,7 @@ pub(super) enum Repeat {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub enum Decision {
     /// Send it again after this time.
     Wait(Duration),
     GiveUp,
@@ -54,7 +54,7 @@ pub(super) enum Decision {
 ///
 /// `random` is drawn evenly from 0 to 1. A wait that GitHub asked for is kept whole or not begun: knocking earlier
 /// makes it longer.
-pub(super) fn decide(
+pub fn decide(
     failure: Failure,
     repeat: Repeat,
     attempt: u32,
@@ -69,7 +69,7 @@ pub(super) fn decide(
 }
 
 /// The same, without regard to what may have been done.
-pub(super) fn backoff(failure: Failure, attempt: u32, left: Duration, random: f64) -> Decision {
+pub fn backoff(failure: Failure, attempt: u32, left: Duration, random: f64) -> Decision {
     let asked = match failure {
         Failure::Final => return Decision::GiveUp,
         Failure::NotReached | Failure::Broken | Failure::Server => {

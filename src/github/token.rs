@@ -37,7 +37,7 @@ impl Token {
     }
 
     /// The header that sends it, marked as sensitive.
-    pub(super) fn bearer(&self) -> Result<HeaderValue, Error> {
+    pub fn bearer(&self) -> Result<HeaderValue, Error> {
         let header = format!("Bearer {}", self.0.expose_secret());
         let mut header = HeaderValue::from_str(&header).map_err(|_| Error::BadToken)?;
         header.set_sensitive(true);

@@ -6,13 +6,13 @@ use serde::Deserialize;
 
 /// A person, an app or an organisation.
 #[derive(Deserialize)]
-pub(super) struct Account {
-    pub(super) login: String,
+pub struct Account {
+    pub login: String,
     #[serde(rename = "type")]
-    pub(super) kind: String,
+    pub kind: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Label {
-    pub(super) name: String,
+pub struct Label {
+    pub name: String,
 }

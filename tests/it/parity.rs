@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use engine::request::{Event, Logprob, Request, Token};
+use engine::{Engine, ModelSource, Options};
 use half::{bf16, f16};
-use infergate::engine::request::{Event, Logprob, Request, Token};
-use infergate::engine::{Engine, ModelSource, Options};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde::Deserialize;

@@ -5,13 +5,13 @@
 
 use fixture::{Ended, gate};
 use infergate::import::{self, CaseFiles, Manifest};
-use infergate::judge::judge;
-use infergate::plan::{Selection, from_inputs};
-use infergate::record::{Decision, RunRecord};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use verdict::judge::judge;
+use verdict::plan::{Selection, from_inputs};
+use verdict::record::{Decision, RunRecord};
 
 /// A set of these cases, each a change of head against base in percent and how to spoil its launches.
 struct Set(TempDir);

@@ -1,7 +1,7 @@
 //! What scipy, or counting all orders, gives for rank tests and spending (`scripts/replay/vectors.py`).
 
-use infergate::stats::{Spending, hodges_lehmann, mann_whitney};
 use serde_json::Value;
+use verdict::stats::{Spending, hodges_lehmann, mann_whitney};
 
 fn vectors(group: &str) -> Vec<Value> {
     let all: Value = serde_json::from_str(include_str!("../data/stats-vectors.json")).unwrap();

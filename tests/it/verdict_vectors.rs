@@ -1,7 +1,7 @@
 //! Worked examples (scipy and 50-digit arithmetic) that `stats` must reproduce to 1e-9 relative.
 
-use infergate::stats::{Estimate, head_tail_medians, holm, one_sample, theil_sen_slope, welch};
 use serde_json::Value;
+use verdict::stats::{Estimate, head_tail_medians, holm, one_sample, theil_sen_slope, welch};
 
 const RELATIVE: f64 = 1e-9;
 

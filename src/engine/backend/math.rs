@@ -9,7 +9,7 @@ const LANES: usize = 16;
 ///
 /// x = n ln 2 + r with |r| ≤ ln 2 / 2, ln 2 in two parts; e^r by the polynomial of Cephes' expf.
 #[inline(always)]
-pub(crate) fn exp(x: f32) -> f32 {
+pub fn exp(x: f32) -> f32 {
     /// Adding this rounds to an integer, which is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
     const LN2_HIGH: f32 = 0.693_359_4;
@@ -33,22 +33,22 @@ pub(crate) fn exp(x: f32) -> f32 {
     (p * r * r + r + 1.0) * scale
 }
 
-pub(crate) fn sum_of_squares(x: &[f32]) -> f32 {
+pub fn sum_of_squares(x: &[f32]) -> f32 {
     lanes(x, 0.0, |sum, value| sum + value * value, |a, b| a + b)
 }
 
 /// The greatest number; -∞ for none. NaN is passed over.
-pub(crate) fn max(x: &[f32]) -> f32 {
+pub fn max(x: &[f32]) -> f32 {
     let greater = |a: f32, b: f32| if b > a { b } else { a };
     lanes(x, f32::NEG_INFINITY, greater, greater)
 }
 
-pub(crate) fn has_nan(x: &[f32]) -> bool {
+pub fn has_nan(x: &[f32]) -> bool {
     x.iter().fold(false, |found, value| found | value.is_nan())
 }
 
 /// Turns scores into probabilities that sum to one.
-pub(crate) fn softmax(x: &mut [f32]) {
+pub fn softmax(x: &mut [f32]) {
     let greatest = max(x);
     for value in x.iter_mut() {
         *value = exp(*value - greatest);
@@ -60,7 +60,7 @@ pub(crate) fn softmax(x: &mut [f32]) {
 }
 
 /// ln Σ e^x, given the greatest x.
-pub(crate) fn log_sum_exp(x: &[f32], greatest: f32) -> f64 {
+pub fn log_sum_exp(x: &[f32], greatest: f32) -> f64 {
     let (blocks, rest) = x.as_chunks::<LANES>();
     let mut sums = [0.0f64; LANES];
     for block in blocks {
@@ -76,14 +76,14 @@ pub(crate) fn log_sum_exp(x: &[f32], greatest: f32) -> f64 {
 }
 
 /// `out = x / rms(x) · weight`; arXiv:1910.07467.
-pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     let scale = rms_scale(x, eps);
     for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
         *out = x * scale * weight;
     }
 }
 
-pub(crate) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
     let scale = rms_scale(x, eps);
     for (x, weight) in x.iter_mut().zip(weight) {
         *x = *x * scale * weight;
@@ -91,7 +91,7 @@ pub(crate) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
 }
 
 /// `out = silu(gate) · up`, silu(x) = x / (1 + e^-x).
-pub(crate) fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
         *out = gate / (1.0 + exp(-gate)) * up;
     }
@@ -99,7 +99,7 @@ pub(crate) fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
 
 /// Frequency i of `head_dim / 2` is 1 / theta^(2i / head_dim). The exponent and the power are rounded to f32
 /// on the way, as the reference does: at position 1000 the last bit of a frequency is seen.
-pub(crate) fn rope_frequencies(head_dim: usize, theta: f64) -> Vec<f32> {
+pub fn rope_frequencies(head_dim: usize, theta: f64) -> Vec<f32> {
     let frequency = |i: usize| {
         let exponent = (2 * i) as f32 / head_dim as f32;
         1.0 / theta.powf(f64::from(exponent)) as f32

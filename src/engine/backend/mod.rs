@@ -9,9 +9,9 @@
 //! same, to the bit, whichever rows are computed beside it. Where it is, greedy answers depend on the
 //! history alone and not on how it was cut into chunks, turns or batches.
 
-pub(crate) mod cpu;
-pub(crate) mod cuda;
-pub(crate) mod math;
+pub mod cpu;
+pub mod cuda;
+pub mod math;
 mod rank;
 
 use std::ops::Range;
@@ -24,7 +24,7 @@ use cuda::device::DeviceError;
 
 /// The backend could not do it; the requests of this batch cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BackendError {
+pub enum BackendError {
     #[error("{bytes} bytes of memory could not be had")]
     Memory {
         bytes: usize,
@@ -41,7 +41,7 @@ pub(crate) enum BackendError {
 
 /// What a buffer's numbers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// Sums and results of products, in f32.
     Stream,
     /// The left side of a product: a backend may keep it in the weights' type.
@@ -50,7 +50,7 @@ pub(crate) enum Role {
 
 /// A part of a step that a backend may record and repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Part {
+pub enum Part {
     /// From the tokens through all layers.
     Network,
     /// From the rows that are asked about to what the answers are made of.
@@ -59,7 +59,7 @@ pub(crate) enum Part {
 
 /// What [`Backend::begin`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Begun {
+pub enum Begun {
     /// Compute the part with this many rows, those asked for at least: what is beyond is padding.
     Compute { rows: usize },
     /// It is done already, by a recording; there is no `end`.
@@ -68,100 +68,100 @@ pub(crate) enum Begun {
 
 /// How often parts were recorded, and repeated by a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Recordings {
-    pub(crate) made: u64,
-    pub(crate) repeated: u64,
+pub struct Recordings {
+    pub made: u64,
+    pub repeated: u64,
     /// Kernels, copies and fills that repetitions started.
-    pub(crate) nodes: u64,
+    pub nodes: u64,
 }
 
 /// A part for so many rows that is to be passed through ahead of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rehearsal {
-    pub(crate) part: Part,
-    pub(crate) rows: usize,
+pub struct Rehearsal {
+    pub part: Part,
+    pub rows: usize,
     /// A backend's own: how the part is to be computed, and whether it is recorded or run.
-    pub(crate) variant: usize,
+    pub variant: usize,
 }
 
 /// The most that a step may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) rows: usize,
+pub struct Room {
+    pub rows: usize,
     /// Rows asked about that are answered together.
-    pub(crate) answers: usize,
-    pub(crate) sequences: usize,
+    pub answers: usize,
+    pub sequences: usize,
     /// Positions of one sequence.
-    pub(crate) context: usize,
+    pub context: usize,
 }
 
 /// Sizes of attention and of the cache behind it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct AttentionShape {
-    pub(crate) layers: usize,
+pub struct AttentionShape {
+    pub layers: usize,
     /// Query heads, a multiple of `kv_heads`: head h reads the keys of head `h / (heads / kv_heads)`.
-    pub(crate) heads: usize,
-    pub(crate) kv_heads: usize,
-    pub(crate) head_dim: usize,
-    pub(crate) rope_theta: f64,
-    pub(crate) norm_eps: f32,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub rope_theta: f64,
+    pub norm_eps: f32,
     /// Pages in the pool.
-    pub(crate) pages: usize,
+    pub pages: usize,
     /// `None`: every position is attended to.
-    pub(crate) window: Option<Window>,
+    pub window: Option<Window>,
 }
 
 impl AttentionShape {
-    pub(crate) fn group(&self) -> usize {
+    pub fn group(&self) -> usize {
         self.heads / self.kv_heads
     }
 
     /// Columns of the stacked q, k and v projections.
-    pub(crate) fn qkv_cols(&self) -> usize {
+    pub fn qkv_cols(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.head_dim
     }
 
-    pub(crate) fn q_cols(&self) -> usize {
+    pub fn q_cols(&self) -> usize {
         self.heads * self.head_dim
     }
 }
 
 /// The rows of one step: consecutive tokens of one or more sequences.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Batch<'a> {
+pub struct Batch<'a> {
     /// Token ids, `[n]`, each within the vocabulary.
-    pub(crate) tokens: &'a [u32],
+    pub tokens: &'a [u32],
     /// The sequences in the order of their rows; their lengths add up to n.
-    pub(crate) spans: &'a [Span<'a>],
+    pub spans: &'a [Span<'a>],
 }
 
 /// One sequence's rows in a batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span<'a> {
+pub struct Span<'a> {
     /// Positions of its rows; keys and values before `start` are in the cache.
-    pub(crate) positions: (usize, usize),
+    pub positions: (usize, usize),
     /// The pages that it holds, in the order of positions; enough for `positions.1`. After those of the
     /// sink, `gap` pages are missing that no row of the batch attends to.
-    pub(crate) pages: &'a [PageId],
-    pub(crate) gap: usize,
+    pub pages: &'a [PageId],
+    pub gap: usize,
 }
 
 impl Span<'_> {
-    pub(crate) fn positions(&self) -> Range<usize> {
+    pub fn positions(&self) -> Range<usize> {
         self.positions.0..self.positions.1
     }
 }
 
 /// What is wanted of one row of logits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask<'a> {
-    pub(crate) pick: Pick<'a>,
+pub struct Ask<'a> {
+    pub pick: Pick<'a>,
     /// Log-probability of the token picked, and of this many best tokens.
-    pub(crate) logprobs: Option<usize>,
+    pub logprobs: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Pick<'a> {
+pub enum Pick<'a> {
     /// The token with the greatest logit but for these ids, ascending; ties go to the lower id.
     Best { banned: &'a [u32] },
     /// This token (teacher forcing).
@@ -172,32 +172,32 @@ pub(crate) enum Pick<'a> {
 
 /// A choice by rules that may look back at what was said.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Draw<'a> {
-    pub(crate) rules: &'a Sampling,
+pub struct Draw<'a> {
+    pub rules: &'a Sampling,
     /// Ascending.
-    pub(crate) banned: &'a [u32],
-    pub(crate) prompt: &'a [u32],
+    pub banned: &'a [u32],
+    pub prompt: &'a [u32],
     /// Generated so far; their count numbers the draw.
-    pub(crate) answer: &'a [u32],
+    pub answer: &'a [u32],
 }
 
 /// The answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ranked {
-    pub(crate) id: u32,
+pub struct Ranked {
+    pub id: u32,
     /// Natural-log probabilities of the untouched logits (banned ids too have theirs): of `id`, and of
     /// the best tokens, best first, ties by lower id.
-    pub(crate) logprobs: Option<(f32, Vec<(u32, f32)>)>,
+    pub logprobs: Option<(f32, Vec<(u32, f32)>)>,
 }
 
 /// A row of logits holds NaN, or no number that is finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model's output is not a number: its weights or the backend are broken")]
-pub(crate) struct NotANumber;
+pub struct NotANumber;
 
 /// The operations. Buffers are row-major, of fixed columns and a greatest number of rows; `n` says how
 /// many rows are in use. `out` never aliases an input.
-pub(crate) trait Backend {
+pub trait Backend {
     /// A matrix `[rows, cols]` in its stored type.
     type Weight;
     /// A vector of f32.

@@ -4,9 +4,9 @@
 //! Refuses to know: why some ids are banned.
 
 use super::{Ask, NotANumber, Pick, Ranked, math};
-use crate::engine::sampling;
+use crate::sampling;
 
-pub(super) fn rank(logits: &[f32], ask: &Ask<'_>) -> Result<Ranked, NotANumber> {
+pub fn rank(logits: &[f32], ask: &Ask<'_>) -> Result<Ranked, NotANumber> {
     let greatest = math::max(logits);
     if !greatest.is_finite() || math::has_nan(logits) {
         return Err(NotANumber);

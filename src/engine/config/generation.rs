@@ -8,14 +8,14 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{ConfigError, Ids, parse};
-use crate::engine::files::Files;
-use crate::engine::request::Sampling;
+use crate::files::Files;
+use crate::request::Sampling;
 
-pub(super) const FILE: &str = "generation_config.json";
+pub const FILE: &str = "generation_config.json";
 
 #[derive(Default, Deserialize)]
-pub(super) struct Generation {
-    pub(super) eos_token_id: Option<Ids>,
+pub struct Generation {
+    pub eos_token_id: Option<Ids>,
     do_sample: Option<bool>,
     temperature: Option<f64>,
     top_k: Option<i64>,
@@ -26,7 +26,7 @@ pub(super) struct Generation {
 
 impl Generation {
     /// A model without the file says nothing.
-    pub(super) fn load(files: &Files) -> Result<Self, ConfigError> {
+    pub fn load(files: &Files) -> Result<Self, ConfigError> {
         if !files.has(FILE) {
             return Ok(Self::default());
         }
@@ -36,7 +36,7 @@ impl Generation {
     }
 
     /// Keys that are absent have OpenAI's defaults, as in vLLM; that a model is not to be sampled is heeded.
-    pub(super) fn sampling(&self) -> Sampling {
+    pub fn sampling(&self) -> Sampling {
         let number = |value: Option<f64>, default: f32| value.map_or(default, |value| value as f32);
         let greedy = self.do_sample == Some(false);
         Sampling {

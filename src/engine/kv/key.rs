@@ -9,19 +9,19 @@ use super::PAGE_TOKENS;
 /// All tokens from the beginning to a place, and the salt that they are shared under. The default key
 /// stands for the beginning without salt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Key([u8; 32]);
+pub struct Key([u8; 32]);
 
 const SALT: u8 = 0;
 const TOKENS: u8 = 1;
 
 impl Key {
     /// The beginning for requests of one salt.
-    pub(crate) fn salted(salt: &str) -> Self {
+    pub fn salted(salt: &str) -> Self {
         Self::hashed(SALT, salt.as_bytes(), &[])
     }
 
     /// The key of the place after `tokens`, which follow `self`.
-    pub(crate) fn after(self, tokens: &[u32]) -> Self {
+    pub fn after(self, tokens: &[u32]) -> Self {
         Self::hashed(TOKENS, &self.0, tokens)
     }
 
@@ -38,7 +38,7 @@ impl Key {
     }
 
     /// The keys of the ends of all full pages of `tokens`, which follow `self`.
-    pub(crate) fn of_pages(self, tokens: &[u32]) -> impl Iterator<Item = Self> {
+    pub fn of_pages(self, tokens: &[u32]) -> impl Iterator<Item = Self> {
         let pages = tokens.as_chunks::<PAGE_TOKENS>().0;
         pages.iter().scan(self, |key, page| {
             *key = key.after(page);

@@ -9,18 +9,18 @@ mod pool;
 mod reach;
 mod table;
 
-pub(crate) use key::Key;
-pub(crate) use pool::PagePool;
-pub(crate) use reach::Reach;
-pub(crate) use table::{Copy, PageTable};
+pub use key::Key;
+pub use pool::PagePool;
+pub use reach::Reach;
+pub use table::{Copy, PageTable};
 
 /// Tokens in a page.
-pub(crate) const PAGE_TOKENS: usize = 16;
+pub const PAGE_TOKENS: usize = 16;
 
 /// A page's number, from 0.
-pub(crate) type PageId = u32;
+pub type PageId = u32;
 
 /// Pages that `tokens` positions need.
-pub(crate) fn pages_for(tokens: usize) -> usize {
+pub fn pages_for(tokens: usize) -> usize {
     tokens.div_ceil(PAGE_TOKENS)
 }

@@ -24,7 +24,7 @@ struct Content {
     tokens: Box<[u32]>,
 }
 
-pub(crate) struct PagePool {
+pub struct PagePool {
     pages: Vec<Page>,
     /// Without holders and without content worth keeping.
     free: Vec<PageId>,
@@ -39,17 +39,17 @@ pub(crate) struct PagePool {
 
 /// A published page whose first tokens are those that were looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Beginning {
-    pub(crate) page: PageId,
+pub struct Beginning {
+    pub page: PageId,
     /// Tokens that are equal.
-    pub(crate) tokens: usize,
+    pub tokens: usize,
     /// These are all that it holds, nobody else holds it, and there is room in it for more: it may be
     /// taken and written on.
-    pub(crate) can_be_taken: bool,
+    pub can_be_taken: bool,
 }
 
 impl PagePool {
-    pub(crate) fn new(pages: usize) -> Self {
+    pub fn new(pages: usize) -> Self {
         Self {
             pages: std::iter::repeat_with(Page::default).take(pages).collect(),
             free: (0..pages as PageId).rev().collect(),
@@ -60,50 +60,50 @@ impl PagePool {
         }
     }
 
-    pub(crate) fn total(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.pages.len()
     }
 
     /// Pages that a sequence holds.
-    pub(crate) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.total() - self.available()
     }
 
     /// Pages that nobody holds, kept for their content.
-    pub(crate) fn cached(&self) -> usize {
+    pub fn cached(&self) -> usize {
         self.idle.len()
     }
 
     /// Pages that [`PagePool::allocate`] could give out one after another.
-    pub(crate) fn available(&self) -> usize {
+    pub fn available(&self) -> usize {
         self.free.len() + self.idle.len()
     }
 
     /// Whether it stays held if one holder lets go.
-    pub(crate) fn is_shared(&self, page: PageId) -> bool {
+    pub fn is_shared(&self, page: PageId) -> bool {
         self.pages[page as usize].holders > 1
     }
 
-    pub(crate) fn is_published(&self, key: &Key) -> bool {
+    pub fn is_published(&self, key: &Key) -> bool {
         self.published.contains_key(key)
     }
 
     /// A page of one's own; its content is old. Evicts where nothing is free; `None` when all are held.
-    pub(crate) fn allocate(&mut self) -> Option<PageId> {
+    pub fn allocate(&mut self) -> Option<PageId> {
         let page = self.free.pop().or_else(|| self.evict())?;
         self.pages[page as usize].holders = 1;
         Some(page)
     }
 
     /// The published page that ends at `key`, now held once more.
-    pub(crate) fn find(&mut self, key: &Key) -> Option<PageId> {
+    pub fn find(&mut self, key: &Key) -> Option<PageId> {
         let page = *self.published.get(key)?;
         self.hold(page);
         Some(page)
     }
 
     /// The published page that follows `before` and has most of the first `tokens`. Not held.
-    pub(crate) fn beginning(&self, before: Key, tokens: &[u32]) -> Option<Beginning> {
+    pub fn beginning(&self, before: Key, tokens: &[u32]) -> Option<Beginning> {
         let candidates = self.following.get(&(before, *tokens.first()?))?;
         let equal = |page: &PageId| {
             let content = self.pages[*page as usize].content.as_ref()?;
@@ -127,7 +127,7 @@ impl PagePool {
         })
     }
 
-    pub(crate) fn hold(&mut self, page: PageId) {
+    pub fn hold(&mut self, page: PageId) {
         let state = &mut self.pages[page as usize];
         if state.holders == 0 {
             self.idle.remove(&state.idle_since);
@@ -136,7 +136,7 @@ impl PagePool {
     }
 
     /// Holds a published page that nobody else holds, and takes it off the list: its holder may write.
-    pub(crate) fn take(&mut self, page: PageId) {
+    pub fn take(&mut self, page: PageId) {
         debug_assert_eq!(self.pages[page as usize].holders, 0);
         self.hold(page);
         self.withdraw(page);
@@ -144,7 +144,7 @@ impl PagePool {
 
     /// Makes a held page findable: `tokens`, at most a page of them, follow `before` and end at `after`.
     /// Where the same content is already published, nothing changes.
-    pub(crate) fn publish(&mut self, page: PageId, before: Key, after: Key, tokens: &[u32]) {
+    pub fn publish(&mut self, page: PageId, before: Key, after: Key, tokens: &[u32]) {
         let state = &mut self.pages[page as usize];
         if tokens.is_empty() || state.content.is_some() || self.published.contains_key(&after) {
             return;
@@ -160,7 +160,7 @@ impl PagePool {
     }
 
     /// One holder less.
-    pub(crate) fn release(&mut self, page: PageId) {
+    pub fn release(&mut self, page: PageId) {
         let state = &mut self.pages[page as usize];
         state.holders = state
             .holders
@@ -179,7 +179,7 @@ impl PagePool {
     }
 
     /// As [`PagePool::release`], but without keeping its content: it will not be asked for again.
-    pub(crate) fn release_for_good(&mut self, page: PageId) {
+    pub fn release_for_good(&mut self, page: PageId) {
         if !self.is_shared(page) {
             self.withdraw(page);
         }
@@ -187,7 +187,7 @@ impl PagePool {
     }
 
     /// Frees the page that ends at `key`, if nobody holds it: its content will not be asked for again.
-    pub(crate) fn forget(&mut self, key: &Key) {
+    pub fn forget(&mut self, key: &Key) {
         let Some(&page) = self.published.get(key) else {
             return;
         };

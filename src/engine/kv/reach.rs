@@ -3,31 +3,31 @@
 //! Main type: [`Reach`]. Refuses to know: who holds a page.
 
 use super::{PAGE_TOKENS, pages_for};
-use crate::engine::options::Window;
+use crate::options::Window;
 
 /// All positions up to one's own, or a sink and a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub struct Reach {
     window: Option<Window>,
 }
 
 impl Reach {
-    pub(crate) fn new(window: Option<Window>) -> Self {
+    pub fn new(window: Option<Window>) -> Self {
         Self { window }
     }
 
-    pub(crate) fn is_bounded(self) -> bool {
+    pub fn is_bounded(self) -> bool {
         self.window.is_some()
     }
 
     /// Leading pages that are never let go: those that hold a position of the sink.
-    pub(crate) fn sink_pages(self) -> usize {
+    pub fn sink_pages(self) -> usize {
         self.window.map_or(0, |window| pages_for(window.sink))
     }
 
     /// The first page after the sink's that a token at `position` or any later one attends to. Pages
     /// between the sink's and this one are of no more use to its sequence.
-    pub(crate) fn first_page(self, position: usize) -> usize {
+    pub fn first_page(self, position: usize) -> usize {
         let Some(window) = self.window else {
             return 0;
         };
@@ -37,7 +37,7 @@ impl Reach {
 
     /// The most pages that a sequence of `length` tokens holds at once, where at most `chunk` of them are
     /// computed in a step.
-    pub(crate) fn most_pages(self, length: usize, chunk: usize) -> usize {
+    pub fn most_pages(self, length: usize, chunk: usize) -> usize {
         let all = pages_for(length);
         match self.window {
             None => all,

@@ -6,7 +6,7 @@
 use super::{Key, PAGE_TOKENS, PageId, PagePool, Reach};
 
 #[derive(Debug)]
-pub(crate) struct PageTable {
+pub struct PageTable {
     reach: Reach,
     pages: Vec<PageId>,
     /// Pages that are missing after the sink's.
@@ -18,14 +18,14 @@ pub(crate) struct PageTable {
 
 /// What a backend must do before a page that was found in part can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Copy {
-    pub(crate) from: PageId,
-    pub(crate) to: PageId,
+pub struct Copy {
+    pub from: PageId,
+    pub to: PageId,
 }
 
 impl PageTable {
     /// Holds nothing. `root`: the key of the beginning.
-    pub(crate) fn new(root: Key, reach: Reach) -> Self {
+    pub fn new(root: Key, reach: Reach) -> Self {
         Self {
             reach,
             pages: Vec::new(),
@@ -40,12 +40,7 @@ impl PageTable {
     ///
     /// Where a window bounds the reach, pages of this history that no longer matter are forgotten, unless
     /// others hold them: a session of any length keeps no more than its sink and its window.
-    pub(crate) fn find(
-        pool: &mut PagePool,
-        root: Key,
-        reach: Reach,
-        tokens: &[u32],
-    ) -> (Self, usize) {
+    pub fn find(pool: &mut PagePool, root: Key, reach: Reach, tokens: &[u32]) -> (Self, usize) {
         let mut table = Self::new(root, reach);
         let keys: Vec<Key> = root
             .of_pages(&tokens[..tokens.len().saturating_sub(1)])
@@ -71,7 +66,7 @@ impl PageTable {
     /// After [`PageTable::find`]: uses the page that begins with most of the `rest` of the tokens, of which
     /// at least one is left to compute. Returns the tokens that are covered in addition, and what is to be
     /// copied first.
-    pub(crate) fn find_part(&mut self, pool: &mut PagePool, rest: &[u32]) -> (usize, Option<Copy>) {
+    pub fn find_part(&mut self, pool: &mut PagePool, rest: &[u32]) -> (usize, Option<Copy>) {
         let wanted = &rest[..rest.len().saturating_sub(1).min(PAGE_TOKENS)];
         let Some(found) = pool.beginning(self.key, wanted) else {
             return (0, None);
@@ -93,28 +88,28 @@ impl PageTable {
         (found.tokens, Some(Copy { from, to }))
     }
 
-    pub(crate) fn pages(&self) -> &[PageId] {
+    pub fn pages(&self) -> &[PageId] {
         &self.pages
     }
 
-    pub(crate) fn gap(&self) -> usize {
+    pub fn gap(&self) -> usize {
         self.gap
     }
 
     /// Positions that have their place: 0..`room`, but for the gap.
-    pub(crate) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         (self.pages.len() + self.gap) * PAGE_TOKENS
     }
 
     /// Pages that would be free if this table were released.
-    pub(crate) fn own_pages(&self, pool: &PagePool) -> usize {
+    pub fn own_pages(&self, pool: &PagePool) -> usize {
         let own = self.pages.iter().filter(|page| !pool.is_shared(**page));
         own.count()
     }
 
     /// Takes pages until positions `0..length` have their place. `false`: the pool has no more; what was
     /// taken stays.
-    pub(crate) fn grow(&mut self, pool: &mut PagePool, length: usize) -> bool {
+    pub fn grow(&mut self, pool: &mut PagePool, length: usize) -> bool {
         while self.room() < length {
             let Some(page) = pool.allocate() else {
                 return false;
@@ -125,7 +120,7 @@ impl PageTable {
     }
 
     /// Offers every full page of the computed `tokens` to the prefix cache.
-    pub(crate) fn publish(&mut self, pool: &mut PagePool, tokens: &[u32]) {
+    pub fn publish(&mut self, pool: &mut PagePool, tokens: &[u32]) {
         let full = tokens.as_chunks::<PAGE_TOKENS>().0;
         for tokens in &full[self.keyed.min(full.len())..] {
             let after = self.key.after(tokens);
@@ -136,7 +131,7 @@ impl PageTable {
     }
 
     /// Lets go of the pages that no token at `position` or later attends to.
-    pub(crate) fn slide(&mut self, pool: &mut PagePool, position: usize) {
+    pub fn slide(&mut self, pool: &mut PagePool, position: usize) {
         let sink = self.reach.sink_pages();
         let first = self.reach.first_page(position);
         let out = first.saturating_sub(sink + self.gap);
@@ -152,7 +147,7 @@ impl PageTable {
     /// Gives every page back, the last first: a chain is useful from its beginning, so that its end
     /// should be evicted before it. `computed`: the tokens to offer to the prefix cache, the last page's
     /// too though it is not full.
-    pub(crate) fn release(mut self, pool: &mut PagePool, computed: Option<&[u32]>) {
+    pub fn release(mut self, pool: &mut PagePool, computed: Option<&[u32]>) {
         if let Some(tokens) = computed {
             self.publish(pool, tokens);
             let rest = &tokens[self.keyed * PAGE_TOKENS..];
@@ -199,7 +194,7 @@ fn covered_pages(pool: &PagePool, reach: Reach, keys: &[Key]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::options::Window;
+    use crate::options::Window;
 
     fn computed(pool: &mut PagePool, tokens: &[u32]) -> PageTable {
         let mut table = PageTable::new(Key::default(), Reach::default());

@@ -10,7 +10,7 @@ const ROOM: usize = 256;
 
 /// The ids of the `count` greatest scores, in no order. NaN must not be among them. One pass, and
 /// seldom more than a comparison a score.
-pub(crate) fn best(scores: &[f32], count: usize) -> Vec<u32> {
+pub fn best(scores: &[f32], count: usize) -> Vec<u32> {
     if count == 0 {
         return Vec::new();
     }
@@ -40,7 +40,7 @@ fn keep_best(scores: &[f32], ids: &mut Vec<u32>, count: usize) {
 }
 
 /// The order of ids, best first.
-pub(crate) fn better(scores: &[f32]) -> impl Fn(&u32, &u32) -> Ordering {
+pub fn better(scores: &[f32]) -> impl Fn(&u32, &u32) -> Ordering {
     |a, b| {
         let by_score = scores[*b as usize].partial_cmp(&scores[*a as usize]);
         by_score.unwrap_or(Ordering::Equal).then(a.cmp(b))

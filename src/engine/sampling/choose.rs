@@ -6,11 +6,11 @@
 use super::distribution::Distribution;
 use super::random::uniform;
 use super::scores::adjusted;
-use crate::engine::backend::{Draw, NotANumber, math};
+use crate::backend::{Draw, NotANumber, math};
 
 /// The next token: masks, bias and penalties, then the greatest score or a draw. The draw's chance comes
 /// from the seed and the count of tokens in the answer.
-pub(crate) fn choose(logits: &[f32], draw: &Draw<'_>) -> Result<u32, NotANumber> {
+pub fn choose(logits: &[f32], draw: &Draw<'_>) -> Result<u32, NotANumber> {
     let scores = adjusted(logits, draw);
     let greatest = math::max(&scores);
     if !greatest.is_finite() || math::has_nan(&scores) {
@@ -27,13 +27,13 @@ pub(crate) fn choose(logits: &[f32], draw: &Draw<'_>) -> Result<u32, NotANumber>
 /// The same of the best tokens that may be drawn with their scores, best first, where the rules leave scores as they
 /// are. `total`: the weights of all that may be drawn, e^((score − best) / temperature), added up. `None`: these are
 /// not enough, since others may be drawn too.
-pub(crate) fn choose_of_best(best: &[(u32, f32)], total: f64, draw: &Draw<'_>) -> Option<u32> {
+pub fn choose_of_best(best: &[(u32, f32)], total: f64, draw: &Draw<'_>) -> Option<u32> {
     let distribution = Distribution::of_best(best, total, draw.rules)?;
     Some(distribution.at(chance(draw)))
 }
 
 /// Where the draw lies, as a share of the whole.
-pub(crate) fn chance(draw: &Draw<'_>) -> f64 {
+pub fn chance(draw: &Draw<'_>) -> f64 {
     uniform(draw.rules.seed, draw.answer.len() as u64)
 }
 

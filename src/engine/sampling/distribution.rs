@@ -7,10 +7,10 @@
 
 use super::Sampling;
 use super::best::{best, better};
-use crate::engine::backend::math;
+use crate::backend::math;
 
 /// What may be drawn, in the order of ids.
-pub(super) struct Distribution {
+pub struct Distribution {
     /// Ids of the weights; `None`: 0, 1, 2, …
     ids: Option<Vec<u32>>,
     /// Proportional to the probabilities; 0 for what was sorted out.
@@ -22,7 +22,7 @@ const BLOCK: usize = 512;
 
 impl Distribution {
     /// `greatest` of the scores must be finite, the temperature positive.
-    pub(super) fn new(scores: Vec<f32>, greatest: f32, rules: &Sampling) -> Self {
+    pub fn new(scores: Vec<f32>, greatest: f32, rules: &Sampling) -> Self {
         let count = rules.top_k as usize;
         let ids = (count > 0 && count < scores.len()).then(|| {
             let mut ids = best(&scores, count);
@@ -46,7 +46,7 @@ impl Distribution {
 
     /// From the best tokens alone with their scores, best first, and the weights of all that may be drawn, added up.
     /// `None`: others may be drawn too.
-    pub(super) fn of_best(best: &[(u32, f32)], total: f64, rules: &Sampling) -> Option<Self> {
+    pub fn of_best(best: &[(u32, f32)], total: f64, rules: &Sampling) -> Option<Self> {
         let (_, greatest) = *best.first()?;
         let most = match rules.top_k as usize {
             0 => usize::MAX,
@@ -90,7 +90,7 @@ impl Distribution {
     }
 
     /// The id at the share `uniform` (0..1) of the whole, counted in the order of ids.
-    pub(super) fn at(&self, uniform: f64) -> u32 {
+    pub fn at(&self, uniform: f64) -> u32 {
         let sums: Vec<f64> = self.weights.chunks(BLOCK).map(sum).collect();
         let mut left = uniform * sums.iter().sum::<f64>();
         let mut passes = |weight: f64| {
@@ -119,7 +119,7 @@ impl Distribution {
     }
 
     #[cfg(test)]
-    pub(super) fn probabilities(&self, vocab: usize) -> Vec<f64> {
+    pub fn probabilities(&self, vocab: usize) -> Vec<f64> {
         let total = sum(&self.weights);
         let mut all = vec![0.0; vocab];
         for (at, weight) in self.weights.iter().enumerate() {
@@ -195,11 +195,11 @@ fn sum(weights: &[f32]) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use super::*;
 
     /// The same by the book, in f64, with a sort.
-    pub(in crate::engine::sampling) fn by_the_book(scores: &[f32], rules: &Sampling) -> Vec<f64> {
+    pub fn by_the_book(scores: &[f32], rules: &Sampling) -> Vec<f64> {
         let greatest = scores.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
         let mut p: Vec<f64> = scores
             .iter()

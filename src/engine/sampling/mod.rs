@@ -10,8 +10,8 @@ mod distribution;
 mod random;
 mod scores;
 
-pub(crate) use best::{best, better};
-pub(crate) use choose::{chance, choose, choose_of_best};
+pub use best::{best, better};
+pub use choose::{chance, choose, choose_of_best};
 
 /// Below this temperature the greatest score is taken; vLLM's bound.
 const GREEDY_BELOW: f32 = 1e-5;
@@ -43,7 +43,7 @@ pub struct Sampling {
 
 /// What of a row of logits a choice needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub enum Needs {
     /// The greatest that is not banned.
     Greatest,
     /// Each of them, since rules change some.
@@ -55,7 +55,7 @@ pub(crate) enum Needs {
 }
 
 impl Sampling {
-    pub(crate) fn needs(&self) -> Needs {
+    pub fn needs(&self) -> Needs {
         if !self.leaves_scores() {
             Needs::Scores
         } else if self.takes_greatest() {

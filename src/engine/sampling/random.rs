@@ -8,7 +8,7 @@ use crate::splitmix::{GAMMA, mix};
 ///
 /// SplitMix64, jumped to its `count`-th number. The seed is mixed first: as it stands, neighbouring seeds
 /// would walk through the same numbers.
-pub(super) fn uniform(seed: u64, count: u64) -> f64 {
+pub fn uniform(seed: u64, count: u64) -> f64 {
     let state = mix(seed).wrapping_add(count.wrapping_add(1).wrapping_mul(GAMMA));
     (mix(state) >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -3,13 +3,13 @@
 //! Main function: [`adjusted`]. The order is vLLM's. Refuses to know: temperature, chance.
 
 use super::Sampling;
-use crate::engine::backend::Draw;
+use crate::backend::Draw;
 
 /// 1. only `allowed` ids, without the banned ones   2. bias   3. penalties
 ///
 /// What is not allowed gets −∞. Where every allowed id is banned, the ban gives way: no token would be
 /// left. Ids beyond the row are passed over.
-pub(super) fn adjusted(logits: &[f32], draw: &Draw<'_>) -> Vec<f32> {
+pub fn adjusted(logits: &[f32], draw: &Draw<'_>) -> Vec<f32> {
     let rules = draw.rules;
     let mut scores = mask(logits, &rules.allowed, draw.banned);
     for (id, bias) in &rules.bias {

@@ -5,20 +5,20 @@
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::engine::request::Event;
+use crate::request::Event;
 
 #[derive(Default)]
-pub(crate) struct Effects {
+pub struct Effects {
     told: Vec<(UnboundedSender<Event>, Event)>,
 }
 
 impl Effects {
-    pub(crate) fn tell(&mut self, caller: &UnboundedSender<Event>, event: Event) {
+    pub fn tell(&mut self, caller: &UnboundedSender<Event>, event: Event) {
         self.told.push((caller.clone(), event));
     }
 
     /// A caller that has gone is noticed at the next step.
-    pub(crate) fn carry_out(self) {
+    pub fn carry_out(self) {
         for (caller, event) in self.told {
             drop(caller.send(event));
         }

@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::pulse::Pulse;
 use super::queue::Queue;
-use crate::engine::request::Event;
-use crate::engine::stats::Counters;
+use crate::request::Event;
+use crate::stats::Counters;
 
-pub(crate) struct Shared {
-    pub(crate) queue: Queue,
-    pub(crate) counters: Counters,
-    pub(crate) pulse: Pulse,
+pub struct Shared {
+    pub queue: Queue,
+    pub counters: Counters,
+    pub pulse: Pulse,
     ended: AtomicBool,
     /// What the worker died of.
     death: OnceLock<String>,
 }
 
 impl Shared {
-    pub(crate) fn new(queue_limit: usize) -> Self {
+    pub fn new(queue_limit: usize) -> Self {
         Self {
             queue: Queue::new(queue_limit),
             counters: Counters::default(),
@@ -30,22 +30,22 @@ impl Shared {
         }
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         !self.ended.load(Ordering::Acquire)
     }
 
     /// What the worker died of, where it did.
-    pub(crate) fn death(&self) -> Option<&str> {
+    pub fn death(&self) -> Option<&str> {
         self.death.get().map(String::as_str)
     }
 
     /// The worker has done all that it was asked to, or never came up.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.refuse("the engine has ended");
     }
 
     /// The worker has died of `why`; gives what callers are told.
-    pub(super) fn die(&self, why: String) -> String {
+    pub fn die(&self, why: String) -> String {
         let said = format!("the engine's worker has died: {why}");
         // There is one worker, which dies once.
         let _ = self.death.set(why);

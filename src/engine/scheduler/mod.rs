@@ -23,9 +23,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-pub(crate) use life::Shared;
-pub(crate) use queue::{Pending, Refusal};
-pub(crate) use setup::Setup;
+pub use life::Shared;
+pub use queue::{Pending, Refusal};
+pub use setup::Setup;
 
 use super::backend::cpu::CpuBackend;
 use super::backend::cuda::CudaBackend;
@@ -43,7 +43,7 @@ use super::stats::Stage;
 use worker::Worker;
 
 /// What the worker says while it comes up.
-pub(crate) enum Progress {
+pub enum Progress {
     Stage(Stage),
     Ready(Box<ModelInfo>),
     Failed(StartError),
@@ -51,7 +51,7 @@ pub(crate) enum Progress {
 
 /// Comes up, answers requests until the queue is closed and empty, ends. A panic becomes a bad health and
 /// failed requests. `times`: where a GPU tells what its kernels take. `progress` is dropped once the worker is up.
-pub(crate) fn work(
+pub fn work(
     setup: Setup,
     compute: Compute,
     times: Option<Arc<KernelTimes>>,

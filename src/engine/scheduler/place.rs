@@ -3,41 +3,41 @@
 //! Main function: [`find`]. Refuses to know: which sequence waits, and why.
 
 use super::plan::{self, Limits};
-use crate::engine::kv::{Copy, Key, PagePool, PageTable, Reach};
-use crate::engine::request::{CacheUse, Request};
+use crate::kv::{Copy, Key, PagePool, PageTable, Reach};
+use crate::request::{CacheUse, Request};
 
 /// What holds for every sequence of an engine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    pub(crate) limits: Limits,
-    pub(crate) reach: Reach,
+pub struct Rules {
+    pub limits: Limits,
+    pub reach: Reach,
     /// The prefix cache is looked at, and fed.
-    pub(crate) reads_cache: bool,
-    pub(crate) feeds_cache: bool,
+    pub reads_cache: bool,
+    pub feeds_cache: bool,
 }
 
 impl Rules {
     /// The most pages that a sequence of `length` tokens holds at once.
-    pub(crate) fn most_pages(&self, length: usize) -> usize {
+    pub fn most_pages(&self, length: usize) -> usize {
         self.reach.most_pages(length, self.limits.chunk_tokens)
     }
 }
 
 /// The pages that a sequence begins with.
-pub(crate) struct Place {
-    pub(super) table: PageTable,
+pub struct Place {
+    pub table: PageTable,
     /// Tokens whose keys and values are there.
-    pub(super) covered: usize,
+    pub covered: usize,
     /// What must be copied before anything is computed.
-    pub(super) copy: Option<Copy>,
+    pub copy: Option<Copy>,
     /// The prefix cache was looked at.
-    pub(super) looked: bool,
+    pub looked: bool,
 }
 
 /// A place for `tokens`, the request's prompt and what was generated of its answer, beside `running`
 /// others that have yet to take `promised` pages; `None`: pages are wanting. `stranger`: a prompt whose pages a fault
 /// takes for those of `tokens`.
-pub(crate) fn find(
+pub fn find(
     pool: &mut PagePool,
     rules: &Rules,
     request: &Request,

@@ -7,40 +7,40 @@
 //! the step evenly, so that a short one is not behind a long one; pages go to the oldest first, and where
 //! they run out the youngest gives way, so that the oldest always gets on and nobody starves.
 
-use crate::engine::kv::PAGE_TOKENS;
+use crate::kv::PAGE_TOKENS;
 
 /// Bounds on what is computed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Sequences that run at the same time; fewer than `step_tokens`.
-    pub(crate) running: usize,
+    pub running: usize,
     /// Rows of one step. Cancellations are seen between steps.
-    pub(crate) step_tokens: usize,
+    pub step_tokens: usize,
     /// Rows of one sequence in a step.
-    pub(crate) chunk_tokens: usize,
+    pub chunk_tokens: usize,
 }
 
 /// A running sequence as the decision sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub struct Candidate {
     /// Tokens that it has yet to compute, at least one; 1: it decodes.
-    pub(crate) pending: usize,
+    pub pending: usize,
     /// Tokens that it could compute in the pages that it holds.
-    pub(crate) room: usize,
+    pub room: usize,
     /// Pages that would be free if it gave way.
-    pub(crate) own_pages: usize,
+    pub own_pages: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub struct Step {
     /// For each sequence that stays, oldest first; 0: it waits for this step.
-    pub(crate) rows: Vec<usize>,
+    pub rows: Vec<usize>,
     /// So many of the youngest give way: their pages are released, and they begin anew later.
-    pub(crate) preempted: usize,
+    pub preempted: usize,
 }
 
 /// Decides on a step. `running`: oldest first; `available`: pages that could be taken.
-pub(crate) fn step(running: &[Candidate], available: usize, limits: Limits) -> Step {
+pub fn step(running: &[Candidate], available: usize, limits: Limits) -> Step {
     let mut available = available;
     let mut stay = running.len();
     loop {
@@ -56,7 +56,7 @@ pub(crate) fn step(running: &[Candidate], available: usize, limits: Limits) -> S
 }
 
 /// The most pages that a step can take: no rule is asked for where so many are available.
-pub(crate) fn most_pages(running: usize, limits: Limits) -> usize {
+pub fn most_pages(running: usize, limits: Limits) -> usize {
     // Each may begin a page with its first row.
     running + limits.step_tokens.div_ceil(PAGE_TOKENS)
 }
@@ -64,7 +64,7 @@ pub(crate) fn most_pages(running: usize, limits: Limits) -> usize {
 /// Whether the oldest waiting sequence may begin: a place among the running, and pages. `needed`: what it
 /// and the running ones have yet to take to compute their tokens and one more; beside that, a page for each
 /// of these, so that who is let in is not sent away at once.
-pub(crate) fn fits(running: usize, available: usize, needed: usize, limits: Limits) -> bool {
+pub fn fits(running: usize, available: usize, needed: usize, limits: Limits) -> bool {
     running == 0 || (running < limits.running && needed + running <= available)
 }
 

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub struct Pulse {
     base: Instant,
     /// Nanoseconds after `base` at which the step in progress began, and 1; 0: none is in progress.
     began: AtomicU64,
 }
 
 impl Pulse {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             base: Instant::now(),
             began: AtomicU64::new(0),
@@ -21,18 +21,18 @@ impl Pulse {
     }
 
     /// A step begins.
-    pub(crate) fn beat(&self) {
+    pub fn beat(&self) {
         let since = self.base.elapsed().as_nanos() as u64;
         self.began.store(since + 1, Ordering::Relaxed);
     }
 
     /// There is nothing to do.
-    pub(crate) fn rest(&self) {
+    pub fn rest(&self) {
         self.began.store(0, Ordering::Relaxed);
     }
 
     /// How long the step in progress has taken.
-    pub(crate) fn since_beat(&self) -> Option<Duration> {
+    pub fn since_beat(&self) -> Option<Duration> {
         let began = self.began.load(Ordering::Relaxed).checked_sub(1)?;
         Some(
             self.base

@@ -8,26 +8,26 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::engine::request::{Event, Request};
-use crate::engine::stop::StopText;
+use crate::request::{Event, Request};
+use crate::stop::StopText;
 
 /// A request that waits, with the channel of its caller.
-pub(crate) struct Pending {
-    pub(crate) request: Request,
+pub struct Pending {
+    pub request: Request,
     /// Watches for `request.stop`.
-    pub(crate) stop: Option<StopText>,
-    pub(crate) caller: UnboundedSender<Event>,
-    pub(crate) submitted: Instant,
+    pub stop: Option<StopText>,
+    pub caller: UnboundedSender<Event>,
+    pub submitted: Instant,
 }
 
 /// Why requests were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     Full,
     Closed,
 }
 
-pub(crate) struct Queue {
+pub struct Queue {
     state: Mutex<State>,
     bell: Condvar,
     limit: usize,
@@ -43,7 +43,7 @@ struct State {
 }
 
 impl Queue {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self {
             state: Mutex::default(),
             bell: Condvar::new(),
@@ -52,7 +52,7 @@ impl Queue {
     }
 
     /// Takes all of these or none. Requests whose caller has gone make room first.
-    pub(crate) fn push(&self, requests: Vec<Pending>) -> Result<(), Refusal> {
+    pub fn push(&self, requests: Vec<Pending>) -> Result<(), Refusal> {
         let mut state = self.lock();
         let has_room = |state: &State| state.pending.len() + requests.len() <= self.limit;
         if !has_room(&state) {
@@ -72,7 +72,7 @@ impl Queue {
     }
 
     /// Takes a request that belongs to one which was taken: beyond the limit, and while closing.
-    pub(crate) fn push_beside(&self, request: Pending) -> Result<(), Refusal> {
+    pub fn push_beside(&self, request: Pending) -> Result<(), Refusal> {
         let mut state = self.lock();
         if state.ended {
             return Err(Refusal::Closed);
@@ -83,10 +83,7 @@ impl Queue {
     }
 
     /// Shows the oldest request, and gives it out if `decide` wants it; a younger one never overtakes.
-    pub(crate) fn offer<T>(
-        &self,
-        decide: impl FnOnce(&Pending) -> Option<T>,
-    ) -> Option<(Pending, T)> {
+    pub fn offer<T>(&self, decide: impl FnOnce(&Pending) -> Option<T>) -> Option<(Pending, T)> {
         let mut state = self.lock();
         let decision = decide(state.pending.front()?)?;
         let first = state.pending.pop_front()?;
@@ -95,7 +92,7 @@ impl Queue {
 
     /// A planted fault: the oldest request that waits gets the answer to this one, and this one's caller that of the
     /// oldest.
-    pub(crate) fn swap_callers(&self, with: &mut Pending) {
+    pub fn swap_callers(&self, with: &mut Pending) {
         if let Some(first) = self.lock().pending.front_mut() {
             std::mem::swap(&mut first.caller, &mut with.caller);
         }
@@ -103,7 +100,7 @@ impl Queue {
 
     /// Drops the oldest requests as far as their callers have gone. Gives how many were dropped for that
     /// reason since the last call.
-    pub(crate) fn drop_gone(&self) -> u64 {
+    pub fn drop_gone(&self) -> u64 {
         let mut state = self.lock();
         let is_gone = |first: &mut Pending| first.caller.is_closed();
         while state.pending.pop_front_if(is_gone).is_some() {
@@ -113,7 +110,7 @@ impl Queue {
     }
 
     /// Blocks until something waits; `false`: the queue is closed and empty.
-    pub(crate) fn wait(&self) -> bool {
+    pub fn wait(&self) -> bool {
         let mut state = self.lock();
         while state.pending.is_empty() && !state.closed {
             state = self
@@ -125,20 +122,20 @@ impl Queue {
     }
 
     /// Nothing more is taken in; what waits is still given out.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.lock().closed = true;
         self.bell.notify_all();
     }
 
     /// Nobody is there any more to take anything. Gives out what waits.
-    pub(crate) fn end(&self) -> VecDeque<Pending> {
+    pub fn end(&self) -> VecDeque<Pending> {
         let mut state = self.lock();
         (state.closed, state.ended) = (true, true);
         std::mem::take(&mut state.pending)
     }
 
     /// Requests that wait and whose caller is still there.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         let state = self.lock();
         let waiting = state.pending.iter();
         waiting

@@ -6,20 +6,20 @@ use std::time::Instant;
 
 use super::effects::Effects;
 use super::sequence::Sequence;
-use crate::engine::backend::Ranked;
-use crate::engine::request::{Event, FinishReason, Logprob, Prompt, Token};
+use crate::backend::Ranked;
+use crate::request::{Event, FinishReason, Logprob, Prompt, Token};
 
 /// What a step did to a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// The prompt is now computed, for the first time.
-    pub(crate) prefilled: bool,
-    pub(crate) finished: Option<FinishReason>,
+    pub prefilled: bool,
+    pub finished: Option<FinishReason>,
 }
 
 /// Takes the answers to [`Sequence::asks`] in their order. `rows` were computed; `token` may replace the id
 /// that was chosen.
-pub(crate) fn resolve(
+pub fn resolve(
     sequence: &mut Sequence,
     rows: usize,
     answers: Vec<Ranked>,

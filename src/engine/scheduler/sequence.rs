@@ -10,42 +10,42 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::place::{Place, Rules};
 use super::plan::Candidate;
 use super::queue::Pending;
-use crate::engine::backend::{Ask, Draw, Pick};
-use crate::engine::executor::RowAsk;
-use crate::engine::kv::{Copy, Key, PagePool, PageTable, Reach};
-use crate::engine::request::{CacheUse, Event, Logprob, Request, Timings, ascending};
-use crate::engine::sampling::Needs;
-use crate::engine::stop::StopText;
+use crate::backend::{Ask, Draw, Pick};
+use crate::executor::RowAsk;
+use crate::kv::{Copy, Key, PagePool, PageTable, Reach};
+use crate::request::{CacheUse, Event, Logprob, Request, Timings, ascending};
+use crate::sampling::Needs;
+use crate::stop::StopText;
 
-pub(crate) struct Sequence {
-    pub(super) request: Request,
-    pub(super) stop: Option<StopText>,
-    pub(super) caller: UnboundedSender<Event>,
+pub struct Sequence {
+    pub request: Request,
+    pub stop: Option<StopText>,
+    pub caller: UnboundedSender<Event>,
     /// Prompt and answer.
-    pub(super) tokens: Vec<u32>,
+    pub tokens: Vec<u32>,
     /// Leading tokens whose keys and values are in the cache.
-    pub(super) computed: usize,
+    pub computed: usize,
     /// Prompt tokens that were found in the prefix cache at first, of those that were looked up.
-    pub(super) cached: usize,
-    pub(super) queried: usize,
+    pub cached: usize,
+    pub queried: usize,
     /// Ids that may not be chosen before `min_tokens`: each of them may end the answer. Ascending.
     ends: Vec<u32>,
     feeds_cache: bool,
     /// A planted fault: the answer is an end-of-sequence token.
-    pub(super) is_blank: bool,
+    pub is_blank: bool,
     table: PageTable,
-    pub(super) prompt_told: bool,
+    pub prompt_told: bool,
     /// Known so far; gone once they are told.
-    pub(super) prompt_logprobs: Vec<Option<Logprob>>,
+    pub prompt_logprobs: Vec<Option<Logprob>>,
     submitted: Instant,
     started: Option<Instant>,
-    pub(super) first: Option<Instant>,
-    pub(super) last: Option<Instant>,
+    pub first: Option<Instant>,
+    pub last: Option<Instant>,
 }
 
 impl Sequence {
     /// `eos`: the model's end-of-sequence ids; `feeds_cache`: what it computes may be used by others.
-    pub(crate) fn new(pending: Pending, eos: &[u32], feeds_cache: bool) -> Self {
+    pub fn new(pending: Pending, eos: &[u32], feeds_cache: bool) -> Self {
         let Pending {
             request,
             stop,
@@ -78,17 +78,17 @@ impl Sequence {
         }
     }
 
-    pub(crate) fn request(&self) -> &Request {
+    pub fn request(&self) -> &Request {
         &self.request
     }
 
     /// Prompt and answer so far.
-    pub(crate) fn tokens(&self) -> &[u32] {
+    pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
     /// Begins or goes on at a place; what is to be copied first is returned.
-    pub(crate) fn begin(&mut self, place: Place) -> Option<Copy> {
+    pub fn begin(&mut self, place: Place) -> Option<Copy> {
         if self.started.is_none() {
             self.started = Some(Instant::now());
             self.cached = place.covered;
@@ -100,7 +100,7 @@ impl Sequence {
     }
 
     /// Gives its pages back and waits. What it computed stays findable as long as room is not needed.
-    pub(crate) fn give_way(&mut self, pool: &mut PagePool) {
+    pub fn give_way(&mut self, pool: &mut PagePool) {
         let empty = PageTable::new(Key::default(), Reach::default());
         let table = std::mem::replace(&mut self.table, empty);
         table.release(
@@ -111,18 +111,18 @@ impl Sequence {
     }
 
     /// Ends: its pages are free. `sound`: what it computed may be used by others.
-    pub(crate) fn release(self, pool: &mut PagePool, sound: bool) {
+    pub fn release(self, pool: &mut PagePool, sound: bool) {
         let feeds = sound && self.feeds_cache;
         let computed = feeds.then(|| &self.tokens[..self.computed]);
         self.table.release(pool, computed);
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.caller.is_closed()
     }
 
     /// `plenty`: there are pages for everyone, so that nobody's own are counted.
-    pub(crate) fn candidate(&self, pool: &PagePool, plenty: bool) -> Candidate {
+    pub fn candidate(&self, pool: &PagePool, plenty: bool) -> Candidate {
         Candidate {
             pending: self.pending(),
             room: self.table.room() - self.computed,
@@ -135,40 +135,40 @@ impl Sequence {
     }
 
     /// Tokens whose keys and values are still to be computed.
-    pub(crate) fn pending(&self) -> usize {
+    pub fn pending(&self) -> usize {
         self.tokens.len() - self.computed
     }
 
-    pub(crate) fn prompt_len(&self) -> usize {
+    pub fn prompt_len(&self) -> usize {
         self.request.prompt.len()
     }
 
-    pub(crate) fn generated(&self) -> usize {
+    pub fn generated(&self) -> usize {
         self.tokens.len() - self.prompt_len()
     }
 
     /// The tokens that are left are the answer's last one alone.
-    pub(crate) fn is_decoding(&self) -> bool {
+    pub fn is_decoding(&self) -> bool {
         self.pending() == 1 && self.generated() > 0
     }
 
     /// The next `rows` tokens to compute, and the positions they stand at.
-    pub(crate) fn next(&self, rows: usize) -> (&[u32], (usize, usize)) {
+    pub fn next(&self, rows: usize) -> (&[u32], (usize, usize)) {
         let end = self.computed + rows;
         (&self.tokens[self.computed..end], (self.computed, end))
     }
 
-    pub(crate) fn table(&self) -> &PageTable {
+    pub fn table(&self) -> &PageTable {
         &self.table
     }
 
     /// Makes room for the next `rows` tokens.
-    pub(crate) fn grow(&mut self, pool: &mut PagePool, rows: usize) -> bool {
+    pub fn grow(&mut self, pool: &mut PagePool, rows: usize) -> bool {
         self.table.grow(pool, self.computed + rows)
     }
 
     /// What is to be known of the next `rows` rows, which begin at row `first` of the batch.
-    pub(crate) fn asks(&self, rows: usize, first: usize) -> Vec<RowAsk<'_>> {
+    pub fn asks(&self, rows: usize, first: usize) -> Vec<RowAsk<'_>> {
         let (_, (start, end)) = self.next(rows);
         let mut asks = Vec::new();
         let logprobs = self.request.logprobs.map(|count| count as usize);
@@ -210,14 +210,14 @@ impl Sequence {
     }
 
     /// Pages that it has yet to take to compute its tokens and one more.
-    pub(crate) fn wanted_pages(&self, rules: &Rules) -> usize {
+    pub fn wanted_pages(&self, rules: &Rules) -> usize {
         let all = rules.most_pages(self.tokens.len() + 1);
         all.saturating_sub(self.table.pages().len())
     }
 
     /// Offers the computed pages to the prefix cache, if the request feeds it, and lets go of those that
     /// no later token attends to.
-    pub(crate) fn tidy(&mut self, pool: &mut PagePool) {
+    pub fn tidy(&mut self, pool: &mut PagePool) {
         if self.feeds_cache {
             self.table.publish(pool, &self.tokens[..self.computed]);
         }
@@ -225,7 +225,7 @@ impl Sequence {
     }
 
     /// The engine's clock on this request, so far.
-    pub(crate) fn timings(&self) -> Timings {
+    pub fn timings(&self) -> Timings {
         let started = self.started.unwrap_or(self.submitted);
         let first = self.first.unwrap_or_else(Instant::now);
         let last = self.last.unwrap_or(first);

@@ -4,16 +4,16 @@
 
 use super::place::Rules;
 use super::plan::Limits;
-use crate::engine::backend::cpu::CpuBackend;
-use crate::engine::backend::cuda::device::DeviceError;
-use crate::engine::compute::Ground;
-use crate::engine::config::Config;
-use crate::engine::faults::Planted;
-use crate::engine::handle::StartError;
-use crate::engine::kv::{PAGE_TOKENS, PageId, Reach, pages_for};
-use crate::engine::model::{logit_rows, scratch_bytes};
-use crate::engine::options::{DEFAULT_KV_BYTES, Options, Window};
-use crate::engine::synthetic::Weights;
+use crate::backend::cpu::CpuBackend;
+use crate::backend::cuda::device::DeviceError;
+use crate::compute::Ground;
+use crate::config::Config;
+use crate::faults::Planted;
+use crate::handle::StartError;
+use crate::kv::{PAGE_TOKENS, PageId, Reach, pages_for};
+use crate::model::{logit_rows, scratch_bytes};
+use crate::options::{DEFAULT_KV_BYTES, Options, Window};
+use crate::synthetic::Weights;
 
 /// Where no KV room is stated, no more than this many tokens, however small the model.
 const MOST_KV_TOKENS: usize = 1 << 17;
@@ -27,21 +27,21 @@ const MOST_POSITIONS: usize = 1 << 24;
 /// More rows than this in a step are a slip of the hand.
 const MOST_STEP_TOKENS: usize = (1 << 16) - 1;
 
-pub(crate) struct Setup {
-    pub(super) config: Config,
-    pub(super) weights: Weights,
-    pub(super) name: String,
-    pub(super) threads: usize,
-    pub(super) pages: usize,
-    pub(super) page_bytes: usize,
-    pub(super) max_context: usize,
-    pub(super) window: Option<Window>,
-    pub(super) rules: Rules,
-    pub(super) planted: Planted,
+pub struct Setup {
+    pub config: Config,
+    pub weights: Weights,
+    pub name: String,
+    pub threads: usize,
+    pub pages: usize,
+    pub page_bytes: usize,
+    pub max_context: usize,
+    pub window: Option<Window>,
+    pub rules: Rules,
+    pub planted: Planted,
 }
 
 impl Setup {
-    pub(crate) fn new(
+    pub fn new(
         config: Config,
         weights: Weights,
         name: String,

@@ -15,13 +15,13 @@ use super::place::Rules;
 use super::plan::Limits;
 use super::queue::Pending;
 use super::worker::Worker;
-use crate::engine::backend::cuda::device::DeviceError;
-use crate::engine::backend::{BackendError, Batch, Ranked, Span};
-use crate::engine::executor::{Answers, Executor, RowAsk};
-use crate::engine::faults::{Faults, Planted};
-use crate::engine::kv::{Copy, PAGE_TOKENS, PageId, Reach, pages_for};
-use crate::engine::options::Window;
-use crate::engine::request::{CacheUse, Event, FinishReason, Request};
+use crate::backend::cuda::device::DeviceError;
+use crate::backend::{BackendError, Batch, Ranked, Span};
+use crate::executor::{Answers, Executor, RowAsk};
+use crate::faults::{Faults, Planted};
+use crate::kv::{Copy, PAGE_TOKENS, PageId, Reach, pages_for};
+use crate::options::Window;
+use crate::request::{CacheUse, Event, FinishReason, Request};
 
 const VOCAB: u32 = 50;
 const EOS: u32 = 49;
@@ -378,12 +378,14 @@ fn house_for_two() -> House {
     }
 }
 
-/// Every answer is the right one, no page leaks, nobody starves. INFERGATE_RANDOM_STEPS asks for more steps in
-/// each of the houses; CI's night takes 250,000.
+/// Every answer is the right one, no page leaks, nobody starves. At night two million steps in all.
 #[test]
 fn random_steps_give_every_request_its_own_answer() {
-    let asked = std::env::var("INFERGATE_RANDOM_STEPS");
-    let steps = asked.map_or(25_000, |steps| steps.parse().unwrap());
+    let steps = if fixture::is_nightly() {
+        250_000
+    } else {
+        25_000
+    };
     for (at, house) in houses().into_iter().enumerate() {
         let tally = Run::new(house, at as u64 + 1).steps(steps);
         assert!(

@@ -4,14 +4,14 @@
 //! Main function: [`run`]. It leaves nothing in the counters, and in the cache only numbers that no one
 //! reads. Refuses to know: requests.
 
-use crate::engine::backend::{Ask, Batch, Pick, Span};
-use crate::engine::executor::{Executor, RowAsk};
+use crate::backend::{Ask, Batch, Pick, Span};
+use crate::executor::{Executor, RowAsk};
 
 const PROMPT: [u32; 8] = [0; 8];
 const STEPS: usize = 4;
 
 /// Computes in page 0, which nobody holds yet.
-pub(super) fn run(executor: &mut impl Executor) -> Result<(), String> {
+pub fn run(executor: &mut impl Executor) -> Result<(), String> {
     let mut at = 0;
     for tokens in std::iter::once(&PROMPT[..]).chain(std::iter::repeat_n(&PROMPT[..1], STEPS)) {
         let span = Span {

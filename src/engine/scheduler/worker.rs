@@ -12,13 +12,13 @@ use super::place::{self, Place, Rules};
 use super::plan;
 use super::resolve::{Outcome, resolve};
 use super::sequence::Sequence;
-use crate::engine::backend::{BackendError, Batch, Ranked, Span};
-use crate::engine::executor::Executor;
-use crate::engine::faults::Planted;
-use crate::engine::kv::PagePool;
-use crate::engine::request::{Event, FinishReason, Finished};
+use crate::backend::{BackendError, Batch, Ranked, Span};
+use crate::executor::Executor;
+use crate::faults::Planted;
+use crate::kv::PagePool;
+use crate::request::{Event, FinishReason, Finished};
 
-pub(crate) struct Worker<E: Executor> {
+pub struct Worker<E: Executor> {
     executor: E,
     pool: PagePool,
     /// Oldest first.
@@ -54,7 +54,7 @@ enum End {
 }
 
 impl<E: Executor> Worker<E> {
-    pub(crate) fn new(
+    pub fn new(
         executor: E,
         pages: usize,
         rules: Rules,
@@ -77,7 +77,7 @@ impl<E: Executor> Worker<E> {
     }
 
     /// Runs until the queue is closed and everything is answered. The error: what computes is gone, and why.
-    pub(crate) fn run(&mut self, shared: &Shared) -> Result<(), String> {
+    pub fn run(&mut self, shared: &Shared) -> Result<(), String> {
         loop {
             if self.is_idle() {
                 shared.pulse.rest();
@@ -92,12 +92,12 @@ impl<E: Executor> Worker<E> {
         }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.running.is_empty() && self.displaced.is_empty()
     }
 
     /// One step, and what belongs to it. Never blocks.
-    pub(crate) fn turn(&mut self, shared: &Shared) {
+    pub fn turn(&mut self, shared: &Shared) {
         shared.pulse.beat();
         self.drop_cancelled(shared);
         self.admit(shared);
@@ -109,7 +109,7 @@ impl<E: Executor> Worker<E> {
     }
 
     /// Tells every caller that its request cannot go on.
-    pub(crate) fn fail_all(&mut self, why: &str, shared: &Shared) {
+    pub fn fail_all(&mut self, why: &str, shared: &Shared) {
         let mut effects = Effects::default();
         for sequence in self.running.drain(..).chain(self.displaced.drain(..)) {
             shared.counters.failed.add(1);
@@ -414,7 +414,7 @@ impl<E: Executor> Worker<E> {
 
     /// Pages that sequences hold, by their own tables, and pages that are kept, by the pool.
     #[cfg(test)]
-    pub(super) fn count_pages(&self) -> (usize, usize) {
+    pub fn count_pages(&self) -> (usize, usize) {
         let tables = self.running.iter().chain(&self.displaced);
         let held: std::collections::BTreeSet<_> = tables
             .flat_map(|sequence| sequence.table().pages())

@@ -47,7 +47,7 @@ impl Synthetic {
         }
     }
 
-    pub(super) fn files(self) -> &'static [(&'static str, &'static [u8])] {
+    pub fn files(self) -> &'static [(&'static str, &'static [u8])] {
         match self {
             Self::Qwen3B06 => &QWEN3_B06,
             Self::Qwen3B17 => &QWEN3_B17,
@@ -58,33 +58,33 @@ impl Synthetic {
 }
 
 /// Where a model's weights come from.
-pub(crate) enum Weights {
+pub enum Weights {
     Stored(Checkpoint),
     Synthetic(SyntheticWeights),
 }
 
 /// Weights that are made when they are asked for.
-pub(crate) struct SyntheticWeights {
+pub struct SyntheticWeights {
     model: Synthetic,
     parameters: usize,
 }
 
 impl SyntheticWeights {
-    pub(crate) fn new(model: Synthetic, config: &Config) -> Self {
+    pub fn new(model: Synthetic, config: &Config) -> Self {
         Self {
             model,
             parameters: config.parameters(),
         }
     }
 
-    pub(crate) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.model.name()
     }
 }
 
 impl Weights {
     /// What the start-up's stage is called that brings them to the backend.
-    pub(crate) fn stage(&self) -> &'static str {
+    pub fn stage(&self) -> &'static str {
         match self {
             Self::Stored(_) => "weights_upload",
             Self::Synthetic(_) => "weights_made",
@@ -92,7 +92,7 @@ impl Weights {
     }
 
     /// Bytes of all of them.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             Self::Stored(checkpoint) => checkpoint.bytes(),
             Self::Synthetic(weights) => weights.parameters * Dtype::Bf16.bytes(),
@@ -100,7 +100,7 @@ impl Weights {
     }
 
     /// Of the matrices; f32 where they are stored in several types.
-    pub(crate) fn dtype(&self) -> Dtype {
+    pub fn dtype(&self) -> Dtype {
         match self {
             Self::Stored(checkpoint) => checkpoint.dtype(),
             Self::Synthetic(_) => Dtype::Bf16,
@@ -112,7 +112,7 @@ impl Weights {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::engine::files::{Files, ModelSource};
+    use crate::files::{Files, ModelSource};
 
     fn config(model: Synthetic) -> Config {
         let files = Files::open(&ModelSource::Synthetic(model)).unwrap();

@@ -4,9 +4,9 @@
 //! there is no g++, a test is skipped with a line, or fails if INFERGATE_REQUIRE_CLIENTS is 1. Refuses to know: what is
 //! in it.
 
+use engine::Element;
+use engine::cuda::emulated::EmulatorSources;
 use fixture::skip::skip;
-use infergate::engine::Element;
-use infergate::engine::cuda::emulated::EmulatorSources;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use infergate::engine::request::{CacheUse, Event, Logprob, Request, Sampling, Token};
-use infergate::engine::{Engine, Options};
+use engine::request::{CacheUse, Event, Logprob, Request, Sampling, Token};
+use engine::{Engine, Options};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Answer, collect, prompt, request, run, start};
@@ -118,12 +118,12 @@ fn finish(which: usize, events: UnboundedReceiver<Event>, expect: &[Said]) {
     assert_eq!(said(answer), expect[which], "request {which}");
 }
 
-/// Ten thousand requests on a pool of 24 pages: most of them make others give way or evict what is cached,
+/// Two thousand requests, at night ten thousand, on a pool of 24 pages: most of them make others give way or evict what is cached,
 /// one in four goes away early. Every answer is right, and at the end every page is there.
 #[test]
-fn ten_thousand_requests_leave_no_page_behind() {
-    const REQUESTS: usize = 10_000;
+fn requests_leave_no_page_behind() {
     const PAGES: usize = 24;
+    let requested: u64 = if fixture::is_nightly() { 10_000 } else { 2_000 };
     let short = |seed: u32| {
         let mut tokens = prompt(5 + seed * 37 % 40, seed % 9);
         tokens.extend(prompt(seed % 11, seed));
@@ -144,7 +144,7 @@ fn ten_thousand_requests_leave_no_page_behind() {
     });
     let (mut state, mut cancelled) = (7, 0);
     let mut running = VecDeque::new();
-    for _ in 0..REQUESTS {
+    for _ in 0..requested {
         if running.len() == 40 {
             // Any of them, not the oldest: so they end in another order than they came.
             let at = roll(&mut state, 40) as usize;
@@ -173,11 +173,13 @@ fn ten_thousand_requests_leave_no_page_behind() {
         (0, 0, 0)
     );
     assert!(
-        stats.cancelled > 500 && stats.preempted > 100 && stats.cache_hits > 0,
+        stats.cancelled > requested / 20
+            && stats.preempted > requested / 100
+            && stats.cache_hits > 0,
         "{stats:?}"
     );
     println!(
-        "{REQUESTS} requests, {cancelled} given up by their callers, {} of them before their end; {} preemptions; {} of {} prompt tokens cached",
+        "{requested} requests, {cancelled} given up by their callers, {} of them before their end; {} preemptions; {} of {} prompt tokens cached",
         stats.cancelled, stats.preempted, stats.cache_hits, stats.cache_queries
     );
 }

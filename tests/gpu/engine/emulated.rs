@@ -11,11 +11,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::cuda::emulated::EmulatorSources;
+use engine::cuda::times::{KernelTime, KernelTimes, MARK};
+use engine::request::{CacheUse, Request, Sampling};
+use engine::{BackendChoice, Engine, ModelSource, Options, StartError, Window};
 use half::bf16;
-use infergate::engine::cuda::emulated::EmulatorSources;
-use infergate::engine::cuda::times::{KernelTime, KernelTimes, MARK};
-use infergate::engine::request::{CacheUse, Request, Sampling};
-use infergate::engine::{BackendChoice, Engine, ModelSource, Options, StartError, Window};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 

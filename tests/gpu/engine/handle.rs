@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use infergate::engine::request::{CacheUse, Event, FinishReason, Request};
-use infergate::engine::{Delay, Engine, Faults, Message, Options, Stage, StartError, SubmitError};
+use engine::request::{CacheUse, Event, FinishReason, Request};
+use engine::{Delay, Engine, Faults, Message, Options, Stage, StartError, SubmitError};
 
 use super::{collect, engine, prompt, request, run, start};
 

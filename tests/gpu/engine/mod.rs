@@ -6,8 +6,8 @@ mod handle;
 mod models;
 mod sessions;
 
-use infergate::engine::request::{Event, Finished, Prompt, Request, Token};
-use infergate::engine::{Engine, Options};
+use engine::request::{Event, Finished, Prompt, Request, Token};
+use engine::{Engine, Options};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 fn start(options: Options) -> Engine {

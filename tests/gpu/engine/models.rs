@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use infergate::engine::{Engine, ModelSource, Options, StartError};
+use engine::{Engine, ModelSource, Options, StartError};
 
 use super::{engine, prompt, request, run};
 use fixture::embedded::copied;

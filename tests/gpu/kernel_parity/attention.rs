@@ -1,8 +1,8 @@
 //! Attention over pages: rows by themselves, split or not, with windows; tiles of rows.
 
-use infergate::engine::Element;
-use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{self, Heads, Prefill, Queries, TILE_ROWS};
+use engine::Element;
+use engine::cuda::device::{Device, Memory};
+use engine::cuda::launch::{self, Heads, Prefill, Queries, TILE_ROWS};
 
 use crate::kernel_parity::decoding;
 use crate::kernel_parity::lab::{Lab, close};

@@ -1,8 +1,8 @@
 //! Attention of rows that decode: norm, RoPE, the row's own key and the cache in one kernel. Over the cases of
 //! attention.rs.
 
-use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{self, Heads, Projected, RowsAttention};
+use engine::cuda::device::{Device, Memory};
+use engine::cuda::launch::{self, Heads, Projected, RowsAttention};
 
 use crate::kernel_parity::elementwise::{EPS, angle, turned};
 use crate::kernel_parity::lab::{Lab, Placed, close, loaded, rounding, stored};

@@ -1,8 +1,8 @@
 //! Embedding, norms, sums, SwiGLU, angles and the QKV epilogue, page copies, conversions, random numbers.
 
-use infergate::engine::Element;
-use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{self, Heads, QkvEpilogue};
+use engine::Element;
+use engine::cuda::device::{Device, Memory};
+use engine::cuda::launch::{self, Heads, QkvEpilogue};
 
 use crate::kernel_parity::lab::{Lab, close, loaded, rounding, stored};
 use crate::on_a_device;

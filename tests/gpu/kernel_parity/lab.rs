@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
+use engine::cuda::device::{Device, DeviceError, Memory, View};
+use engine::cuda::driver::{Card, Driver};
+use engine::cuda::emulated::{Emulated, EmulatorSources};
+use engine::{Element, KernelCache};
 use half::{bf16, f16};
-use infergate::engine::cuda::device::{Device, DeviceError, Memory, View};
-use infergate::engine::cuda::driver::{Card, Driver};
-use infergate::engine::cuda::emulated::{Emulated, EmulatorSources};
-use infergate::engine::{Element, KernelCache};
 
 use fixture::skip::skip;
 

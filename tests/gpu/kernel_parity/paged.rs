@@ -1,9 +1,9 @@
 //! A paged cache with sequences in it, and the rows that attend to them: what the kernels for single rows, for
 //! decoding and for tiles are held against.
 
-use infergate::engine::Element;
-use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{Heads, RowsAttention, SPLIT_INTS};
+use engine::Element;
+use engine::cuda::device::{Device, Memory};
+use engine::cuda::launch::{Heads, RowsAttention, SPLIT_INTS};
 
 use crate::kernel_parity::lab::{Lab, Placed, close, rounding};
 

@@ -1,8 +1,8 @@
 //! Products: of few rows, alone and with SwiGLU, and the library's.
 
-use infergate::engine::Element;
-use infergate::engine::cuda::device::{Device, Memory, Product};
-use infergate::engine::cuda::launch;
+use engine::Element;
+use engine::cuda::device::{Device, Memory, Product};
+use engine::cuda::launch;
 
 use crate::kernel_parity::lab::{Lab, close, rounding};
 use crate::on_a_device;

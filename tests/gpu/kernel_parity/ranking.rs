@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use infergate::engine::Element;
-use infergate::engine::cuda::device::{Device, Memory};
-use infergate::engine::cuda::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank, SUMS};
+use engine::Element;
+use engine::cuda::device::{Device, Memory};
+use engine::cuda::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank, SUMS};
 
 use crate::kernel_parity::lab::{Lab, close};
 use crate::on_a_device;

@@ -1,8 +1,8 @@
 //! What kernels do not support is an error of the launcher, and nothing is written.
 
-use infergate::engine::Element;
-use infergate::engine::cuda::device::{Device, DeviceError, Memory};
-use infergate::engine::cuda::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
+use engine::Element;
+use engine::cuda::device::{Device, DeviceError, Memory};
+use engine::cuda::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 
 use crate::kernel_parity::lab::Lab;
 use crate::on_a_device;

@@ -5,8 +5,8 @@
 
 use std::process::Command;
 
-use infergate::engine::Element;
-use infergate::engine::cuda::driver::Card;
+use engine::Element;
+use engine::cuda::driver::Card;
 
 use crate::driver::fake::FakeGpu;
 use crate::kernel_parity::lab::ON_GPU;

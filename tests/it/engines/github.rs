@@ -1,10 +1,11 @@
 //! `gate init --github`: workflows, gates and label rules for the engine that a tree holds.
 
 use fixture::{Ended, Project, gate, workflow};
-use infergate::{plan, presets};
+use infergate::presets;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use verdict::plan;
 
 const ACTION: &str = "owner/infergate@0123456789abcdef0123456789abcdef01234567";
 

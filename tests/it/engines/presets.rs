@@ -1,10 +1,10 @@
 //! `gate init`: every preset reads as a plan, and nothing is overwritten.
 
 use fixture::{Ended, gate};
-use infergate::plan::{self, Selection};
 use infergate::presets::ALL;
-use infergate::record::Comparison;
 use std::path::Path;
+use verdict::plan::{self, Selection};
+use verdict::record::Comparison;
 
 fn init(engine: &str, model: &str, dir: &Path) -> Ended {
     let dir = dir.to_str().unwrap();

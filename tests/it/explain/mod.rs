@@ -5,8 +5,8 @@ mod records;
 mod session;
 
 use fixture::{Ended, gate};
-use infergate::record::RunRecord;
 use tempfile::TempDir;
+use verdict::record::RunRecord;
 
 /// A result directory with this record.
 fn directory(record: &RunRecord) -> TempDir {

@@ -2,7 +2,7 @@
 
 use super::{directory, explain};
 use fixture::records::{self, blocks, noise};
-use infergate::record::{
+use verdict::record::{
     Arm, Comparison, EngineReading, Exit, GpuReading, Input, Launch, Reading, RunRecord, Sample,
     ServerTimings, Stamps, Telemetry, TokenCounts, TokenLogprob,
 };

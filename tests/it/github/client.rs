@@ -1,9 +1,7 @@
 //! The client: pages, patience on a clock of the test's own, writes that happen once, and what its errors say.
 
 use fixture::github::{ACTIONS_BOT_ID, ACTIONS_TOKEN, Fake, Ill, PERSONAL_TOKEN, Trouble, sha};
-use infergate::github::{
-    Client, Clock, Error, NewStatus, Permission, Repository, Sha, State, Token,
-};
+use github::{Client, Clock, Error, NewStatus, Permission, Repository, Sha, State, Token};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};

@@ -1,7 +1,7 @@
 //! The fake is a judge too: what is against GitHub's description does not pass it.
 
 use fixture::github::{ACTIONS_TOKEN, Fake, State};
-use infergate::github::{Client, Error, Repository, Token};
+use github::{Client, Error, Repository, Token};
 use serde_json::{Value, json};
 use std::time::Duration;
 

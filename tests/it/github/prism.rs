@@ -5,7 +5,7 @@ use super::job::{Job, event};
 use fixture::Ended;
 use fixture::github::{ACTIONS_TOKEN, REPOSITORY, sha};
 use fixture::prism::{self, Prism};
-use infergate::github::{Client, Repository, Token};
+use github::{Client, Repository, Token};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use fixture::random::Random;
 use infergate::baseline::{Anchor, Entry, Key};
 use infergate::history::{Age, History, Watched, tell};
-use infergate::record::Metric;
+use verdict::record::Metric;
 
 pub(crate) const CHECK: &str = "tpot/regression";
 

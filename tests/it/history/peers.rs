@@ -3,7 +3,7 @@
 
 use super::machine::{TYPICAL, ratios};
 use fixture::random::Random;
-use infergate::stats::change_points;
+use verdict::stats::change_points;
 
 /// Fewest values of a segment, as ours.
 const SHORTEST: usize = 4;

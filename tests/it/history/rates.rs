@@ -2,7 +2,7 @@
 
 use super::machine::{NOISY, Noise, QUIET, TYPICAL, WILD, history, nights};
 use infergate::history::{History, Outcome};
-use infergate::stats;
+use verdict::stats;
 
 /// `12 of 300 (4.0 % [2.3, 6.9])`.
 fn rate(count: usize, of: usize) -> String {

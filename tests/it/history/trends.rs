@@ -1,7 +1,7 @@
 //! How often the interval of a trend holds the true slope, where values resemble their neighbours.
 
 use fixture::random::Random;
-use infergate::stats;
+use verdict::stats;
 
 /// `n` values of an AR(1) process with a slope of 0.01 a step.
 fn series(random: &mut Random, n: usize, rho: f64) -> Vec<f64> {

@@ -4,7 +4,7 @@
 use super::session::Story;
 use fixture::{Ended, Project};
 
-const E2E: &str = include_str!("../../../src/presets/gates/e2e.toml");
+const E2E: &str = include_str!("../../../src/gate/presets/gates/e2e.toml");
 
 /// A project whose engine has these knobs, without goldens.
 fn project(knobs: &[&str], takes_ids: bool) -> Project {

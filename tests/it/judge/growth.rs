@@ -1,11 +1,11 @@
 //! Growth of a gauge over readings that vary.
 
-use infergate::record::{EngineReading, Reading, Telemetry};
+use verdict::record::{EngineReading, Reading, Telemetry};
 
 use super::*;
 use fixture::random::Random;
 use fixture::records::*;
-use infergate::stats;
+use verdict::stats;
 
 /// Blocks of a request of 1 s, during which head's KV gauge reads what is given, every 50 ms.
 fn gauged(count: u32, head: impl Fn(u32, usize) -> f64) -> RunRecord {

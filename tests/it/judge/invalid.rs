@@ -2,7 +2,7 @@
 
 use super::*;
 use fixture::records::*;
-use infergate::record::UNKNOWN_MACHINE;
+use verdict::record::UNKNOWN_MACHINE;
 
 fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
     let got = judge(&tpot_plan(), session);

@@ -2,8 +2,8 @@
 
 use super::*;
 use fixture::records::*;
-use infergate::plan::Matrix;
-use infergate::record::{CacheState, Setting};
+use verdict::plan::Matrix;
+use verdict::record::{CacheState, Setting};
 
 #[test]
 fn a_ceiling_on_a_latency() {

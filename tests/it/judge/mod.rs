@@ -14,12 +14,12 @@ mod surroundings;
 mod waivers;
 
 use fixture::records::{record, tpot_blocks};
-use infergate::judge::{judge, launch_values};
-use infergate::plan::{
+use verdict::judge::{judge, launch_values};
+use verdict::plan::{
     GoldenCase, GoldenToken, Goldens, Plan, Rule, Session, Slo, Spending, TaskCase, Tasks,
     WorkloadKind,
 };
-use infergate::record::{
+use verdict::record::{
     Arm, CheckVerdict, Comparison, Decision, Ending, Exit, Launch, Metric, RunRecord, RunVerdict,
     Sample, Statistic, StoredBase, TokenLogprob, Verdict, Void, VoidRule,
 };

@@ -2,7 +2,7 @@
 
 use super::*;
 use fixture::records::*;
-use infergate::record::{
+use verdict::record::{
     ClientHealth, GpuReading, PageCache, Reading, ServerTimings, Spread, Telemetry,
 };
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use fixture::records::*;
-use infergate::plan::Waiver;
+use verdict::plan::Waiver;
 
 /// The fixture's sessions begin on 2025-01-20.
 fn waived(until: &str, check: &str) -> Waiver {

@@ -2,7 +2,7 @@
 
 use super::server::{Server, stream};
 use super::{TOKENS, done, endpoint, goodbye, last, plain, run_on, steady, text, usage};
-use infergate::load::{Endpoint, Tokenizer};
+use client::load::{Endpoint, Tokenizer};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -5,10 +5,10 @@ use super::{
     bytes, check_order, endpoint, event, goodbye, nobody, plain, run_on, sixteen, steady, text,
     tokens,
 };
-use infergate::load::{Endpoint, Stopped};
-use infergate::record::VoidRule;
+use client::load::{Endpoint, Stopped};
 use serde_json::json;
 use std::time::Duration;
+use verdict::record::VoidRule;
 
 #[tokio::test]
 async fn statuses_keep_the_servers_message() {

@@ -15,12 +15,12 @@ mod stamps;
 mod streams;
 mod workloads;
 
-use infergate::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
-use infergate::plan::{Arrivals, Steady, Workload, WorkloadKind};
-use infergate::record::{Sample, VoidRule};
+use client::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
 use serde_json::{Value, json};
 use server::{Server, Step};
 use std::net::SocketAddr;
+use verdict::plan::{Arrivals, Steady, Workload, WorkloadKind};
+use verdict::record::{Sample, VoidRule};
 
 const SEED: PromptSeed = PromptSeed {
     session: 1,

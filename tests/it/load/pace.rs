@@ -2,13 +2,13 @@
 
 use super::server::{Server, Step, answer, stream};
 use super::{SEED, TOKENS, endpoint, plain, run_on, steady, workload};
-use infergate::load::{Outcome, Progress, SessionClock, run};
-use infergate::plan::{Arrivals, Session, Staggered, Steady, WorkloadKind};
-use infergate::record::{Sample, Setting};
+use client::load::{Outcome, Progress, SessionClock, run};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Barrier, Notify};
+use verdict::plan::{Arrivals, Session, Staggered, Steady, WorkloadKind};
+use verdict::record::{Sample, Setting};
 
 fn open_loop(requests: u32, arrivals: Arrivals) -> WorkloadKind {
     WorkloadKind::Steady(Steady {

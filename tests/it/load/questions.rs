@@ -2,7 +2,7 @@
 
 use super::server::{Received, Server, Step, answer};
 use super::{endpoint, nobody};
-use infergate::load::{Endpoint, ProbeError, probe, scrape};
+use client::load::{Endpoint, ProbeError, probe, scrape};
 use std::time::Duration;
 
 async fn probed(

@@ -5,8 +5,8 @@ use super::{
     TOKENS, check_order, check_sound, check_void, done, endpoint, event, goodbye, last, plain,
 };
 use super::{run_on, steady, text, tokens, usage};
-use infergate::record::VoidRule;
 use serde_json::json;
+use verdict::record::VoidRule;
 
 #[tokio::test]
 async fn a_plain_stream_is_sound() {

@@ -4,12 +4,12 @@ use super::server::{Received, Server, Step, answer, stream};
 use super::{
     SEED, check_order, done, endpoint, event, last, plain, run_on, steady, usage, workload,
 };
-use infergate::load::{Endpoint, SessionClock, run};
-use infergate::plan::{GoldenCase, GoldenToken, Goldens, Session, TaskCase, Tasks, WorkloadKind};
-use infergate::record::Phase;
+use client::load::{Endpoint, SessionClock, run};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Barrier;
+use verdict::plan::{GoldenCase, GoldenToken, Goldens, Session, TaskCase, Tasks, WorkloadKind};
+use verdict::record::Phase;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steady_forces_the_length_of_unique_prompts() {

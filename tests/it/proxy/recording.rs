@@ -63,7 +63,7 @@ fn lines(path: &Path, wanted: usize) -> Vec<Value> {
             begun.elapsed() < DEADLINE,
             "{wanted} lines never came:\n{text}"
         );
-        std::thread::yield_now();
+        std::thread::sleep(fixture::TICK);
     }
 }
 

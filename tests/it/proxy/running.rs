@@ -70,7 +70,7 @@ impl Proxy {
                 break status.code();
             }
             assert!(begun.elapsed() < DEADLINE, "the proxy did not end");
-            std::thread::yield_now();
+            std::thread::sleep(fixture::TICK);
         };
         let said = self.stderr.by_ref().lines().map_while(Result::ok);
         (code, said.map(|line| line + "\n").collect())

@@ -3,11 +3,11 @@
 use super::records::{BASE, HEAD, Site, record, regressed};
 use fixture::Ended;
 use infergate::baseline::{Entry, Key, Store};
-use infergate::plan::{self, Selection};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
+use verdict::plan::{self, Selection};
 
 const OTHER: &str = "7fd1a60b01f91b314f59955a4e4d4e80d8edf11d";
 

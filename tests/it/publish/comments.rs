@@ -1,11 +1,11 @@
 //! What a comment looks like in every state.
 
 use super::records::{BASE, HEAD, noisy, record, regressed, short};
-use infergate::plan::{self, Selection};
-use infergate::record::{RunRecord, RunVerdict};
 use infergate::report::{Judged, Link, Past, Publication, State, comment};
-use infergate::{judge, record as vocabulary};
 use serde_json::{Value, json};
+use verdict::plan::{self, Selection};
+use verdict::record::{RunRecord, RunVerdict};
+use verdict::{judge, record as vocabulary};
 
 pub(super) const MARKER: &str = "<!-- infergate:gate -->";
 

@@ -8,12 +8,12 @@
 mod moments;
 mod streams;
 
+use client::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
 use fixture::truth::{self, Quirk, Server, Truth};
-use infergate::load::{Endpoint, Outcome, PromptSeed, SessionClock, run};
-use infergate::plan::{Arrivals, Steady, WorkloadKind};
-use infergate::record::Sample;
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
+use verdict::plan::{Arrivals, Steady, WorkloadKind};
+use verdict::record::Sample;
 
 /// Requests of each quirk, all at once.
 const REQUESTS: u32 = 16;
@@ -94,7 +94,7 @@ fn endpoint(address: SocketAddr, quirk: Quirk) -> Endpoint {
     }
 }
 
-fn workload() -> infergate::plan::Workload {
+fn workload() -> verdict::plan::Workload {
     let kind = WorkloadKind::Steady(Steady {
         requests: REQUESTS,
         warmup: 0,

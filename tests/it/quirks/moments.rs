@@ -7,9 +7,9 @@
 use super::{Seen, workload};
 use fixture::records;
 use fixture::truth::{Truth, Written};
-use infergate::metrics::measure;
-use infergate::plan::Rule;
-use infergate::record::{Arm, Metric, Sample, Statistic};
+use verdict::metrics::measure;
+use verdict::plan::Rule;
+use verdict::record::{Arm, Metric, Sample, Statistic};
 
 /// For the distance between real and monotonic time, which the system may adjust by 0.5 ms in a second.
 const SLACK_MS: f64 = 1.0;

@@ -3,7 +3,7 @@
 use super::moments;
 use super::{REQUESTS, Seen, TOKENS};
 use fixture::truth::{Quirk, Truth};
-use infergate::record::{Sample, VoidRule};
+use verdict::record::{Sample, VoidRule};
 
 /// Every sample is sound and tells the truth: counts exactly, moments within the server's own. `first`:
 /// the tokens of the first event that TPOT leaves out.

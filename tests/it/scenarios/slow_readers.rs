@@ -48,6 +48,7 @@ fn clients_that_do_not_read_delay_nobody_and_leave_nothing() {
     let begun = Instant::now();
     while server.metric(MADE, "") < FULL * SLOW as f64 {
         assert!(begun.elapsed() < DEADLINE, "the sockets were never full");
+        std::thread::sleep(fixture::TICK);
     }
     for mode in [Mode::Whole, Mode::Streamed] {
         assert_eq!(ask(mode), alone, "beside clients whose sockets are full");

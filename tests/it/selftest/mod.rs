@@ -263,7 +263,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < DEADLINE, "never: {what}");
-        std::thread::yield_now();
+        std::thread::sleep(fixture::TICK);
     }
 }
 

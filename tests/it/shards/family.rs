@@ -3,9 +3,9 @@
 
 use fixture::random::Random;
 use fixture::records::*;
-use infergate::judge::judge;
-use infergate::plan::{Gate, Plan};
-use infergate::record::{
+use verdict::judge::judge;
+use verdict::plan::{Gate, Plan};
+use verdict::record::{
     Arm, Comparison, Ending, Extent, GateVerdict, Launch, MERGED_FORMAT, RunRecord, Shard, Verdict,
 };
 

@@ -4,17 +4,17 @@
 //! write; what is asserted are counts of probes, and sums.
 
 use super::server::{Answer, Server};
+use client::load::{Endpoint, SessionClock};
 use fixture::records;
-use infergate::load::{Endpoint, SessionClock};
 use infergate::measure::{Configuration, Follower, Host, Progress, Protocol, Started};
-use infergate::plan::{Arrivals, Cooldown, Plan, Steady, Suite, Workload, WorkloadKind};
-use infergate::record::{Arm, Exit, Launch, Rest, Sample, Startup, SuiteRun};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use verdict::plan::{Arrivals, Cooldown, Plan, Steady, Suite, Workload, WorkloadKind};
+use verdict::record::{Arm, Exit, Launch, Rest, Sample, Startup, SuiteRun};
 
 /// Requests of one probe, its warm-up counted.
 const PROBE: usize = 6;

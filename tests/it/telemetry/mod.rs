@@ -4,13 +4,13 @@
 mod cooldown;
 mod server;
 
-use infergate::load::{Endpoint, SessionClock};
-use infergate::plan::{self, EngineMetrics};
-use infergate::record::{EngineReading, Telemetry};
-use infergate::telemetry::{Sources, Watch};
+use client::load::{Endpoint, SessionClock};
+use client::telemetry::{Sources, Watch};
 use server::{Answer, Server};
 use std::net::SocketAddr;
 use std::time::Duration;
+use verdict::plan::{self, EngineMetrics};
+use verdict::record::{EngineReading, Telemetry};
 
 const DCGM: &str = "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\"} 1980\nDCGM_FI_DEV_CLOCK_THROTTLE_REASONS{gpu=\"0\"} 32\n\
                     DCGM_FI_DEV_GPU_TEMP{gpu=\"1\"} 50\n";

@@ -8,11 +8,11 @@ use infergate::calibration::{
     Certificate, Evidence, MeasuredSession, PastSession, Sessions, Tally, certify,
     pairs_of_launches,
 };
-use infergate::judge::judge;
-use infergate::plan::{Plan, Rule};
-use infergate::record::{Comparison, Launch, Metric, RunRecord, Sample, Statistic};
 use infergate::report;
 use std::collections::BTreeMap;
+use verdict::judge::judge;
+use verdict::plan::{Plan, Rule};
+use verdict::record::{Comparison, Launch, Metric, RunRecord, Sample, Statistic};
 
 fn key() -> Key {
     Key {
@@ -63,7 +63,7 @@ fn variances_within_launches_between_them_and_between_sessions() {
     let found = made.checks[0].noise.unwrap();
     assert_eq!((found.launches, found.launch_df), (32, 30));
     // By hand: the logarithms' variance within a session is the same in both, the means differ by ln 1.02.
-    let logs: Vec<f64> = infergate::record::Arm::BOTH
+    let logs: Vec<f64> = verdict::record::Arm::BOTH
         .into_iter()
         .flat_map(|arm| (0..8).map(move |block| value(1.0, arm, block).ln()))
         .collect();

@@ -27,16 +27,16 @@ ceiling = "60 %"
 min_samples = 5
 "#;
 
-/// Main answers with a token each 5 ms, the branch `evil` each 15 ms; `attack` is added to the branch's build, in
+/// Main answers with a token each 2 ms, the branch `evil` each 8 ms; `attack` is added to the branch's build, in
 /// which `$1` is the build directory and `$ROOT` the project.
 pub(super) fn with_attack(attack: &str) -> Project {
     let project = Project::with_commits();
     project.write("gates/slow.toml", SLOW);
     project.edit("gates/gate.toml", "looks = [4, 6, 8, 10]", "looks = [4]");
-    project.write("flags", "--fault=decode-delay=5ms");
+    project.write("flags", "--fault=decode-delay=2ms");
     project.commit("decodes steadily");
     project.git(&["checkout", "--quiet", "-b", "evil"]);
-    project.write("flags", "--fault=decode-delay=15ms");
+    project.write("flags", "--fault=decode-delay=8ms");
     let root = project.path("").canonicalize().unwrap();
     let build = project.read("build.sh");
     project.write(
@@ -73,7 +73,7 @@ fn a_planted_base_artifact_is_not_measured() {
     // Base's artifact is there from an earlier session, and known by name.
     project.git(&["branch", "honest", "main"]);
     project.git(&["checkout", "--quiet", "honest"]);
-    project.write("flags", "--fault=decode-delay=15ms --threads 1");
+    project.write("flags", "--fault=decode-delay=8ms --threads 1");
     project.commit("slower without an attack");
     project.git(&["checkout", "--quiet", "main"]);
     let honest = ["check", "--head", "honest", "--gate", "slow"];
@@ -83,7 +83,7 @@ fn a_planted_base_artifact_is_not_measured() {
 
 /// R2: head's engine rewrote the kept engine of base at its first launch.
 const REWRITES: &str = "printf '#!/bin/sh\\nfor f in %s/.gate/artifacts/*/engine; do case $f in $0) ;; *) chmod u+w $f; \
-                        sed -i s/=5ms/=15ms/ $f;; esac; done 2>/dev/null\\nexec %s \"$@\" --fault=decode-delay=15ms\\n' \
+                        sed -i s/=2ms/=8ms/ $f;; esac; done 2>/dev/null\\nexec %s \"$@\" --fault=decode-delay=8ms\\n' \
                         \"$ROOT\" \"$(sed -n 's/^exec \\([^ ]*\\) .*/\\1/p' \"$1/engine\")\" > \"$1/engine\"";
 
 #[test]
@@ -192,9 +192,9 @@ fn a_kept_artifact_that_was_changed_is_built_anew() {
     {
         let engine = entry.path().join("engine");
         let text = fs::read_to_string(&engine).unwrap();
-        if text.contains("=5ms") {
+        if text.contains("=2ms") {
             fs::remove_file(&engine).unwrap();
-            fs::write(&engine, text.replace("=5ms", "=15ms")).unwrap();
+            fs::write(&engine, text.replace("=2ms", "=8ms")).unwrap();
         }
     }
     let again = ["check", "--head", "evil", "--gate", "slow"];

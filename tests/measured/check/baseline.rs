@@ -22,6 +22,8 @@ fn stored_file(project: &Project) -> PathBuf {
 fn a_stored_session_is_listed_and_too_few_of_them_carry_no_verdict() {
     let _alone = alone();
     let project = Project::with_commits();
+    project.shorten();
+    project.commit("short sessions");
     let none = project
         .run(&["check", "--base", "stored", "--gate", "tpot"])
         .expect(3);
@@ -77,6 +79,7 @@ fn what_a_build_script_of_several_lines_made_can_be_stored() {
         r#"command = ["sh", "build.sh", "{target}"]"#,
         r#"command = ["sh", "-ec", "true\nsh build.sh {target}"]"#,
     );
+    project.shorten();
     let elsewhere = tempfile::tempdir().unwrap();
     let store = format!("store = \"file://{}\"", elsewhere.path().display());
     let branch = "store = \"git:infergate-baselines\"";

@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 fn head_that_dies_at_its_start_fails_by_reliability() {
     let _alone = alone();
     let project = Project::without_build();
+    project.shorten();
     let ended = project
         .run(&[
             "check",
@@ -55,6 +56,7 @@ fn an_engine_that_dies_at_its_start_in_both_arms_is_infrastructure() {
 fn head_that_hangs_in_the_middle_of_a_stream_fails_by_reliability() {
     let _alone = alone();
     let project = Project::without_build();
+    project.shorten();
     project.edit(
         "gates/gate.toml",
         "request_timeout = \"20 s\"",
@@ -79,6 +81,7 @@ fn head_that_hangs_in_the_middle_of_a_stream_fails_by_reliability() {
 fn an_engine_whose_connections_end_before_it_does_has_ended_and_does_not_hang() {
     let _alone = alone();
     let project = Project::without_build();
+    project.shorten();
     project.edit(
         "gates/gate.toml",
         "[profile.quick]\n",

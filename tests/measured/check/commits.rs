@@ -4,10 +4,18 @@ use super::{alone, gates_that};
 use fixture::Project;
 use std::fs;
 
+/// Commits whose sessions are short.
+fn short() -> Project {
+    let project = Project::with_commits();
+    project.shorten();
+    project.commit("short sessions");
+    project
+}
+
 #[test]
 fn a_regression_between_commits_is_found_and_the_base_build_is_kept() {
     let _alone = alone();
-    let project = Project::with_commits();
+    let project = short();
     project.git(&["checkout", "--quiet", "-b", "slow"]);
     project.write("flags", "--fault=wrong-token=50");
     project.commit("a planted fault");
@@ -28,7 +36,7 @@ fn a_regression_between_commits_is_found_and_the_base_build_is_kept() {
 #[test]
 fn a_clean_tree_at_main_is_measured_against_itself_with_one_build() {
     let _alone = alone();
-    let project = Project::with_commits();
+    let project = short();
     let ended = project
         .run(&["check", "--format", "json", "--gate", "e2e"])
         .expect(0)
@@ -45,7 +53,7 @@ fn a_clean_tree_at_main_is_measured_against_itself_with_one_build() {
 #[test]
 fn a_result_directory_in_the_tree_is_no_change_of_it() {
     let _alone = alone();
-    let project = Project::with_commits();
+    let project = short();
     fs::create_dir(project.path("empty")).unwrap();
     for out in ["result", "more/result", "empty"] {
         let check = ["check", "--format", "json", "--gate", "e2e", "--out", out];
@@ -64,7 +72,7 @@ fn a_result_directory_in_the_tree_is_no_change_of_it() {
 #[test]
 fn uncommitted_changes_are_measured_against_their_commit() {
     let _alone = alone();
-    let project = Project::with_commits();
+    let project = short();
     project.write("flags", "--fault=wrong-token=50");
     let ended = project
         .run(&["check", "--format", "json", "--gate", "e2e"])
@@ -77,7 +85,7 @@ fn uncommitted_changes_are_measured_against_their_commit() {
 #[test]
 fn a_named_commit_is_measured_with_the_gates_of_this_tree() {
     let _alone = alone();
-    let project = Project::with_commits();
+    let project = short();
     project.git(&["checkout", "--quiet", "-b", "proposed"]);
     project.write("flags", "--fault=wrong-token=50");
     // What it says about gates counts only once it is merged.

@@ -113,6 +113,7 @@ fn a_build_of_the_tree_writes_no_submodules_settings() {
         let file = ["-c", "protocol.file.allow=always"];
         project.git(&[&file[..], &["submodule", "--quiet", "add", &from, name]].concat());
     }
+    project.shorten();
     project.commit("submodules");
     project.git(&["submodule", "--quiet", "deinit", "--force", "empty"]);
     project.write("gates/start.toml", START);

@@ -76,6 +76,7 @@ fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
     for (fault, part) in faults {
         for has_logprobs in [true, false] {
             let project = Project::without_build();
+            project.shorten();
             project.edit(
                 "gates/answers.toml",
                 "passes = { quick = 2,",

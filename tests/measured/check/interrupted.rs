@@ -40,7 +40,7 @@ fn await_first_launch(project: &Project) {
     let begun = Instant::now();
     while !project.path("result/launches/000.json").exists() {
         assert!(begun.elapsed() < DEADLINE, "no launch was recorded");
-        std::thread::yield_now();
+        std::thread::sleep(fixture::TICK);
     }
 }
 
@@ -74,7 +74,7 @@ fn a_signal_ends_the_wait_for_what_a_dead_session_left() {
     // It is written right before the lock is asked for, and signals are heard before that.
     while !project.path(".gate/.gitignore").exists() {
         assert!(begun.elapsed() < DEADLINE, "the session did not begin");
-        std::thread::yield_now();
+        std::thread::sleep(fixture::TICK);
     }
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     let ended = Ended::of(&child.wait_with_output().unwrap()).expect(130);
@@ -122,7 +122,7 @@ fn feed(pipe: &mut fs::File) {
         // Where it is full, or nobody has it open, there is nothing to do but to try again.
         match pipe.write(&[7; 4096]) {
             Ok(bytes) => written += bytes,
-            Err(_) => std::thread::yield_now(),
+            Err(_) => std::thread::sleep(fixture::TICK),
         }
     }
 }
@@ -145,7 +145,7 @@ fn a_signal_is_heard_while_files_are_read() {
         let mut writing = fs::File::options();
         match writing.write(true).custom_flags(O_NONBLOCK).open(&weights) {
             Ok(pipe) => break pipe,
-            Err(_) => std::thread::yield_now(),
+            Err(_) => std::thread::sleep(fixture::TICK),
         }
     };
     feed(&mut pipe);
@@ -155,7 +155,7 @@ fn a_signal_is_heard_while_files_are_read() {
         if begun.elapsed() > DEADLINE {
             child.kill().unwrap();
         }
-        std::thread::yield_now();
+        std::thread::sleep(fixture::TICK);
     }
     drop(pipe);
     Ended::of(&child.wait_with_output().unwrap()).expect(130);

@@ -49,6 +49,7 @@ fn every_engine_is_started_with_the_same_limit_of_open_files() {
     let _alone = alone();
     let project = Project::without_build();
     project.write("gates/start.toml", START);
+    project.shorten();
     project.wrap_engine("ulimit -Sn >> limits\nexec \"$@\"\n");
     let mut command = project.command_after("ulimit -Sn 200", &["check", "--gate", "start"]);
     Ended::of(&command.output().unwrap()).expect(0);

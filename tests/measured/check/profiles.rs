@@ -9,10 +9,10 @@
 
 use super::alone;
 use fixture::{Project, repository};
-use infergate::plan::{self, Gate, Selection};
 use serde_json::Value;
 use std::fs;
 use toml::{Table, Value as Toml};
+use verdict::plan::{self, Gate, Selection};
 
 fn config() -> Table {
     let text = fs::read_to_string(repository().join("gates/gate.toml")).unwrap();

@@ -10,6 +10,7 @@ use std::process::Command;
 fn without_build() -> Project {
     let project = Project::without_build();
     project.write("gates/start.toml", START);
+    project.shorten();
     project.write(".gitignore", "/result\n");
     project.git(&["init", "--quiet", "--initial-branch=main"]);
     project.commit("first");
@@ -99,6 +100,7 @@ fn a_change_that_does_not_reach_the_artifact_is_refused() {
     let _alone = alone();
     let project = Project::with_commits();
     project.write("gates/start.toml", START);
+    project.shorten();
     project.git(&["checkout", "--quiet", "-b", "elsewhere"]);
     project.write("notes", "nothing that is built\n");
     project.commit("elsewhere");
@@ -135,7 +137,7 @@ fn what_init_writes_compares_commits() {
              .args(std::env::args().skip(1)).arg(\"--fault=decode-delay={delay}\").exec();\n    panic!(\"{{error}}\");\n}}\n"
         )
     };
-    project.write("src/main.rs", &main("10ms"));
+    project.write("src/main.rs", &main("2ms"));
     project.write(".gitignore", "/target\n/result\n");
     project.git(&["init", "--quiet", "--initial-branch=main"]);
     let init = project.run(&["init", "--engine", "infergate"]).expect(0);
@@ -152,8 +154,8 @@ fn what_init_writes_compares_commits() {
     project.write("gates/slow.toml", SLOW);
     project.commit("first");
     project.git(&["checkout", "--quiet", "-b", "slow"]);
-    project.write("src/main.rs", &main("15ms"));
-    project.commit("50 % slower");
+    project.write("src/main.rs", &main("8ms"));
+    project.commit("four times as slow");
     let check = ["check", "--gate", "slow", "--format", "json"];
     let ended = project.run(&check).expect(1);
     assert_eq!(ended.json()["comparison"], "interleaved");

@@ -255,7 +255,7 @@ fn a_session_that_was_killed_in_its_tests_goes_on() {
     let mut gate = project.command(&arguments).spawn().unwrap();
     while !project.path("waits").exists() {
         assert_eq!(gate.try_wait().unwrap(), None, "it ended before its tests");
-        std::thread::yield_now();
+        std::thread::sleep(fixture::TICK);
     }
     gate.kill().unwrap();
     gate.wait().unwrap();

@@ -62,7 +62,7 @@ fn cut_off(project: &Project, mut child: Child, position: u32, signal: Signal) -
     let file = project.path(&format!("result/launches/{position:03}.json"));
     while !file.exists() && child.try_wait().unwrap().is_none() {
         assert!(begun.elapsed() < DEADLINE, "{} never came", file.display());
-        std::thread::yield_now();
+        std::thread::sleep(fixture::TICK);
     }
     // After its end the launches are in the record; one that ended early never had it.
     let came = file.exists();
@@ -72,7 +72,7 @@ fn cut_off(project: &Project, mut child: Child, position: u32, signal: Signal) -
     // Even after SIGKILL, in which the gate can do nothing.
     while !project.leftovers().is_empty() {
         assert!(begun.elapsed() < DEADLINE, "its engine lives on");
-        std::thread::yield_now();
+        std::thread::sleep(fixture::TICK);
     }
     ended
 }

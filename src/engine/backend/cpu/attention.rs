@@ -12,8 +12,8 @@ use super::columns::Columns;
 use super::rows::{Rows, Run};
 use super::simd::{Elements, Kernels};
 use super::threads::Threads;
-use crate::engine::backend::math;
-use crate::engine::kv::PAGE_TOKENS;
+use crate::backend::math;
+use crate::kv::PAGE_TOKENS;
 
 /// Rows that go through the pages together: so many that reading keys and values is no longer what takes
 /// the time, so few that their scores over some thousand positions stay in the second-level cache.
@@ -21,15 +21,15 @@ const BLOCK_ROWS: usize = 16;
 
 /// The batch's queries, turned to their places.
 #[derive(Clone, Copy)]
-pub(super) struct Queries<'a> {
+pub struct Queries<'a> {
     /// Stacked q, k and v by row.
-    pub(super) qkv: &'a [f32],
+    pub qkv: &'a [f32],
     /// The queries alone, as rows that are far see the sink; empty where no row is.
-    pub(super) sink: &'a [f32],
+    pub sink: &'a [f32],
 }
 
 /// `out[n, heads · d]` for the whole batch.
-pub(super) fn attend(
+pub fn attend(
     kernels: Kernels,
     threads: &Threads,
     rows: &Rows,

@@ -5,22 +5,22 @@
 use std::ops::Range;
 
 use super::memory::Floats;
-use crate::engine::backend::{AttentionShape, BackendError};
-use crate::engine::kv::{PAGE_TOKENS, PageId};
+use crate::backend::{AttentionShape, BackendError};
+use crate::kv::{PAGE_TOKENS, PageId};
 
 /// Keys and values of every layer: `[page, kv head, slot, head_dim]` f32 each.
-pub(crate) struct CpuCache {
-    pub(super) shape: AttentionShape,
-    pub(super) layers: Vec<Layer>,
+pub struct CpuCache {
+    pub shape: AttentionShape,
+    pub layers: Vec<Layer>,
 }
 
-pub(super) struct Layer {
-    pub(super) keys: Floats,
-    pub(super) values: Floats,
+pub struct Layer {
+    pub keys: Floats,
+    pub values: Floats,
 }
 
 impl CpuCache {
-    pub(super) fn new(shape: &AttentionShape) -> Result<Self, BackendError> {
+    pub fn new(shape: &AttentionShape) -> Result<Self, BackendError> {
         let sizes = [shape.pages, shape.kv_heads, PAGE_TOKENS, shape.head_dim];
         let layer = |_| -> Result<Layer, BackendError> {
             Ok(Layer {
@@ -35,7 +35,7 @@ impl CpuCache {
     }
 
     /// Takes keys and values of one row of stacked q, k and v.
-    pub(super) fn store(&mut self, layer: usize, page: PageId, slot: usize, qkv: &[f32]) {
+    pub fn store(&mut self, layer: usize, page: PageId, slot: usize, qkv: &[f32]) {
         let (d, kv_heads) = (self.shape.head_dim, self.shape.kv_heads);
         let (keys, values) = qkv[self.shape.q_cols()..].split_at(kv_heads * d);
         for head in 0..kv_heads {
@@ -47,7 +47,7 @@ impl CpuCache {
     }
 
     /// Keys and values of every layer.
-    pub(super) fn copy_page(&mut self, from: PageId, to: PageId) {
+    pub fn copy_page(&mut self, from: PageId, to: PageId) {
         let page = self.shape.kv_heads * PAGE_TOKENS * self.shape.head_dim;
         let (from, to) = (from as usize * page, to as usize * page);
         for layer in &mut self.layers {
@@ -57,7 +57,7 @@ impl CpuCache {
     }
 
     /// The elements of a page's head.
-    pub(super) fn slots(&self, page: PageId, head: usize) -> Range<usize> {
+    pub fn slots(&self, page: PageId, head: usize) -> Range<usize> {
         let size = PAGE_TOKENS * self.shape.head_dim;
         let start = (page as usize * self.shape.kv_heads + head) * size;
         start..start + size

@@ -11,7 +11,7 @@
 use std::marker::PhantomData;
 
 /// Columns `first .. first + width` of a matrix of `rows` rows.
-pub(crate) struct Columns<'a> {
+pub struct Columns<'a> {
     start: *mut f32,
     rows: usize,
     stride: usize,
@@ -26,7 +26,7 @@ unsafe impl Send for Columns<'_> {}
 
 impl<'a> Columns<'a> {
     /// All the columns of `matrix`, whose rows are `stride` apart and `width` wide.
-    pub(crate) fn new(matrix: &'a mut [f32], rows: usize, stride: usize, width: usize) -> Self {
+    pub fn new(matrix: &'a mut [f32], rows: usize, stride: usize, width: usize) -> Self {
         assert!(width <= stride, "rows must not overlap");
         let needed = if rows == 0 {
             0
@@ -48,30 +48,30 @@ impl<'a> Columns<'a> {
         }
     }
 
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Where these columns begin in the matrix that `new` was given.
-    pub(crate) fn first(&self) -> usize {
+    pub fn first(&self) -> usize {
         self.first
     }
 
-    pub(crate) fn width(&self) -> usize {
+    pub fn width(&self) -> usize {
         self.width
     }
 
-    pub(crate) fn stride(&self) -> usize {
+    pub fn stride(&self) -> usize {
         self.stride
     }
 
     /// The first row's first element; row i begins `i * stride` further. Valid for writes within the
     /// columns only.
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut f32 {
+    pub fn as_mut_ptr(&mut self) -> *mut f32 {
         self.start
     }
 
-    pub(crate) fn split_at(self, width: usize) -> (Self, Self) {
+    pub fn split_at(self, width: usize) -> (Self, Self) {
         assert!(
             width <= self.width,
             "cannot split {} columns at {width}",
@@ -88,7 +88,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Adds `bias[column]` to every row; `bias` covers the whole matrix.
-    pub(crate) fn add(&mut self, bias: &[f32]) {
+    pub fn add(&mut self, bias: &[f32]) {
         let bias = &bias[self.first..self.first + self.width];
         for row in 0..self.rows {
             // SAFETY: the row's part of these columns: in bounds by `new`, ours alone by `split_at`.

@@ -12,23 +12,23 @@ use memmap2::MmapMut;
 
 use super::simd::Elements;
 use super::threads::Threads;
-use crate::engine::backend::BackendError;
-use crate::engine::weights::{Dtype, Tensor};
+use crate::backend::BackendError;
+use crate::weights::{Dtype, Tensor};
 
 #[cfg(target_endian = "big")]
 compile_error!("safetensors are little-endian and are used as they are stored");
 
 /// `rows × cols` numbers in their stored type.
-pub(crate) struct Matrix {
+pub struct Matrix {
     memory: MmapMut,
     dtype: Dtype,
-    pub(crate) rows: usize,
-    pub(crate) cols: usize,
+    pub rows: usize,
+    pub cols: usize,
 }
 
 impl Matrix {
     /// Stacks `parts` by rows. Where they are stored in different types, all become f32.
-    pub(crate) fn stack(parts: &[Tensor<'_>], threads: &Threads) -> Result<Self, BackendError> {
+    pub fn stack(parts: &[Tensor<'_>], threads: &Threads) -> Result<Self, BackendError> {
         let first = parts[0];
         let same = parts.iter().all(|part| part.dtype == first.dtype);
         let dtype = if same { first.dtype } else { Dtype::F32 };
@@ -55,7 +55,7 @@ impl Matrix {
     }
 
     /// Numbers of bf16 that `fill(index of the first, room)` makes, piece by piece.
-    pub(super) fn made(
+    pub fn made(
         rows: usize,
         cols: usize,
         threads: &Threads,
@@ -74,7 +74,7 @@ impl Matrix {
         })
     }
 
-    pub(crate) fn elements(&self) -> Elements<'_> {
+    pub fn elements(&self) -> Elements<'_> {
         let count = self.rows * self.cols;
         match self.dtype {
             Dtype::F32 => Elements::F32(typed(&self.memory, count)),
@@ -85,14 +85,14 @@ impl Matrix {
 }
 
 /// Zeroed numbers. The system gives their memory when it is first written.
-pub(crate) struct Floats {
+pub struct Floats {
     memory: MmapMut,
     count: usize,
 }
 
 impl Floats {
     /// `sizes`: their product is the count.
-    pub(crate) fn zeroed(sizes: &[usize]) -> Result<Self, BackendError> {
+    pub fn zeroed(sizes: &[usize]) -> Result<Self, BackendError> {
         let bytes = sizes
             .iter()
             .try_fold(size_of::<f32>(), |bytes, size| bytes.checked_mul(*size))
@@ -119,7 +119,7 @@ impl DerefMut for Floats {
 }
 
 /// Whether the system would give so much memory at once. It may promise more than it has.
-pub(crate) fn can_be_had(bytes: usize) -> bool {
+pub fn can_be_had(bytes: usize) -> bool {
     reserve(bytes).is_ok()
 }
 
@@ -149,7 +149,7 @@ fn typed_mut<T: Plain>(memory: &mut MmapMut, count: usize) -> &mut [T] {
 }
 
 /// Bytes that the system could give now without taking any from who uses them, where it says so.
-pub(crate) fn free() -> Option<usize> {
+pub fn free() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
         .lines()

@@ -18,8 +18,8 @@ mod threads;
 use super::{
     Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Ranked, Role, Room, math, rank,
 };
-use crate::engine::kv::PageId;
-use crate::engine::weights::Tensor;
+use crate::kv::PageId;
+use crate::weights::Tensor;
 use attention::Queries;
 use cache::CpuCache;
 use columns::Columns;
@@ -29,7 +29,7 @@ use rows::Rows;
 use simd::Kernels;
 use threads::Threads;
 
-pub(crate) struct CpuBackend {
+pub struct CpuBackend {
     kernels: Kernels,
     threads: Threads,
     tokens: Vec<u32>,
@@ -42,7 +42,7 @@ pub(crate) struct CpuBackend {
     sink_queries: Vec<f32>,
 }
 
-pub(crate) struct CpuBuffer {
+pub struct CpuBuffer {
     data: Floats,
     cols: usize,
 }
@@ -68,7 +68,7 @@ const EXP_WORK: usize = 16;
 impl CpuBackend {
     /// `threads`: the calling thread among them; 0 means one for each core. Must be used on the thread
     /// that made it.
-    pub(crate) fn new(threads: usize) -> Result<Self, BackendError> {
+    pub fn new(threads: usize) -> Result<Self, BackendError> {
         Ok(Self {
             kernels: Kernels::best(),
             threads: Threads::new(threads)?,
@@ -81,7 +81,7 @@ impl CpuBackend {
     }
 
     /// Whether the system would give so much memory at once. It may promise more than it has.
-    pub(crate) fn has_room(bytes: usize) -> bool {
+    pub fn has_room(bytes: usize) -> bool {
         memory::can_be_had(bytes)
     }
 }

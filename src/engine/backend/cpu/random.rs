@@ -9,14 +9,14 @@ use half::bf16;
 
 use super::memory::Matrix;
 use super::threads::Threads;
-use crate::engine::backend::BackendError;
+use crate::backend::BackendError;
 use crate::splitmix::{GAMMA, mix};
 
 /// Numbers that a draw of 24 bits can be.
 const STEPS: f32 = 16_777_216.0;
 
 impl Matrix {
-    pub(super) fn random(
+    pub fn random(
         rows: usize,
         cols: usize,
         deviation: f32,
@@ -43,7 +43,7 @@ fn normal(seed: u64, index: u64) -> f32 {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::engine::backend::cpu::simd::Elements;
+    use crate::backend::cpu::simd::Elements;
 
     fn numbers(seed: u64, threads: usize) -> Vec<f32> {
         let matrix = Matrix::random(500, 400, 0.02, seed, &Threads::new(threads).unwrap());

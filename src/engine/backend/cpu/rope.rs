@@ -2,11 +2,11 @@
 //!
 //! Main type: [`Rope`], the angles of one batch's rows. Refuses to know: heads, layers.
 
-use crate::engine::backend::math;
+use crate::backend::math;
 
 /// Cosine and sine of every row's position at every frequency.
 #[derive(Default)]
-pub(super) struct Rope {
+pub struct Rope {
     half: usize,
     /// `[rows, half]` each.
     cos: Vec<f32>,
@@ -15,7 +15,7 @@ pub(super) struct Rope {
 }
 
 impl Rope {
-    pub(super) fn new(head_dim: usize, theta: f64) -> Self {
+    pub fn new(head_dim: usize, theta: f64) -> Self {
         Self {
             half: head_dim / 2,
             frequencies: math::rope_frequencies(head_dim, theta),
@@ -23,7 +23,7 @@ impl Rope {
         }
     }
 
-    pub(super) fn set_positions(&mut self, positions: impl Iterator<Item = usize>) {
+    pub fn set_positions(&mut self, positions: impl Iterator<Item = usize>) {
         self.cos.clear();
         self.sin.clear();
         for position in positions {
@@ -36,7 +36,7 @@ impl Rope {
     }
 
     /// Turns one head of `row` in place: element i with element i + half.
-    pub(super) fn turn(&self, row: usize, head: &mut [f32]) {
+    pub fn turn(&self, row: usize, head: &mut [f32]) {
         let at = row * self.half..(row + 1) * self.half;
         let (cos, sin) = (&self.cos[at.clone()], &self.sin[at]);
         let (low, high) = head.split_at_mut(self.half);

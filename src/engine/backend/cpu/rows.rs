@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use crate::engine::backend::Batch;
-use crate::engine::kv::{PAGE_TOKENS, PageId};
-use crate::engine::options::Window;
+use crate::backend::Batch;
+use crate::kv::{PAGE_TOKENS, PageId};
+use crate::options::Window;
 
 #[derive(Default)]
-pub(super) struct Rows {
+pub struct Rows {
     /// Position of each row, and its sequence's index.
     rows: Vec<(usize, usize)>,
     tables: Vec<Table>,
@@ -28,17 +28,17 @@ struct Table {
 }
 
 /// Slots of one page that some rows attend to.
-pub(super) struct Run {
-    pub(super) page: PageId,
-    pub(super) slots: Range<usize>,
+pub struct Run {
+    pub page: PageId,
+    pub slots: Range<usize>,
     /// The position of the first of them.
     first: usize,
     /// They hold the window's sink.
-    pub(super) sink: bool,
+    pub sink: bool,
 }
 
 impl Rows {
-    pub(super) fn load(&mut self, batch: &Batch<'_>, window: Option<Window>) {
+    pub fn load(&mut self, batch: &Batch<'_>, window: Option<Window>) {
         self.rows.clear();
         self.tables.clear();
         self.pages.clear();
@@ -56,53 +56,53 @@ impl Rows {
         self.longest = rows.map(|row| self.length(row)).max().unwrap_or(0);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub(super) fn positions(&self) -> impl Iterator<Item = usize> {
+    pub fn positions(&self) -> impl Iterator<Item = usize> {
         self.rows.iter().map(|(position, _)| *position)
     }
 
-    pub(super) fn longest(&self) -> usize {
+    pub fn longest(&self) -> usize {
         self.longest
     }
 
     /// Page and slot of a row's own token.
-    pub(super) fn place(&self, row: usize) -> (PageId, usize) {
+    pub fn place(&self, row: usize) -> (PageId, usize) {
         let (position, table) = self.rows[row];
         (self.page(table, position), position % PAGE_TOKENS)
     }
 
     /// The position as from which sinks are seen by rows that do not see all that lies between; `None`
     /// where every row of the batch sees everything.
-    pub(super) fn sink_view(&self) -> Option<usize> {
+    pub fn sink_view(&self) -> Option<usize> {
         let window = self.window.filter(|window| window.sink > 0)?;
         let any = (0..self.len()).any(|row| self.is_far(row));
         any.then(|| window.sink + window.window - 1)
     }
 
     /// Whether positions between the sink and the window are hidden from the row.
-    pub(super) fn is_far(&self, row: usize) -> bool {
+    pub fn is_far(&self, row: usize) -> bool {
         let (position, _) = self.rows[row];
         self.window
             .is_some_and(|window| position >= window.sink + window.window)
     }
 
     /// How many positions a row attends to.
-    pub(super) fn length(&self, row: usize) -> usize {
+    pub fn length(&self, row: usize) -> usize {
         self.reach(row).iter().map(Range::len).sum()
     }
 
     /// The rows from `row` to `end` that are one sequence's.
-    pub(super) fn of_one_sequence(&self, row: usize, end: usize) -> Range<usize> {
+    pub fn of_one_sequence(&self, row: usize, end: usize) -> Range<usize> {
         let table = self.rows[row].1;
         let others = self.rows[row..end].iter().position(|(_, at)| *at != table);
         row..others.map_or(end, |count| row + count)
     }
 
     /// What any of one sequence's consecutive rows attends to, by page, in the order of positions.
-    pub(super) fn runs(&self, rows: Range<usize>) -> impl Iterator<Item = Run> {
+    pub fn runs(&self, rows: Range<usize>) -> impl Iterator<Item = Run> {
         let (_, table) = self.rows[rows.start];
         let (first, last) = (self.reach(rows.start), self.reach(rows.end - 1));
         let parts = [0, 1].map(|at| first[at].start..last[at].end);
@@ -126,7 +126,7 @@ impl Rows {
     }
 
     /// Of a run's slots, counted from its first, those that this row attends to.
-    pub(super) fn seen(&self, row: usize, run: &Run) -> Range<usize> {
+    pub fn seen(&self, row: usize, run: &Run) -> Range<usize> {
         let part = &self.reach(row)[usize::from(!run.sink)];
         let end = run.first + run.slots.len();
         let start = part.start.clamp(run.first, end);
@@ -161,7 +161,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::backend::Span;
+    use crate::backend::Span;
 
     /// The positions attended to, by the rule's own words, and the page and slot of each.
     #[test]

@@ -7,9 +7,9 @@
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::columns::Columns;
-use crate::engine::backend::BackendError;
+use crate::backend::BackendError;
 
-pub(crate) struct Threads {
+pub struct Threads {
     /// Held for its life: `rayon::join` finds it through the current thread.
     _pool: Option<ThreadPool>,
     count: usize,
@@ -22,7 +22,7 @@ const SHARE_FROM: usize = 128 << 10;
 
 impl Threads {
     /// `count` threads, the calling one among them; 0 means one for each core.
-    pub(crate) fn new(count: usize) -> Result<Self, BackendError> {
+    pub fn new(count: usize) -> Result<Self, BackendError> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = if count == 0 { cores() } else { count };
         if count == 1 {
@@ -40,13 +40,13 @@ impl Threads {
         })
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 
     /// Calls `task` on parts of `columns` of even width, one a thread. `column_work`: multiply–adds of one
     /// column.
-    pub(crate) fn columns<F>(&self, columns: Columns<'_>, column_work: usize, task: &F)
+    pub fn columns<F>(&self, columns: Columns<'_>, column_work: usize, task: &F)
     where
         F: Fn(Columns<'_>) + Sync,
     {
@@ -57,7 +57,7 @@ impl Threads {
     /// Calls `task(index of the first chunk, chunks)` on runs of whole chunks of `out`, each `chunk` long.
     /// `chunk_work`: multiply–adds of one chunk. Runs are finer than one a thread, since chunks may cost
     /// unevenly.
-    pub(crate) fn chunks<T, F>(&self, out: &mut [T], chunk: usize, chunk_work: usize, task: &F)
+    pub fn chunks<T, F>(&self, out: &mut [T], chunk: usize, chunk_work: usize, task: &F)
     where
         T: Send,
         F: Fn(usize, &mut [T]) + Sync,
@@ -71,7 +71,7 @@ impl Threads {
     }
 
     /// Copies bytes with every thread.
-    pub(crate) fn copy(&self, from: &[u8], to: &mut [u8]) {
+    pub fn copy(&self, from: &[u8], to: &mut [u8]) {
         split_copy(from, to, self.parts(from.len(), self.count));
     }
 

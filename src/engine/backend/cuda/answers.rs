@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{Ladder, Shape};
 use super::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank, SUMS};
-use crate::engine::backend::rank::rank;
-use crate::engine::backend::{Ask, Draw, NotANumber, Part, Pick, Ranked};
-use crate::engine::sampling::{self, Needs};
+use crate::backend::rank::rank;
+use crate::backend::{Ask, Draw, NotANumber, Part, Pick, Ranked};
+use crate::sampling::{self, Needs};
 
 const F32: usize = size_of::<f32>();
 const I32: usize = size_of::<i32>();
@@ -381,7 +381,7 @@ fn four(bytes: &[u8], first: usize) -> [u8; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::sampling::Sampling;
+    use crate::sampling::Sampling;
 
     /// What a device says of a row of 1,000 tokens whose 20 best have a logit of 9 and all others of 0.
     fn row() -> Row {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::launch::MOST_PARTS;
 use super::splits::{Slots, TURN_KEYS};
-use crate::engine::backend::Part;
+use crate::backend::Part;
 
 /// Numbers of splits beyond one a row that are recorded, in times what the GPU holds at once, rounded up to the whole.
 const WAVES: [usize; 3] = [1, 2, 4];

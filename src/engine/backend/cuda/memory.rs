@@ -6,9 +6,9 @@ use super::device::{Device, DeviceError, Memory, View};
 use super::launch::{self, Heads};
 use super::products::Weights;
 use super::sources::Element;
-use crate::engine::backend::{AttentionShape, Role};
-use crate::engine::kv::PAGE_TOKENS;
-use crate::engine::weights::Tensor;
+use crate::backend::{AttentionShape, Role};
+use crate::kv::PAGE_TOKENS;
+use crate::weights::Tensor;
 
 pub(crate) struct Matrix<D: Device> {
     memory: D::Memory,

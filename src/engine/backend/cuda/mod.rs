@@ -29,9 +29,9 @@ use super::{
     Ask, AttentionShape, Backend, BackendError, Batch, Begun, NotANumber, Part, Ranked, Recordings,
     Rehearsal, Role, Room,
 };
-use crate::engine::config::Config;
-use crate::engine::kv::PageId;
-use crate::engine::weights::Tensor;
+use crate::config::Config;
+use crate::kv::PageId;
+use crate::weights::Tensor;
 use device::{Device, DeviceError, View};
 use graphs::{Graphs, Shape};
 use launch::QkvEpilogue;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::engine::weights::Dtype;
+use crate::weights::Dtype;
 
 /// How the numbers of weights, of keys and values, and of a product's operands are stored. A source is
 /// compiled once for each.
@@ -237,7 +237,7 @@ mod tests {
     /// A file that is not listed would never be compiled.
     #[test]
     fn every_file_of_kernels_is_embedded() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels");
         let mut there: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

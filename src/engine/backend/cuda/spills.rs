@@ -40,7 +40,7 @@ impl AllowedSpill {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::engine::backend::cuda::compile::Origin;
+    use crate::backend::cuda::compile::Origin;
 
     #[test]
     fn an_entry_allows_as_much_as_it_says_and_where() {

@@ -10,8 +10,8 @@ use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 use super::memory::{self, KvCache, Vector};
 use super::splits::Slots;
 use super::step::Step;
-use crate::engine::backend::{AttentionShape, Part, Rehearsal, Room, math};
-use crate::engine::options::Window;
+use crate::backend::{AttentionShape, Part, Rehearsal, Room, math};
+use crate::options::Window;
 
 const F32: usize = size_of::<f32>();
 

@@ -9,9 +9,9 @@ use std::ops::Range;
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{Ladder, Shape};
 use super::launch::{SPLIT_INTS, TILE_INTS, TILE_ROWS};
-use crate::engine::backend::{Batch, Part, Room, Span};
-use crate::engine::kv::{PAGE_TOKENS, pages_for};
-use crate::engine::options::Window;
+use crate::backend::{Batch, Part, Room, Span};
+use crate::kv::{PAGE_TOKENS, pages_for};
+use crate::options::Window;
 
 /// Lists with one integer a row: tokens, positions, places.
 const ROW_LISTS: usize = 3;

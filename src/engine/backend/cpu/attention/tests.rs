@@ -3,11 +3,11 @@
 //! [`Fed`] gives a sequence to the backend piece by piece, as the scheduler does; [`naive`] knows no pages.
 
 use super::super::{CpuBackend, CpuBuffer};
-use crate::engine::backend::cpu::cache::CpuCache;
-use crate::engine::backend::cpu::simd::Kernels;
-use crate::engine::backend::{AttentionShape, Backend, Batch, Role, Room, Span};
-use crate::engine::kv::{PAGE_TOKENS, PageId};
-use crate::engine::options::Window;
+use crate::backend::cpu::cache::CpuCache;
+use crate::backend::cpu::simd::Kernels;
+use crate::backend::{AttentionShape, Backend, Batch, Role, Room, Span};
+use crate::kv::{PAGE_TOKENS, PageId};
+use crate::options::Window;
 
 const LAYER: usize = 1;
 const PAGES: usize = 64;

@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 /// # Safety
 /// `values` must be `[weights.len(), out.len()]`, and the processor must have `L`.
 #[inline(always)]
-pub(super) unsafe fn accumulate<L: Lanes>(weights: &[f32], values: &[f32], out: &mut [f32]) {
+pub unsafe fn accumulate<L: Lanes>(weights: &[f32], values: &[f32], out: &mut [f32]) {
     const WIDE: usize = 4;
     let d = out.len();
     let mut at = 0;

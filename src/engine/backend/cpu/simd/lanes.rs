@@ -14,7 +14,7 @@ use half::{bf16, f16};
 /// # Safety
 /// Every function may be called only where the processor has the register's instructions; pointers must
 /// be valid for `WIDTH` elements, of any alignment that their type allows.
-pub(super) unsafe trait Lanes: Copy {
+pub unsafe trait Lanes: Copy {
     /// 16 or 8 lanes.
     const WIDTH: usize;
     /// Registers that hold 32 running sums.
@@ -32,10 +32,10 @@ pub(super) unsafe trait Lanes: Copy {
     unsafe fn total(phases: [Self; MAX_PHASES]) -> f32;
 }
 
-pub(super) const MAX_PHASES: usize = 4;
+pub const MAX_PHASES: usize = 4;
 
 /// A type in which weights are stored.
-pub(super) trait Stored: Copy {
+pub trait Stored: Copy {
     fn widen(self) -> f32;
     /// # Safety
     /// As [`Lanes`].
@@ -274,7 +274,7 @@ unsafe fn tree_of_register(lanes: __m256) -> f32 {
 
 /// Asks for the cache line at `from`, which may be any address.
 #[inline(always)]
-pub(super) fn prefetch<T>(from: *const T) {
+pub fn prefetch<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch of an address that is not mapped does nothing.
     unsafe {

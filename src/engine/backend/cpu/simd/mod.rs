@@ -35,14 +35,14 @@ use product::Product;
 
 /// Rows of a matrix in their stored type.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Elements<'a> {
+pub enum Elements<'a> {
     F32(&'a [f32]),
     F16(&'a [f16]),
     Bf16(&'a [bf16]),
 }
 
 impl<'a> Elements<'a> {
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             Self::F32(values) => values.len(),
             Self::F16(values) => values.len(),
@@ -50,7 +50,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    pub(crate) fn slice(self, start: usize, end: usize) -> Self {
+    pub fn slice(self, start: usize, end: usize) -> Self {
         match self {
             Self::F32(values) => Self::F32(&values[start..end]),
             Self::F16(values) => Self::F16(&values[start..end]),
@@ -59,7 +59,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Writes the numbers as f32; lengths must agree.
-    pub(crate) fn widen(self, out: &mut [f32]) {
+    pub fn widen(self, out: &mut [f32]) {
         assert_eq!(self.len(), out.len());
         match self {
             Self::F32(values) => out.copy_from_slice(values),
@@ -77,7 +77,7 @@ impl<'a> Elements<'a> {
 
 /// An instruction set that this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kernels(Set);
+pub struct Kernels(Set);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Set {
@@ -89,12 +89,12 @@ enum Set {
 }
 
 impl Kernels {
-    pub(crate) fn best() -> Self {
+    pub fn best() -> Self {
         Self::all()[0]
     }
 
     /// Those of this processor, best first.
-    pub(crate) fn all() -> Vec<Self> {
+    pub fn all() -> Vec<Self> {
         let mut sets = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
@@ -114,7 +114,7 @@ impl Kernels {
         sets
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
             Set::Avx512 => "avx512",
@@ -125,7 +125,7 @@ impl Kernels {
     }
 
     /// `out[i][j] = x[i] · w[j]`: `x` is `[out.rows(), k]`, `w` is `[out.width(), k]`.
-    pub(crate) fn product(self, x: &[f32], k: usize, w: Elements<'_>, out: &mut Columns<'_>) {
+    pub fn product(self, x: &[f32], k: usize, w: Elements<'_>, out: &mut Columns<'_>) {
         assert_eq!(
             w.len(),
             out.width() * k,
@@ -164,7 +164,7 @@ impl Kernels {
     }
 
     /// `out += Σ weights[t] · values[t]` in the order of t; `values` is `[weights.len(), out.len()]`.
-    pub(crate) fn accumulate(self, weights: &[f32], values: &[f32], out: &mut [f32]) {
+    pub fn accumulate(self, weights: &[f32], values: &[f32], out: &mut [f32]) {
         assert_eq!(values.len(), weights.len() * out.len());
         // SAFETY: the lengths were just checked; a `Kernels` exists only where the processor has it.
         unsafe {

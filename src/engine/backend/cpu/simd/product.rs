@@ -11,14 +11,14 @@ use super::lanes::{Lanes, MAX_PHASES, Stored, prefetch};
 
 /// A matrix product by address: `x` `[n, k]`, `w` `[m, k]`, `out` `[n, m]` with rows `stride` apart.
 #[derive(Clone, Copy)]
-pub(super) struct Product<W> {
-    pub(super) x: *const f32,
-    pub(super) w: *const W,
-    pub(super) k: usize,
-    pub(super) n: usize,
-    pub(super) m: usize,
-    pub(super) stride: usize,
-    pub(super) out: *mut f32,
+pub struct Product<W> {
+    pub x: *const f32,
+    pub w: *const W,
+    pub k: usize,
+    pub n: usize,
+    pub m: usize,
+    pub stride: usize,
+    pub out: *mut f32,
 }
 
 /// Running sums of one dot product: element e is added to sum e mod 32.
@@ -54,7 +54,7 @@ impl<W: Stored> Product<W> {
     /// # Safety
     /// The matrices must be valid at the stated sizes, and the processor must have `L`.
     #[inline(always)]
-    pub(super) unsafe fn run_rows<L: Lanes>(self) {
+    pub unsafe fn run_rows<L: Lanes>(self) {
         // SAFETY: rows and columns are within the sizes that the caller vouches for.
         unsafe { self.columns::<L>(0..self.n, 0..self.m) }
     }
@@ -80,7 +80,7 @@ impl<W: Stored> Product<W> {
     }
 
     /// Whether running sums would be moved about more than they are added to.
-    pub(super) fn is_small(&self) -> bool {
+    pub fn is_small(&self) -> bool {
         self.n <= 4 && self.k < TURN / 2
     }
 
@@ -91,7 +91,7 @@ impl<W: Stored> Product<W> {
     /// # Safety
     /// As `run_rows`; `rows` is 6 at the most.
     #[inline(always)]
-    pub(super) unsafe fn run_blocks<L: Lanes, const M: usize>(self, rows: usize) {
+    pub unsafe fn run_blocks<L: Lanes, const M: usize>(self, rows: usize) {
         let most = (BLOCK_BYTES / (4 * self.k.max(1))).max(rows);
         for rows_in_cache in even_parts(0..self.n, most) {
             let mut column = 0;

@@ -14,8 +14,8 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUstream;
 
 use super::GpuMemory;
-use crate::engine::backend::cuda::device::{DeviceError, Memory, Product};
-use crate::engine::backend::cuda::sources::Element;
+use crate::backend::cuda::device::{DeviceError, Memory, Product};
+use crate::backend::cuda::sources::Element;
 
 /// As NVIDIA recommends for GPUs of compute capability 9.
 const WORKSPACE_BYTES: usize = 32 << 20;

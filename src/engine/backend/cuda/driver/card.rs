@@ -8,10 +8,10 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, DriverError};
 
 use super::{failed, libraries, told};
-use crate::engine::backend::cuda::cache::KernelCache;
-use crate::engine::backend::cuda::compile::{self, Module};
-use crate::engine::backend::cuda::device::{DeviceError, Facts};
-use crate::engine::backend::cuda::sources::{Arch, Element, OLDEST};
+use crate::backend::cuda::cache::KernelCache;
+use crate::backend::cuda::compile::{self, Module};
+use crate::backend::cuda::device::{DeviceError, Facts};
+use crate::backend::cuda::sources::{Arch, Element, OLDEST};
 
 pub struct Card {
     pub(super) context: Arc<CudaContext>,

@@ -9,7 +9,7 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUstream};
 
 use super::{failed, libraries};
-use crate::engine::backend::cuda::device::DeviceError;
+use crate::backend::cuda::device::DeviceError;
 
 /// The event is another node of the recording, and is recorded anew by each replay.
 const IN_RECORDING: c_uint = sys::CUevent_record_flags_enum::CU_EVENT_RECORD_EXTERNAL as c_uint;

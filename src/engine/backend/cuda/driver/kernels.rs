@@ -10,8 +10,8 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute_enum, CUmodule};
 
 use super::failed;
-use crate::engine::backend::cuda::compile::Module;
-use crate::engine::backend::cuda::device::DeviceError;
+use crate::backend::cuda::compile::Module;
+use crate::backend::cuda::device::DeviceError;
 
 pub(super) struct Kernels {
     modules: Vec<CUmodule>,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use cudarc::{cublaslt, driver};
 
-use crate::engine::backend::cuda::device::DeviceError;
+use crate::backend::cuda::device::DeviceError;
 
 /// All that `super` and what it uses of cudarc call.
 const DRIVER: &[&str] = &[

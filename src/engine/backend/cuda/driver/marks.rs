@@ -8,8 +8,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUstream;
 
 use super::event::Event;
-use crate::engine::backend::cuda::device::DeviceError;
-use crate::engine::backend::cuda::times::{KernelTimes, MARK, Started};
+use crate::backend::cuda::device::DeviceError;
+use crate::backend::cuda::times::{KernelTimes, MARK, Started};
 
 /// Of a recording under way, or of one that is made.
 pub(super) struct Marks {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::event::Event;
 use super::failed;
-use crate::engine::backend::cuda::device::{DeviceError, View};
+use crate::backend::cuda::device::{DeviceError, View};
 
 /// Enough for a copy to run at the bus's full rate.
 const HALF_BYTES: usize = 16 << 20;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+use crate::backend::cuda::device::DeviceError;
+use crate::backend::cuda::sources::Element;
 use crate::digest;
-use crate::engine::backend::cuda::device::DeviceError;
-use crate::engine::backend::cuda::sources::Element;
 
 const FLAGS: [&str; 9] = [
     "-std=c++20",

@@ -19,7 +19,7 @@ use memmap2::MmapMut;
 use super::device::{Arg, Device, DeviceError, Facts, Launch, Memory, Product, View};
 use super::sources::{Arch, Element};
 use super::times::{KernelTimes, MARK, Started};
-use crate::engine::weights::Dtype;
+use crate::weights::Dtype;
 pub use library::EmulatorSources;
 
 type Emulate = unsafe extern "C" fn(

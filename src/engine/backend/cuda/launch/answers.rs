@@ -2,7 +2,7 @@
 
 use super::F32;
 use super::call::Call;
-use crate::engine::backend::cuda::device::{Device, DeviceError, View};
+use crate::backend::cuda::device::{Device, DeviceError, View};
 
 /// Ids that a row may have banned on the device.
 pub const MOST_BANNED: usize = 32;

@@ -2,9 +2,9 @@
 
 use super::call::Call;
 use super::{F32, Heads};
-use crate::engine::backend::cuda::device::{Device, DeviceError, View};
-use crate::engine::backend::cuda::sources::Element;
-use crate::engine::kv::PAGE_TOKENS;
+use crate::backend::cuda::device::{Device, DeviceError, View};
+use crate::backend::cuda::sources::Element;
+use crate::kv::PAGE_TOKENS;
 
 /// Integers of a tile: first row, rows, position of the first, first page.
 pub const TILE_INTS: usize = 4;

@@ -2,7 +2,7 @@
 //!
 //! Main type: [`Call`]. Refuses to know: which kernels there are.
 
-use crate::engine::backend::cuda::device::{Arg, Device, DeviceError, Launch, View};
+use crate::backend::cuda::device::{Arg, Device, DeviceError, Launch, View};
 
 /// Kernels load 16 bytes at a time.
 const ALIGNMENT: u64 = 16;

@@ -186,7 +186,7 @@ pub fn qkv_epilogue<D: Device>(device: &mut D, of: &QkvEpilogue, n: usize, heads
     call.at_or_null(of.sink.map(|(angle, _)| angle), d, F32);
     call.at_or_null(of.sink.map(|(_, queries)| queries), n * heads * d, element);
     call.at(of.q, n * heads * d, element);
-    let cached = of.pages * kv_heads * crate::engine::kv::PAGE_TOKENS * d;
+    let cached = of.pages * kv_heads * crate::kv::PAGE_TOKENS * d;
     call.at(of.keys, cached, element);
     call.at(of.values, cached, element);
     call.int(n).int(heads).int(kv_heads).int(d);

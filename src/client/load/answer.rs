@@ -1,0 +1,312 @@
+//! The answers' JSON: whole answers and stream chunks of both routes, as engines really send them.
+//!
+//! Main type: [`Answer`]. Tolerant where engines differ (absent or null fields, several names for
+//! reasoning, both forms of log-probabilities); a field that is there must have its right type, since
+//! a guess at a number would be a lie.
+//!
+//! Refuses to know: time, samples, void rules.
+
+use super::foreign::message_of;
+use super::logprobs::{Logprobs, Uneven};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use verdict::record::{ServerTimings, TokenLogprob};
+
+/// A chunk of a stream, or a whole answer.
+#[derive(Debug, Deserialize)]
+pub struct Answer {
+    choices: Option<Vec<Choice>>,
+    pub usage: Option<Usage>,
+    timings: Option<RawTimings>,
+    error: Option<Value>,
+    /// `error` where an engine sends an error in the place of an answer (vLLM).
+    object: Option<String>,
+    message: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub struct Choice {
+    /// Of completions.
+    text: Option<String>,
+    /// Of chat streams.
+    delta: Option<Delta>,
+    /// Of whole chat answers.
+    message: Option<Delta>,
+    pub finish_reason: Option<String>,
+    logprobs: Option<Logprobs>,
+    token_ids: Option<Vec<u32>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Delta {
+    content: Option<String>,
+    reasoning_content: Option<String>,
+    reasoning: Option<String>,
+    tool_calls: Option<Vec<IgnoredAny>>,
+    token_ids: Option<Vec<u32>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Usage {
+    pub prompt_tokens: Option<u32>,
+    pub completion_tokens: Option<u32>,
+    prompt_tokens_details: Option<PromptDetails>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<u32>,
+}
+
+/// llama.cpp's form.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct RawTimings {
+    prompt_n: Option<u32>,
+    prompt_ms: Option<f64>,
+    predicted_n: Option<u32>,
+    predicted_ms: Option<f64>,
+}
+
+/// Why an answer is not what the protocol promises.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    #[error("bad JSON: {0}")]
+    Json(String),
+    #[error("{0} choices where one was asked for")]
+    Choices(usize),
+    #[error(transparent)]
+    Logprobs(#[from] Uneven),
+}
+
+impl Answer {
+    pub fn parse(json: &[u8]) -> Result<Self, AnswerError> {
+        let answer: Self =
+            serde_json::from_slice(json).map_err(|error| AnswerError::Json(error.to_string()))?;
+        match answer.choices.as_ref().map_or(0, Vec::len) {
+            0 | 1 => Ok(answer),
+            many => Err(AnswerError::Choices(many)),
+        }
+    }
+
+    /// The one choice; none in a usage chunk.
+    pub fn choice(&mut self) -> Option<Choice> {
+        self.choices.as_mut()?.pop()
+    }
+
+    /// The server's own message, if this is an error in the place of an answer.
+    pub fn error_message(&self) -> Option<String> {
+        let flagged = self.object.as_deref() == Some("error");
+        match (&self.error, &self.message) {
+            (Some(error), _) => Some(message_of(error)),
+            (None, Some(message)) if flagged => Some(message_of(message)),
+            (None, None) if flagged => Some("no message".to_owned()),
+            _ => None,
+        }
+    }
+
+    pub fn timings(&self) -> Option<ServerTimings> {
+        let raw = self.timings?;
+        Some(ServerTimings {
+            prompt_n: raw.prompt_n?,
+            prompt_ms: raw.prompt_ms?,
+            predicted_n: raw.predicted_n?,
+            predicted_ms: raw.predicted_ms?,
+        })
+    }
+}
+
+impl Usage {
+    pub fn cached_tokens(&self) -> Option<u32> {
+        self.prompt_tokens_details?.cached_tokens
+    }
+}
+
+impl Choice {
+    /// Whether it carries output: text, reasoning, a tool call or token ids. A role alone, an empty
+    /// delta and a finish reason alone carry none.
+    pub fn has_output(&self) -> bool {
+        let tools = self.part().and_then(|part| part.tool_calls.as_ref());
+        !self.content().is_empty()
+            || !self.reasoning().is_empty()
+            || tools.is_some_and(|calls| !calls.is_empty())
+            || self.token_ids().is_some_and(|count| count > 0)
+    }
+
+    /// The answer's text, reasoning left out.
+    pub fn content(&self) -> &str {
+        let chat = self.part().and_then(|part| part.content.as_deref());
+        self.text.as_deref().or(chat).unwrap_or("")
+    }
+
+    pub fn reasoning(&self) -> &str {
+        let Some(part) = self.part() else {
+            return "";
+        };
+        // Engines that send both names send the same text twice, or leave one of them empty.
+        let names = [&part.reasoning_content, &part.reasoning];
+        let mut texts = names.into_iter().flatten();
+        texts
+            .find(|text| !text.is_empty())
+            .map_or("", String::as_str)
+    }
+
+    /// How many token ids it names, where the engine names them.
+    pub fn token_ids(&self) -> Option<usize> {
+        let chat = self.part().and_then(|part| part.token_ids.as_ref());
+        self.token_ids.as_ref().or(chat).map(Vec::len)
+    }
+
+    /// Its tokens' log-probabilities, where they were asked for.
+    pub fn take_logprobs(&mut self) -> Result<Option<Vec<TokenLogprob>>, AnswerError> {
+        Ok(self.logprobs.take().map_or(Ok(None), Logprobs::read)?)
+    }
+
+    fn part(&self) -> Option<&Delta> {
+        self.delta.as_ref().or(self.message.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, AnswerError};
+
+    fn output(choice: &str) -> (bool, String, String) {
+        let mut answer = Answer::parse(format!("{{\"choices\":[{choice}]}}").as_bytes()).unwrap();
+        let choice = answer.choice().unwrap();
+        (
+            choice.has_output(),
+            choice.content().to_owned(),
+            choice.reasoning().to_owned(),
+        )
+    }
+
+    fn check(choice: &str, has_output: bool, content: &str, reasoning: &str) {
+        assert_eq!(
+            output(choice),
+            (has_output, content.to_owned(), reasoning.to_owned()),
+            "{choice}"
+        );
+    }
+
+    #[test]
+    fn output_goes_by_many_names_and_a_role_is_none() {
+        check(r#"{"text":"a"}"#, true, "a", "");
+        check(r#"{"text":""}"#, false, "", "");
+        check(r#"{"text":"","token_ids":[5]}"#, true, "", "");
+        check(r#"{"text":"","finish_reason":"length"}"#, false, "", "");
+        check(r#"{"delta":{"role":"assistant"}}"#, false, "", "");
+        check(
+            r#"{"delta":{"role":"assistant","content":""}}"#,
+            false,
+            "",
+            "",
+        );
+        check(
+            r#"{"delta":{"content":null,"tool_calls":[]}}"#,
+            false,
+            "",
+            "",
+        );
+        check(r#"{"delta":{}}"#, false, "", "");
+        check(r#"{"delta":{"content":" "}}"#, true, " ", "");
+        check(r#"{"delta":{"reasoning_content":"r"}}"#, true, "", "r");
+        check(
+            r#"{"delta":{"reasoning":"r","reasoning_content":null}}"#,
+            true,
+            "",
+            "r",
+        );
+        check(
+            r#"{"delta":{"reasoning":"r","reasoning_content":""}}"#,
+            true,
+            "",
+            "r",
+        );
+        check(
+            r#"{"delta":{"reasoning":"r","reasoning_content":"r"}}"#,
+            true,
+            "",
+            "r",
+        );
+        check(r#"{"delta":{"tool_calls":[{"index":0}]}}"#, true, "", "");
+        check(r#"{"delta":{"token_ids":[1]}}"#, true, "", "");
+        check(
+            r#"{"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}"#,
+            true,
+            "a",
+            "",
+        );
+    }
+
+    #[test]
+    fn absent_and_null_fields_are_borne_but_wrong_types_are_not() {
+        for json in [
+            r#"{}"#,
+            r#"{"choices":null,"usage":null,"error":null,"timings":null}"#,
+            r#"{"choices":[]}"#,
+        ] {
+            let mut answer = Answer::parse(json.as_bytes()).unwrap();
+            assert!(
+                answer.choice().is_none() && answer.usage.is_none(),
+                "{json}"
+            );
+            assert!(
+                answer.error_message().is_none() && answer.timings().is_none(),
+                "{json}"
+            );
+        }
+        for json in [
+            r#"{"choices":[{"text":5}]}"#,
+            r#"{"usage":{"completion_tokens":-1}}"#,
+            "[]",
+            "",
+            "{",
+        ] {
+            assert!(
+                matches!(Answer::parse(json.as_bytes()), Err(AnswerError::Json(_))),
+                "{json}"
+            );
+        }
+        let two = Answer::parse(br#"{"choices":[{"text":"a"},{"text":"b"}]}"#);
+        assert!(matches!(two, Err(AnswerError::Choices(2))));
+    }
+
+    #[test]
+    fn reads_usage_and_timings() {
+        let json = br#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,
+            "prompt_tokens_details":{"cached_tokens":4}},
+            "timings":{"cache_n":4,"prompt_n":3,"prompt_ms":1.5,"predicted_n":3,"predicted_ms":20}}"#;
+        let answer = Answer::parse(json).unwrap();
+        let usage = answer.usage.unwrap();
+        assert_eq!(
+            (usage.prompt_tokens, usage.completion_tokens),
+            (Some(7), Some(3))
+        );
+        assert_eq!(usage.cached_tokens(), Some(4));
+        let timings = answer.timings().unwrap();
+        assert_eq!((timings.prompt_n, timings.predicted_n), (3, 3));
+        assert!((timings.prompt_ms - 1.5).abs() < 1e-12);
+        let partial = Answer::parse(br#"{"timings":{"prompt_n":3}}"#).unwrap();
+        assert_eq!(partial.timings(), None);
+    }
+
+    #[test]
+    fn errors_are_found_in_each_engines_form() {
+        let message = |json: &str| Answer::parse(json.as_bytes()).unwrap().error_message();
+        assert_eq!(
+            message(r#"{"error":{"message":"out of memory","code":500}}"#),
+            Some("out of memory".into())
+        );
+        assert_eq!(message(r#"{"error":"gone"}"#), Some("gone".into()));
+        assert_eq!(
+            message(r#"{"object":"error","message":"bad"}"#),
+            Some("bad".into())
+        );
+        assert_eq!(message(r#"{"object":"error"}"#), Some("no message".into()));
+        assert_eq!(
+            message(r#"{"object":"chat.completion","choices":[]}"#),
+            None
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! HTTP/1.1 over a stamped connection: one request at a time, kept alive between them where the engine does,
+//! never retried.
+//!
+//! Main type: [`Client`], one a concurrent stream of requests. hyper's connection is driven inside the
+//! task that waits for the answer. That keeps one part of the body between the two at the most, so
+//! that the latest read's stamp is the stamp of the part just taken; and an event costs no hop between
+//! tasks.
+//!
+//! Refuses to know: JSON, events, workloads.
+
+use super::exchange::{Ending, Exchange};
+use super::gauges::Gauges;
+use super::patience::Patience;
+use super::tap::Tap;
+use super::wire::Wire;
+use super::{Endpoint, SessionClock};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use hyper::{Method, Request, Response};
+use std::error::Error;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Longest head of an answer, and hyper's own buffer.
+const MAX_HEAD: usize = 64 * 1024;
+
+/// Keeps sums of moments and limits far from overflow.
+const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3_600);
+
+/// What is sent: the route with its method and, for a POST, its JSON.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub method: Method,
+    pub path: String,
+    pub body: Bytes,
+    /// Longest answer to store.
+    pub limit: usize,
+}
+
+/// A stream of requests to one endpoint over one connection at a time.
+#[derive(Debug)]
+pub struct Client {
+    address: SocketAddr,
+    authority: String,
+    silence: Duration,
+    keep_alive: bool,
+    clock: SessionClock,
+    /// Of the thread that it lives on.
+    gauges: Arc<Gauges>,
+    connection: Option<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    driver: Driver,
+    tap: Arc<Tap>,
+    /// Asked for and established; taken by the first request.
+    opened_ns: Option<(u64, u64)>,
+}
+
+/// hyper's side of the connection; `None` once it has ended.
+type Driver = Option<Pin<Box<http1::Connection<Wire, Full<Bytes>>>>>;
+
+impl Client {
+    /// No connection yet. `gauges`: of the thread that will poll it.
+    pub fn new(endpoint: &Endpoint, clock: &SessionClock, gauges: &Arc<Gauges>) -> Self {
+        Self {
+            address: endpoint.address,
+            authority: endpoint.authority.clone(),
+            silence: endpoint.request_timeout.min(LONGEST_SILENCE),
+            keep_alive: endpoint.keep_alive,
+            clock: clock.clone(),
+            gauges: Arc::clone(gauges),
+            connection: None,
+        }
+    }
+
+    /// Opens a connection ahead of the next request. Where that fails the request itself will say why.
+    pub async fn prepare(&mut self) {
+        self.connection = self.connected().await.ok();
+    }
+
+    /// Sends one request and stores what comes back, whatever that is.
+    pub async fn exchange(&mut self, ask: &Ask) -> Exchange {
+        let asked_ns = self.clock.now_ns();
+        let mut connection = match self.connected().await {
+            Ok(connection) => connection,
+            Err(ending) => return Exchange::failed(asked_ns, ending),
+        };
+        let opened_ns = connection.opened_ns.take();
+        let mut exchange = Exchange::begin(opened_ns, self.clock.now_ns());
+        let mut patience = Patience::new(self.silence);
+        let ended = connection
+            .carry(ask, self.request(ask), &mut exchange, &mut patience)
+            .await;
+        match ended {
+            Ok(()) => self.connection = Some(connection).filter(|_| self.keep_alive),
+            Err(ending) => exchange.ending = ending,
+        }
+        exchange
+    }
+
+    /// Takes the connection that is there, where it can carry another request; else opens one.
+    async fn connected(&mut self) -> Result<Connection, Ending> {
+        match self.connection.take().filter(Connection::is_reusable) {
+            Some(connection) => Ok(connection),
+            None => self.open().await,
+        }
+    }
+
+    async fn open(&self) -> Result<Connection, Ending> {
+        let opening = Connection::open(self.address, &self.clock, &self.gauges);
+        match timeout(self.silence, opening).await {
+            Ok(opened) => opened,
+            Err(_elapsed) => Err(Ending::Silent(format!(
+                "no connection within {:?}",
+                self.silence
+            ))),
+        }
+    }
+
+    fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, Ending> {
+        Request::builder()
+            .method(&ask.method)
+            .uri(&ask.path)
+            .header(HOST, &self.authority)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(ask.body.clone()))
+            .map_err(|error| Ending::Garbled(format!("the request cannot be made: {error}")))
+    }
+}
+
+impl Connection {
+    async fn open(
+        address: SocketAddr,
+        clock: &SessionClock,
+        gauges: &Arc<Gauges>,
+    ) -> Result<Self, Ending> {
+        let asked_ns = clock.now_ns();
+        let wire = Wire::connect(address, clock, gauges)
+            .await
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::ConnectionRefused => Ending::Refused(error.to_string()),
+                _ => Ending::Cut(format!("no connection: {error}")),
+            })?;
+        let tap = wire.tap();
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(MAX_HEAD)
+            .handshake(wire)
+            .await
+            .map_err(|error| ending_of(&error))?;
+        Ok(Self {
+            sender,
+            driver: Some(Box::pin(driver)),
+            tap,
+            opened_ns: Some((asked_ns, clock.now_ns())),
+        })
+    }
+
+    fn is_reusable(&self) -> bool {
+        self.driver.is_some() && !self.sender.is_closed() && self.tap.is_quiet()
+    }
+
+    async fn carry(
+        &mut self,
+        ask: &Ask,
+        request: Result<Request<Full<Bytes>>, Ending>,
+        exchange: &mut Exchange,
+        patience: &mut Patience,
+    ) -> Result<(), Ending> {
+        let answer = self.head(request?, exchange, patience).await?;
+        let until_close = ![CONTENT_LENGTH, TRANSFER_ENCODING]
+            .iter()
+            .any(|name| answer.headers().contains_key(name));
+        self.body(answer.into_body(), ask.limit, exchange, patience)
+            .await?;
+        exchange.end_ns = Some(if until_close {
+            self.tap.now_ns()
+        } else {
+            self.tap.last().at_ns
+        });
+        Ok(())
+    }
+
+    /// Sends the request and waits for the answer's head. Its stamp is an upper bound: hyper may have read the
+    /// body's first bytes with it, where one segment brought both.
+    async fn head(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        exchange: &mut Exchange,
+        patience: &mut Patience,
+    ) -> Result<Response<Incoming>, Ending> {
+        self.tap.arm();
+        let Self {
+            sender,
+            driver,
+            tap,
+            opened_ns: _,
+        } = self;
+        let sending = async {
+            sender.ready().await?;
+            sender.send_request(request).await
+        };
+        let answer = patience.wait(drive(driver, sending)).await;
+        exchange.send_ns = tap.sent_ns().unwrap_or(exchange.send_ns);
+        let answer = answer?.map_err(|error| ending_of(&error))?;
+        exchange.headers_ns = Some(tap.last().at_ns);
+        exchange.status = Some(answer.status().as_u16());
+        Ok(answer)
+    }
+
+    async fn body(
+        &mut self,
+        mut body: Incoming,
+        limit: usize,
+        exchange: &mut Exchange,
+        patience: &mut Patience,
+    ) -> Result<(), Ending> {
+        let silent = self.read_ahead(patience).await.err();
+        loop {
+            let frame = drive(&mut self.driver, body.frame());
+            let frame = match &silent {
+                None => patience.wait(frame).await?,
+                // What came before the silence counts.
+                Some(ending) => at_once(frame).await.ok_or_else(|| ending.clone())?,
+            };
+            let Some(frame) = frame else { return Ok(()) };
+            let frame = frame.map_err(|error| ending_of(&error))?;
+            let Some(part) = frame.data_ref() else {
+                continue;
+            };
+            if !exchange.store(part, self.tap.last(), limit) {
+                return Err(Ending::Garbled(format!(
+                    "an answer of more than {limit} bytes"
+                )));
+            }
+        }
+    }
+
+    /// Takes events from the socket for as long as hyper can be left alone.
+    async fn read_ahead(&self, patience: &mut Patience) -> Result<(), Ending> {
+        while self.tap.can_read_ahead() {
+            patience.wait(poll_fn(|cx| self.tap.poll_ahead(cx))).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Drives hyper's side of the connection while `future` waits for something that comes over it.
+async fn drive<F: Future>(driver: &mut Driver, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(output);
+        }
+        if let Some(connection) = driver
+            && connection.as_mut().poll(cx).is_ready()
+        {
+            // Its error, if any, reaches `future` too.
+            *driver = None;
+        }
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// What `future` gives without waiting, if anything.
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+fn ending_of(error: &hyper::Error) -> Ending {
+    let cause = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<io::Error>());
+    let detail = match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    let framing = cause.is_some_and(|cause| {
+        matches!(
+            cause.kind(),
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
+        )
+    });
+    if error.is_parse() || error.is_parse_too_large() || framing {
+        Ending::Garbled(detail)
+    } else {
+        Ending::Cut(detail)
+    }
+}

@@ -1,0 +1,198 @@
+//! How well the client itself did, from its threads' gauges and from the samples' own stamps.
+//!
+//! Main function: [`of`]. Refuses to know: what is good enough.
+
+use super::crew::Service;
+use super::lags::Lags;
+use std::time::Duration;
+use verdict::record::{ClientHealth, Phase, Sample, Stamps};
+
+/// The health of a client that took these samples with at most `slots` slots in its closed loops.
+pub fn of(
+    workload: &str,
+    samples: &[Sample],
+    slots: u32,
+    service: &Service,
+    wall: Duration,
+) -> ClientHealth {
+    let measured = || {
+        samples
+            .iter()
+            .filter(|sample| sample.phase == Phase::Measured)
+    };
+    let sent = Lags::default();
+    for Stamps {
+        send_ns,
+        intended_ns,
+        ..
+    } in measured().map(|sample| &sample.stamps)
+    {
+        sent.note(send_ns.saturating_sub(*intended_ns));
+    }
+    let events = measured().map(|sample| u64::from(sample.tokens.events));
+    let ambiguous = measured().map(|sample| u64::from(sample.stamps.ambiguous_events));
+    let answered = measured().filter(|sample| sample.stamps.first_byte_ns.is_some());
+    let by_kernel = answered
+        .clone()
+        .filter(|sample| sample.stamps.kernel_stamps);
+    let reached = most_at_once(samples);
+    ClientHealth {
+        workload: workload.to_owned(),
+        send_lag_ms: sent.spread(),
+        read_lag_ms: service.gauges.reads.spread(),
+        loop_delay_ms: service.gauges.ticks.spread(),
+        ambiguous_share: share(ambiguous.sum(), events.sum()),
+        kernel_share: share(by_kernel.count() as u64, answered.count() as u64),
+        // An open loop asks for moments, not for streams: what it could not send in time is late.
+        streams_asked: slots.max(reached),
+        streams_reached: reached,
+        cpu_s: service.cpu.as_secs_f64(),
+        threads: service.threads,
+        wall_s: wall.as_secs_f64(),
+        steal_share: service.steal_share,
+    }
+}
+
+/// The last output event; without one, the last that was heard of the request.
+fn end_ns(stamps: &Stamps) -> u64 {
+    let heard = || [stamps.done_ns, stamps.headers_ns].into_iter().flatten();
+    let last = stamps.events_ns.last().copied();
+    last.or_else(|| heard().max()).unwrap_or(stamps.send_ns)
+}
+
+/// The most requests in flight at once, from sending to the last output, by a sweep over their ends. A late goodbye is
+/// no stream.
+fn most_at_once(samples: &[Sample]) -> u32 {
+    let mut ends = Vec::with_capacity(2 * samples.len());
+    for sample in samples {
+        let (begin, end) = (sample.stamps.send_ns, end_ns(&sample.stamps));
+        // At one moment, what ends makes room for what begins.
+        ends.extend([(begin, 1), (end.max(begin + 1), -1)]);
+    }
+    ends.sort_unstable();
+    let mut now = 0_i64;
+    let counts = ends.iter().map(|(_, step)| {
+        now += step;
+        now
+    });
+    u32::try_from(counts.max().unwrap_or(0)).unwrap_or(0)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{most_at_once, of};
+    use crate::load::crew::Service;
+    use std::time::Duration;
+    use verdict::record::{Phase, Sample, Stamps, TokenCounts};
+
+    fn sample(intended_ns: u64, send_ns: u64, events_ns: &[u64]) -> Sample {
+        Sample {
+            workload: "g/w".into(),
+            index: 0,
+            phase: Phase::Measured,
+            case: None,
+            turn: None,
+            streamed: true,
+            setting: None,
+            stamps: Stamps {
+                intended_ns,
+                send_ns,
+                first_byte_ns: events_ns.first().copied(),
+                events_ns: events_ns.to_vec(),
+                done_ns: events_ns.last().map(|last| last + 50),
+                kernel_stamps: true,
+                ..Stamps::default()
+            },
+            tokens: TokenCounts {
+                events: events_ns.len() as u32,
+                ..TokenCounts::default()
+            },
+            finish_reason: None,
+            timings: None,
+            text: None,
+            text_sha256: String::new(),
+            logprobs: Vec::new(),
+            void: None,
+        }
+    }
+
+    fn check(spans: &[(u64, u64)], expect: u32) {
+        let samples: Vec<Sample> = spans.iter().map(|(a, b)| sample(*a, *a, &[*b])).collect();
+        assert_eq!(most_at_once(&samples), expect, "{spans:?}");
+    }
+
+    #[test]
+    fn the_sweep_counts_what_overlaps() {
+        check(&[], 0);
+        check(&[(0, 10)], 1);
+        check(&[(5, 5)], 1);
+        check(&[(0, 10), (10, 20)], 1);
+        check(&[(0, 10), (9, 20), (9, 12), (15, 16)], 3);
+    }
+
+    #[test]
+    fn lateness_and_shares_are_of_measured_samples() {
+        let mut samples = vec![
+            sample(0, 2_000_000, &[3_000_000, 4_000_000]),
+            sample(0, 1_000_000, &[5_000_000, 5_000_000]),
+            sample(0, 900_000_000, &[]),
+        ];
+        samples[1].stamps.ambiguous_events = 1;
+        samples[1].stamps.kernel_stamps = false;
+        samples[2].phase = Phase::Warmup;
+        let health = of(
+            "g/w",
+            &samples,
+            3,
+            &Service {
+                steal_share: Some(0.125),
+                ..Service::default()
+            },
+            Duration::from_secs(2),
+        );
+        assert_eq!(health.send_lag_ms.n, 2);
+        assert!((health.send_lag_ms.max - 2.0).abs() < 1e-12);
+        assert!((health.ambiguous_share - 0.25).abs() < 1e-12);
+        assert!((health.kernel_share - 0.5).abs() < 1e-12);
+        assert_eq!((health.streams_asked, health.streams_reached), (3, 2));
+        assert!((health.wall_s - 2.0).abs() < 1e-12);
+        assert_eq!(health.steal_share, Some(0.125));
+    }
+
+    #[test]
+    fn a_late_goodbye_is_no_stream_and_an_open_loop_asks_for_none() {
+        // One request each 10 ms, each answered in 5 ms; the goodbyes come 200 ms later.
+        let mut samples: Vec<Sample> = (0..40)
+            .map(|i| {
+                sample(
+                    i * 10_000_000,
+                    i * 10_000_000,
+                    &[i * 10_000_000 + 5_000_000],
+                )
+            })
+            .collect();
+        for sample in &mut samples {
+            let last = sample.stamps.events_ns[0];
+            sample.stamps.done_ns = Some(last + 200_000_000);
+        }
+        let reached = |samples: &[Sample]| {
+            let (service, wall) = (Service::default(), Duration::from_secs(1));
+            let health = of("g/w", samples, 0, &service, wall);
+            (health.streams_asked, health.streams_reached)
+        };
+        assert_eq!(reached(&samples), (1, 1));
+        // Of an answer without output the goodbye is all that is known.
+        for sample in &mut samples {
+            sample.stamps.events_ns.clear();
+        }
+        assert_eq!(reached(&samples), (21, 21));
+    }
+}

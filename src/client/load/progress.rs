@@ -1,0 +1,54 @@
+//! What a running workload tells whoever waits for it.
+//!
+//! Main type: [`Progress`]. Refuses to know: what is done with it.
+
+use super::Outcome;
+use std::future::Future;
+use std::pin::Pin;
+use verdict::record::{Edge, Sample};
+
+/// Told as a workload runs, on the thread that drives [`run`](super::run), never on those that measure.
+/// A closure over (done, of) is one that has no use for samples before the end.
+pub trait Progress {
+    /// `done` of `of` requests were answered or failed; `of` counts all of the workload's.
+    fn request_done(&self, done: u32, of: u32);
+
+    /// Samples of requests that are done, each handed over once, in the order in which answers came. The
+    /// [`Outcome`] holds them all again, in the order of sending. Answers are read every
+    /// few seconds while others are still in flight, and where the future of `run` is dropped, what had
+    /// been answered by then is handed over before the drop is done.
+    fn samples(&self, samples: &[Sample]) {
+        let _unused = samples;
+    }
+
+    /// The future of `run` was dropped after some requests were done: what it would have brought had it ended
+    /// there. Whoever wants the samples at the end alone need not keep copies meanwhile.
+    fn cut_short(&self, outcome: Outcome) {
+        let _unused = outcome;
+    }
+
+    /// Whoever reads counters where the measured part begins and ends; `None` where no metric of the workload
+    /// needs them. Where there is one, warm-up requests are all answered before the measured ones begin.
+    fn counters(&self) -> Option<&dyn Counters> {
+        None
+    }
+}
+
+/// Reads the engine's counters.
+pub trait Counters {
+    /// What they are now; no request is in flight until the future is done.
+    fn read(&self, side: Side) -> Pin<Box<dyn Future<Output = Edge> + '_>>;
+}
+
+/// An end of a measured part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Begin,
+    End,
+}
+
+impl<F: Fn(u32, u32)> Progress for F {
+    fn request_done(&self, done: u32, of: u32) {
+        self(done, of);
+    }
+}

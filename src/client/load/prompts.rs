@@ -1,0 +1,166 @@
+//! What is said to the engine: random token ids and random words, from a seed alone.
+//!
+//! Which prompts repeat, and which do not:
+//!
+//! - Within one launch no two prompts are meant to share a prefix, warm-up included, so that a prefix
+//!   cache stays cold.
+//! - Token-id prompts differ from block to block and are the same in both arms of a block: the arms
+//!   do the same work, and a cache that outlives a process has nothing from the blocks before. (One
+//!   that the block's other arm filled would show as cached tokens in the second arm's usage.)
+//! - Word prompts are the same in every launch of a session: their length in tokens depends on the
+//!   words, and counters such as prefilled tokens are compared exactly between launches.
+//!
+//! Refuses to know: requests, tokenizers, arms.
+
+use super::random::SplitMix64;
+use verdict::plan::Shape;
+
+/// Keys of what is drawn beside prompts, beyond every request's index.
+const ARRIVALS: u64 = 1 << 40;
+const SHAPES: u64 = 1 << 41;
+const ORDER: u64 = 1 << 42;
+
+/// Where a launch's prompts come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromptSeed {
+    /// The session's seed, as the run record keeps it.
+    pub session: u64,
+    /// The launch's block: both arms of a block get the same prompts.
+    pub block: u32,
+}
+
+impl PromptSeed {
+    /// `count` ids from the half-open `range`, for request `index` of a workload.
+    pub fn ids(self, workload: &str, index: u32, count: u32, range: (u32, u32)) -> Vec<u32> {
+        let mut random = self.stream(workload, u64::from(index));
+        let (low, high) = range;
+        let width = u64::from(high.saturating_sub(low));
+        (0..count)
+            .map(|_| low + random.below(width) as u32)
+            .collect()
+    }
+
+    /// Uniform numbers in [0, 1) for the arrivals of a workload, the same in both arms of a block.
+    pub fn gaps(self, workload: &str) -> impl Iterator<Item = f64> {
+        let mut random = self.stream(workload, ARRIVALS);
+        // The 53 bits that a double holds.
+        std::iter::repeat_with(move || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    /// Shapes drawn by weight, without end.
+    pub fn shapes(self, workload: &str, shapes: &[Shape]) -> impl Iterator<Item = Shape> {
+        let mut random = self.stream(workload, SHAPES);
+        let total = shapes.iter().map(|shape| u64::from(shape.weight)).sum();
+        std::iter::repeat_with(move || {
+            let mut drawn = random.below(total);
+            let mut rest = shapes.iter();
+            loop {
+                let shape = rest.next().expect("weights add up to the total");
+                match drawn.checked_sub(u64::from(shape.weight)) {
+                    Some(left) => drawn = left,
+                    None => return *shape,
+                }
+            }
+        })
+    }
+
+    /// The order of a matrix's cells in one pass.
+    pub fn order(self, workload: &str, pass: u32) -> SplitMix64 {
+        self.stream(workload, ORDER + u64::from(pass))
+    }
+
+    /// The numbers of one request, by its index, or of one purpose of a workload.
+    fn stream(self, workload: &str, key: u64) -> SplitMix64 {
+        SplitMix64::keyed(&[
+            self.session,
+            u64::from(self.block),
+            fingerprint(workload),
+            key,
+        ])
+    }
+
+    /// `count` words with single spaces between, for request or turn `index` of a workload.
+    pub fn words(self, workload: &str, index: u32, count: u32) -> String {
+        let mut random =
+            SplitMix64::keyed(&[self.session, fingerprint(workload), u64::from(index)]);
+        let words: Vec<&str> = (0..count)
+            .map(|_| WORDS[random.below(WORDS.len() as u64) as usize])
+            .collect();
+        words.join(" ")
+    }
+}
+
+/// FNV-1a, 64 bits: separates workloads whose other keys are equal.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Short common words, so that most tokenizers give each one or two tokens.
+pub const WORDS: [&str; 128] = [
+    "apple", "arm", "back", "ball", "bank", "base", "bear", "bed", "bell", "bird", "blue", "boat",
+    "body", "bone", "book", "box", "boy", "bread", "bus", "cake", "call", "camp", "car", "card",
+    "cat", "chair", "city", "class", "clock", "cloud", "coat", "cold", "cook", "corn", "cow",
+    "cup", "dark", "day", "desk", "dog", "door", "dress", "drink", "duck", "ear", "east", "egg",
+    "eye", "face", "farm", "fire", "fish", "floor", "food", "foot", "fruit", "game", "gate",
+    "girl", "glass", "gold", "grass", "green", "hair", "hand", "hat", "head", "hill", "home",
+    "horse", "house", "ice", "iron", "island", "jar", "key", "king", "knife", "lake", "lamp",
+    "land", "leaf", "leg", "light", "line", "lion", "map", "mark", "meat", "milk", "moon", "mouth",
+    "name", "neck", "night", "nose", "page", "paper", "park", "pen", "plant", "rain", "red",
+    "rice", "ring", "river", "road", "rock", "roof", "room", "rose", "salt", "sand", "school",
+    "sea", "ship", "shoe", "snow", "song", "star", "stone", "street", "sun", "table", "tree",
+    "wall", "water", "wind",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{PromptSeed, WORDS};
+    use std::collections::BTreeSet;
+
+    const SEED: PromptSeed = PromptSeed {
+        session: 5,
+        block: 0,
+    };
+
+    #[test]
+    fn ids_stay_in_range_and_repeat_only_with_equal_keys() {
+        let ids = SEED.ids("tpot/decode", 3, 400, (10, 20));
+        assert_eq!(ids.len(), 400);
+        assert_eq!(
+            ids.iter().copied().collect::<BTreeSet<_>>(),
+            (10..20).collect()
+        );
+        assert_eq!(ids, SEED.ids("tpot/decode", 3, 400, (10, 20)));
+        assert_ne!(ids, SEED.ids("tpot/decode", 4, 400, (10, 20)));
+        assert_ne!(ids, SEED.ids("tpot/other", 3, 400, (10, 20)));
+        let later = PromptSeed { block: 1, ..SEED };
+        assert_ne!(ids, later.ids("tpot/decode", 3, 400, (10, 20)));
+        let reseeded = PromptSeed { session: 6, ..SEED };
+        assert_ne!(ids, reseeded.ids("tpot/decode", 3, 400, (10, 20)));
+    }
+
+    #[test]
+    fn prompts_of_one_launch_part_at_once() {
+        let heads: BTreeSet<Vec<u32>> = (0..500)
+            .map(|index| SEED.ids("tpot/decode", index, 16, (0, 1_000))[..4].to_vec())
+            .collect();
+        assert_eq!(heads.len(), 500);
+    }
+
+    #[test]
+    fn words_are_counted_and_equal_in_every_block() {
+        let words = SEED.words("drift/chat", 2, 40);
+        assert_eq!(words.split(' ').count(), 40);
+        assert!(words.split(' ').all(|word| WORDS.contains(&word)));
+        let later = PromptSeed { block: 9, ..SEED };
+        assert_eq!(words, later.words("drift/chat", 2, 40));
+        assert_ne!(words, SEED.words("drift/chat", 3, 40));
+        assert_eq!(SEED.words("drift/chat", 0, 0), "");
+    }
+
+    #[test]
+    fn every_word_is_there_once() {
+        assert_eq!(WORDS.iter().collect::<BTreeSet<_>>().len(), WORDS.len());
+    }
+}

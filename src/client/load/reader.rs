@@ -1,0 +1,227 @@
+//! One read from a socket: where it ends, and where its bytes and its stamp are put.
+//!
+//! Main types: [`Reader`]; [`Together`], whose reads arrived at once. Refuses to know: who waits, what events say.
+
+use super::{sse, stamps};
+use nix::sys::socket::{MsgFlags, recv, recvmsg};
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// Bytes taken by one read at the most.
+pub const READ_SIZE: usize = 16 * 1024;
+
+/// Bytes among which a read looks for its event's end. A longer event takes several reads.
+const WINDOW: usize = 4 * 1024;
+
+/// Reads into one buffer at the most.
+const MOST_NOTED: usize = 256;
+
+#[derive(Debug)]
+pub struct Reader {
+    pub buffer: Box<[u8]>,
+    control: Vec<u8>,
+    /// Reads whose bytes are in the buffer, one after another.
+    pub noted: Vec<Noted>,
+}
+
+/// What one read took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub count: usize,
+    /// The kernel's stamp.
+    pub real: Option<Duration>,
+    /// Bytes behind it that were seen to wait.
+    pub left: usize,
+    /// None were.
+    pub emptied: bool,
+}
+
+/// What arrived together: the bytes of one stamp, or, where no stamp tells, all that waited when the first of them was
+/// read.
+#[derive(Debug, Default)]
+pub struct Together {
+    real: Option<Duration>,
+    left: usize,
+}
+
+/// One of several reads into one buffer.
+#[derive(Debug)]
+pub struct Noted {
+    /// Where its bytes begin in the buffer.
+    pub from: usize,
+    pub taken: Taken,
+    /// Right after it.
+    pub now_ns: u64,
+}
+
+impl Together {
+    /// Whether this read's bytes arrived with those of the reads before; else they are the first of others.
+    pub fn holds(&mut self, taken: Taken) -> bool {
+        let holds = match taken.real {
+            Some(real) => self.real == Some(real),
+            None => taken.count <= self.left,
+        };
+        self.real = taken.real;
+        self.left = match (holds, taken.real) {
+            (true, None) => self.left - taken.count,
+            _ => taken.left,
+        };
+        holds
+    }
+}
+
+impl Reader {
+    pub fn new() -> Self {
+        Self {
+            buffer: vec![0; READ_SIZE].into_boxed_slice(),
+            control: stamps::control_buffer(),
+            noted: Vec::with_capacity(MOST_NOTED),
+        }
+    }
+
+    /// Whether a further read may follow `used` bytes.
+    pub fn has_room(&self, used: usize) -> bool {
+        used + WINDOW <= READ_SIZE && self.noted.len() < MOST_NOTED
+    }
+
+    /// Reads the first event of those that wait into this part of the buffer. Each has its own segment's stamp then,
+    /// however late this process is.
+    pub fn read_event(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
+        let window = part.start..part.end.min(part.start + WINDOW);
+        let room = &mut self.buffer[window];
+        let waiting = recv(fd, room, MsgFlags::MSG_PEEK)?;
+        if waiting == 0 {
+            return Ok(Taken::default());
+        }
+        let is_full = waiting == room.len();
+        let event = sse::first_event(&room[..waiting]);
+        let taken = self.read(fd, part.start..part.start + event)?;
+        Ok(Taken {
+            left: waiting - taken.count,
+            emptied: taken.count == waiting && !is_full,
+            ..taken
+        })
+    }
+
+    /// Reads what waits into this part of the buffer, under the last segment's stamp.
+    pub fn read(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
+        let room = &mut self.buffer[part];
+        let most = room.len();
+        let mut parts = [IoSliceMut::new(room)];
+        let control = Some(self.control.as_mut_slice());
+        let message = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?;
+        Ok(Taken {
+            count: message.bytes,
+            real: stamps::of(&message),
+            left: 0,
+            emptied: message.bytes < most,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{READ_SIZE, Reader, Taken, Together};
+    use crate::load::peer::connected;
+    use crate::load::stamps;
+    use nix::sys::socket::{MsgFlags, recv};
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+    use tokio::net::TcpStream;
+
+    const ROUNDS: usize = 64;
+
+    /// What each of so many reads took, once so many bytes are there.
+    async fn reads<const N: usize>(
+        stream: &TcpStream,
+        reader: &mut Reader,
+        bytes: usize,
+    ) -> [Taken; N] {
+        let fd = stream.as_raw_fd();
+        while !recv(fd, &mut [0; 64], MsgFlags::MSG_PEEK).is_ok_and(|waiting| waiting == bytes) {
+            tokio::task::yield_now().await;
+        }
+        [(); N].map(|()| reader.read_event(fd, 0..READ_SIZE).unwrap())
+    }
+
+    /// The kernel joins segments in its queue now and then, those that were acknowledged at once: then they have one
+    /// stamp, and are told as one.
+    #[tokio::test]
+    async fn events_that_wait_together_have_each_its_own_segments_stamp() {
+        let (stream, mut peer) = connected().await;
+        stamps::ask(&stream);
+        let mut reader = Reader::new();
+        let (mut together, mut stamped, mut apart) = (Together::default(), 0, 0);
+        for _ in 0..ROUNDS {
+            peer.write_all(b"9\r\ndata: a\n\n\r\n").unwrap();
+            peer.write_all(b"9\r\ndata: b\n\n\r\n").unwrap();
+            let [one, other] = reads(&stream, &mut reader, 28).await;
+            assert_eq!((one.count, one.left, one.emptied), (14, 14, false));
+            assert_eq!((other.count, other.left, other.emptied), (14, 0, true));
+            stamped += usize::from(one.real.is_some());
+            together.holds(one);
+            apart += usize::from(!together.holds(other));
+        }
+        if stamped == 0 {
+            return crate::skip::skip("this kernel stamps nothing");
+        }
+        assert!(2 * apart > ROUNDS, "{apart} of {ROUNDS}");
+    }
+
+    #[tokio::test]
+    async fn events_of_one_segment_are_one() {
+        let (stream, mut peer) = connected().await;
+        stamps::ask(&stream);
+        let (mut reader, mut together) = (Reader::new(), Together::default());
+        for _ in 0..ROUNDS {
+            peer.write_all(b"data: a\n\ndata: b\r\n\r\nrest").unwrap();
+            let all: [Taken; 3] = reads(&stream, &mut reader, 24).await;
+            assert_eq!(all.map(|taken| taken.count), [9, 11, 4]);
+            assert_eq!(all.map(|taken| together.holds(taken)), [false, true, true]);
+        }
+    }
+
+    #[test]
+    fn a_stamp_holds_bytes_together() {
+        let mut together = Together::default();
+        let mut holds = |real: u64, left| {
+            together.holds(Taken {
+                count: 1,
+                real: Some(Duration::from_nanos(real)),
+                left,
+                emptied: left == 0,
+            })
+        };
+        let reads = [(5, 0), (5, 9), (6, 8), (6, 7), (7, 0)];
+        let held = reads.map(|(real, left)| holds(real, left));
+        assert_eq!(held, [false, true, false, true, false]);
+    }
+
+    /// Of ten bytes four are read while six wait; what comes meanwhile is not of them, however much it is.
+    #[test]
+    fn without_stamps_what_waited_at_the_first_read_came_together() {
+        let mut together = Together::default();
+        let mut holds = |count, left| {
+            together.holds(Taken {
+                count,
+                left,
+                ..Taken::default()
+            })
+        };
+        let reads = [(4, 6), (3, 9), (3, 20), (3, 17), (17, 0), (3, 0)];
+        let held = reads.map(|(count, left)| holds(count, left));
+        assert_eq!(held, [false, true, true, false, true, false]);
+    }
+
+    #[tokio::test]
+    async fn the_end_is_nothing_and_no_failure() {
+        let (stream, peer) = connected().await;
+        drop(peer);
+        stream.readable().await.unwrap();
+        let read = Reader::new().read_event(stream.as_raw_fd(), 0..READ_SIZE);
+        assert_eq!(read.unwrap(), Taken::default());
+    }
+}

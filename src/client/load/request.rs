@@ -1,0 +1,243 @@
+//! The requests' JSON, as OpenAI's API defines it, with the two extensions that force a length.
+//!
+//! `ignore_eos` and `min_tokens` (vLLM, SGLang, llama.cpp and we know them) are sent only where the
+//! output's length is forced. Everything is greedy: temperature 0.
+//!
+//! Refuses to know: answers, sockets. Nothing here is shared with our server, so that a mistake on
+//! one side cannot hide on the other.
+
+use super::Endpoint;
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+/// `POST /v1/completions`.
+#[derive(Debug, Serialize)]
+pub struct Completion<'a> {
+    pub model: &'a str,
+    pub prompt: Prompt<'a>,
+    #[serde(flatten)]
+    pub length: Length,
+    #[serde(flatten)]
+    pub mode: Mode,
+    /// Ask for each token's log-probability and this many best tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<u32>,
+    /// Give the prompt back, log-probabilities included.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub echo: bool,
+}
+
+/// `POST /v1/chat/completions`.
+#[derive(Debug, Serialize)]
+pub struct Chat<'a> {
+    pub model: &'a str,
+    pub messages: &'a [Message],
+    #[serde(flatten)]
+    pub length: Length,
+    #[serde(flatten)]
+    pub mode: Mode,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Prompt<'a> {
+    Ids(&'a [u32]),
+    Text(&'a str),
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Message {
+    pub role: String,
+    pub content: String,
+}
+
+/// How long the answer may or must be.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Length {
+    max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignore_eos: Option<bool>,
+}
+
+impl Length {
+    pub fn at_most(tokens: u32) -> Self {
+        Self {
+            max_tokens: tokens,
+            min_tokens: None,
+            ignore_eos: None,
+        }
+    }
+
+    /// So many tokens, end-of-sequence tokens among them: unlike [`Self::exactly`] it forbids none, so
+    /// that a reference which just went on after one can be followed.
+    pub fn through_eos(tokens: u32) -> Self {
+        Self {
+            max_tokens: tokens,
+            min_tokens: None,
+            ignore_eos: Some(true),
+        }
+    }
+
+    pub fn exactly(tokens: u32) -> Self {
+        Self {
+            max_tokens: tokens,
+            min_tokens: Some(tokens),
+            ignore_eos: Some(true),
+        }
+    }
+}
+
+/// Streamed or whole, and greedy.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Mode {
+    temperature: f32,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    return_token_ids: bool,
+}
+
+/// What a stream is asked for beside its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Extras {
+    /// Usage, at the end.
+    pub usage: bool,
+    /// Token ids: where the engine can send them, they give every token an event, also one that has no
+    /// text of its own (part of a character, a special token).
+    pub token_ids: bool,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+impl Mode {
+    pub const WHOLE: Self = Self {
+        temperature: 0.0,
+        stream: false,
+        stream_options: None,
+        return_token_ids: false,
+    };
+
+    pub fn streamed(extras: Extras) -> Self {
+        Self {
+            temperature: 0.0,
+            stream: true,
+            stream_options: extras.usage.then_some(StreamOptions {
+                include_usage: true,
+            }),
+            return_token_ids: extras.token_ids,
+        }
+    }
+}
+
+/// The JSON of a request to this endpoint, with the further keys that it is sent.
+pub fn body(endpoint: &Endpoint, request: &impl Serialize) -> Bytes {
+    let own = json(request);
+    let Some((_, own)) = own.split_last().filter(|_| !endpoint.request.is_empty()) else {
+        return own;
+    };
+    let further = endpoint.request.iter();
+    let further = further.map(|(name, value)| format!(",{}:{value}", Value::from(name.as_str())));
+    let text = [own, further.collect::<String>().as_bytes(), b"}"].concat();
+    Bytes::from(text)
+}
+
+/// The JSON of a request.
+pub fn json(request: &impl Serialize) -> Bytes {
+    let text = serde_json::to_vec(request).expect("strings and numbers always serialise");
+    Bytes::from(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chat, Completion, Endpoint, Extras, Length, Message, Mode, Prompt, body, json};
+
+    fn text(bytes: &[u8]) -> &str {
+        std::str::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_forced_stream_asks_for_its_length_and_usage() {
+        let body = json(&Completion {
+            model: "m",
+            prompt: Prompt::Ids(&[3, 4]),
+            length: Length::exactly(64),
+            mode: Mode::streamed(Extras {
+                usage: true,
+                token_ids: false,
+            }),
+            logprobs: None,
+            echo: false,
+        });
+        assert_eq!(
+            text(&body),
+            r#"{"model":"m","prompt":[3,4],"max_tokens":64,"min_tokens":64,"ignore_eos":true,"#
+                .to_owned()
+                + r#""temperature":0.0,"stream":true,"stream_options":{"include_usage":true}}"#
+        );
+    }
+
+    #[test]
+    fn further_keys_are_sent_beside_ours() {
+        let address = ([127, 0, 0, 1], 1).into();
+        let mut endpoint = Endpoint::usual(address, "m");
+        let request = Completion {
+            model: "m",
+            prompt: Prompt::Ids(&[3]),
+            length: Length::at_most(1),
+            mode: Mode::WHOLE,
+            logprobs: None,
+            echo: false,
+        };
+        assert_eq!(body(&endpoint, &request), json(&request));
+        endpoint.request = vec![
+            ("repeat_penalty".into(), 1.0.into()),
+            ("a".into(), "b".into()),
+        ];
+        let ours = text(&json(&request)).trim_end_matches('}').to_owned();
+        let expect = ours + r#","repeat_penalty":1.0,"a":"b"}"#;
+        assert_eq!(text(&body(&endpoint, &request)), expect);
+    }
+
+    #[test]
+    fn extensions_stay_out_where_no_length_is_forced() {
+        let messages = [Message {
+            role: "user".into(),
+            content: "hi \"you\"".into(),
+        }];
+        let body = json(&Chat {
+            model: "m",
+            messages: &messages,
+            length: Length::at_most(8),
+            mode: Mode::WHOLE,
+        });
+        assert_eq!(
+            text(&body),
+            r#"{"model":"m","messages":[{"role":"user","content":"hi \"you\""}],"max_tokens":8,"#
+                .to_owned()
+                + r#""temperature":0.0,"stream":false}"#
+        );
+    }
+
+    #[test]
+    fn scoring_a_prompt_echoes_it_and_generates_nothing() {
+        let body = json(&Completion {
+            model: "m",
+            prompt: Prompt::Text("a"),
+            length: Length::at_most(0),
+            mode: Mode::WHOLE,
+            logprobs: Some(5),
+            echo: true,
+        });
+        assert_eq!(
+            text(&body),
+            r#"{"model":"m","prompt":"a","max_tokens":0,"temperature":0.0,"stream":false,"logprobs":5,"echo":true}"#
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! When a sample is void, and by which name. The first rule that applies decides.
+//!
+//! Refuses to know: bytes, clocks; it sees what was expected and what was read.
+
+mod contradictions;
+mod counts;
+
+use super::Endpoint;
+use super::exchange::{Ending, Exchange};
+use super::foreign::error_text;
+use super::planned::{Expect, Label};
+use super::transcript::Transcript;
+use verdict::record::{Stamps, TokenCounts, Void, VoidRule};
+
+/// Finish reasons of an answer that its engine gave up.
+const GIVEN_UP: [&str; 3] = ["abort", "content_filter", "error"];
+
+/// Why this must not enter any metric; `None` for a sound sample.
+pub fn void(seen: &Seen<'_>) -> Option<Void> {
+    seen.status()
+        .or_else(|| seen.transport())
+        .or_else(|| seen.malformed())
+        .or_else(|| seen.cut_stream())
+        .or_else(|| seen.no_output())
+        .or_else(|| seen.degenerate())
+        .or_else(|| seen.finish_reason())
+        .or_else(|| seen.token_counts())
+        .or_else(|| seen.negative_phase())
+        .or_else(|| seen.cache_state())
+        .or_else(|| seen.implausible())
+}
+
+/// All that is known of one request and its answer.
+pub struct Seen<'a> {
+    pub endpoint: &'a Endpoint,
+    pub label: &'a Label,
+    pub expect: &'a Expect,
+    pub exchange: &'a Exchange,
+    pub transcript: &'a Transcript,
+    pub stamps: &'a Stamps,
+    pub tokens: &'a TokenCounts,
+}
+
+fn because(rule: VoidRule, detail: impl Into<String>) -> Option<Void> {
+    Some(Void {
+        rule,
+        detail: detail.into(),
+    })
+}
+
+impl Seen<'_> {
+    fn status(&self) -> Option<Void> {
+        if let Some(status) = self.exchange.status.filter(|status| *status != 200) {
+            let message = error_text(&self.exchange.body);
+            return because(VoidRule::Status, format!("status {status}: {message}"));
+        }
+        let error = self.transcript.error.as_ref()?;
+        because(VoidRule::Status, format!("error in the answer: {error}"))
+    }
+
+    /// HTTP failed. After `[DONE]` the answer is whole whatever becomes of the connection.
+    fn transport(&self) -> Option<Void> {
+        if self.transcript.done_ns.is_some() {
+            return None;
+        }
+        let so_far = self.transcript.events_ns.len();
+        match &self.exchange.ending {
+            Ending::Whole => None,
+            Ending::Refused(detail) => because(VoidRule::CutStream, detail),
+            Ending::Cut(detail) => because(
+                VoidRule::CutStream,
+                format!("{detail}, after {so_far} output events"),
+            ),
+            Ending::Silent(detail) => because(
+                VoidRule::Timeout,
+                format!("{detail}, after {so_far} output events"),
+            ),
+            Ending::Garbled(detail) => because(VoidRule::Malformed, detail),
+        }
+    }
+
+    fn malformed(&self) -> Option<Void> {
+        if let Some(detail) = &self.transcript.malformed {
+            return because(VoidRule::Malformed, detail);
+        }
+        let missing = self.expect.logprobs && self.transcript.logprobs.is_none();
+        missing.then(|| {
+            because(
+                VoidRule::Malformed,
+                "log-probabilities were asked for and not sent",
+            )
+        })?
+    }
+
+    /// HTTP ended well, but the stream did not.
+    fn cut_stream(&self) -> Option<Void> {
+        let Transcript {
+            done_ns,
+            finish_reason,
+            events_ns,
+            is_unfinished,
+            ..
+        } = self.transcript;
+        if !self.expect.streamed || done_ns.is_some() {
+            return None;
+        }
+        let so_far = events_ns.len();
+        if *is_unfinished {
+            because(
+                VoidRule::CutStream,
+                format!("the end cut an event, after {so_far} with output"),
+            )
+        } else if finish_reason.is_none() && so_far > 0 {
+            let detail = format!("neither [DONE] nor a finish reason after {so_far} output events");
+            because(VoidRule::CutStream, detail)
+        } else {
+            None
+        }
+    }
+
+    fn no_output(&self) -> Option<Void> {
+        let transcript = self.transcript;
+        let empty = if self.expect.streamed {
+            transcript.events_ns.is_empty()
+        } else {
+            // An end-of-sequence token alone is output without text: only its count shows it.
+            let counted = transcript.completion_tokens.or(self.tokens.by_logprobs);
+            !self.expect.echoed && counted.map_or(transcript.content.is_empty(), |n| n == 0)
+        };
+        let counted = transcript
+            .completion_tokens
+            .map_or("no usage".to_owned(), |n| format!("usage says {n} tokens"));
+        empty.then(|| because(VoidRule::NoOutput, format!("no output; {counted}")))?
+    }
+
+    fn finish_reason(&self) -> Option<Void> {
+        let reason = self.transcript.finish_reason.as_deref();
+        let counted = self.transcript.completion_tokens;
+        match (self.expect.forced, reason) {
+            (Some(_), Some("length")) => None,
+            (Some(forced), _) => {
+                let reason = reason.unwrap_or("none");
+                let counted = counted.map_or("an unknown number".to_owned(), |n| n.to_string());
+                let detail = format!("finish reason {reason} after {counted} of {forced} tokens");
+                because(VoidRule::FinishReason, detail)
+            }
+            (None, Some(reason)) if GIVEN_UP.contains(&reason) => {
+                because(VoidRule::FinishReason, format!("finish reason {reason}"))
+            }
+            (None, _) => None,
+        }
+    }
+
+    fn negative_phase(&self) -> Option<Void> {
+        let Stamps {
+            connect_ns,
+            intended_ns,
+            send_ns,
+            headers_ns,
+            first_byte_ns,
+            events_ns,
+            done_ns,
+            ..
+        } = self.stamps;
+        let connect = connect_ns
+            .iter()
+            .flat_map(|(asked, established)| [asked, established]);
+        let moments: Vec<u64> = connect
+            .chain([send_ns])
+            .chain(headers_ns)
+            .chain(first_byte_ns)
+            .chain(events_ns)
+            .chain(done_ns)
+            .copied()
+            .collect();
+        let sending = [[*intended_ns, *send_ns]];
+        let pairs = moments.windows(2).map(|pair| [pair[0], pair[1]]);
+        let back = pairs.chain(sending).find(|pair| pair[1] < pair[0])?;
+        let detail = format!("a stamp of {} ns follows one of {} ns", back[1], back[0]);
+        because(VoidRule::NegativePhase, detail)
+    }
+}

@@ -1,0 +1,54 @@
+//! A request's prompt before it stands in JSON: token ids, or text of a known length.
+//!
+//! Main type: [`Said`]. Refuses to know: requests, answers.
+
+use super::tokenizer::Fitted;
+use super::{Endpoint, PromptSeed};
+
+/// A prompt before it stands in a request.
+#[derive(Clone, Debug)]
+pub enum Said {
+    Ids(Vec<u32>),
+    /// Of exactly known length where the endpoint has a tokenizer; otherwise about one token a word, and
+    /// usage says how many they were.
+    Text {
+        text: String,
+        unfit: Option<(u32, u32)>,
+    },
+}
+
+impl Said {
+    /// The prompt number `index` of a workload.
+    pub fn new(endpoint: &Endpoint, id: &str, seed: PromptSeed, index: u32, tokens: u32) -> Self {
+        match endpoint.prompt_ids {
+            Some(range) => Self::Ids(seed.ids(id, index, tokens, range)),
+            None => Self::text(endpoint, |words| seed.words(id, index, words), tokens),
+        }
+    }
+
+    fn text(endpoint: &Endpoint, draw: impl Fn(u32) -> String, tokens: u32) -> Self {
+        let Some(tokenizer) = &endpoint.tokenizer else {
+            return Self::Text {
+                text: draw(tokens),
+                unfit: None,
+            };
+        };
+        let Fitted { text, tokens: has } = tokenizer.fit(draw, tokens);
+        let unfit = (has != tokens).then_some((tokens, has));
+        Self::Text { text, unfit }
+    }
+
+    /// Its first half, rounded down but never empty.
+    pub fn half(&self) -> Self {
+        match self {
+            Self::Ids(ids) => Self::Ids(ids[..ids.len().div_ceil(2)].to_vec()),
+            Self::Text { text, .. } => {
+                let words: Vec<&str> = text.split(' ').collect();
+                Self::Text {
+                    text: words[..words.len().div_ceil(2)].join(" "),
+                    unfit: None,
+                }
+            }
+        }
+    }
+}

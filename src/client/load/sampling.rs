@@ -1,0 +1,123 @@
+//! An exchange becomes a sample: stamps, counts and text are put in their places, and void rules asked.
+//!
+//! Refuses to know: how it was sent.
+
+use super::Endpoint;
+use super::exchange::Exchange;
+use super::planned::Expect;
+use super::repeats::repeats;
+use super::rules::{self, Seen};
+use super::slots::Finished;
+use super::transcript::{Transcript, characters};
+use verdict::record::{Sample, Stamps, TokenCounts};
+
+/// A sample, and the reply's text for those who go on talking.
+#[derive(Debug)]
+pub struct Reading {
+    pub sample: Sample,
+    pub reply: String,
+}
+
+/// Reads what came back for one request of `workload`.
+pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading {
+    let Finished {
+        label,
+        expect,
+        exchange,
+    } = finished;
+    let mut transcript = Transcript::read(&exchange, expect.streamed);
+    let stamps = stamps(&exchange, &transcript);
+    let tokens = counts(&expect, &transcript, endpoint);
+    let void = rules::void(&Seen {
+        endpoint,
+        label: &label,
+        expect: &expect,
+        exchange: &exchange,
+        transcript: &transcript,
+        stamps: &stamps,
+        tokens: &tokens,
+    });
+    let reply = std::mem::take(&mut transcript.content);
+    let sample = Sample {
+        workload: workload.to_owned(),
+        index: label.index,
+        phase: label.phase,
+        case: label.case,
+        turn: label.turn,
+        streamed: expect.streamed,
+        setting: label.setting,
+        tokens,
+        stamps,
+        finish_reason: transcript.finish_reason,
+        timings: transcript.timings,
+        text: expect.keep_text.then(|| reply.clone()),
+        text_sha256: transcript.sha256,
+        logprobs: transcript.logprobs.unwrap_or_default(),
+        void,
+    };
+    Reading { sample, reply }
+}
+
+fn stamps(exchange: &Exchange, transcript: &Transcript) -> Stamps {
+    let reads = &exchange.reads;
+    Stamps {
+        // A closed loop wants to send when it sends.
+        intended_ns: exchange.due_ns.unwrap_or(exchange.send_ns),
+        connect_ns: exchange.connect_ns,
+        send_ns: exchange.send_ns,
+        headers_ns: exchange.headers_ns,
+        first_byte_ns: reads.first().map(|read| read.arrival.at_ns),
+        events_ns: transcript.events_ns.clone(),
+        ambiguous_events: transcript.ambiguous_events,
+        done_ns: transcript.done_ns.or(exchange.end_ns),
+        kernel_stamps: !reads.is_empty() && reads.iter().all(|read| read.arrival.kernel),
+    }
+}
+
+fn counts(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> TokenCounts {
+    let length = |items: usize| u32::try_from(items).unwrap_or(u32::MAX);
+    let by_logprobs = transcript
+        .logprobs
+        .as_ref()
+        .map(|logprobs| length(logprobs.len()));
+    let by_tokenizer = by_tokenizer(expect, transcript, endpoint);
+    let own = transcript.token_ids.or(by_logprobs).or(by_tokenizer);
+    let texts = transcript.texts();
+    TokenCounts {
+        requested: expect.forced,
+        prompt: transcript.prompt_tokens,
+        cached: transcript.cached_tokens,
+        completion: transcript
+            .completion_tokens
+            .or(own.filter(|_| expect.streamed && !endpoint.stream_usage)),
+        events: length(transcript.events_ns.len()),
+        by_logprobs,
+        at_first_event: transcript.at_first_event,
+        per_event: transcript.per_event.clone(),
+        by_tokenizer,
+        text_at_first: is_untold_burst(transcript)
+            .then(|| (transcript.first_event_characters, characters(&texts))),
+        repeats: !expect.echoed && repeats(&texts.concat()),
+    }
+}
+
+/// Fewer events than tokens, and nothing tells whose the tokens are.
+fn is_untold_burst(transcript: &Transcript) -> bool {
+    let events = transcript.events_ns.len();
+    let tokens = transcript.completion_tokens.unwrap_or(0) as usize;
+    events > 0 && events < tokens && transcript.per_event.is_empty()
+}
+
+/// The generated text's tokens by the client's own count. An echoed prompt is not generated.
+fn by_tokenizer(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> Option<u32> {
+    let tokenizer = endpoint.tokenizer.as_ref().filter(|_| !expect.echoed)?;
+    let counted = transcript
+        .texts()
+        .map(|text| tokenizer.count(text))
+        .iter()
+        .sum();
+    (counted > 0).then_some(counted)
+}
+
+#[cfg(test)]
+mod tests;

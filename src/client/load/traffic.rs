@@ -1,0 +1,389 @@
+//! Waves of requests, sent by the crew and read here: one driver for closed and open loops and for turns
+//! of a conversation.
+//!
+//! Every request's JSON is made before the first is sent. Answers are read on this thread, after the wave
+//! or, where that takes long, every few seconds: the threads that measure only move bytes. There is no
+//! pause between warm-up and measurement, so that the first measured requests do not start all at once.
+//!
+//! Main type: [`Driver`]. Refuses to know: what the requests are about.
+
+use super::crew::{Crew, Service, cpu_of_this_thread};
+use super::health;
+use super::planned::{Label, Pace, Planned, Wave};
+use super::sampling;
+use super::slots::{AHEAD, Due, Finished};
+use super::stop::Watchman;
+use super::{Endpoint, Outcome, Progress, SessionClock, Side, windows};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use verdict::record::{Edge, Sample, Setting, Window};
+
+/// Bytes of unread answers above which they are read although others are still in flight.
+const MOST_UNREAD: usize = 256 << 20;
+
+/// Age of the oldest unread answer at which all are read, so that they can be handed over.
+const READ_EVERY: Duration = Duration::from_secs(5);
+
+/// Most requests of an open loop in flight; what is due beyond them is sent late, and its lag says so.
+pub const MOST_IN_FLIGHT: u32 = 4_096;
+
+/// Sends all waves, one after another.
+pub async fn run(
+    endpoint: &Endpoint,
+    workload: &str,
+    waves: Vec<Wave>,
+    clock: &SessionClock,
+    progress: &dyn Progress,
+) -> Outcome {
+    let waves = match progress.counters() {
+        Some(_) => waves.into_iter().flat_map(windows::apart).collect(),
+        None => waves,
+    };
+    let streams = waves.iter().map(streams).max().unwrap_or(0);
+    let requests = waves.iter().map(Wave::len).sum();
+    let mut driver = Driver::start(endpoint, workload, clock, progress, (streams, requests));
+    for wave in waves {
+        let ends = windows::measured(&wave);
+        let begin = driver.begin_window(ends).await;
+        driver.wave(wave).await;
+        driver.end_window(begin).await;
+        if driver.has_stopped() {
+            break;
+        }
+    }
+    driver.finish()
+}
+
+/// The most that a wave may have in flight.
+fn streams(wave: &Wave) -> u32 {
+    let most = match &wave.pace {
+        Pace::Slots(slots) => *slots,
+        Pace::At(_) => MOST_IN_FLIGHT,
+        Pace::InTurn(_) => 1,
+    };
+    most.clamp(1, wave.len().max(1))
+}
+
+/// Sends one workload's requests and reads what comes back. Where it is dropped, what was answered until
+/// then is still handed over.
+pub struct Driver<'a> {
+    workload: &'a str,
+    endpoint: &'a Endpoint,
+    clock: &'a SessionClock,
+    progress: &'a dyn Progress,
+    crew: Crew,
+    /// Of the wave under way.
+    reports: mpsc::UnboundedReceiver<Finished>,
+    watchman: Watchman,
+    unread: Unread,
+    outcome: Outcome,
+    done: u32,
+    requests: u32,
+    begun: Instant,
+    /// Most slots of a wave without due moments.
+    slots: u32,
+    /// CPU time of reading answers.
+    reading: Duration,
+}
+
+/// Answers kept for later.
+#[derive(Default)]
+struct Unread {
+    held: Vec<Finished>,
+    bytes: usize,
+    /// Arrival of the oldest.
+    since: Option<Instant>,
+}
+
+impl<'a> Driver<'a> {
+    /// `streams` in flight at the most, `requests` in all.
+    pub fn start(
+        endpoint: &'a Endpoint,
+        workload: &'a str,
+        clock: &'a SessionClock,
+        progress: &'a dyn Progress,
+        (streams, requests): (u32, u32),
+    ) -> Self {
+        Self {
+            workload,
+            endpoint,
+            clock,
+            progress,
+            crew: Crew::start(endpoint, clock, streams),
+            reports: mpsc::unbounded_channel().1,
+            watchman: Watchman::default(),
+            unread: Unread::default(),
+            outcome: Outcome::default(),
+            done: 0,
+            requests,
+            begun: Instant::now(),
+            slots: 0,
+            reading: Duration::ZERO,
+        }
+    }
+
+    /// Whether the engine is gone, so that nothing more need be sent.
+    pub fn has_stopped(&self) -> bool {
+        self.outcome.stopped.is_some()
+    }
+
+    /// Reads the counters before measured requests with these least and greatest indices, where some are needed.
+    pub async fn begin_window(&self, ends: Option<(u32, u32)>) -> Option<Window> {
+        let (first, last) = ends?;
+        Some(Window {
+            workload: self.workload.to_owned(),
+            first,
+            last,
+            begin: self.edge(Side::Begin).await?,
+            end: Edge::default(),
+        })
+    }
+
+    /// Reads them again when every one of those requests was answered.
+    pub async fn end_window(&mut self, begun: Option<Window>) {
+        let Some(mut window) = begun.filter(|_| !self.has_stopped()) else {
+            return;
+        };
+        window.end = self.edge(Side::End).await.unwrap_or_default();
+        self.outcome.windows.push(window);
+    }
+
+    async fn edge(&self, side: Side) -> Option<Edge> {
+        Some(self.progress.counters()?.read(side).await)
+    }
+
+    /// Sends a wave and waits until every request of it was answered.
+    pub async fn wave(&mut self, wave: Wave) {
+        let slots = streams(&wave);
+        let now_ns = self.clock.now_ns();
+        let (origin_ns, moments) = match wave.pace {
+            Pace::Slots(_) => {
+                self.slots = self.slots.max(slots);
+                (now_ns, None)
+            }
+            // So much later, so that the first connection is there in time.
+            Pace::At(moments) => (now_ns + nanos(AHEAD), Some(moments)),
+            Pace::InTurn(moments) => return self.in_turn(wave.requests, moments).await,
+        };
+        let mut moments = moments.map(Vec::into_iter);
+        let due = wave.requests.into_iter().map_while(|mut planned| {
+            count_from(origin_ns, &mut planned.label);
+            let at_ns = match &mut moments {
+                None => None,
+                Some(moments) => Some(origin_ns.saturating_add(nanos(moments.next()?))),
+            };
+            Some(Due { planned, at_ns })
+        });
+        let due = due.collect();
+        self.send(due, slots).await;
+    }
+
+    /// Sends each at its moment, or where the one before was not answered by then, at once.
+    async fn in_turn(&mut self, requests: Vec<Planned>, moments: Vec<Duration>) {
+        self.slots = self.slots.max(1);
+        let origin_ns = self.clock.now_ns() + nanos(AHEAD);
+        for (mut planned, moment) in requests.into_iter().zip(moments) {
+            count_from(origin_ns, &mut planned.label);
+            let arrives_ns = origin_ns.saturating_add(nanos(moment));
+            let at_ns = Some(arrives_ns).filter(|at| *at > self.clock.now_ns());
+            self.send(vec![Due { planned, at_ns }], 1).await;
+            if self.has_stopped() {
+                return;
+            }
+        }
+    }
+
+    /// Sends one request, at a moment if one is given, and gives the text of its answer, empty where there
+    /// is none.
+    pub async fn one(&mut self, planned: Planned, at_ns: Option<u64>) -> String {
+        self.slots = self.slots.max(1);
+        self.send(vec![Due { planned, at_ns }], 1).await;
+        self.read().unwrap_or_default()
+    }
+
+    async fn send(&mut self, wave: Vec<Due>, slots: u32) {
+        self.reports = self.crew.send(wave, slots);
+        while !self.has_stopped() {
+            match timeout(READ_EVERY, self.reports.recv()).await {
+                Ok(None) => break,
+                Ok(Some(finished)) => {
+                    self.done += 1;
+                    self.progress.request_done(self.done, self.requests);
+                    self.outcome.stopped = self.watchman.note(&finished.exchange.ending);
+                    self.unread.hold(finished);
+                }
+                Err(_elapsed) => {}
+            }
+            if self.unread.is_due() {
+                self.read();
+            }
+        }
+    }
+
+    /// Reads what is held and hands it over; gives the last one's text.
+    fn read(&mut self) -> Option<String> {
+        let before = cpu_of_this_thread();
+        let mut text = None;
+        let held = std::mem::take(&mut self.unread).held.into_iter();
+        let samples = held.map(|finished| {
+            let reading = sampling::read(self.workload, finished, self.endpoint);
+            text = Some(reading.reply);
+            reading.sample
+        });
+        let samples: Vec<Sample> = samples.collect();
+        self.reading += cpu_of_this_thread().saturating_sub(before);
+        if !samples.is_empty() {
+            self.progress.samples(&samples);
+        }
+        self.outcome.samples.extend(samples);
+        text
+    }
+
+    /// Ends the threads, and says what came and how well the client did.
+    pub fn finish(mut self) -> Outcome {
+        match self.crew.dismiss() {
+            Ok(service) => self.outcome(service),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// What came, and how well the client did whose threads left this.
+    fn outcome(&mut self, mut service: Service) -> Outcome {
+        self.drain();
+        service.cpu += self.reading;
+        let mut outcome = std::mem::take(&mut self.outcome);
+        outcome.samples.sort_by_key(|sample| sample.index);
+        outcome.client = health::of(
+            self.workload,
+            &outcome.samples,
+            self.slots,
+            &service,
+            self.begun.elapsed(),
+        );
+        outcome
+    }
+
+    /// What was answered before the threads ended counts.
+    fn drain(&mut self) {
+        while let Ok(finished) = self.reports.try_recv() {
+            self.unread.hold(finished);
+        }
+        self.read();
+    }
+}
+
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        // Whoever drops it in the middle does not want to hear of a thread's panic.
+        let service = self.crew.dismiss().unwrap_or_default();
+        let outcome = self.outcome(service);
+        if !outcome.samples.is_empty() {
+            self.progress.cut_short(outcome);
+        }
+    }
+}
+
+impl Unread {
+    fn hold(&mut self, finished: Finished) {
+        self.bytes += finished.exchange.body.len();
+        self.since.get_or_insert_with(Instant::now);
+        self.held.push(finished);
+    }
+
+    fn is_due(&self) -> bool {
+        let old = |since: Instant| since.elapsed() >= READ_EVERY;
+        self.bytes > MOST_UNREAD || self.since.is_some_and(old)
+    }
+}
+
+/// Staggered users count from their wave's start.
+fn count_from(moment_ns: u64, label: &mut Label) {
+    if let Some(Setting::Sequential { origin_ns, .. } | Setting::Together { origin_ns, .. }) =
+        &mut label.setting
+    {
+        *origin_ns = moment_ns;
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Driver, Due, Label};
+    use crate::load::workloads::completion;
+    use crate::load::{Endpoint, PromptSeed, SessionClock};
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+    use verdict::plan::Shape;
+    use verdict::record::Phase;
+
+    /// Answers each request of one connection with an empty object.
+    fn server() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // A request is far smaller than the buffer, and the next one comes only after the answer.
+            while stream.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {
+                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_late_does_not_move_the_moments() {
+        let endpoint = Endpoint {
+            prompt_ids: Some((1, 9)),
+            ..Endpoint::usual(server(), "m")
+        };
+        let clock = SessionClock::start();
+        let progress = |_, _| {};
+        let mut driver = Driver::start(&endpoint, "g/w", &clock, &progress, (1, 3));
+        let at_ns = clock.now_ns();
+        let shape = Shape {
+            prompt_tokens: 2,
+            output_tokens: 2,
+            weight: 1,
+            streamed: false,
+        };
+        let seed = PromptSeed {
+            session: 1,
+            block: 0,
+        };
+        let due = (0..3).map(|index| Due {
+            planned: completion(
+                &endpoint,
+                "g/w",
+                seed,
+                shape,
+                Label::of(index, Phase::Measured),
+            ),
+            at_ns: Some(at_ns),
+        });
+        // Three are due at one moment, and there is one slot.
+        driver.send(due.collect(), 1).await;
+        let outcome = driver.finish();
+        let stamps: Vec<_> = outcome
+            .samples
+            .iter()
+            .map(|sample| &sample.stamps)
+            .collect();
+        assert_eq!(stamps.len(), 3);
+        for stamps in &stamps {
+            assert_eq!(stamps.intended_ns, at_ns);
+        }
+        for pair in stamps.windows(2) {
+            assert!(pair[1].send_ns >= pair[0].done_ns.unwrap(), "{stamps:?}");
+        }
+        let late = (stamps[2].send_ns - at_ns) as f64 / 1e6;
+        assert!((outcome.client.send_lag_ms.max - late).abs() < 1e-9);
+    }
+}

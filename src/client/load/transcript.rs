@@ -1,0 +1,259 @@
+//! What an exchange says: its bytes read as a stream of events or as one answer.
+//!
+//! Main type: [`Transcript`]. Reading never fails: what cannot be read is noted, and everything before
+//! it stands.
+//!
+//! Refuses to know: what was asked for, and so whether the answer is a good one.
+
+use super::answer::{Answer, AnswerError, Choice, Usage};
+use super::exchange::{Ending, Exchange};
+use super::foreign::brief;
+use super::sse::{Decoder, Event};
+use super::stamps::Arrival;
+use super::tally::Tally;
+use sha2::{Digest, Sha256};
+use verdict::record::{ServerTimings, TokenLogprob};
+
+/// Most events of one stream.
+const MAX_EVENTS: u32 = 1 << 20;
+
+#[derive(Debug, Default)]
+pub struct Transcript {
+    /// Arrival of each event with output.
+    pub events_ns: Vec<u64>,
+    /// Of those, how many arrived together with a later event of any kind: their time is an upper bound.
+    pub ambiguous_events: u32,
+    /// `[DONE]`.
+    pub done_ns: Option<u64>,
+    /// The stream ended within an event.
+    pub is_unfinished: bool,
+    /// The answer's text, reasoning left out.
+    pub content: String,
+    pub reasoning: String,
+    /// Hex SHA-256 of everything generated, reasoning included, in the order of arrival.
+    pub sha256: String,
+    pub finish_reason: Option<String>,
+    pub prompt_tokens: Option<u32>,
+    pub cached_tokens: Option<u32>,
+    pub completion_tokens: Option<u32>,
+    /// Cumulative usage at the first event with output.
+    pub at_first_event: Option<u32>,
+    /// Characters of the first event with output.
+    pub first_event_characters: u32,
+    /// Cumulative usage went down.
+    pub usage_fell: bool,
+    /// Token ids named, if every event with output named its own.
+    pub token_ids: Option<u32>,
+    /// Tokens of each event with output, where the stream tells; empty otherwise.
+    pub per_event: Vec<u32>,
+    pub logprobs: Option<Vec<TokenLogprob>>,
+    pub timings: Option<ServerTimings>,
+    /// The server's message, where it sent an error in the place of an answer.
+    pub error: Option<String>,
+    /// Why the answer is not what the protocol promises.
+    pub malformed: Option<String>,
+}
+
+impl Transcript {
+    pub fn read(exchange: &Exchange, streamed: bool) -> Self {
+        let mut reader = Reader::default();
+        if exchange.status == Some(200) {
+            let read = if streamed {
+                reader.stream(exchange)
+            } else {
+                reader.whole(exchange)
+            };
+            reader.transcript.malformed = read.err();
+        }
+        let mut transcript = reader.transcript;
+        transcript.per_event = reader.tally.per_event(transcript.completion_tokens);
+        transcript.token_ids = reader.tally.ids();
+        transcript.sha256 = hex(&reader.generated.finalize());
+        transcript
+    }
+
+    /// Everything generated: reasoning, then content.
+    pub fn texts(&self) -> [&str; 2] {
+        [&self.reasoning, &self.content]
+    }
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    transcript: Transcript,
+    generated: Sha256,
+    events: u32,
+    tally: Tally,
+}
+
+impl Reader {
+    fn stream(&mut self, exchange: &Exchange) -> Result<(), String> {
+        let mut decoder = Decoder::default();
+        let mut found = Vec::new();
+        for (part, arrival) in exchange.parts() {
+            let pushed = decoder.push(part, |event| found.push(event));
+            // The stamp is that of the last bytes: it is exact for an event that ends with them.
+            let inexact = found.len() - usize::from(pushed == Ok(true));
+            for (i, event) in found.drain(..).enumerate() {
+                let before = self.transcript.events_ns.len();
+                self.event(&event, arrival)?;
+                if i < inexact {
+                    let outputs = self.transcript.events_ns.len() - before;
+                    self.transcript.ambiguous_events += count(outputs);
+                }
+            }
+            pushed.map_err(|error| error.to_string())?;
+        }
+        let rest = decoder.finish().map_err(|error| error.to_string())?;
+        self.end(rest, exchange)
+    }
+
+    fn event(&mut self, event: &Event, arrival: Arrival) -> Result<(), String> {
+        self.events += 1;
+        if self.events > MAX_EVENTS {
+            return Err(format!("more than {MAX_EVENTS} events"));
+        }
+        if self.transcript.done_ns.is_some() {
+            return Err(format!("an event after [DONE]: {}", brief(&event.data)));
+        }
+        if event.data.trim() == "[DONE]" {
+            self.transcript.done_ns = Some(arrival.at_ns);
+            return Ok(());
+        }
+        let parsed = Answer::parse(event.data.as_bytes());
+        if event.kind == "error" {
+            let message = parsed.ok().and_then(|answer| answer.error_message());
+            self.transcript.error = Some(message.unwrap_or_else(|| brief(&event.data)));
+            return Ok(());
+        }
+        let number = self.events;
+        let answer =
+            parsed.map_err(|error| format!("event {number}: {error}: {}", brief(&event.data)))?;
+        self.answer(answer, Some(arrival))
+            .map_err(|error| format!("event {number}: {error}"))
+    }
+
+    /// The stream is over; `rest` is an event whose blank line never came.
+    fn end(&mut self, rest: Option<Event>, exchange: &Exchange) -> Result<(), String> {
+        let Some(rest) = rest else {
+            let nothing = self.events == 0 && !exchange.body.is_empty();
+            return match (nothing, &exchange.ending) {
+                (true, Ending::Whole) => self.no_stream(&exchange.body),
+                _ => Ok(()),
+            };
+        };
+        match (self.transcript.done_ns, rest.data.trim()) {
+            (Some(_), _) => Err(format!("bytes after [DONE]: {}", brief(&rest.data))),
+            (None, "[DONE]") => {
+                self.transcript.done_ns = exchange.reads.last().map(|read| read.arrival.at_ns);
+                Ok(())
+            }
+            (None, _) => {
+                self.transcript.is_unfinished = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// A body without a single event where a stream was asked for: an error object, or anything else.
+    fn no_stream(&mut self, body: &[u8]) -> Result<(), String> {
+        self.transcript.error = Answer::parse(body)
+            .ok()
+            .and_then(|answer| answer.error_message());
+        let only_comments = body
+            .split(|byte| matches!(byte, b'\r' | b'\n'))
+            .all(|line| line.is_empty() || line.starts_with(b":"));
+        if self.transcript.error.is_some() || only_comments {
+            return Ok(());
+        }
+        let head = &body[..body.len().min(1_000)];
+        Err(format!(
+            "no event stream: {}",
+            brief(&String::from_utf8_lossy(head))
+        ))
+    }
+
+    fn whole(&mut self, exchange: &Exchange) -> Result<(), String> {
+        if exchange.ending != Ending::Whole {
+            return Ok(());
+        }
+        let answer = Answer::parse(&exchange.body).map_err(|error| error.to_string())?;
+        self.answer(answer, None).map_err(|error| error.to_string())
+    }
+
+    /// Takes a chunk of a stream, with its arrival, or a whole answer.
+    fn answer(&mut self, mut answer: Answer, arrival: Option<Arrival>) -> Result<(), AnswerError> {
+        if let Some(message) = answer.error_message() {
+            self.transcript.error = Some(message);
+            return Ok(());
+        }
+        self.transcript.timings = answer.timings().or(self.transcript.timings.take());
+        if let Some(usage) = answer.usage {
+            self.usage(usage);
+        }
+        if let Some(mut choice) = answer.choice() {
+            let logprobs = choice.take_logprobs();
+            if let Ok(Some(logprobs)) = &logprobs {
+                self.tally.scored(logprobs.len());
+            }
+            if let Some(arrival) = arrival
+                && choice.has_output()
+            {
+                self.output(&choice, arrival, answer.usage);
+            }
+            self.text(choice, logprobs?);
+        }
+        Ok(())
+    }
+
+    fn usage(&mut self, usage: Usage) {
+        let transcript = &mut self.transcript;
+        transcript.prompt_tokens = usage.prompt_tokens.or(transcript.prompt_tokens);
+        transcript.cached_tokens = usage.cached_tokens().or(transcript.cached_tokens);
+        transcript.usage_fell |= usage.completion_tokens.is_some_and(|now| {
+            transcript
+                .completion_tokens
+                .is_some_and(|before| now < before)
+        });
+        transcript.completion_tokens = usage.completion_tokens.or(transcript.completion_tokens);
+    }
+
+    /// Notes an event of a stream that carries output.
+    fn output(&mut self, choice: &Choice, arrival: Arrival, usage: Option<Usage>) {
+        let transcript = &mut self.transcript;
+        if transcript.events_ns.is_empty() {
+            transcript.at_first_event = usage.and_then(|usage| usage.completion_tokens);
+            transcript.first_event_characters = characters(&[choice.reasoning(), choice.content()]);
+        }
+        transcript.events_ns.push(arrival.at_ns);
+        let usage = usage.and_then(|usage| usage.completion_tokens);
+        self.tally.event(choice.token_ids(), usage);
+    }
+
+    fn text(&mut self, choice: Choice, logprobs: Option<Vec<TokenLogprob>>) {
+        self.generated.update(choice.reasoning());
+        self.generated.update(choice.content());
+        let transcript = &mut self.transcript;
+        transcript.reasoning.push_str(choice.reasoning());
+        transcript.content.push_str(choice.content());
+        if let Some(logprobs) = logprobs {
+            transcript.logprobs.get_or_insert_default().extend(logprobs);
+        }
+        if let Some(reason) = choice.finish_reason {
+            transcript.finish_reason = Some(reason);
+        }
+    }
+}
+
+/// Characters of all texts together.
+pub fn characters(texts: &[&str]) -> u32 {
+    texts.iter().map(|text| count(text.chars().count())).sum()
+}
+
+fn count(items: usize) -> u32 {
+    u32::try_from(items).unwrap_or(u32::MAX)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,79 @@
+//! Sockets → requests: accepts connections up to a limit and ends those that do not speak.
+//!
+//! A client that opens a connection and sends half a request, or nothing, would hold it for ever; so the head
+//! of a request has a deadline here, as its body has in `body` and a write in `deadline`. Refuses to know: routes, answers.
+
+use super::Limits;
+use super::deadline::WriteDeadline;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long to wait after the system refused a connection for want of descriptors or memory.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers until `stop`; then waits for the connections under way, each to the end of its answer.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    stop: impl Future<Output = ()>,
+) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.read_time);
+    let service = TowerToHyperService::new(router);
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let open = GracefulShutdown::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let (stream, place) = tokio::select! {
+            accepted = accept(&listener, &places) => accepted,
+            () = &mut stop => break,
+        };
+        // A socket that refuses the option still works, only later.
+        let _ = stream.set_nodelay(true);
+        let stream = WriteDeadline::new(stream, limits.write_time);
+        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+        let connection = open.watch(connection);
+        tokio::spawn(async move {
+            // A connection that breaks is the client's matter: its answers are dropped with it.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    open.shutdown().await;
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // The semaphore is never closed: there is always a place in the end.
+    let place = Arc::clone(places).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, place),
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// The client gave up before it was accepted.
+fn is_of_one_connection(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
+}

@@ -1,0 +1,403 @@
+//! A validated wire request → the engine's requests, and their answer on the way out.
+//!
+//! [`Job`] is what both generation routes make of their request; from here on they share every step.
+
+use super::answer::{Answer, Echo};
+use super::app::App;
+use super::choices::{Choices, Wanted};
+use super::chunks::{Envelope, Form};
+use super::seeds::{choice_seed, fresh_seed};
+use super::separately::Separately;
+use super::stream::EventStream;
+use super::wire::chat::{ChatMessage, ChatRequest};
+use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInput};
+use super::wire::sampling::check_ids;
+use super::wire::{ApiError, Common, Delivery, StreamUsage};
+use crate::request::Request;
+use crate::{Engine, Message, SubmitError, TemplateError, Tokenizer, TokenizerError};
+use axum::body::Body;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Text longer than this is tokenised on a thread of its own: it takes milliseconds.
+const LONG_TEXT_BYTES: usize = 32 << 10;
+
+/// Most log-probabilities of prompts that one answer may hold, over all prompts and choices; each takes some hundred
+/// bytes while the answer is made. Room for a prompt of 40,960 tokens with the most that can be asked for.
+const MAX_PROMPT_SCORES: usize = 1 << 20;
+
+pub struct Job {
+    form: Form,
+    common: Common,
+    prompts: Vec<Prompt>,
+}
+
+struct Prompt {
+    ids: Vec<u32>,
+    /// If it is to stand before the answer.
+    echo: Option<Echo>,
+}
+
+impl Job {
+    pub async fn completion(app: &Arc<App>, request: CompletionRequest) -> Result<Self, ApiError> {
+        app.check_model(request.common.model.as_deref())?;
+        let CompletionRequest {
+            common,
+            prompts,
+            echo,
+        } = request;
+        // Ids are counted before they are decoded; of texts that is known only when they are tokenised.
+        for prompt in &prompts {
+            if let PromptInput::Tokens(ids) = prompt {
+                max_tokens(&common, Form::Completion, ids.len(), app, "prompt")?;
+            }
+        }
+        let bytes = prompts.iter().map(|prompt| prompt.work_bytes(echo)).sum();
+        let scored = common.show.logprobs.is_some();
+        let read = move |engine: &Engine| {
+            let prompts = prompts.into_iter();
+            prompts
+                .map(|prompt| match echo {
+                    true => Prompt::echoed(engine.tokenizer(), prompt, scored),
+                    false => Prompt::read(engine.tokenizer(), prompt),
+                })
+                .collect::<Result<_, _>>()
+        };
+        Ok(Self {
+            form: Form::Completion,
+            common,
+            prompts: tokenise(app, bytes, read).await?,
+        })
+    }
+
+    pub async fn chat(app: &Arc<App>, request: ChatRequest) -> Result<Self, ApiError> {
+        app.check_model(request.common.model.as_deref())?;
+        let ChatRequest {
+            common,
+            messages,
+            add_generation_prompt,
+        } = request;
+        let bytes = messages.iter().map(ChatMessage::work_bytes).sum();
+        let read = move |engine: &Engine| {
+            let template = engine.chat_template().map_err(chat_error)?;
+            let messages: Vec<Message> = messages
+                .into_iter()
+                .map(|message| Message {
+                    role: message.role,
+                    content: message.content,
+                })
+                .collect();
+            let text = template
+                .render(&messages, add_generation_prompt)
+                .map_err(|error| chat_error(&error))?;
+            // The template writes the special tokens itself.
+            encode(engine.tokenizer(), &text, false, "messages")
+        };
+        let ids = tokenise(app, bytes, read).await?;
+        Ok(Self {
+            form: Form::Chat,
+            common,
+            prompts: vec![Prompt { ids, echo: None }],
+        })
+    }
+
+    /// Submits to the engine and answers. `arrival`: when the request came in.
+    pub async fn answer(self, app: &Arc<App>, arrival: Instant) -> Result<Response, ApiError> {
+        let ticket = app.admission.enter().ok_or_else(ApiError::shutting_down)?;
+        let (delivery, n, param) = (self.common.delivery, self.common.n, self.prompt_param());
+        self.check_count(app)?;
+        self.check_scores()?;
+        // Every check stands before the first copy: a request may have many choices.
+        let lengths = self.lengths(app)?;
+        let alike = self.request(&lengths, app)?;
+        let envelope = self.envelope(app);
+        let wanted = self.wanted(lengths, &alike, app);
+        let mut choices = Choices::submit(app, wanted, n, arrival, ticket)
+            .map_err(|error| refused(error, param, app))?;
+        match delivery {
+            Delivery::Stream(_) => Ok(streamed(EventStream::new(choices, envelope))),
+            Delivery::Whole => {
+                let all = choices.whole().await?;
+                let body = envelope.whole(all, choices.usage());
+                let body = choices.into_ticket().around(body);
+                Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+            }
+        }
+    }
+
+    /// The queue takes all prompts or none: more than it has room for could never be taken.
+    fn check_count(&self, app: &App) -> Result<(), ApiError> {
+        let (prompts, queue) = (self.prompts.len(), app.limits.queue);
+        if prompts <= queue {
+            return Ok(());
+        }
+        let message = format!(
+            "{prompts} prompts are more than the {queue} requests that may wait here: send several requests"
+        );
+        Err(ApiError::invalid_value(self.prompt_param(), message))
+    }
+
+    /// Every choice shows its prompt's log-probabilities anew: a short request could ask for gigabytes.
+    fn check_scores(&self) -> Result<(), ApiError> {
+        let echoed = self.prompts.iter().filter(|prompt| prompt.echo.is_some());
+        let tokens: usize = echoed.map(|prompt| prompt.ids.len()).sum();
+        let (n, top) = (self.common.n, self.common.show.logprobs);
+        let scores = top.map_or(0, |top| tokens * n * (1 + top as usize));
+        if scores <= MAX_PROMPT_SCORES {
+            return Ok(());
+        }
+        let message = format!(
+            "`echo` and `logprobs` ask for {scores} log-probabilities of prompts ({tokens} tokens × {n} choices × \
+             (1 + `logprobs`)); at most {MAX_PROMPT_SCORES} are allowed: lower `logprobs` or `n`, or send several requests"
+        );
+        Err(ApiError::invalid_value("logprobs", message))
+    }
+
+    /// Tokens to generate at the most, by prompt.
+    fn lengths(&self, app: &App) -> Result<Vec<u32>, ApiError> {
+        let param = self.prompt_param();
+        let prompts = self.prompts.iter();
+        prompts
+            .map(|prompt| max_tokens(&self.common, self.form, prompt.ids.len(), app, param))
+            .collect()
+    }
+
+    /// What all prompts ask of the engine alike; prompt, length and seed are still to come.
+    fn request(&self, lengths: &[u32], app: &App) -> Result<Request, ApiError> {
+        let common = &self.common;
+        if let Some(max_tokens) = lengths.iter().find(|length| common.min_tokens > **length) {
+            let message = format!(
+                "`min_tokens` = {} is more than the {max_tokens} allowed",
+                common.min_tokens
+            );
+            return Err(ApiError::invalid_value("min_tokens", message));
+        }
+        let model = app.engine.model_info();
+        let stop_ids = &common.stops.ids;
+        check_ids("stop_token_ids", stop_ids.iter().copied(), model.vocab_size)?;
+        let sampling = common.choosing.over(&model.sampling, model.vocab_size, 0)?;
+        Ok(Request {
+            min_tokens: common.min_tokens,
+            ignore_eos: common.ignore_eos,
+            stop_ids: stop_ids.clone(),
+            stop: common.stops.texts.clone(),
+            sampling,
+            logprobs: common.show.logprobs,
+            cache: common.cache.clone(),
+            ..Request::new(Vec::new(), 0)
+        })
+    }
+
+    /// What each prompt asks of the engine.
+    fn wanted(self, lengths: Vec<u32>, alike: &Request, app: &App) -> Vec<Wanted> {
+        let Self {
+            common, prompts, ..
+        } = self;
+        let stops = Arc::new(common.stops);
+        let one = |(prompt, max_tokens): (Prompt, u32)| {
+            let Prompt { ids, echo } = prompt;
+            // The same prompt with the same seed has the same answer, whatever stands beside it.
+            let seed = common.choosing.seed.unwrap_or_else(fresh_seed);
+            let scored = echo.is_some() && common.show.logprobs.is_some();
+            let mut request = alike.clone();
+            request.prompt = ids;
+            request.max_tokens = max_tokens;
+            request.sampling.seed = seed;
+            let sibling = |index| {
+                let mut sibling = request.clone();
+                sibling.sampling.seed = choice_seed(seed, index);
+                sibling
+            };
+            Wanted {
+                siblings: (1..common.n).map(sibling).collect(),
+                answer: Answer::new(app.engine.tokenizer(), common.show, &stops, echo),
+                request: Request {
+                    prompt_logprobs: scored,
+                    ..request
+                },
+            }
+        };
+        prompts.into_iter().zip(lengths).map(one).collect()
+    }
+
+    fn prompt_param(&self) -> &'static str {
+        match self.form {
+            Form::Completion => "prompt",
+            Form::Chat => "messages",
+        }
+    }
+
+    fn envelope(&self, app: &App) -> Envelope {
+        let show = self.common.show;
+        Envelope {
+            form: self.form,
+            id: app.next_id(self.form),
+            created: super::app::unix_seconds(),
+            model: Arc::clone(&app.model),
+            usage: match self.common.delivery {
+                Delivery::Stream(usage) => usage,
+                Delivery::Whole => StreamUsage::Last,
+            },
+            with_logprobs: show.logprobs.is_some(),
+            with_ids: show.token_ids,
+            prompt_ids: match show.token_ids {
+                true => self.prompt_ids(),
+                false => Vec::new(),
+            },
+            timed: self.prompts.len() * self.common.n == 1,
+            timings: None,
+        }
+    }
+
+    /// A chat's once, a completion's for each choice.
+    fn prompt_ids(&self) -> Vec<Option<Vec<u32>>> {
+        let times = match self.form {
+            Form::Chat => 1,
+            Form::Completion => self.common.n,
+        };
+        let repeated = |prompt: &Prompt| vec![Some(prompt.ids.clone()); times];
+        self.prompts.iter().flat_map(repeated).collect()
+    }
+}
+
+impl Prompt {
+    fn read(tokenizer: &Tokenizer, input: PromptInput) -> Result<Self, ApiError> {
+        let ids = match input {
+            PromptInput::Text(text) => encode(tokenizer, &text, true, "prompt")?,
+            PromptInput::Tokens(ids) => ids,
+        };
+        Ok(Self { ids, echo: None })
+    }
+
+    /// One that is to stand before the answer; `scored`: with its log-probabilities, and so with its tokens' places.
+    fn echoed(tokenizer: &Tokenizer, input: PromptInput, scored: bool) -> Result<Self, ApiError> {
+        let (ids, text, offsets) = match input {
+            PromptInput::Text(text) if scored => {
+                let encoded = tokenizer.encode_with_offsets(&text, true);
+                let (ids, offsets) = encoded.map_err(|error| unencodable("prompt", &error))?;
+                (ids, text, offsets)
+            }
+            PromptInput::Text(text) => {
+                let ids = encode(tokenizer, &text, true, "prompt")?;
+                (ids, text, Vec::new())
+            }
+            PromptInput::Tokens(ids) if scored => {
+                let (text, offsets) = tokenizer.decode_with_offsets(&ids);
+                (ids, text, offsets)
+            }
+            PromptInput::Tokens(ids) => {
+                let text = tokenizer.decode(&ids);
+                (ids, text, Vec::new())
+            }
+        };
+        let places = ids.iter().copied().zip(offsets).collect();
+        Ok(Self {
+            ids,
+            echo: Some(Echo { text, places }),
+        })
+    }
+}
+
+/// What was asked for must fit; a default takes what is left. `param`: the prompt's.
+fn max_tokens(
+    common: &Common,
+    form: Form,
+    prompt: usize,
+    app: &App,
+    param: &str,
+) -> Result<u32, ApiError> {
+    let max_context = app.engine.model_info().max_context;
+    let left = u32::try_from(max_context.saturating_sub(prompt)).unwrap_or(u32::MAX);
+    let (least, max_tokens) = match (common.max_tokens, form) {
+        (Some(asked), _) => (asked, asked),
+        (None, Form::Completion) => (1, left.min(DEFAULT_MAX_TOKENS)),
+        (None, Form::Chat) => (1, left),
+    };
+    if prompt + least as usize > max_context {
+        // Where the prompt leaves room, it is the answer's length that asks for too much.
+        let param = match prompt < max_context {
+            true => "max_tokens",
+            false => param,
+        };
+        return Err(ApiError::context_length(param, prompt, least, max_context));
+    }
+    Ok(max_tokens)
+}
+
+/// Runs `read`, on a thread of its own where there is much to do; of those there are only so many at once.
+async fn tokenise<T: Send + 'static>(
+    app: &App,
+    bytes: usize,
+    read: impl FnOnce(&Engine) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if bytes < LONG_TEXT_BYTES {
+        return read(&app.engine);
+    }
+    let engine = Arc::clone(&app.engine);
+    // The semaphore is never closed. The place is held to the end of the work, also if the client is gone.
+    let place = Arc::clone(&app.long_texts).acquire_owned().await;
+    let task = tokio::task::spawn_blocking(move || {
+        let read = read(&engine);
+        drop(place);
+        read
+    });
+    task.await
+        .unwrap_or_else(|_| Err(ApiError::engine_failed("the tokenizer panicked")))
+}
+
+fn encode(
+    tokenizer: &Tokenizer,
+    text: &str,
+    add_special: bool,
+    param: &str,
+) -> Result<Vec<u32>, ApiError> {
+    let encoded = tokenizer.encode(text, add_special);
+    encoded.map_err(|error| unencodable(param, &error))
+}
+
+fn unencodable(param: &str, error: &TokenizerError) -> ApiError {
+    ApiError::invalid_value(param, error.to_string())
+}
+
+/// The template's own refusal is about the messages; any other error is about the model.
+fn chat_error(error: &TemplateError) -> ApiError {
+    match error {
+        TemplateError::Refused(_) => ApiError::invalid_value("messages", error.to_string()),
+        TemplateError::Failed(_) => ApiError::chat_template_failed(&error.to_string()),
+        TemplateError::File(_)
+        | TemplateError::Json { .. }
+        | TemplateError::None
+        | TemplateError::Form { .. }
+        | TemplateError::Syntax(_) => ApiError::no_chat_template(&error.to_string()),
+    }
+}
+
+fn refused(error: SubmitError, param: &str, app: &App) -> ApiError {
+    match error {
+        SubmitError::EmptyPrompt => ApiError::invalid_value(param, error.to_string()),
+        SubmitError::TokenOutOfRange { .. } => ApiError::invalid_value(param, error.to_string()),
+        SubmitError::TooLong {
+            prompt,
+            max_tokens,
+            max,
+        } => ApiError::context_length(param, prompt, max_tokens as u32, max),
+        // The number of log-probabilities was checked as the request was read: what is left is a least
+        // length where every token would end the answer.
+        SubmitError::Unsupported(detail) => ApiError::invalid_value("min_tokens", detail),
+        SubmitError::QueueFull { waiting } => {
+            ApiError::queue_full(waiting, app.metrics.retry_after_s(waiting))
+        }
+        SubmitError::ShuttingDown => ApiError::shutting_down(),
+        SubmitError::Dead(why) => ApiError::engine_died(&why),
+    }
+}
+
+fn streamed(events: EventStream) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, Body::from_stream(Separately::new(events))).into_response()
+}

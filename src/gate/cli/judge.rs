@@ -1,0 +1,23 @@
+//! `gate judge DIR`: the verdict again, from the record alone.
+
+use super::check::print;
+use super::{Exit, VerdictFormat};
+use crate::pipeline::{self, Error};
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct JudgeArgs {
+    /// A result directory that holds run.json; its verdict and reports are written anew
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// How to print the verdict
+    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
+    format: VerdictFormat,
+}
+
+pub fn run(args: &JudgeArgs) -> anyhow::Result<Exit> {
+    let (record, verdict) = pipeline::judge_directory(&args.directory).map_err(Error::from)?;
+    print(&record, &verdict, args.format)?;
+    Ok(Exit::of(&record, &verdict))
+}

@@ -1,0 +1,78 @@
+//! What is said on standard output and standard error. A reader that went away, or a full disk behind a
+//! redirection, must not end a session in a panic: results are on disk by then.
+//!
+//! What is printed may hold a build's or an engine's words. GitHub's runner acts on a line of a job's log that begins with
+//! `::`, spaces before it or not, or that holds `##[`; so no line of ours does, but for [`command`]'s.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// Writes a result to standard output. Colours are left out where nobody sees them.
+pub fn print(text: &str) -> io::Result<()> {
+    raw(&inert(text))
+}
+
+/// Writes a workflow command of our own to standard output.
+pub fn command(line: &str) -> io::Result<()> {
+    raw(&format!("{line}\n"))
+}
+
+fn raw(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // `gate judge … | head` is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Writes a line about what happens to standard error; nothing depends on it.
+pub fn note(line: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", inert(line));
+}
+
+/// The text without anything that GitHub's runner acts on: `::` at a line's begin, and `##[` anywhere in it. Escape
+/// sequences do not count, since they are taken out of what is no terminal's.
+fn inert(text: &str) -> Cow<'_, str> {
+    let plain = |line: &str| anstream::adapter::strip_str(line).to_string();
+    let is_command = |line: &str| plain(line).trim_start().starts_with("::");
+    let is_old = |line: &str| plain(line).contains("##[");
+    let mut lines = text.split(['\n', '\r']);
+    if !lines.any(|line| is_command(line) || is_old(line)) {
+        return text.into();
+    }
+    let lines = text.split_inclusive(['\n', '\r']).map(|line| {
+        let line = match is_old(line) {
+            true => plain(line).replace("##[", "## ["),
+            false => line.to_owned(),
+        };
+        match is_command(&line) {
+            true => format!("| {line}"),
+            false => line,
+        }
+    });
+    lines.collect::<String>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inert;
+
+    #[test]
+    fn no_line_is_a_workflow_command() {
+        for (text, expect) in [
+            ("a ::error::b\n", "a ::error::b\n"),
+            ("::error::a", "| ::error::a"),
+            ("a ##[add-mask]b\n", "a ## [add-mask]b\n"),
+            ("\u{1b}[0m::error::a", "| \u{1b}[0m::error::a"),
+            ("#\u{1b}[1m#[error]a", "## [error]a"),
+            ("a\n  ::add-mask::b\r\nc\n", "a\n|   ::add-mask::b\r\nc\n"),
+            (
+                "a\r::stop-commands::x\n\t##[error]b",
+                "a\r| ::stop-commands::x\n\t## [error]b",
+            ),
+        ] {
+            assert_eq!(inert(text), expect);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What happens, on standard error: a bar with the time left in a terminal, a line an event elsewhere.
+
+use super::output;
+use crate::measure;
+use crate::pipeline::Event;
+use crate::selftest::Row;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::{Cell, RefCell};
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+use verdict::plural::count;
+use verdict::record::{Arm, Comparison, RunVerdict, Verdict};
+
+const TICK: Duration = Duration::from_millis(120);
+
+/// How often a line tells of progress where no bar can be drawn.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+pub struct Progress {
+    bar: ProgressBar,
+    /// Lines are printed only where no bar can be drawn.
+    is_terminal: bool,
+    begun: Cell<Instant>,
+    /// Launches of an earlier session that are kept.
+    kept: Cell<u32>,
+    /// What was done when the launch that runs began.
+    pace: Cell<Pace>,
+    /// `None` where no time ends what is measured.
+    budget: Cell<Option<Duration>>,
+    /// When the last line about progress was printed.
+    told: Cell<Instant>,
+    last_line: RefCell<String>,
+}
+
+impl Progress {
+    pub fn new() -> Self {
+        let is_terminal = stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        Self {
+            bar,
+            is_terminal,
+            begun: Cell::new(Instant::now()),
+            kept: Cell::new(0),
+            pace: Cell::default(),
+            budget: Cell::new(None),
+            told: Cell::new(Instant::now()),
+            last_line: RefCell::default(),
+        }
+    }
+
+    pub fn show(&self, event: &Event) {
+        match event {
+            Event::Building { what } => self.wait(&format!("building {what}")),
+            Event::Built { what, seconds } if *seconds > 0.0 => {
+                self.line(&format!("built {what} in {seconds:.0} s"));
+            }
+            Event::Built { what, .. } => self.line(&format!("{what} was built by an earlier run")),
+            Event::Resumed {
+                launches,
+                elapsed,
+                is_cut_off,
+            } => self.resumed(*launches, *elapsed, *is_cut_off),
+            Event::Measuring {
+                comparison,
+                blocks,
+                budget,
+            } => self.measuring(*comparison, *blocks, *budget),
+            Event::Session { number, of } => self.line(&format!("session {number} of {of}")),
+            Event::SessionDone {
+                number,
+                of,
+                verdict,
+            } => self.line(&format!("session {number} of {of}: {}", verdict.name())),
+            Event::Engine { name, round } => {
+                self.line(&format!("round {}: launching {name}", round + 1));
+            }
+            Event::Step { line } => self.line(line),
+            Event::Planting { what, number, of } => {
+                self.wait(&format!("{number} of {of}: {what}"));
+            }
+            Event::Planted(row) => self.line(&planted(row)),
+            Event::Progress(progress) => self.progress(progress),
+            Event::Looked { blocks, verdict } => self.looked(*blocks, verdict),
+        }
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Work of unknown length: a spinner with the time that it has taken.
+    fn wait(&self, what: &str) {
+        if !self.is_terminal {
+            return self.line(what);
+        }
+        self.bar.set_style(style("{spinner} {msg}, {elapsed}"));
+        self.bar.reset_elapsed();
+        self.bar.set_message(what.to_owned());
+        self.bar.enable_steady_tick(TICK);
+    }
+
+    fn resumed(&self, launches: u32, elapsed: Duration, is_cut_off: bool) {
+        self.kept.set(launches);
+        let again = if is_cut_off {
+            "; the one that was cut off is measured again"
+        } else {
+            ""
+        };
+        self.line(&format!(
+            "going on: {launches} launches of {:.0} s are kept{again}",
+            elapsed.as_secs_f64()
+        ));
+    }
+
+    fn measuring(&self, comparison: Comparison, blocks: u32, budget: Duration) {
+        let arms = comparison.arms().len() as u64;
+        self.begun.set(Instant::now());
+        self.budget.set(Some(budget));
+        self.pace.set(Pace::default());
+        self.line(&format!(
+            "measuring: at most {} of {}",
+            count(blocks, "block"),
+            count(arms, "launch")
+        ));
+        self.bar.disable_steady_tick();
+        self.bar.set_style(style("[{bar:24}] {msg}"));
+        self.bar.set_length(u64::from(blocks) * arms);
+        self.bar.set_position(0);
+    }
+
+    fn progress(&self, progress: &measure::Progress) {
+        let (position, text) = match progress {
+            measure::Progress::Starting { arm, position } => {
+                (*position, format!("{}: starting", arm.name()))
+            }
+            measure::Progress::Resting {
+                arm,
+                position,
+                waited,
+                left,
+            } => (*position, resting(*arm, *waited, *left)),
+            measure::Progress::Testing {
+                arm,
+                position,
+                workload,
+            } => (*position, format!("{}: {workload}", arm.name())),
+            measure::Progress::Running {
+                arm,
+                position,
+                workload,
+                done,
+                of,
+            } => (*position, format!("{}: {workload} {done}/{of}", arm.name())),
+        };
+        let text = text + &self.time_left(position);
+        if self.is_terminal {
+            self.bar.set_position(u64::from(position));
+            self.bar.set_message(text);
+        } else if self.told.get().elapsed() >= LINE_EVERY {
+            self.told.set(Instant::now());
+            self.line(&text);
+        }
+    }
+
+    /// The time until the cap at the pace so far, or until the budget ends; a verdict may come earlier.
+    fn time_left(&self, launches_done: u32) -> String {
+        let spent = self.begun.get().elapsed();
+        let Some(budget) = self.budget.get() else {
+            return String::new();
+        };
+        let done = launches_done.saturating_sub(self.kept.get());
+        if self.pace.get().done != done {
+            self.pace.set(Pace { done, took: spent });
+        }
+        let total = self.bar.length().unwrap_or_default();
+        let ahead = total.saturating_sub(u64::from(launches_done));
+        let left = budget.saturating_sub(spent);
+        let left = left.min(self.pace.get().left(ahead, spent).unwrap_or(left));
+        format!(", at most about {:.0} s left", left.as_secs_f64())
+    }
+
+    fn looked(&self, blocks: u32, verdict: &RunVerdict) {
+        let undecided = verdict
+            .gates
+            .iter()
+            .flat_map(|gate| &gate.checks)
+            .filter(|check| check.verdict == Verdict::Inconclusive)
+            .count();
+        if undecided == 0 {
+            self.line(&format!("block {blocks}: every check is decided"));
+        } else {
+            let checks = count(undecided, "check");
+            self.line(&format!("block {blocks}: {checks} undecided"));
+        }
+    }
+
+    /// A line that stays, once.
+    fn line(&self, text: &str) {
+        if self.last_line.replace(text.to_owned()) == text {
+            return;
+        }
+        self.bar.suspend(|| output::note(text));
+    }
+}
+
+/// Finished launches, and how long they took.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    done: u32,
+    took: Duration,
+}
+
+impl Pace {
+    /// What so many launches, of which one runs, still take after this time; `None` before the first is done.
+    fn left(&self, ahead: u64, spent: Duration) -> Option<Duration> {
+        let each = self.took.checked_div(self.done)?;
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+        let end = self.took.saturating_add(each.saturating_mul(ahead));
+        Some(end.saturating_sub(spent))
+    }
+}
+
+fn planted(row: &Row) -> String {
+    let (result, fault, launches) = (row.outcome.name(), row.fault, row.launches);
+    let wrong = match row.wrong.len() {
+        0 => String::new(),
+        n => format!(", {n} red that should not be"),
+    };
+    format!(
+        "{fault}: {result}{wrong}; {launches} launches, {:.0} s",
+        row.elapsed_s
+    )
+}
+
+fn resting(arm: Arm, waited: Duration, left: Duration) -> String {
+    let (waited, left) = (waited.as_secs_f64(), left.as_secs_f64());
+    let arm = arm.name();
+    if waited > 0.0 {
+        format!("{arm}: cooling for {waited:.0} s, {left:.0} s left for that")
+    } else {
+        format!("{arm}: probing whether the machine is as it was")
+    }
+}
+
+/// A template of ours is right by test; indicatif's default is the fallback.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pace;
+    use indicatif::ProgressStyle;
+    use std::time::Duration;
+
+    #[test]
+    fn the_time_left_falls_while_a_launch_runs() {
+        let s = Duration::from_secs;
+        let pace = |done, took| Pace {
+            done,
+            took: s(took),
+        };
+        assert_eq!(pace(0, 0).left(8, s(9)), None);
+        for (spent, left) in [(10, 30), (15, 25), (45, 0)] {
+            assert_eq!(
+                pace(2, 10).left(6, s(spent)),
+                Some(s(left)),
+                "after {spent} s"
+            );
+        }
+    }
+
+    #[test]
+    fn the_templates_are_right() {
+        for template in ["{spinner} {msg}, {elapsed}", "[{bar:24}] {msg}"] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

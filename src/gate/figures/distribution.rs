@@ -1,0 +1,60 @@
+//! Many values in short: mean, quantiles, extremes.
+
+use serde::{Deserialize, Serialize};
+use verdict::stats;
+
+/// Fewest values of which a quantile is told: of fewer, it would be the greatest.
+const LEAST_FOR_P90: usize = 10;
+const LEAST_FOR_P99: usize = 100;
+
+/// In the values' own unit; `None` for what is not known or has too few values behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p90: Option<f64>,
+    pub p99: Option<f64>,
+    pub min: Option<f64>,
+    pub max: Option<f64>,
+    /// Values behind it; 0 where there are none or their number is not told.
+    pub n: u64,
+}
+
+impl Distribution {
+    /// Quantiles are those of [`stats::quantile`].
+    pub fn of(values: &[f64]) -> Self {
+        let at = |p: f64, least: usize| {
+            let enough = values.len() >= least;
+            stats::quantile(values, p)
+                .filter(|_| enough)
+                .map(|quantile| quantile.value)
+        };
+        Self {
+            mean: stats::mean(values),
+            p50: at(0.5, 1),
+            p90: at(0.9, LEAST_FOR_P90),
+            p99: at(0.99, LEAST_FOR_P99),
+            min: at(0.0, 1),
+            max: at(1.0, 1),
+            n: values.len() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_too_few_values_are_not_told() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        let all = Distribution::of(&values);
+        assert_eq!((all.min, all.max, all.n), (Some(1.0), Some(100.0), 100));
+        assert!(all.p99.is_some_and(|p99| (p99 - 99.01).abs() < 1e-9));
+        let fewer = Distribution::of(&values[..99]);
+        assert_eq!(fewer.p99, None);
+        assert!(fewer.p90.is_some());
+        assert_eq!(Distribution::of(&values[..9]).p90, None);
+        assert_eq!(Distribution::of(&[]), Distribution::default());
+    }
+}

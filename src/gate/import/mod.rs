@@ -1,0 +1,192 @@
+//! Results of other tools: `vllm bench serve`, guidellm and AIPerf, mapped to our figures by what each number
+//! is, never by its name.
+//!
+//! Main function: [`parse`]. The names mislead: guidellm's "TPOT" contains the time to the first token and its
+//! "ITL" is everybody else's TPOT; vLLM's "ITL" is the time between chunks; AIPerf's "inter token latency" is a
+//! mean over an answer, so TPOT. What a file does not hold is said with its consequence ([`Imported::missing`]).
+//!
+//! [`junit()`] reads the tests of a project's own suite.
+//!
+//! A replay set ([`manifest`], [`case`]) is a whole session already.
+//!
+//! Refuses to know: files, verdicts, and how a result is shown.
+
+mod aiperf;
+mod guidellm;
+mod junit;
+mod record;
+mod replay;
+mod request;
+mod samples;
+mod vllm;
+
+pub use junit::junit;
+pub use record::{Batch, record};
+pub use replay::{CaseFiles, Manifest, ReplayError, case, manifest};
+pub use request::{Imported, Request};
+
+use serde_json::Value;
+use verdict::record::Sample;
+
+/// What every file lacks; the first no longer where files are the launches of an arm.
+const NO_LAUNCHES: &str = "no launches: it cannot be judged against main by itself; compared only, or give one file \
+                           a launch with --as base and --as head";
+const NO_START: &str = "no server's start: nothing is known of cold times";
+
+/// A tool whose results can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Vllm,
+    Guidellm,
+    Aiperf,
+    /// Our own, from `gate proxy --record` or `gate load --out`.
+    Samples,
+}
+
+impl Tool {
+    /// The tool's own name.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm bench serve",
+            Self::Guidellm => "guidellm",
+            Self::Aiperf => "AIPerf",
+            Self::Samples => "gate's samples",
+        }
+    }
+
+    /// Why a file is no result of this tool.
+    fn wrong(self, what: impl Into<String>) -> ImportError {
+        ImportError::Wrong {
+            tool: self,
+            what: what.into(),
+        }
+    }
+}
+
+/// Why a text is no result that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("it is neither JSON nor JSON lines: {0}; give the file as the tool saved it")]
+    Json(#[from] serde_json::Error),
+    #[error(
+        "it is the result of no tool that is known: `vllm bench serve --save-result`, guidellm's \
+         benchmarks.json, AIPerf's profile_export*.json(l), and the samples of `gate load --out` and `gate proxy \
+         --record` are; name the tool with --from to hear what is \
+         missing"
+    )]
+    Unknown,
+    #[error("it is no result of {}: {what}; give the file as the tool saved it, or name another with --from", .tool.title())]
+    Wrong { tool: Tool, what: String },
+    /// None of its benchmarks was chosen, or one that is not there.
+    #[error("{}", choice(*.count))]
+    Choose { count: usize },
+}
+
+/// What can be chosen. Whoever reads this may have asked `gate compare`, or for the launches of an arm.
+fn choice(benchmarks: usize) -> String {
+    match benchmarks {
+        0 => "it holds no benchmark; give the file as the tool saved it".to_owned(),
+        1 => "it holds one benchmark: leave --benchmark out".to_owned(),
+        several => format!(
+            "it holds {several} benchmarks: choose one with `gate import --benchmark N`, N from 0 to {}, whose JSON \
+             `gate compare` reads; as the launches of an arm (--as) give files of one benchmark each",
+            several - 1
+        ),
+    }
+}
+
+/// Reads a tool's result. `tool`: `None` detects it. `benchmark` chooses one of a file that holds several.
+pub fn parse(
+    text: &str,
+    tool: Option<Tool>,
+    benchmark: Option<usize>,
+) -> Result<Imported, ImportError> {
+    let documents = documents(text)?;
+    let tool = match tool {
+        Some(tool) => tool,
+        None => documents
+            .first()
+            .and_then(detect)
+            .ok_or(ImportError::Unknown)?,
+    };
+    let first = documents.first().ok_or(ImportError::Unknown)?;
+    match tool {
+        // `--append-result` writes one a line.
+        Tool::Vllm => vllm::read(one(&documents, benchmark)?),
+        Tool::Guidellm => guidellm::read(first, benchmark),
+        Tool::Aiperf => aiperf::read(&documents),
+        Tool::Samples => samples::read(&documents),
+    }
+}
+
+/// The samples of a file that holds some of our own.
+///
+/// # Errors
+/// A line is no sample.
+pub fn own_samples(text: &str) -> Result<Vec<Sample>, ImportError> {
+    samples::samples(&documents(text)?)
+}
+
+/// The benchmark that was chosen, or the only one.
+fn one(benchmarks: &[Value], chosen: Option<usize>) -> Result<&Value, ImportError> {
+    match (chosen, benchmarks) {
+        (None, [one]) => Some(one),
+        (chosen, list) => chosen.and_then(|index| list.get(index)),
+    }
+    .ok_or(ImportError::Choose {
+        count: benchmarks.len(),
+    })
+}
+
+/// One JSON document, or one a line.
+fn documents(text: &str) -> Result<Vec<Value>, ImportError> {
+    match serde_json::from_str(text) {
+        Ok(document) => Ok(vec![document]),
+        Err(whole) => text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(serde_json::from_str)
+            .collect::<Result<Vec<Value>, _>>()
+            .map_err(|_| ImportError::Json(whole)),
+    }
+}
+
+fn detect(document: &Value) -> Option<Tool> {
+    let has = |key: &str| document.get(key).is_some();
+    if has("text_sha256") && has("stamps") {
+        Some(Tool::Samples)
+    } else if has("benchmarks") {
+        Some(Tool::Guidellm)
+    } else if has("completed") && has("total_output_tokens") {
+        Some(Tool::Vllm)
+    } else if has("metadata") && has("metrics")
+        || document.pointer("/time_to_first_token/unit").is_some()
+        || document.pointer("/request_latency/unit").is_some()
+    {
+        Some(Tool::Aiperf)
+    } else {
+        None
+    }
+}
+
+/// The text at a JSON pointer.
+fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
+/// The number at a JSON pointer.
+fn number(value: &Value, pointer: &str) -> Option<f64> {
+    value.pointer(pointer).and_then(Value::as_f64)
+}
+
+/// The count at a JSON pointer; some tools write counts as floats.
+fn count(value: &Value, pointer: &str) -> Option<u64> {
+    number(value, pointer)
+        .filter(|n| *n >= 0.0)
+        .map(|n| n.round() as u64)
+}
+
+/// The count of tokens at a JSON pointer.
+fn tokens(value: &Value, pointer: &str) -> Option<u32> {
+    count(value, pointer).and_then(|n| u32::try_from(n).ok())
+}

@@ -1,0 +1,103 @@
+//! What the protocol is handed: who starts engines, and who follows what happens.
+
+use client::load;
+use std::time::Duration;
+use verdict::plan::{Suite, Workload};
+use verdict::record::{Arm, Exit, Launch, PageCache, Sample, Startup, SuiteRun};
+
+/// How a gate wants its engine started; gates with equal ones share launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// Further arguments to the engine.
+    pub args: Vec<String>,
+    /// State of the page cache that the engine's files must have.
+    pub page_cache: Option<PageCache>,
+}
+
+impl Configuration {
+    /// Whether the launch was one of this configuration.
+    pub fn is_of(&self, launch: &Launch) -> bool {
+        launch.engine_args == self.args && launch.page_cache == self.page_cache
+    }
+}
+
+/// Starts and stops engines; the pipeline gives one that knows builds and processes.
+pub trait Host {
+    /// Starts an engine of `arm` in a configuration and waits until it is ready. An engine that never is
+    /// gives an [`Exit`]; an `Err` is a failure of our own (no port, no disk).
+    fn start(
+        &mut self,
+        arm: Arm,
+        configuration: &Configuration,
+        log: &str,
+    ) -> impl Future<Output = Result<Result<Started, Exit>, Self::Error>>;
+
+    /// Runs the project's own tests in the tree of `launch`'s arm, beside its engine.
+    fn suite(
+        &mut self,
+        launch: &Launch,
+        started: &Started,
+        workload: &Workload,
+        suite: &Suite,
+    ) -> impl Future<Output = Result<SuiteRun, Self::Error>>;
+
+    /// Stops the engine and says how it ended. `silent`: why it is taken to answer no more, if it is.
+    fn stop(&mut self, silent: Option<String>) -> impl Future<Output = Result<Exit, Self::Error>>;
+
+    type Error;
+}
+
+/// A ready engine.
+#[derive(Clone, Debug)]
+pub struct Started {
+    pub endpoint: load::Endpoint,
+    pub startup: Startup,
+    /// Root of its process tree; `None` where it is no child of ours.
+    pub pid: Option<i32>,
+}
+
+/// What the session does at the moment, for whoever shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Starting {
+        arm: Arm,
+        position: u32,
+    },
+    /// The engine is warmed up or probed, or the machine left to cool, before the launch is measured.
+    Resting {
+        arm: Arm,
+        position: u32,
+        /// Waited for this launch so far, and left for all that follow.
+        waited: Duration,
+        left: Duration,
+    },
+    /// The project's own tests run.
+    Testing {
+        arm: Arm,
+        position: u32,
+        workload: String,
+    },
+    Running {
+        arm: Arm,
+        position: u32,
+        workload: String,
+        done: u32,
+        of: u32,
+    },
+}
+
+/// Follows a session: shows it, and keeps what was measured.
+pub trait Follower {
+    fn progress(&self, progress: Progress);
+
+    /// The engine of this launch is ready; its samples follow.
+    fn begun(&self, launch: &Launch);
+
+    /// Samples of the launch that runs, each once, in the order in which answers came.
+    fn samples(&self, samples: &[Sample]);
+
+    /// The launch is over, and whole.
+    fn finished(&self, launch: &Launch) -> Result<(), Self::Error>;
+
+    type Error;
+}

@@ -1,0 +1,368 @@
+//! The result directory: `run.json`, `verdict.json`, `report.md`, `report.html`, `junit.xml`, `logs/`; while a session
+//! runs also `launches/` (`checkpoint.rs`); where there was none, `failure.txt`; and a `.gitignore` of all that.
+
+use super::{Error, checkpoint, rendering};
+use crate::launch::Workspace;
+use crate::report;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::cell::Cell;
+use std::error::Error as _;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use verdict::judge;
+use verdict::plan::{self, Plan, PlanError, Selection};
+use verdict::record::{Ending, Extent, Launch, MERGED_FORMAT, RUN_FORMAT, RunRecord, RunVerdict};
+
+const RUN: &str = "run.json";
+const VERDICT: &str = "verdict.json";
+const REPORT: &str = "report.md";
+const PAGE: &str = "report.html";
+const JUNIT: &str = "junit.xml";
+const FAILURE: &str = "failure.txt";
+const IGNORE: &str = ".gitignore";
+
+/// Records larger than this are refused: they may come from somebody else.
+const MAX_RECORD_BYTES: u64 = 1 << 30;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{} holds a run.json already; name another result directory{or}", directory.display())]
+    NotEmpty {
+        directory: PathBuf,
+        /// What else could be done, if anything.
+        or: &'static str,
+    },
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// What a result directory holds.
+    #[error("cannot read {}", path.display())]
+    ReadResult { path: PathBuf, source: io::Error },
+    #[error("{} has {size} bytes, more than a record may have", path.display())]
+    TooLarge { path: PathBuf, size: u64 },
+    #[error("{} is not a run record", path.display())]
+    Json {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{} has the format `{format}`, this gate reads `{expected}`", path.display())]
+    Format {
+        path: PathBuf,
+        format: String,
+        expected: &'static str,
+    },
+    #[error("the record's own gates cannot be read")]
+    Plan(#[from] PlanError),
+}
+
+/// One run's directory. One in which nothing was measured is removed again.
+pub struct Results {
+    directory: PathBuf,
+    /// It was not there before, and nothing stands in it that anybody could want.
+    is_ours_and_empty: Cell<bool>,
+}
+
+impl Results {
+    /// Makes the directory: `out`, or a new one named by time and profile.
+    pub fn create(
+        out: Option<&Path>,
+        workspace: &Workspace,
+        profile: &str,
+    ) -> Result<Self, ResultsError> {
+        let directory = match out {
+            Some(out) => out.to_path_buf(),
+            None => {
+                let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+                workspace
+                    .runs()
+                    .join(format!("{time}-{profile}-{}", std::process::id()))
+            }
+        };
+        let failed = |source| ResultsError::Write {
+            path: directory.clone(),
+            source,
+        };
+        let is_new = !directory.exists();
+        let directory = made(&directory).map_err(failed)?;
+        if directory.join(RUN).exists() {
+            let or = ", or go on with an unfinished session by `gate check --resume`";
+            return Err(ResultsError::NotEmpty { directory, or });
+        }
+        fs::create_dir_all(directory.join("logs")).map_err(failed)?;
+        Ok(Self {
+            directory,
+            is_ours_and_empty: Cell::new(is_new),
+        })
+    }
+
+    /// The directory of a session that is to go on.
+    pub fn reopen(directory: &Path) -> Result<Self, ResultsError> {
+        let failed = |source| ResultsError::ReadResult {
+            path: directory.to_path_buf(),
+            source,
+        };
+        Ok(Self {
+            directory: directory.canonicalize().map_err(failed)?,
+            is_ours_and_empty: Cell::new(false),
+        })
+    }
+
+    /// The directory of a record that is complete already: a new one, or one without a record.
+    pub fn new(directory: &Path) -> Result<Self, ResultsError> {
+        let failed = |source| ResultsError::Write {
+            path: directory.to_path_buf(),
+            source,
+        };
+        let is_new = !directory.exists();
+        let directory = made(directory).map_err(failed)?;
+        if has_run(&directory) {
+            return Err(ResultsError::NotEmpty { directory, or: "" });
+        }
+        Ok(Self {
+            directory,
+            is_ours_and_empty: Cell::new(is_new),
+        })
+    }
+
+    /// The directory of an imported session: made if it is not there, completed if an earlier import began it.
+    pub fn open_import(directory: &Path) -> Result<(Self, Option<RunRecord>), ResultsError> {
+        let failed = |source| ResultsError::Write {
+            path: directory.to_path_buf(),
+            source,
+        };
+        let directory = made(directory).map_err(failed)?;
+        let run = directory.join(RUN);
+        let earlier = if run.exists() {
+            Some(read_record(&directory)?)
+        } else {
+            None
+        };
+        // A session that was measured is not overwritten by one that was imported.
+        if earlier.as_ref().is_some_and(|record| !record.is_imported()) {
+            return Err(ResultsError::NotEmpty { directory, or: "" });
+        }
+        let results = Self {
+            directory,
+            is_ours_and_empty: Cell::new(false),
+        };
+        Ok((results, earlier))
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Writes the record as a session begins with it. A verdict of an earlier, interrupted one no longer
+    /// belongs to it.
+    pub fn begin(&self, record: &RunRecord) -> Result<(), ResultsError> {
+        self.is_ours_and_empty.set(false);
+        self.write(record)?;
+        for name in [VERDICT, REPORT, PAGE, JUNIT, FAILURE] {
+            let path = self.directory.join(name);
+            if path.exists() {
+                fs::remove_file(&path).map_err(|source| ResultsError::Write { path, source })?;
+            }
+        }
+        checkpoint::clear(&self.directory, true)
+    }
+
+    /// Writes the final record, its verdict and the reports. What there is of a launch that a signal cut
+    /// off is kept: the session can be continued.
+    pub fn finish(
+        &self,
+        plan: &Plan,
+        record: &RunRecord,
+        verdict: &RunVerdict,
+    ) -> Result<(), ResultsError> {
+        self.write(record)?;
+        checkpoint::clear(&self.directory, record.ending == Ending::Interrupted)?;
+        write_verdict(&self.directory, plan, record, verdict)
+    }
+
+    /// Replaces the record whole.
+    fn write(&self, record: &RunRecord) -> Result<(), ResultsError> {
+        replace(&self.directory, RUN, |file| {
+            serde_json::to_writer(file, record).map_err(io::Error::from)
+        })
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        if self.is_ours_and_empty.get() {
+            // Whatever somebody put there since keeps its folder.
+            let _ = fs::remove_dir(self.directory.join("logs"));
+            let _ = fs::remove_file(self.directory.join(IGNORE));
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+}
+
+/// Makes a directory, and gives its whole path. One in which nothing stands becomes invisible to git: results are no
+/// change of the tree that they are of.
+fn made(directory: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(directory)?;
+    if fs::read_dir(directory)?.next().is_none() {
+        fs::write(directory.join(IGNORE), "*\n")?;
+    }
+    directory.canonicalize()
+}
+
+/// Says in a result directory why nothing was measured, for whoever reads it elsewhere. The error itself goes
+/// on its way: where even this cannot be written, nothing is lost.
+pub fn tell_failure(directory: &Path, error: &Error) {
+    if has_run(directory) {
+        return;
+    }
+    let causes = std::iter::successors(error.source(), |cause| std::error::Error::source(*cause));
+    let text = causes.fold(error.to_string(), |text, cause| {
+        format!("{text}\n  caused by: {cause}")
+    });
+    let _ = made(directory);
+    let _ = replace(directory, FAILURE, |file| writeln!(file, "{text}"));
+}
+
+fn write_verdict(
+    directory: &Path,
+    plan: &Plan,
+    record: &RunRecord,
+    verdict: &RunVerdict,
+) -> Result<(), ResultsError> {
+    let texts = [
+        (VERDICT, report::verdict_json(record, verdict)),
+        (REPORT, report::markdown(record, verdict)),
+        (PAGE, rendering::html(plan, record, verdict, None, &[])),
+        (JUNIT, report::junit(record, verdict)),
+    ];
+    for (name, text) in texts {
+        replace(directory, name, |file| file.write_all(text.as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// Writes beside the place and renames, so that a reader sees the old file or the new one, after the machine
+/// went down too.
+pub fn replace(
+    directory: &Path,
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<&fs::File>) -> io::Result<()>,
+) -> Result<(), ResultsError> {
+    let path = directory.join(name);
+    let result = (|| {
+        let partial = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(directory)?;
+        let mut buffered = BufWriter::new(partial.as_file());
+        write(&mut buffered)?;
+        buffered.flush()?;
+        drop(buffered);
+        partial.as_file().sync_all()?;
+        partial.persist(&path)?;
+        sync(directory)
+    })();
+    result.map_err(|source| ResultsError::Write { path, source })
+}
+
+/// Brings a directory's entries to the disk: a file that was synced is not found again without its name.
+pub fn sync(directory: &Path) -> io::Result<()> {
+    fs::File::open(directory)?.sync_all()
+}
+
+/// Recomputes the verdict of a result directory from its `run.json` alone, and writes it and its reports anew. Of an unfinished session `launches/` is read too.
+pub fn judge_directory(directory: &Path) -> Result<(RunRecord, RunVerdict), ResultsError> {
+    let record = read_record(directory)?;
+    let plan = plan::from_inputs(&record.inputs, &selection(&record))?;
+    let verdict = judge::judge(&plan, &record);
+    write_verdict(directory, &plan, &record, &verdict)?;
+    Ok((record, verdict))
+}
+
+/// The part of its inputs that a record was measured by.
+pub fn selection(record: &RunRecord) -> Selection {
+    Selection {
+        profile: record.profile.clone(),
+        gates: record.gates.clone(),
+    }
+}
+
+/// Whether a session's record stands in this directory.
+pub fn has_run(directory: &Path) -> bool {
+    directory.join(RUN).exists()
+}
+
+/// The record of a result directory. Launches of an unfinished session stand in files of their own; not those of a
+/// merged record, whose shards each count their launches from 0.
+pub fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
+    let mut record: RunRecord = read_json_of(&directory.join(RUN), &[RUN_FORMAT, MERGED_FORMAT])?;
+    let is_merged = matches!(record.extent, Extent::Merged { .. });
+    if record.ending == Ending::Unfinished && !is_merged {
+        for saved in checkpoint::whole(directory)? {
+            let is_it = |l: &Launch| l.position == saved.launch.position;
+            if !record.launches.iter().any(is_it) {
+                record.elapsed_s = record.elapsed_s.max(saved.elapsed_s);
+                record.launches.push(saved.launch);
+            }
+        }
+        record.launches.sort_by_key(|launch| launch.position);
+    }
+    Ok(record)
+}
+
+/// A file that names its format.
+pub fn read_json<T: DeserializeOwned>(
+    path: &Path,
+    expected: &'static str,
+) -> Result<T, ResultsError> {
+    read_json_of(path, &[expected])
+}
+
+/// The same, of one of several formats; the first is the one that a refusal names.
+fn read_json_of<T: DeserializeOwned>(
+    path: &Path,
+    formats: &[&'static str],
+) -> Result<T, ResultsError> {
+    #[derive(Deserialize)]
+    struct Version {
+        format: String,
+    }
+    let text = text(path, |path, source| ResultsError::ReadResult {
+        path,
+        source,
+    })?;
+    let path = path.to_path_buf();
+    let not_json = |source| ResultsError::Json {
+        path: path.clone(),
+        source,
+    };
+    let version: Version = serde_json::from_str(&text).map_err(not_json)?;
+    if !formats.contains(&version.format.as_str()) {
+        return Err(ResultsError::Format {
+            path,
+            format: version.format,
+            expected: formats.first().copied().unwrap_or_default(),
+        });
+    }
+    serde_json::from_str(&text).map_err(not_json)
+}
+
+/// Text of a file that somebody named, and may have from somebody else.
+pub fn read_text(path: &Path) -> Result<String, ResultsError> {
+    text(path, |path, source| ResultsError::Read { path, source })
+}
+
+fn text(
+    path: &Path,
+    failed: fn(PathBuf, io::Error) -> ResultsError,
+) -> Result<String, ResultsError> {
+    let path = path.to_path_buf();
+    let unreadable = |source| failed(path.clone(), source);
+    let size = fs::metadata(&path).map_err(unreadable)?.len();
+    if size > MAX_RECORD_BYTES {
+        return Err(ResultsError::TooLarge { path, size });
+    }
+    fs::read_to_string(&path).map_err(unreadable)
+}

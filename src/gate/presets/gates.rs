@@ -1,0 +1,100 @@
+//! The gates that an engine can bear, by what it can do.
+//!
+//! Each is a file of `gates/`, with what differs by engine filled in.
+
+use super::{CUSTOM, Preset, SESSION};
+
+const COLD_START: &str = include_str!("gates/cold-start.toml");
+const LATENCY: &str = include_str!("gates/latency.toml");
+const WHOLE: &str = include_str!("gates/whole.toml");
+const E2E: &str = include_str!("gates/e2e.toml");
+const ANSWERS: &str = include_str!("gates/answers.toml");
+const MATRIX: &str = include_str!("gates/matrix.toml");
+const PREFILL_DRIFT: &str = include_str!("gates/prefill-drift.toml");
+const PREFILL_LEAK: &str = include_str!("gates/prefill-leak.toml");
+const STREAM_PARITY: &str = include_str!("gates/stream-parity.toml");
+const SOAK: &str = include_str!("gates/soak.toml");
+
+const WITH_LOGPROBS: &str = "\
+# Two tokens closer than this are equally right.
+top_k = 5
+near_tie = \"0.05 nats\"";
+
+const WITHOUT_LOGPROBS: &str = "\
+# Without log-probabilities, what differs is held against how often base differs from itself. Where the engine gives them
+# in completions, streamed and whole, say:
+# top_k = 5
+# near_tie = \"0.05 nats\"";
+
+impl Preset {
+    fn says(self, line: &str) -> bool {
+        self.engine.lines().any(|own| own == line)
+    }
+
+    /// Tokens of a stream are counted.
+    fn counts_streams(self) -> bool {
+        self.says("stream_usage = true")
+    }
+
+    /// Name and text of every gate. An engine of one's own gets all: which of them it bears, its abilities will say.
+    pub fn gates(self) -> Vec<(&'static str, String)> {
+        let is_custom = self.name == CUSTOM;
+        let streams = self.counts_streams() || is_custom;
+        let of_one_length = self.says("forces_length = true") || is_custom;
+        let leak = if self.tells_cached { PREFILL_LEAK } else { "" };
+        let written = [
+            (streams, "answers", ANSWERS.to_owned()),
+            (streams, "cold-start", COLD_START.to_owned()),
+            (true, "e2e", E2E.to_owned()),
+            (streams, "latency", LATENCY.to_owned()),
+            (true, "matrix", MATRIX.to_owned()),
+            (streams, "prefill-drift", PREFILL_DRIFT.to_owned() + leak),
+            (true, "soak", SOAK.to_owned()),
+            (
+                streams && of_one_length,
+                "stream-parity",
+                STREAM_PARITY.to_owned(),
+            ),
+            (!self.counts_streams(), "whole", WHOLE.to_owned()),
+        ];
+        let kept = written.into_iter().filter(|(is_borne, ..)| *is_borne);
+        kept.map(|(_, name, text)| (name, self.with_abilities(&text)))
+            .collect()
+    }
+
+    fn with_abilities(self, gate: &str) -> String {
+        let streams = self.counts_streams();
+        let near_tie = match self.tells_logprobs {
+            true => WITH_LOGPROBS,
+            false => WITHOUT_LOGPROBS,
+        };
+        // llama-cpp-python's own default context is 2,048 tokens, and a word may be two.
+        let (modes, contexts) = match streams {
+            true => ("[true, false]", "[128, 1024]"),
+            false => ("[false]", "[128, 512]"),
+        };
+        gate.replace("{{near_tie}}", near_tie)
+            .replace("{{modes}}", modes)
+            .replace("{{contexts}}", contexts)
+            .replace("{{streams}}", &streams.to_string())
+    }
+
+    /// Profiles and error budgets. What runs by default is what the engine bears as its abilities are written; the gate
+    /// `e2e` needs goldens before.
+    pub fn session_text(self) -> String {
+        let (quick, full): (&[&str], &[&str]) = match self.counts_streams() {
+            true => (
+                &["answers", "cold-start", "latency"],
+                &["matrix", "prefill-drift"],
+            ),
+            false => (&["matrix", "whole"], &[]),
+        };
+        let list = |names: &[&str]| {
+            let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+            format!("[{}]", quoted.join(", "))
+        };
+        SESSION
+            .replace("{{quick}}", &list(quick))
+            .replace("{{full}}", &list(&[quick, full].concat()))
+    }
+}

@@ -1,0 +1,205 @@
+//! What engine a source tree holds, and how it is built there: read from the files by which each is known.
+//!
+//! Refuses to know: where the tree is; it is handed a reader of its files.
+
+use super::CUSTOM;
+use toml::Table;
+
+/// The name of the preset of the engine whose tree this is; `read` gives a file's text by its path from the root.
+/// `None` where no known engine stands in it.
+pub fn engine_of(read: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let is_its = |file: &str, is_it: IsIt| read(file).is_some_and(|text| is_it(&text));
+    let found = ENGINES.iter().find(|(file, is_it, _)| is_its(file, *is_it));
+    found.map(|(_, _, name)| *name)
+}
+
+type IsIt = fn(&str) -> bool;
+
+/// A file, what it says in this engine's tree, and the engine.
+const ENGINES: [(&str, IsIt, &str); 7] = [
+    (
+        "Cargo.toml",
+        |text| package(text, "package", "infergate"),
+        "infergate",
+    ),
+    (
+        "pyproject.toml",
+        |text| package(text, "project", "vllm"),
+        "vllm",
+    ),
+    (
+        "python/pyproject.toml",
+        |text| package(text, "project", "sglang"),
+        "sglang",
+    ),
+    (
+        "pyproject.toml",
+        |text| package(text, "project", "llama_cpp_python"),
+        "llama-cpp-python",
+    ),
+    (
+        "CMakeLists.txt",
+        |text| text.contains("project(\"llama.cpp\""),
+        "llama.cpp",
+    ),
+    (
+        "go.mod",
+        |text| text.starts_with("module github.com/ollama/ollama"),
+        "ollama",
+    ),
+    (
+        "setup.py",
+        |text| text.contains("name=\"transformers\""),
+        "transformers",
+    ),
+];
+
+/// Whether a TOML file's table names this package.
+fn package(text: &str, table: &str, name: &str) -> bool {
+    let parsed: Option<Table> = text.parse().ok();
+    let found = parsed
+        .as_ref()
+        .and_then(|root| root.get(table)?.get("name")?.as_str());
+    found == Some(name)
+}
+
+/// How an engine is built from its own tree.
+pub struct Recipe {
+    /// The table `engine.build`.
+    pub build: &'static str,
+    /// What `engine.serve` names in the preset, an installed program, and what it names then.
+    pub serve: (&'static str, &'static str),
+}
+
+/// The recipe of a preset's engine.
+pub fn recipe(engine: &str) -> Recipe {
+    let (build, serve) = match engine {
+        "llama.cpp" => (CMAKE, ("\"llama-server\"", "\"{artifact}\"")),
+        "ollama" => (
+            GO,
+            (
+                "\"ollama\", \"serve\"",
+                "\"{artifact}/bin/ollama\", \"serve\"",
+            ),
+        ),
+        "vllm" => (
+            PIP,
+            (
+                "\"vllm\"",
+                "\"env\", \"PYTHONPATH={artifact}\", \"python\", \"-m\", \"vllm.entrypoints.cli.main\"",
+            ),
+        ),
+        "transformers" => (
+            PIP,
+            (
+                "\"transformers\"",
+                "\"env\", \"PYTHONPATH={artifact}\", \"{artifact}/bin/transformers\"",
+            ),
+        ),
+        "llama-cpp-python" => (
+            PIP,
+            (
+                "\"python\"",
+                "\"env\", \"PYTHONPATH={artifact}\", \"python\"",
+            ),
+        ),
+        "sglang" => (
+            PIP_OF_SGLANG,
+            (
+                "\"python\"",
+                "\"env\", \"PYTHONPATH={artifact}\", \"python\"",
+            ),
+        ),
+        CUSTOM => (OWN, ("\"./my-engine\"", "\"{artifact}\"")),
+        _ => (CARGO, ("\"gate\"", "\"{artifact}\"")),
+    };
+    Recipe { build, serve }
+}
+
+const CARGO: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# `{target}` is a build directory that is kept.
+command = ["cargo", "build", "--release", "--locked", "--bin", "gate", "--target-dir", "{target}"]
+artifact = "{target}/release/gate"
+timeout = "30 min"
+"#;
+
+const OWN: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# FILL IN: the command, and the file or folder that it makes. It holds all that the engine needs of its tree.
+# `{target}` is a build directory that is kept.
+command = ["cargo", "build", "--release", "--locked", "--target-dir", "{target}"]
+artifact = "{target}/release/my-engine"
+timeout = "30 min"
+"#;
+
+const CMAKE: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# Without shared libraries, since the server alone is kept. Without an NVIDIA GPU: -DGGML_CUDA=OFF.
+command = [
+    "sh", "-ec",
+    "cmake -S . -B .gate/build -DCMAKE_BUILD_TYPE=Release -DGGML_CUDA=ON -DBUILD_SHARED_LIBS=OFF && cmake --build .gate/build --target llama-server --parallel",
+]
+artifact = ".gate/build/bin/llama-server"
+timeout = "60 min"
+"#;
+
+const GO: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# A folder with the program and, where it looks for them, its libraries.
+command = [
+    "sh", "-ec",
+    "cmake -S . -B .gate/build && cmake --build .gate/build --parallel && mkdir -p .gate/ollama/bin && cp -R .gate/build/lib .gate/ollama/ && go build -o .gate/ollama/bin/ollama .",
+]
+artifact = ".gate/ollama"
+timeout = "60 min"
+"#;
+
+const PIP: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# A folder with the package, which Python then looks into first. What the package needs besides (PyTorch and the
+# rest) is the machine's.
+command = ["python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", ".gate/site", "."]
+artifact = ".gate/site"
+timeout = "3 h"
+"#;
+
+const PIP_OF_SGLANG: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# A folder with the package, which Python then looks into first. What the package needs besides (PyTorch, sgl-kernel
+# and the rest) is the machine's.
+command = ["python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", ".gate/site", "./python"]
+artifact = ".gate/site"
+timeout = "3 h"
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_known_by_their_own_files() {
+        let check = |file: &str, text: &str, engine: Option<&str>| {
+            let found = engine_of(|path| (path == file).then(|| text.to_owned()));
+            assert_eq!(found, engine, "{file}");
+        };
+        let cargo = |name: &str| format!("[package]\nname = \"{name}\"\n");
+        check("Cargo.toml", &cargo("infergate"), Some("infergate"));
+        check("Cargo.toml", &cargo("other"), None);
+        check("Cargo.toml", "not [ toml", None);
+        let python = |name: &str| format!("[project]\nname = \"{name}\"\n");
+        check("pyproject.toml", &python("vllm"), Some("vllm"));
+        check("pyproject.toml", &python("mine"), None);
+        let cmake = "project(\"llama.cpp\" C CXX)\n";
+        check("CMakeLists.txt", cmake, Some("llama.cpp"));
+        let go = "module github.com/ollama/ollama\n";
+        check("go.mod", go, Some("ollama"));
+        check("README.md", "# hello", None);
+    }
+}

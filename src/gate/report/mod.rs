@@ -1,0 +1,381 @@
+//! A verdict as text: for a terminal, as Markdown, as versioned JSON, as HTML, as JUnit, as a comment on GitHub.
+//! Strings out, nothing else.
+//!
+//! Refuses to know: how a verdict came about, files, and colours beyond ANSI styles in a string.
+
+mod annotations;
+mod bisection;
+mod calibration;
+mod cells;
+mod changelog;
+mod citation;
+mod comment;
+mod comment_chart;
+mod comment_cut;
+mod comparison;
+mod doctor;
+mod explanation;
+mod history;
+mod history_json;
+mod history_words;
+mod html;
+mod inert;
+mod json_v1;
+mod junit;
+mod load;
+mod markdown;
+mod numbers;
+mod plot;
+mod power;
+mod publication;
+mod redaction;
+mod replay;
+mod selftest;
+mod terminal;
+
+pub use annotations::{Annotation, Level, annotations};
+pub use bisection::{bisection_json, bisection_line, bisection_markdown, bisection_text};
+pub use calibration::{calibration_json, calibration_text, refusals, too_many_alarms};
+pub use changelog::{changelog_json, changelog_markdown, changelog_text};
+pub use comment::comment;
+pub use comparison::{comparison_json, comparison_markdown, comparison_text};
+pub use doctor::{doctor_json, doctor_text};
+pub use explanation::{
+    AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, FirstBad, Limit, Point, ReadingRow,
+    RequestSpread, explanation_json, explanation_markdown, explanation_text,
+};
+pub use history::{history_markdown, history_text};
+pub use history_json::history_json;
+pub use html::{CheckLaunches, Page, html};
+pub use inert::inert;
+pub use json_v1::verdict_json;
+pub use junit::{junit, junit_not_measured};
+pub use load::{GoodShare, LoadReport, Requests, load_json, load_markdown, load_table};
+pub use markdown::markdown;
+pub use power::{power_json, power_text};
+pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
+pub use redaction::redact;
+pub use replay::replay_line;
+pub use selftest::{selftest_json, selftest_list, selftest_text};
+pub use terminal::{columns, columns_with_numbers, lines, terminal};
+
+use verdict::plural::count;
+use verdict::record::{
+    Arm, Build, Comparison, Ending, Exit, Extent, Launch, Rest, RunRecord, RunVerdict, Shard,
+    SuiteEnding, Verdict,
+};
+
+/// Word for a run in which both arms were one build and nothing failed: nothing was compared, so nothing passed.
+const ONE_BUILD: &str = "A/A";
+
+/// The verdict in a word.
+fn word(record: &RunRecord, verdict: &RunVerdict) -> &'static str {
+    match (record.comparison, verdict.verdict) {
+        (Comparison::SameBuild, Verdict::Pass) => ONE_BUILD,
+        (_, verdict) => verdict.name(),
+    }
+}
+
+/// The verdict in a sentence.
+fn summary(record: &RunRecord, verdict: &RunVerdict) -> String {
+    match word(record, verdict) {
+        ONE_BUILD => format!("one build measured against itself; {}", verdict.summary),
+        _ => verdict.summary.clone(),
+    }
+}
+
+/// Isolation of builds and engines, one line for each kind of machine.
+fn isolation(record: &RunRecord) -> Vec<String> {
+    let shards: &[Shard] = match &record.extent {
+        Extent::Merged { shards } => shards,
+        Extent::Whole | Extent::Shard { .. } => &[],
+    };
+    let machines =
+        std::iter::once(&record.machine).chain(shards.iter().map(|shard| &shard.machine));
+    let mut lines: Vec<String> = Vec::new();
+    for isolation in machines.filter_map(|machine| machine.isolation.as_ref()) {
+        let note = isolation.note.iter().map(|note| format!(" ({note})"));
+        let line = format!(
+            "isolation of builds and engines: {}{}",
+            isolation.names(),
+            note.collect::<String>()
+        );
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// `1a2b3c4d5e6f`, with a mark where the tree had changes.
+fn commit_name(build: &Build) -> String {
+    let commit = match &build.commit {
+        Some(commit) => numbers::commit(commit),
+        None => without_commit(build).to_owned(),
+    };
+    if build.dirty {
+        format!("{commit} + uncommitted changes")
+    } else {
+        commit
+    }
+}
+
+/// An arm's whole commit, or what it runs that has none.
+fn commit_or_why(build: &Build) -> &str {
+    let commit = build.commit.as_deref();
+    commit.unwrap_or_else(|| without_commit(build))
+}
+
+/// What an arm runs that has no commit.
+fn without_commit(build: &Build) -> &'static str {
+    match build.artifact_sha256 {
+        Some(_) => "built outside of a git repository",
+        None => "not built here",
+    }
+}
+
+/// What was compared with what, in a line for each arm; and of a run over several machines, what ran where.
+fn arms(record: &RunRecord) -> Vec<String> {
+    let mut lines = compared(record);
+    match &record.extent {
+        Extent::Whole => {}
+        Extent::Shard { together, checks } => lines.push(format!(
+            "a shard of a run of {} gates, whose {checks} checks share the error budget",
+            together.len()
+        )),
+        Extent::Merged { shards } => lines.extend(shards.iter().map(|shard| {
+            let (gates, machine) = (shard.gates.join(", "), &shard.machine.fingerprint);
+            format!("{gates}: on {machine}")
+        })),
+    }
+    lines.extend(isolation(record));
+    lines
+}
+
+fn compared(record: &RunRecord) -> Vec<String> {
+    let of = |arm| Build::of(&record.builds, arm).map(commit_name);
+    let head = of(Arm::Head).unwrap_or_else(|| "unknown".into());
+    match record.comparison {
+        Comparison::SameBuild => vec![
+            format!("base and head: {head}, one build"),
+            "A/A: one build measured against itself".into(),
+        ],
+        Comparison::Interleaved => vec![
+            format!("base {}", of(Arm::Base).unwrap_or_else(|| "unknown".into())),
+            format!("head {head}"),
+        ],
+        Comparison::Stored => vec![
+            format!(
+                "base: {} stored sessions of main on this machine",
+                here(record)
+            ),
+            format!("head {head}"),
+        ],
+        Comparison::Alone => vec![format!("head {head}, measured alone")],
+        Comparison::Anchored => vec![
+            format!(
+                "anchor {}",
+                of(Arm::Base).unwrap_or_else(|| "unknown".into())
+            ),
+            format!("head {head}, recorded in turn with it"),
+        ],
+    }
+}
+
+/// Stored sessions that this very machine measured.
+fn here(record: &RunRecord) -> usize {
+    let fingerprint = &record.machine.fingerprint;
+    let stored = record.stored.iter();
+    stored.filter(|s| s.fingerprint == *fingerprint).count()
+}
+
+/// How long the session waited for the machine to cool, where it was to.
+fn cooling(record: &RunRecord) -> Option<String> {
+    let rests = || record.launches.iter().filter_map(|l| l.rest.as_ref());
+    let waited_s = rests().map(|rest| rest.waited_ms).sum::<f64>() / 1e3;
+    let left_s = rests().next_back()?.budget_left_ms / 1e3;
+    let minutes = (waited_s + left_s) / 60.0;
+    let budget = if minutes < 1.0 {
+        format!("{:.0} s", waited_s + left_s)
+    } else {
+        format!("{minutes:.0} min")
+    };
+    let waited = format!("waited {waited_s:.0} s of {budget} for cooling");
+    Some(match hot(record) {
+        Some(hot) => format!("{waited}; {hot}"),
+        None => waited,
+    })
+}
+
+/// Launches named in one line, the hottest first.
+const HOT_NAMED: usize = 4;
+
+/// The launches that were measured while their machine was still hot, and how hot.
+fn hot(record: &RunRecord) -> Option<String> {
+    let rested = record.launches.iter();
+    let rested = rested.filter_map(|launch| Some((launch, launch.rest.as_ref()?)));
+    let excess = rested
+        .clone()
+        .filter_map(|(launch, rest)| Some((launch, excess(rest)?)));
+    let mut hot: Vec<(&Launch, f64)> = excess.collect();
+    hot.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let named = hot.iter().take(HOT_NAMED).map(|(launch, excess)| {
+        let (position, arm) = (launch.position, launch.arm.name());
+        format!(
+            "launch {position} ({arm}) {:.1} % above its reference",
+            excess * 100.0
+        )
+    });
+    let named: Vec<String> = named.collect();
+    let more = match hot.len().saturating_sub(HOT_NAMED) {
+        0 => "",
+        _ => ", …",
+    };
+    (!hot.is_empty()).then(|| {
+        let (n, all) = (hot.len(), count(rested.count(), "launch"));
+        format!("{n} of {all} measured hot: {}{more}", named.join(", "))
+    })
+}
+
+/// Fraction by which the last probe was above the reference, for a launch that was measured hot.
+fn excess(rest: &Rest) -> Option<f64> {
+    let excess = rest.probes_ms.last()? / rest.reference_ms - 1.0;
+    (excess > rest.within?).then_some(excess)
+}
+
+/// What nobody knows of a session that another tool measured; empty for our own.
+fn unknown(record: &RunRecord) -> Vec<String> {
+    if !record.is_imported() {
+        return Vec::new();
+    }
+    let mut lines = vec![
+        "imported: how late the tool's own client was, the machine's state, and whether the arms were launched \
+         in turn are not known, and count as the engine's"
+            .to_owned(),
+    ];
+    let launches = record.launches.iter();
+    for what in launches
+        .filter_map(|l| l.telemetry.as_ref())
+        .flat_map(|t| &t.missing)
+    {
+        let line = format!("missing: {what}");
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Engines and commands that did not end as they should: what happened, and the end of their logs.
+fn failed_logs(record: &RunRecord) -> Vec<(String, &str)> {
+    let of_launch = |launch| failed_log(launch).into_iter().chain(failed_suites(launch));
+    record.launches.iter().flat_map(of_launch).collect()
+}
+
+/// Runs of the project's own tests that did not succeed.
+fn failed_suites(launch: &Launch) -> impl Iterator<Item = (String, &str)> {
+    let (position, arm) = (launch.position, launch.arm.name());
+    launch.suites.iter().filter_map(move |run| {
+        let how = match &run.ending {
+            SuiteEnding::Succeeded => return None,
+            SuiteEnding::Failed { status } => status.clone(),
+            SuiteEnding::TimedOut { limit_s } => format!("killed after {limit_s} s"),
+            SuiteEnding::NotStarted { detail } => detail.clone(),
+        };
+        let workload = &run.workload;
+        let what = format!("launch {position} ({arm}): {workload}: {how}");
+        Some((what, run.log_tail.as_str()))
+    })
+}
+
+fn failed_log(launch: &Launch) -> Option<(String, &str)> {
+    let (detail, log_tail) = match &launch.exit {
+        Exit::Stopped => return None,
+        Exit::NeverReady { detail, log_tail }
+        | Exit::Crashed { detail, log_tail }
+        | Exit::Hung { detail, log_tail } => (detail, log_tail.as_str()),
+        Exit::Altered { detail } => (detail, ""),
+    };
+    let (position, arm) = (launch.position, launch.arm.name());
+    Some((format!("launch {position} ({arm}): {detail}"), log_tail))
+}
+
+/// `8 launches in 4 blocks`.
+fn extent(record: &RunRecord, verdict: &RunVerdict) -> String {
+    // A recording is measured on after nothing is left to judge.
+    let measured = record.launches.chunk_by(|a, b| a.block == b.block);
+    let blocks = match record.comparison.is_recording() {
+        true => measured.count(),
+        false => verdict.blocks as usize,
+    };
+    let launches = record.launches.len();
+    format!(
+        "{} in {}",
+        count(launches, "launch"),
+        count(blocks, "block")
+    )
+}
+
+/// `stopping early saved about 45 s`, where it did.
+fn saved(verdict: &RunVerdict) -> Option<String> {
+    let seconds = verdict.saved_s;
+    if seconds < 1.0 {
+        return None;
+    }
+    Some(if seconds < 100.0 {
+        format!("stopping early saved about {seconds:.0} s")
+    } else {
+        format!("stopping early saved about {:.0} min", seconds / 60.0)
+    })
+}
+
+/// Whether a check was tested to the last look.
+fn is_capped(verdict: &RunVerdict) -> bool {
+    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    checks.any(|check| check.reason.rule == "cap-reached")
+}
+
+/// Whether it is main's values that were asked for, and nothing is wrong with them.
+fn is_recorded(record: &RunRecord, verdict: &RunVerdict) -> bool {
+    record.comparison.is_recording() && publication::has_no_base(verdict)
+}
+
+/// Why the session stopped, as the end of a sentence.
+fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
+    match &record.ending {
+        Ending::Decided => match verdict.verdict {
+            Verdict::Pass => "every check was decided".into(),
+            Verdict::Fail => "it ended with the first failure".into(),
+            Verdict::Invalid => "it ended where a check became invalid".into(),
+            Verdict::Inconclusive if is_capped(verdict) => "the last look was reached".into(),
+            Verdict::Inconclusive => "more launches would decide nothing".into(),
+        },
+        Ending::LastLook => "the last look was reached".into(),
+        Ending::Budget { starting: None } => "the time budget was spent".into(),
+        Ending::Budget {
+            starting: Some(starting),
+        } => format!("the time budget was spent while {starting}"),
+        Ending::Interrupted => "it was interrupted".into(),
+        Ending::EngineFailed { detail } => format!("an engine failed: {detail}"),
+        Ending::Unfinished => "the record is unfinished".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_hot_above_its_own_bound() {
+        let rest = |last: f64, within| Rest {
+            probes_ms: vec![2.0, last],
+            reference_ms: 1.0,
+            within,
+            ..Rest::default()
+        };
+        assert_eq!(excess(&rest(1.04, Some(0.05))), None);
+        assert_eq!(excess(&rest(1.25, Some(0.05))), Some(0.25));
+        // Records from before the bound was kept do not tell.
+        assert_eq!(excess(&rest(1.25, None)), None);
+    }
+}

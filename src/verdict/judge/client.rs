@@ -1,0 +1,137 @@
+//! Rules on the load client itself: where its own delay could have moved a result by more than the check
+//! can bear, the launch is no measurement of the engine.
+//!
+//! What could have moved it: a client that was late (`late`), events whose time is an upper bound only, and
+//! streams that were asked for and never in flight. Last, times that contradict each other: the server's own and the
+//! streams', and those of two phases.
+
+use super::Rules;
+use super::invalid::{Finding, invalid};
+use super::sight::Sight;
+use super::view::is_by_clock;
+use super::words::percent;
+use crate::metrics::{self, contradiction, implausible};
+use crate::plan::Rule;
+use crate::record::{ClientHealth, Metric, Sample, Statistic};
+
+/// Share of ambiguous events that a tail can bear.
+pub const AMBIGUOUS_TAIL: f64 = 0.01;
+/// Share of them that a middle can bear.
+pub const AMBIGUOUS_MIDDLE: f64 = 0.1;
+/// Share of the streams asked for that must have been in flight.
+const STREAMS: f64 = 0.9;
+
+pub fn is_tail(statistic: Statistic) -> bool {
+    matches!(statistic, Statistic::P95 | Statistic::P99 | Statistic::Max)
+}
+
+pub fn health<'a>(sight: &Sight<'_, 'a>) -> Option<&'a ClientHealth> {
+    let workload = &sight.workload.id;
+    let clients = &sight.launch.clients;
+    clients.iter().find(|c| c.workload == *workload)
+}
+
+/// Too many events have an upper bound of their time alone.
+pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let check = sight.check;
+    if !matches!(check.metric, Metric::Icl | Metric::Itl | Metric::Ttft) {
+        return None;
+    }
+    if check.metric == Metric::Ttft && is_within_ceiling(sight) {
+        return None;
+    }
+    let (ambiguous, events) = match check.metric {
+        Metric::Ttft => (first_shared(sight.sound()), sight.sound().len()),
+        _ => metrics::ambiguous(sight.sound()),
+    };
+    let share = ambiguous as f64 / events.max(1) as f64;
+    let bearable = if is_tail(check.statistic) {
+        AMBIGUOUS_TAIL
+    } else {
+        AMBIGUOUS_MIDDLE
+    };
+    if share <= bearable {
+        return None;
+    }
+    let launch = sight.launch;
+    let text = format!(
+        "launch {} ({}): {} of the events arrived together with a later one, so that only an upper bound of \
+         their time is known; {} can be borne",
+        launch.position,
+        launch.arm.name(),
+        percent(share),
+        percent(bearable)
+    );
+    invalid("ambiguous-events", text)
+}
+
+/// A TTFT that is an upper bound, and not above its limit: the true one is not either.
+fn is_within_ceiling(sight: &Sight<'_, '_>) -> bool {
+    let value = sight.measure.as_ref().map(|measure| measure.value);
+    matches!((sight.check.rule, value), (Rule::Ceiling { limit }, Ok(value)) if value <= limit)
+}
+
+/// Streams whose first event arrived together with the second.
+fn first_shared(samples: &[&Sample]) -> usize {
+    let shared =
+        |s: &&&Sample| matches!(s.stamps.events_ns[..], [first, second, ..] if first == second);
+    samples.iter().filter(shared).count()
+}
+
+/// The load that the gate names was not on the engine.
+pub fn streams_not_reached(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let launch = sight.launch;
+    let health = health(sight).filter(|_| is_by_clock(sight.check))?;
+    let (asked, reached) = (health.streams_asked, health.streams_reached);
+    if f64::from(reached) >= STREAMS * f64::from(asked) {
+        return None;
+    }
+    let text = format!(
+        "launch {} ({}): {asked} streams were asked for, and at most {reached} were ever in flight",
+        launch.position,
+        launch.arm.name()
+    );
+    invalid("streams-not-reached", text)
+}
+
+/// The server's own times are not those of the streams.
+pub fn server_timings(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    if !is_by_clock(sight.check) {
+        return None;
+    }
+    let launch = sight.launch;
+    let text = contradiction(sight.sound().iter().copied())?;
+    let (position, arm) = (launch.position, launch.arm.name());
+    invalid(
+        "server-timings",
+        format!("launch {position} ({arm}): in the middle of its requests {text}"),
+    )
+}
+
+/// Tokens that came faster than the engine's own prefill allows; a floor that is configured decides instead.
+pub fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let floor = rules.plan.engine.plausible.tpot_floor_ms;
+    if floor.is_some() || !reads_a_phase(sight) {
+        return None;
+    }
+    let launch = sight.launch;
+    let text = implausible(sight.sound().iter().copied())?;
+    let (position, arm) = (launch.position, launch.arm.name());
+    invalid(
+        "implausible-phases",
+        format!(
+            "launch {position} ({arm}): {text}. If the engine is that fast and every first token waits, give \
+             engine.plausible a tpot_floor"
+        ),
+    )
+}
+
+/// Whether the check is about one of the two phases; TTFT, E2E and throughput are what the client saw in any case.
+fn reads_a_phase(sight: &Sight<'_, '_>) -> bool {
+    let check = sight.check;
+    let by_gap_or_prefill = matches!(
+        check.metric,
+        Metric::Icl | Metric::Itl | Metric::PrefillRate
+    );
+    by_gap_or_prefill || check.part.reads_tpot(check.metric)
+}

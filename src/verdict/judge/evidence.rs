@@ -1,0 +1,164 @@
+//! What one arm of a check has shown so far. Each launch is taken in once, when its block is over: what a
+//! rule says of it alone, its share of every sum, and its value stay; its samples are not read again.
+//!
+//! Main type: [`Evidence`]. Refuses to know: what follows from it.
+
+use super::Rules;
+use super::invalid::{self, Finding};
+use super::sight::Sight;
+use super::tally::Tally;
+use crate::metrics::{LaunchMeasure, Undefined};
+use crate::record::{Launch, Sample};
+
+/// A launch that counts.
+pub struct Reading<'a> {
+    pub launch: &'a Launch,
+    /// Without its series, which has been looked through.
+    pub measure: Result<LaunchMeasure, Undefined>,
+    /// ln(median of the last third / median of the first), where both are there.
+    pub drift: Option<f64>,
+}
+
+#[derive(Default)]
+pub struct Evidence<'a> {
+    /// Launches that were to run the workload.
+    pub ran: u32,
+    /// The first of them that did not end well.
+    pub failed: Option<&'a Launch>,
+    /// Those that count: clean ones, and for a metric by the clock outside dropped blocks.
+    pub kept: Vec<Reading<'a>>,
+    /// Which of those belong to sound blocks, and how many of these the latest look reads.
+    sound: Vec<usize>,
+    looked: usize,
+    pub values: Values,
+    /// Those of the launches that the latest look reads.
+    seen: Values,
+    /// Launches gave different cases as right.
+    pub differs: bool,
+    pub tally: Tally,
+    /// Requests that the engine did not answer, and others that measured nothing.
+    pub unanswered: Vec<(&'a Launch, &'a Sample)>,
+    pub untrusted: Vec<(&'a Launch, &'a Sample)>,
+    /// For each rule on a launch by itself, the first launch that breaks it.
+    broken: [Option<Finding>; invalid::OF_A_LAUNCH.len()],
+}
+
+impl<'a> Evidence<'a> {
+    pub fn keep(&mut self, rules: &Rules<'_>, sight: Sight<'_, 'a>, in_sound_block: bool) {
+        for (rule, broken) in invalid::OF_A_LAUNCH.iter().zip(&mut self.broken) {
+            if broken.is_none() {
+                *broken = rule(rules, &sight);
+            }
+        }
+        let (launch, answers) = (sight.launch, sight.answers);
+        self.tally.join(&answers.tally);
+        let with_launch = |s: &&'a Sample| (launch, *s);
+        self.unanswered
+            .extend(answers.unanswered.iter().map(with_launch));
+        self.untrusted
+            .extend(answers.untrusted.iter().map(with_launch));
+        let mut measure = sight.measure;
+        let mut drift = None;
+        if let Ok(measure) = &mut measure {
+            drift = invalid::within_launch_drift(&measure.series);
+            measure.series = Vec::new();
+            self.differs |= differs(&self.kept, measure);
+            self.values.add(measure.value);
+        }
+        if in_sound_block {
+            self.sound.push(self.kept.len());
+        }
+        self.kept.push(Reading {
+            launch,
+            measure,
+            drift,
+        });
+    }
+
+    /// A look reads what is there.
+    pub fn look(&mut self) {
+        self.looked = self.sound.len();
+        let measured = self.looked_at().filter_map(|r| r.measure.as_ref().ok());
+        self.seen = measured.map(|measure| measure.value).collect();
+    }
+
+    pub fn looked_at(&self) -> impl Iterator<Item = &Reading<'a>> {
+        let looked = &self.sound[..self.looked];
+        looked.iter().map(|&i| &self.kept[i])
+    }
+
+    pub fn looked(&self) -> usize {
+        self.looked
+    }
+
+    /// What the rule of this number found first.
+    pub fn broken(&self, rule: usize) -> Option<Finding> {
+        self.broken.get(rule)?.clone()
+    }
+
+    /// The values that a comparison reads: up to the latest look, or all there are where none saw any.
+    pub fn tested(&self) -> &Values {
+        if self.looked > 0 {
+            &self.seen
+        } else {
+            &self.values
+        }
+    }
+}
+
+/// Whether the launch gives other cases as right than the first one did.
+fn differs(kept: &[Reading<'_>], measure: &LaunchMeasure) -> bool {
+    let first = kept.iter().find_map(|r| r.measure.as_ref().ok());
+    first.is_some_and(|first| first.successes != measure.successes)
+}
+
+/// The launches' values, folded as they come.
+#[derive(Default)]
+pub struct Values {
+    pub n: usize,
+    first: Option<f64>,
+    varies: bool,
+    /// One is not above zero; one is not zero.
+    touches_zero: bool,
+    leaves_zero: bool,
+    pub least: Option<f64>,
+    pub greatest: Option<f64>,
+}
+
+impl Values {
+    fn add(&mut self, value: f64) {
+        self.n += 1;
+        let first = *self.first.get_or_insert(value);
+        self.varies |= value.to_bits() != first.to_bits();
+        let is_positive = value > 0.0;
+        self.touches_zero |= !is_positive;
+        self.leaves_zero |= value.abs() > 0.0;
+        if self.least.is_none_or(|v| value.total_cmp(&v).is_lt()) {
+            self.least = Some(value);
+        }
+        if self.greatest.is_none_or(|v| value.total_cmp(&v).is_gt()) {
+            self.greatest = Some(value);
+        }
+    }
+
+    /// The value that all have; `None` where they differ, or none is there.
+    pub fn constant(&self) -> Option<f64> {
+        self.first.filter(|_| !self.varies)
+    }
+
+    pub fn are_positive(&self) -> bool {
+        !self.touches_zero
+    }
+
+    pub fn are_zero(&self) -> bool {
+        !self.leaves_zero
+    }
+}
+
+impl FromIterator<f64> for Values {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut folded = Self::default();
+        values.into_iter().for_each(|value| folded.add(value));
+        folded
+    }
+}

@@ -1,0 +1,161 @@
+//! How late the load client was, and whether that could have moved a result by more than its check can bear.
+//!
+//! Requests may leave late, which counts where a time begins with the intended moment; and events may be
+//! read late, where the kernel stamps none. A delay is held against the time that the metric is made of; for
+//! goodput the requests are counted that missed their bounds by no more than the client's own delay.
+//!
+//! Main function: [`client_late`]. Refuses to know: why the client was late.
+
+use super::Rules;
+use super::client::{health, is_tail};
+use super::invalid::{Finding, invalid};
+use super::sight::Sight;
+use super::view::is_by_clock;
+use super::words::{number, percent};
+use crate::metrics::is_good;
+use crate::plan::{Rule, Slo};
+use crate::record::{Metric, Sample};
+use crate::stats;
+
+/// The client of one launch was too late for the check.
+pub fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    let (check, samples) = (sight.check, sight.sound());
+    if !is_by_clock(check) {
+        return None;
+    }
+    let (launch, value) = (sight.launch, sight.measure.as_ref().ok()?.value);
+    let tail = is_tail(check.statistic);
+    let sent = if counts_from_intention(check.metric) {
+        sent_late(samples, tail).unwrap_or(0.0)
+    } else {
+        0.0
+    };
+    let read = read_late(sight, tail).unwrap_or(0.0);
+    let delay = sent + read;
+    let moved = if check.metric == Metric::Goodput {
+        let slo = check.part.slo.unwrap_or_default();
+        missed_by(samples, slo, read) / value
+    } else if delay > 0.0 {
+        delay / time(check.metric, value, samples)?
+    } else {
+        return None;
+    };
+    let bearable = match check.rule {
+        Rule::Regression { margin, .. } => margin,
+        // A delay makes requests miss their bounds: enough kept them all the same.
+        Rule::Floor { limit } if check.metric == Metric::Goodput && value >= limit => return None,
+        // As far as the value is from the limit, it cannot have been moved across.
+        Rule::Ceiling { limit } | Rule::Floor { limit } => (limit / value - 1.0).abs(),
+    };
+    if moved.is_nan() || moved <= bearable {
+        return None;
+    }
+    let text = format!(
+        "launch {} ({}): the load client was late by {} ms, {} of what {} measures, and {} can be borne: give \
+         it a processor of its own, or less load",
+        launch.position,
+        launch.arm.name(),
+        number(delay),
+        percent(moved),
+        check.metric,
+        percent(bearable)
+    );
+    invalid("client-late", text)
+}
+
+/// The time in ms that a delay is a part of; `None` where the load client takes no part.
+fn time(metric: Metric, value: f64, samples: &[&Sample]) -> Option<f64> {
+    match metric {
+        Metric::Ready | Metric::PortOpen | Metric::Stage => None,
+        Metric::Ttft
+        | Metric::E2e
+        | Metric::Icl
+        | Metric::Itl
+        | Metric::WallTtft
+        | Metric::GenerationStall => Some(value),
+        Metric::FirstToken | Metric::FirstResponse => Some(value),
+        // A delay at the ends of a stream is shared by its tokens.
+        Metric::Tpot | Metric::TpotBase => Some(value * gaps(samples)),
+        Metric::DecodeRate | Metric::TpotSlope | Metric::Contention => middle(samples, span_ms),
+        Metric::PrefillRate | Metric::PrefillDrift => middle(samples, ttft_ms),
+        // What is made of whole requests.
+        _ => middle(samples, e2e_ms),
+    }
+}
+
+fn counts_from_intention(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::Ttft
+            | Metric::WallTtft
+            | Metric::PrefillRate
+            | Metric::PrefillDrift
+            | Metric::InterleavingBenefit
+            | Metric::Goodput
+    )
+}
+
+/// Share of the requests that would have kept their bounds but for the client's delay.
+fn missed_by(samples: &[&Sample], slo: Slo, read: f64) -> f64 {
+    let missed = |s: &&&Sample| {
+        let sent = ms(s.stamps.intended_ns, s.stamps.send_ns);
+        let forgiving = Slo {
+            ttft_ms: slo.ttft_ms.map(|bound| bound + sent + read),
+            tpot_ms: slo.tpot_ms.map(|bound| bound + read / gaps(&[s])),
+            e2e_ms: slo.e2e_ms.map(|bound| bound + read),
+        };
+        is_good(s, slo) == Ok(false) && is_good(s, forgiving) == Ok(true)
+    };
+    samples.iter().filter(missed).count() as f64 / samples.len().max(1) as f64
+}
+
+/// How late requests left, ms: the mean, or for a tail the 99th percentile.
+fn sent_late(samples: &[&Sample], tail: bool) -> Option<f64> {
+    let lags = samples.iter().map(|s| &s.stamps);
+    let lags: Vec<f64> = lags.map(|at| ms(at.intended_ns, at.send_ns)).collect();
+    if tail {
+        stats::quantile(&lags, 0.99).map(|q| q.value)
+    } else {
+        stats::mean(&lags)
+    }
+}
+
+/// How late events may have been read where the kernel stamped none, ms.
+fn read_late(sight: &Sight<'_, '_>, tail: bool) -> Option<f64> {
+    if sight.sound().iter().all(|s| s.stamps.kernel_stamps) {
+        return None;
+    }
+    let delay = health(sight)?.loop_delay_ms;
+    Some(if tail { delay.p99 } else { delay.p50 })
+}
+
+/// Gaps between tokens of an answer, in the middle of the samples.
+fn gaps(samples: &[&Sample]) -> f64 {
+    let tokens = samples.iter().filter_map(|s| s.tokens.completion);
+    let gaps: Vec<f64> = tokens.map(|n| f64::from(n.max(2) - 1)).collect();
+    stats::median(&gaps).unwrap_or(1.0)
+}
+
+fn middle(samples: &[&Sample], time: fn(&Sample) -> Option<f64>) -> Option<f64> {
+    let times: Vec<f64> = samples.iter().filter_map(|s| time(s)).collect();
+    stats::median(&times)
+}
+
+fn ttft_ms(sample: &Sample) -> Option<f64> {
+    let first = sample.stamps.events_ns.first()?;
+    Some(ms(sample.stamps.intended_ns, *first))
+}
+
+fn span_ms(sample: &Sample) -> Option<f64> {
+    let events = &sample.stamps.events_ns;
+    Some(ms(*events.first()?, *events.last()?))
+}
+
+fn e2e_ms(sample: &Sample) -> Option<f64> {
+    let last = sample.stamps.events_ns.last().copied();
+    Some(ms(sample.stamps.send_ns, last.or(sample.stamps.done_ns)?))
+}
+
+fn ms(from_ns: u64, to_ns: u64) -> f64 {
+    to_ns.saturating_sub(from_ns) as f64 / 1e6
+}

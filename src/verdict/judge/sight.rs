@@ -1,0 +1,91 @@
+//! One launch as checks read it. Its samples are gone through once for each part of a workload, whatever number
+//! of checks is about it.
+//!
+//! Main types: [`Sight`], [`Shelf`]. Refuses to know: other launches.
+
+use super::tally::Tally;
+use crate::metrics::{self, LaunchMeasure, Requests, Undefined};
+use crate::plan::{Check, Workload};
+use crate::record::{Launch, Phase, Sample};
+
+/// A launch with what one check measures in it.
+pub struct Sight<'r, 'a> {
+    pub check: &'a Check,
+    pub workload: &'a Workload,
+    pub launch: &'a Launch,
+    pub measure: Result<LaunchMeasure, Undefined>,
+    pub answers: &'r Answers<'a>,
+}
+
+impl<'r, 'a> Sight<'r, 'a> {
+    pub fn new(check: &'a Check, answers: &'r Answers<'a>) -> Self {
+        Self {
+            check,
+            workload: answers.requests.workload,
+            launch: answers.requests.launch,
+            measure: metrics::measure_among(&answers.requests, check),
+            answers,
+        }
+    }
+
+    /// The requests that the value may stand on: measured and sound.
+    pub fn sound(&self) -> &'r [&'a Sample] {
+        &self.answers.requests.measured
+    }
+}
+
+/// What came back for one part of a workload.
+pub struct Answers<'a> {
+    requests: Requests<'a>,
+    /// Those that the engine failed to answer, warm-up included: it was asked.
+    pub unanswered: Vec<&'a Sample>,
+    /// Measured ones that are void by another rule.
+    pub untrusted: Vec<&'a Sample>,
+    pub tally: Tally,
+}
+
+impl<'a> Answers<'a> {
+    fn new(requests: Requests<'a>) -> Self {
+        let mut tally = Tally::default();
+        tally.add(&requests.measured);
+        let (mut unanswered, mut untrusted) = (Vec::new(), Vec::new());
+        for &sample in &requests.all {
+            match &sample.void {
+                Some(void) if void.rule.blames_engine() => unanswered.push(sample),
+                Some(_) if sample.phase == Phase::Measured => untrusted.push(sample),
+                _ => {}
+            }
+        }
+        Self {
+            requests,
+            unanswered,
+            untrusted,
+            tally,
+        }
+    }
+}
+
+/// The answers of a block's launches, for as long as its checks read them.
+#[derive(Default)]
+pub struct Shelf<'a>(Vec<Answers<'a>>);
+
+impl<'a> Shelf<'a> {
+    pub fn answers(
+        &mut self,
+        check: &'a Check,
+        workload: &'a Workload,
+        launch: &'a Launch,
+        base: Option<&'a Launch>,
+    ) -> &Answers<'a> {
+        let is_it = |answers: &Answers<'_>| {
+            let requests = &answers.requests;
+            std::ptr::eq(requests.launch, launch) && requests.are_of(check, workload)
+        };
+        let at = self.0.iter().position(is_it).unwrap_or_else(|| {
+            let requests = Requests::of(check, workload, launch).beside(check, base);
+            self.0.push(Answers::new(requests));
+            self.0.len() - 1
+        });
+        &self.0[at]
+    }
+}

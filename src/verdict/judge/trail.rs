@@ -1,0 +1,131 @@
+//! What the looks of one check leave behind: its least p-values, and the forecast of the first.
+
+use super::Rules;
+use super::assessment::Figures;
+use super::session::Scope;
+use super::view::View;
+use super::words;
+use crate::record::Comparison;
+use crate::stats::{self, Degenerate, Estimate};
+
+/// Power at which the smallest effect is given.
+const POWER: f64 = 0.95;
+
+/// The least p-values over the looks so far, with all looks paid for, and what the first look foretold.
+#[derive(Clone, Debug)]
+pub struct Trail {
+    p_fail: f64,
+    p_pass: f64,
+    /// Blocks of the look that was taken in last.
+    taken: u32,
+    first_look: bool,
+    too_noisy: Option<String>,
+    /// What the latest tested look (by its blocks) was tested with.
+    estimate: Option<(u32, Result<Estimate, Degenerate>)>,
+}
+
+impl Default for Trail {
+    fn default() -> Self {
+        Self {
+            p_fail: 1.0,
+            p_pass: 1.0,
+            taken: 0,
+            first_look: true,
+            too_noisy: None,
+            estimate: None,
+        }
+    }
+}
+
+impl Trail {
+    /// The estimate that the latest look stands on: made once a look, since no launch joins it later.
+    pub fn estimate(
+        &mut self,
+        scope: &Scope<'_>,
+        make: impl FnOnce() -> Result<Estimate, Degenerate>,
+    ) -> Result<Estimate, Degenerate> {
+        match self.estimate {
+            Some((looked, estimate)) if looked == scope.looked => estimate,
+            _ => {
+                let estimate = make();
+                self.estimate = Some((scope.looked, estimate));
+                estimate
+            }
+        }
+    }
+
+    /// Takes in the p-values of a look, once.
+    pub fn look(&mut self, rules: &Rules<'_>, scope: &Scope<'_>, p_fail: f64, p_pass: f64) {
+        if self.taken == scope.looked {
+            return;
+        }
+        self.taken = scope.looked;
+        let paid = |p| rules.looks().paid(p, scope.looked);
+        self.p_fail = self.p_fail.min(paid(p_fail));
+        self.p_pass = self.p_pass.min(paid(p_pass));
+    }
+
+    /// At the first look, of `n` launches an arm: could this session find an effect of the ceiling at
+    /// its cap? Margin and ceiling are on the scale of the test.
+    pub fn foretell(
+        &mut self,
+        rules: &Rules<'_>,
+        view: &View<'_, '_>,
+        e: &Estimate,
+        (m, c): (f64, f64),
+        n: usize,
+    ) {
+        if !self.first_look {
+            return;
+        }
+        self.first_look = false;
+        let limit = view.case.workload.launches.unwrap_or(u32::MAX);
+        let last = rules.design.looks.last().copied().unwrap_or(0);
+        let cap = last.min(limit);
+        let at_cap = f64::from(cap);
+        // More launches narrow a launch's mean, and leave the spread between sessions as it is.
+        let (se, df) = match view.comparison {
+            Comparison::Stored => (e.se, e.df),
+            _ => (e.se * (n as f64 / at_cap).sqrt(), 2.0 * (at_cap - 1.0)),
+        };
+        let Some(effect) = smallest_effect(rules, last, (se, df), m) else {
+            return;
+        };
+        let by_then = format!("after {cap} launches an arm it");
+        self.too_noisy = too_noisy(&by_then, effect, c.exp_m1());
+    }
+
+    /// What the first look foretold, where that is no good.
+    pub fn too_noisy(&self) -> Option<&str> {
+        self.too_noisy.as_deref()
+    }
+
+    pub fn write(&self, figures: &mut Figures) {
+        figures.p_fail = Some(self.p_fail);
+        figures.p_pass = Some(self.p_pass);
+    }
+}
+
+/// Says that what such launches can find is more than the ceiling.
+pub fn too_noisy(launches: &str, effect: f64, ceiling: f64) -> Option<String> {
+    (effect > ceiling).then(|| {
+        format!(
+            "this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
+            words::percent((effect * 1e3).round() / 1e3),
+            words::percent(ceiling)
+        )
+    })
+}
+
+/// exp(ln(1 + m) + (t₁₋a + t.₉₅) · se) − 1, with a the level of the look of so many blocks: alpha / L.
+pub fn smallest_effect(
+    rules: &Rules<'_>,
+    blocks: u32,
+    (se, df): (f64, f64),
+    margin: f64,
+) -> Option<f64> {
+    let level = rules.looks().level(rules.design.alpha, blocks);
+    let alpha = stats::t_quantile(1.0 - level, df)?;
+    let power = stats::t_quantile(POWER, df)?;
+    Some((margin + (alpha + power) * se).exp_m1())
+}

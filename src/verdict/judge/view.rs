@@ -1,0 +1,176 @@
+//! What one check reads: its launches, taken in block by block, and what the session looks like from there.
+
+use super::Rules;
+use super::evidence::{Evidence, Reading, Values};
+use super::invalid;
+use super::session::{Block, PerArm, Scope};
+use super::sight::{Shelf, Sight};
+use super::stored;
+use super::treatment::{Treatment, treatment_of};
+use crate::plan::{Check, Gate, Rule, Workload};
+use crate::record::{Arm, Comparison, Launch, Metric, RunRecord};
+
+/// A check with all that its launches have shown so far.
+pub struct Case<'a> {
+    pub gate: &'a Gate,
+    pub check: &'a Check,
+    pub workload: &'a Workload,
+    pub treatment: Treatment,
+    /// Main's usable stored sessions, or what is missing.
+    pub stored: Result<Stored, String>,
+    evidence: PerArm<Evidence<'a>>,
+    /// Where the latest look saw that launches are no steady state.
+    pub unsteady: Option<invalid::Unsteady>,
+}
+
+/// Main's launch values, one list a session, and all of them folded.
+pub struct Stored {
+    pub sessions: Vec<Vec<f64>>,
+    pub values: Values,
+}
+
+impl<'a> Case<'a> {
+    pub fn new(
+        rules: &Rules<'a>,
+        gate: &'a Gate,
+        check: &'a Check,
+        workload: &'a Workload,
+    ) -> Self {
+        let max_age_days = rules.plan.baseline.max_age_days;
+        let stored = stored::sessions(rules.record, &check.id, max_age_days);
+        Self {
+            gate,
+            check,
+            workload,
+            treatment: treatment_of(check),
+            stored: stored.map(|sessions| Stored {
+                values: sessions.iter().flatten().copied().collect(),
+                sessions,
+            }),
+            evidence: PerArm::default(),
+            unsteady: None,
+        }
+    }
+
+    /// Takes in the block that the scope has just taken in, whose answers are on the shelf.
+    pub fn take(
+        &mut self,
+        rules: &Rules<'a>,
+        block: &Block<'_, 'a>,
+        shelf: &mut Shelf<'a>,
+        scope: &Scope<'_>,
+    ) {
+        let is_dropped = block.is_throttled && self.is_by_clock();
+        for &launch in block.launches {
+            if !self.is_run_by(launch, self.evidence.of(launch.arm).ran) {
+                continue;
+            }
+            let (check, workload) = (self.check, self.workload);
+            let base = block.base_of(launch);
+            let evidence = self.evidence.of_mut(launch.arm);
+            evidence.ran += 1;
+            if !launch.exit.is_clean() {
+                evidence.failed.get_or_insert(launch);
+            } else if !is_dropped {
+                let sight = Sight::new(check, shelf.answers(check, workload, launch, base));
+                evidence.keep(rules, sight, block.is_sound);
+            }
+        }
+        if scope.is_look {
+            Arm::BOTH
+                .iter()
+                .for_each(|&arm| self.evidence.of_mut(arm).look());
+            self.unsteady = invalid::unsteady(&View::new(self, scope, rules.record));
+        }
+    }
+
+    /// Whether a launch, of whose arm so many ran before, runs the workload: its engine was started as the
+    /// gate asks, and the workload's own number of launches is not used up.
+    pub fn is_run_by(&self, launch: &Launch, ran: u32) -> bool {
+        let is_alike = launch.engine_args == self.gate.engine_args
+            && launch.page_cache == self.gate.page_cache;
+        is_alike && self.workload.launches.is_none_or(|limit| ran < limit)
+    }
+
+    /// Whether a clock has a say in the value, so that what disturbs clocks disturbs it.
+    pub fn is_by_clock(&self) -> bool {
+        is_by_clock(self.check)
+    }
+
+    pub fn of(&self, arm: Arm) -> &Evidence<'a> {
+        self.evidence.of(arm)
+    }
+}
+
+pub fn is_by_clock(check: &Check) -> bool {
+    treatment_of(check).is_timed() || check.metric == Metric::Goodput
+}
+
+/// A check within a scope.
+pub struct View<'s, 'a> {
+    pub case: &'s Case<'a>,
+    pub scope: &'s Scope<'a>,
+    pub comparison: Comparison,
+}
+
+impl<'s, 'a> View<'s, 'a> {
+    pub fn new(case: &'s Case<'a>, scope: &'s Scope<'a>, record: &RunRecord) -> Self {
+        Self {
+            case,
+            scope,
+            comparison: record.comparison,
+        }
+    }
+
+    pub fn is_regression(&self) -> bool {
+        matches!(self.case.check.rule, Rule::Regression { .. })
+    }
+
+    /// The launched arms that the check cannot do without: an absolute rule reads the head alone.
+    pub fn arms(&self) -> &'static [Arm] {
+        if self.is_regression() {
+            self.comparison.arms()
+        } else {
+            &[Arm::Head]
+        }
+    }
+
+    pub fn of(&self, arm: Arm) -> &'s Evidence<'a> {
+        self.case.of(arm)
+    }
+
+    /// Whether base, which the session has, was not launched yet: then nobody knows whether it fails as head does.
+    pub fn lacks_base(&self) -> bool {
+        self.comparison.arms().contains(&Arm::Base) && self.of(Arm::Base).ran == 0
+    }
+
+    /// Whether the workload will run no more: its launches are used up, or the last look was reached.
+    pub fn is_exhausted(&self) -> bool {
+        let used_up = self.case.workload.launches.is_some_and(|limit| {
+            let arms = self.comparison.arms();
+            arms.iter().all(|&arm| self.of(arm).ran >= limit)
+        });
+        used_up || self.scope.next.is_none()
+    }
+
+    /// Whether what does not depend on chance may be judged: the workload's own number of launches
+    /// ran, or the first look was reached.
+    pub fn is_complete(&self) -> bool {
+        self.is_exhausted() || self.scope.looked > 0
+    }
+
+    /// Blocks after which this check can be looked at again.
+    pub fn wants(&self) -> u32 {
+        let next = self.scope.next.unwrap_or(self.scope.looked);
+        match self.case.workload.launches {
+            Some(limit) if limit > self.scope.sound => limit.min(next),
+            _ => next,
+        }
+    }
+}
+
+/// The measured values, those without one left out (the invalid rules have named them before).
+pub fn values<'r, 'a: 'r>(readings: impl Iterator<Item = &'r Reading<'a>>) -> Vec<f64> {
+    let measured = readings.filter_map(|r| r.measure.as_ref().ok());
+    measured.map(|m| m.value).collect()
+}

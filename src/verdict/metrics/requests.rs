@@ -1,0 +1,74 @@
+//! Which requests of a launch a check is about.
+//!
+//! Main type: [`Requests`]. Refuses to know: what is measured of them.
+
+use crate::plan::{Check, Part, Workload};
+use crate::record::{Launch, Sample, Setting};
+
+/// The requests of one part of a workload in one launch. Picking them out takes longer than reading most
+/// metrics, so that checks on the same part share it.
+pub struct Requests<'a> {
+    pub launch: &'a Launch,
+    pub workload: &'a Workload,
+    pub part: &'a Part,
+    /// As recorded, void ones and warm-up included.
+    pub all: Vec<&'a Sample>,
+    /// Those that may enter a number, measured and sound ones, in order of sending.
+    pub measured: Vec<&'a Sample>,
+    /// As [`Self::all`], of base's launch beside this one; empty where there is none.
+    pub base: Vec<&'a Sample>,
+    /// That launch itself.
+    pub base_launch: Option<&'a Launch>,
+}
+
+impl<'a> Requests<'a> {
+    /// Those that the check is about.
+    pub fn of(check: &'a Check, workload: &'a Workload, launch: &'a Launch) -> Self {
+        let mine = |s: &&Sample| s.workload == workload.id && is_in_part(&check.part, s);
+        let all: Vec<&Sample> = launch.samples.iter().filter(mine).collect();
+        let mut measured: Vec<&Sample> = all.iter().copied().filter(|s| s.may_enter()).collect();
+        measured.sort_by_key(|s| s.index);
+        Self {
+            launch,
+            workload,
+            part: &check.part,
+            all,
+            measured,
+            base: Vec::new(),
+            base_launch: None,
+        }
+    }
+
+    /// The same, to be compared with base's answers to the same prompts: `base` is its launch of the same block.
+    pub fn beside(mut self, check: &'a Check, base: Option<&'a Launch>) -> Self {
+        self.base_launch = base;
+        let base = base.map(|launch| Self::of(check, self.workload, launch).all);
+        self.base = base.unwrap_or_default();
+        self
+    }
+
+    /// Whether a check is about the same requests.
+    pub fn are_of(&self, check: &Check, workload: &Workload) -> bool {
+        let cells = |part: &Part| (part.streamed, part.batch, part.cache, part.context);
+        self.workload.id == workload.id && cells(self.part) == cells(&check.part)
+    }
+}
+
+/// Whether a sample of the check's workload belongs to the part of it that the check reads. Samples
+/// outside any cell (a matrix's warm-up) belong to every part.
+pub fn is_in_part(part: &Part, sample: &Sample) -> bool {
+    let streamed = part.streamed.is_none_or(|s| s == sample.streamed);
+    let Some(Setting::Cell {
+        batch,
+        cache,
+        context,
+        ..
+    }) = sample.setting
+    else {
+        return streamed;
+    };
+    streamed
+        && part.batch.is_none_or(|b| b == batch)
+        && part.cache.is_none_or(|c| c == cache)
+        && part.context.is_none_or(|c| c == context)
+}

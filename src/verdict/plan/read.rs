@@ -1,0 +1,392 @@
+//! From files to a [`Plan`]: which files there are, where they come from, and every refusal at once.
+
+use super::diagnostic::{Diagnostic, suggestion};
+use super::engines::ENGINES_FILE;
+use super::files::{Disk, Files};
+use super::github::{self, GitHubConfig};
+use super::labels::{self, LabelRule};
+use super::least::TooLong;
+use super::model::{
+    BaselineConfig, CalibrationConfig, Check, Engine, Gate, Host, Plan, Suite, Waiver, WorkloadKind,
+};
+use super::section::{Section, Source};
+use super::waivers::{self, WAIVERS_FILE};
+use super::{gate, host, project};
+use crate::record::{Input, Metric};
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const PROJECT_FILE: &str = "gates/gate.toml";
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("no gates/gate.toml in {} or above it", .0.display())]
+    NoProject(PathBuf),
+    #[error("cannot read {path}")]
+    Unreadable { path: String, source: io::Error },
+    #[error("{}", render(.0, false))]
+    Refused(Vec<Diagnostic>),
+    #[error("there is no gate `{name}`; {hint}")]
+    UnknownGate { name: String, hint: String },
+    #[error(transparent)]
+    TooLong(#[from] Box<TooLong>),
+}
+
+impl PlanError {
+    /// The message with carets, in colour if `styled`.
+    pub fn render(&self, styled: bool) -> String {
+        match self {
+            Self::Refused(diagnostics) => render(diagnostics, styled),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl From<Diagnostic> for PlanError {
+    fn from(refusal: Diagnostic) -> Self {
+        Self::Refused(vec![refusal])
+    }
+}
+
+fn render(diagnostics: &[Diagnostic], styled: bool) -> String {
+    let mut out = String::new();
+    for diagnostic in diagnostics {
+        let _ = writeln!(out, "{}", diagnostic.render(styled));
+    }
+    out.trim_end().to_owned()
+}
+
+/// What to plan for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    pub profile: String,
+    /// Names of gates; empty: all.
+    pub gates: Vec<String>,
+}
+
+/// The nearest directory at or above `start` that holds `gates/gate.toml`.
+pub fn find_root(start: &Path) -> Result<PathBuf, PlanError> {
+    start
+        .ancestors()
+        .find(|dir| dir.join(PROJECT_FILE).is_file())
+        .map(Path::to_path_buf)
+        .ok_or_else(|| PlanError::NoProject(start.to_path_buf()))
+}
+
+/// Where the baseline store of the project at `root` is. Reads that part of `gate.toml` alone: the store can
+/// be looked into while a gate is being written.
+pub fn baseline_directory(root: &Path) -> Result<PathBuf, PlanError> {
+    Ok(root.join(baseline_config(root)?.directory))
+}
+
+/// The table `baseline` of `gate.toml`, read alone as well.
+pub fn baseline_config(root: &Path) -> Result<BaselineConfig, PlanError> {
+    let mut disk = Disk::new(root);
+    let text = read_file(&mut disk, PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    Ok(project::baseline(source)?)
+}
+
+/// The table `calibration` of `gate.toml`, read alone as well.
+pub fn calibration_config(root: &Path) -> Result<CalibrationConfig, PlanError> {
+    let mut disk = Disk::new(root);
+    let text = read_file(&mut disk, PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    Ok(project::calibration(source)?)
+}
+
+/// The tables `engine` and `host` of `gate.toml`, read alone as well.
+pub fn engine_config(root: &Path) -> Result<(Engine, Host), PlanError> {
+    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let table = source.parse()?;
+    let section = Section::root(source, &table, "");
+    let engine = project::read_engine(section.required("engine")?.section()?)?;
+    Ok((engine, host::read(&section)?))
+}
+
+/// What `gates/` says of pull requests.
+#[derive(Clone, Debug)]
+pub struct GitHubRules {
+    pub config: GitHubConfig,
+    pub labels: Vec<LabelRule>,
+    /// Names of all gates.
+    pub gates: Vec<String>,
+    /// Names of those that the profile runs where none is named.
+    pub of_profile: Vec<String>,
+}
+
+/// Reads the tables `github` and `label` of `gate.toml`, and which gates there are.
+pub fn github_rules(root: &Path, profile: &str) -> Result<GitHubRules, PlanError> {
+    let gates = gate_names(root)?;
+    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    // The whole file is checked: what cannot be measured with must not be started either.
+    let project = project::read(source, profile)?;
+    let table = source.parse()?;
+    let section = Section::root(source, &table, "");
+    let of_profile = of_profile(source, profile, &gates, &project.design.gates)?;
+    Ok(GitHubRules {
+        config: github::read(&section)?,
+        labels: labels::read(&section, Some(&gates))?,
+        of_profile,
+        gates,
+    })
+}
+
+/// Reads the table `github` alone, whatever else `gate.toml` says.
+pub fn github_config(root: &Path) -> Result<GitHubConfig, PlanError> {
+    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let table = source.parse()?;
+    Ok(github::read(&Section::root(source, &table, ""))?)
+}
+
+/// Reads the plan from `gates/` under `root`, and the files that define it.
+pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<Input>), PlanError> {
+    let names = gate_names(root)?;
+    let mut disk = Disk::new(root);
+    let mut plan = assemble(&mut disk, &names, selection)?;
+    plan.waivers = read_waivers(&mut disk, &plan.gates, Some(&names))?;
+    // A rule that names no gate of ours would be seen only when a pull request comes.
+    github_rules(root, &selection.profile)?;
+    Ok((plan, disk.into_inputs()))
+}
+
+/// Reads the same plan again from what a record kept.
+pub fn from_inputs(inputs: &[Input], selection: &Selection) -> Result<Plan, PlanError> {
+    let names: Vec<String> = inputs.iter().filter_map(|i| gate_name(&i.path)).collect();
+    let mut plan = assemble(&mut { inputs }, &names, selection)?;
+    // The record holds the chosen gates alone: what else was waived cannot be told from a mistake.
+    plan.waivers = read_waivers(&mut { inputs }, &plan.gates, None)?;
+    Ok(plan)
+}
+
+/// `tpot` for `gates/tpot.toml`; `None` for other files.
+fn gate_name(path: &str) -> Option<String> {
+    let name = path.strip_prefix("gates/")?.strip_suffix(".toml")?;
+    let is_other = [PROJECT_FILE, ENGINES_FILE, WAIVERS_FILE].contains(&path);
+    let is_gate = !name.contains('/') && !is_other;
+    is_gate.then(|| name.to_owned())
+}
+
+fn gate_names(root: &Path) -> Result<Vec<String>, PlanError> {
+    let unreadable = |source| PlanError::Unreadable {
+        path: "gates/".into(),
+        source,
+    };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root.join("gates")).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        if let Some(file) = entry.file_name().to_str() {
+            names.extend(gate_name(&format!("gates/{file}")));
+        }
+    }
+    names.sort();
+    match names.iter().find(|name| !can_be_named(name)) {
+        Some(name) => Err(unnameable(root, name).into()),
+        None => Ok(names),
+    }
+}
+
+/// Whether `--gate` can name it, which takes several names with commas or spaces between them.
+fn can_be_named(gate: &str) -> bool {
+    let parts = |c: char| c.is_whitespace() || c.is_control() || c == ',';
+    !gate.is_empty() && !gate.contains(parts)
+}
+
+fn unnameable(root: &Path, gate: &str) -> Diagnostic {
+    let file = format!("gates/{gate}.toml");
+    // The fault is in no line of it: its first one is shown, where there is one to read.
+    let text = fs::read_to_string(root.join(&file)).unwrap_or_default();
+    let source = Source {
+        file: &file,
+        text: &text,
+    };
+    let message = format!("{gate:?} cannot be a gate's name: `--gate` could not name it");
+    let mut refusal = source.wrong(0..0, message);
+    refusal.label = "in the file of this name".into();
+    refusal.help = Some(
+        "rename the file to a name without spaces, commas and control characters, such as \
+         my-gate.toml"
+            .into(),
+    );
+    refusal
+}
+
+/// The gates that a profile names; a wrong name has a place there that can be shown.
+fn of_profile(
+    source: Source<'_>,
+    profile: &str,
+    names: &[String],
+    wanted: &[String],
+) -> Result<Vec<String>, PlanError> {
+    match choose(names, wanted) {
+        Err(PlanError::UnknownGate { name, hint }) => {
+            Err(project::unknown_gate(source, profile, &name, hint)?.into())
+        }
+        chosen => chosen,
+    }
+}
+
+fn assemble(
+    files: &mut dyn Files,
+    names: &[String],
+    selection: &Selection,
+) -> Result<Plan, PlanError> {
+    let text = read_file(files, PROJECT_FILE)?;
+    let source = Source {
+        file: PROJECT_FILE,
+        text: &text,
+    };
+    let project = project::read(source, &selection.profile)?;
+    let chosen = if selection.gates.is_empty() {
+        of_profile(source, &selection.profile, names, &project.design.gates)?
+    } else {
+        choose(names, &selection.gates)?
+    };
+    let mut gates = Vec::new();
+    let mut refusals = Vec::new();
+    for name in chosen {
+        let path = format!("gates/{name}.toml");
+        let text = read_file(files, &path)?;
+        let source = Source {
+            file: &path,
+            text: &text,
+        };
+        let profile = gate::Profile {
+            name: &selection.profile,
+            like: project.like.as_deref(),
+            looks: &project.design.looks,
+            all: &project.profiles,
+        };
+        match gate::read(&name, source, profile, files) {
+            Ok(gate) => match second_first_request(source, &gate, &gates)
+                .or_else(|| artifact_without_build(source, &gate, &project.engine))
+            {
+                Some(refusal) => refusals.push(refusal),
+                None => gates.push(gate),
+            },
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(PlanError::Refused(refusals));
+    }
+    Ok(Plan {
+        engine: project.engine,
+        telemetry: project.telemetry,
+        design: project.design,
+        baseline: project.baseline,
+        calibration: project.calibration,
+        host: project.host,
+        gates,
+        waivers: Vec::new(),
+    })
+}
+
+/// Of several first requests in one launch only one is the engine's first, and chance says which: no matter to the time
+/// of the port, but to that of a token.
+fn second_first_request(source: Source<'_>, gate: &Gate, before: &[Gate]) -> Option<Diagnostic> {
+    let sharing = before
+        .iter()
+        .filter(|other| other.shares_launches_with(gate));
+    let all = || sharing.clone().chain([gate]);
+    let is_of_first =
+        |check: &Check| matches!(check.metric, Metric::FirstToken | Metric::FirstResponse);
+    if !all().flat_map(|gate| &gate.checks).any(is_of_first) {
+        return None;
+    }
+    let mut firsts = all()
+        .flat_map(|gate| &gate.workloads)
+        .filter(|workload| matches!(workload.kind, WorkloadKind::FirstRequest(_)))
+        .map(|workload| workload.id.as_str());
+    let (first, second) = (firsts.next()?, firsts.next()?);
+    let message = format!(
+        "`{second}` is a first request, and so is `{first}` of the same launches: one of them would be the second"
+    );
+    let header = second.replacen(&format!("{}/", gate.name), "[workload.", 1);
+    let at = source.text.find(&header).unwrap_or_default();
+    let mut refusal = source.wrong(at..at, message);
+    refusal.help = Some(
+        "keep one of them; or put them into two gates, and run those one by one with `--gate`"
+            .into(),
+    );
+    Some(refusal)
+}
+
+/// A suite cannot name what nothing builds.
+fn artifact_without_build(source: Source<'_>, gate: &Gate, engine: &Engine) -> Option<Diagnostic> {
+    if engine.build.is_some() {
+        return None;
+    }
+    let names_it = |suite: &Suite| {
+        let values = suite.env.iter().map(|(_, value)| value);
+        let mut words = suite.command.iter().chain(values);
+        words.any(|word| word.contains("{artifact}"))
+    };
+    let mut suites = gate.workloads.iter().filter_map(|w| match &w.kind {
+        WorkloadKind::Suite(suite) => Some(suite),
+        _ => None,
+    });
+    suites.find(|suite| names_it(suite))?;
+    let at = source.text.find("{artifact}").unwrap_or_default();
+    let message = "`{artifact}` needs a table `engine.build` in gates/gate.toml that makes one";
+    Some(source.wrong(at..at, message))
+}
+
+fn read_waivers(
+    files: &mut dyn Files,
+    gates: &[Gate],
+    all: Option<&[String]>,
+) -> Result<Vec<Waiver>, PlanError> {
+    let text = match read_file(files, WAIVERS_FILE) {
+        Err(PlanError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(Vec::new());
+        }
+        text => text?,
+    };
+    let source = Source {
+        file: WAIVERS_FILE,
+        text: &text,
+    };
+    Ok(waivers::read(source, gates, all)?)
+}
+
+pub fn read_file(files: &mut dyn Files, path: &str) -> Result<String, PlanError> {
+    files.read(path).map_err(|source| PlanError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn choose(names: &[String], wanted: &[String]) -> Result<Vec<String>, PlanError> {
+    for name in wanted {
+        if !names.contains(name) {
+            return Err(PlanError::UnknownGate {
+                name: name.clone(),
+                hint: suggestion(name, names.iter().map(String::as_str)),
+            });
+        }
+    }
+    let is_chosen = |name: &&String| wanted.is_empty() || wanted.contains(name);
+    Ok(names.iter().filter(is_chosen).cloned().collect())
+}

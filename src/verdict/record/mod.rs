@@ -1,0 +1,47 @@
+//! The vocabulary: what every stage of the gate talks about, as plain data with no logic.
+//!
+//! [`RunRecord`] is everything measured in one session, raw. The verdict is never stored in it and can
+//! always be recomputed from it. Words are those of `docs/glossary.md`; times are nanoseconds on the
+//! session's monotonic clock, counted from the session's start.
+//!
+//! Refuses to know: files, clocks, HTTP, how a number is judged or shown.
+
+mod bisection;
+mod calibration;
+mod client;
+mod extent;
+mod fingerprint;
+mod launch;
+mod metric;
+mod rest;
+mod run;
+mod sample;
+mod suite;
+mod telemetry;
+mod verdict;
+
+pub use bisection::short;
+pub use bisection::{
+    BISECTION_FORMAT, Bisection, Change, Commit, Conclusion, Finding, Sought, Step, Trial,
+};
+pub use calibration::{Certified, Citation, Standing};
+pub use client::{ClientHealth, Spread};
+pub use extent::{Extent, MERGED_FORMAT, Shard};
+pub use fingerprint::machine_changes;
+pub use launch::{Exit, Launch, PageCache, Stage, Startup};
+pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
+pub use rest::Rest;
+pub use run::{
+    Arm, Build, Comparison, Described, Ending, EngineFile, Input, Isolation, Layer, Machine,
+    RUN_FORMAT, RunRecord, StoredBase, UNKNOWN_MACHINE,
+};
+pub use sample::{
+    CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
+    TokenLogprob, USUAL_TOKENS_AN_EVENT, Void, VoidRule,
+};
+pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
+pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
+pub use verdict::{
+    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Reason, RunVerdict, Verdict,
+    Waiver,
+};
