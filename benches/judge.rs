@@ -10,9 +10,7 @@
     reason = "a bench prints its result, and a broken precondition of it is a panic"
 )]
 
-#[path = "../tests/fixture/mod.rs"]
-mod fixture;
-
+use fixture::records;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use verdict::judge::judge;
@@ -88,8 +86,8 @@ fn plan(blocks: u32) -> Plan {
     let checks = metrics
         .iter()
         .flat_map(|&metric| statistics.map(|statistic| check(metric, statistic)));
-    let mut plan = fixture::plan(
-        vec![fixture::workload(None, fixture::steady())],
+    let mut plan = records::plan(
+        vec![records::workload(None, records::steady())],
         checks.collect(),
     );
     plan.design.looks = looks;
@@ -101,7 +99,7 @@ fn check(metric: Metric, statistic: Statistic) -> Check {
         margin: 0.01,
         ceiling: 0.03,
     };
-    let mut check = fixture::check(&format!("{metric}-{statistic}"), metric, statistic, rule);
+    let mut check = records::check(&format!("{metric}-{statistic}"), metric, statistic, rule);
     check.min_samples = 30;
     check
 }
@@ -115,7 +113,7 @@ fn record(blocks: u32) -> RunRecord {
             .wrapping_add(1_442_695_040_888_963_407);
         (random >> 40) as f64 / f64::from(1 << 24) - 0.5
     };
-    let mut launches: Vec<Launch> = fixture::blocks(blocks, |_, _| Vec::new());
+    let mut launches: Vec<Launch> = records::blocks(blocks, |_, _| Vec::new());
     for launch in &mut launches {
         let shift = if launch.arm == Arm::Head { 1.02 } else { 1.0 };
         let level = 20e6 * shift * (2.5 * noise()).exp();
@@ -123,12 +121,12 @@ fn record(blocks: u32) -> RunRecord {
             .map(|i| request(i, level * (1.0 + 0.1 * noise())))
             .collect();
     }
-    fixture::record(Comparison::Interleaved, launches)
+    records::record(Comparison::Interleaved, launches)
 }
 
 /// Eight tokens, the first after ten times what each of the others takes.
 fn request(index: u32, tpot_ns: f64) -> Sample {
-    let mut sample = fixture::sample(index);
+    let mut sample = records::sample(index);
     sample.stamps.events_ns = (0..8)
         .map(|i| ((10.0 + f64::from(i)) * tpot_ns) as u64)
         .collect();

@@ -1,5 +1,5 @@
 // Every PTX instruction that the kernels use by name, each behind an inline function; nothing else may
-// hold `asm`. Under EMULATED the same functions come from tests/emulator/emulator.h, as plain C++.
+// hold `asm`. Under EMULATED the same functions come from tests/gpu/emulator/emulator.h, as plain C++.
 //
 // Needs sm_80; griddepcontrol needs sm_90 and is left out below it.
 #pragma once

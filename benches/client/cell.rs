@@ -5,9 +5,9 @@
 use crate::Outcome;
 use crate::command::PROMPT_TOKENS;
 use crate::errors::{Numbers, Seen};
-use crate::fixture;
-use crate::truth::{self, TOKENS, Truth, clock};
 use client::{Endpoint, PromptSeed, SessionClock};
+use fixture::records;
+use fixture::truth::{self, TOKENS, Truth, clock};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ pub(crate) fn requests(streams: u32, tokens: u32) -> u32 {
 /// stream's first answer is warm-up.
 pub(crate) fn run(server: SocketAddr, streams: u32, tokens: u32) -> Outcome<Cell> {
     truth::reset(server)?;
-    let workload = fixture::workload(
+    let workload = records::workload(
         None,
         WorkloadKind::Steady(Steady {
             requests: requests(streams, tokens),
@@ -129,10 +129,10 @@ pub(crate) fn most_at_once(truths: &[Truth]) -> u32 {
 
 /// By the gate's own metrics.
 fn reported(workload: &Workload, samples: Vec<Sample>) -> Outcome<Numbers> {
-    let launch = fixture::launch(0, 0, Arm::Head, samples);
+    let launch = records::launch(0, 0, Arm::Head, samples);
     let values = |metric| -> Outcome<Vec<f64>> {
         let rule = Rule::Ceiling { limit: 1.0 };
-        let check = fixture::check("any", metric, Statistic::Median, rule);
+        let check = records::check("any", metric, Statistic::Median, rule);
         let measured = measure(&check, workload, &launch);
         Ok(measured.map_err(|why| format!("{why:?}"))?.series)
     };

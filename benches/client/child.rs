@@ -4,7 +4,7 @@
 //! know: what is measured.
 
 use crate::Outcome;
-use crate::truth::{Server, Timing};
+use fixture::truth::{Server, Timing};
 use std::hint::spin_loop;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;

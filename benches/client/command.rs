@@ -2,7 +2,7 @@
 //!
 //! Main type: [`Load`]. Refuses to know: processes, results' contents.
 
-use crate::truth::{TOKENS, TPOT, TTFT};
+use fixture::truth::{TOKENS, TPOT, TTFT};
 use infergate::import::Tool;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

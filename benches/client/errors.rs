@@ -2,7 +2,7 @@
 //!
 //! Main type: [`Errors`]. Refuses to know: who reported.
 
-use crate::truth::Truth;
+use fixture::truth::Truth;
 use verdict::stats::{mean, quantile};
 
 /// Values of requests (TTFT, TPOT) and of gaps between events (ITL, a token each), in order.

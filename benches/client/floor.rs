@@ -3,7 +3,7 @@
 //! Main function: [`measure`]. Refuses to know: HTTP beyond a request's bytes.
 
 use crate::Outcome;
-use crate::truth::clock::thread_cpu_ns;
+use fixture::truth::clock::thread_cpu_ns;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{MsgFlags, TimestampingFlag, Timestamps, recvmsg, setsockopt, sockopt};
 use std::io::{self, IoSliceMut, Write};

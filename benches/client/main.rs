@@ -1,6 +1,6 @@
 //! The load client's own error and cost, against a server that keeps the truth.
 //!
-//! `cargo bench --bench client` starts the server of `tests/truth/` as a process of its own and runs the
+//! `cargo bench --bench client` starts the server of `tests/fixture/src/truth/` as a process of its own and runs the
 //! client with 1 to 1,000 streams. `-- --quick` measures a tenth of the tokens, `-- --streams N` one
 //! number of streams, `-- --busy N` has so many busy loops beside it, `-- --tools DIR` runs aiperf,
 //! guidellm and `vllm bench serve` from that folder (by default: where they are in the path;
@@ -17,14 +17,10 @@ mod cell;
 mod child;
 mod command;
 mod errors;
-#[path = "../../tests/fixture/mod.rs"]
-mod fixture;
 mod floor;
 mod process;
 mod table;
 mod tools;
-#[path = "../../tests/truth/mod.rs"]
-mod truth;
 
 use child::Child;
 use std::error::Error;

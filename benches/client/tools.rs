@@ -9,7 +9,7 @@ use crate::cell::{most_at_once, requests};
 use crate::command::{Load, ask, program};
 use crate::errors::{Errors, Numbers, Seen};
 use crate::process;
-use crate::truth::{self, TOKENS, Truth};
+use fixture::truth::{self, TOKENS, Truth};
 use infergate::import::{self, Request, Tool};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -52,7 +52,7 @@ STEPS = [
 ]
 # What cargo builds, and its name.
 GATE = (["--bin", "gate"], "gate")
-PARITY = (["--test", "kernel_parity"], "kernel_parity")
+PARITY = (["--test", "gpu"], "gpu")
 # Of nine minutes, what writing and ending take.
 BUDGET_S = 530
 
@@ -61,7 +61,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/gpu-check", help="where the two files go")
     parser.add_argument("--gate", type=program, help="a built gate; without it, cargo builds one")
-    parser.add_argument("--parity", type=program, help="the built test kernel_parity; without it, cargo builds it")
+    parser.add_argument("--parity", type=program, help="the built test program gpu; without it, cargo builds it")
     parser.add_argument(
         "--only", action="append", default=[], choices=STEPS, metavar="STEP",
         help="this step alone (repeatable): %(choices)s",
@@ -177,7 +177,7 @@ def pack(folder):
     folder.mkdir(parents=True, exist_ok=True)
     for target, name in (GATE, PARITY):
         subprocess.run(["strip", "-o", folder / name, build(target, name)], check=True)
-    print(f"bash scripts/gpu-check --gate {folder}/gate --parity {folder}/kernel_parity")
+    print(f"bash scripts/gpu-check --gate {folder}/gate --parity {folder}/gpu")
     return 0
 
 

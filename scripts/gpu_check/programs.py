@@ -9,6 +9,9 @@ from processes import demand
 # What a tool ends with where it found nothing.
 CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}
 
+# Of the program's tests, the kernels' against their twins.
+PARITY = "kernel_parity::"
+
 
 def compile_kernels(gate, arch, limit):
     """Into the cache that all later steps read."""
@@ -17,7 +20,7 @@ def compile_kernels(gate, arch, limit):
 
 
 def run_parity(parity, root, limit, rehearse):
-    done = tests([parity, "--nocapture"], root, limit)
+    done = tests([parity, PARITY, "--nocapture"], root, limit)
     demand(done.code is not None, f"not done in {limit:.0f} s", done.output)
     demand(done.code == 0, f"ended with {done.code}", done.output)
     ran_on_gpu(done.output, rehearse)
@@ -64,7 +67,7 @@ def sanitize(parity, root, tool, limit, rehearse):
     if sanitizer is None:
         return {"skipped": "compute-sanitizer is not installed"}
     # The library's products are not ours to check, and many.
-    ours = ["--skip", "library_products", "--nocapture", "--test-threads", "1"]
+    ours = [PARITY, "--skip", "library_products", "--nocapture", "--test-threads", "1"]
     # A call of the driver that fails is the engine's to tell, and libraries probe for what may not be there.
     about = ["--tool", tool, "--error-exitcode", "9", "--report-api-errors", "no"]
     done = tests([sanitizer, *about, parity, *ours], root, limit)

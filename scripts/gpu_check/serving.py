@@ -12,7 +12,7 @@ import machine
 from server import served
 
 # Where the reference's two best tokens are closer than this, either is right. The goldens are of f32; with bf16 operands
-# the greatest error of a log-probability was 0.046 on the emulated kernels (tests/engine/emulated.rs), and two may add up.
+# the greatest error of a log-probability was 0.046 on the emulated kernels (tests/gpu/engine/emulated.rs), and two may add up.
 NEAR_TIE_NATS = 0.1
 # Four times that error: sums in another order may add to it, a wrong kernel is far beyond it.
 LOGPROB_ERROR_NATS = 0.2

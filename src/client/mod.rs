@@ -19,8 +19,7 @@ mod driver;
 mod response;
 mod samples;
 #[cfg(test)]
-#[path = "../../tests/common/skip.rs"]
-mod skip;
+use fixture::skip;
 mod socket;
 pub mod telemetry;
 mod threads;

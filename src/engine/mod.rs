@@ -37,8 +37,7 @@ mod tokenizer;
 mod weights;
 
 #[cfg(test)]
-#[path = "../../tests/common/skip.rs"]
-mod skip;
+use fixture::skip;
 
 /// The CUDA backend's parts, for the tests of its kernels and for measuring a GPU.
 pub mod cuda {

@@ -37,5 +37,4 @@ pub mod proxy;
 pub mod roofline;
 
 #[cfg(test)]
-#[path = "../../tests/common/skip.rs"]
-mod skip;
+use fixture::skip;

@@ -378,18 +378,26 @@ fn house_for_two() -> House {
     }
 }
 
-/// Two million steps in all. Every answer is the right one, no page leaks, nobody starves.
+/// Every answer is the right one, no page leaks, nobody starves. At night two million steps in all.
 #[test]
 fn random_steps_give_every_request_its_own_answer() {
-    const STEPS: u64 = 250_000;
+    let steps = if fixture::is_nightly() {
+        250_000
+    } else {
+        25_000
+    };
     for (at, house) in houses().into_iter().enumerate() {
-        let tally = Run::new(house, at as u64 + 1).steps(STEPS);
+        let tally = Run::new(house, at as u64 + 1).steps(steps);
         assert!(
-            tally.answered > 1_000 && tally.cancelled > 1_000,
+            tally.answered > steps / 250 && tally.cancelled > steps / 250,
             "{at}: {tally:?}"
         );
-        assert_eq!(tally.preempted > 100, house.pages < 100, "{at}: {tally:?}");
-        assert_eq!(tally.hits > 1_000, house.caches, "{at}: {tally:?}");
+        assert_eq!(
+            tally.preempted > steps / 2_500,
+            house.pages < 100,
+            "{at}: {tally:?}"
+        );
+        assert_eq!(tally.hits > steps / 250, house.caches, "{at}: {tally:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use verdict::stats::{self, ChangePoint};
 const TOLD: f64 = 1e-3;
 
 /// It is an alarm at this one, shared among all series: a history is read every morning, and each morning
-/// chance has another try (`tests/history/rates.rs` counts what that comes to).
+/// chance has another try (`tests/it/history/rates.rs` counts what that comes to).
 const ALARM: f64 = 1e-4;
 
 /// A change of main's level.

@@ -5,7 +5,7 @@
 //! estimate of the autocorrelations (of ranks, the significant ones alone) covers 75–93 % where 95 % are
 //! promised; here the residuals are taken for an AR(1) process, its coefficient with the correction for a
 //! fitted line (Kendall 1954; Marriott and Pope 1954), not below 0, and Student's t stands for the normal
-//! quantile. `tests/history` measures the coverage.
+//! quantile. `tests/it/history` measures the coverage.
 //!
 //! Refuses to know: what the values are and how far apart they were taken.
 

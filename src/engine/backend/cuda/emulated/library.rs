@@ -40,8 +40,8 @@ impl EmulatorSources {
         Self {
             repository: repository.to_owned(),
             build: repository.join("target").join("emulator"),
-            files: vec!["tests/emulator/emulator.cpp"],
-            folders: vec!["kernels", "tests/emulator"],
+            files: vec!["tests/gpu/emulator/emulator.cpp"],
+            folders: vec!["kernels", "tests/gpu/emulator"],
         }
     }
 

@@ -131,7 +131,7 @@ impl Emulated {
 
     fn symbol<T: Copy>(&self, name: &'static str) -> Result<T, DeviceError> {
         #[expect(unsafe_code, reason = "looks for a function of the emulator")]
-        // SAFETY: callers name the type that tests/emulator/emulator.cpp declares.
+        // SAFETY: callers name the type that tests/gpu/emulator/emulator.cpp declares.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
         let found = found.map_err(|error| failed("dlsym", error.to_string()))?;
         Ok(*found)

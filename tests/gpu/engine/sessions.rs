@@ -1,0 +1,236 @@
+//! Long sessions: each turn costs its own tokens, and with a window a session of any length has its bound.
+
+use engine::request::{CacheUse, Event, Request};
+use engine::{Options, StartError, Window};
+
+use super::{prompt, request, run, start};
+
+/// Many turns of one conversation, at night a thousand. A turn's prompt repeats all that was said; computed are the new
+/// message and the last token of the answer before it, which was chosen but never computed.
+#[test]
+fn each_of_many_turns_prefills_its_new_message_alone() {
+    let turns: u32 = if fixture::is_nightly() { 1_000 } else { 300 };
+    let engine = start(Options {
+        threads: 2,
+        ..Options::default()
+    });
+    let mut history: Vec<u32> = Vec::new();
+    let mut new = prompt(40, 0);
+    for turn in 1..=turns {
+        history.extend(&new);
+        let before = engine.stats().prefilled_tokens;
+        let answer = run(&engine, request(&history, 3));
+        let prefilled = engine.stats().prefilled_tokens - before;
+        assert_eq!(prefilled, new.len() as u64, "turn {turn}");
+        assert_eq!(answer.finished.timings.prompt_n, new.len() as u32);
+        let ids = answer.ids();
+        history.extend(&ids[..2]);
+        new = [&ids[2..], &prompt(1 + turn * 5 % 9, turn)].concat();
+    }
+    assert!(history.len() > 7 * turns as usize);
+}
+
+/// Two thousand turns, at night ten thousand, with a sink and a window: keys and values stay within a page of constant, though
+/// the history grows to many times the window, and each turn still prefills its new message alone.
+#[test]
+fn turns_stay_within_a_page_of_constant() {
+    let turns: u32 = if fixture::is_nightly() { 10_000 } else { 2_000 };
+    let window = Window {
+        sink: 4,
+        window: 256,
+    };
+    let engine = start(Options {
+        threads: 1,
+        window: Some(window),
+        max_context: Some(1 << 17),
+        kv_tokens: 1 << 14,
+        ..Options::default()
+    });
+    let mut history: Vec<u32> = Vec::new();
+    let mut new = prompt(300, 0);
+    let (mut least, mut most, mut in_use) = (u64::MAX, 0, 0);
+    for turn in 1..=turns {
+        history.extend(&new);
+        let before = engine.stats().prefilled_tokens;
+        let mut events = engine.submit(request(&history, 2)).expect("taken");
+        let mut ids = Vec::new();
+        while let Some(event) = events.blocking_recv() {
+            if let Event::Token(token) = event {
+                // The whole prompt is computed and, as a rule, still held.
+                in_use = in_use.max(engine.stats().kv.pages_used);
+                ids.push(token.id);
+            }
+        }
+        let stats = engine.stats();
+        assert_eq!(
+            stats.prefilled_tokens - before,
+            new.len() as u64,
+            "turn {turn}"
+        );
+        assert_eq!(stats.kv.pages_used, 0);
+        least = least.min(stats.kv.pages_cached);
+        most = most.max(stats.kv.pages_cached);
+        history.push(ids[0]);
+        new = [&ids[1..], &prompt(1 + turn % 4, turn)].concat();
+    }
+    assert!(history.len() > 4 * turns as usize);
+    assert!(most - least <= 1, "{least} to {most} pages");
+    assert!(
+        most <= 1 + (window.window as u64).div_ceil(16) + 1,
+        "{most} pages"
+    );
+    // While it runs: sink, window, and the piece of the first prompt that the CPU computes in a step.
+    let chunk = 128;
+    assert!(in_use > 0 && in_use <= 1 + (window.window as u64 + chunk).div_ceil(16) + 1);
+    println!(
+        "{turns} turns, {} tokens: {least} to {most} pages kept, {in_use} in use at the most",
+        history.len()
+    );
+}
+
+/// The same rule, however the tokens came: at once or turn by turn, in large chunks or small, with the
+/// pages still there or computed anew.
+#[test]
+fn a_windowed_session_equals_one_request() {
+    let options = |kv_tokens, chunk_tokens| Options {
+        threads: 2,
+        window: Some(Window {
+            sink: 20,
+            window: 70,
+        }),
+        kv_tokens,
+        chunk_tokens: Some(chunk_tokens),
+        ..Options::default()
+    };
+    let (turns, whole) = (start(options(0, 512)), start(options(400, 33)));
+    let mut history = prompt(60, 1);
+    for turn in 0..12 {
+        let answer = run(&turns, request(&history, 24));
+        let expect = Request {
+            cache: CacheUse::Off,
+            ..request(&history, 24)
+        };
+        assert_eq!(answer.tokens, run(&whole, expect).tokens, "turn {turn}");
+        history.extend(answer.ids());
+        history.extend(prompt(17, turn + 2));
+    }
+}
+
+#[test]
+fn a_window_that_sees_everything_changes_nothing() {
+    let window = Window {
+        sink: 4,
+        window: 600,
+    };
+    let windowed = start(Options {
+        window: Some(window),
+        ..Options::default()
+    });
+    let full = start(Options::default());
+    for length in [1, 16, 200, 580] {
+        let request = request(&prompt(length, length), 20);
+        let (one, two) = (run(&windowed, request.clone()), run(&full, request));
+        assert_eq!(one.tokens, two.tokens, "{length}");
+    }
+    let longer = request(&prompt(1_000, 1), 20);
+    let (one, two) = (run(&windowed, longer.clone()), run(&full, longer));
+    assert_ne!(
+        one.tokens, two.tokens,
+        "beyond the window something must change"
+    );
+}
+
+#[test]
+fn options_that_cannot_be_are_refused() {
+    let check = |options: Options, part: &str| {
+        let started = engine::Engine::start(options, &mut |_| {});
+        match started.err() {
+            Some(StartError::Options(why)) => assert!(why.contains(part), "{why}"),
+            other => panic!("{part}: {other:?}"),
+        }
+    };
+    let window = |sink, window| Some(Window { sink, window });
+    let default = Options::default;
+    check(
+        Options {
+            window: window(4, 0),
+            ..default()
+        },
+        "window must be 1",
+    );
+    check(
+        Options {
+            window: window(9, 40_000),
+            ..default()
+        },
+        "within the model's context",
+    );
+    check(
+        Options {
+            window: window(4, 100),
+            kv_tokens: 64,
+            ..default()
+        },
+        "sink and window need",
+    );
+    check(
+        Options {
+            max_context: Some(40_000),
+            ..default()
+        },
+        "the most is 32768",
+    );
+    check(
+        Options {
+            running: 0,
+            ..default()
+        },
+        "at least 1",
+    );
+    check(
+        Options {
+            chunk_tokens: Some(0),
+            ..default()
+        },
+        "at least 1",
+    );
+    check(
+        Options {
+            running: 8,
+            step_tokens: Some(8),
+            ..default()
+        },
+        "8 running",
+    );
+    check(
+        Options {
+            memory_limit: Some(1 << 20),
+            ..default()
+        },
+        "leaves no page",
+    );
+    check(
+        Options {
+            memory_limit: Some(64 << 20),
+            kv_tokens: 1 << 16,
+            ..default()
+        },
+        "the memory limit leaves",
+    );
+}
+
+/// What a limit leaves goes to keys and values, and never more than it.
+#[test]
+fn a_memory_limit_bounds_the_pages() {
+    const LIMIT: u64 = 64 << 20;
+    let engine = start(Options {
+        memory_limit: Some(LIMIT),
+        ..Options::default()
+    });
+    let kv = engine.stats().kv;
+    let bytes = kv.pages_total * kv.page_bytes;
+    assert!(bytes < LIMIT && bytes > LIMIT / 2, "{bytes}");
+    let room = engine.model_info().max_context as u64;
+    assert!(room <= kv.pages_total * kv.page_tokens);
+    assert_eq!(run(&engine, request(&prompt(50, 1), 5)).tokens.len(), 5);
+}

@@ -1,0 +1,138 @@
+//! `gate compare` of files: ratios, caveats, token parity.
+
+use fixture::{Ended, gate, repository};
+use serde_json::{Value, json};
+use std::path::Path;
+
+fn compare(arguments: &[&str]) -> Ended {
+    let all: Vec<&str> = ["compare"].iter().chain(arguments).copied().collect();
+    Ended::of(&gate(&all).output().unwrap())
+}
+
+/// The JSON of `gate load` with these medians.
+fn load(folder: &Path, name: &str, ttft: f64, tpot: f64, output_tokens: f64) -> String {
+    let of = |value: f64| json!({"mean": value, "p50": value, "p90": value, "p99": value, "min": value, "max": value, "n": 100});
+    let result = json!({
+        "tool": "infergate 0.1.0",
+        "date": "2026-11-21T00:00:00Z",
+        "model": "m",
+        "ttft_ms": of(ttft), "tpot_ms": of(tpot), "itl_ms": of(tpot), "icl_ms": of(tpot),
+        "e2e_ms": of(ttft + tpot * (output_tokens - 1.0)),
+        "throughput": {"output_tokens_per_s": 1e3 / tpot},
+        "requests": {"sent": 100, "ok": 100, "void": {}},
+        "prompt_tokens": of(32.0), "output_tokens": of(output_tokens),
+        "a_later_field": true,
+    });
+    let path = folder.join(name);
+    std::fs::write(&path, result.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn row<'a>(table: &'a Value, name: &str) -> &'a Value {
+    let rows = table["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap()
+}
+
+#[test]
+fn everything_is_a_ratio_to_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = load(folder.path(), "a.json", 50.0, 10.0, 48.0);
+    let b = load(folder.path(), "b.json", 75.0, 5.0, 48.0);
+    let table = compare(&[&a, &b, "--format", "json"]).expect(0).json();
+    assert_eq!(table["verdict"], "valid");
+    assert_eq!(row(&table, "ttft_ms_p50")["ratios"], json!([null, 1.5]));
+    assert_eq!(row(&table, "tpot_ms_p50")["ratios"], json!([null, 0.5]));
+    assert_eq!(row(&table, "throughput")["values"], json!([100.0, 200.0]));
+    for (name, higher) in [("throughput", true), ("ttft_ms_p50", false)] {
+        assert_eq!(row(&table, name)["higher_is_better"], higher, "{name}");
+    }
+    let text = compare(&[&a, &b, "--name", "ours", "--tag", "2=quantised q4_0"]).expect(0);
+    for part in ["ours", "TTFT median", "75 ms  1.50 ×", "b: quantised q4_0"] {
+        assert!(text.stdout.contains(part), "{part}\n{}", text.stdout);
+    }
+    assert!(
+        text.stdout.lines().all(|line| line.chars().count() <= 80),
+        "{}",
+        text.stdout
+    );
+    let markdown = compare(&[&a, &b, "--format", "markdown"]).expect(0);
+    assert!(
+        markdown
+            .stdout
+            .contains("| TTFT median | 50 ms | 75 ms  1.50 × |"),
+        "{}",
+        markdown.stdout
+    );
+}
+
+/// Incident 5: `max_tokens` was not wired through, and one side made 4 tokens instead of 48.
+#[test]
+fn unequal_answers_are_invalid_and_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = load(folder.path(), "a.json", 50.0, 10.0, 48.0);
+    let b = load(folder.path(), "b.json", 50.0, 10.0, 4.0);
+    let ended = compare(&[&a, &b, "--format", "json"]).expect(4);
+    let table = ended.json();
+    assert_eq!(table["verdict"], "invalid");
+    assert_eq!(row(&table, "e2e_ms_p50")["ratios"], json!([null, null]));
+    assert_eq!(row(&table, "ttft_ms_p50")["ratios"], json!([null, 1.0]));
+    let reason = table["invalid"][0].as_str().unwrap();
+    assert!(reason.contains("4 output tokens, in a 48"), "{reason}");
+}
+
+#[test]
+fn a_session_gives_its_cold_half_too() {
+    let run = repository().join("tests/data/run-v1.json");
+    let run = run.to_str().unwrap();
+    let table = compare(&[run, run, "--name", "a", "--name", "b", "--format", "json"])
+        .expect(0)
+        .json();
+    for name in [
+        "port_open_ms",
+        "ready_ms",
+        "cold_total_first_token_ms",
+        "tpot_ms_p50",
+    ] {
+        assert_eq!(row(&table, name)["ratios"], json!([null, 1.0]), "{name}");
+    }
+    let wrong = compare(&[run, run, "--workload", "tpot/other"]).expect(2);
+    wrong.says(&["--workload", "tpot/decode"]);
+}
+
+#[test]
+fn another_tools_result_stands_beside_ours_with_what_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = load(folder.path(), "ours.json", 50.0, 10.0, 5.0);
+    let theirs = repository().join("tests/data/import/guidellm.json");
+    let table = compare(&[&ours, theirs.to_str().unwrap(), "--format", "json"])
+        .expect(0)
+        .json();
+    // Not its "TPOT", which is 18.
+    let ratio = row(&table, "tpot_ms_p50")["ratios"][1].as_f64().unwrap();
+    assert!((ratio - 1.0).abs() < 1e-6, "{ratio}");
+    let caveats = table["results"][1]["caveats"].to_string();
+    for part in [
+        "imported from guidellm",
+        "different prompt tokens (16 against 32)",
+        "no launches",
+    ] {
+        assert!(caveats.contains(part), "{part}: {caveats}");
+    }
+}
+
+#[test]
+fn wrong_questions_are_refused() {
+    compare(&[]).expect(2);
+    let folder = tempfile::tempdir().unwrap();
+    let a = load(folder.path(), "a.json", 50.0, 10.0, 48.0);
+    compare(&[&a, "--tag", "2=x"])
+        .expect(2)
+        .says(&["--tag names result 2"]);
+    compare(&[&a, "--tag", "x"]).expect(2);
+    compare(&[&a, "--name", "a", "--name", "b"]).expect(2);
+    let other = folder.path().join("other.json");
+    std::fs::write(&other, "{}").unwrap();
+    compare(&[&a, other.to_str().unwrap()])
+        .expect(2)
+        .says(&["other.json", "no tool that is known"]);
+}

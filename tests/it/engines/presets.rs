@@ -1,0 +1,168 @@
+//! `gate init`: every preset reads as a plan, and nothing is overwritten.
+
+use fixture::{Ended, gate};
+use infergate::presets::ALL;
+use std::path::Path;
+use verdict::plan::{self, Selection};
+use verdict::record::Comparison;
+
+fn init(engine: &str, model: &str, dir: &Path) -> Ended {
+    let dir = dir.to_str().unwrap();
+    let arguments = ["init", "--engine", engine, "--model", model, "--dir", dir];
+    Ended::of(&gate(&arguments).output().unwrap())
+}
+
+const GOLDENS: &str = r#"{"format": "infergate-goldens/1", "cases": [
+{"id": "a", "prompt_text": "p", "max_tokens": 4, "text": "x", "finish": "length"}]}"#;
+
+#[test]
+fn every_preset_is_a_session_that_can_be_planned() {
+    for preset in ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        std::fs::create_dir_all(folder.join("a/model")).unwrap();
+        let ended = init(preset.name, "a/model", folder).expect(0);
+        let written: Vec<&str> = ended.stdout.lines().collect();
+        assert!(written[0].ends_with("gates/gate.toml"), "{written:?}");
+        let gates = written[1..]
+            .iter()
+            .map(|path| Path::new(path).file_stem().unwrap());
+        let gates: Vec<String> = gates
+            .map(|name| name.to_str().unwrap().to_owned())
+            .collect();
+        let planned = |profile: &str, gates: &[String]| {
+            let selection = Selection {
+                profile: profile.to_owned(),
+                gates: gates.to_vec(),
+            };
+            let (plan, inputs) = plan::from_directory(folder, &selection)?;
+            plan::refuse_too_long(&plan, Comparison::Interleaved).unwrap();
+            Ok::<_, plan::PlanError>((plan, inputs.len()))
+        };
+        for profile in ["quick", "full"] {
+            // What runs by default needs no more than what the engine is said to be able to.
+            let (plan, _) = planned(profile, &[])
+                .unwrap_or_else(|refusal| panic!("{}: {refusal}", preset.name));
+            let streams = plan.gates.iter().any(|gate| gate.name == "latency");
+            assert_eq!(streams, plan.engine.stream_usage, "{}", preset.name);
+        }
+        for name in ["e2e", "matrix", "soak"] {
+            assert!(
+                gates.iter().any(|gate| gate == name),
+                "{}: {name}",
+                preset.name
+            );
+        }
+        let missing = planned("quick", &gates).unwrap_err().to_string();
+        assert!(missing.contains("gate golden make --engine"), "{missing}");
+        std::fs::create_dir(folder.join("gates/data")).unwrap();
+        std::fs::write(folder.join("gates/data/goldens.json"), GOLDENS).unwrap();
+        for profile in ["quick", "full"] {
+            let (plan, read) = planned(profile, &gates)
+                .unwrap_or_else(|refusal| panic!("{}: {refusal}", preset.name));
+            assert_eq!(plan.engine.model, "a/model");
+            assert_eq!(read, written.len() + 1);
+            assert!(plan.gates.iter().all(|gate| !gate.checks.is_empty()));
+        }
+    }
+}
+
+#[test]
+fn the_next_step_names_the_command_that_makes_goldens() {
+    for (engine, model, command) in [
+        (
+            "vllm",
+            "Qwen/Qwen3-0.6B",
+            "`gate golden make --model Qwen/Qwen3-0.6B`",
+        ),
+        ("ollama", "qwen2.5:0.5b", "`gate golden make --engine`"),
+        ("infergate", "tiny-qwen3", "`gate golden make --engine`"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        init(engine, model, folder.path())
+            .expect(0)
+            .says(&[command]);
+    }
+}
+
+#[test]
+fn an_engine_of_ones_own_is_filled_in_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    init("custom", "m", folder.path())
+        .expect(0)
+        .says(&["FILL IN", "gate golden make"]);
+    let config = std::fs::read_to_string(folder.path().join("gates/gate.toml")).unwrap();
+    for part in [
+        "FILL IN",
+        "forces_length = false",
+        "gates = [\"matrix\", \"whole\"]",
+    ] {
+        assert!(config.contains(part), "`{part}` in:\n{config}");
+    }
+}
+
+#[test]
+fn further_keys_of_requests_are_none_of_the_clients_own() {
+    let folder = tempfile::tempdir().unwrap();
+    init("llama-cpp-python", "m", folder.path()).expect(0);
+    let path = folder.path().join("gates/gate.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let own = "request = { repeat_penalty = 1.0 }";
+    assert!(config.contains(own), "{config}");
+    for (wrong, says) in [
+        (
+            "request = { temperature = 1 }",
+            "`temperature` is set by the workload",
+        ),
+        (
+            "request = { penalty = [1] }",
+            "a string, a number, true or false",
+        ),
+    ] {
+        std::fs::write(&path, config.replace(own, wrong)).unwrap();
+        let mut plan = gate(&["plan"]);
+        let ended = Ended::of(&plan.current_dir(folder.path()).output().unwrap());
+        ended.expect(2).says(&[says]);
+    }
+}
+
+#[test]
+fn what_is_there_is_not_overwritten_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    init("vllm", "m", folder.path()).expect(0);
+    let before = std::fs::read(folder.path().join("gates/gate.toml")).unwrap();
+    let [gate, answers] = ["gate", "answers"].map(|name| format!("gates/{name}.toml"));
+    let [gate, answers] = [gate, answers].map(|path| folder.path().join(path));
+    let in_the_way = format!("{}, {}", gate.display(), answers.display());
+    init("sglang", "m", folder.path())
+        .expect(2)
+        .says(&[&in_the_way, "--dir"]);
+    let after = std::fs::read(folder.path().join("gates/gate.toml")).unwrap();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn nothing_is_written_where_one_file_is_in_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("gates")).unwrap();
+    std::fs::write(folder.path().join("gates/latency.toml"), "").unwrap();
+    init("ollama", "m", folder.path()).expect(2);
+    assert!(!folder.path().join("gates/gate.toml").exists());
+}
+
+#[test]
+fn an_engine_with_a_model_of_its_own_takes_no_name_that_it_would_serve_that_one_under() {
+    let folder = tempfile::tempdir().unwrap();
+    init("infergate", "Qwen/Qwen3-0.6B", folder.path())
+        .expect(2)
+        .says(&["no directory", "Qwen/Qwen3-0.6B", "small model"]);
+    init("infergate", "tiny-qwen3", folder.path()).expect(0);
+}
+
+#[test]
+fn an_unknown_engine_is_refused_with_the_known_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    init("vlm", "m", folder.path())
+        .expect(2)
+        .says(&["vllm", "llama.cpp", "transformers"]);
+}

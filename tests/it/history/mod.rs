@@ -1,0 +1,13 @@
+//! Main's own history: simulated sessions of known truth, and `gate history` through the binary.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the measured rates are what these tests are for"
+)]
+
+mod command;
+mod machine;
+mod notes;
+mod peers;
+mod rates;
+mod trends;

@@ -1,0 +1,253 @@
+//! Goldens, log-probabilities and task accuracy.
+
+use super::*;
+use fixture::records::*;
+
+pub(crate) const WORDS: [&str; 3] = ["one", "two", "three"];
+
+pub(crate) fn golden_plan(metric: Metric, limit: f64) -> Plan {
+    let token = |(id, text): (u32, &str)| GoldenToken {
+        id,
+        text: text.into(),
+        logprob: -0.1,
+        top: vec![(id, -0.1), (id + 10, -2.0)],
+    };
+    let goldens = Goldens {
+        cases: vec![GoldenCase {
+            id: "count".into(),
+            prompt_ids: vec![7],
+            tokens: (1..).zip(WORDS).map(token).collect(),
+            text: "one two three".into(),
+            finish: "stop".into(),
+            ..GoldenCase::default()
+        }],
+        near_tie_nats: 0.05,
+        top_k: Some(2),
+        texts: [(11, "eleven".to_owned())].into(),
+        ..Goldens::default()
+    };
+    let golden = workload(Some(1), WorkloadKind::Goldens(goldens));
+    plan(
+        vec![golden],
+        vec![check(
+            "golden",
+            metric,
+            Statistic::Single,
+            Rule::Ceiling { limit },
+        )],
+    )
+}
+
+/// The greedy and the teacher-forced answer, the engine's log-probabilities off by `error`.
+pub(crate) fn golden_answers(words: [&str; 3], error: f64) -> Vec<Sample> {
+    let entry = |text: &str, logprob: Option<f64>| TokenLogprob {
+        token: text.into(),
+        logprob,
+        top: vec![(text.to_owned(), -0.1)],
+    };
+    let mut greedy = sample(0);
+    greedy.case = Some("count".into());
+    greedy.logprobs = words.iter().map(|w| entry(w, Some(-0.1))).collect();
+    let mut forced = sample(1);
+    forced.case = Some("count#forced".into());
+    forced.logprobs = vec![entry("p", None)];
+    forced
+        .logprobs
+        .extend(WORDS.iter().map(|w| entry(w, Some(-0.1 - error))));
+    vec![greedy, forced]
+}
+
+#[test]
+fn a_wrong_token_fails_after_one_launch() {
+    let plan = golden_plan(Metric::GoldenMismatches, 0.0);
+    let answers = |words| {
+        interleaved(blocks(1, move |arm, _| {
+            golden_answers(if arm == Arm::Head { words } else { WORDS }, 0.0)
+        }))
+    };
+    let got = expect(
+        &plan,
+        &answers(["one", "twelve", "three"]),
+        Verdict::Fail,
+        "ceiling",
+        "golden mismatches 1 case (base 0 cases), above the ceiling of 0 cases: case count, token 1: \"twelve\" for \"two\"",
+    );
+    assert_eq!(got.decision, Decision::Stop);
+    let sound = judge(&plan, &answers(WORDS));
+    assert_eq!(
+        (sound.verdict, sound.decision),
+        (Verdict::Pass, Decision::Stop)
+    );
+    let half = interleaved(blocks(1, |_, _| golden_answers(WORDS, 0.0))[..1].to_vec());
+    assert_eq!(
+        judge(&plan, &half).decision,
+        Decision::ContinueTo { blocks: 1 }
+    );
+}
+
+#[test]
+fn log_probabilities_are_compared_exactly() {
+    let plan = golden_plan(Metric::LogprobError, 0.01);
+    for (error, verdict) in [(0.002, Verdict::Pass), (0.05, Verdict::Fail)] {
+        let got = judge(
+            &plan,
+            &interleaved(blocks(1, |_, _| golden_answers(WORDS, error))),
+        );
+        assert_eq!(got.verdict, verdict, "{}", summary(&got));
+    }
+}
+
+#[test]
+fn a_value_that_is_no_number_is_invalid() {
+    let plan = golden_plan(Metric::LogprobError, 0.01);
+    let got = judge(
+        &plan,
+        &interleaved(blocks(1, |_, _| golden_answers(WORDS, f64::NAN))),
+    );
+    assert_eq!(
+        (got.verdict, first(&got).reason.rule.name()),
+        (Verdict::Invalid, "not-finite")
+    );
+}
+
+pub(crate) fn tasks_plan(cases: usize, rule: Rule) -> Plan {
+    let task = |i: usize| TaskCase {
+        id: format!("case-{i}"),
+        task: "copy".into(),
+        messages: vec![],
+        expect: "right".into(),
+        max_tokens: 4,
+    };
+    let tasks = Tasks {
+        cases: (0..cases).map(task).collect(),
+    };
+    plan(
+        vec![workload(Some(1), WorkloadKind::Tasks(tasks))],
+        vec![check("accuracy", Metric::Accuracy, Statistic::Single, rule)],
+    )
+}
+
+/// Answers of both arms to `cases` cases, the first so many wrong.
+pub(crate) fn answers(cases: u32, wrong_base: u32, wrong_head: u32) -> RunRecord {
+    interleaved(blocks(1, |arm, _| {
+        let wrong = if arm == Arm::Head {
+            wrong_head
+        } else {
+            wrong_base
+        };
+        (0..cases).map(|i| answer(i, i < wrong)).collect()
+    }))
+}
+
+pub(crate) fn answer(case: u32, wrong: bool) -> Sample {
+    Sample {
+        case: Some(format!("case-{case}")),
+        text: Some(if wrong { "wrong" } else { "right" }.into()),
+        ..sample(case)
+    }
+}
+
+#[test]
+fn a_floor_on_accuracy_by_wilson() {
+    let floor = tasks_plan(100, Rule::Floor { limit: 0.9 });
+    expect(
+        &floor,
+        &answers(100, 0, 0),
+        Verdict::Pass,
+        "floor",
+        "accuracy 100 % [96.3, 100], 100 of 100 cases, above the floor of 90 % (p = 4e-4; 100 cases)",
+    );
+    let failed = judge(&floor, &answers(100, 0, 20));
+    assert_eq!(
+        (failed.verdict, first(&failed).reason.rule.name()),
+        (Verdict::Fail, "floor")
+    );
+    assert!(sentence(first(&failed)).contains("for example case case-0: \"wrong\" for \"right\""));
+    let unsure = judge(&floor, &answers(100, 0, 8));
+    assert_eq!(
+        (unsure.verdict, unsure.decision),
+        (Verdict::Inconclusive, Decision::Stop)
+    );
+    let few = judge(
+        &tasks_plan(10, Rule::Floor { limit: 0.9 }),
+        &answers(10, 0, 0),
+    );
+    assert!(
+        sentence(first(&few))
+            .ends_with("10 cases cannot show it even if all are right: 25 are needed"),
+        "{}",
+        summary(&few)
+    );
+    for (wrong, verdict) in [(0, Verdict::Pass), (1, Verdict::Fail)] {
+        assert_eq!(
+            judge(
+                &tasks_plan(10, Rule::Floor { limit: 1.0 }),
+                &answers(10, 0, wrong)
+            )
+            .verdict,
+            verdict
+        );
+    }
+}
+
+#[test]
+fn lost_cases_are_paired() {
+    let rule = Rule::Regression {
+        margin: 0.02,
+        ceiling: 0.05,
+    };
+    let paired = tasks_plan(100, rule);
+    expect(
+        &paired,
+        &answers(100, 0, 0),
+        Verdict::Pass,
+        "regression",
+        "accuracy 100 % → 100 %: 0 of 100 cases lost, 0 gained, below the ceiling of 5 % (p = 0.0109; 100 cases)",
+    );
+    expect(
+        &paired,
+        &answers(100, 1, 12),
+        Verdict::Fail,
+        "regression",
+        "accuracy 99 % → 88 %: 11 of 100 cases lost, 0 gained, beyond the margin of 2 % (p = 5e-4; 100 cases)",
+    );
+    assert_eq!(
+        judge(&paired, &answers(100, 0, 3)).verdict,
+        Verdict::Inconclusive
+    );
+    let none_right = judge(&paired, &answers(100, 100, 100));
+    assert_eq!(
+        (none_right.verdict, first(&none_right).reason.rule.name()),
+        (Verdict::Invalid, "vacuous")
+    );
+}
+
+#[test]
+fn a_workload_of_few_launches_carries_no_t_test() {
+    let mut few = tpot_plan();
+    few.gates[0].workloads[0].launches = Some(2);
+    let got = judge(&few, &interleaved(tpot_blocks(4, 0.0, 0.003)));
+    assert_eq!(
+        (got.verdict, first(&got).reason.rule.name()),
+        (Verdict::Inconclusive, "too-few-launches")
+    );
+    assert_eq!(got.decision, Decision::Stop);
+}
+
+#[test]
+fn nothing_is_saved_where_no_workload_would_have_run_again() {
+    let saved_s = |launches| {
+        let mut plan = tpot_plan();
+        plan.gates[0].workloads[0].launches = launches;
+        let mut record = interleaved(tpot_blocks(4, 0.0, 0.003));
+        record.ending = Ending::Decided;
+        judge(&plan, &record).saved_s
+    };
+    // Four of sixteen blocks in a second.
+    assert!((saved_s(None) - 3.0).abs() < 1e-9, "{}", saved_s(None));
+    for launches in [1, 4] {
+        let saved_s = saved_s(Some(launches));
+        assert!(saved_s.abs() < 1e-9, "{saved_s} s by {launches} launches");
+    }
+    assert!((saved_s(Some(8)) - 1.0).abs() < 1e-9);
+}

@@ -1,0 +1,315 @@
+//! Every rule that makes a measurement invalid, and reliability.
+
+use super::*;
+use fixture::records::*;
+use verdict::record::UNKNOWN_MACHINE;
+
+fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
+    let got = judge(&tpot_plan(), session);
+    let check = first(&got);
+    assert_eq!(
+        (check.verdict, check.reason.rule.name()),
+        (Verdict::Invalid, rule),
+        "{}",
+        sentence(check)
+    );
+    assert!(sentence(check).contains(part), "{}", sentence(check));
+    assert_eq!(
+        (got.verdict, got.decision),
+        (Verdict::Invalid, Decision::Stop)
+    );
+}
+
+#[test]
+fn fingerprint_changed() {
+    let session = spoiled(|l| {
+        if l.position == 5 {
+            l.fingerprint = "other".into();
+        }
+    });
+    expect_invalid(
+        &session,
+        "fingerprint-changed",
+        "\"machine\" at launch 0, \"other\" at launch 5",
+    );
+}
+
+#[test]
+fn not_interleaved() {
+    let mut launches = tpot_blocks(4, 0.0, 0.003);
+    for (launch, arm) in launches.iter_mut().zip([Arm::Base, Arm::Base, Arm::Base]) {
+        launch.arm = arm;
+    }
+    expect_invalid(
+        &interleaved(launches),
+        "not-interleaved",
+        "4 launches of base in a row from launch 0",
+    );
+}
+
+/// One arm may have files for more launches than the other.
+#[test]
+fn the_order_of_imported_launches_is_not_known() {
+    let mut launches = tpot_blocks(8, 0.0, 0.003);
+    launches.retain(|launch| launch.block >= 4 || launch.arm == Arm::Base);
+    let mut session = interleaved(launches);
+    expect_invalid(&session, "not-interleaved", "launches of base in a row");
+    session.machine.fingerprint = UNKNOWN_MACHINE.into();
+    assert_eq!(judge(&tpot_plan(), &session).verdict, Verdict::Pass);
+}
+
+#[test]
+fn two_of_one_arm_in_a_row_are_a_block_border() {
+    let arms: Vec<Arm> = tpot_blocks(4, 0.0, 0.003).iter().map(|l| l.arm).collect();
+    assert_eq!(arms[1], arms[2]);
+    assert_eq!(
+        judge(&tpot_plan(), &interleaved(tpot_blocks(4, 0.0, 0.003))).verdict,
+        Verdict::Pass
+    );
+}
+
+#[test]
+fn a_crash_of_head_alone_fails_at_once() {
+    let mut launches = tpot_blocks(1, 0.0, 0.003);
+    launches[1].exit = crashed();
+    let got = expect(
+        &tpot_plan(),
+        &interleaved(launches),
+        Verdict::Fail,
+        "reliability",
+        "launch 1 (head) crashed: signal 11, and no launch of base did",
+    );
+    assert_eq!(got.decision, Decision::Stop);
+}
+
+#[test]
+fn a_head_that_fails_before_base_was_launched_is_blamed_for_nothing() {
+    let mut head = tpot_blocks(1, 0.0, 0.003).remove(1);
+    head.exit = Exit::NeverReady {
+        detail: "no token in 60 s: status 404".into(),
+        log_tail: String::new(),
+    };
+    for comparison in [Comparison::SameBuild, Comparison::Interleaved] {
+        let mut session = record(comparison, vec![head.clone()]);
+        session.ending = Ending::Budget { starting: None };
+        expect_invalid(
+            &session,
+            "launch-failed",
+            "launch 1 (head) never became ready: no token in 60 s: status 404, and base was not launched",
+        );
+    }
+}
+
+#[test]
+fn an_engine_that_never_answers_fails_like_a_crash() {
+    for exit in [
+        Exit::NeverReady {
+            detail: "no token in 60 s".into(),
+            log_tail: String::new(),
+        },
+        Exit::Hung {
+            detail: "silent for 30 s".into(),
+            log_tail: String::new(),
+        },
+    ] {
+        let mut launches = tpot_blocks(1, 0.0, 0.003);
+        launches[1].exit = exit;
+        let got = judge(&tpot_plan(), &interleaved(launches.clone()));
+        assert_eq!(
+            (got.verdict, first(&got).reason.rule.name()),
+            (Verdict::Fail, "reliability")
+        );
+        let alone = record(Comparison::Alone, launches[1..].to_vec());
+        assert_eq!(judge(&tpot_plan(), &alone).verdict, Verdict::Fail);
+    }
+}
+
+#[test]
+fn crashes_of_both_arms_or_of_base_are_invalid() {
+    let both = spoiled(|l| l.exit = crashed());
+    expect_invalid(
+        &both,
+        "launch-failed",
+        "both arms failed: launch 0 (base) crashed",
+    );
+    let base = spoiled(|l| {
+        if l.position == 0 {
+            l.exit = crashed();
+        }
+    });
+    expect_invalid(
+        &base,
+        "launch-failed",
+        "launch 0 (base) crashed: signal 11: nothing to compare with",
+    );
+}
+
+#[test]
+fn requests_that_head_left_before_base_was_launched_blame_nobody() {
+    let mut head = tpot_blocks(1, 0.0, 0.003).remove(1);
+    head.samples[3].void = void(VoidRule::Status);
+    expect_invalid(
+        &interleaved(vec![head]),
+        "void-samples",
+        "head failed to answer: 1 × status; first: request 3 of gate/work in launch 1 (why), and base was not launched",
+    );
+}
+
+#[test]
+fn void_samples_by_who_is_to_blame() {
+    let voided = |arms: &'static [Arm], rule| {
+        spoiled(move |l| {
+            if arms.contains(&l.arm) {
+                l.samples[3].void = void(rule);
+            }
+        })
+    };
+    let head = voided(&[Arm::Head], VoidRule::CutStream);
+    let got = expect(
+        &tpot_plan(),
+        &head,
+        Verdict::Fail,
+        "reliability",
+        "head failed to answer: 1 × cut-stream; first: request 3 of gate/work in launch 1 (why), and base answered all",
+    );
+    assert_eq!(got.decision, Decision::Stop);
+    expect_invalid(
+        &voided(&Arm::BOTH, VoidRule::Status),
+        "void-samples",
+        "both arms failed to answer: 2 × status",
+    );
+    expect_invalid(
+        &voided(&[Arm::Base], VoidRule::Status),
+        "void-samples",
+        "base failed to answer",
+    );
+    expect_invalid(
+        &voided(&[Arm::Head], VoidRule::TokenCounts),
+        "void-samples",
+        "1 × token-counts; first: request 3",
+    );
+}
+
+#[test]
+fn missing_value() {
+    let session = spoiled(|l| l.samples[7].tokens.completion = None);
+    expect_invalid(
+        &session,
+        "missing-value",
+        "launch 0, request 7 of gate/work: the answer has no usage count",
+    );
+}
+
+#[test]
+fn not_positive() {
+    let session = spoiled(|l| l.samples[7] = timed(7, -5000));
+    expect_invalid(
+        &session,
+        "not-positive",
+        "launch 0: tpot of -0.005 cannot be",
+    );
+}
+
+#[test]
+fn too_few_samples() {
+    let session = spoiled(|l| l.samples.truncate(29));
+    expect_invalid(
+        &session,
+        "too-few-samples",
+        "launch 0 (base): 29 sound requests of gate/work where 30 are needed",
+    );
+}
+
+#[test]
+fn constant_latency() {
+    let session = spoiled(|l| {
+        if l.arm == Arm::Head {
+            l.samples = (0..30).map(|i| timed(i, 20_000_000)).collect();
+        }
+    });
+    expect_invalid(
+        &session,
+        "constant-latency",
+        "30 values of tpot take fewer than 3 different values",
+    );
+}
+
+#[test]
+fn not_steady() {
+    let session = interleaved(blocks(4, |arm, block| {
+        let wobble = |i: u32| f64::from((i + block) % 3) * 1e-3 + 1e-3 * noise(arm, block);
+        (0..30)
+            .map(|i| timed(i, (20e6 * (1.0 - 0.003 * f64::from(i) + wobble(i))) as i64))
+            .collect()
+    }));
+    expect_invalid(
+        &session,
+        "not-steady",
+        "tpot moves by -6.1 % within a launch (base, last third against first)",
+    );
+}
+
+#[test]
+fn throttled() {
+    let all = spoiled(|l| l.throttle_bits = Some(0x20));
+    expect_invalid(&all, "throttled", "the GPU throttled in 4 of 4 blocks");
+    let capped = spoiled(|l| l.throttle_bits = Some(0x4));
+    assert_eq!(
+        judge(&tpot_plan(), &capped).verdict,
+        Verdict::Pass,
+        "a power cap is no throttling"
+    );
+}
+
+#[test]
+fn head_throttles() {
+    let session = spoiled(|l| {
+        if l.arm == Arm::Head && l.block < 3 {
+            l.throttle_bits = Some(0x40);
+        }
+    });
+    expect_invalid(
+        &session,
+        "head-throttles",
+        "3 of its launches against 0 of base",
+    );
+}
+
+#[test]
+fn a_throttled_block_is_dropped_and_repeated() {
+    let mut launches = tpot_blocks(5, 0.0, 0.003);
+    launches[2].throttle_bits = Some(0x8);
+    launches[2].samples = around(40.0);
+    let short = judge(&tpot_plan(), &interleaved(launches[..8].to_vec()));
+    assert_eq!(
+        (short.blocks, short.decision),
+        (3, Decision::ContinueTo { blocks: 4 })
+    );
+    let got = judge(&tpot_plan(), &interleaved(launches));
+    assert_eq!(
+        (got.verdict, got.blocks, first(&got).launches),
+        (Verdict::Pass, 4, (4, 4))
+    );
+}
+
+#[test]
+fn no_variance() {
+    // Sound launches, all with the same median in each arm.
+    let session = interleaved(blocks(4, |_, _| around(20.0)));
+    expect_invalid(
+        &session,
+        "no-variance",
+        "the launches' values carry no test: no variance at all",
+    );
+}
+
+#[test]
+fn unknown_workload() {
+    let mut plan = tpot_plan();
+    plan.gates[0].checks[0].workload = "gate/none".into();
+    let got = judge(&plan, &interleaved(vec![]));
+    assert_eq!(
+        (got.verdict, first(&got).reason.rule.name()),
+        (Verdict::Invalid, "unknown-workload")
+    );
+}

@@ -1,0 +1,261 @@
+//! Verdicts of a latency, and of the session around it.
+
+use super::*;
+use fixture::records::*;
+
+#[test]
+fn no_change_passes_at_the_first_look_with_the_smallest_effect() {
+    let got = expect(
+        &tpot_plan(),
+        &interleaved(tpot_blocks(4, 0.0, 0.003)),
+        Verdict::Pass,
+        "regression",
+        "TPOT 20 → 20.02 ms: +0.1 % [-0.5, +0.7], below the ceiling of 3 % (p = 7e-6; 4 + 4 launches)",
+    );
+    assert_eq!(
+        (got.verdict, got.blocks, got.decision),
+        (Verdict::Pass, 4, Decision::Stop)
+    );
+    let check = first(&got);
+    assert_eq!(check.launches, (4, 4));
+    let effect = check.smallest_effect.unwrap();
+    assert!(effect > 0.01 && effect < 0.03, "{effect}");
+    assert_eq!(
+        summary(&got),
+        "1 check of 1 gate holds; the least sensitive, gate/tpot, could have found a change of 2 %"
+    );
+}
+
+#[test]
+fn a_regression_fails_with_its_numbers() {
+    let got = expect(
+        &tpot_plan(),
+        &interleaved(tpot_blocks(4, 0.06, 0.003)),
+        Verdict::Fail,
+        "regression",
+        "TPOT 20 → 21.22 ms: +6.1 % [+5.4, +6.8], beyond the margin of 1 % (p = 3e-7; 4 + 4 launches)",
+    );
+    assert_eq!(got.decision, Decision::Stop);
+    assert!(
+        summary(&got).starts_with("gate gate, check gate/tpot: TPOT 20"),
+        "{}",
+        summary(&got)
+    );
+}
+
+#[test]
+fn between_margin_and_ceiling_it_goes_on_to_the_cap() {
+    let (plan, launches) = (tpot_plan(), tpot_blocks(16, 0.02, 0.02));
+    let mut seen = vec![];
+    for n in 1..=16 {
+        let so_far = interleaved(launches[..2 * n].to_vec());
+        seen.push(judge(&plan, &so_far).decision);
+    }
+    let to = |blocks| Decision::ContinueTo { blocks };
+    let steps = [
+        (to(4), 3),
+        (to(6), 2),
+        (to(8), 2),
+        (to(12), 4),
+        (to(16), 4),
+        (Decision::Stop, 1),
+    ];
+    let wanted: Vec<Decision> = steps.iter().flat_map(|&(d, n)| vec![d; n]).collect();
+    assert_eq!(seen, wanted);
+    let got = judge(&plan, &interleaved(launches));
+    let check = first(&got);
+    assert_eq!(
+        (check.verdict, check.reason.rule.name()),
+        (Verdict::Inconclusive, "cap-reached")
+    );
+    assert!(
+        sentence(check).contains("not shown to be beyond the margin of 1 % (p = "),
+        "{}",
+        sentence(check)
+    );
+}
+
+#[test]
+fn a_runner_too_noisy_for_its_gate_is_told_at_the_first_look() {
+    let got = judge(&tpot_plan(), &interleaved(tpot_blocks(4, 0.0, 0.05)));
+    let check = first(&got);
+    assert_eq!(check.reason.rule.name(), "undecided");
+    let advice = "this runner is too noisy for this gate: after 16 launches an arm";
+    assert!(sentence(check).contains(advice), "{}", sentence(check));
+    // Once: not as a note beside its own sentence.
+    assert_eq!(notes(check), [""; 0]);
+    assert_eq!(got.decision, Decision::ContinueTo { blocks: 6 });
+}
+
+#[test]
+fn at_the_end_a_noisy_runner_is_told_what_it_found_and_not_what_was_foretold() {
+    let check = |blocks, ending| {
+        let mut session = interleaved(tpot_blocks(blocks, 0.0, 0.05));
+        session.ending = ending;
+        let got = judge(&tpot_plan(), &session);
+        first(&got).clone()
+    };
+    for (blocks, ending) in [
+        (16, Ending::LastLook),
+        (4, Ending::Budget { starting: None }),
+    ] {
+        let check = check(blocks, ending);
+        let effect = check.smallest_effect.unwrap();
+        let expect = format!(
+            "by {blocks} + {blocks} launches; this runner is too noisy for this gate: {blocks} + {blocks} launches \
+             could find {} %, the ceiling is 3 %",
+            (effect * 1e3).round() / 10.0
+        );
+        assert!(sentence(&check).contains(&expect), "{}", sentence(&check));
+    }
+}
+
+#[test]
+fn a_gain_passes_with_a_remark() {
+    let got = judge(&tpot_plan(), &interleaved(tpot_blocks(4, -0.05, 0.003)));
+    assert_eq!(got.verdict, Verdict::Pass);
+    assert!(
+        notes(first(&got))[0].starts_with("better than the margin explains: -4.9 % [-5.5, -4.3]")
+    );
+}
+
+#[test]
+fn launches_after_the_decision_change_nothing() {
+    let (plan, mut launches) = (tpot_plan(), tpot_blocks(4, 0.0, 0.003));
+    let decided = judge(&plan, &interleaved(launches.clone()));
+    let mut worse = tpot_blocks(16, 0.2, 0.003);
+    launches.extend(worse.drain(8..));
+    assert_eq!(judge(&plan, &interleaved(launches)), decided);
+}
+
+#[test]
+fn an_a_a_run_says_so() {
+    let got = judge(
+        &tpot_plan(),
+        &record(Comparison::SameBuild, tpot_blocks(4, 0.0, 0.003)),
+    );
+    assert_eq!(got.verdict, Verdict::Pass);
+    assert_eq!(notes(first(&got)), ["both arms are one build: an A/A run"]);
+}
+
+#[test]
+fn how_the_session_ended_is_said_of_what_stayed_open() {
+    let table = [
+        (
+            Ending::Unfinished,
+            Verdict::Inconclusive,
+            "too-few-launches",
+            "",
+        ),
+        (
+            Ending::Budget { starting: None },
+            Verdict::Inconclusive,
+            "budget",
+            "; the time budget was spent after 3 of at most 16 blocks",
+        ),
+        (
+            Ending::Budget {
+                starting: Some("launch 6 (head) had generated no token yet: status 404".into()),
+            },
+            Verdict::Inconclusive,
+            "budget",
+            "; the time budget was spent after 3 of at most 16 blocks, while launch 6 (head) had generated no token \
+             yet: status 404",
+        ),
+        (
+            Ending::Interrupted,
+            Verdict::Inconclusive,
+            "interrupted",
+            "; the session was interrupted after 3 of at most 16 blocks",
+        ),
+        (
+            Ending::EngineFailed {
+                detail: "no free port".into(),
+            },
+            Verdict::Invalid,
+            "engine-failed",
+            "; the session ended: no free port",
+        ),
+    ];
+    for (ending, verdict, rule, end) in table {
+        let mut session = interleaved(tpot_blocks(3, 0.0, 0.003));
+        session.ending = ending.clone();
+        let text = format!("3 + 3 launches so far: the next look comes at 4 blocks{end}");
+        let got = expect(&tpot_plan(), &session, verdict, rule, &text);
+        let stops = matches!(ending, Ending::EngineFailed { .. });
+        assert_eq!(got.decision == Decision::Stop, stops);
+    }
+}
+
+#[test]
+fn nothing_measured_is_not_green() {
+    let got = judge(&tpot_plan(), &interleaved(vec![]));
+    assert_eq!(
+        (got.verdict, got.decision),
+        (Verdict::Inconclusive, Decision::ContinueTo { blocks: 4 })
+    );
+    assert_eq!(
+        judge(&plan(vec![], vec![]), &interleaved(vec![])).verdict,
+        Verdict::Inconclusive
+    );
+}
+
+/// The worked example of docs/verdict.md: vector V2, whole through the judge.
+#[test]
+fn the_worked_example_of_the_docs() {
+    let base = [20.1, 20.25, 19.98, 20.17, 20.05, 20.21];
+    let head = [20.75, 20.62, 20.91, 20.7, 20.58, 20.85];
+    let mut plan = tpot_plan();
+    plan.design.looks = vec![6, 8, 10, 12, 16];
+    let session = interleaved(blocks(6, |arm, block| {
+        let medians = if arm == Arm::Head { head } else { base };
+        around(medians[block as usize])
+    }));
+    let got = expect(
+        &plan,
+        &session,
+        Verdict::Fail,
+        "regression",
+        "TPOT 20.13 → 20.73 ms: +3.0 % [+2.0, +4.1], beyond the margin of 1 % (p = 4e-4; 6 + 6 launches)",
+    );
+    let check = first(&got);
+    let near = |got: Option<f64>, expect: f64| {
+        let got = got.unwrap();
+        assert!((got / expect - 1.0).abs() < 1e-6, "{got} for {expect}");
+    };
+    near(check.change, 0.029_772_199_775_980_557_f64.exp_m1());
+    near(check.p_fail, 5.0 * 7.107_361_924_641_848e-5);
+    near(check.p_pass, 1.0);
+    near(check.smallest_effect, 0.027_153_177_594_485_91);
+    near(check.interval.map(|i| i.0), 0.019_508_209_524_872_464);
+    near(check.interval.map(|i| i.1), 0.041_043_979_450_198_39);
+}
+
+/// At the first look more of the budget is spent than an equal part, so that some changes are found there that
+/// would otherwise need another look; no other budget is spent than the plan's.
+#[test]
+fn the_looks_share_the_budget_as_the_plan_says() {
+    let verdict = |spending: Spending, change: f64| {
+        let mut plan = tpot_plan();
+        plan.design.spending = spending;
+        let got = judge(&plan, &interleaved(tpot_blocks(4, change, 0.003)));
+        (got.verdict, first(&got).p_fail.unwrap())
+    };
+    let mut found = [0; 3];
+    for change in (0..40).map(|i| 0.01 + 0.0005 * f64::from(i)) {
+        let all = Spending::ALL.map(|spending| verdict(spending, change));
+        let [(equal, p), (early, early_p), (late, late_p)] = all;
+        if p < 0.1 {
+            assert!(early_p < p && p < late_p, "{change}: {all:?}");
+            // The first look is at a quarter of the launches: p / ln(1 + (e − 1) / 4), in place of p × 5.
+            assert!(
+                (early_p / p * 5.0 * 0.357_374 - 1.0).abs() < 1e-4,
+                "{all:?}"
+            );
+        }
+        for (i, verdict) in [equal, early, late].into_iter().enumerate() {
+            found[i] += usize::from(verdict == Verdict::Fail);
+        }
+    }
+    assert!(found[2] < found[0] && found[0] < found[1], "{found:?}");
+}

@@ -1,0 +1,9 @@
+//! What is published of a pull request's commit: texts, hostile artifacts, and what GitHub is told.
+
+mod artifacts;
+mod comments;
+mod forms;
+mod hostile;
+mod posted;
+mod records;
+mod unmeasured;

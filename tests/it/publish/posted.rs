@@ -1,0 +1,712 @@
+//! What GitHub is told, through the binary against the fake: comments, check runs, and GitHub's troubles.
+
+use super::records::{BASE, HEAD, Site, noisy, record, regressed};
+use fixture::Ended;
+use fixture::github::{
+    ACTIONS_BOT_ID, ACTIONS_TOKEN, Comment, Fake, Grant, Ill, PERSONAL_TOKEN, REPOSITORY, Trouble,
+    sha,
+};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::Command;
+
+const MARKER: &str = "<!-- infergate:gate -->";
+
+/// A pull request 12 whose head is [`HEAD`].
+pub(super) fn github() -> Fake {
+    let fake = Fake::start();
+    fake.state().open_pull(12, "ada", false, &["src/lib.rs"]);
+    fake.state().pull(12).head_sha = HEAD.into();
+    fake
+}
+
+/// `gate publish` of whatever these arguments say, as Actions runs it.
+pub(super) fn publishing(site: &Site, fake: &Fake, token: &str, arguments: &[&str]) -> Command {
+    let mut command = site
+        .main
+        .command(&["publish", "--pr", "12", "--head-sha", HEAD]);
+    command
+        .args(arguments)
+        .args(["--patience", "0"])
+        .env("GITHUB_TOKEN", token)
+        .env("GITHUB_REPOSITORY", REPOSITORY)
+        .env("GITHUB_API_URL", fake.url());
+    command
+}
+
+pub(super) fn publish(site: &Site, fake: &Fake, token: &str, arguments: &[&str]) -> Ended {
+    Ended::of(&publishing(site, fake, token, arguments).output().unwrap())
+}
+
+/// The same of the site's artifact, as the report job runs it.
+fn report(site: &Site, fake: &Fake, further: &[&str]) -> Ended {
+    let mut command = site.command(further);
+    command
+        .env("GITHUB_TOKEN", ACTIONS_TOKEN)
+        .env("GITHUB_REPOSITORY", REPOSITORY)
+        .env("GITHUB_API_URL", fake.url())
+        .env("GITHUB_SERVER_URL", "https://github.com")
+        .env("GITHUB_RUN_ID", "77")
+        .env("GITHUB_OUTPUT", site.main.path("output"))
+        .env("GITHUB_STEP_SUMMARY", site.main.path("summary"))
+        .env("GITHUB_ACTIONS", "true");
+    if !further.contains(&"--patience") {
+        command.args(["--patience", "0"]);
+    }
+    let ended = Ended::of(&command.output().unwrap());
+    for text in [&ended.stdout, &ended.stderr] {
+        assert!(!text.contains(ACTIONS_TOKEN), "{text}");
+    }
+    ended
+}
+
+fn comment_of(author: &str, body: &str, id: u64) -> Comment {
+    Comment {
+        id,
+        issue: 12,
+        author: author.into(),
+        body: body.into(),
+    }
+}
+
+#[test]
+fn from_pending_to_a_verdict_in_one_comment_and_one_check_run() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    publish(
+        &site,
+        &fake,
+        ACTIONS_TOKEN,
+        &["--pending", "--base-sha", BASE],
+    )
+    .expect(0);
+    {
+        let state = fake.state();
+        assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
+        assert!(
+            state.comments[0].body.starts_with(MARKER)
+                && state.comments[0].body.contains("infergate: measuring")
+        );
+        let run = &state.check_runs[0];
+        assert_eq!(
+            (&run["status"], &run["conclusion"]),
+            (&json!("in_progress"), &Value::Null)
+        );
+        assert_eq!(run["external_id"], format!("infergate:12:{HEAD}"));
+        assert_eq!(
+            (&run["name"], &run["head_sha"]),
+            (&json!("infergate"), &json!(HEAD))
+        );
+    }
+    let ended = report(&site, &fake, &[]).expect(1);
+    let state = fake.state();
+    assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
+    assert!(state.comments[0].body.contains("infergate: fail"));
+    let run = &state.check_runs[0];
+    assert_eq!(
+        (&run["status"], &run["conclusion"]),
+        (&json!("completed"), &json!("failure"))
+    );
+    assert!(
+        run["output"]["title"]
+            .as_str()
+            .unwrap()
+            .starts_with("fail: "),
+        "{run}"
+    );
+    let annotation = &run["annotations"][0];
+    assert_eq!(
+        (
+            &annotation["path"],
+            &annotation["start_line"],
+            &annotation["annotation_level"]
+        ),
+        (&json!("gates/tpot.toml"), &json!(11), &json!("failure"))
+    );
+    // Actions is told as well.
+    assert!(
+        ended
+            .stdout
+            .contains("::error file=gates/tpot.toml,line=11,title=tpot/regression%3A fail"),
+        "{}",
+        ended.stdout
+    );
+    let output = fs::read_to_string(site.main.path("output")).unwrap();
+    let values: Vec<&str> = output.lines().collect();
+    let value = |name: &str| {
+        let at = values
+            .iter()
+            .position(|line| line.starts_with(&format!("{name}<<")))
+            .unwrap();
+        values[at + 1]
+    };
+    assert_eq!((value("verdict"), value("conclusion")), ("fail", "failure"));
+    assert!(
+        value("comment_url").starts_with("https://")
+            && value("check_run_url").starts_with("https://")
+    );
+    let summary = fs::read_to_string(site.main.path("summary")).unwrap();
+    assert!(summary.starts_with("## ❌ infergate: fail"), "{summary}");
+    assert!(
+        summary.contains("[the run](https://github.com/octocat/Hello-World/actions/runs/77)"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_comment_of_ours_is_found_by_mark_and_author_on_any_page() {
+    let (site, fake) = (Site::new(&record()), github());
+    {
+        let mut state = fake.state();
+        for id in 1..=230 {
+            state.comments.push(comment_of("bob", "me too", id));
+        }
+        // Somebody else's with our mark, one of ours that quotes it, and two of ours.
+        state.comments.push(comment_of(
+            "mallory",
+            &format!("{MARKER}\n# infergate: pass"),
+            231,
+        ));
+        state.comments.push(comment_of(
+            "github-actions[bot]",
+            &format!("> {MARKER}\nsee above"),
+            232,
+        ));
+        state.comments.push(comment_of(
+            "github-actions[bot]",
+            &format!("{MARKER}\nold"),
+            233,
+        ));
+        state.comments.push(comment_of(
+            "github-actions[bot]",
+            &format!("{MARKER}\nyounger"),
+            234,
+        ));
+    }
+    report(&site, &fake, &[])
+        .expect(0)
+        .says(&["further comments of ours with the same mark are left alone: 234"]);
+    let state = fake.state();
+    assert_eq!(state.comments.len(), 234);
+    let body = |id: u64| {
+        state
+            .comments
+            .iter()
+            .find(|c| c.id == id)
+            .unwrap()
+            .body
+            .clone()
+    };
+    assert_eq!(body(231), format!("{MARKER}\n# infergate: pass"));
+    assert!(body(232).ends_with("see above") && body(234).ends_with("younger"));
+    assert!(body(233).contains("infergate: pass") && body(233).contains(HEAD));
+    let patched = state
+        .requests
+        .iter()
+        .filter(|r| r.method == "PATCH" && r.path.contains("/comments/"));
+    assert_eq!(patched.count(), 1);
+}
+
+#[test]
+fn a_comment_that_was_deleted_is_created_anew() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state().comments.push(comment_of(
+        "github-actions[bot]",
+        &format!("{MARKER}\nold"),
+        5,
+    ));
+    let gone = vec![];
+    fake.plant(Trouble {
+        method: "PATCH",
+        path: "/issues/comments/5",
+        times: 1,
+        ill: Ill::Status(404, "Not Found", gone),
+    });
+    report(&site, &fake, &[]).expect(0);
+    let state = fake.state();
+    assert_eq!(
+        state
+            .requests
+            .iter()
+            .filter(|r| r.method == "POST" && r.path.ends_with("/comments"))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_head_that_moved_marks_the_comment_and_not_the_check_run() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state().pull(12).head_sha = sha(99);
+    report(&site, &fake, &[]).expect(0);
+    {
+        let state = fake.state();
+        assert!(
+            state.comments[0].body.contains("> **Stale:**")
+                && state.comments[0].body.contains(&sha(99))
+        );
+        assert_eq!(state.check_runs[0]["head_sha"], HEAD);
+    }
+    // A comment about the newer head stays as it is.
+    fake.state().comments[0].body = format!("{MARKER}\n<!-- infergate:head {} -->\nnewer", sha(99));
+    report(&site, &fake, &[])
+        .expect(0)
+        .says(&["the comment is about the newer head"]);
+    assert!(fake.state().comments[0].body.ends_with("newer"));
+    // And a run that was cancelled by it says nothing there, but ends its own check run.
+    fake.state().comments[0].body = format!("{MARKER}\nsomething");
+    publish(&site, &fake, ACTIONS_TOKEN, &["--cancelled"]).expect(0);
+    assert!(fake.state().comments[0].body.ends_with("something"));
+    let state = fake.state();
+    assert_eq!(state.check_runs.last().unwrap()["conclusion"], "cancelled");
+}
+
+/// Main's gate has so many checks more that nothing can hold.
+fn with_failing_checks(number: usize) -> Site {
+    let checks: String = (0..number)
+        .map(|n| format!("\n[[check]]\nname = \"c{n}\"\nmetric = \"tpot\"\nrule = \"ceiling\"\nlimit = \"1 µs\"\nmin_samples = 5\n"))
+        .collect();
+    let site = Site::new(&record());
+    let gate = site.main.read("gates/tpot.toml");
+    site.main
+        .write("gates/tpot.toml", &format!("{gate}{checks}"));
+    site
+}
+
+#[test]
+fn more_than_fifty_annotations_go_in_several_calls() {
+    let site = with_failing_checks(60);
+    let fake = github();
+    report(&site, &fake, &[]).expect(1);
+    let state = fake.state();
+    assert_eq!(
+        state.check_runs[0]["annotations"].as_array().unwrap().len(),
+        60
+    );
+    assert_eq!(
+        state
+            .requests
+            .iter()
+            .filter(|r| r.method == "PATCH" && r.path.contains("/check-runs/"))
+            .count(),
+        2
+    );
+    assert_eq!(state.check_runs[0]["conclusion"], "failure");
+}
+
+#[test]
+fn no_annotation_is_shown_twice() {
+    let site = with_failing_checks(60);
+    let fake = github();
+    for method in ["POST", "PATCH"] {
+        fake.plant(Trouble {
+            method,
+            path: "/check-runs",
+            times: 1,
+            ill: Ill::DoneBut(502),
+        });
+    }
+    let annotations = || -> Vec<usize> {
+        let runs = &fake.state().check_runs;
+        let annotations = runs
+            .iter()
+            .map(|run| run["annotations"].as_array().unwrap().len());
+        annotations.collect()
+    };
+    report(&site, &fake, &["--patience", "10s"]).expect(1);
+    assert_eq!(annotations(), [60]);
+    // The same again, as when a job is run again: GitHub keeps what the first one showed.
+    report(&site, &fake, &[]).expect(1);
+    assert_eq!(annotations(), [60, 60]);
+}
+
+#[test]
+fn a_persons_token_says_it_by_a_status() {
+    let (site, fake) = (Site::new(&record()), github());
+    let from = site.artifact().to_str().unwrap().to_owned();
+    let arguments = ["--from", &from, "--base-sha", BASE, "--profile", "quick"];
+    publish(&site, &fake, PERSONAL_TOKEN, &arguments)
+        .expect(0)
+        .says(&["this token may not write check runs: a commit status stands in its place"]);
+    let state = fake.state();
+    assert_eq!(state.check_runs.len(), 0);
+    let status = &state.statuses[0];
+    assert_eq!(
+        (
+            status.sha.as_str(),
+            status.context.as_str(),
+            status.state.as_str()
+        ),
+        (HEAD, "infergate", "success")
+    );
+    assert_eq!(state.comments[0].author, "octocat");
+}
+
+#[test]
+fn github_down_keeps_the_verdict_and_a_later_call_posts_it() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    fake.plant(Trouble {
+        method: "",
+        path: "",
+        times: 1_000,
+        ill: Ill::Status(503, "Service unavailable", vec![]),
+    });
+    let ended = report(&site, &fake, &[]).expect(1).says(&[
+        "the comment could not be posted: ",
+        "the check run could not be posted: ",
+        "503",
+        "what was to be said is kept in ",
+    ]);
+    assert!(ended.stdout.contains("kept in "), "{}", ended.stdout);
+    let kept = fs::read_to_string(site.kept("comment.md")).unwrap();
+    assert!(kept.contains("infergate: fail"));
+    let summary = fs::read_to_string(site.main.path("summary")).unwrap();
+    assert!(
+        summary.contains("> the comment could not be posted: "),
+        "{summary}"
+    );
+    fake.state().troubles.clear();
+    report(&site, &fake, &[]).expect(1);
+    let state = fake.state();
+    assert!(state.comments[0].body.contains("infergate: fail"));
+    assert_eq!(state.check_runs[0]["conclusion"], "failure");
+}
+
+#[test]
+fn a_failure_between_comment_and_check_run_stops_neither() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/comments",
+        times: 1,
+        ill: Ill::Status(502, "Bad gateway", vec![]),
+    });
+    report(&site, &fake, &[])
+        .expect(0)
+        .says(&["the comment could not be posted: "]);
+    assert_eq!(fake.state().check_runs[0]["conclusion"], "success");
+    let (site, fake) = (Site::new(&record()), github());
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/check-runs",
+        times: 1,
+        ill: Ill::Status(502, "Bad gateway", vec![]),
+    });
+    report(&site, &fake, &[])
+        .expect(0)
+        .says(&["the check run could not be posted: "]);
+    assert!(fake.state().comments[0].body.contains("infergate: pass"));
+}
+
+#[test]
+fn what_was_done_without_an_answer_is_not_done_twice() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/comments",
+        times: 1,
+        ill: Ill::DoneBut(502),
+    });
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/check-runs",
+        times: 1,
+        ill: Ill::Broken,
+    });
+    report(&site, &fake, &["--patience", "10s"]).expect(0);
+    let state = fake.state();
+    assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
+    assert_eq!(state.check_runs[0]["conclusion"], "success");
+}
+
+#[test]
+fn a_missing_permission_is_named() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state().grant("pull_requests", Some(Grant::Read));
+    report(&site, &fake, &[]).expect(0).says(&[
+        "the comment could not be posted: ",
+        "403",
+        "permission",
+    ]);
+    assert_eq!(fake.state().check_runs[0]["conclusion"], "success");
+}
+
+#[test]
+fn changed_gates_and_no_comment() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state()
+        .open_pull(12, "ada", false, &["gates/tpot.toml"]);
+    fake.state().pull(12).head_sha = HEAD.into();
+    report(&site, &fake, &["--no-comment"]).expect(0);
+    let state = fake.state();
+    assert!(state.comments.is_empty());
+    let summary = state.check_runs[0]["output"]["summary"].as_str().unwrap();
+    assert!(
+        summary.contains("this pull request changes gates/: it is judged with main's"),
+        "{summary}"
+    );
+    assert!(!summary.contains("<!--"), "{summary}");
+}
+
+fn with_github(site: &Site, lines: &str) {
+    let config = site.main.read("gates/gate.toml");
+    let config = config.split("\n[github]").next().unwrap();
+    site.main
+        .write("gates/gate.toml", &format!("{config}\n[github]\n{lines}\n"));
+}
+
+#[test]
+fn a_commit_of_the_merge_queue_has_a_check_run_alone() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    fake.state().pull(12).head_sha = sha(99);
+    let queue = ["--queue", "gh-readonly-queue/main/pr-12-abc"];
+    let pending = [&["--pending", "--base-sha", BASE][..], &queue].concat();
+    publish(&site, &fake, ACTIONS_TOKEN, &pending).expect(0);
+    report(&site, &fake, &queue).expect(1);
+    let state = fake.state();
+    assert!(state.comments.is_empty());
+    assert_eq!(state.check_runs.len(), 1);
+    assert_eq!(state.check_runs[0]["conclusion"], "failure");
+    let summary = state.check_runs[0]["output"]["summary"].as_str().unwrap();
+    // It never is the pull request's head, and no newer one makes it stale.
+    assert!(!summary.contains("Stale"), "{summary}");
+}
+
+#[test]
+fn two_names_have_a_check_run_and_a_comment_each() {
+    let (site, fake) = (Site::new(&record()), github());
+    report(&site, &fake, &[]).expect(0);
+    with_github(&site, "name = \"infergate (h100)\"");
+    for _ in 0..2 {
+        report(&site, &fake, &[]).expect(0);
+    }
+    let state = fake.state();
+    let marks: Vec<&str> = state
+        .comments
+        .iter()
+        .map(|comment| comment.body.lines().next().unwrap())
+        .collect();
+    assert_eq!(marks, [MARKER, "<!-- infergate:gate infergate (h100) -->"]);
+    let body = &state.comments[1].body;
+    assert!(body.contains("## ✅ infergate (h100): pass"), "{body}");
+    let names: Vec<_> = state
+        .check_runs
+        .iter()
+        .map(|run| (run["name"].as_str(), run["external_id"].as_str()))
+        .collect();
+    let (plain, other) = (
+        format!("infergate:12:{HEAD}"),
+        format!("infergate (h100):12:{HEAD}"),
+    );
+    let h100 = (Some("infergate (h100)"), Some(other.as_str()));
+    assert_eq!(
+        names,
+        [(Some("infergate"), Some(plain.as_str())), h100, h100]
+    );
+    drop(state);
+    let from = site.artifact().to_str().unwrap().to_owned();
+    let arguments = ["--from", &from, "--base-sha", BASE, "--profile", "quick"];
+    publish(&site, &fake, PERSONAL_TOKEN, &arguments).expect(0);
+    assert_eq!(fake.state().statuses[0].context, "infergate (h100)");
+}
+
+#[test]
+fn a_quiet_project_comments_only_on_what_is_red() {
+    let quiet = "comment = \"on-failure\"";
+    let pending = ["--pending", "--base-sha", BASE];
+    for (record, code, comments) in [(record(), 0, 0), (regressed(), 1, 1), (noisy(), 3, 1)] {
+        let (site, fake) = (Site::new(&record), github());
+        with_github(&site, quiet);
+        publish(&site, &fake, ACTIONS_TOKEN, &pending).expect(0);
+        assert!(fake.state().comments.is_empty());
+        report(&site, &fake, &[]).expect(code);
+        assert_eq!(fake.state().comments.len(), comments, "{code}");
+        assert_eq!(fake.state().check_runs.len(), 1);
+    }
+    // What blocks nothing is not red.
+    let (site, fake) = (Site::new(&noisy()), github());
+    with_github(&site, &format!("{quiet}\ninconclusive = \"neutral\""));
+    report(&site, &fake, &[]).expect(3);
+    assert!(fake.state().comments.is_empty());
+    // Nobody approved it: somebody must act.
+    publish(&site, &fake, ACTIONS_TOKEN, &["--not-run", "why"]).expect(0);
+    assert!(fake.state().comments[0].body.contains("not run"));
+    // A comment that is there turns green.
+    site.put("run.json", &record().to_string());
+    report(&site, &fake, &[]).expect(0);
+    let state = fake.state();
+    assert_eq!(state.comments.len(), 1);
+    assert!(state.comments[0].body.contains("infergate: pass"));
+}
+
+#[test]
+fn comment_and_check_run_name_the_commit_of_main_that_judges() {
+    let (site, fake) = (Site::new(&regressed()), github());
+    let of_main = |main: u64, arguments: &[&str]| {
+        let mut command = publishing(&site, &fake, ACTIONS_TOKEN, arguments);
+        command.env("GITHUB_SHA", sha(main));
+        Ended::of(&command.output().unwrap())
+    };
+    let ids = || -> Vec<String> {
+        let state = fake.state();
+        let ids = state
+            .check_runs
+            .iter()
+            .map(|run| run["external_id"].as_str());
+        ids.map(|id| id.unwrap().to_owned()).collect()
+    };
+    of_main(0xa, &["--pending", "--base-sha", BASE]).expect(0);
+    let from = site.artifact().to_str().unwrap().to_owned();
+    let from = ["--from", &from, "--base-sha", BASE, "--profile", "quick"];
+    of_main(0xa, &from).expect(1);
+    assert_eq!(ids(), [format!("infergate:12:{HEAD}:{}", sha(0xa))]);
+    let judged = |main: u64| format!("judged by main at `{}`", sha(main));
+    let body = fake.state().comments[0].body.clone();
+    assert!(body.contains(&judged(0xa)), "{body}");
+    // Another commit of main takes over a check run that is pending, and says so.
+    fake.state().check_runs[0]["conclusion"] = Value::Null;
+    of_main(0xb, &from).expect(1);
+    assert_eq!(ids(), [format!("infergate:12:{HEAD}:{}", sha(0xb))]);
+    assert!(fake.state().comments[0].body.contains(&judged(0xb)));
+}
+
+#[test]
+fn a_cut_list_of_files_is_told() {
+    let many: Vec<String> = (0..3_100).map(|n| format!("a/{n}")).collect();
+    let many = many.iter().map(String::as_str);
+    // GitHub ends its list at 3,000.
+    let last: Vec<&str> = many.clone().chain(["gates/tpot.toml"]).collect();
+    let first: Vec<&str> = ["gates/tpot.toml"].into_iter().chain(many).collect();
+    for (files, part) in [
+        (last, "GitHub lists 3000 of this pull request's 3101 files"),
+        (first, "this pull request changes gates/"),
+    ] {
+        let (site, fake) = (Site::new(&record()), github());
+        fake.state().open_pull(12, "ada", false, &files);
+        fake.state().pull(12).head_sha = HEAD.into();
+        report(&site, &fake, &[]).expect(0);
+        let body = fake.state().comments[0].body.clone();
+        assert!(body.contains(part), "`{part}` is missing in:\n{body}");
+    }
+}
+
+/// A GitHub whose token is an app's with an id of its own, as on every Enterprise server.
+fn of_another_app() -> Fake {
+    let fake = github();
+    let mut state = fake.state();
+    state.become_app("other-app[bot]");
+    // Anybody can write our mark, the bot of Actions too.
+    for (id, author) in [(1, "mallory"), (2, "github-actions[bot]")] {
+        let body = format!("{MARKER}\nnot ours");
+        state.comments.push(comment_of(author, &body, id));
+    }
+    drop(state);
+    fake
+}
+
+/// One comment of the app's beside the two that are not its.
+fn has_one_of_its_own(fake: &Fake) {
+    let state = fake.state();
+    let authors: Vec<&str> = state.comments.iter().map(|c| c.author.as_str()).collect();
+    assert_eq!(
+        authors,
+        ["mallory", "github-actions[bot]", "other-app[bot]"]
+    );
+    assert!(
+        state.comments[..2]
+            .iter()
+            .all(|c| c.body.ends_with("not ours"))
+    );
+    assert!(state.comments[2].body.contains("infergate: measuring"));
+}
+
+fn pending(site: &Site, fake: &Fake) -> Ended {
+    let pending = ["--pending", "--base-sha", BASE];
+    let mut command = publishing(site, fake, ACTIONS_TOKEN, &pending);
+    command.env("GITHUB_API_URL", fake.enterprise_url());
+    Ended::of(&command.output().unwrap()).expect(0)
+}
+
+#[test]
+fn an_app_finds_its_own_comment_again() {
+    let (site, fake) = (Site::new(&record()), of_another_app());
+    for _ in 0..3 {
+        let ended = pending(&site, &fake);
+        assert!(!ended.stderr.contains("bot_id"), "{}", ended.stderr);
+    }
+    has_one_of_its_own(&fake);
+}
+
+#[test]
+fn where_the_server_does_not_say_who_we_are_the_answer_does() {
+    let (site, fake) = (Site::new(&record()), of_another_app());
+    let none = Ill::Status(404, "Not Found", vec![]);
+    fake.plant(Trouble {
+        method: "POST",
+        path: "/graphql",
+        times: 9,
+        ill: none,
+    });
+    let names_it = ["writes as the account 77, not as 41898282", "bot_id = 77"];
+    pending(&site, &fake).says(&names_it);
+    // The comment of before is found by the answer, and the one that told is taken back.
+    pending(&site, &fake).says(&names_it);
+    pending(&site, &fake).says(&names_it);
+    has_one_of_its_own(&fake);
+    // The project's word ends the detour.
+    let asked = fake.asked().len();
+    let config = site.main.read("gates/gate.toml");
+    let config = format!("{config}\n[github]\nbot_id = 77\n");
+    site.main.write("gates/gate.toml", &config);
+    let ended = pending(&site, &fake);
+    assert!(!ended.stderr.contains("bot_id"), "{}", ended.stderr);
+    has_one_of_its_own(&fake);
+    assert!(
+        !fake.asked()[asked..]
+            .iter()
+            .any(|asked| asked.starts_with("DELETE"))
+    );
+}
+
+#[test]
+fn the_authors_id_can_be_given() {
+    let (site, fake) = (Site::new(&record()), github());
+    fake.state().comments.push(comment_of(
+        "github-actions[bot]",
+        &format!("{MARKER}\nold"),
+        5,
+    ));
+    report(
+        &site,
+        &fake,
+        &["--comment-author-id", &ACTIONS_BOT_ID.to_string()],
+    )
+    .expect(0);
+    let state = fake.state();
+    assert_eq!(state.comments.len(), 1);
+    assert!(!state.requests.iter().any(|r| r.path == "/user"));
+}
+
+#[test]
+fn the_longest_comment_is_one_that_github_takes() {
+    let site = with_failing_checks(300);
+    let fake = github();
+    report(&site, &fake, &[]).expect(1);
+    let state = fake.state();
+    assert!(
+        state.comments[0].body.len() > 30_000 && state.comments[0].body.contains("Left out, since")
+    );
+}
+
+#[test]
+fn what_an_inconclusive_result_comes_to_is_the_projects_word() {
+    for (word, conclusion) in [("failure", "failure"), ("neutral", "neutral")] {
+        let (site, fake) = (Site::new(&noisy()), github());
+        let config = site.main.read("gates/gate.toml");
+        site.main.write(
+            "gates/gate.toml",
+            &format!("{config}\n[github]\ninconclusive = \"{word}\"\n"),
+        );
+        report(&site, &fake, &[]).expect(3);
+        assert_eq!(fake.state().check_runs[0]["conclusion"], conclusion);
+    }
+}

@@ -1,0 +1,142 @@
+//! Records and artifacts for tests of what is published: the frozen session, with other commits, times and texts.
+
+use fixture::{Ended, Project, gate, repository};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+pub(crate) const HEAD: &str = "6dcb09b5b57875f334f61aebed695e2e4193db5e";
+pub(crate) const BASE: &str = "c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c";
+
+/// The frozen session as one of head against base, both commits named.
+pub(crate) fn record() -> Value {
+    let text = fs::read_to_string(repository().join("tests/data/run-v1.json")).unwrap();
+    let mut record: Value = serde_json::from_str(&text).unwrap();
+    record["comparison"] = json!("interleaved");
+    for (build, commit) in record["builds"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .zip([BASE, HEAD])
+    {
+        build["commit"] = json!(commit);
+        build["artifact_sha256"] = json!(commit.repeat(2)[..64]);
+        build["on_ci"] = json!(true);
+    }
+    record
+}
+
+/// The time between events of head's answers times `factor` of the block.
+pub(crate) fn stretched(mut record: Value, factor: impl Fn(u64) -> f64) -> Value {
+    for launch in record["launches"].as_array_mut().unwrap() {
+        let factor = factor(launch["block"].as_u64().unwrap());
+        if launch["arm"] != "head" {
+            continue;
+        }
+        for sample in launch["samples"].as_array_mut().unwrap() {
+            let first = sample["stamps"]["events_ns"][0]
+                .as_u64()
+                .unwrap_or_default();
+            let stretch = |at: &mut Value| {
+                if let Some(ns) = at.as_u64().filter(|ns| *ns >= first) {
+                    *at = json!(first + ((ns - first) as f64 * factor) as u64);
+                }
+            };
+            sample["stamps"]["events_ns"]
+                .as_array_mut()
+                .unwrap()
+                .iter_mut()
+                .for_each(stretch);
+            stretch(&mut sample["stamps"]["done_ns"]);
+            let served = &mut sample["timings"]["predicted_ms"];
+            if let Some(ms) = served.as_f64() {
+                *served = json!(ms * factor);
+            }
+        }
+    }
+    record
+}
+
+/// Nobody could take this for noise.
+pub(crate) fn regressed() -> Value {
+    stretched(record(), |_| 40.0)
+}
+
+/// Head is twice as slow in every other block, and as fast in the others.
+pub(crate) fn noisy() -> Value {
+    stretched(record(), |block| if block % 2 == 0 { 1.0 } else { 6.0 })
+}
+
+/// Half of each launch's answers are missing.
+pub(crate) fn short() -> Value {
+    let mut record = record();
+    for launch in record["launches"].as_array_mut().unwrap() {
+        launch["samples"].as_array_mut().unwrap().truncate(7);
+    }
+    record
+}
+
+/// Main's checkout with the gates of the frozen session, and an artifact beside it.
+pub(crate) struct Site {
+    pub(crate) main: Project,
+    artifact: TempDir,
+}
+
+impl Site {
+    pub(crate) fn new(record: &Value) -> Self {
+        let site = Self {
+            main: Project::empty(),
+            artifact: tempfile::tempdir().unwrap(),
+        };
+        for input in self::record()["inputs"].as_array().unwrap() {
+            site.main.write(
+                input["path"].as_str().unwrap(),
+                input["text"].as_str().unwrap(),
+            );
+        }
+        if !record.is_null() {
+            site.put("run.json", &record.to_string());
+        }
+        site
+    }
+
+    pub(crate) fn artifact(&self) -> &Path {
+        self.artifact.path()
+    }
+
+    pub(crate) fn put(&self, name: &str, text: &str) {
+        let path = self.artifact.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// `gate publish --from ARTIFACT` of the authorised commits, in main's checkout, with further arguments.
+    pub(crate) fn command(&self, further: &[&str]) -> Command {
+        let from = self.artifact.path().to_str().unwrap().to_owned();
+        let mut command = gate(&["publish", "--from", &from]);
+        command
+            .args([
+                "--pr",
+                "12",
+                "--head-sha",
+                HEAD,
+                "--base-sha",
+                BASE,
+                "--profile",
+                "quick",
+            ])
+            .args(further)
+            .current_dir(self.main.path("."));
+        command
+    }
+
+    pub(crate) fn dry(&self) -> Ended {
+        Ended::of(&self.command(&["--dry-run"]).output().unwrap())
+    }
+
+    pub(crate) fn kept(&self, name: &str) -> PathBuf {
+        self.main.path(&format!(".gate/publish/{HEAD}/{name}"))
+    }
+}

@@ -1,0 +1,145 @@
+//! Base and head as commits: builds that are kept, and what is compared with what.
+
+use super::{alone, gates_that};
+use fixture::Project;
+use std::fs;
+
+/// Commits whose sessions are short.
+fn short() -> Project {
+    let project = Project::with_commits();
+    project.shorten();
+    project.commit("short sessions");
+    project
+}
+
+#[test]
+fn a_regression_between_commits_is_found_and_the_base_build_is_kept() {
+    let _alone = alone();
+    let project = short();
+    project.git(&["checkout", "--quiet", "-b", "slow"]);
+    project.write("flags", "--fault=wrong-token=50");
+    project.commit("a planted fault");
+    let arguments = ["check", "--format", "json", "--gate", "e2e"];
+    let ended = project
+        .run(&arguments)
+        .expect(1)
+        .says(&["building base", "built base"]);
+    assert_eq!(ended.json()["comparison"], "interleaved");
+    assert_eq!(gates_that(&ended.json(), "fail"), ["e2e"]);
+    // The second time, main's engine is there already.
+    project
+        .run(&arguments)
+        .expect(1)
+        .says(&["was built by an earlier run"]);
+}
+
+#[test]
+fn a_clean_tree_at_main_is_measured_against_itself_with_one_build() {
+    let _alone = alone();
+    let project = short();
+    let ended = project
+        .run(&["check", "--format", "json", "--gate", "e2e"])
+        .expect(0)
+        .says(&["measuring: at most 1 block of 2 launches"]);
+    assert_eq!(ended.json()["comparison"], "same-build");
+    assert!(!ended.stderr.contains("building base"), "{}", ended.stderr);
+    let text = project.run(&["check", "--gate", "e2e"]).expect(0).stdout;
+    assert!(
+        text.contains("A/A: one build measured against itself"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_result_directory_in_the_tree_is_no_change_of_it() {
+    let _alone = alone();
+    let project = short();
+    fs::create_dir(project.path("empty")).unwrap();
+    for out in ["result", "more/result", "empty"] {
+        let check = ["check", "--format", "json", "--gate", "e2e", "--out", out];
+        let ended = project.run(&check).expect(0);
+        assert_eq!(ended.json()["comparison"], "same-build", "before {out}");
+        assert_eq!(ended.json()["commits"][1]["dirty"], false, "before {out}");
+    }
+    // What stands in a directory of the user's own is theirs to ignore.
+    fs::create_dir(project.path("mine")).unwrap();
+    project.write("mine/notes", "");
+    let check = ["check", "--gate", "e2e", "--same-build", "--out", "mine"];
+    project.run(&check).expect(0);
+    assert!(!project.path("mine/.gitignore").exists());
+}
+
+#[test]
+fn uncommitted_changes_are_measured_against_their_commit() {
+    let _alone = alone();
+    let project = short();
+    project.write("flags", "--fault=wrong-token=50");
+    let ended = project
+        .run(&["check", "--format", "json", "--gate", "e2e"])
+        .expect(1);
+    let commits = &ended.json()["commits"];
+    assert_eq!(commits[0]["commit"], commits[1]["commit"]);
+    assert_eq!(commits[1]["dirty"], true);
+}
+
+#[test]
+fn a_named_commit_is_measured_with_the_gates_of_this_tree() {
+    let _alone = alone();
+    let project = short();
+    project.git(&["checkout", "--quiet", "-b", "proposed"]);
+    project.write("flags", "--fault=wrong-token=50");
+    // What it says about gates counts only once it is merged.
+    project.write("gates/e2e.toml", "title = \"nothing to see here\"\n");
+    project.commit("a planted fault, and no gate that would see it");
+    project.git(&["checkout", "--quiet", "main"]);
+    let check = ["check", "--format", "json", "--gate", "e2e", "--head"];
+    let ended = project
+        .run(&[&check[..], &["proposed"]].concat())
+        .expect(1)
+        .says(&["building head", "building base"]);
+    let proposed = project.read(".git/refs/heads/proposed");
+    let head = &ended.json()["commits"][1];
+    assert_eq!(head["commit"], proposed.trim());
+    assert_eq!(head["dirty"], false);
+    assert_eq!(gates_that(&ended.json(), "fail"), ["e2e"]);
+    let unknown = project.run(&[&check[..], &["no-such-ref"]].concat());
+    unknown.expect(2).says(&["no-such-ref"]);
+}
+
+#[test]
+fn where_nothing_could_be_measured_the_result_directory_says_why() {
+    let project = Project::with_commits();
+    project.git(&["checkout", "--quiet", "-b", "broken"]);
+    project.write("build.sh", "echo does not compile; exit 1\n");
+    project.commit("broken");
+    project.git(&["checkout", "--quiet", "main"]);
+    let check = |project: &Project| {
+        project.run(&[
+            "check", "--gate", "e2e", "--head", "broken", "--out", "result",
+        ])
+    };
+    check(&project).expect(5).says(&["does not compile"]);
+    let told = project.read("result/failure.txt");
+    assert!(told.contains("does not compile"), "{told}");
+    assert!(!project.path("result/run.json").exists());
+    // A directory with a session in it keeps what it has.
+    project.write("result/run.json", "{}");
+    project.write("result/failure.txt", "kept");
+    check(&project).expect(2);
+    assert_eq!(project.read("result/failure.txt"), "kept");
+}
+
+#[test]
+fn without_a_build_no_commit_can_be_named() {
+    let project = Project::without_build();
+    for (command, option) in [
+        (&["check"][..], "--head"),
+        (&["check"], "--base"),
+        (&["baseline", "record"], "--base"),
+        (&["baseline", "record"], "--anchor"),
+    ] {
+        let ended = project.run(&[command, &[option, "v9.9-typo"]].concat());
+        let leave = format!("leave {option}");
+        ended.expect(2).says(&[option, "engine.build", &leave]);
+    }
+}

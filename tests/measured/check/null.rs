@@ -1,0 +1,60 @@
+//! Nothing changed: no gate may fail.
+
+use super::{alone, gates_that};
+use fixture::{Ended, Project, START};
+use std::fs;
+
+#[test]
+fn an_unchanged_engine_does_not_fail_and_its_record_judges_to_the_same_bytes() {
+    let _alone = alone();
+    let project = Project::without_build();
+    let ended = project.run(&["check", "--format", "json", "--out", "result"]);
+    let verdict = ended.json();
+    assert_eq!(verdict["comparison"], "same-build");
+    assert_eq!(gates_that(&verdict, "fail"), [""; 0], "{}", ended.stdout);
+    assert_eq!(gates_that(&verdict, "invalid"), [""; 0], "{}", ended.stdout);
+    // Correctness does not depend on how busy the machine is; timing may stay undecided.
+    assert!(
+        gates_that(&verdict, "pass").contains(&"e2e".to_owned()),
+        "{}",
+        ended.stdout
+    );
+    let expected = if verdict["verdict"] == "pass" { 0 } else { 3 };
+    let ended = ended.expect(expected);
+    assert_eq!(project.leftovers(), [0; 0]);
+    for file in ["run.json", "verdict.json", "report.md"] {
+        assert!(project.path("result").join(file).is_file(), "{file}");
+    }
+
+    // The record alone gives the same bytes again, in another place, with no gates beside it.
+    fs::create_dir(project.path("copy")).unwrap();
+    fs::copy(
+        project.path("result/run.json"),
+        project.path("copy/run.json"),
+    )
+    .unwrap();
+    fs::remove_dir_all(project.path("gates")).unwrap();
+    let again = project
+        .run(&["judge", "copy", "--format", "json"])
+        .expect(expected);
+    assert_eq!(again.stdout, ended.stdout);
+    for file in ["verdict.json", "report.md"] {
+        let first = project.read(&format!("result/{file}"));
+        assert_eq!(first, project.read(&format!("copy/{file}")), "{file}");
+    }
+}
+
+#[test]
+fn every_engine_is_started_with_the_same_limit_of_open_files() {
+    let _alone = alone();
+    let project = Project::without_build();
+    project.write("gates/start.toml", START);
+    project.shorten();
+    project.wrap_engine("ulimit -Sn >> limits\nexec \"$@\"\n");
+    let mut command = project.command_after("ulimit -Sn 200", &["check", "--gate", "start"]);
+    Ended::of(&command.output().unwrap()).expect(0);
+    let limits = project.read("limits");
+    let limits: Vec<&str> = limits.lines().collect();
+    assert!(limits.len() >= 8, "{limits:?}");
+    assert!(limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");
+}
