@@ -1,8 +1,8 @@
 //! Engines that look better than they are by what they say of themselves: log-probabilities that are none, tokens that are
 //! not the text, counters with a part that is no number, and fast answers that say nothing.
 
-use fixture::Project;
 use super::session::Story;
+use fixture::Project;
 
 /// A fast answer is no gain where it is not the answer: head says white space, or half of what it says that it said.
 #[test]

@@ -3,7 +3,6 @@
 
 use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan};
 use super::counters::{conversation, counter_plan, goodput_plan, prefilling, within_slo};
-use fixture::records::*;
 use super::growth::{by_chance, gauged};
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
@@ -13,6 +12,7 @@ use super::surroundings::{
 };
 use super::waivers::{two_checks, waived};
 use super::*;
+use fixture::records::*;
 use infergate::pipeline::{Form, rendered};
 use infergate::report;
 use std::fmt::Write;
