@@ -142,7 +142,7 @@ fn a_text_that_is_not_its_tokens_is_wrong() {
     let project = project(&[], true);
     make(&project).expect(0).says(&["with log-probabilities"]);
     project.edit("gates/e2e.toml", "# top_k = 5", "top_k = 5");
-    let parts = ["from character 0 on \" garbled"];
+    let parts = ["from character 1 on \" garbled"];
     check(&project, &[], &["garbled=1"], (1, "ceiling"), &parts);
     // Where main writes its tokens so too, nothing tells how they are to be written.
     let both = &["garbled=1"];

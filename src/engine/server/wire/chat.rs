@@ -2,11 +2,12 @@
 //!
 //! Refuses to know: the chat template, the engine, and in which order chunks are sent.
 
-use super::common::{Common, Parameters};
+use super::common::Common;
 use super::error::ApiError;
-use super::json::{self, join, kind};
+use super::json::{self, join};
 use super::logprobs::ChatLogprobs;
-use super::shown::shorten;
+use super::parameters::Parameters;
+use super::shown::{kind, shorten};
 use super::usage::{StopReason, Timings, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,63 +1,16 @@
-//! The parameters of both generation routes: as they are sent, and as they are meant.
-//!
-//! [`Parameters`] is read by serde, which knows each name's type and range. [`Common`] is what stands
-//! after the checks of one parameter against another.
+//! The parameters of both generation routes as they are meant: [`Common`], checked one against another.
 
 use super::error::ApiError;
-use super::json::{self, Count, Ids, Real, Whole};
+use super::json::{self, Count, Whole};
 use super::neutral;
-use super::sampling::{Bias, Seed};
-use super::stops::{Stop, Stops};
+use super::parameters::Parameters;
+use super::stops::Stops;
 use crate::request::CacheUse;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Log-probabilities of so many best tokens, as at OpenAI.
-pub type TopLogprobs = Whole<0, 20>;
-
 /// Longest `cache_salt`: every page of a salted request is looked up by it.
 const MAX_SALT_BYTES: usize = 256;
-
-/// The parameters as a body holds them. Null counts as absent, as OpenAI's clients send it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Parameters {
-    model: Option<String>,
-    max_tokens: Option<Count>,
-    min_tokens: Option<Count>,
-    ignore_eos: Option<bool>,
-    stream: Option<bool>,
-    stream_options: Option<Map<String, Value>>,
-    return_token_ids: Option<bool>,
-    return_tokens_as_token_ids: Option<bool>,
-    cache_prompt: Option<bool>,
-    cache_salt: Option<String>,
-    /// Choices of one prompt.
-    n: Option<Whole<1, 16>>,
-    best_of: Option<Count>,
-    pub temperature: Option<Real<0, 2>>,
-    pub top_p: Option<Real<0, 1, true>>,
-    /// −1, as vLLM has it, and 0 take all tokens.
-    pub top_k: Option<Whole<-1, { u32::MAX as i128 }>>,
-    pub min_p: Option<Real<0, 1>>,
-    pub presence_penalty: Option<Real<-2, 2>>,
-    pub frequency_penalty: Option<Real<-2, 2>>,
-    pub repetition_penalty: Option<Real<0, 2, true>>,
-    pub logit_bias: Option<Bias>,
-    pub allowed_token_ids: Option<Ids>,
-    pub seed: Option<Seed>,
-    pub stop: Option<Stop>,
-    pub stop_token_ids: Option<Ids>,
-    pub include_stop_str_in_output: Option<bool>,
-    /// Of completions a number, of chats a flag.
-    pub logprobs: Option<Value>,
-    pub prompt: Option<Value>,
-    pub echo: Option<bool>,
-    pub messages: Option<Vec<Value>>,
-    pub top_logprobs: Option<TopLogprobs>,
-    pub max_completion_tokens: Option<Count>,
-    pub add_generation_prompt: Option<bool>,
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Common {

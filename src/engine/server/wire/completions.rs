@@ -2,10 +2,12 @@
 //!
 //! Refuses to know: the engine, and in which order chunks are sent.
 
-use super::common::{Common, TopLogprobs};
+use super::common::Common;
 use super::error::ApiError;
-use super::json::{self, TOKEN_IDS, kind, token_ids};
+use super::json::{self, TOKEN_IDS, token_ids};
 use super::logprobs::CompletionLogprobs;
+use super::parameters::TopLogprobs;
+use super::shown::kind;
 use super::usage::{StopReason, Timings, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value};

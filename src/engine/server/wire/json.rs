@@ -4,7 +4,7 @@
 
 use super::error::ApiError;
 use super::neutral;
-use super::shown::shorten;
+use super::shown::{kind, shorten};
 use crate::request::ascending;
 use serde::de::{DeserializeOwned, Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
@@ -176,17 +176,4 @@ pub fn token_ids(items: &[Value]) -> Result<Vec<u32>, String> {
         .iter()
         .map(|item| id(item).ok_or_else(|| format!("one with {}", kind(item))));
     ids.collect()
-}
-
-/// A JSON value named for a message: its kind, and itself where that is short.
-pub fn kind(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(flag) => format!("the boolean {flag}"),
-        Value::Number(number) => format!("the number {number}"),
-        Value::String(text) if text.chars().count() <= 32 => format!("the string {value}"),
-        Value::String(_) => "a string".to_owned(),
-        Value::Array(_) => "an array".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-    }
 }

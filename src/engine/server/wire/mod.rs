@@ -11,6 +11,7 @@ mod json;
 pub mod logprobs;
 pub mod models;
 mod neutral;
+mod parameters;
 pub mod sampling;
 mod shown;
 pub mod stops;

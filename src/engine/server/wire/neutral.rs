@@ -6,8 +6,7 @@
 //! different work, so nothing is ignored here.
 
 use super::error::ApiError;
-use super::json::kind;
-use super::shown::shorten;
+use super::shown::{kind, shorten};
 use serde_json::{Map, Value};
 
 /// Which values of a parameter ask for nothing.

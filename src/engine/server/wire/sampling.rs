@@ -3,43 +3,10 @@
 //!
 //! Refuses to know: how a choice is made.
 
-use super::common::Parameters;
 use super::error::ApiError;
-use super::json::{Real, Whole};
-use super::shown::shorten;
+use super::json::Real;
+use super::parameters::Parameters;
 use crate::request::Sampling;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-use std::collections::BTreeMap;
-
-/// Any integer of 64 bits; −1 is none, as vLLM and llama.cpp have it.
-pub type Seed = Whole<{ i64::MIN as i128 }, { u64::MAX as i128 }>;
-
-/// `logit_bias`: an object whose names are ids; here ascending by id.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Bias(Vec<(u32, f32)>);
-
-impl<'de> Deserialize<'de> for Bias {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let mut bias = Vec::new();
-        for (name, Real(value)) in BTreeMap::<String, Real<-100, 100>>::deserialize(source)? {
-            let id: u32 = name.parse().map_err(|_| {
-                let name = shorten(&name);
-                D::Error::custom(format_args!("must have token ids as names, not `{name}`"))
-            })?;
-            bias.push((id, value));
-        }
-        bias.sort_unstable_by_key(|(id, _)| *id);
-        // Two spellings of an id, `5` and `05`.
-        match bias.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            None => Ok(Self(bias)),
-            Some(pair) => Err(D::Error::custom(format_args!(
-                "must name the id {} once, not twice",
-                pair[0].0
-            ))),
-        }
-    }
-}
 
 impl Parameters {
     pub fn check_allowed(&self) -> Result<(), ApiError> {

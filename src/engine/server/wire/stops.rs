@@ -2,9 +2,8 @@
 //!
 //! Refuses to know: how a text is found in an answer.
 
-use super::common::Parameters;
 use super::error::ApiError;
-use serde::Deserialize;
+use super::parameters::{Parameters, Stop};
 
 /// OpenAI has 4; vLLM has no limit.
 const MAX_TEXTS: usize = 16;
@@ -12,14 +11,6 @@ const MAX_TEXTS: usize = 16;
 const MAX_TEXT_BYTES: usize = 1024;
 /// Each choice keeps its own list.
 const MAX_IDS: usize = 4096;
-
-/// `stop` as it is sent.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "a string or an array of strings")]
-pub enum Stop {
-    One(String),
-    Several(Vec<String>),
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stops {

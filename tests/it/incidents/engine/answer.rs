@@ -78,7 +78,7 @@ impl<'a> Answer<'a> {
             answer.words = vec![" ".to_owned(); count];
         }
         if knobs.is_on("halved") {
-            answer.words.truncate(count / 2);
+            answer.words.truncate(count.div_ceil(2));
         }
         if knobs.is_on("moody") {
             answer.words = words(&[number.to_string()], count);
