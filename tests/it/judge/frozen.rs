@@ -347,10 +347,7 @@ fn of_all_launches() -> Vec<Case> {
     };
     let reading = |engine: EngineReading| {
         spoiled(move |l| {
-            l.telemetry = Some(telemetry(vec![
-                gauge(engine.clone(), 0),
-                gauge(engine.clone(), 1),
-            ]));
+            l.telemetry = Some(telemetry(vec![gauge(engine, 0), gauge(engine, 1)]));
         })
     };
     let nothing_held = reading(EngineReading {

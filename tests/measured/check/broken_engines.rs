@@ -81,7 +81,6 @@ fn head_that_hangs_in_the_middle_of_a_stream_fails_by_reliability() {
 fn an_engine_whose_connections_end_before_it_does_has_ended_and_does_not_hang() {
     let _alone = alone();
     let project = Project::without_build();
-    project.shorten();
     project.edit(
         "gates/gate.toml",
         "[profile.quick]\n",

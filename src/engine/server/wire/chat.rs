@@ -123,8 +123,8 @@ impl ChatMessage {
         let path = format!("messages.{at}");
         let mut members = object(&path, value)?;
         members.retain(|name, value| {
-            !value.is_null()
-                && !(name == "tool_calls" && value.as_array().is_some_and(Vec::is_empty))
+            let is_empty = value.as_array().is_some_and(Vec::is_empty);
+            !value.is_null() && (name != "tool_calls" || !is_empty)
         });
         if let Some(name) = UNSUPPORTED.iter().find(|name| members.contains_key(**name)) {
             let path = join(&path, name);
