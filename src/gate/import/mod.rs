@@ -1,7 +1,7 @@
 //! Results of other tools: `vllm bench serve`, guidellm and AIPerf, mapped to our figures by what each number
 //! is, never by its name.
 //!
-//! Main function: [`parse`]. The names mislead: guidellm's "TPOT" contains the time to the first token and its
+//! Main function: [`parse()`]. The names mislead: guidellm's "TPOT" contains the time to the first token and its
 //! "ITL" is everybody else's TPOT; vLLM's "ITL" is the time between chunks; AIPerf's "inter token latency" is a
 //! mean over an answer, so TPOT. What a file does not hold is said with its consequence ([`Imported::missing`]).
 //!

@@ -1,6 +1,6 @@
 //! A case of a replay set, the exchange format `gate-replay/1`, as a record that can be judged.
 //!
-//! Main functions: [`manifest`], [`case`]. A set holds `manifest.json` with the gate's numbers, and a folder a
+//! Main functions: [`manifest`], [`case()`]. A set holds `manifest.json` with the gate's numbers, and a folder a
 //! case: `launches.csv`, `samples.jsonl` (one line a launch, raw values with their warm-up) and `history.csv`
 //! (main's stored sessions). A latency becomes the gap between the two tokens of an answer, a counter what
 //! telemetry read of the engine: so the values pass every rule that a session's own pass.

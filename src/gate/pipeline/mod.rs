@@ -1,6 +1,6 @@
 //! Commands: each puts the stages plan → launch → measure → judge → report together. `session` holds what they share.
 //!
-//! [`check`] is what `gate check` does, [`resume()`] what it does with `--resume`; [`judge_directory`]
+//! [`check()`] is what `gate check` does, [`resume()`] what it does with `--resume`; [`judge_directory`]
 //! recomputes its verdict from `run.json` alone; [`record_baseline`] measures main for later comparisons, and
 //! [`history()`] reads what it stored; [`load()`] measures a server that already runs; [`calibrate()`] measures
 //! the machine by A/A sessions, and [`power()`] says from that what an effect costs.

@@ -16,7 +16,7 @@ pub struct Assessment {
     pub finding: Finding,
 }
 
-/// The numbers of a [`CheckVerdict`](crate::record::CheckVerdict), in its units.
+/// The numbers of a [`CheckVerdict`], in its units.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     pub base: Option<f64>,

@@ -12,7 +12,7 @@ pub const RUN_FORMAT: &str = "infergate-run/1";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// [`RUN_FORMAT`], or [`MERGED_FORMAT`](super::MERGED_FORMAT) where several machines measured.
+    /// [`RUN_FORMAT`], or [`MERGED_FORMAT`] where several machines measured.
     pub format: String,
     /// Name and version of the program that measured.
     pub tool: String,

@@ -1,6 +1,6 @@
 //! Parts of a measured session: opening a project, building, launching, measuring, judging and writing.
 //!
-//! The commands beside this folder put them together. Main function: [`run`].
+//! The commands beside this folder put them together. Main function: [`run()`].
 
 pub mod checkpoint;
 pub mod files;
