@@ -207,7 +207,7 @@ impl Process {
         })
     }
 
-    /// Waits until `probe` says that a token was generated. The probe's error is shown if time runs out.
+    /// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out.
     pub async fn await_ready<F, Fut>(
         &mut self,
         address: SocketAddr,
@@ -219,7 +219,7 @@ impl Process {
         Fut: Future<Output = Result<(), String>>,
     {
         let mut port_open = None;
-        let mut last_answer = format!("nothing listens on {address}");
+        let mut said = None;
         while self.spawned.elapsed() < within {
             if let Some(status) = self.exited() {
                 let detail = format!("the engine ended at its start ({status})");
@@ -242,14 +242,19 @@ impl Process {
                         });
                     }
                     Ok(Ok(())) => {}
-                    Ok(Err(answer)) => last_answer = answer,
-                    Err(_) => last_answer = "the probe got no answer".into(),
+                    Ok(Err(answer)) => said = Some(answer),
+                    // The deadline cuts the last probe off: what an earlier one was told says more.
+                    Err(_) => {}
                 }
             }
             sleep(pause(self.spawned.elapsed())).await;
         }
+        let said = said.unwrap_or_else(|| match port_open {
+            None => format!("nothing listens on {address}"),
+            Some(_) => "the probe got no answer".to_owned(),
+        });
         let detail = format!(
-            "the engine generated no token within {} s (engine.ready_timeout): {last_answer}",
+            "the engine generated no token within {} s (engine.ready_timeout): {said}",
             within.as_secs_f64()
         );
         Err(self.start_error(detail, false))
@@ -385,7 +390,48 @@ impl Drop for Process {
 
 #[cfg(test)]
 mod tests {
-    use super::StartError;
+    use super::{Process, Start, StartError};
+    use std::cell::Cell;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    /// The deadline cuts off a probe that hangs; what the engine said before is not lost.
+    #[test]
+    fn a_probe_that_hangs_does_not_hide_an_earlier_answer() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let error = runtime.block_on(async {
+            let mut process = Process::spawn(&Start {
+                command: &["sleep".to_owned(), "60".to_owned()],
+                env: &[],
+                folder: folder.path(),
+                log: &folder.path().join("log"),
+                policy: None,
+            })
+            .unwrap();
+            let asked = Cell::new(0);
+            let probe = || async {
+                asked.set(asked.get() + 1);
+                match asked.get() {
+                    1 => Err("the worker is dead".to_owned()),
+                    _ => std::future::pending().await,
+                }
+            };
+            let within = Duration::from_millis(500);
+            process.await_ready(address, within, probe).await
+        });
+        let error = error.err().unwrap();
+        assert!(
+            error.detail.ends_with("the worker is dead"),
+            "{}",
+            error.detail
+        );
+    }
 
     #[test]
     fn a_lost_port_is_told_from_an_engine_that_dies() {
