@@ -1,0 +1,202 @@
+//! Every text that a user reads of a verdict, byte for byte: one session for each rule and each remark, all of them
+//! together as one run in every form, and the records of `tests/data`.
+
+mod broken;
+mod compared;
+
+use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan};
+use super::counters::{conversation, counter_plan, goodput_plan, prefilling, within_slo};
+use super::growth::{by_chance, gauged};
+use super::repeats::{LOSS, plan_of, wrong_in_head};
+use super::stored::{against_stored, stored};
+use super::streams::streams;
+use super::surroundings::{
+    goodput, health, late_by, narrowly_missed, plan_on, telemetry, with_shared_segments,
+};
+use super::waivers::{two_checks, waived};
+use super::*;
+use fixture::records::*;
+use infergate::pipeline::{Form, rendered};
+use infergate::report;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+use verdict::plan::{Answers, Matrix, Selection, Suite, from_inputs};
+use verdict::record::{
+    Build, CacheState, ClientHealth, Condition, EngineReading, GateVerdict, GpuReading, PageCache,
+    Reading, ServerTimings, Setting, SuiteEnding, SuiteRun, Test, TestOutcome,
+};
+
+/// Every rule that a check's reason can name.
+const RULES: [&str; 46] = [
+    "ambiguous-events",
+    "answers-differ",
+    "budget",
+    "busy-machine",
+    "cap-reached",
+    "ceiling",
+    "client-late",
+    "constant-latency",
+    "counter-varies",
+    "engine-altered",
+    "engine-failed",
+    "fingerprint-changed",
+    "floor",
+    "gpu-shared",
+    "growth-by-chance",
+    "head-throttles",
+    "implausible-phases",
+    "interrupted",
+    "launch-failed",
+    "missing-value",
+    "no-base",
+    "no-paired-cases",
+    "no-relative-scale",
+    "no-stored-base",
+    "no-variance",
+    "not-finite",
+    "not-interleaved",
+    "not-positive",
+    "not-steady",
+    "one-artifact",
+    "page-cache",
+    "regression",
+    "reliability",
+    "server-timings",
+    "stopped",
+    "streams-not-reached",
+    "throttled",
+    "token-parity",
+    "too-few-launches",
+    "too-few-samples",
+    "undecided",
+    "unknown-workload",
+    "vacuous",
+    "void-samples",
+    "waiver-expired",
+    "wrong-answers",
+];
+
+/// A session with a name.
+type Case = (&'static str, Plan, RunRecord);
+
+fn tpot(name: &'static str, session: RunRecord) -> Case {
+    (name, tpot_plan(), session)
+}
+
+fn steady_blocks(n: u32, change: f64, sd: f64) -> RunRecord {
+    interleaved(tpot_blocks(n, change, sd))
+}
+
+/// Four sound blocks of which one launch was changed.
+fn at(position: u32, spoil: impl Fn(&mut Launch)) -> RunRecord {
+    spoiled(|launch| {
+        if launch.position == position {
+            spoil(launch);
+        }
+    })
+}
+
+fn voided(arms: &[Arm], rule: VoidRule) -> RunRecord {
+    spoiled(|launch| {
+        if arms.contains(&launch.arm) {
+            launch.samples[3].void = void(rule);
+        }
+    })
+}
+
+fn gauge(engine: EngineReading, at_s: u64) -> Reading {
+    Reading {
+        at_ns: at_s * 1_000_000_000,
+        engine,
+        ..Reading::default()
+    }
+}
+
+fn limit_on(metric: Metric, rule: Rule) -> Plan {
+    let mut plan = plan_on(metric, Statistic::Median);
+    plan.gates[0].checks[0].rule = rule;
+    plan
+}
+
+fn all() -> Vec<Case> {
+    [broken::all(), compared::all()].concat()
+}
+
+/// The sessions' gates side by side, each named after its session, with the verdict of a run that failed.
+fn together() -> (RunRecord, RunVerdict) {
+    let mut whole = judge(&tpot_plan(), &steady_blocks(4, 0.06, 0.003));
+    whole.gates.clear();
+    for (name, plan, session) in all() {
+        for gate in judge(&plan, &session).gates {
+            whole.gates.push(GateVerdict {
+                gate: name.to_owned(),
+                title: name.to_owned(),
+                ..gate
+            });
+        }
+    }
+    (steady_blocks(4, 0.06, 0.003), whole)
+}
+
+#[test]
+fn every_rule_occurs() {
+    let (_, verdict) = together();
+    let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    let mut rules: Vec<&str> = checks.map(|check| check.reason.rule.name()).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    assert_eq!(rules, RULES);
+}
+
+#[test]
+fn every_sessions_summary() {
+    let mut text = String::new();
+    for (name, plan, session) in all() {
+        let line = report::replay_line(name, &judge(&plan, &session));
+        writeln!(text, "{line}").unwrap();
+    }
+    insta::assert_snapshot!("summaries", text);
+}
+
+/// All forms but the page, which needs the record's files.
+const FORMS: [(Form, &str); 5] = [
+    (Form::Terminal, "terminal"),
+    (Form::Json, "json"),
+    (Form::Markdown, "markdown"),
+    (Form::Junit, "junit"),
+    (Form::Comment, "comment"),
+];
+
+#[test]
+fn every_rule_in_every_form() {
+    let (record, verdict) = together();
+    for (form, name) in FORMS {
+        let text = rendered(&record, &verdict, form).unwrap();
+        insta::assert_snapshot!(format!("every_rule_{name}"), text);
+    }
+    let page = report::html(&report::Page {
+        record: &record,
+        verdict: &verdict,
+        launches: &[],
+        past: None,
+        notices: &[],
+    });
+    insta::assert_snapshot!("every_rule_html", page);
+}
+
+#[test]
+fn the_stored_record_in_every_form() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/run-v1.json");
+    let record: RunRecord = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let selection = Selection {
+        profile: record.profile.clone(),
+        gates: record.gates.clone(),
+    };
+    let plan = from_inputs(&record.inputs, &selection).unwrap();
+    let verdict = judge(&plan, &record);
+    for (form, name) in FORMS.into_iter().chain([(Form::Html, "html")]) {
+        let text = rendered(&record, &verdict, form).unwrap();
+        insta::assert_snapshot!(format!("stored_{name}"), text);
+    }
+}
