@@ -93,10 +93,7 @@ fn client(server: SocketAddr, workload: &Workload) -> Outcome<Vec<Sample>> {
 
 /// The records of the measured samples, in their order: those with the same text.
 fn measured(samples: &[Sample], truths: Vec<Truth>) -> Outcome<Vec<Truth>> {
-    let sha256 = |text: &str| {
-        let digest = Sha256::digest(text);
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
-    };
+    let sha256 = |text: &str| hex::encode(Sha256::digest(text));
     let named = truths.into_iter().map(|truth| (sha256(&truth.text), truth));
     let mut named: HashMap<String, Truth> = named.collect();
     samples

@@ -2,7 +2,6 @@
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::io::{self, Read};
 
 /// Lower-case hex SHA-256 of `parts`, one after another.
@@ -11,7 +10,7 @@ pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     for part in parts {
         hash.update(part);
     }
-    hex(&hash.finalize())
+    hex::encode(hash.finalize())
 }
 
 /// Lower-case hex SHA-256 of all that `reader` gives.
@@ -21,7 +20,7 @@ pub fn of_reader(reader: &mut impl Read) -> io::Result<String> {
     loop {
         let n = reader.read(&mut buffer)?;
         if n == 0 {
-            return Ok(hex(&hash.finalize()));
+            return Ok(hex::encode(hash.finalize()));
         }
         hash.update(&buffer[..n]);
     }
@@ -29,12 +28,12 @@ pub fn of_reader(reader: &mut impl Read) -> io::Result<String> {
 
 /// Lower-case hex HMAC-SHA-256 (RFC 2104) of `bytes`.
 pub fn keyed(key: &[u8], bytes: &[u8]) -> String {
-    hex(&mac(key, bytes).finalize().into_bytes())
+    hex::encode(mac(key, bytes).finalize().into_bytes())
 }
 
 /// Whether `hex` is what [`keyed`] gives, in a time that tells nothing about it.
 pub fn is_keyed(key: &[u8], bytes: &[u8], hex: &str) -> bool {
-    unhex(hex).is_some_and(|claimed| mac(key, bytes).verify_slice(&claimed).is_ok())
+    hex::decode(hex).is_ok_and(|claimed| mac(key, bytes).verify_slice(&claimed).is_ok())
 }
 
 fn mac(key: &[u8], bytes: &[u8]) -> Hmac<Sha256> {
@@ -43,26 +42,6 @@ fn mac(key: &[u8], bytes: &[u8]) -> Hmac<Sha256> {
         .unwrap_or_else(|_| unreachable!("HMAC takes keys of every length"));
     mac.update(bytes);
     mac
-}
-
-/// Bytes of hex digits of either case.
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => {
-            let digit = |c: u8| char::from(c).to_digit(16);
-            u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
-        }
-        _ => None,
-    };
-    digits.map(byte).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 #[cfg(test)]

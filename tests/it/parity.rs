@@ -268,7 +268,7 @@ fn write_model(model: &OddModel, directory: &Path) {
         .collect();
     for (name, bytes) in &tensors {
         assert_eq!(
-            hex(&Sha256::digest(bytes)),
+            hex::encode(Sha256::digest(bytes)),
             model.sha256[*name],
             "{} {name}",
             model.name
@@ -345,8 +345,4 @@ fn split_mix(state: u64, at: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -68,7 +68,7 @@ impl Transcript {
         let mut transcript = reader.transcript;
         transcript.per_event = reader.tally.per_event(transcript.completion_tokens);
         transcript.token_ids = reader.tally.ids();
-        transcript.sha256 = hex(&reader.generated.finalize());
+        transcript.sha256 = hex::encode(reader.generated.finalize());
         transcript
     }
 
@@ -252,8 +252,4 @@ pub fn characters(texts: &[&str]) -> u32 {
 
 fn count(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(u32::MAX)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

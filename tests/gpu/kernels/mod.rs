@@ -104,8 +104,7 @@ fn make_one_spill(folder: &Path) -> String {
     let mut usage: Value = serde_json::from_slice(usage).unwrap();
     usage[0]["spill_store_bytes"] = 64.into();
     let body = [usage.to_string().as_bytes(), b"\n", cubin].concat();
-    let digest = Sha256::digest(&body);
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex::encode(Sha256::digest(&body));
     fs::write(&path, [format, digest.as_bytes(), &body].join(&b'\n')).unwrap();
     usage[0]["kernel"].as_str().unwrap().to_owned()
 }

@@ -83,8 +83,7 @@ impl Seen {
 }
 
 fn sha256(text: &str) -> String {
-    let digest = Sha256::digest(text);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(text))
 }
 
 fn endpoint(address: SocketAddr, quirk: Quirk) -> Endpoint {
