@@ -9,7 +9,7 @@ use super::treatment::{Treatment, treatment};
 use super::view::{View, values};
 use super::{Checked, Rules, whole};
 use crate::plan::Plan;
-use crate::record::{Arm, CheckVerdict, Direction, Facts, Reason, RuleId, RunRecord, Verdict};
+use crate::record::{Arm, CheckVerdict, Facts, Reason, RuleId, RunRecord, Verdict};
 use crate::stats::{self, Degenerate, Estimate, Scale};
 
 /// What both arms read.
@@ -56,10 +56,7 @@ pub fn contrast(plan: &Plan, record: &RunRecord, id: &str) -> Result<Contrast, U
     if base.is_empty() || head.is_empty() {
         return Err(Unsound::TooFew);
     }
-    let worse = match case.check.metric.direction() {
-        Direction::LowerIsBetter => 1.0,
-        Direction::HigherIsBetter => -1.0,
-    };
+    let worse = case.check.metric.direction().sign();
     // Not the check's own treatment: a limit may have none that is relative.
     match treatment(case.check.metric) {
         Treatment::Timed(Scale::Log) if base.iter().chain(&head).any(|&v| v <= 0.0) => {

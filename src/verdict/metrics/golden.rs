@@ -186,6 +186,9 @@ fn garbled<'c, 'a>(
     goldens: &Goldens,
     compared: &'c Compared<'a>,
 ) -> Vec<&'c Left<'a>> {
+    if compared.garbled.is_empty() {
+        return Vec::new();
+    }
     let (base, vocabulary) = (base_by_case(at), Vocabulary::of(goldens));
     let is_right_in_base = |left: &&Left<'_>| {
         let name = left.difference.case.as_str();

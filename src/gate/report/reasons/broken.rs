@@ -52,7 +52,18 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         Facts::ThrottledBlocks { dropped, blocks } => format!(
             "the GPU throttled in {dropped} of {blocks} blocks: it needs cooling, or the room does"
         ),
-        _ => String::new(),
+        // The caller's: a list, so that new facts are not forgotten here.
+        Facts::None
+        | Facts::Said(_)
+        | Facts::NoBase { .. }
+        | Facts::Stored(_)
+        | Facts::TooFew(_)
+        | Facts::Exact { .. }
+        | Facts::Limit { .. }
+        | Facts::ShareLimit { .. }
+        | Facts::Tested(_)
+        | Facts::Open { .. }
+        | Facts::WaiverExpired { .. } => String::new(),
     }
 }
 

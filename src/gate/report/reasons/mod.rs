@@ -28,9 +28,21 @@ fn of(check: &CheckVerdict, reason: &Reason) -> String {
         Facts::NoBase { anchored } => no_base(*anchored).to_owned(),
         Facts::Stored(stored) => no_stored_base(stored),
         Facts::TooFew(few) => too_few(check, *few),
-        Facts::Exact { .. } | Facts::Limit { .. } | Facts::ShareLimit { .. } | Facts::Tested(_) => {
-            tested::sentence(check, &reason.facts)
+        Facts::Exact { margin, is_beyond } => tested::exact(check, *margin, *is_beyond),
+        Facts::Limit {
+            limit,
+            held,
+            remarks,
+        } => tested::against(check, *limit, *held, remarks),
+        Facts::ShareLimit {
+            limit,
+            is_broken,
+            cases,
+            remarks,
+        } => {
+            tested::share_against(check, *limit, *is_broken, *cases) + &tested::for_example(remarks)
         }
+        Facts::Tested(tested) => tested::by_test(check, tested),
         Facts::Open { before, ended } => format!("{}; {}", of(check, before), how_it_ended(ended)),
         Facts::WaiverExpired { was, before } => waiver_expired(check, *was, before),
         _ => broken::sentence(check, reason),
@@ -159,7 +171,7 @@ fn waiver_expired(check: &CheckVerdict, was: Verdict, before: &Reason) -> String
     )
 }
 
-/// What decided the run, by its first check with the run's verdict.
+/// The reason for the run's verdict: that of its first check with this verdict.
 pub fn summary(verdict: &RunVerdict) -> String {
     let (gates, verdict) = (&verdict.gates, verdict.verdict);
     let checks = gates

@@ -4,7 +4,7 @@ use super::words::{number, percent, signed_percents};
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, FirstEvents, Remark, Verdict, Waiver};
 
-/// What is noted beside the check, the waiver last.
+/// Notes beside a check, the waiver last.
 pub fn notes(check: &CheckVerdict) -> Vec<String> {
     let remarks = check.remarks.iter().flat_map(|remark| note(check, remark));
     let valid = check.waiver.iter().filter(|waiver| !waiver.is_expired);

@@ -4,36 +4,8 @@ use super::launches;
 use super::words::{self, bare, name_of, percent, value};
 use verdict::plural::count;
 use verdict::record::{
-    Advice, Cases, CheckVerdict, Facts, Held, Hypothesis, Limit, Metric, Side, Tested, Verdict,
+    Advice, Cases, CheckVerdict, Held, Hypothesis, Limit, Metric, Side, Tested, Verdict,
 };
-
-/// Of facts that compare.
-pub fn sentence(check: &CheckVerdict, facts: &Facts) -> String {
-    match facts {
-        Facts::Exact { margin, is_beyond } => exact(check, *margin, *is_beyond),
-        Facts::Limit {
-            limit,
-            held,
-            remarks,
-        } => against(check, *limit, *held, remarks),
-        Facts::ShareLimit {
-            limit,
-            is_broken,
-            cases,
-            remarks,
-        } => {
-            let subject = share(check, *cases);
-            let how = match is_broken {
-                true => broken_and_kept(*limit).0,
-                false => "not beyond",
-            };
-            let limit = stated(check, *limit);
-            format!("{subject}, {how} {limit}{}", for_example(remarks))
-        }
-        Facts::Tested(tested) => by_test(check, tested),
-        _ => String::new(),
-    }
-}
 
 /// Words for breaking a limit and for keeping it.
 fn broken_and_kept(limit: Limit) -> (&'static str, &'static str) {
@@ -60,7 +32,8 @@ fn changed(check: &CheckVerdict) -> String {
     }
 }
 
-fn exact(check: &CheckVerdict, margin: f64, is_beyond: bool) -> String {
+/// Of launches that all have the same value.
+pub fn exact(check: &CheckVerdict, margin: f64, is_beyond: bool) -> String {
     let how = if is_beyond { "beyond" } else { "within" };
     let by = check
         .change
@@ -73,7 +46,8 @@ fn exact(check: &CheckVerdict, margin: f64, is_beyond: bool) -> String {
     )
 }
 
-fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String]) -> String {
+/// Of head's worst launch against a limit, by no test.
+pub fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String]) -> String {
     let name = name_of(check);
     let head = value(check.metric, check.head.unwrap_or(f64::NAN));
     let subject = format!("{name} {head}{}", beside_base(check));
@@ -131,13 +105,23 @@ fn with_interval(check: &CheckVerdict, (low, high): (f64, f64)) -> String {
     )
 }
 
+/// Of the cases of a launch against a limit of 0 or 1.
+pub fn share_against(check: &CheckVerdict, limit: Limit, is_broken: bool, cases: Cases) -> String {
+    let how = match is_broken {
+        true => broken_and_kept(limit).0,
+        false => "not beyond",
+    };
+    format!("{}, {how} {}", share(check, cases), stated(check, limit))
+}
+
 fn share(check: &CheckVerdict, cases: Cases) -> String {
     let interval = check.interval.unwrap_or((0.0, 1.0));
     let subject = with_interval(check, interval);
     format!("{subject}, {} of {}", cases.right, count(cases.all, "case"))
 }
 
-fn for_example(remarks: &[String]) -> String {
+/// `, for example …`; nothing without remarks.
+pub fn for_example(remarks: &[String]) -> String {
     match remarks {
         [] => String::new(),
         remarks => format!(", for example {}", remarks.join("; ")),
@@ -149,11 +133,11 @@ struct Words {
     subject: String,
     beyond: String,
     within: String,
-    /// What it stands on.
+    /// Evidence: launches or cases.
     behind: String,
 }
 
-fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
+pub fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
     let Words {
         subject,
         beyond,
