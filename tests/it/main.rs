@@ -19,6 +19,7 @@ mod publish;
 mod quirks;
 mod refusals;
 mod replay;
+mod sandbox;
 mod scenarios;
 mod selftest;
 mod serve;

@@ -13,6 +13,7 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, raise};
@@ -21,9 +22,10 @@ use nix::unistd::{Gid, Pid, Uid, User, getppid, initgroups, setgid, setsid, setu
 use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use verdict::record::Layer;
 
@@ -77,10 +79,22 @@ fn outside(policy: Policy, command: &[String]) -> io::Result<i32> {
     let mut child = Command::new(&words[0])
         .args(&words[1..])
         .env(IDS, ids)
+        .stdin(Stdio::piped())
         .spawn()?;
+    // Held until the end: see `is_abandoned`.
+    let _alive = child.stdin.take();
     // Ends with the command, not by what its group is told. Not earlier: a child inherits the mask.
     SigSet::all().thread_block()?;
     end_like(child.wait()?)
+}
+
+/// True if the process outside, which holds the other end of this one's standard input, has ended. A parent that ends
+/// before `PR_SET_PDEATHSIG` is set sends no signal, so this is asked after it.
+fn is_abandoned() -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
+    poll(&mut ends, PollTimeout::ZERO)?;
+    Ok(ends[0].revents() != Some(PollFlags::empty()))
 }
 
 /// Carries the ids outside of the user namespace to the process within.
@@ -98,8 +112,11 @@ fn first_of_namespace(policy: &Policy, mut child: Command) -> io::Result<i32> {
     map_ids(uid, "0", gid, "0")?;
     // Set after the ids, which clear it.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if is_abandoned()? {
+        return Ok(1);
+    }
     restrict(policy)?;
-    let child = child.env_remove(IDS).spawn()?;
+    let child = child.env_remove(IDS).stdin(Stdio::null()).spawn()?;
     let pid = Pid::from_raw(child.id().cast_signed());
     loop {
         if let Some(code) = code_of(pid, wait()?) {
@@ -111,7 +128,7 @@ fn first_of_namespace(policy: &Policy, mut child: Command) -> io::Result<i32> {
 /// The keeper of a Landlock domain, in a session of its own: what is meant for the command's group is not for it, and
 /// neither has a terminal.
 fn keeper_of_domain(policy: &Policy, mut child: Command) -> io::Result<i32> {
-    // The kernel's word that the process outside, the only one who waits for this one, is gone.
+    // Sent by the kernel when the process outside ends.
     const ABANDONED: Signal = Signal::SIGUSR1;
     let outside = getppid();
     setsid()?;
@@ -130,7 +147,7 @@ fn keeper_of_domain(policy: &Policy, mut child: Command) -> io::Result<i32> {
         let own = own.and_then(Ruleset::create);
         own.and_then(|rules| rules.restrict_self())
             .map_err(io::Error::other)?;
-        child.env_remove(IDS).spawn()
+        child.env_remove(IDS).stdin(Stdio::null()).spawn()
     };
     SigSet::all().thread_block()?;
     // A domain is a thread's, and a child has that of the thread that starts it.
@@ -144,7 +161,7 @@ fn keeper_of_domain(policy: &Policy, mut child: Command) -> io::Result<i32> {
     let everyone = Pid::from_raw(-1);
     let mut code = None;
     loop {
-        if code.is_some() || getppid() != outside {
+        if code.is_some() || is_abandoned()? {
             let _ = kill(everyone, Signal::SIGKILL);
         }
         match waitpid(everyone, Some(WaitPidFlag::WNOHANG)) {
