@@ -16,13 +16,13 @@ pub struct Endpoint {
     pub authority: String,
     /// The model's name in requests.
     pub model: String,
-    /// How long an answer may be silent; ten times that is the most that a whole one may take.
+    /// Longest silence of an answer. A whole answer may take ten times as long.
     pub request_timeout: Duration,
     /// Token ids from which prompts are drawn, half-open; `None`: prompts are words.
     pub prompt_ids: Option<(u32, u32)>,
     /// Ask for token ids in streams (vLLM's extension).
     pub return_token_ids: bool,
-    /// It can be made to generate so many tokens, no fewer.
+    /// The engine can be forced to generate an exact number of tokens.
     pub forces_length: bool,
     /// It sends usage at a stream's end when asked to.
     pub stream_usage: bool,

@@ -12,8 +12,7 @@
 //! engine. One bad request never ends a workload: its sample is void by name, and only an engine that is
 //! gone or silent stops the rest ([`Stopped`]).
 //!
-//! Main function: [`run`]. Refuses to know: processes, arms, metrics, verdicts, and every type of our
-//! own server and engine.
+//! Main function: [`run`].
 
 mod driver;
 mod response;
@@ -72,7 +71,7 @@ pub async fn run(
         WorkloadKind::Goldens(goldens) => vec![workloads::goldens(endpoint, goldens)],
         WorkloadKind::Texts(texts) => vec![workloads::texts(endpoint, texts)],
         WorkloadKind::Tasks(tasks) => vec![workloads::tasks(endpoint, tasks)],
-        // Its requests are its own: whoever started the engine runs it.
+        // A suite sends its own requests; the host that started the engine runs it.
         WorkloadKind::Suite(_) => Vec::new(),
     };
     let planned: usize = waves.iter().map(|wave| wave.requests.len()).sum();

@@ -53,14 +53,14 @@ impl<F: Fn(u32, u32)> Progress for F {
     }
 }
 
-/// What a workload brought.
+/// Outcome of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// One a request that was answered or failed, in the order of sending.
     pub samples: Vec<Sample>,
     /// Why not all requests were sent, if so.
     pub stopped: Option<Stopped>,
-    /// How well the client itself did.
+    /// Delays of the load client.
     pub client: ClientHealth,
     /// Where counters were read ([`Progress::counters`]).
     pub windows: Vec<Window>,

@@ -1,6 +1,6 @@
 //! A model's weights by name: read and uploaded, or made on the backend.
 //!
-//! Main types: [`Weights`], their source; [`Loader`]. Refuses to know: what the network does with them.
+//! Main types: [`Weights`], the source of the tensors, and [`Loader`], which uploads them.
 
 use super::backend::{Backend, BackendError};
 use super::config::Config;
@@ -163,7 +163,7 @@ pub fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
     }
 }
 
-/// What was learnt while the weights were uploaded.
+/// Facts found while the weights are uploaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightFacts {
     pub parameters: u64,
@@ -211,7 +211,7 @@ impl SyntheticWeights {
 }
 
 impl Weights {
-    /// What the start-up's stage is called that brings them to the backend.
+    /// Name of the start-up stage that uploads them.
     pub fn stage(&self) -> &'static str {
         match self {
             Self::Stored(_) => "weights_upload",
@@ -227,7 +227,7 @@ impl Weights {
         }
     }
 
-    /// Of the matrices; f32 where they are stored in several types.
+    /// Type of the matrices; f32 if they are stored in more than one type.
     pub fn dtype(&self) -> Dtype {
         match self {
             Self::Stored(checkpoint) => checkpoint.dtype(),

@@ -95,7 +95,7 @@ fn fill(reading: &mut GpuReading, field: &str, sample: &Sample<'_>) {
     }
 }
 
-/// How long a source may be silent before a reading goes on without it.
+/// Time to wait for a source before a reading goes on without it.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How well the client itself did, from its threads' gauges and from the samples' own stamps.
+//! Delays of the load client, from its threads' gauges and from the samples' own stamps.
 //!
 //! Main function: [`of`]. Refuses to know: what is good enough.
 

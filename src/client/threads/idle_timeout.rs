@@ -1,4 +1,4 @@
-//! How long an answer may be silent, and how long it may last.
+//! Idle timeout of an answer, and the limit of its whole time.
 //!
 //! Main type: [`Patience`]. Refuses to know: connections, what is waited for.
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What a client may ask of the server's patience and memory.
+/// Bounds on one client's connections, bodies and waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Greatest body of a request.

@@ -41,12 +41,12 @@ pub enum RemoteError {
     Other { store: String, name: String },
 }
 
-/// What a store holds.
+/// Contents of a store.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// Name → bytes.
     pub records: BTreeMap<RecordName, u64>,
-    /// What is there and is no record by its name or its kind: its name, fit to be shown, and why.
+    /// Entries that are no record: the name, escaped, and the reason.
     pub refused: Vec<(String, String)>,
 }
 
@@ -80,7 +80,7 @@ impl Listing {
     }
 }
 
-/// Whether so many bytes may be read at once.
+/// Refuses a listing that is too large to be read at once.
 pub fn check_size(store: &str, bytes: impl Iterator<Item = u64>) -> Result<(), RemoteError> {
     let all: u64 = bytes.sum();
     let what = (all > MOST_BYTES_IN_ALL).then(|| format!("{} MiB", all >> 20));

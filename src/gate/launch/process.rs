@@ -422,7 +422,7 @@ mod tests {
                     _ => std::future::pending().await,
                 }
             };
-            let within = Duration::from_millis(500);
+            let within = Duration::from_secs(2);
             process.await_ready(address, within, probe).await
         });
         let error = error.err().unwrap();

@@ -32,7 +32,7 @@ pub struct Lane {
     pub record: RunRecord,
 }
 
-/// What the first engine must keep: the metric at most so many times that of each other engine.
+/// A limit on the first engine: its metric is at most `times` that of each other engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AtMost {
     pub metric: Metric,

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What all connections count together.
+/// Counters that all connections share.
 #[derive(Debug)]
 pub struct Shared {
     pub upstream: SocketAddr,
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-/// Counts one more; whether it is one of every so many.
+/// Counts one more; true once in `every`.
 pub fn is_nth(count: &AtomicU64, every: u32) -> bool {
     (count.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(u64::from(every))
 }

@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 
 const PROJECT_FILE: &str = "gates/gate.toml";
 
+/// The file's path from the project's root; it is no gate.
+pub const ENGINES_FILE: &str = "gates/engines.toml";
+
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -409,6 +412,3 @@ fn choose(names: &[String], wanted: &[String]) -> Result<Vec<String>, PlanError>
     let is_chosen = |name: &&String| wanted.is_empty() || wanted.contains(name);
     Ok(names.iter().filter(is_chosen).cloned().collect())
 }
-
-/// The file's path from the project's root; it is no gate.
-pub const ENGINES_FILE: &str = "gates/engines.toml";

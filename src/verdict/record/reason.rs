@@ -98,7 +98,7 @@ impl Reason {
     }
 }
 
-/// What a rule has found.
+/// Facts behind a reason.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Facts {
     /// The rule says it all.
@@ -128,7 +128,7 @@ pub enum Facts {
     },
     /// Requests that are void for another reason.
     Untrusted(Voids),
-    /// What one launch shows by itself.
+    /// One launch breaks the rule by itself.
     Launch {
         position: u32,
         arm: Arm,
@@ -139,7 +139,7 @@ pub enum Facts {
         base: f64,
         head: f64,
     },
-    /// All values of so many launches are 0.
+    /// All values are 0, in `launches` launches.
     Zeros {
         launches: usize,
     },
@@ -266,7 +266,7 @@ pub enum LaunchFact {
         all: usize,
         first: String,
     },
-    /// What `metrics` says is wrong.
+    /// A fault found by `metrics`.
     Said(String),
 }
 
@@ -288,11 +288,11 @@ pub struct StoredSessions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooFew {
     SoFar,
-    /// The next look comes at so many blocks.
+    /// The next look comes after `blocks` blocks.
     NextLook {
         blocks: u32,
     },
-    /// No more will come, and a t-test needs so many an arm.
+    /// No more will come, and a t-test needs `an_arm` launches per arm.
     Needed {
         an_arm: usize,
     },
@@ -317,7 +317,7 @@ impl Limit {
         Self { side, value }
     }
 
-    /// Whether the value is beyond the limit.
+    /// True if the value is beyond the limit.
     pub fn is_broken_by(self, value: f64) -> bool {
         match self.side {
             Side::Ceiling => value > self.value,
@@ -375,7 +375,7 @@ pub enum Hypothesis {
         ceiling: f64,
     },
     Limit(Limit),
-    /// Cases lost and gained, paired, in each of so many launches.
+    /// Cases lost and gained, paired, in each of `launches` launches.
     Lost {
         margin: f64,
         ceiling: f64,
@@ -384,7 +384,7 @@ pub enum Hypothesis {
         cases: u64,
         launches: usize,
     },
-    /// A launch's share of right cases, in each of so many launches.
+    /// A launch's share of right cases, in each of `launches` launches.
     ShareLimit {
         limit: Limit,
         cases: Cases,
@@ -395,8 +395,8 @@ pub enum Hypothesis {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Advice {
-    /// The smallest change that the launches could find is above the ceiling; `cap`: that so many launches an arm could
-    /// find, by a forecast.
+    /// The smallest change that the launches could find is above the ceiling. `cap`: a forecast for this number of
+    /// launches per arm.
     TooNoisy {
         cap: Option<u32>,
         effect: f64,
@@ -428,10 +428,10 @@ pub enum Ended {
     },
 }
 
-/// What is remarked beside a check, and does not change its verdict.
+/// A remark beside a check. It does not change the verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Remark {
-    /// The base is so many stored sessions of main.
+    /// The base is this number of stored sessions of main.
     StoredBase {
         sessions: usize,
     },
@@ -447,14 +447,14 @@ pub enum Remark {
         least: Option<f64>,
         greatest: Option<f64>,
     },
-    /// What the metric remarks on head's worst launch of several (its position); `hidden` more are left out.
+    /// The metric's remarks on head's worst launch (its position); `hidden` more are left out.
     Worst {
         launch: u32,
         launches: usize,
         remarks: Vec<String>,
         hidden: usize,
     },
-    /// Answers that ended before the length that was asked for, after so many tokens on average.
+    /// Answers that ended before the requested length, after `tokens` tokens on average.
     EndedEarly {
         arm: Arm,
         ended: u64,
@@ -479,7 +479,7 @@ pub enum Remark {
         interval: (f64, f64),
         sessions: usize,
     },
-    /// What `metrics` says of a suite's tests.
+    /// A remark of `metrics` on a suite's tests.
     Said(String),
 }
 

@@ -25,7 +25,7 @@ pub struct Common {
     /// Choices of each prompt, at least 1.
     pub n: usize,
     pub cache: CacheUse,
-    /// What else was sent: how tokens are chosen.
+    /// The other parameters: how tokens are sampled.
     pub parameters: Parameters,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Log-probabilities of so many best tokens, as at OpenAI.
+/// Number of best tokens to list with log-probabilities, 0 to 20 as at OpenAI.
 pub type TopLogprobs = Whole<0, 20>;
 
 /// The parameters as a body holds them. Null counts as absent, as OpenAI's clients send it.

@@ -21,6 +21,9 @@ use verdict::record::{
     Bisection, Conclusion, Finding, RuleId, Sought, Step, Trial, Verdict, short,
 };
 
+/// The search as it stands, in the result directory.
+pub const JOURNAL: &str = "bisect.json";
+
 /// A search at work.
 pub struct Hunt<'a> {
     pub project: Project,
@@ -312,5 +315,3 @@ impl<'a> Hunt<'a> {
 fn unknown(check: &str) -> Error {
     Error::Usage(format!("the gates have no check {check} any more"))
 }
-
-pub const JOURNAL: &str = "bisect.json";

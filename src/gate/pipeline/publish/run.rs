@@ -5,7 +5,6 @@ use super::trusted::{Ours, judge_anew};
 use super::{Content, PublishOptions, Published, Subject, artifact, copy, past, post};
 use crate::pipeline::Error;
 use crate::report::{self, Conclusion, Link, Publication};
-use github;
 use github::Sha;
 use std::fs;
 use std::path::Path;

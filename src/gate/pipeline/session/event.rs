@@ -5,7 +5,7 @@ use crate::selftest::Row;
 use std::time::Duration;
 use verdict::record::{Comparison, RunVerdict, Verdict};
 
-/// What happens, as it happens.
+/// Progress of a session, for a terminal or a log.
 #[derive(Clone, Debug)]
 pub enum Event {
     Building {
@@ -22,7 +22,7 @@ pub enum Event {
         /// A launch was cut off; it is measured again.
         is_cut_off: bool,
     },
-    /// Measuring begins: at most so many blocks, in at most so much time.
+    /// Measuring begins: at most this number of blocks, within this time.
     Measuring {
         comparison: Comparison,
         blocks: u32,

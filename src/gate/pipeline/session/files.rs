@@ -18,12 +18,12 @@ pub enum ResultsError {
     #[error("{} holds a run.json already; name another result directory{or}", directory.display())]
     NotEmpty {
         directory: PathBuf,
-        /// What else could be done, if anything.
+        /// Another way out, if there is one.
         or: &'static str,
     },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// What a result directory holds.
+    /// A file of a result directory.
     #[error("cannot read {}", path.display())]
     ReadResult { path: PathBuf, source: io::Error },
     #[error("{} has {size} bytes, more than a record may have", path.display())]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use verdict::plan::Selection;
 use verdict::record::{RunRecord, RunVerdict};
 
-/// What the head is compared with.
+/// The base that head is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
     /// The merge-base with origin/main or main.
@@ -17,7 +17,7 @@ pub enum Base {
     Anchor(String),
 }
 
-/// What to check and where.
+/// Options of `gate check`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where the search for the project begins.

@@ -119,7 +119,7 @@ pub fn now() -> String {
         .to_string()
 }
 
-/// A seed nobody chose; it is recorded, so that the session can be drawn again.
+/// A random seed. It is recorded, so that the session can be repeated.
 pub fn draw_seed() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since_1970.map_or(0, |time| {

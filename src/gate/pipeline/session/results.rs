@@ -216,7 +216,7 @@ pub fn judge_directory(directory: &Path) -> Result<(RunRecord, RunVerdict), Resu
     Ok((record, verdict))
 }
 
-/// Whether a session's record stands in this directory.
+/// True if this directory holds a session's record.
 pub fn has_run(directory: &Path) -> bool {
     directory.join(RUN).exists()
 }

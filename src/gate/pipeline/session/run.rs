@@ -34,9 +34,9 @@ pub async fn run<C: Future<Output = ()>>(
     run_until(project, arms, record, goal, on_event, cancel).await
 }
 
-/// What a session is measured for.
+/// The goal of a session.
 pub struct Goal<'a> {
-    /// Whether what was measured is enough; asked after each block, with the verdict so far.
+    /// True if enough is measured; asked after each block, with the verdict so far.
     pub is_reached: &'a dyn Fn(&RunRecord, &RunVerdict) -> bool,
     /// The most sound blocks that are needed for it.
     pub blocks: u32,

@@ -7,7 +7,7 @@ use std::path::Path;
 use verdict::plan;
 use verdict::record::{Comparison, short};
 
-/// What each arm runs.
+/// Builds the arms.
 pub async fn build_arms(
     options: &Options,
     project: &Project,

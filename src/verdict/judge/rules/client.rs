@@ -102,7 +102,7 @@ pub fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Fi
     of_launch(sight, RuleId::ImplausiblePhases, LaunchFact::Said(text))
 }
 
-/// Whether the check is about one of the two phases; TTFT, E2E and throughput are what the client saw in any case.
+/// True if the check is about one of the two phases; TTFT, E2E and throughput are what the client saw in any case.
 fn reads_a_phase(sight: &Sight<'_, '_>) -> bool {
     let check = sight.check;
     let by_gap_or_prefill = matches!(

@@ -1,4 +1,4 @@
-//! What rules read, and what they find.
+//! Input of the rules, and their findings.
 
 use super::super::looks::Looks;
 use super::super::sight::Sight;
@@ -37,7 +37,7 @@ pub fn of_launch(sight: &Sight<'_, '_>, rule: RuleId, fact: LaunchFact) -> Optio
 /// A rule that one launch keeps or breaks by itself.
 pub type LaunchRule = fn(&Rules<'_>, &Sight<'_, '_>) -> Option<Finding>;
 
-/// What every part of the judge may ask.
+/// Plan and record, for every part of the judge.
 pub struct Rules<'a> {
     pub plan: &'a Plan,
     pub record: &'a RunRecord,

@@ -72,7 +72,7 @@ fn time(metric: Metric, value: f64, samples: &[&Sample]) -> Option<f64> {
         Metric::Tpot | Metric::TpotBase => Some(value * gaps(samples)),
         Metric::DecodeRate | Metric::TpotSlope | Metric::Contention => middle(samples, span_ms),
         Metric::PrefillRate | Metric::PrefillDrift => middle(samples, ttft_ms),
-        // What is made of whole requests.
+        // Metrics of whole requests.
         _ => middle(samples, e2e_ms),
     }
 }

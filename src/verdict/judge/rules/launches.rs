@@ -14,7 +14,7 @@ const STEADY_DRIFT: f64 = 0.02;
 const STEADY_P: f64 = 0.001;
 /// So many dropped blocks, and more than half, and the machine is unfit.
 const DROPPED_BLOCKS: usize = 4;
-/// The head throttles so many launches more than the base: its own doing.
+/// Head throttles in this many more launches than base: head causes it.
 const HEAD_THROTTLES: usize = 3;
 /// Arms whose answers differ in length by more than this share are not comparable.
 const TOKENS_APART: f64 = 0.02;

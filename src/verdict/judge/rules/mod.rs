@@ -59,7 +59,7 @@ pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
         .or_else(|| launches::throttled(view))
 }
 
-/// What these rules found first in the launches that the check reads.
+/// The first finding of these rules in the launches that the check reads.
 fn of_a_launch(view: &View<'_, '_>, mut rules: Range<usize>) -> Option<Finding> {
     rules.find_map(|rule| {
         let mut arms = view.arms().iter();

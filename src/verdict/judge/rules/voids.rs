@@ -40,7 +40,7 @@ fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
     invalid(RuleId::VoidSamples, Facts::Untrusted(counted(voids)?))
 }
 
-/// Whether the metric is itself about answers that failed: it judges them by its own rule.
+/// True for a metric that counts failed answers by a rule of its own.
 fn counts_voids(metric: Metric) -> bool {
     matches!(
         metric,

@@ -32,7 +32,7 @@ impl GpuMemory {
             context: Arc::clone(context),
         };
         #[expect(unsafe_code, reason = "zeroes it")]
-        // SAFETY: it was just taken and has so many bytes.
+        // SAFETY: the line above allocated `bytes` bytes at this address.
         let zeroed = unsafe { result::memset_d8_async(address, 0, bytes, stream) };
         zeroed.map_err(|e| failed("cuMemsetD8Async", &e))?;
         Ok(memory)
