@@ -1,6 +1,6 @@
 //! What a history's parts are called: sentences that stand in a terminal, in Markdown and beside the JSON alike.
 
-use super::inert::is_shown;
+use verdict::record::is_ignorable;
 use super::numbers;
 use super::redaction::redact;
 use crate::history::{CheckHistory, Creep, History, Note, Outcome, Point, RATIOS, Series, Step};
@@ -109,7 +109,7 @@ pub fn note(note: &Note) -> String {
 pub fn said(outcome: Option<&str>, text: &str, by: &str, created: &str) -> String {
     let outcome = outcome.map_or(String::new(), |outcome| format!("{outcome}: "));
     let said = format!("{outcome}{text} ({by}, {})", day(created));
-    redact(&said).chars().filter(|c| is_shown(*c)).collect()
+    redact(&said).chars().filter(|c| !is_ignorable(*c)).collect()
 }
 
 /// The commits between which a step fell.

@@ -5,14 +5,13 @@
 //! where launches' values come from, and files.
 
 use super::comment_chart::sparkline;
-use super::inert::is_shown;
 use super::plot::{Dot, plot};
 use super::publication::Past;
 use super::redaction::redact;
 use super::{cells, numbers, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
-use verdict::record::{Arm, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict};
+use verdict::record::{Arm, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict, is_ignorable};
 
 const TEMPLATE: &str = include_str!("templates/report.html.j2");
 
@@ -56,7 +55,7 @@ pub fn html(page: &Page<'_>) -> String {
                 shown(&format!("{error:#}")).replace('<', "&lt;")
             )
         });
-    written.chars().filter(|c| is_shown(*c)).collect()
+    written.chars().filter(|c| !is_ignorable(*c)).collect()
 }
 
 /// A text without secrets and of bounded length, escaped later.
