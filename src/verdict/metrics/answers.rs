@@ -19,7 +19,8 @@ const QUOTED: usize = 3;
 const TELLING: u32 = 8;
 
 /// Of an answer that nothing is held against.
-const BLANK: &str = "nothing but white space, like most answers: choose prompts that the engine answers with text";
+const BLANK: &str =
+    "nothing but white space, like most answers: choose prompts that the engine answers with text";
 
 /// So unlikely is it that head differs from itself so much more often than base does, were both alike.
 pub const SURE: f64 = 0.001;

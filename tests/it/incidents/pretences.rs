@@ -34,7 +34,12 @@ fn the_time_of_answers_that_say_nothing_is_no_time() {
     halved.ends_with(4);
     // Main answers so too: the time of nothing is no speed.
     let both = told(&["mute=1", "ttft=2"], &["mute=1", "ttft=3"]);
-    both.says("slow", "invalid", "wrong-answers", &["10 of 10", "choose prompts"]);
+    both.says(
+        "slow",
+        "invalid",
+        "wrong-answers",
+        &["10 of 10", "choose prompts"],
+    );
     both.ends_with(4);
 }
 

@@ -322,7 +322,11 @@ fn wrong_answers_that_a_statistic_cannot_bear() {
             let is_head = launch.arm == Arm::Head;
             for (i, sample) in launch.samples.iter_mut().enumerate() {
                 let is_wrong = is_head && i < wrong;
-                let text = if is_wrong { "\u{200b}" } else { "one two three" };
+                let text = if is_wrong {
+                    "\u{200b}"
+                } else {
+                    "one two three"
+                };
                 sample.text = Some(text.into());
                 sample.text_sha256 = text.into();
             }

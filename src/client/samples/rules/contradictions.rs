@@ -92,8 +92,8 @@ impl Seen<'_> {
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
         let is_wordless = texts.iter().all(|text| is_blank(text));
         let has_stopped = self.transcript.finish_reason.as_deref() != Some("length");
-        let wrong =
-            (is_wordless && has_stopped) || self.is_wordless_cell(forced, is_wordless, characters == 0);
+        let wrong = (is_wordless && has_stopped)
+            || self.is_wordless_cell(forced, is_wordless, characters == 0);
         wrong.then(|| {
             let detail = format!(
                 "{forced} tokens were asked for, and nothing but white space came ({characters} characters)"

@@ -85,7 +85,10 @@ fn what_a_text_alone_tells() {
     let blank = || pairs(&[(" ", " "), ("three four", "three four")]);
     assert_eq!(counts(blank(), Some(blank())), (0.0, 0.0));
     // Nothing that a reader sees is blank too.
-    let unseen = pairs(&[("one two", "\u{200b}\u{2800}\u{ad}"), ("three four", "three four")]);
+    let unseen = pairs(&[
+        ("one two", "\u{200b}\u{2800}\u{ad}"),
+        ("three four", "three four"),
+    ]);
     assert_eq!(counts(unseen, Some(sound())), (1.0, 1.0));
     // The answer alone, which fills the cache, is another prompt's as well.
     let filled = || pairs(&[("three four", "three four"), ("three four", "three four")]);
