@@ -1,7 +1,7 @@
 //! Commit statuses: short lines bound to one commit, each with the account that wrote it.
 
-use super::identity::User;
-use super::{Client, Error, Sha};
+use crate::identity::User;
+use crate::{Client, Error, Sha};
 use serde::{Deserialize, Serialize};
 
 /// Pages of statuses that are read of one commit; GitHub keeps at most 1,000 of each context.
@@ -79,7 +79,7 @@ impl Client {
         let body = Body {
             state: status.state,
             context: status.context,
-            description: super::clean(status.description, MOST_DESCRIPTION),
+            description: crate::clean(status.description, MOST_DESCRIPTION),
             target_url: status.target_url,
         };
         let route = self.route(&format!("/statuses/{sha}"));

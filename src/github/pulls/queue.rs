@@ -4,9 +4,9 @@
 //! commit. Neither event nor commit names the pull request: the branch's name does. Main types: [`QueueBranch`],
 //! [`QueueEvent`].
 
-use super::error::EventError;
-use super::event;
-use super::{Repository, Sha, clean};
+use crate::event;
+use crate::http::error::EventError;
+use crate::{Repository, Sha, clean};
 use serde::Deserialize;
 use std::path::Path;
 

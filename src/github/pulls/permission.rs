@@ -1,7 +1,7 @@
 //! What a person may do in the repository (GitHub, "Get repository permissions for a user").
 
-use super::wire::Account;
-use super::{Client, Error, segment};
+use crate::wire::Account;
+use crate::{Client, Error, segment};
 use serde::Deserialize;
 
 /// The base level that GitHub tells: `maintain` reads as write, `triage` as read.

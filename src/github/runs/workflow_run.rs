@@ -1,6 +1,6 @@
 //! Runs of a workflow that was dispatched: found again by their titles, and cancelled.
 
-use super::{Client, Error, segment};
+use crate::{Client, Error, segment};
 use serde::Deserialize;
 
 /// A run that has not ended.

@@ -4,7 +4,7 @@
 //! lets only the app that made a check run change it ("Update a check run"), but all workflows of a repository are one
 //! app, so one with `checks: write` that a pull request from a branch of the repository brings can write the same.
 
-use super::{Client, Error, Sha};
+use crate::{Client, Error, Sha};
 use serde::{Deserialize, Serialize};
 
 /// Annotations that GitHub takes in one call.
@@ -274,7 +274,7 @@ impl Client {
     }
 
     async fn named_checks(&self, name: &str, head: &Sha) -> Result<Vec<Wire>, Error> {
-        let name = super::segment(name);
+        let name = crate::segment(name);
         let route = self.route(&format!(
             "/commits/{head}/check-runs?check_name={name}&filter=all"
         ));

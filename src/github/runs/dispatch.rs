@@ -1,7 +1,7 @@
 //! Starting a workflow (GitHub, "Create a workflow dispatch event"): what a label of our own cannot do, since
 //! events that a workflow's token makes start nothing, but for dispatches.
 
-use super::{Client, Error, segment};
+use crate::{Client, Error, segment};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

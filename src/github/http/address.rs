@@ -1,6 +1,6 @@
 //! The address of GitHub's API: where a token may be sent.
 
-use super::{Error, clean};
+use crate::{Error, clean};
 use http::Uri;
 
 /// Only TLS, but for this machine itself: a token in the open is a token given away.

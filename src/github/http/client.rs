@@ -4,10 +4,11 @@
 //! again as `retry` decides, within one budget of waiting for the whole client: a command that waited for GitHub in
 //! one request does not wait as long again in the next.
 
-use super::clock::{Clock, SystemClock};
 use super::exchange::{Answer, Call, MOST_WORDS, Trouble, Wire};
+use super::link;
 use super::retry::{self, Decision, Failure, Repeat};
-use super::{Error, Repository, Token, clean, link};
+use crate::clock::{Clock, SystemClock};
+use crate::{Error, Repository, Token, clean};
 use http::header::LINK;
 use http::{HeaderMap, Method};
 use serde::Serialize;

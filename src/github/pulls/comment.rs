@@ -3,8 +3,8 @@
 //! A mark alone proves nothing: anybody can write it. So a comment is ours only if its first line is the mark and
 //! the account that wrote it is the one that this token writes as.
 
-use super::identity::User;
-use super::{Client, Error};
+use crate::identity::User;
+use crate::{Client, Error};
 use serde::{Deserialize, Serialize};
 
 /// Pages of comments that are read of one pull request.

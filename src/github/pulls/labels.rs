@@ -1,8 +1,8 @@
 //! Labels of a pull request (GitHub counts it among the issues).
 
 use super::permission::PersonKind;
-use super::wire::Label;
-use super::{Client, Error, segment};
+use crate::wire::Label;
+use crate::{Client, Error, segment};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 

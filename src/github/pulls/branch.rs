@@ -1,6 +1,6 @@
 //! The commit at a branch's head, and the tree of a commit.
 
-use super::{Client, Error, Sha, segment};
+use crate::{Client, Error, Sha, segment};
 use serde::Deserialize;
 
 /// The commit at the head of a branch.

@@ -1,6 +1,6 @@
 //! [`Token`]: what authenticates us at GitHub. Comes from the environment alone, and is shown to nobody.
 
-use super::Error;
+use crate::Error;
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 

@@ -5,7 +5,7 @@
 use super::address::address;
 use super::error::{Refusal, remedy};
 use super::retry::Failure;
-use super::{Error, Token, clean};
+use crate::{Error, Token, clean};
 use http::header::{ACCEPT, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::BodyExt;

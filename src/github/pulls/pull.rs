@@ -1,8 +1,8 @@
 //! Pull requests as they are now: [`Pull`], the files that one changes, and how a commit differs from a branch.
 
 use super::permission::PersonKind;
-use super::wire::{Account, Label};
-use super::{Client, Error, Refusal, Sha, segment};
+use crate::wire::{Account, Label};
+use crate::{Client, Error, Refusal, Sha, segment};
 use serde::Deserialize;
 
 /// GitHub lists no more files of a pull request ("List pull requests files").
@@ -117,7 +117,7 @@ impl Client {
 
     /// The files that it changes, every page; GitHub stops at [`MOST_FILES`].
     pub async fn changed_files(&self, number: u64) -> Result<Vec<ChangedFile>, Error> {
-        let pages = MOST_FILES.div_ceil(super::client::PER_PAGE) as u32;
+        let pages = MOST_FILES.div_ceil(crate::http::client::PER_PAGE) as u32;
         let route = self.route(&format!("/pulls/{number}/files"));
         self.pages(&route, pages).await
     }
@@ -146,7 +146,7 @@ fn is_unrelated(refusal: &Refusal) -> bool {
 
 impl Pull {
     /// Whether the head lies in another repository than this one.
-    pub fn is_from_fork(&self, repository: &super::Repository) -> bool {
+    pub fn is_from_fork(&self, repository: &crate::Repository) -> bool {
         let head = self.head_repository.as_deref();
         !head.is_some_and(|head| repository.is(head))
     }
