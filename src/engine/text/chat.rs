@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::error::Error as StdError;
 
-use super::files::{FileError, Files};
+use crate::files::{FileError, Files};
 
 const FILE: &str = "chat_template.jinja";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";

@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::files::{Files, ModelSource};
-    use crate::tokenizer::tests::bytes_tokenizer;
+    use crate::text::tokenizer::tests::bytes_tokenizer;
 
     fn strings(stops: &[&str]) -> Vec<String> {
         stops.iter().map(|stop| (*stop).to_owned()).collect()

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::files::{FileError, Files};
+use crate::files::{FileError, Files};
 
 const FILE: &str = "tokenizer.json";
 
