@@ -1,6 +1,6 @@
 //! Command line, shared: parsers of names, sizes and percents, formats, output, progress, exit codes.
 
-pub mod exit;
+mod exit;
 pub mod format;
 pub mod github;
 pub mod model;
@@ -11,3 +11,5 @@ pub mod progress;
 pub mod runtime;
 pub mod signer;
 pub mod size;
+
+pub use exit::Exit;

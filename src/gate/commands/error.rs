@@ -3,8 +3,7 @@
 use super::serve;
 use crate::baseline::{RemoteError, StoreError};
 use crate::calibration::CertificateError;
-use crate::cli::exit::Exit;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::launch::{BuildError, GitError, LockError, ProcessError, WorkspaceError};
 use crate::proxy::{EngineError, RecordError};
 use crate::session::{Error, ResultsError};

@@ -1,7 +1,6 @@
 //! `gate init`: writes gates for an engine, as a start to be edited.
 
-use crate::cli::exit::Exit;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::launch::Repository;
 use crate::presets::{self, CUSTOM, Preset, Written};
 use crate::session::Error;

@@ -1,7 +1,7 @@
 //! `gate judge DIR`: the verdict again, from the record alone.
 
 use super::check::print;
-use crate::cli::exit::Exit;
+use crate::cli::Exit;
 use crate::cli::format::VerdictFormat;
 use crate::session::{self, Error};
 use clap::Args;

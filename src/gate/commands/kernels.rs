@@ -1,9 +1,8 @@
 //! `gate kernels build`: the CUDA kernels compiled ahead, on a machine that needs no GPU, and what each
 //! takes of one. Refuses to know: how kernels are compiled.
 
-use crate::cli::exit::Exit;
 use crate::cli::format::TableFormat;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::report;
 use crate::session::Error;
 use anyhow::{Context, bail};

@@ -1,8 +1,7 @@
 //! `gate proxy`: stands between a client and an engine, and plants faults in what passes.
 
-use crate::cli::exit::Exit;
-use crate::cli::output;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
 use crate::proxy::{self, Door, Engine, Fault, Faults, Recorder};
 use clap::Args;
 use std::net::SocketAddr;

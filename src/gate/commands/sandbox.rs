@@ -1,7 +1,6 @@
 //! `gate sandbox`: becomes a build or an engine under a policy. Hidden: the gate alone calls it.
 
-use crate::cli::exit::Exit;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::sandbox::{Policy, enter};
 use clap::Args;
 use std::process::ExitCode;

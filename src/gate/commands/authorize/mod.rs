@@ -2,7 +2,7 @@
 
 pub mod ruling;
 
-use crate::cli::exit::Exit;
+use crate::cli::Exit;
 use crate::cli::github::{self, GitHubArgs};
 use crate::cli::runtime::block_on;
 use ::github::Sha;

@@ -1,15 +1,14 @@
 //! `gate baseline record | list | show | push | pull | sign | prune`: main's stored sessions.
 
-pub mod exchange;
-pub mod remote;
+mod exchange;
+mod remote;
 
 use super::check::{SessionArgs, print};
 use crate::baseline::Entry;
-use crate::cli::exit::Exit;
-use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::signer::signer;
+use crate::cli::{Exit, output};
 use crate::report;
 use crate::session::{self, Base, Error, Recorded};
 use clap::{Args, Subcommand};

@@ -1,10 +1,9 @@
 //! `gate baseline push | pull | sign | prune`: what passes between this machine and the store of gates/gate.toml.
 
 use super::exchange::Exchanged;
-use crate::cli::exit::Exit;
-use crate::cli::output;
 use crate::cli::runtime::block_on;
 use crate::cli::signer::signer;
+use crate::cli::{Exit, output};
 use clap::Args;
 use std::env;
 

@@ -1,17 +1,16 @@
 //! `gate bisect`: the commit of a regression.
 
-pub mod bisection;
-pub mod hunt;
-pub mod search;
-pub mod step;
-pub mod trial;
-pub mod view;
+mod bisection;
+mod hunt;
+mod search;
+mod step;
+mod trial;
+mod view;
 
-use crate::cli::exit::Exit;
 use crate::cli::format::Format;
-use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
 use anyhow::Context;
 use bisection::BisectOptions;
 use clap::Args;

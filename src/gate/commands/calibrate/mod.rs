@@ -1,16 +1,15 @@
 //! `gate calibrate`: what this machine can resolve, by A/A sessions.
 
-pub mod sessions;
+mod sessions;
 pub mod view;
 
 use super::check::print;
 use crate::calibration::Certificate;
-use crate::cli::exit::Exit;
 use crate::cli::format::{TableFormat, VerdictFormat};
 use crate::cli::names::GateArgs;
-use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
 use crate::session::Outcome;
 use anyhow::Context;
 use clap::Args;

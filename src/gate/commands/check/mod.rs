@@ -1,13 +1,12 @@
 //! `gate check`: the whole pipeline on this machine.
 
-pub mod stages;
+mod stages;
 
-use crate::cli::exit::Exit;
 use crate::cli::format::VerdictFormat;
 use crate::cli::names::{self, GateArgs, Names};
-use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
 use crate::session::{self, Base, Form, Options};
 use anyhow::Context;
 use clap::Args;

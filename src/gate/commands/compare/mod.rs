@@ -1,18 +1,17 @@
 //! `gate compare`: results beside one another, or engines launched for it.
 
-pub mod at_most;
-pub mod caveats;
-pub mod columns;
-pub mod contest;
-pub mod engines;
-pub mod view;
+mod at_most;
+mod caveats;
+mod columns;
+mod contest;
+mod engines;
+mod view;
 
-use crate::cli::exit::Exit;
 use crate::cli::format::Format;
 use crate::cli::names::{self, Names};
-use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
 use crate::figures::Table;
 use crate::session::Error;
 use anyhow::Context;

@@ -1,11 +1,10 @@
 //! `gate doctor`: is this machine fit to measure on? Asks the machine alone, never the network.
 
-pub mod readings;
-pub mod view;
+mod readings;
+mod view;
 
-use crate::cli::exit::Exit;
 use crate::cli::format::TableFormat;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::doctor::Fitness;
 use anyhow::Context;
 use clap::Args;

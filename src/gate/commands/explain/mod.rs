@@ -1,14 +1,13 @@
 //! `gate explain DIR`: why a check failed, from the record alone.
 
-pub mod bad;
-pub mod case;
-pub mod directory;
-pub mod parts;
-pub mod view;
+mod bad;
+mod case;
+mod directory;
+mod parts;
+mod view;
 
-use crate::cli::exit::Exit;
 use crate::cli::format::Format;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;

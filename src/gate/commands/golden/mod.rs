@@ -1,15 +1,14 @@
 //! `gate golden make`: goldens by Hugging Face transformers, or from main's own engine.
 
-pub mod engine;
-pub mod goldens;
-pub mod make;
-pub mod prompts;
-pub mod python;
+mod engine;
+mod goldens;
+mod make;
+mod prompts;
+mod python;
 
-use crate::cli::exit::Exit;
-use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use goldens::{GoldenOptions, MadeGoldens, Reference};

@@ -1,14 +1,13 @@
 //! `gate history`: how main moved, from its stored sessions.
 
-pub mod note;
-pub mod stored;
-pub mod view;
+mod note;
+mod stored;
+mod view;
 
 use crate::baseline::NoteOutcome;
-use crate::cli::exit::Exit;
 use crate::cli::format::Format;
 use crate::cli::names::{self, Names};
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::history::Outcome;
 use anyhow::Context;
 use clap::{ArgGroup, Args, Subcommand};

@@ -3,9 +3,8 @@
 pub mod convert;
 
 use super::check::print;
-use crate::cli::exit::Exit;
 use crate::cli::format::VerdictFormat;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::import::Tool;
 use crate::session;
 use anyhow::Context;

@@ -1,14 +1,13 @@
 //! `gate label`: the labels that a pull request's paths need, and the run that they start.
 
-pub mod labels;
-pub mod local;
-pub mod steps;
-pub mod whose;
+mod labels;
+mod local;
+mod steps;
+mod whose;
 
-use crate::cli::exit::Exit;
 use crate::cli::github::{self, GitHubArgs};
-use crate::cli::output;
 use crate::cli::runtime::block_on;
+use crate::cli::{Exit, output};
 use crate::session::Error;
 use anyhow::Context;
 use clap::Args;

@@ -1,15 +1,14 @@
 //! `gate load`: one workload against a server that already runs.
 
-pub mod address;
+mod address;
 pub mod limits;
-pub mod notes;
-pub mod parameters;
-pub mod view;
-pub mod workload;
+mod notes;
+mod parameters;
+mod view;
+mod workload;
 
-use crate::cli::exit::Exit;
-use crate::cli::output;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
 use crate::session::Error;
 use anyhow::Context;
 use clap::{Args, ValueEnum};

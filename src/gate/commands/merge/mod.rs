@@ -1,9 +1,9 @@
 //! `gate merge DIR… --out DIR`: one verdict for a run that several machines measured.
 
-pub mod record;
+mod record;
 
 use super::check::print;
-use crate::cli::exit::Exit;
+use crate::cli::Exit;
 use crate::cli::format::VerdictFormat;
 use clap::Args;
 use std::path::PathBuf;

@@ -2,9 +2,8 @@
 
 pub mod shards;
 
-use crate::cli::exit::Exit;
 use crate::cli::names::GateArgs;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::report;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;

@@ -1,13 +1,12 @@
 //! `gate power`: how many launches and minutes an effect needs on this machine.
 
-pub mod cost;
-pub mod view;
+mod cost;
+mod view;
 
-use crate::cli::exit::Exit;
 use crate::cli::format::TableFormat;
 use crate::cli::names::GateArgs;
-use crate::cli::output;
 use crate::cli::percent::{Percent, chance};
+use crate::cli::{Exit, output};
 use anyhow::Context;
 use clap::Args;
 use cost::PowerOptions;

@@ -1,23 +1,22 @@
 //! `gate publish`: say on GitHub what became of a pull request's commit.
 
-pub mod artifact;
-pub mod copy;
-pub mod form;
-pub mod keep;
-pub mod limits;
-pub mod options;
-pub mod past;
+mod artifact;
+mod copy;
+mod form;
+mod keep;
+mod limits;
+mod options;
+mod past;
 pub mod post;
-pub mod run;
-pub mod said;
-pub mod trusted;
-pub mod view;
+mod run;
+mod said;
+mod trusted;
+mod view;
 
-use crate::cli::exit::Exit;
 use crate::cli::github::{GitHubArgs, variable};
 use crate::cli::names::{self, Names};
-use crate::cli::output;
 use crate::cli::runtime::block_on;
+use crate::cli::{Exit, output};
 use crate::session::Error;
 use anyhow::Context;
 use clap::Args;

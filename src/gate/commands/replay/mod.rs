@@ -3,8 +3,7 @@
 pub mod cases;
 pub mod view;
 
-use crate::cli::exit::Exit;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

@@ -3,10 +3,9 @@
 
 mod kernels;
 
-use crate::cli::exit::Exit;
 use crate::cli::format::TableFormat;
 use crate::cli::model::ModelArgs;
-use crate::cli::output;
+use crate::cli::{Exit, output};
 use crate::report;
 use crate::roofline::{Floor, Machine, Plausible, Shape, plausible};
 use crate::session::Error;

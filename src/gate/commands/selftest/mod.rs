@@ -1,13 +1,12 @@
 //! `gate selftest`: plants faults, and says which gates catch them.
 
-pub mod sessions;
-pub mod view;
+mod sessions;
+mod view;
 
-use crate::cli::exit::Exit;
 use crate::cli::names::{self, Names};
-use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
 use crate::selftest::Row;
 use crate::session::Event;
 use anyhow::Context;

@@ -2,10 +2,10 @@
 //!
 //! Entry points: [`run`], and [`exit`] for its errors. Refuses to know: how errors are shown.
 
-pub mod fault;
+mod fault;
 
 use self::fault::FaultArg;
-use crate::cli::exit::Exit;
+use crate::cli::Exit;
 use crate::cli::model::ModelArgs;
 use crate::cli::size::Size;
 use engine::server::{self, Door, Limits};
