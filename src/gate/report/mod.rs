@@ -10,6 +10,7 @@ mod html;
 pub mod inert;
 mod json_v1;
 mod junit;
+mod main_values;
 pub mod markdown;
 pub mod numbers;
 mod plot;

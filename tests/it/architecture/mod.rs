@@ -83,8 +83,10 @@ const ROOMS: [(&str, &[&str]); 34] = [
             "report",
             "record",
             "stats",
+            "import",
             "calibration",
             "history",
+            "selftest",
             "github",
             "digest",
             "plural",
@@ -135,7 +137,7 @@ const ROOMS: [(&str, &[&str]); 34] = [
     (
         "cli",
         &[
-            "session", "measure", "baseline", "record", "engine", "selftest", "plural",
+            "session", "measure", "baseline", "record", "engine", "selftest", "github", "plural",
         ],
     ),
     (
@@ -179,7 +181,7 @@ const HELPER_OF_TESTS: &str = "skip";
 const HOMES: [(&str, &[&str]); 20] = [
     ("clap", &["cli", "commands"]),
     ("anyhow", &["cli", "commands"]),
-    ("indicatif", &["cli"]),
+    ("indicatif", &["cli", "commands"]),
     ("axum", &["server"]),
     ("hyper", &["client", "proxy", "server"]),
     ("hyper_util", &["proxy", "server"]),

@@ -3,7 +3,6 @@
 mod address;
 pub mod limits;
 mod notes;
-mod parameters;
 mod view;
 mod workload;
 

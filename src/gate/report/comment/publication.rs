@@ -4,7 +4,8 @@
 //! Main type: [`Publication`]. Refuses to know: GitHub's API, files, and whom to trust: what it holds has been
 //! settled by then, but for texts, which may hold anything.
 
-use verdict::record::{CheckVerdict, Comparison, RuleId, RunRecord, RunVerdict, Unit, Verdict};
+use crate::report::main_values::has_no_base;
+use verdict::record::{Comparison, RunRecord, RunVerdict, Unit, Verdict};
 
 /// All that is said of one commit.
 #[derive(Clone, Debug)]
@@ -178,20 +179,6 @@ impl Publication<'_> {
         }
         command
     }
-}
-
-/// Whether it is main's values that were asked for, and nothing is wrong with them.
-pub fn is_recorded(record: &RunRecord, verdict: &RunVerdict) -> bool {
-    record.comparison.is_recording() && has_no_base(verdict)
-}
-
-/// Some comparison had nothing to compare with, and nothing else is red.
-pub fn has_no_base(verdict: &RunVerdict) -> bool {
-    let lacks =
-        |check: &CheckVerdict| matches!(check.reason.rule, RuleId::NoBase | RuleId::NoStoredBase);
-    let checks = || verdict.gates.iter().flat_map(|gate| &gate.checks);
-    let is_red = |check: &CheckVerdict| check.verdict != Verdict::Pass && !check.is_waived();
-    checks().any(lacks) && checks().filter(|check| is_red(check)).all(lacks)
 }
 
 #[cfg(test)]

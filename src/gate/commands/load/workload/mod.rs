@@ -2,16 +2,18 @@
 //!
 //! Main function: [`load`]. Refuses to know: arguments, how the report is shown.
 
+mod parameters;
+
 use super::address::{address, authority};
-pub use super::limits::beyond_limit;
+use super::limits::beyond_limit;
 use super::notes::notes;
-use super::parameters::parameters;
 use super::view::{GoodShare, LoadReport, Requests};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::files::replace;
 use crate::session::project::{draw_seed, now, tool};
 use crate::session::{Error, ResultsError};
 use client::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
+use parameters::parameters;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::future::Future;

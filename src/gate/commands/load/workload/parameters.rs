@@ -2,7 +2,7 @@
 //!
 //! Main function: [`parameters`]. Refuses to know: what came of it.
 
-use super::workload::{LoadOptions, Traffic};
+use super::{LoadOptions, Traffic};
 use serde_json::{Map, Value, json};
 use verdict::plan::Arrivals;
 
