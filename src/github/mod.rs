@@ -5,7 +5,7 @@
 //! pull requests, labels, permissions, statuses and dispatches lays GitHub's routes on it. All text that comes
 //! back is somebody else's: names and messages are carried as data, cleaned before they are shown ([`clean`]).
 //!
-//! Refuses to know: what a verdict is, which label belongs to which path, who may run (`pipeline` decides), and
+//! Refuses to know: what a verdict is, which label belongs to which path, who may run (`commands` decides), and
 //! any file but those that Actions names.
 
 pub mod actions;

@@ -1,6 +1,6 @@
 //! Parts of a measured session: opening a project, building, launching, measuring, judging and writing.
 //!
-//! [`crate::commands`] put them together. Main function: [`run()`].
+//! The [commands](crate::commands) put them together. Main function: [`run()`].
 
 pub mod checkpoint;
 pub mod files;
