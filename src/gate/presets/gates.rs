@@ -26,6 +26,12 @@ const WITHOUT_LOGPROBS: &str = "\
 # top_k = 5
 # near_tie = \"0.05 nats\"";
 
+/// For the in-tree engine, which touches its cache page by page.
+const SMALL_CACHE: &str = "\
+# A KV cache that the warm-up fills: until then memory grows as it should. The engine's own default is 1 GiB.
+engine_args = [\"--kv-tokens\", \"16384\"]
+";
+
 impl Preset {
     fn says(self, line: &str) -> bool {
         self.engine.lines().any(|own| own == line)
@@ -73,7 +79,13 @@ impl Preset {
             true => ("[true, false]", "[128, 1024]"),
             false => ("[false]", "[128, 512]"),
         };
+        let small_cache = if self.name == "infergate" {
+            SMALL_CACHE
+        } else {
+            ""
+        };
         gate.replace("{{near_tie}}", near_tie)
+            .replace("{{small_cache}}", small_cache)
             .replace("{{modes}}", modes)
             .replace("{{contexts}}", contexts)
             .replace("{{streams}}", &streams.to_string())

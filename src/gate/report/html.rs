@@ -6,13 +6,12 @@
 
 use super::comment::chart::sparkline;
 use super::comment::publication::Past;
-use super::inert::is_shown;
 use super::plot::{Dot, plot};
 use super::redaction::redact;
 use super::{cells, numbers, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
-use verdict::record::{Arm, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict};
+use verdict::record::{Arm, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict, is_ignorable};
 
 const TEMPLATE: &str = include_str!("templates/report.html.j2");
 
@@ -56,7 +55,7 @@ pub fn html(page: &Page<'_>) -> String {
                 shown(&format!("{error:#}")).replace('<', "&lt;")
             )
         });
-    written.chars().filter(|c| is_shown(*c)).collect()
+    written.chars().filter(|c| !is_ignorable(*c)).collect()
 }
 
 /// A text without secrets and of bounded length, escaped later.

@@ -6,6 +6,7 @@
 
 use super::markdown::escape;
 use super::redaction::redact;
+use verdict::record::is_ignorable;
 
 /// Characters of one text that are shown; nobody reads more in a comment.
 const MOST: usize = 2_000;
@@ -35,7 +36,7 @@ pub fn inert_within(text: &str, most: usize) -> String {
 /// The first characters, and how many more there are. Secrets go before anything is cut: half a token has no shape.
 fn cut(text: &str, most: usize) -> (String, usize) {
     let text = redact(text);
-    let all = || text.chars().filter(|c| is_shown(*c));
+    let all = || text.chars().filter(|c| !is_ignorable(*c));
     let shown: String = all().take(most).collect();
     (shown, all().count().saturating_sub(most))
 }
@@ -44,7 +45,7 @@ fn cut(text: &str, most: usize) -> (String, usize) {
 pub fn inert_html(text: &str) -> String {
     let text = redact(text);
     let mut out = String::new();
-    for c in text.chars().filter(|c| is_shown(*c)).take(MOST) {
+    for c in text.chars().filter(|c| !is_ignorable(*c)).take(MOST) {
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -63,7 +64,7 @@ pub fn code_span(text: &str) -> String {
     let text = redact(text);
     let shown = text
         .chars()
-        .filter(|c| is_shown(*c) && *c != '`' && *c != '|' && !c.is_control());
+        .filter(|c| !is_ignorable(*c) && *c != '`' && *c != '|' && !c.is_control());
     let shown: String = shown.take(MOST).collect();
     if shown.trim().is_empty() {
         return "–".to_owned();
@@ -84,22 +85,13 @@ pub fn code(text: &str) -> String {
 fn code_line(line: &str) -> String {
     let shown = line
         .chars()
-        .filter(|c| is_shown(*c) && (!c.is_control() || *c == '\t'));
+        .filter(|c| !is_ignorable(*c) && (!c.is_control() || *c == '\t'));
     shown.take(CODE_COLUMNS).collect()
 }
 
 fn run_of_backticks(line: &str) -> usize {
     let runs = line.split(|c| c != '`');
     runs.map(str::len).max().unwrap_or(0)
-}
-
-/// Characters that turn the direction of writing, or that nobody sees, are left out.
-pub fn is_shown(c: char) -> bool {
-    !matches!(
-        c,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{61c}'
-            | '\u{e0000}'..='\u{e007f}'
-    )
 }
 
 /// Escaped text in which GitHub finds no link, picture or formula.

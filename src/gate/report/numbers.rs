@@ -1,69 +1,145 @@
-//! Numbers for people: units, signs, as many digits as mean something.
+//! Numbers for people: the same digits for a value wherever it is shown.
 
-use verdict::plural::count;
 use verdict::record::{CheckVerdict, Unit};
 
-/// Digits shown of a measured value.
+/// Significant digits of a value.
 const DIGITS: i32 = 4;
 
-/// `0.2514 ms`, `16 tokens`, `98.5 %`.
+/// `0.2514 ms`, `16 tokens`, `98.5 %`, `3.5 MiB`.
 pub fn value(x: f64, unit: Unit) -> String {
     match unit {
-        Unit::Milliseconds => format!("{} ms", digits(x)),
-        Unit::MillisecondsPerToken => format!("{} ms", digits(x)),
-        Unit::Tokens => counted(x, "token"),
-        Unit::Cases => counted(x, "case"),
-        Unit::Fraction => format!("{} %", digits(x * 100.0)),
-        Unit::Nats => format!("{} nats", digits(x)),
         Unit::Bytes => bytes(x),
-        Unit::MicrosecondsPerToken => format!("{} µs", digits(x)),
-        Unit::TokensPerSecond => format!("{} tok/s", digits(x)),
-        Unit::Ratio => format!("{} ×", digits(x)),
-        // A perplexity may be gated to its fifth digit.
+        unit => uncut(x, unit),
+    }
+}
+
+/// As [`value`], with bytes counted one by one: where they are compared, two that differ look different.
+pub fn uncut(x: f64, unit: Unit) -> String {
+    if unit == Unit::Fraction {
+        return percent(x);
+    }
+    let (number, symbol) = (shown(x, unit), symbol(unit));
+    let counted = matches!(unit, Unit::Tokens | Unit::Cases | Unit::Bytes);
+    match symbol.strip_suffix('s') {
+        Some(one) if counted && number == "1" => format!("1 {one}"),
+        _ => format!("{number} {symbol}").trim_end().to_owned(),
+    }
+}
+
+/// A value whose unit stands beside it already.
+pub fn bare(x: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Fraction => number((x * 1e8).round() / 1e6),
+        unit => shown(x, unit),
+    }
+}
+
+/// A plain number may be gated to its fifth digit, as a perplexity is.
+fn shown(x: f64, unit: Unit) -> String {
+    match unit {
         Unit::Number => significant(x, 6),
-        Unit::PerToken => format!("{} per token", digits(x)),
-        Unit::PerRequest => format!("{} per request", digits(x)),
-        Unit::JoulesPerToken => format!("{} J/token", digits(x)),
+        _ => number(x),
     }
 }
 
-/// A count as [`count`] says it; a median of counts may be no whole number.
-fn counted(x: f64, thing: &str) -> String {
-    match digits(x).as_str() {
-        "1" => count(1_u8, thing),
-        many => format!("{many} {thing}s"),
+fn symbol(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Milliseconds | Unit::MillisecondsPerToken => "ms",
+        Unit::Tokens => "tokens",
+        Unit::Cases => "cases",
+        Unit::Fraction => "",
+        Unit::Nats => "nats",
+        Unit::Bytes => "bytes",
+        Unit::MicrosecondsPerToken => "µs/token",
+        Unit::TokensPerSecond => "tokens/s",
+        Unit::Ratio => "×",
+        Unit::Number => "",
+        Unit::PerToken => "per token",
+        Unit::PerRequest => "per request",
+        Unit::JoulesPerToken => "J/token",
     }
 }
 
-/// `+9.9 % [+8.2, +11.5]`; for an absolute rule the interval of head's own value.
+fn bytes(x: f64) -> String {
+    const MIB: f64 = 1_048_576.0;
+    if x.abs() >= MIB {
+        format!("{} MiB", number(x / MIB))
+    } else {
+        uncut(x, Unit::Bytes)
+    }
+}
+
+/// Four significant digits without trailing zeros; whole numbers whole; very small ones with an exponent.
+pub fn number(x: f64) -> String {
+    significant(x, DIGITS)
+}
+
+fn significant(x: f64, digits: i32) -> String {
+    if !x.is_finite() {
+        return "undefined".to_owned();
+    }
+    if (x - x.round()).abs() < 1e-9 && x.abs() < 1e15 {
+        return format!("{:.0}", x + 0.0);
+    }
+    if x.abs() < 1e-4 {
+        return format!("{x:.2e}");
+    }
+    let digits = (f64::from(digits - 1) - x.abs().log10().floor()).clamp(0.0, 9.0) as usize;
+    trimmed(&format!("{x:.digits$}"))
+}
+
+/// A fraction as percent without a sign: `1 %`, `0.25 %`, `97.5 %`.
+pub fn percent(fraction: f64) -> String {
+    format!("{} %", bare(fraction, Unit::Fraction))
+}
+
+/// The smallest change that could be found, to a tenth of a percent.
+pub fn effect(fraction: f64) -> String {
+    percent((fraction * 1e3).round() / 1e3)
+}
+
+/// A relative change: `+3 %`.
+pub fn signed_percent(change: f64) -> String {
+    format!("{}{}", if change < 0.0 { "" } else { "+" }, percent(change))
+}
+
+/// A relative change with its interval: `+6.1 % [+4.8, +7.4]`.
+pub fn signed_percents(change: f64, (low, high): (f64, f64)) -> String {
+    let digits = if high - low < 0.01 { 2 } else { 1 };
+    let one = |x: f64| format!("{:+.digits$}", x * 100.0);
+    format!("{} % [{}, {}]", one(change), one(low), one(high))
+}
+
+/// A check's change with its interval; for an absolute rule the interval of head's own value.
 pub fn change(check: &CheckVerdict) -> String {
-    let percent = |x: f64| format!("{:+.1}", x * 100.0);
-    match (check.change, check.interval) {
-        (Some(change), Some((low, high))) => {
-            format!(
-                "{} % [{}, {}]",
-                percent(change),
-                percent(low),
-                percent(high)
-            )
-        }
-        (Some(change), None) => format!("{} %", percent(change)),
+    interval(check.change, check.interval)
+}
+
+/// A relative change with its interval, as far as they are known.
+pub fn interval(change: Option<f64>, interval: Option<(f64, f64)>) -> String {
+    match (change, interval) {
+        (Some(change), Some(interval)) => signed_percents(change, interval),
+        (Some(change), None) => format!("{:+.1} %", change * 100.0),
         (None, _) => "–".into(),
+    }
+}
+
+/// A p-value: `0.013`, `2e-5`.
+pub fn p(p: f64) -> String {
+    if p >= 0.0995 {
+        format!("{p:.2}")
+    } else if p >= 0.000_95 {
+        trimmed(&format!("{p:.4}"))
+    } else if p > 0.0 {
+        format!("{p:.0e}")
+    } else {
+        "0".to_owned()
     }
 }
 
 /// Twelve characters of a commit's id.
 pub fn commit(id: &str) -> String {
     id.chars().take(12).collect()
-}
-
-/// A p-value: one digit where it is small.
-pub fn p(p: f64) -> String {
-    if p < 0.01 {
-        format!("{p:.0e}")
-    } else {
-        format!("{p:.2}")
-    }
 }
 
 /// The text at the right end of so many columns.
@@ -76,37 +152,15 @@ pub fn optional(x: Option<f64>, unit: Unit) -> String {
     x.map_or_else(|| "–".into(), |x| value(x, unit))
 }
 
-fn bytes(x: f64) -> String {
-    const MIB: f64 = 1_048_576.0;
-    if x.abs() >= MIB {
-        format!("{} MiB", digits(x / MIB))
+fn trimmed(decimal: &str) -> String {
+    if decimal.contains('.') {
+        decimal
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned()
     } else {
-        format!("{} B", digits(x))
+        decimal.to_owned()
     }
-}
-
-/// About [`DIGITS`] significant digits; whole numbers as they are; very small ones with an exponent.
-pub fn digits(x: f64) -> String {
-    significant(x, DIGITS)
-}
-
-fn significant(x: f64, digits: i32) -> String {
-    if !x.is_finite() {
-        return x.to_string();
-    }
-    if x.fract().abs() < f64::EPSILON && x.abs() < 1e9 {
-        return format!("{x:.0}");
-    }
-    if x.abs() < 1e-3 {
-        return format!("{x:.1e}");
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "log10 of a finite f64 lies within ±324"
-    )]
-    let before_point = x.abs().log10().floor() as i32 + 1;
-    let after_point = usize::try_from(digits - before_point.max(0)).unwrap_or(0);
-    format!("{x:.after_point$}")
 }
 
 #[cfg(test)]
@@ -114,24 +168,66 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_what_means_something() {
+    fn numbers_are_short_and_never_wrong() {
+        let table = [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (20.64, "20.64"),
+            (21.904, "21.9"),
+            (12_345.678, "12346"),
+            (1_080_033.0, "1080033"),
+            (0.012_346, "0.01235"),
+            (0.000_002, "2.00e-6"),
+            (-3.5, "-3.5"),
+            (f64::NAN, "undefined"),
+        ];
+        for (x, expect) in table {
+            assert_eq!(number(x), expect);
+        }
+    }
+
+    #[test]
+    fn percents_and_p() {
+        assert_eq!(percent(0.01), "1 %");
+        assert_eq!(percent(0.975), "97.5 %");
+        assert_eq!(
+            signed_percents(0.0612, (0.048, 0.0741)),
+            "+6.1 % [+4.8, +7.4]"
+        );
+        assert_eq!(
+            signed_percents(-0.001, (-0.004, 0.002)),
+            "-0.10 % [-0.40, +0.20]"
+        );
+        for (x, expect) in [
+            (1.0, "1.00"),
+            (0.5, "0.50"),
+            (0.013, "0.013"),
+            (2e-5, "2e-5"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(p(x), expect);
+        }
+    }
+
+    #[test]
+    fn values_carry_their_unit() {
         let check = |x, unit, expect: &str| assert_eq!(value(x, unit), expect);
         check(0.251_43, Unit::Milliseconds, "0.2514 ms");
         check(12.345_67, Unit::MillisecondsPerToken, "12.35 ms");
         check(123_456.7, Unit::Milliseconds, "123457 ms");
         check(16.0, Unit::Tokens, "16 tokens");
-        check(0.985, Unit::Fraction, "98.50 %");
+        check(0.985, Unit::Fraction, "98.5 %");
         check(1.0, Unit::Fraction, "100 %");
         check(0.0, Unit::Cases, "0 cases");
         check(1.0, Unit::Cases, "1 case");
-        check(2.0, Unit::Cases, "2 cases");
-        check(1.0, Unit::Tokens, "1 token");
-        check(1.5, Unit::Tokens, "1.500 tokens");
-        check(0.000_004_1, Unit::Nats, "4.1e-6 nats");
+        check(1.5, Unit::Tokens, "1.5 tokens");
+        check(0.000_004_1, Unit::Nats, "4.10e-6 nats");
         check(2_097_152.0, Unit::Bytes, "2 MiB");
-        check(16.591_44, Unit::Number, "16.5914");
+        check(512.0, Unit::Bytes, "512 bytes");
+        check(16.595_04, Unit::Number, "16.595");
         check(62.0, Unit::PerToken, "62 per token");
         check(0.351_23, Unit::JoulesPerToken, "0.3512 J/token");
-        check(f64::NAN, Unit::Tokens, "NaN tokens");
+        check(f64::NAN, Unit::Tokens, "undefined tokens");
+        assert_eq!(uncut(2_097_153.0, Unit::Bytes), "2097153 bytes");
     }
 }

@@ -31,8 +31,7 @@ impl Tally {
             self.all += 1;
             self.counted += u64::from(tokens.is_some());
             self.tokens += u64::from(tokens.unwrap_or(0));
-            let text = sample.text.as_deref();
-            if text.is_some_and(|text| text.trim().is_empty()) {
+            if sample.is_blank() {
                 self.blank += 1;
             } else if sample.finish_reason.as_deref() == Some("stop") {
                 self.ended += 1;

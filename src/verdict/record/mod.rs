@@ -41,7 +41,7 @@ pub use run::{
 };
 pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,
-    TokenLogprob, USUAL_TOKENS_AN_EVENT, Void, VoidRule,
+    TokenLogprob, USUAL_TOKENS_AN_EVENT, Void, VoidRule, is_blank, is_ignorable,
 };
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};

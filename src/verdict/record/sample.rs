@@ -45,6 +45,43 @@ impl Sample {
     pub fn may_enter(&self) -> bool {
         self.phase == Phase::Measured && self.void.is_none()
     }
+
+    /// True if the text is [`is_blank`]; false where it is not kept.
+    pub fn is_blank(&self) -> bool {
+        self.text.as_deref().is_some_and(is_blank)
+    }
+}
+
+/// True for a text in which a reader sees nothing: white space, control and ignorable characters.
+pub fn is_blank(text: &str) -> bool {
+    let is_hidden = |c: char| c.is_whitespace() || c.is_control() || is_ignorable(c);
+    text.chars().all(is_hidden)
+}
+
+/// True for a character without a mark of its own: joiners, directions of writing, variation selectors, fillers.
+/// Unicode's `Default_Ignorable_Code_Point`, and the blank pattern of Braille.
+pub fn is_ignorable(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fff8}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 /// The circumstances of a request, where a workload compares several.

@@ -32,10 +32,15 @@ fn the_time_of_answers_that_say_nothing_is_no_time() {
     let parts = ["10 of 10 answers are wrong", "as many tokens are counted"];
     halved.says("slower", "invalid", "wrong-answers", &parts);
     halved.ends_with(4);
-    // A model that answers so in main too: nothing tells that it is wrong.
+    // Main answers so too: the time of nothing is no speed.
     let both = told(&["mute=1", "ttft=2"], &["mute=1", "ttft=3"]);
-    both.says("slow", "pass", "ceiling", &[]);
-    both.notes("slow", "answers of head are blank");
+    both.says(
+        "slow",
+        "invalid",
+        "wrong-answers",
+        &["10 of 10", "choose prompts"],
+    );
+    both.ends_with(4);
 }
 
 /// A part of a sum that is no number is not 0.

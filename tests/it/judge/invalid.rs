@@ -1,5 +1,6 @@
 //! Every rule that makes a measurement invalid, and reliability.
 
+use super::surroundings::plan_on;
 use super::*;
 use fixture::records::*;
 use verdict::record::UNKNOWN_MACHINE;
@@ -312,4 +313,34 @@ fn unknown_workload() {
         (got.verdict, first(&got).reason.rule.name()),
         (Verdict::Invalid, "unknown-workload")
     );
+}
+
+#[test]
+fn wrong_answers_that_a_statistic_cannot_bear() {
+    let check = |metric: Metric, statistic: Statistic, wrong: usize, is_borne: bool| {
+        let session = spoiled(|launch| {
+            let is_head = launch.arm == Arm::Head;
+            for (i, sample) in launch.samples.iter_mut().enumerate() {
+                let is_wrong = is_head && i < wrong;
+                let text = if is_wrong {
+                    "\u{200b}"
+                } else {
+                    "one two three"
+                };
+                sample.text = Some(text.into());
+                sample.text_sha256 = text.into();
+            }
+        });
+        let got = judge(&plan_on(metric, statistic), &session);
+        let is_found = first(&got).reason.rule.name() == "wrong-answers";
+        assert_eq!(is_found, !is_borne, "{wrong}: {}", sentence(first(&got)));
+    };
+    // Of 30.
+    check(Metric::Tpot, Statistic::Median, 3, true);
+    check(Metric::Tpot, Statistic::Median, 4, false);
+    for statistic in [Statistic::Mean, Statistic::P95] {
+        check(Metric::E2e, statistic, 0, true);
+        check(Metric::E2e, statistic, 1, false);
+    }
+    check(Metric::Throughput, Statistic::Single, 1, false);
 }

@@ -211,6 +211,20 @@ fn times_that_are_upper_bounds_only() {
     }
     // TPOT is a mean over the answer: what happens between its ends does not touch it.
     check(&tpot_plan(), 3, None);
+    // What comes with the first event does: 2 of 20 can be borne.
+    let with_first = |shared: usize, expect| {
+        let mut session = with_shared_segments(0);
+        for sample in &mut session.launches[3].samples {
+            let first = sample.stamps.events_ns[0];
+            sample.stamps.events_ns[1..=shared].fill(first);
+        }
+        verdict_is(&judge(&tpot_plan(), &session), expect);
+    };
+    with_first(2, None);
+    with_first(
+        3,
+        Some(("ambiguous-events", "15 % of the events arrived together")),
+    );
 }
 
 #[test]

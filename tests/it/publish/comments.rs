@@ -70,8 +70,8 @@ fn a_pass() {
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
-    | ✅ pass | `tpot/regression` | 0.0879 ms | 0.0921 ms | +4.8 % \[-10.8, +23.2\] | TPOT 0.08788 → 0.0921 ms: +4.8 % \[-10.8, +23.2\], below the ceiling of 200 % (p = 3e-6; 4 + 4 launches) |
-    | ✅ pass | `tpot/ceiling` | 0.0879 ms | 0.0921 ms | – | TPOT 0.0921 ms \[0.07822, 0.1084\] (base 0.08788 ms), below the ceiling of 15 ms (p = 1e-6; 4 launches) |
+    | ✅ pass | `tpot/regression` | 0.08788 ms | 0.0921 ms | +4.8 % \[-10.8, +23.2\] | TPOT 0.08788 → 0.0921 ms: +4.8 % \[-10.8, +23.2\], below the ceiling of 200 % (p = 3e-6; 4 + 4 launches) |
+    | ✅ pass | `tpot/ceiling` | 0.08788 ms | 0.0921 ms | – | TPOT 0.0921 ms \[0.07822, 0.1084\] (base 0.08788 ms), below the ceiling of 15 ms (p = 1e-6; 4 launches) |
 
     <details><summary>✅ <b>Time per output token</b>: pass</summary>
 
@@ -80,7 +80,7 @@ fn a_pass() {
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▆▇▆█▇ 0.1030 ms → this head ▁ 0.0921 ms
+    **Main on this machine**, `tpot/regression`: ▆▇▆█▇ 0.103 ms → this head ▁ 0.0921 ms
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
@@ -120,8 +120,8 @@ fn a_failure() {
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
-    | ❌ fail | `tpot/regression` | 0.0879 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-9, 5e-9 over 2 checks; 4 + 4 launches) |
-    | ✅ pass | `tpot/ceiling` | 0.0879 ms | 3.684 ms | – | TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches) |
+    | ❌ fail | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-9, 5e-9 over 2 checks; 4 + 4 launches) |
+    | ✅ pass | `tpot/ceiling` | 0.08788 ms | 3.684 ms | – | TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches) |
 
     <details open><summary>❌ <b>Time per output token</b>: fail</summary>
 
@@ -130,7 +130,7 @@ fn a_failure() {
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▁▁▁▁▁ 0.1030 ms → this head █ 3.684 ms
+    **Main on this machine**, `tpot/regression`: ▁▁▁▁▁ 0.103 ms → this head █ 3.684 ms
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
@@ -170,8 +170,8 @@ fn an_inconclusive_result() {
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
-    | ⚠️ inconclusive | `tpot/regression` | 0.0879 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %… |
-    | ✅ pass | `tpot/ceiling` | 0.0879 ms | 0.2256 ms | – | TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches) |
+    | ⚠️ inconclusive | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %… |
+    | ✅ pass | `tpot/ceiling` | 0.08788 ms | 0.2256 ms | – | TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches) |
 
     <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
@@ -180,7 +180,7 @@ fn an_inconclusive_result() {
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▁▁▁▁▁ 0.1030 ms → this head █ 0.2256 ms
+    **Main on this machine**, `tpot/regression`: ▁▁▁▁▁ 0.103 ms → this head █ 0.2256 ms
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
@@ -230,7 +230,7 @@ fn an_invalid_measurement() {
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.1030 ms
+    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.103 ms
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%

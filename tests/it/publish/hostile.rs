@@ -87,7 +87,7 @@ fn hostile_texts_stay_texts() {
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.1030 ms
+    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.103 ms
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%

@@ -2,7 +2,7 @@
 //! state that its cache must have, or without a word.
 
 use super::{Seen, because};
-use verdict::record::{CacheState, Phase, Setting, Void, VoidRule};
+use verdict::record::{CacheState, Phase, Setting, Void, VoidRule, is_blank};
 
 /// Share of a prompt that a cache may know although the prompt is new: a common beginning.
 const COLD_SHARE: f64 = 0.1;
@@ -90,10 +90,10 @@ impl Seen<'_> {
         }
         let texts = self.transcript.texts();
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
-        let is_blank = texts.iter().all(|text| text.trim().is_empty());
+        let is_wordless = texts.iter().all(|text| is_blank(text));
         let has_stopped = self.transcript.finish_reason.as_deref() != Some("length");
-        let wrong =
-            (is_blank && has_stopped) || self.is_wordless_cell(forced, is_blank, characters == 0);
+        let wrong = (is_wordless && has_stopped)
+            || self.is_wordless_cell(forced, is_wordless, characters == 0);
         wrong.then(|| {
             let detail = format!(
                 "{forced} tokens were asked for, and nothing but white space came ({characters} characters)"
@@ -103,12 +103,12 @@ impl Seen<'_> {
     }
 
     /// A cell whose cached prompt is answered with blanks to the end, or with tokens that only usage counts.
-    fn is_wordless_cell(&self, forced: u32, is_blank: bool, is_empty: bool) -> bool {
+    fn is_wordless_cell(&self, forced: u32, is_wordless: bool, is_empty: bool) -> bool {
         let Some(Setting::Cell { cache, .. }) = self.label.setting else {
             return false;
         };
         let only_usage = self.transcript.token_ids.is_none() && self.tokens.by_logprobs.is_none();
-        forced >= WORDY && ((is_blank && cache == CacheState::Hot) || (is_empty && only_usage))
+        forced >= WORDY && ((is_wordless && cache == CacheState::Hot) || (is_empty && only_usage))
     }
 
     /// Whether no request of the launch had sent any of the prompt before.

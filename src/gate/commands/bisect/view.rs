@@ -285,13 +285,9 @@ fn style(conclusion: &Conclusion) -> Style {
 }
 
 fn percents(change: &Change) -> String {
-    let percent = |x: f64| format!("{:+.1}", x * 100.0);
     let (low, high) = change.interval;
-    let relative = percent(change.relative);
-    if low.to_bits() == high.to_bits() {
-        return format!("{relative} %");
-    }
-    format!("{relative} % [{}, {}]", percent(low), percent(high))
+    let is_exact = low.to_bits() == high.to_bits();
+    numbers::interval(Some(change.relative), (!is_exact).then_some((low, high)))
 }
 
 /// `0.2514 ms → 0.5021 ms`.
@@ -303,7 +299,7 @@ fn values(bisection: &Bisection, trial: &Trial) -> Option<String> {
         .find(|metric| Some(metric.name()) == name);
     let shown = |value| match metric {
         Some(metric) => numbers::value(value, metric.unit()),
-        None => numbers::digits(value),
+        None => numbers::number(value),
     };
     Some(format!("{} → {}", shown(base), shown(head)))
 }

@@ -1,13 +1,12 @@
 //! A comparison as a table for a terminal, as Markdown, as JSON.
 
 use crate::figures::{Cell, Held, Line, Paired, Part, Table};
-use crate::report::inert::is_shown;
 use crate::report::markdown::escape;
 use crate::report::{numbers, terminal};
 use serde::Serialize;
 use std::fmt::Write;
 use verdict::plural::count;
-use verdict::record::{Direction, Unit};
+use verdict::record::{Direction, Unit, is_ignorable};
 
 /// Format of the JSON.
 const FORMAT: &str = "infergate-compare/1";
@@ -134,7 +133,7 @@ fn stage_rows(table: &Table) -> Vec<Vec<String>> {
 /// A result's own words, of a file from anywhere, must not steer the terminal.
 fn shown_alone(text: &str) -> String {
     text.chars()
-        .filter(|c| is_shown(*c) && !c.is_control())
+        .filter(|c| !is_ignorable(*c) && !c.is_control())
         .collect()
 }
 

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use verdict::plan::{self, Engine, GoldenCase, Goldens, Workload, WorkloadKind};
-use verdict::record::{Arm, Build, Comparison, Exit, Sample, TokenLogprob, short};
+use verdict::record::{Arm, Build, Comparison, Exit, Sample, TokenLogprob, is_blank, short};
 
 /// Where the engine's output goes, from the project's root.
 const LOG: &str = ".gate/logs/golden-engine.log";
@@ -201,7 +201,7 @@ fn keep(
         };
         match (&sample.void, of(again, &case)) {
             (Some(void), _) => left.refused.push((case.id, void.detail.clone())),
-            _ if sample.text.as_deref().unwrap_or_default().trim().is_empty() => {
+            _ if is_blank(sample.text.as_deref().unwrap_or_default()) => {
                 left.blank.push(case.id);
             }
             (None, Some(second)) if second.text == sample.text => kept.push((case, sample)),

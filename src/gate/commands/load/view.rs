@@ -4,7 +4,7 @@
 
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::report::markdown::escape;
-use crate::report::numbers::digits;
+use crate::report::numbers::number;
 use crate::report::terminal::{STYLE, WIDTH, wrap};
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -241,7 +241,7 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     if let Some(factor) = report.burst_factor {
         lines.push((
             "burst factor",
-            format!("{} tokens an event", digits(factor)),
+            format!("{} tokens an event", number(factor)),
         ));
     }
     if let Some(GoodShare {
@@ -249,7 +249,7 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
         requests_per_s,
     }) = report.goodput
     {
-        let (share, rate) = (digits(share * 100.0), digits(requests_per_s));
+        let (share, rate) = (number(share * 100.0), number(requests_per_s));
         lines.push(("goodput", format!("{share} % of requests, {rate} a second")));
     }
     let Requests {
@@ -287,13 +287,13 @@ fn speeds(report: &LoadReport) -> Vec<(&'static str, String)> {
         _ => "over TTFT, queues included",
     };
     let prefill = prefill.tokens_per_s.p50.map(|rate| {
-        let text = format!("{} prompt tokens/s computed, median; {by}", digits(rate));
+        let text = format!("{} prompt tokens/s computed, median; {by}", number(rate));
         ("prefill", text)
     });
     let generation = generation.tokens_per_s.p50.map(|rate| {
         let text = format!(
             "{} output tokens/s a stream, median; by its events (1 / TPOT)",
-            digits(rate)
+            number(rate)
         );
         ("generation", text)
     });
@@ -301,11 +301,11 @@ fn speeds(report: &LoadReport) -> Vec<(&'static str, String)> {
 }
 
 fn client(health: &ClientHealth) -> String {
-    let late = |spread: Spread| digits(spread.p99);
+    let late = |spread: Spread| number(spread.p99);
     let steal = health.steal_share.map_or_else(String::new, |share| {
         format!(
             "; {} % of the machine taken by its host",
-            digits(share * 100.0)
+            number(share * 100.0)
         )
     });
     format!(
@@ -314,18 +314,18 @@ fn client(health: &ClientHealth) -> String {
         late(health.send_lag_ms),
         late(health.read_lag_ms),
         late(health.loop_delay_ms),
-        digits(health.kernel_share * 100.0),
-        digits(health.ambiguous_share * 100.0),
+        number(health.kernel_share * 100.0),
+        number(health.ambiguous_share * 100.0),
         health.streams_reached,
         health.streams_asked,
-        digits(health.cpu_s),
+        number(health.cpu_s),
         count(health.threads, "thread"),
-        digits(health.wall_s),
+        number(health.wall_s),
     )
 }
 
 fn optional(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".into(), digits)
+    value.map_or_else(|| "–".into(), number)
 }
 
 #[cfg(test)]
@@ -390,7 +390,7 @@ mod tests {
         }
         for part in [
             "TTFT",
-            "60.50",
+            "60.5",
             "–",
             "token-counts",
             "INVALID",

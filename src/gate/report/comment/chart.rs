@@ -153,11 +153,7 @@ mod tests {
         check(&[f64::NAN], None, None);
         check(&[1.0, 2.0], None, Some("▁█ 2 ms"));
         check(&[1.0, 1.0], None, Some("▅▅ 1 ms"));
-        check(
-            &[1.0, 1.5],
-            Some(2.0),
-            Some("▁▅ 1.500 ms → this head █ 2 ms"),
-        );
+        check(&[1.0, 1.5], Some(2.0), Some("▁▅ 1.5 ms → this head █ 2 ms"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sentences on checks that are no measurement, and on engines that do not answer.
 
-use super::words::{number, percent};
+use super::super::numbers::{number, percent};
 use verdict::plural::count;
 use verdict::record::{
     Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, Voids,

@@ -9,6 +9,7 @@ mod words;
 
 pub use remark::{first_events, notes};
 
+use super::numbers;
 use verdict::plural::count;
 use verdict::record::{
     CheckVerdict, Direction, Ended, Facts, GateVerdict, Reason, RuleId, RunVerdict, StoredSessions,
@@ -216,7 +217,7 @@ fn passed(gates: &[GateVerdict], checks: &[(&GateVerdict, &CheckVerdict)]) -> St
     match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((effect, id)) => format!(
             "{n}; the least sensitive, {id}, could have found a change of {}",
-            words::effect(effect)
+            numbers::effect(effect)
         ),
         None => n,
     }

@@ -1,6 +1,6 @@
 //! Remarks and waivers as notes beside a check.
 
-use super::words::{number, percent, signed_percents};
+use super::super::numbers::{number, percent, signed_percents};
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, FirstEvents, Remark, Verdict, Waiver};
 

@@ -1,7 +1,8 @@
 //! Sentences on a value that was compared: by a test, exactly, or against a limit.
 
+use super::super::numbers::{self, bare, percent, uncut};
 use super::launches;
-use super::words::{self, bare, name_of, percent, value};
+use super::words::{self, name_of};
 use verdict::plural::count;
 use verdict::record::{
     Advice, Cases, CheckVerdict, Held, Hypothesis, Limit, Metric, Side, Tested, Verdict,
@@ -18,7 +19,7 @@ fn broken_and_kept(limit: Limit) -> (&'static str, &'static str) {
 /// `the ceiling of 20 ms`.
 fn stated(check: &CheckVerdict, limit: Limit) -> String {
     let rule = limit.rule().name();
-    format!("the {rule} of {}", value(check.metric, limit.value))
+    format!("the {rule} of {}", uncut(limit.value, check.metric.unit()))
 }
 
 /// `TPOT 20.64 → 21.9 ms`.
@@ -37,7 +38,7 @@ pub fn exact(check: &CheckVerdict, margin: f64, is_beyond: bool) -> String {
     let how = if is_beyond { "beyond" } else { "within" };
     let by = check
         .change
-        .map_or("up from nothing".to_owned(), words::signed_percent);
+        .map_or("up from nothing".to_owned(), numbers::signed_percent);
     format!(
         "{}: {by}, {how} the margin of {} (the same in all of {})",
         changed(check),
@@ -49,7 +50,7 @@ pub fn exact(check: &CheckVerdict, margin: f64, is_beyond: bool) -> String {
 /// Of head's worst launch against a limit, by no test.
 pub fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String]) -> String {
     let name = name_of(check);
-    let head = value(check.metric, check.head.unwrap_or(f64::NAN));
+    let head = uncut(check.head.unwrap_or(f64::NAN), check.metric.unit());
     let subject = format!("{name} {head}{}", beside_base(check));
     let (broken, _) = broken_and_kept(limit);
     let stated = stated(check, limit);
@@ -89,7 +90,7 @@ fn why_unsure(metric: Metric) -> &'static str {
 fn beside_base(check: &CheckVerdict) -> String {
     let base = check.base;
     base.map_or_else(String::new, |base| {
-        format!(" (base {})", value(check.metric, base))
+        format!(" (base {})", uncut(base, check.metric.unit()))
     })
 }
 
@@ -99,9 +100,9 @@ fn with_interval(check: &CheckVerdict, (low, high): (f64, f64)) -> String {
     format!(
         "{} {} [{}, {}]",
         name_of(check),
-        value(metric, check.head.unwrap_or(f64::NAN)),
-        bare(metric, low),
-        bare(metric, high)
+        uncut(check.head.unwrap_or(f64::NAN), metric.unit()),
+        bare(low, metric.unit()),
+        bare(high, metric.unit())
     )
 }
 
@@ -144,13 +145,13 @@ pub fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
         within,
         behind,
     } = in_words(check, &tested.hypothesis);
-    let fail = words::p(check.p_fail.unwrap_or(1.0));
-    let pass = words::p(check.p_pass.unwrap_or(1.0));
+    let fail = numbers::p(check.p_fail.unwrap_or(1.0));
+    let pass = numbers::p(check.p_pass.unwrap_or(1.0));
     match tested.outcome {
         Verdict::Fail => {
             let over = match tested.family {
                 1 => String::new(),
-                n => format!(", {} over {n} checks", words::p(tested.holm)),
+                n => format!(", {} over {n} checks", numbers::p(tested.holm)),
             };
             format!("{subject}, {beyond} (p = {fail}{over}; {behind})")
         }
@@ -171,7 +172,8 @@ fn in_words(check: &CheckVerdict, hypothesis: &Hypothesis) -> Words {
     match hypothesis {
         Hypothesis::Change { margin, ceiling } => {
             let change = check.change.zip(check.interval);
-            let change = change.map(|(change, interval)| words::signed_percents(change, interval));
+            let change =
+                change.map(|(change, interval)| numbers::signed_percents(change, interval));
             Words {
                 subject: format!("{}: {}", changed(check), change.unwrap_or_default()),
                 behind: launches(check),
@@ -260,14 +262,14 @@ fn advise(check: &CheckVerdict, advice: Advice) -> String {
             };
             format!(
                 "this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
-                words::effect(effect),
+                numbers::effect(effect),
                 percent(ceiling)
             )
         }
         Advice::MoreCases { cases, needed } => format!(
             "{} cannot show it even if all are right: {} are needed",
             count(cases, "case"),
-            words::number(needed)
+            numbers::number(needed)
         ),
     }
 }

@@ -33,15 +33,14 @@ pub fn health<'a>(sight: &Sight<'_, 'a>) -> Option<&'a ClientHealth> {
 /// Too many events have an upper bound of their time alone.
 pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let check = sight.check;
-    if !matches!(check.metric, Metric::Icl | Metric::Itl | Metric::Ttft) {
-        return None;
-    }
     if check.metric == Metric::Ttft && is_within_ceiling(sight) {
         return None;
     }
     let (ambiguous, events) = match check.metric {
         Metric::Ttft => (first_shared(sight.sound()), sight.sound().len()),
-        _ => metrics::ambiguous(sight.sound()),
+        Metric::Icl | Metric::Itl => metrics::ambiguous(sight.sound()),
+        metric if check.part.reads_tpot(metric) => metrics::with_first(sight.sound()),
+        _ => return None,
     };
     let share = ambiguous as f64 / events.max(1) as f64;
     let bearable = if is_tail(check.statistic) {

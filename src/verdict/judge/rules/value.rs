@@ -4,7 +4,12 @@ use super::super::Rules;
 use super::super::sight::Sight;
 use super::finding::{Finding, invalid, of_launch};
 use crate::metrics::LaunchMeasure;
-use crate::record::{Facts, LaunchFact, Metric, MetricKind, RuleId};
+use crate::record::{Facts, LaunchFact, Metric, MetricKind, RuleId, Statistic};
+
+/// Share of wrong answers that a median can bear.
+const WRONG_MEDIAN: f64 = 0.1;
+/// Share of them that any other statistic can bear.
+const WRONG: f64 = 0.01;
 
 /// A latency with fewer distinct values is no clock's.
 const DISTINCT: usize = 3;
@@ -62,12 +67,16 @@ pub fn too_few_samples(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> 
     of_launch(sight, RuleId::TooFewSamples, fact)
 }
 
-/// The time of a blank answer, or of another prompt's, is no time of the work that was asked for. Fewer than half of them
-/// move no median, and remarks and `failed_requests` tell them.
+/// The time of a blank answer, or of another prompt's, is no time of the work that was asked for. A median bears few of
+/// them; a mean, a tail and a throughput bear next to none.
 pub fn wrong_answers(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
     let found = sight.answers.wrong.as_ref()?;
     let is_timed = sight.check.metric.kind() == MetricKind::Latency;
-    if !is_timed || 2 * found.wrong <= found.all {
+    let bearable = match sight.check.statistic {
+        Statistic::Median => WRONG_MEDIAN,
+        _ => WRONG,
+    };
+    if !is_timed || found.wrong as f64 <= bearable * found.all as f64 {
         return None;
     }
     let fact = LaunchFact::WrongAnswers {

@@ -5,7 +5,7 @@ mod contention;
 
 pub use contention::contention;
 
-use super::correctness::answers::{self, Answers};
+use super::correctness::answers::Answers;
 use super::requests::{Cell, cell_of};
 use super::timing::{request, throughput};
 use super::value::Place;
@@ -98,7 +98,7 @@ fn outcome(samples: &[&Sample], answers: &Answers<'_>) -> (CellOutcome, String) 
     let from_alone = samples.iter().filter(|s| answers.differs_from_alone(s));
     let from_base = samples.iter().filter(|s| answers.differs_from_base(s));
     match (from_alone.count(), from_base.count()) {
-        (0, 0) => match samples.iter().filter(|s| answers::is_blank(s)).count() {
+        (0, 0) => match samples.iter().filter(|s| s.is_blank()).count() {
             0 => (Ok, String::new()),
             k => (Warn, format!("{k} of {n} answers are blank")),
         },

@@ -1,6 +1,6 @@
 //! Events whose time is an upper bound only.
 //!
-//! Main function: [`ambiguous`]. Refuses to know: how many a result can bear.
+//! Main functions: [`ambiguous`], [`with_first`]. Refuses to know: how many a result can bear.
 
 use crate::record::Sample;
 
@@ -10,4 +10,19 @@ pub fn ambiguous(samples: &[&Sample]) -> (usize, usize) {
     let shared = |s: &&Sample| (s.stamps.ambiguous_events as usize).saturating_sub(1);
     let events = samples.iter().map(|s| s.stamps.events_ns.len()).sum();
     (samples.iter().map(shared).sum(), events)
+}
+
+/// Events after a stream's first that arrived together with it, and all after the first. TPOT counts their tokens as
+/// generated between the first event and the last, in no time.
+pub fn with_first(samples: &[&Sample]) -> (usize, usize) {
+    let (mut shared, mut all) = (0, 0);
+    for sample in samples {
+        let mut events = sample.stamps.events_ns.iter();
+        let Some(first) = events.next() else {
+            continue;
+        };
+        all += events.len();
+        shared += events.take_while(|at| *at == first).count();
+    }
+    (shared, all)
 }

@@ -117,7 +117,7 @@ fn facets(e: &Explanation) -> Option<(String, Section)> {
             row.name.clone(),
             numbers::optional(row.base, row.unit),
             numbers::optional(row.head, row.unit),
-            change(row.change, row.interval),
+            numbers::interval(row.change, row.interval),
         ]
     });
     let heading = match &e.sits {
@@ -186,7 +186,7 @@ fn readings(e: &Explanation) -> Option<(String, Section)> {
         .map(|bad| format!("launch {}", bad.launch));
     let mut header = vec!["beside it".to_owned(), "base".to_owned(), "head".to_owned()];
     header.extend(launch.clone());
-    let shown = |value: Option<f64>| value.map_or_else(|| "–".into(), numbers::digits);
+    let shown = |value: Option<f64>| value.map_or_else(|| "–".into(), numbers::number);
     let rows = told.into_iter().map(|row| {
         let mut cells = vec![row.name.to_owned(), shown(row.base), shown(row.head)];
         cells.extend(launch.as_ref().map(|_| shown(row.launch)));
@@ -288,22 +288,6 @@ fn quoted(text: &str) -> String {
         shown.push('…');
     }
     format!("\"{shown}\"")
-}
-
-fn change(change: Option<f64>, interval: Option<(f64, f64)>) -> String {
-    let percent = |x: f64| format!("{:+.1}", x * 100.0);
-    match (change, interval) {
-        (Some(change), Some((low, high))) => {
-            format!(
-                "{} % [{}, {}]",
-                percent(change),
-                percent(low),
-                percent(high)
-            )
-        }
-        (Some(change), None) => format!("{} %", percent(change)),
-        (None, _) => "–".to_owned(),
-    }
 }
 
 fn put(out: &mut String, line: &str, indent: usize) {

@@ -1,10 +1,10 @@
 //! What a history's parts are called: sentences that stand in a terminal, in Markdown and beside the JSON alike.
 
 use crate::history::{CheckHistory, Creep, History, Note, Outcome, Point, RATIOS, Series, Step};
-use crate::report::inert::is_shown;
 use crate::report::numbers;
 use crate::report::redaction::redact;
 use verdict::plural::count;
+use verdict::record::is_ignorable;
 
 pub fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
@@ -109,7 +109,10 @@ pub fn note(note: &Note) -> String {
 pub fn said(outcome: Option<&str>, text: &str, by: &str, created: &str) -> String {
     let outcome = outcome.map_or(String::new(), |outcome| format!("{outcome}: "));
     let said = format!("{outcome}{text} ({by}, {})", day(created));
-    redact(&said).chars().filter(|c| is_shown(*c)).collect()
+    redact(&said)
+        .chars()
+        .filter(|c| !is_ignorable(*c))
+        .collect()
 }
 
 /// The commits between which a step fell.

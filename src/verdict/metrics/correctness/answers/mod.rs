@@ -8,7 +8,7 @@
 use super::near_tie::{Parting, parting, quoted};
 use crate::metrics::{LaunchMeasure, Place, Requests, Undefined, Why};
 use crate::plan::WorkloadKind;
-use crate::record::{Condition, Phase, Sample, Setting, VoidRule};
+use crate::record::{Condition, Phase, Sample, Setting, VoidRule, is_blank};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,10 @@ const QUOTED: usize = 3;
 
 /// An answer of fewer tokens may be another prompt's by chance: `yes`, `no`.
 const TELLING: u32 = 8;
+
+/// Of an answer that nothing is held against.
+const BLANK: &str =
+    "nothing but white space, like most answers: choose prompts that the engine answers with text";
 
 /// So unlikely is it that head differs from itself so much more often than base does, were both alike.
 pub const SURE: f64 = 0.001;
@@ -112,12 +116,11 @@ impl<'a> Answers<'a> {
         base.is_some_and(|base| !is_same(base, sample))
     }
 
-    /// Why an answer is wrong beside what the prompt got alone, or in base where it was not sent alone; `None` where
-    /// neither is there, where it is the same, and where it only differs. Main may have the same fault, so base excuses
-    /// nothing but a repetition, into which a near-tie may lead.
+    /// Why an answer is wrong beside what the prompt got alone, or in base; `None` where neither is there, where it is
+    /// the same as both, and where it only differs. Main may have the same fault, so base excuses nothing but a
+    /// repetition, into which a near-tie may lead. The answer alone may have the fault too: it fills the cache.
     pub fn wrong(&self, sample: &Sample) -> Option<String> {
         let (alone, base) = (self.alone(sample), self.in_base(sample));
-        let other = alone.or(base)?;
         if sample.void.is_some() {
             return None;
         }
@@ -129,12 +132,19 @@ impl<'a> Answers<'a> {
                 sample.text.as_deref().unwrap_or_default().chars().count()
             ));
         }
+        let mut others = alone.into_iter().chain(base);
+        others.find_map(|other| self.wrong_beside(sample, other))
+    }
+
+    /// The same beside one other answer to the prompt.
+    fn wrong_beside(&self, sample: &Sample, other: &Sample) -> Option<String> {
         if is_same(other, sample) {
             return None;
         }
-        if is_blank(sample) && !is_blank(other) {
+        if sample.is_blank() && !other.is_blank() {
             return Some(format!("nothing but white space for {}", quoted(other, 0)));
         }
+        let (alone, base) = (self.alone(sample), self.in_base(sample));
         let mut others = alone.into_iter().chain(base);
         if sample.tokens.repeats && !others.any(|other| other.tokens.repeats) {
             let (said, expected) = (quoted(sample, 0), quoted(other, 0));
@@ -159,23 +169,29 @@ pub struct WrongAnswers {
     pub first: String,
 }
 
-/// The sound ones among them that are wrong; `None` where none is, or base was not launched beside. Answers that a
-/// workload has a reference for are that reference's to judge.
+/// The sound ones among them that are wrong, or blank where more than half are; `None` where there are none. Answers
+/// that a workload has a reference for are that reference's to judge.
 pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
     use WorkloadKind::{Goldens, Tasks, Texts};
-    if requests.base.is_empty()
-        || matches!(requests.workload.kind, Goldens(_) | Tasks(_) | Texts(_))
-    {
+    if matches!(requests.workload.kind, Goldens(_) | Tasks(_) | Texts(_)) {
         return None;
     }
+    let measured = &requests.measured;
     let answers = Answers::new(&requests.all, &requests.base);
-    let measured = requests.measured.iter();
-    let wrong = measured.filter_map(|sample| Some((sample, answers.wrong(sample)?)));
-    let wrong: Vec<_> = wrong.collect();
+    let blank = measured.iter().filter(|s| s.is_blank()).count();
+    let is_mostly_blank = 2 * blank > measured.len();
+    let why = |sample: &Sample| {
+        let blank = || (is_mostly_blank && sample.is_blank()).then(|| BLANK.to_owned());
+        answers.wrong(sample).or_else(blank)
+    };
+    let wrong: Vec<_> = measured
+        .iter()
+        .filter_map(|sample| Some((sample, why(sample)?)))
+        .collect();
     let (sample, why) = wrong.first()?;
     Some(WrongAnswers {
         wrong: wrong.len(),
-        all: requests.measured.len(),
+        all: measured.len(),
         first: format!("request {}: {why}", sample.index),
     })
 }
@@ -194,12 +210,6 @@ fn is_same(a: &Sample, b: &Sample) -> bool {
     a.text_sha256 == b.text_sha256
 }
 
-/// True for white space alone; false where the text is not kept.
-pub fn is_blank(sample: &Sample) -> bool {
-    let text = sample.text.as_deref();
-    text.is_some_and(|text| text.trim().is_empty())
-}
-
 /// True if an answer is the beginning of another one though it is said to have as many tokens: they were counted and not
 /// generated. The last characters may be missing, since engines hold back what is no whole character. Fewer characters
 /// than tokens are what follows a long reasoning, which is no part of the text.
@@ -211,7 +221,7 @@ fn is_beginning(sample: &Sample, whole: &Sample) -> bool {
     };
     let (kept, all) = (text.chars().count(), whole.chars().count());
     let is_told = own >= of_whole.max(TELLING) && all >= of_whole as usize;
-    is_told && 10 * kept < 9 * all && !text.trim().is_empty() && whole.starts_with(text)
+    is_told && 10 * kept < 9 * all && !is_blank(text) && whole.starts_with(text)
 }
 
 fn is_degenerate(sample: &Sample) -> bool {
@@ -221,7 +231,7 @@ fn is_degenerate(sample: &Sample) -> bool {
 
 fn is_telling(sample: &Sample) -> bool {
     let tokens = sample.tokens.completion.unwrap_or(sample.tokens.events);
-    tokens >= TELLING && !sample.tokens.repeats && !is_blank(sample)
+    tokens >= TELLING && !sample.tokens.repeats && !sample.is_blank()
 }
 
 /// Answers that are not what the same prompt got alone or in base, near-ties left out. The least value counts those

@@ -1,7 +1,7 @@
 //! Answers of small launches, head's beside base's.
 
 use crate::metrics::testing::{check, launch, streamed};
-use crate::metrics::{LaunchMeasure, Requests, Undefined, Why, measure_among};
+use crate::metrics::{LaunchMeasure, Requests, Undefined, Why, measure_among, wrong_answers};
 use crate::plan::{self, Workload, WorkloadKind};
 use crate::record::{Condition, Launch, Metric, Sample, Setting, Statistic, TokenLogprob};
 
@@ -84,6 +84,18 @@ fn what_a_text_alone_tells() {
     // Blank alone and in base: what the model says.
     let blank = || pairs(&[(" ", " "), ("three four", "three four")]);
     assert_eq!(counts(blank(), Some(blank())), (0.0, 0.0));
+    // Nothing that a reader sees is blank too.
+    let unseen = pairs(&[
+        ("one two", "\u{200b}\u{2800}\u{ad}"),
+        ("three four", "three four"),
+    ]);
+    assert_eq!(counts(unseen, Some(sound())), (1.0, 1.0));
+    // The answer alone, which fills the cache, is another prompt's as well.
+    let filled = || pairs(&[("three four", "three four"), ("three four", "three four")]);
+    assert_eq!(counts(filled(), Some(sound())), (2.0, 2.0));
+    let blank_filled = pairs(&[(" ", " "), ("three four", "three four")]);
+    assert_eq!(counts(blank_filled, Some(sound())), (2.0, 2.0));
+    assert_eq!(counts(filled(), Some(filled())), (0.0, 0.0));
     // One difference alone may be a near-tie.
     let one = || pairs(&[("one two", "one six"), ("three four", "three four")]);
     assert_eq!(counts(one(), Some(sound())), (1.0, 0.0));
@@ -190,4 +202,23 @@ fn nothing_is_compared_where_each_prompt_is_sent_once() {
     let head = launch(0, vec![sample.clone()]);
     assert_eq!(of(None, &head, None).unwrap_err().why, Why::NothingCompared);
     assert!(of(None, &head, Some(&launch(1, vec![sample]))).is_ok());
+}
+
+#[test]
+fn blank_answers_are_wrong_without_base_where_most_are() {
+    let of_six = |blank: usize| {
+        let texts = (0..6).map(|i| if i < blank { "\u{200b}\n" } else { "one" });
+        let samples = texts.enumerate().map(|(i, text)| {
+            let mut sample = answer(i as u32, "p", Condition::Batch, text);
+            (sample.case, sample.setting) = (None, None);
+            sample
+        });
+        let check = check(Metric::Tpot, Statistic::Median);
+        let (workload, head) = (workload(None), launch(0, samples.collect()));
+        let found = wrong_answers(&Requests::of(&check, &workload, &head));
+        found.map(|found| (found.wrong, found.all))
+    };
+    assert_eq!(of_six(3), None);
+    assert_eq!(of_six(4), Some((4, 6)));
+    assert_eq!(of_six(6), Some((6, 6)));
 }
