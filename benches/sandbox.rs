@@ -23,7 +23,7 @@ const BLOCKS: usize = 12;
 fn main() -> ExitCode {
     // The sandbox starts its child by the running program.
     if std::env::args().nth(1).as_deref() == Some(SUBCOMMAND) {
-        return infergate::cli::main();
+        return infergate::commands::main();
     }
     // `cargo test --benches` runs benches too.
     if !std::env::args().any(|argument| argument == "--bench") {

@@ -1,7 +1,7 @@
-//! The binary `gate`: parse, call the command line's code, return its exit code.
+//! The binary `gate`: parse, call the command, return its exit code.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    infergate::cli::main()
+    infergate::commands::main()
 }

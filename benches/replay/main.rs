@@ -14,7 +14,7 @@ mod rules;
 mod set;
 mod table;
 
-use infergate::pipeline;
+use infergate::commands::replay::cases;
 use rules::{RULES, Said};
 use serde_json::Value;
 use set::{Case, Set};
@@ -64,7 +64,7 @@ fn make() -> Option<TempDir> {
 
 fn infergate(directory: &Path, set: &Set) -> Vec<Option<Said>> {
     let mut lines: HashMap<String, Said> = HashMap::new();
-    pipeline::replay(directory, None, &mut |line| {
+    cases::replay(directory, None, &mut |line| {
         let line: Value = serde_json::from_str(line).unwrap();
         let end = |i: usize| line["ci"][i].as_f64();
         let said = Said {

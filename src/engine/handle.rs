@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::backend::cuda::times::KernelTimes;
-use super::chat::{ChatTemplate, TemplateError};
 use super::compute::Compute;
 use super::config::Config;
 use super::files::{Files, ModelSource};
@@ -21,8 +20,9 @@ use super::request::{Event, Request, ascending};
 use super::scheduler::{self, Pending, Refusal, Setup, Shared};
 use super::startup::{ModelInfo, Stage, StartError, timed};
 use super::stats::Stats;
-use super::stop::StopText;
-use super::tokenizer::{Tokenizer, TokenizerError};
+use super::text::chat::{ChatTemplate, TemplateError};
+use super::text::stop::StopText;
+use super::text::tokenizer::{Tokenizer, TokenizerError};
 use super::weights::Checkpoint;
 
 /// The most alternatives that a request may ask for at one position.

@@ -10,9 +10,9 @@
 pub mod fault_value;
 pub mod request;
 pub mod server;
+mod text;
 
 mod backend;
-mod chat;
 mod compute;
 mod config;
 mod digest;
@@ -31,9 +31,7 @@ mod speed;
 mod splitmix;
 mod startup;
 mod stats;
-mod stop;
 mod synthetic;
-mod tokenizer;
 mod weights;
 
 #[cfg(test)]
@@ -55,7 +53,6 @@ pub use backend::cuda::compiler::{CompileError, CompilerVersion};
 pub use backend::cuda::sources::{Arch, Element};
 pub use backend::cuda::spills::{AllowedSpill, allowed_spills};
 pub use backend::cuda::usage::KernelUsage;
-pub use chat::{ChatTemplate, Message, TemplateError};
 pub use config::{ConfigError, ModelShape};
 pub use faults::Faults;
 pub use files::{FileError, ModelSource};
@@ -65,7 +62,8 @@ pub use options::{BackendChoice, DEFAULT_KV_BYTES, Options};
 pub use speed::{Speed, SpeedError, measure_cpu, measure_gpu};
 pub use startup::{ModelInfo, Stage, StartError};
 pub use stats::{KvStats, Stats};
-pub use stop::find_stop;
 pub use synthetic::Synthetic;
-pub use tokenizer::{TextStream, Tokenizer, TokenizerError};
+pub use text::chat::{ChatTemplate, Message, TemplateError};
+pub use text::stop::find_stop;
+pub use text::tokenizer::{TextStream, Tokenizer, TokenizerError};
 pub use weights::WeightError;

@@ -7,7 +7,7 @@ use super::config::{ConfigError, ModelShape};
 use super::files::FileError;
 use super::kv::Window;
 use super::request::Sampling;
-use super::tokenizer::TokenizerError;
+use super::text::tokenizer::TokenizerError;
 use super::weights::WeightError;
 
 /// Facts about the model that is served.

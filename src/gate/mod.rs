@@ -10,11 +10,12 @@
 //! ```
 //!
 //! and the package `engine`: a model behind HTTP, which never knows that it is being measured. Plans, metrics and
-//! the judge are the package `verdict`; the load client is `client`; GitHub's API is `github`. Read [`pipeline`]
-//! first: it names every stage in order.
+//! the judge are the package `verdict`; the load client is `client`; GitHub's API is `github`. Read [`commands`]
+//! and [`session`] first: they name every stage in order.
 
 pub mod cli;
-pub mod pipeline;
+pub mod commands;
+pub mod session;
 
 pub mod launch;
 pub mod measure;

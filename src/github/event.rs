@@ -4,8 +4,8 @@
 //! branches and people stay data. What an event says of the pull request is old when it is read: only the action,
 //! the number, the commit and the sender are taken from it, all else is asked anew.
 
-use super::error::{EventError, MOST_BYTES};
-use super::permission::PersonKind;
+use super::http::error::{EventError, MOST_BYTES};
+use super::pulls::permission::PersonKind;
 use super::wire::{Account, Label};
 use super::{Repository, Sha, clean};
 use serde::Deserialize;

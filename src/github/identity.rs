@@ -1,6 +1,6 @@
 //! Who we are at GitHub: whose comments and statuses are ours.
 
-use super::client::Identity;
+use super::http::client::Identity;
 use super::{Client, Error};
 use serde::Deserialize;
 use serde_json::json;

@@ -5,49 +5,34 @@
 //! pull requests, labels, permissions, statuses and dispatches lays GitHub's routes on it. All text that comes
 //! back is somebody else's: names and messages are carried as data, cleaned before they are shown ([`clean`]).
 //!
-//! Refuses to know: what a verdict is, which label belongs to which path, who may run (`pipeline` decides), and
+//! Refuses to know: what a verdict is, which label belongs to which path, who may run (`commands` decides), and
 //! any file but those that Actions names.
 
 pub mod actions;
-mod address;
-mod branch;
-mod check_run;
-mod client;
 mod clock;
-mod comment;
-mod commit_status;
-mod dispatch;
-mod error;
 pub mod event;
-mod exchange;
+mod http;
 mod identity;
-mod labels;
-mod link;
-mod permission;
-mod pull;
-mod queue;
+mod pulls;
 mod repository;
-mod retry;
-mod route;
+mod runs;
 mod text;
-mod token;
 mod wire;
-mod workflow_run;
 
-pub use branch::Tip;
-pub use check_run::{CheckAnnotation, CheckName, CheckRun, CheckText, MOST_ANNOTATIONS};
-pub use client::Client;
 pub use clock::{Clock, SystemClock};
-pub use comment::StickyComment;
-pub use commit_status::{CommitStatus, NewStatus, State};
-pub use error::{Error, EventError, Refusal};
+pub use http::client::Client;
+pub use http::error::{Error, EventError, Refusal};
+pub use http::route::segment;
+pub use http::token::Token;
 pub use identity::ACTIONS_BOT_ID;
-pub use labels::LabelEvent;
-pub use permission::{Permission, PersonKind};
-pub use pull::{ChangedFile, Comparison, MOST_COMPARED, MOST_FILES, Pull};
-pub use queue::{QueueBranch, QueueEvent};
+pub use pulls::branch::Tip;
+pub use pulls::comment::StickyComment;
+pub use pulls::labels::LabelEvent;
+pub use pulls::permission::{Permission, PersonKind};
+pub use pulls::pull::{ChangedFile, Comparison, MOST_COMPARED, MOST_FILES, Pull};
+pub use pulls::queue::{QueueBranch, QueueEvent};
 pub use repository::{Repository, Sha};
-pub use route::segment;
+pub use runs::check_run::{CheckAnnotation, CheckName, CheckRun, CheckText, MOST_ANNOTATIONS};
+pub use runs::commit_status::{CommitStatus, NewStatus, State};
+pub use runs::workflow_run::WorkflowRun;
 pub use text::clean;
-pub use token::Token;
-pub use workflow_run::WorkflowRun;

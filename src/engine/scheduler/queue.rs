@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::request::{Event, Request};
-use crate::stop::StopText;
+use crate::text::stop::StopText;
 
 /// A request that waits, with the channel of its caller.
 pub struct Pending {

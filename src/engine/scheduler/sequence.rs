@@ -15,7 +15,7 @@ use crate::executor::RowAsk;
 use crate::kv::{Copy, Key, PagePool, PageTable, Reach};
 use crate::request::{CacheUse, Event, Logprob, Request, Timings, ascending};
 use crate::sampling::Needs;
-use crate::stop::StopText;
+use crate::text::stop::StopText;
 
 pub struct Sequence {
     pub request: Request,

@@ -1,6 +1,6 @@
 //! Exit codes: a documented type, so that scripts can rely on them (README.md, "Exit codes").
 
-use crate::pipeline::Outcome;
+use crate::session::Outcome;
 use std::process::ExitCode;
 use verdict::record::{Ending, Exit as LaunchExit, RunRecord, RunVerdict, Verdict};
 

@@ -1,7 +1,7 @@
 //! What every subcommand that asks GitHub takes: arguments with Actions' variables behind them, never a token.
 
 use super::output;
-use crate::pipeline::GitHubOptions;
+use crate::session::GitHubOptions;
 use anyhow::Context;
 use clap::Args;
 use github::actions;

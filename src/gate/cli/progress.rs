@@ -2,8 +2,8 @@
 
 use super::output;
 use crate::measure;
-use crate::pipeline::Event;
 use crate::selftest::Row;
+use crate::session::Event;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, stderr};

@@ -1,7 +1,7 @@
 //! Who signs records here: the workflow run that the environment names, and the key that it may hold.
 
 use crate::baseline::{KEY_VARIABLE, Signer, SigningKey, WorkflowRun};
-use crate::pipeline::Error;
+use crate::session::Error;
 use std::env;
 use std::str::FromStr;
 

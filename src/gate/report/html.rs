@@ -4,9 +4,9 @@
 //! Every value is escaped by the template engine; nothing here writes a tag. Main type: [`Page`]. Refuses to know:
 //! where launches' values come from, and files.
 
-use super::comment_chart::sparkline;
+use super::comment::chart::sparkline;
+use super::comment::publication::Past;
 use super::plot::{Dot, plot};
-use super::publication::Past;
 use super::redaction::redact;
 use super::{cells, numbers, reasons};
 use minijinja::value::Value;

@@ -3,62 +3,30 @@
 //!
 //! Refuses to know: how a verdict came about, files, and colours beyond ANSI styles in a string.
 
-mod annotations;
-mod bisection;
-mod calibration;
 mod cells;
-mod changelog;
-mod citation;
+pub mod citation;
 mod comment;
-mod comment_chart;
-mod comment_cut;
-mod comparison;
-mod doctor;
-mod explanation;
-mod history;
-mod history_json;
-mod history_words;
 mod html;
-mod inert;
+pub mod inert;
 mod json_v1;
 mod junit;
-mod load;
-mod markdown;
-mod numbers;
+mod main_values;
+pub mod markdown;
+pub mod numbers;
 mod plot;
-mod power;
-mod publication;
-mod reasons;
-mod redaction;
-mod replay;
-mod selftest;
-mod terminal;
+pub mod reasons;
+pub mod redaction;
+pub mod terminal;
 
-pub use annotations::{Annotation, Level, annotations};
-pub use bisection::{bisection_json, bisection_line, bisection_markdown, bisection_text};
-pub use calibration::{calibration_json, calibration_text, refusals, too_many_alarms};
-pub use changelog::{changelog_json, changelog_markdown, changelog_text};
 pub use comment::comment;
-pub use comparison::{comparison_json, comparison_markdown, comparison_text};
-pub use doctor::{doctor_json, doctor_text};
-pub use explanation::{
-    AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, FirstBad, Limit, Point, ReadingRow,
-    RequestSpread, explanation_json, explanation_markdown, explanation_text,
-};
-pub use history::{history_markdown, history_text};
-pub use history_json::history_json;
+pub use comment::publication::{Conclusion, Judged, Link, Past, Publication, State};
 pub use html::{CheckLaunches, Page, html};
 pub use inert::inert;
 pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
-pub use load::{GoodShare, LoadReport, Requests, load_json, load_markdown, load_table};
 pub use markdown::markdown;
-pub use power::{power_json, power_text};
-pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
 pub use reasons::{first_events, notes, sentence, summary};
 pub use redaction::redact;
-pub use replay::replay_line;
-pub use selftest::{selftest_json, selftest_list, selftest_text};
 pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
 use verdict::plural::count;
@@ -110,7 +78,7 @@ fn isolation(record: &RunRecord) -> Vec<String> {
 }
 
 /// `1a2b3c4d5e6f`, with a mark where the tree had changes.
-fn commit_name(build: &Build) -> String {
+pub fn commit_name(build: &Build) -> String {
     let commit = match &build.commit {
         Some(commit) => numbers::commit(commit),
         None => without_commit(build).to_owned(),
@@ -335,11 +303,6 @@ fn saved(verdict: &RunVerdict) -> Option<String> {
 fn is_capped(verdict: &RunVerdict) -> bool {
     let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
     checks.any(|check| check.reason.rule == RuleId::CapReached)
-}
-
-/// Whether it is main's values that were asked for, and nothing is wrong with them.
-fn is_recorded(record: &RunRecord, verdict: &RunVerdict) -> bool {
-    record.comparison.is_recording() && publication::has_no_base(verdict)
 }
 
 /// Why the session stopped, as the end of a sentence.

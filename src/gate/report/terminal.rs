@@ -59,7 +59,7 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
 
 /// The last word and its sentence. A recording has no base, and its verdict is inconclusive: but nothing was asked.
 fn conclusion(record: &RunRecord, verdict: &RunVerdict) -> (Style, String, String) {
-    if super::is_recorded(record, verdict) {
+    if super::main_values::is_recorded(record, verdict) {
         let text = "main was measured, and compared with nothing";
         return (style(Verdict::Pass), "MEASURED".to_owned(), text.to_owned());
     }

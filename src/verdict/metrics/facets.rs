@@ -4,7 +4,7 @@
 //! Main function: [`facets`]. Each part is a metric of `docs/metrics.md`, or made like one. A part that the launch
 //! does not tell is left out. Refuses to know: arms, and which part is to blame.
 
-use super::request::{e2e_ms, tpot_ms, ttft_ms};
+use super::timing::request::{e2e_ms, tpot_ms, ttft_ms};
 use super::{Place, Requests, measure};
 use crate::plan::{Check, Workload, WorkloadKind};
 use crate::record::{Launch, Metric, Sample, ServerTimings, Statistic, Unit};

@@ -6,44 +6,28 @@
 //!
 //! Refuses to know: what is good or bad, how launches are compared, how anything is shown.
 
-mod ambiguous;
-mod answers;
-mod beside;
-mod contradiction;
-mod counter;
-mod differences;
+mod correctness;
 mod facets;
-mod gauge;
-mod golden;
-mod golden_text;
 mod matrix;
-mod near_tie;
-mod phases;
-mod request;
+mod readings;
 mod requests;
 mod run;
-mod scored;
-mod session;
-mod staggered;
-mod startup;
-mod suite;
-mod tasks;
-mod throughput;
+mod timing;
 mod undefined;
 mod value;
 
-pub use ambiguous::{ambiguous, with_first};
-pub use answers::{WrongAnswers, wrong_answers};
-pub use beside::beside;
-pub use contradiction::contradiction;
-pub use differences::differences;
+pub use correctness::answers::{WrongAnswers, wrong_answers};
+pub use correctness::differences::differences;
+pub use correctness::golden::Difference;
+pub use correctness::suite::fails_in_both;
 pub use facets::{Facet, Work, facets};
-pub use golden::Difference;
-pub use phases::{Clock, Speed, implausible};
+pub use readings::beside::beside;
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
-pub use suite::fails_in_both;
-pub use throughput::is_good;
+pub use timing::ambiguous::{ambiguous, with_first};
+pub use timing::contradiction::contradiction;
+pub use timing::phases::{Clock, Speed, implausible};
+pub use timing::throughput::is_good;
 pub use undefined::{Undefined, Why};
 pub use value::LaunchMeasure;
 
@@ -77,18 +61,18 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
     };
     let statistic = check.statistic;
     match (check.metric, &workload.kind) {
-        (Metric::Ready, _) => startup::ready(&at),
-        (Metric::PortOpen, _) => startup::port_open(&at),
-        (Metric::Stage, _) => startup::stage(&at),
-        (Metric::FirstToken, _) => startup::first_token(&at),
-        (Metric::FirstResponse, _) => startup::first_response(&at),
-        (Metric::KvBytes, _) => gauge::kv_bytes(&at, statistic),
-        (Metric::KvUsage, _) => gauge::kv_usage(&at, statistic),
-        (Metric::KvGrowth, _) => gauge::kv_growth(&at),
-        (Metric::RssGrowth, _) => gauge::rss_growth(&at),
-        (Metric::Gauge, _) => gauge::named(&at, statistic),
-        (Metric::GpuMemory, _) => gauge::gpu_memory(&at, statistic),
-        (Metric::EnergyPerToken, _) => counter::energy_per_token(&at),
+        (Metric::Ready, _) => timing::startup::ready(&at),
+        (Metric::PortOpen, _) => timing::startup::port_open(&at),
+        (Metric::Stage, _) => timing::startup::stage(&at),
+        (Metric::FirstToken, _) => timing::startup::first_token(&at),
+        (Metric::FirstResponse, _) => timing::startup::first_response(&at),
+        (Metric::KvBytes, _) => readings::gauge::kv_bytes(&at, statistic),
+        (Metric::KvUsage, _) => readings::gauge::kv_usage(&at, statistic),
+        (Metric::KvGrowth, _) => readings::gauge::kv_growth(&at),
+        (Metric::RssGrowth, _) => readings::gauge::rss_growth(&at),
+        (Metric::Gauge, _) => readings::gauge::named(&at, statistic),
+        (Metric::GpuMemory, _) => readings::gauge::gpu_memory(&at, statistic),
+        (Metric::EnergyPerToken, _) => readings::counter::energy_per_token(&at),
         (
             Metric::CounterPerToken
             | Metric::CounterPerRequest
@@ -96,35 +80,45 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
             | Metric::CounterIncrease
             | Metric::CounterTotal,
             _,
-        ) => counter::of_counter(&at, check.metric),
-        (Metric::PrefillExcess, WorkloadKind::Session(_)) => session::prefill_excess(&at),
-        (Metric::PrefillDrift, WorkloadKind::Session(_)) => session::prefill_drift(&at),
-        (Metric::GoldenMismatches, WorkloadKind::Goldens(g)) => golden::mismatches(&at, g),
-        (Metric::LogprobError, WorkloadKind::Goldens(g)) => golden::logprob_error(&at, g),
-        (Metric::LogprobRegret, WorkloadKind::Goldens(g)) => golden::logprob_regret(&at, g),
-        (Metric::GreedyAgreement, WorkloadKind::Goldens(g)) => scored::greedy_agreement(&at, g),
-        (Metric::Perplexity, _) => scored::perplexity(&at),
-        (Metric::KlDivergence, _) => scored::kl_divergence(&at),
-        (Metric::KlFromBase, _) => scored::kl_from_base(&at),
-        (Metric::Accuracy, WorkloadKind::Tasks(t)) => tasks::accuracy(&at, t),
-        (Metric::Ttft, _) => per_request(&at, statistic, request::ttft_ms),
-        (Metric::Tpot, _) => per_request(&at, statistic, request::tpot_ms),
-        (Metric::E2e, _) => per_request(&at, statistic, request::e2e_ms),
-        (Metric::BurstFactor, _) => per_request(&at, statistic, request::burst_factor),
-        (Metric::PrefillRate, _) => per_request(&at, statistic, request::prefill_rate),
-        (Metric::DecodeRate, _) => per_request(&at, statistic, request::decode_rate),
-        (Metric::TransportOverhead, _) => per_request(&at, statistic, request::transport_overhead),
-        (Metric::TtftOverhead, _) => per_request(&at, statistic, request::ttft_overhead),
-        (Metric::PrefilledTokens, _) => {
-            per_request(&at, statistic, |s| request::prefilled(s).map(f64::from))
+        ) => readings::counter::of_counter(&at, check.metric),
+        (Metric::PrefillExcess, WorkloadKind::Session(_)) => timing::session::prefill_excess(&at),
+        (Metric::PrefillDrift, WorkloadKind::Session(_)) => timing::session::prefill_drift(&at),
+        (Metric::GoldenMismatches, WorkloadKind::Goldens(g)) => {
+            correctness::golden::mismatches(&at, g)
         }
-        (Metric::Icl, _) => per_gap(&at, statistic, request::icl_ms),
-        (Metric::Itl, _) => per_gap(&at, statistic, request::itl_ms),
-        (Metric::Throughput, WorkloadKind::Staggered(_)) => staggered::throughput(&at),
-        (Metric::Throughput, _) => throughput::whole(&at),
-        (Metric::ThroughputFull, _) => throughput::full(&at),
-        (Metric::Goodput, _) => throughput::goodput(&at),
-        (Metric::FailedRequests, _) => throughput::failed_requests(&at),
+        (Metric::LogprobError, WorkloadKind::Goldens(g)) => {
+            correctness::golden::logprob_error(&at, g)
+        }
+        (Metric::LogprobRegret, WorkloadKind::Goldens(g)) => {
+            correctness::golden::logprob_regret(&at, g)
+        }
+        (Metric::GreedyAgreement, WorkloadKind::Goldens(g)) => {
+            correctness::scored::greedy_agreement(&at, g)
+        }
+        (Metric::Perplexity, _) => correctness::scored::perplexity(&at),
+        (Metric::KlDivergence, _) => correctness::scored::kl_divergence(&at),
+        (Metric::KlFromBase, _) => correctness::scored::kl_from_base(&at),
+        (Metric::Accuracy, WorkloadKind::Tasks(t)) => correctness::tasks::accuracy(&at, t),
+        (Metric::Ttft, _) => per_request(&at, statistic, timing::request::ttft_ms),
+        (Metric::Tpot, _) => per_request(&at, statistic, timing::request::tpot_ms),
+        (Metric::E2e, _) => per_request(&at, statistic, timing::request::e2e_ms),
+        (Metric::BurstFactor, _) => per_request(&at, statistic, timing::request::burst_factor),
+        (Metric::PrefillRate, _) => per_request(&at, statistic, timing::request::prefill_rate),
+        (Metric::DecodeRate, _) => per_request(&at, statistic, timing::request::decode_rate),
+        (Metric::TransportOverhead, _) => {
+            per_request(&at, statistic, timing::request::transport_overhead)
+        }
+        (Metric::TtftOverhead, _) => per_request(&at, statistic, timing::request::ttft_overhead),
+        (Metric::PrefilledTokens, _) => per_request(&at, statistic, |s| {
+            timing::request::prefilled(s).map(f64::from)
+        }),
+        (Metric::Icl, _) => per_gap(&at, statistic, timing::request::icl_ms),
+        (Metric::Itl, _) => per_gap(&at, statistic, timing::request::itl_ms),
+        (Metric::Throughput, WorkloadKind::Staggered(_)) => timing::staggered::throughput(&at),
+        (Metric::Throughput, _) => timing::throughput::whole(&at),
+        (Metric::ThroughputFull, _) => timing::throughput::full(&at),
+        (Metric::Goodput, _) => timing::throughput::goodput(&at),
+        (Metric::FailedRequests, _) => timing::throughput::failed_requests(&at),
         (Metric::ThroughputStep, WorkloadKind::Matrix(m)) => matrix::throughput_step(&at, m),
         (Metric::StreamParity, WorkloadKind::Matrix(_)) => matrix::stream_parity(&at),
         (Metric::StreamMismatches, WorkloadKind::Matrix(_)) => matrix::stream_mismatches(&at),
@@ -132,12 +126,18 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::TpotSlope, WorkloadKind::Matrix(_)) => matrix::tpot_slope(&at),
         (Metric::FailedCells, WorkloadKind::Matrix(m)) => matrix::failed_cells(&at, m),
         (Metric::Contention, WorkloadKind::Matrix(_)) => matrix::contention(&at),
-        (Metric::FailedTests, WorkloadKind::Suite(s)) => suite::failed_tests(&at, s),
-        (Metric::BrokenTests, WorkloadKind::Suite(s)) => suite::broken_tests(&at, s),
-        (Metric::AnswerMismatches, _) => answers::mismatches(&at),
-        (Metric::WallTtft, WorkloadKind::Staggered(_)) => staggered::wall_ttft(&at, statistic),
-        (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => staggered::benefit(&at),
-        (Metric::GenerationStall, WorkloadKind::Staggered(_)) => staggered::stall(&at, statistic),
+        (Metric::FailedTests, WorkloadKind::Suite(s)) => correctness::suite::failed_tests(&at, s),
+        (Metric::BrokenTests, WorkloadKind::Suite(s)) => correctness::suite::broken_tests(&at, s),
+        (Metric::AnswerMismatches, _) => correctness::answers::mismatches(&at),
+        (Metric::WallTtft, WorkloadKind::Staggered(_)) => {
+            timing::staggered::wall_ttft(&at, statistic)
+        }
+        (Metric::InterleavingBenefit, WorkloadKind::Staggered(_)) => {
+            timing::staggered::benefit(&at)
+        }
+        (Metric::GenerationStall, WorkloadKind::Staggered(_)) => {
+            timing::staggered::stall(&at, statistic)
+        }
         (
             Metric::PrefillExcess
             | Metric::PrefillDrift

@@ -4,9 +4,10 @@
 //! Main type: [`RunNumbers`]. Only samples of [`Phase::Measured`] enter, and only sound ones but for
 //! goodput. Refuses to know: how the values are summarised.
 
-use super::phases::{Speed, generation_speed, prefill_speed};
-use super::request::{self, e2e_ms, icl_ms, itl_ms, positive_tpot_ms, ttft_ms};
-use super::{Why, ambiguous, throughput};
+use super::timing::phases::{Speed, generation_speed, prefill_speed};
+use super::timing::request::{self, e2e_ms, icl_ms, itl_ms, positive_tpot_ms, ttft_ms};
+use super::timing::throughput;
+use super::{Why, ambiguous};
 use crate::plan::Slo;
 use crate::record::{Phase, Sample};
 

@@ -5,39 +5,19 @@
 //!
 //! Refuses to know: how a number is measured or judged, and the command line.
 
-mod check;
-mod data;
-mod diagnostic;
-mod effort;
-mod engines;
-mod files;
-mod fit;
-mod gate;
-mod github;
-mod goldens;
-mod host;
-mod labels;
-mod least;
+mod cost;
+mod gates;
 mod model;
-mod project;
-mod quantity;
 mod read;
-mod section;
-mod series;
-mod shards;
-mod store;
-mod trace;
-mod waivers;
-mod workload;
+mod settings;
+mod source;
 
-pub use diagnostic::Diagnostic;
-pub use effort::effort;
-pub use engines::contenders;
-pub use fit::{MIN_SAMPLES, lack};
-pub use github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
-pub use goldens::read as read_goldens;
-pub use labels::{LabelRule, Needed};
-pub use least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};
+pub use cost::effort::effort;
+pub use cost::least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};
+pub use cost::shards::{Piece, ShardPlan, shards};
+pub use gates::fit::{MIN_SAMPLES, lack};
+pub use gates::goldens::read as read_goldens;
+pub use gates::trace::entries as trace_entries;
 pub use model::{
     Answers, Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender,
     Cooldown, Design, Engine, EngineMetrics, EngineSeries, FirstRequest, Gate, GoldenCase,
@@ -50,7 +30,9 @@ pub use read::{
     engine_config, find_root, from_directory, from_inputs, from_record, github_config,
     github_rules,
 };
-pub use shards::{Piece, ShardPlan, shards};
-pub use store::BaselineStore;
-pub use trace::entries as trace_entries;
-pub use waivers::WAIVERS_FILE;
+pub use settings::engines::contenders;
+pub use settings::github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
+pub use settings::labels::{LabelRule, Needed};
+pub use settings::store::BaselineStore;
+pub use settings::waivers::WAIVERS_FILE;
+pub use source::diagnostic::Diagnostic;

@@ -2,17 +2,18 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads a project's gate files")]
 
-use super::diagnostic::{Diagnostic, suggestion};
-use super::files::{Disk, Files};
-use super::github::{self, GitHubConfig};
-use super::labels::{self, LabelRule};
-use super::least::TooLong;
+use super::cost::least::TooLong;
+use super::gates::gate;
 use super::model::{
     BaselineConfig, CalibrationConfig, Check, Engine, Gate, Host, Plan, Suite, Waiver, WorkloadKind,
 };
-use super::section::{Section, Source};
-use super::waivers::{self, WAIVERS_FILE};
-use super::{gate, host, project};
+use super::settings::github::{self, GitHubConfig};
+use super::settings::labels::{self, LabelRule};
+use super::settings::waivers::{self, WAIVERS_FILE};
+use super::settings::{host, project};
+use super::source::diagnostic::{Diagnostic, suggestion};
+use super::source::files::{Disk, Files};
+use super::source::section::{Section, Source};
 use crate::record::{Input, Metric, RunRecord};
 use std::fmt::Write;
 use std::fs;

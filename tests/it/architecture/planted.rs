@@ -10,7 +10,7 @@ use super::{source, violations};
 use fixture::skip;
 
 /// Imports: the file that gets one, and its text.
-const IMPORTS: [(&str, &str); 10] = [
+const IMPORTS: [(&str, &str); 14] = [
     ("verdict/judge/mod.rs", "use crate::report;"),
     ("verdict/judge/mod.rs", "use crate::{cli, stats};"),
     (
@@ -29,6 +29,13 @@ const IMPORTS: [(&str, &str); 10] = [
     ),
     ("verdict/judge/mod.rs", "use ::clap::Parser;"),
     ("gate/report/mod.rs", "use clap as c;"),
+    ("gate/commands/bisect/view.rs", "use crate::session::run;"),
+    ("gate/commands/bisect/view.rs", "use super::hunt::Hunt;"),
+    ("gate/commands/bisect/hunt.rs", "use clap::Parser;"),
+    (
+        "gate/session/run.rs",
+        "use crate::commands::check::stages::check;",
+    ),
     ("verdict/judge/mod.rs", "fn f() { tokio::spawn(async {}); }"),
 ];
 

@@ -8,7 +8,7 @@ use infergate::calibration::{
     Certificate, Evidence, MeasuredSession, PastSession, Sessions, Tally, certify,
     pairs_of_launches,
 };
-use infergate::report;
+use infergate::commands::calibrate::view;
 use std::collections::BTreeMap;
 use verdict::judge::judge;
 use verdict::plan::{Plan, Rule};
@@ -126,7 +126,7 @@ fn a_machine_that_cannot_find_the_ceiling_is_refused_with_what_helps() {
     let records = [null_record(tpot_blocks(8, 0.0, 0.03))];
     let made = certified(&tpot_plan(), &records, Vec::new());
     assert_eq!(made.checks[0].is_resolved(), Some(false));
-    let refusals = report::refusals(&made);
+    let refusals = view::refusals(&made);
     assert_eq!(refusals.len(), 1);
     for part in [
         "gate/tpot cannot be resolved",
@@ -142,7 +142,7 @@ fn a_check_without_variance_or_value_is_refused_too() {
     let records = [null_record(tpot_blocks(8, 0.0, 0.0))];
     let made = certified(&tpot_plan(), &records, Vec::new());
     assert_eq!(made.checks[0].noise, None);
-    let refusals = report::refusals(&made);
+    let refusals = view::refusals(&made);
     assert!(
         refusals[0].contains("no-variance in 1 session"),
         "{refusals:?}"
@@ -154,7 +154,7 @@ fn too_many_false_alarms_are_told_when_it_is_sure() {
     let alarm = || null_record(tpot_blocks(8, 0.1, 0.002));
     let null = || null_record(tpot_blocks(8, 0.0, 0.002));
     let told = |records: &[RunRecord]| {
-        report::too_many_alarms(&certified(&tpot_plan(), records, Vec::new()))
+        view::too_many_alarms(&certified(&tpot_plan(), records, Vec::new()))
     };
     // One of four: Wilson's lower end is 4.6 %, above the promised 2 %; none of one says nothing.
     let told_of = told(&[alarm(), null(), null(), null()]).unwrap();
@@ -204,7 +204,7 @@ fn null_sessions_are_drawn_from_stored_launches_and_counted_apart() {
 fn the_frozen_certificate_reads_as_before() {
     let certificate: Certificate =
         serde_json::from_str(include_str!("../../data/calibration-v1.json")).unwrap();
-    insta::assert_snapshot!(report::calibration_text(&[certificate]).trim_end(), @r"
+    insta::assert_snapshot!(view::calibration_text(&[certificate]).trim_end(), @r"
     calibration of 2026-11-21, profile quick, gates tpot
     c0ffee012345, measured against itself
     Example CPU | 2 cores | 24 GiB | 6.18

@@ -1,7 +1,8 @@
 //! By how much streams slow one another down.
 
 use super::{by_cell, values};
-use crate::metrics::{LaunchMeasure, Place, Undefined, Why, request};
+use crate::metrics::timing::request;
+use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::record::CacheState;
 use crate::stats;
 use std::collections::BTreeMap;

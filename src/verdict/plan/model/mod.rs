@@ -11,7 +11,7 @@ pub use workload::{
     TraceEntry, Workload, WorkloadKind,
 };
 
-use super::store::BaselineStore;
+use super::settings::store::BaselineStore;
 use crate::record::{Described, PageCache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -16,8 +16,9 @@ use super::surroundings::{
 use super::waivers::{two_checks, waived};
 use super::*;
 use fixture::records::*;
-use infergate::pipeline::{Form, rendered};
+use infergate::commands::replay::view::replay_line;
 use infergate::report;
+use infergate::session::{Form, rendered};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -153,7 +154,7 @@ fn every_rule_occurs() {
 fn every_sessions_summary() {
     let mut text = String::new();
     for (name, plan, session) in all() {
-        let line = report::replay_line(name, &judge(&plan, &session));
+        let line = replay_line(name, &judge(&plan, &session));
         writeln!(text, "{line}").unwrap();
     }
     insta::assert_snapshot!("summaries", text);

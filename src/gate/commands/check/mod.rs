@@ -1,0 +1,155 @@
+//! `gate check`: the whole pipeline on this machine.
+
+mod stages;
+
+use crate::cli::format::VerdictFormat;
+use crate::cli::names::{self, GateArgs, Names};
+use crate::cli::progress::Progress;
+use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::{Exit, output};
+use crate::session::{self, Base, Form, Options};
+use anyhow::Context;
+use clap::Args;
+use std::env;
+use std::path::PathBuf;
+use verdict::plan::Selection;
+use verdict::record::{RunRecord, RunVerdict};
+
+/// What a session measures; shared by `check` and `baseline record`.
+#[derive(Args)]
+pub struct SessionArgs {
+    /// Which profile of gates/gate.toml to use
+    #[arg(long, default_value = "quick")]
+    profile: String,
+    #[command(flatten)]
+    gates: GateArgs,
+    /// Result directory [default: a new one under .gate/runs]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seed of the arms' order and of generated prompts [default: drawn and recorded]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How to print the verdict
+    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
+    pub format: VerdictFormat,
+}
+
+#[derive(Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// A git ref whose merge-base with head is the base, or `stored` for main's stored sessions
+    /// [default: origin/main, else main]
+    #[arg(long, value_name = "REF|stored")]
+    base: Option<String>,
+    /// A commit to check with the gates of this working tree, such as a pull request's
+    /// [default: the working tree itself]
+    #[arg(long, value_name = "REF")]
+    head: Option<String>,
+    /// A further argument to base's engine; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    base_arg: Vec<String>,
+    /// A further argument to head's engine; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    head_arg: Vec<String>,
+    /// Measure one build against itself: an A/A run, which shows the machine's noise and compares nothing
+    #[arg(long)]
+    same_build: bool,
+    /// Measure one shard of a run over several machines: the gates of all shards, of which --gate names this one's.
+    /// The error budget is shared with the others; `gate merge` puts them together
+    #[arg(long, value_name = "NAME", requires = "gates")]
+    together: Vec<Names>,
+    /// Go on with the unfinished or interrupted session in this result directory; refused if anything
+    /// that it was measured with has changed
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["profile", "gates", "out", "seed", "base", "base_arg", "head_arg", "same_build", "together"]
+    )]
+    resume: Option<PathBuf>,
+}
+
+pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
+    let CheckArgs {
+        session,
+        base,
+        head,
+        base_arg,
+        head_arg,
+        same_build,
+        together,
+        resume,
+    } = args;
+    let format = session.format;
+    let mut options = session.options()?;
+    options.base = match base.as_deref() {
+        None => Base::Main,
+        Some("stored") => Base::Stored,
+        Some(name) => Base::Ref(name.to_owned()),
+    };
+    options.head = head;
+    options.base_args = base_arg;
+    options.head_args = head_arg;
+    options.same_build = same_build;
+    options.together = names::all(together);
+    let progress = Progress::new();
+    let show = |event| progress.show(&event);
+    let outcome = block_on(async {
+        match resume {
+            None => stages::check(&options, &show, interrupted()).await,
+            Some(directory) => {
+                let (start, head) = (&options.start, options.head.clone());
+                session::resume(start, &directory, head, &show, interrupted()).await
+            }
+        }
+    })??;
+    progress.finish();
+    output::note(&format!("results: {}", outcome.directory.display()));
+    print(&outcome.record, &outcome.verdict, format)?;
+    Ok(Exit::of_session(&outcome))
+}
+
+impl SessionArgs {
+    pub fn options(self) -> anyhow::Result<Options> {
+        let Self {
+            profile,
+            gates,
+            out,
+            seed,
+            format: _,
+        } = self;
+        Ok(Options {
+            start: env::current_dir().context("cannot tell the current directory")?,
+            selection: Selection {
+                profile,
+                gates: gates.names(),
+            },
+            base: Base::Main,
+            head: None,
+            out,
+            seed,
+            base_args: Vec::new(),
+            head_args: Vec::new(),
+            same_build: false,
+            together: Vec::new(),
+        })
+    }
+}
+
+/// Prints a judged run on standard output.
+pub fn print(
+    record: &RunRecord,
+    verdict: &RunVerdict,
+    format: VerdictFormat,
+) -> anyhow::Result<()> {
+    let form = match format {
+        VerdictFormat::Text => Form::Terminal,
+        VerdictFormat::Json => Form::Json,
+        VerdictFormat::Markdown => Form::Markdown,
+        VerdictFormat::Html => Form::Html,
+        VerdictFormat::Junit => Form::Junit,
+        VerdictFormat::Comment => Form::Comment,
+    };
+    let text = session::rendered(record, verdict, form)?;
+    output::print(&text).context("cannot write the verdict to standard output")
+}

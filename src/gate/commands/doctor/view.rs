@@ -1,0 +1,71 @@
+//! Whether a machine is fit, for a terminal and as JSON.
+
+use crate::doctor::{Finding, Fitness};
+use crate::report::terminal;
+use serde::Serialize;
+use std::fmt::Write;
+
+const FORMAT: &str = "infergate-doctor/1";
+
+/// One line a respect, what to do below it, and the word at the end; 80 columns.
+pub fn doctor_text(findings: &[Finding], fitness: Fitness) -> String {
+    let header = ["", "what", "found"].map(str::to_owned).to_vec();
+    let row = |finding: &Finding| {
+        vec![
+            finding.fitness.name().to_owned(),
+            finding.what.clone(),
+            finding.found.clone(),
+        ]
+    };
+    let rows = findings.iter().map(row).collect();
+    let mut out = format!("{}\n", terminal::columns(header, rows));
+    let to_do = findings.iter().filter(|finding| !finding.remedy.is_empty());
+    for (index, finding) in to_do.enumerate() {
+        if index == 0 {
+            out.push('\n');
+        }
+        let line = format!("{}: {}", finding.what, finding.remedy);
+        for line in terminal::wrap(&line, usize::from(terminal::WIDTH)) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    let word = match fitness {
+        Fitness::Fit => "FIT           to measure on",
+        Fitness::Doubtful => "FIT           to measure on, with doubts",
+        Fitness::Unfit => "UNFIT         nothing should be measured here before that is mended",
+    };
+    let _ = writeln!(out, "\n{word}");
+    out
+}
+
+/// The same as `infergate-doctor/1`.
+pub fn doctor_json(findings: &[Finding], fitness: Fitness) -> String {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        format: &'static str,
+        fitness: &'static str,
+        findings: Vec<Row<'a>>,
+    }
+    #[derive(Serialize)]
+    struct Row<'a> {
+        what: &'a str,
+        fitness: &'static str,
+        found: &'a str,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        remedy: &'a str,
+    }
+    let findings = findings.iter().map(|finding| Row {
+        what: &finding.what,
+        fitness: finding.fitness.name(),
+        found: &finding.found,
+        remedy: &finding.remedy,
+    });
+    let report = Report {
+        format: FORMAT,
+        fitness: fitness.name(),
+        findings: findings.collect(),
+    };
+    let mut json = serde_json::to_string_pretty(&report).unwrap_or_default();
+    json.push('\n');
+    json
+}

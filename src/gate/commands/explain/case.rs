@@ -1,0 +1,279 @@
+//! One check with its launches: what is told of them beside the parts of the time and the first bad one.
+//!
+//! Main type: [`Case`].
+
+use super::view::{
+    AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, Limit, Point, ReadingRow, RequestSpread,
+};
+use crate::report;
+use std::collections::BTreeSet;
+use verdict::metrics::{self, Facet, LaunchMeasure, Work};
+use verdict::plan::{Check, Plan, Rule, Workload};
+use verdict::record::{Arm, CheckVerdict, Direction, Exit, Launch, RunRecord, RunVerdict, Verdict};
+use verdict::{judge, stats};
+
+/// The share of base's requests that are faster than a slow one.
+const SLOW: f64 = 0.99;
+
+/// One launch that ran the check's workload.
+pub struct Ran<'a> {
+    pub launch: &'a Launch,
+    pub measure: Option<LaunchMeasure>,
+}
+
+/// Everything that one explanation reads.
+pub struct Case<'a> {
+    pub check: &'a Check,
+    pub workload: &'a Workload,
+    pub ran: Vec<Ran<'a>>,
+}
+
+impl<'a> Case<'a> {
+    pub fn new(
+        plan: &'a Plan,
+        record: &'a RunRecord,
+        check: &'a Check,
+        workload: &'a Workload,
+    ) -> Self {
+        let measures = judge::launch_measures(plan, record, &check.id).into_iter();
+        let ran = measures.map(|(launch, measure)| Ran {
+            launch,
+            measure: measure.ok().filter(|_| launch.exit.is_clean()),
+        });
+        Self {
+            check,
+            workload,
+            ran: ran.collect(),
+        }
+    }
+
+    pub fn explain(&self, verdict: &RunVerdict, judged: &CheckVerdict) -> Explanation {
+        let metric = self.check.metric;
+        let facets = self.facets();
+        let first_bad = self.first_bad();
+        let others = checks(verdict)
+            .filter(|other| other.verdict == Verdict::Fail && other.id != judged.id)
+            .map(|other| other.id.clone());
+        Explanation {
+            format: EXPLANATION_FORMAT,
+            check: judged.id.clone(),
+            verdict: judged.verdict.name(),
+            reason: report::sentence(judged),
+            metric: metric.name(),
+            unit: metric.unit(),
+            others: others.collect(),
+            sits: sits(&facets),
+            readings: self.readings(first_bad.as_ref().map(|(place, _)| *place)),
+            facets: facets.into_iter().map(|(_, row)| row).collect(),
+            crashes: self.crashes(),
+            points: self.points(),
+            limit: self.limit(judged),
+            requests: self.requests(first_bad.as_ref().map(|(place, _)| *place)),
+            first_bad: first_bad.map(|(_, bad)| bad),
+            answers: self.answers(),
+        }
+    }
+
+    pub fn of(&self, arm: Arm) -> impl Iterator<Item = &Ran<'a>> {
+        self.ran.iter().filter(move |ran| ran.launch.arm == arm)
+    }
+
+    pub fn values(&self, arm: Arm) -> Vec<f64> {
+        let measured = self.of(arm).filter_map(|ran| ran.measure.as_ref());
+        measured.map(|measure| measure.value).collect()
+    }
+
+    /// +1 where a loss is a rise of the metric, −1 where it is a fall.
+    pub fn sign(&self) -> f64 {
+        self.check.metric.direction().sign()
+    }
+
+    /// What was read beside a launch, and what is usual in either arm.
+    fn readings(&self, bad: Option<usize>) -> Vec<ReadingRow> {
+        let rows: Vec<Vec<(&str, f64)>> = self
+            .ran
+            .iter()
+            .map(|ran| metrics::beside(ran.launch, &self.workload.id))
+            .collect();
+        let mut names: Vec<&'static str> = Vec::new();
+        for (name, _) in rows.iter().flatten() {
+            if !names.contains(name) {
+                names.push(name);
+            }
+        }
+        let of = |place: usize, name: &str| {
+            let mut row = rows[place].iter();
+            row.find(|(of, _)| *of == name).map(|(_, value)| *value)
+        };
+        let usual = |arm: Arm, name: &str| {
+            let places = (0..self.ran.len()).filter(|place| self.ran[*place].launch.arm == arm);
+            stats::median(
+                &places
+                    .filter_map(|place| of(place, name))
+                    .collect::<Vec<f64>>(),
+            )
+        };
+        let row = |name: &'static str| ReadingRow {
+            name,
+            base: usual(Arm::Base, name),
+            head: usual(Arm::Head, name),
+            launch: bad.and_then(|place| of(place, name)),
+        };
+        names.into_iter().map(row).collect()
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let point = |ran: &Ran<'_>| Point {
+            launch: ran.launch.position,
+            arm: ran.launch.arm.name(),
+            value: ran.measure.as_ref().map(|measure| measure.value),
+        };
+        self.ran.iter().map(point).collect()
+    }
+
+    /// The value beyond which head fails.
+    fn limit(&self, judged: &CheckVerdict) -> Option<Limit> {
+        let (value, name) = match self.check.rule {
+            Rule::Regression { margin, .. } => {
+                let base = judged.base?;
+                let worst = match self.check.metric.direction() {
+                    Direction::LowerIsBetter => base * (1.0 + margin),
+                    Direction::HigherIsBetter => base / (1.0 + margin),
+                };
+                (worst, "margin")
+            }
+            Rule::Ceiling { limit } => (limit, "ceiling"),
+            Rule::Floor { limit } => (limit, "floor"),
+        };
+        Some(Limit { value, name })
+    }
+
+    /// The single requests of base, and of head's first bad launch, or of all its launches where none is.
+    fn requests(&self, bad: Option<usize>) -> Option<RequestSpread> {
+        let series = |ran: &Ran<'_>| ran.measure.as_ref().map(|measure| measure.series.clone());
+        let base: Vec<f64> = self.of(Arm::Base).filter_map(series).flatten().collect();
+        let head: Vec<f64> = match bad {
+            Some(place) => series(&self.ran[place])?,
+            None => self.of(Arm::Head).filter_map(series).flatten().collect(),
+        };
+        if base.len() < 2 || head.len() < 2 {
+            return None;
+        }
+        let slow = match self.check.metric.direction() {
+            Direction::LowerIsBetter => SLOW,
+            Direction::HigherIsBetter => 1.0 - SLOW,
+        };
+        let threshold = stats::quantile(&base, slow)?.value;
+        let sign = self.sign();
+        let beyond = head
+            .iter()
+            .filter(|value| sign * (**value - threshold) > 0.0);
+        Some(RequestSpread {
+            threshold,
+            beyond: beyond.count(),
+            of: head.len(),
+            base,
+            head,
+        })
+    }
+
+    /// Launches that did not end as they should, each with all that the record keeps of its log: the last line is
+    /// rarely the cause.
+    fn crashes(&self) -> Vec<String> {
+        let failed = self.ran.iter().filter_map(|ran| {
+            let (Exit::NeverReady { detail, log_tail }
+            | Exit::Crashed { detail, log_tail }
+            | Exit::Hung { detail, log_tail }) = &ran.launch.exit
+            else {
+                return None;
+            };
+            let (position, arm) = (ran.launch.position, ran.launch.arm.name());
+            let said = match log_tail.trim_end() {
+                "" => String::new(),
+                tail => format!("; its log ends:\n{tail}"),
+            };
+            Some(format!("launch {position} ({arm}): {detail}{said}"))
+        });
+        failed.collect()
+    }
+
+    /// Wrong answers of head's first launch, those that base gets right first.
+    fn answers(&self) -> Vec<AnswerRow> {
+        let wrong = |arm| {
+            let first = self.of(arm).find(|ran| ran.launch.exit.is_clean())?;
+            Some(metrics::differences(
+                self.check,
+                self.workload,
+                first.launch,
+            ))
+        };
+        let base = wrong(Arm::Base);
+        let wrong_in_base: Option<BTreeSet<String>> =
+            base.map(|all| all.into_iter().map(|d| d.case).collect());
+        let mut rows: Vec<AnswerRow> = wrong(Arm::Head)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|difference| AnswerRow {
+                is_right_in_base: wrong_in_base
+                    .as_ref()
+                    .map(|wrong| !wrong.contains(&difference.case)),
+                token: difference.token,
+                case: difference.case,
+                said: difference.said,
+                expected: difference.expected,
+            })
+            .collect();
+        rows.sort_by_key(|row| row.is_right_in_base != Some(true));
+        rows
+    }
+}
+
+/// In one sentence: which work takes longer, which does not.
+fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
+    let told = |(_, row): &(Facet, FacetRow)| {
+        let change = row.change.unwrap_or_default() * 100.0;
+        format!("{} {change:+.1} %", row.name)
+    };
+    let of = |works: &dyn Fn(Work) -> bool, moved: bool| -> Vec<String> {
+        let rows = facets.iter().filter(|(facet, row)| {
+            let is_slower = row.interval.is_some_and(|(low, _)| low > 0.0);
+            works(facet.work()) && row.interval.is_some() && is_slower == moved
+        });
+        rows.map(told).collect()
+    };
+    let any = |_: Work| true;
+    let slower = of(&any, true);
+    let not = of(&any, false);
+    if slower.is_empty() && not.is_empty() {
+        return None;
+    }
+    if slower.is_empty() {
+        return Some(format!(
+            "no part of a request is shown to be slower by itself ({})",
+            not.join(", ")
+        ));
+    }
+    let works: Vec<&str> = [
+        (Work::Start, "the start"),
+        (Work::Prefill, "prefill"),
+        (Work::Decode, "decoding"),
+        (Work::Transport, "the way between client and server"),
+    ]
+    .into_iter()
+    .filter(|(work, _)| !of(&|w| w == *work, true).is_empty())
+    .map(|(_, name)| name)
+    .collect();
+    let rest = match not.is_empty() {
+        true => String::new(),
+        false => format!("; not shown in {}", not.join(", ")),
+    };
+    Some(format!(
+        "{} ({}){rest}",
+        works.join(" and "),
+        slower.join(", ")
+    ))
+}
+
+pub fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
+    verdict.gates.iter().flat_map(|gate| &gate.checks)
+}

@@ -1,0 +1,45 @@
+//! `gate explain DIR`: why a check failed, from the record alone.
+
+mod bad;
+mod case;
+mod directory;
+mod parts;
+mod view;
+
+use crate::cli::format::Format;
+use crate::cli::{Exit, output};
+use anyhow::Context;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// A result directory that holds run.json; nothing in it is changed
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The check, as GATE/NAME; any verdict can be explained [default: the gravest failed one]
+    #[arg(long, value_name = "ID")]
+    check: Option<String>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Whatever is explained, explaining it succeeds: `gate judge` gives the verdict's exit code.
+pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let ExplainArgs {
+        directory,
+        check,
+        format,
+    } = args;
+    let text = match directory::explain_directory(directory, check.as_deref())? {
+        Err(nothing) => format!("{nothing}\n"),
+        Ok(explanation) => match format {
+            Format::Text => view::explanation_text(&explanation),
+            Format::Json => view::explanation_json(&explanation),
+            Format::Markdown => view::explanation_markdown(&explanation),
+        },
+    };
+    output::print(&text).context("cannot write the explanation to standard output")?;
+    Ok(Exit::Pass)
+}

@@ -1,0 +1,320 @@
+//! An explanation for people: sections of a few lines each, and the pictures.
+//!
+//! An engine's words are escaped before anything else: no control character of theirs reaches a terminal.
+
+use super::picture::{self, Row};
+use super::{AnswerRow, Explanation, FirstBad, RequestSpread};
+use crate::report::markdown::{code_line, escape};
+use crate::report::numbers;
+use crate::report::terminal::{WIDTH, columns, wrap};
+use std::fmt::Write;
+
+/// Most wrong answers that are shown, and most characters of a quoted text.
+const ANSWERS: usize = 5;
+const QUOTED: usize = 64;
+
+/// What stands under one heading.
+enum Section {
+    Lines(Vec<String>),
+    Table(Vec<String>, Vec<Vec<String>>),
+    Picture(String),
+    Crashes(Vec<String>),
+}
+
+/// For a terminal of 80 columns.
+pub fn explanation_text(explanation: &Explanation) -> String {
+    let mut out = String::new();
+    for (heading, section) in sections(explanation) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        put(&mut out, &heading, 0);
+        match section {
+            Section::Lines(lines) => {
+                for line in lines {
+                    put(&mut out, &line, 2);
+                }
+            }
+            Section::Table(header, rows) => {
+                let _ = writeln!(out, "{}", columns(header, rows));
+            }
+            Section::Picture(text) => out.push_str(&text),
+            Section::Crashes(crashes) => {
+                for crash in crashes {
+                    put_crash(&mut out, &crash);
+                }
+            }
+        }
+    }
+    out
+}
+
+pub fn explanation_markdown(explanation: &Explanation) -> String {
+    let mut out = format!("# {}\n", escape(&explanation.check));
+    for (heading, section) in sections(explanation) {
+        let _ = writeln!(out, "\n**{}**\n", escape(&heading));
+        match section {
+            Section::Lines(lines) => {
+                for line in lines {
+                    let _ = writeln!(out, "- {}", escape(&line));
+                }
+            }
+            Section::Table(header, rows) => {
+                let _ = writeln!(out, "| {} |", header.join(" | "));
+                let _ = writeln!(out, "|{}", "---|".repeat(header.len()));
+                for row in rows {
+                    let cells: Vec<String> = row.iter().map(|cell| escape(cell)).collect();
+                    let _ = writeln!(out, "| {} |", cells.join(" | "));
+                }
+            }
+            Section::Picture(text) => {
+                for line in text.lines() {
+                    let _ = writeln!(out, "    {line}");
+                }
+            }
+            Section::Crashes(crashes) => {
+                for crash in crashes {
+                    list_crash(&mut out, &crash);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Everything that there is to say, in order; what is not known has no section.
+fn sections(e: &Explanation) -> Vec<(String, Section)> {
+    let mut all = vec![what(e)];
+    if !e.crashes.is_empty() {
+        let heading = "launches that did not end as they should".to_owned();
+        all.push((heading, Section::Crashes(e.crashes.clone())));
+    }
+    all.extend(answers(e));
+    all.extend(facets(e));
+    all.extend(first_bad(e));
+    all.extend(readings(e));
+    all.extend(launches(e));
+    all.extend(requests(e));
+    all
+}
+
+fn what(e: &Explanation) -> (String, Section) {
+    let mut lines = vec![e.reason.clone()];
+    if !e.others.is_empty() {
+        lines.push(format!("failed as well: {}", e.others.join(", ")));
+    }
+    let heading = format!("{}: {}", e.check, e.verdict);
+    (heading, Section::Lines(lines))
+}
+
+fn facets(e: &Explanation) -> Option<(String, Section)> {
+    if e.facets.is_empty() {
+        return None;
+    }
+    let header = ["part", "base", "head", "change [95 % each]"];
+    let rows = e.facets.iter().map(|row| {
+        vec![
+            row.name.clone(),
+            numbers::optional(row.base, row.unit),
+            numbers::optional(row.head, row.unit),
+            numbers::interval(row.change, row.interval),
+        ]
+    });
+    let heading = match &e.sits {
+        Some(sits) => format!("where it sits: {sits}"),
+        None => "parts of the time".to_owned(),
+    };
+    let header = header.map(str::to_owned).to_vec();
+    Some((heading, Section::Table(header, rows.collect())))
+}
+
+fn first_bad(e: &Explanation) -> Option<(String, Section)> {
+    let FirstBad {
+        launch,
+        block,
+        value,
+        bound,
+        rule,
+        beyond,
+        of,
+    } = e.first_bad.as_ref()?;
+    let value = numbers::value(*value, e.unit);
+    let bound = numbers::value(*bound, e.unit);
+    let mut lines = vec![
+        format!("{value}, beyond {bound}: {rule}"),
+        format!("{beyond} of {of} head launches lie beyond it"),
+    ];
+    lines.extend(e.requests.as_ref().map(|requests| slow(requests, e)));
+    let heading = format!("first bad launch: {launch} (head, block {block})");
+    Some((heading, Section::Lines(lines)))
+}
+
+/// Whether all requests of the launch are slow, or a mode of some.
+fn slow(requests: &RequestSpread, e: &Explanation) -> String {
+    let RequestSpread {
+        threshold,
+        beyond,
+        of,
+        ..
+    } = requests;
+    let share = *beyond as f64 / (*of).max(1) as f64;
+    let words = if beyond == of {
+        "all of them"
+    } else if share >= 0.9 {
+        "nearly all of them"
+    } else if share >= 0.5 {
+        "most of them"
+    } else if share > 0.05 {
+        "some of them: a slow mode"
+    } else {
+        "hardly any: all moved a little, or none did"
+    };
+    let threshold = numbers::value(*threshold, e.unit);
+    format!(
+        "{beyond} of its {of} values are beyond {threshold}, which 1 in 100 of base's is: {words}"
+    )
+}
+
+fn readings(e: &Explanation) -> Option<(String, Section)> {
+    let told: Vec<_> = e.readings.iter().collect();
+    if told.is_empty() {
+        return None;
+    }
+    let launch = e
+        .first_bad
+        .as_ref()
+        .map(|bad| format!("launch {}", bad.launch));
+    let mut header = vec!["beside it".to_owned(), "base".to_owned(), "head".to_owned()];
+    header.extend(launch.clone());
+    let shown = |value: Option<f64>| value.map_or_else(|| "–".into(), numbers::number);
+    let rows = told.into_iter().map(|row| {
+        let mut cells = vec![row.name.to_owned(), shown(row.base), shown(row.head)];
+        cells.extend(launch.as_ref().map(|_| shown(row.launch)));
+        cells
+    });
+    let heading = "what was read meanwhile, medians over launches".to_owned();
+    Some((heading, Section::Table(header, rows.collect())))
+}
+
+fn launches(e: &Explanation) -> Option<(String, Section)> {
+    let known = e.points.iter().filter(|point| point.value.is_some());
+    if known.count() < 2 {
+        return None;
+    }
+    let shown: Vec<String> = e
+        .points
+        .iter()
+        .map(|point| numbers::optional(point.value, e.unit))
+        .collect();
+    let rows: Vec<Row<'_>> = e
+        .points
+        .iter()
+        .zip(&shown)
+        .map(|(point, shown)| Row {
+            label: format!("{:>4} {}", point.launch, point.arm),
+            is_head: point.arm == "head",
+            value: point.value,
+            shown,
+        })
+        .collect();
+    let limit = e.limit.as_ref();
+    let line = limit.map_or(String::new(), |limit| {
+        let value = numbers::value(limit.value, e.unit);
+        format!(", │ the {} ({value})", limit.name)
+    });
+    let heading = format!("launches in order of time: ○ base, ● head{line}");
+    let drawn = picture::launches(&rows, limit.map(|limit| limit.value));
+    Some((heading, Section::Picture(drawn)))
+}
+
+fn requests(e: &Explanation) -> Option<(String, Section)> {
+    let requests = e.requests.as_ref()?;
+    let label = match &e.first_bad {
+        Some(bad) => format!("launch {}", bad.launch),
+        None => "head".to_owned(),
+    };
+    let shown = |value| numbers::value(value, e.unit);
+    let drawn = picture::distributions(&requests.base, &requests.head, ["base", &label], shown);
+    let heading = format!("how often each {} occurs within launches", e.metric);
+    Some((heading, Section::Picture(drawn)))
+}
+
+fn answers(e: &Explanation) -> Option<(String, Section)> {
+    if e.answers.is_empty() {
+        return None;
+    }
+    let count = e.answers.len();
+    let lost = e
+        .answers
+        .iter()
+        .filter(|row| row.is_right_in_base == Some(true))
+        .count();
+    let mut lines: Vec<String> = e.answers.iter().take(ANSWERS).flat_map(answer).collect();
+    if count > ANSWERS {
+        lines.push(format!("… and {} more", count - ANSWERS));
+    }
+    let heading = format!("answered wrongly by head: {count}; {lost} of them base answers right");
+    Some((heading, Section::Lines(lines)))
+}
+
+fn answer(row: &AnswerRow) -> Vec<String> {
+    let word = |text: &Option<String>| match text {
+        Some(text) => quoted(text),
+        None => "the end".to_owned(),
+    };
+    let token = match &row.token {
+        Some((place, said, expected)) => {
+            format!(", token {place}: {} for {}", word(said), word(expected))
+        }
+        None => String::new(),
+    };
+    let base = match row.is_right_in_base {
+        Some(true) => "; right in base",
+        Some(false) => "; wrong in base too",
+        None => "",
+    };
+    vec![
+        format!("{}{token}{base}", quoted(&row.case).trim_matches('"')),
+        format!("expected {}", quoted(&row.expected)),
+        format!("got {}", quoted(&row.said)),
+    ]
+}
+
+/// Escaped as Rust writes a string, so that nothing in it is a control character, and cut.
+fn quoted(text: &str) -> String {
+    let escaped: Vec<char> = text.escape_debug().collect();
+    let mut shown: String = escaped.iter().take(QUOTED).collect();
+    if escaped.len() > QUOTED {
+        shown.push('…');
+    }
+    format!("\"{shown}\"")
+}
+
+fn put(out: &mut String, line: &str, indent: usize) {
+    for line in wrap(line, usize::from(WIDTH) - indent) {
+        let _ = writeln!(out, "{:indent$}{line}", "");
+    }
+}
+
+/// What happened to a launch, and below it its engine's log as the run's report shows it.
+fn put_crash(out: &mut String, crash: &str) {
+    let (what, tail) = crash.split_once('\n').unwrap_or((crash, ""));
+    put(out, what, 2);
+    for line in wrap(tail, usize::from(WIDTH) - 6) {
+        let _ = writeln!(out, "    | {line}");
+    }
+}
+
+/// The same as an item of a list with a block of code, which nothing in the log can end.
+fn list_crash(out: &mut String, crash: &str) {
+    let (what, tail) = crash.split_once('\n').unwrap_or((crash, ""));
+    let _ = writeln!(out, "- {}", escape(what));
+    if tail.is_empty() {
+        return;
+    }
+    out.push('\n');
+    for line in tail.lines() {
+        let _ = writeln!(out, "      {}", code_line(line));
+    }
+    out.push('\n');
+}

@@ -1,0 +1,387 @@
+//! One workload against a server that already runs: what `gate load` does. No launch, no judge.
+//!
+//! Main function: [`load`]. Refuses to know: arguments, how the report is shown.
+
+mod parameters;
+
+use super::address::{address, authority};
+use super::limits::beyond_limit;
+use super::notes::notes;
+use super::view::{GoodShare, LoadReport, Requests};
+use crate::figures::{Distribution, Speed, Throughput};
+use crate::session::files::replace;
+use crate::session::project::{draw_seed, now, tool};
+use crate::session::{Error, ResultsError};
+use client::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
+use parameters::parameters;
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::future::Future;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use verdict::metrics::{self, Clock, contradiction, implausible, run_numbers};
+use verdict::plan::{self, Arrivals, Plausible, Slo, Steady, Trace, Workload, WorkloadKind};
+use verdict::record::{ClientHealth, Phase, Sample, TokenCounts};
+
+/// The workload's name in raw samples.
+const WORKLOAD: &str = "load/run";
+
+/// What to send, and where.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// `http://host:port`.
+    pub url: String,
+    pub model: String,
+    pub traffic: Traffic,
+    /// First requests, kept out of every number.
+    pub warmup: u32,
+    /// Token ids that prompts are drawn from, half-open; `None`: words.
+    pub prompt_ids: Option<(u32, u32)>,
+    /// A tokenizer.json, for texts of exact length.
+    pub tokenizer: Option<PathBuf>,
+    pub slo: Slo,
+    /// What no answer can undercut, where the machine and the model are known.
+    pub plausible: Plausible,
+    pub seed: Option<u64>,
+    /// Longest silence within an answer.
+    pub timeout: Duration,
+    pub forces_length: bool,
+    pub stream_usage: bool,
+    pub keep_alive: bool,
+    pub return_token_ids: bool,
+    /// Where the raw samples go, as JSON lines.
+    pub out: Option<PathBuf>,
+}
+
+/// Which requests.
+#[derive(Clone, Debug)]
+pub enum Traffic {
+    /// Of one shape.
+    Steady {
+        arrivals: Arrivals,
+        requests: u32,
+        prompt_tokens: u32,
+        output_tokens: u32,
+    },
+    /// Of a recorded file, with its shapes and moments.
+    Trace(PathBuf),
+}
+
+/// Sends the requests and gives the numbers. `on_done` hears (done, of) after each; `cancel` ends the run
+/// early, and what was answered until then is reported.
+///
+/// # Errors
+/// Arguments that cannot be, files that cannot be read or written, and a server that never answered.
+pub async fn load(
+    options: &LoadOptions,
+    on_done: &dyn Fn(u32, u32),
+    cancel: impl Future<Output = ()>,
+) -> Result<LoadReport, Error> {
+    let endpoint = endpoint(options)?;
+    let workload = workload(options)?;
+    let seed = PromptSeed {
+        session: options.seed.unwrap_or_else(draw_seed),
+        block: 0,
+    };
+    if let Some(path) = &options.out {
+        target(path)?;
+    }
+    let date = now();
+    let clock = SessionClock::start();
+    let watch = Watch {
+        on_done,
+        cut_short: RefCell::default(),
+    };
+    let ended = {
+        let run = run(&endpoint, &workload, seed, &clock, &watch);
+        tokio::select! {
+            outcome = run => Some(outcome),
+            () = cancel => None,
+        }
+    };
+    let (samples, ending) = match ended {
+        None => interrupted(watch.cut_short.into_inner()),
+        Some(outcome) => {
+            answered(options, &outcome.samples)?;
+            let client = outcome.client;
+            let ending = match outcome.stopped {
+                None => LoadEnding::Complete { client },
+                Some(why) => LoadEnding::Stopped {
+                    client,
+                    why: why.to_string(),
+                },
+            };
+            (outcome.samples, ending)
+        }
+    };
+    if let Some(path) = &options.out {
+        write(path, &samples)?;
+    }
+    let parameters = parameters(options, seed.session);
+    Ok(report(options, parameters, date, &samples, ending))
+}
+
+/// Shows progress, and takes what an interrupted run leaves.
+struct Watch<'a> {
+    on_done: &'a dyn Fn(u32, u32),
+    cut_short: RefCell<Option<Outcome>>,
+}
+
+impl Progress for Watch<'_> {
+    fn request_done(&self, done: u32, of: u32) {
+        (self.on_done)(done, of);
+    }
+
+    fn cut_short(&self, outcome: Outcome) {
+        self.cut_short.replace(Some(outcome));
+    }
+}
+
+/// How a run ended.
+enum LoadEnding {
+    Complete {
+        client: ClientHealth,
+    },
+    /// The server was gone before all was sent.
+    Stopped {
+        client: ClientHealth,
+        why: String,
+    },
+    /// `client`: `None` where nothing was answered by then.
+    Interrupted {
+        client: Option<ClientHealth>,
+    },
+}
+
+/// What was done by then.
+fn interrupted(outcome: Option<Outcome>) -> (Vec<Sample>, LoadEnding) {
+    let (samples, client) = outcome.map(|o| (o.samples, o.client)).unzip();
+    let samples = samples.unwrap_or_default();
+    (samples, LoadEnding::Interrupted { client })
+}
+
+fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
+    let tokenizer = options.tokenizer.as_deref().map(Tokenizer::open);
+    Ok(Endpoint {
+        address: address(&options.url).map_err(Error::Usage)?,
+        authority: authority(&options.url).map_err(Error::Usage)?.to_owned(),
+        model: options.model.clone(),
+        request_timeout: options.timeout,
+        prompt_ids: options.prompt_ids,
+        return_token_ids: options.return_token_ids,
+        forces_length: options.forces_length,
+        stream_usage: options.stream_usage,
+        keep_alive: options.keep_alive,
+        request: Vec::new(),
+        plausible: options.plausible,
+        tokenizer: tokenizer.transpose()?.map(Arc::new),
+    })
+}
+
+fn workload(options: &LoadOptions) -> Result<Workload, Error> {
+    let kind = match &options.traffic {
+        Traffic::Steady {
+            arrivals,
+            requests,
+            prompt_tokens,
+            output_tokens,
+        } => WorkloadKind::Steady(Steady {
+            requests: *requests,
+            warmup: options.warmup,
+            prompt_tokens: *prompt_tokens,
+            output_tokens: *output_tokens,
+            arrivals: arrivals.clone(),
+        }),
+        Traffic::Trace(path) => WorkloadKind::Trace(trace(path, options.warmup)?),
+    };
+    Ok(Workload {
+        id: WORKLOAD.to_owned(),
+        launches: None,
+        kind,
+    })
+}
+
+fn trace(path: &Path, warmup: u32) -> Result<Trace, Error> {
+    let refused = |cause: String| Error::Usage(format!("--trace {}: {cause}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        refused(format!(
+            "{error}; name a file with a JSON object a line: timestamp, prompt_length, output_length"
+        ))
+    })?;
+    let entries = plan::trace_entries(&text).map_err(refused)?;
+    if entries.len() <= warmup as usize {
+        let cause = format!(
+            "it holds {} requests and --warmup {warmup} leaves none to measure; lower --warmup",
+            entries.len()
+        );
+        return Err(refused(cause));
+    }
+    Ok(Trace { entries, warmup })
+}
+
+/// A server that gave no status to any request is not there.
+fn answered(options: &LoadOptions, samples: &[Sample]) -> Result<(), Error> {
+    let silent = samples
+        .iter()
+        .all(|sample| sample.stamps.headers_ns.is_none());
+    match samples.first().filter(|_| silent) {
+        None => Ok(()),
+        Some(sample) => {
+            let cause = sample.void.as_ref().map_or("", |void| &void.detail);
+            Err(Error::Failed(format!(
+                "nothing answers at {}: {cause}; is the server up, and is this its port?",
+                options.url
+            )))
+        }
+    }
+}
+
+/// The folder and the name of a file that can be written: known before anything is sent, since a long run
+/// would otherwise be in vain.
+fn target(path: &Path) -> Result<(&Path, &str), Error> {
+    let refused = |cause| Error::Usage(format!("--out {}: {cause}", path.display()));
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.filter(|_| !path.is_dir());
+    let name = name.ok_or_else(|| refused("that is no name of a file; give one"))?;
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        return Err(refused("there is no such folder; create it"));
+    }
+    Ok((folder, name))
+}
+
+/// One sample a line, replaced whole.
+fn write(path: &Path, samples: &[Sample]) -> Result<(), Error> {
+    let (folder, name) = target(path)?;
+    let lines = |file: &mut io::BufWriter<&std::fs::File>| {
+        for sample in samples {
+            serde_json::to_writer(&mut *file, sample)?;
+            file.write_all(b"\n")?;
+        }
+        Ok(())
+    };
+    replace(folder, name, lines).map_err(|error: ResultsError| error.into())
+}
+
+fn report(
+    options: &LoadOptions,
+    parameters: Map<String, Value>,
+    date: String,
+    samples: &[Sample],
+    ending: LoadEnding,
+) -> LoadReport {
+    let complete = matches!(ending, LoadEnding::Complete { .. });
+    let (client, stopped) = match ending {
+        LoadEnding::Complete { client } => (Some(client), None),
+        LoadEnding::Stopped { client, why } => (Some(client), Some(why)),
+        LoadEnding::Interrupted { client } => (client, None),
+    };
+    let streams = match options.traffic {
+        Traffic::Steady {
+            arrivals: Arrivals::Closed { concurrency },
+            ..
+        } => Some(concurrency),
+        _ => None,
+    };
+    let numbers = run_numbers(samples, streams, &options.slo);
+    // Of an interrupted run the streams under way are no samples, so that it cannot be held to their number.
+    let reached = streams.filter(|_| complete || stopped.is_some());
+    let beyond = client
+        .as_ref()
+        .map(|health| beyond_limit(health, reached, &numbers));
+    LoadReport {
+        tool: tool(),
+        date,
+        server: options.url.clone(),
+        model: options.model.clone(),
+        parameters,
+        complete,
+        stopped,
+        ttft_ms: Distribution::of(&numbers.ttft_ms),
+        tpot_ms: Distribution::of(&numbers.tpot_ms),
+        itl_ms: Distribution::of(&numbers.itl_ms),
+        icl_ms: Distribution::of(&numbers.icl_ms),
+        e2e_ms: Distribution::of(&numbers.e2e_ms),
+        throughput: Throughput {
+            output_tokens_per_s: numbers.throughput,
+            output_tokens_per_s_full: numbers.throughput_full,
+        },
+        goodput: numbers.goodput.map(|good| GoodShare {
+            share: good.share,
+            requests_per_s: good.requests_per_s,
+        }),
+        prefill: speed(&numbers.prefill),
+        generation: speed(&numbers.generation),
+        burst_factor: numbers.burst_factor,
+        prompt_tokens: tokens(samples, |counts| counts.prompt),
+        output_tokens: tokens(samples, |counts| counts.completion),
+        requests: requests(samples),
+        client,
+        client_beyond_limit: beyond.unwrap_or_default(),
+        server_contradicts: contradiction(samples),
+        implausible: implausible_phases(options, samples),
+        notes: notes(&numbers, sound(samples)),
+    }
+}
+
+/// A floor that was given decides instead, by request.
+fn implausible_phases(options: &LoadOptions, samples: &[Sample]) -> Option<String> {
+    if options.plausible.tpot_floor_ms.is_some() {
+        return None;
+    }
+    let why = implausible(samples)?;
+    Some(format!(
+        "{why}. If the server is that fast and every first token waits, say --tpot-floor"
+    ))
+}
+
+fn speed(speed: &metrics::Speed) -> Speed {
+    Speed {
+        clock: match speed.clock {
+            Clock::Stream => "stream",
+            Clock::Server => "server",
+        }
+        .to_owned(),
+        tokens_per_s: Distribution::of(&speed.tokens_per_s),
+    }
+}
+
+/// Measured requests that enter the numbers.
+fn sound(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
+    samples.iter().filter(|sample| sample.may_enter())
+}
+
+/// A count of each sound measured request.
+fn tokens(samples: &[Sample], count: fn(&TokenCounts) -> Option<u32>) -> Distribution {
+    let counts: Vec<f64> = sound(samples)
+        .filter_map(|sample| count(&sample.tokens))
+        .map(f64::from)
+        .collect();
+    Distribution::of(&counts)
+}
+
+fn requests(samples: &[Sample]) -> Requests {
+    let mut requests = Requests::default();
+    for sample in samples {
+        if sample.phase == Phase::Warmup {
+            requests.warmup += 1;
+            continue;
+        }
+        requests.sent += 1;
+        match &sample.void {
+            None => requests.ok += 1,
+            Some(void) => {
+                let name = void.rule.name();
+                *requests.void.entry(name).or_default() += 1;
+                let first = || void.detail.clone();
+                requests.details.entry(name).or_insert_with(first);
+            }
+        }
+    }
+    requests
+}

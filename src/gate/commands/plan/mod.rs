@@ -1,0 +1,283 @@
+//! `gate plan`: the plan as it was understood, and with `--shards` how to share it among machines.
+
+pub mod shards;
+
+use crate::cli::names::GateArgs;
+use crate::cli::{Exit, output};
+use crate::report;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use serde::Serialize;
+use shards::{Cost, CostSource, Layout, LayoutOptions};
+use std::env;
+use std::fmt::Write;
+use verdict::plan::{self, Gate, Selection};
+use verdict::plural::count;
+use verdict::record::Comparison;
+
+#[derive(Args)]
+pub struct PlanArgs {
+    /// Which profile of gates/gate.toml to use
+    #[arg(long, default_value = "quick")]
+    profile: String,
+    #[command(flatten)]
+    gates: GateArgs,
+    /// Share the gates among so many machines; fewer where there are not as many gates
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    shards: Option<usize>,
+    /// Print JSON; with --shards in one line, for `strategy.matrix` of a GitHub workflow
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: PlanArgs) -> anyhow::Result<Exit> {
+    let PlanArgs {
+        profile,
+        gates,
+        shards,
+        json,
+    } = args;
+    let layout = shards::layout(&LayoutOptions {
+        start: env::current_dir()?,
+        selection: Selection {
+            profile,
+            gates: gates.names(),
+        },
+        shards,
+    })?;
+    let text = match (json, shards) {
+        (true, Some(_)) => format!("{}\n", serde_json::to_string(&matrix(&layout))?),
+        (true, None) => format!("{}\n", serde_json::to_string_pretty(&told(&layout))?),
+        (false, Some(_)) => shard_table(&layout),
+        (false, None) => gate_table(&layout),
+    };
+    output::print(&text)?;
+    if let Some(wanted) = shards.filter(|wanted| *wanted > layout.shards.len()) {
+        let there = layout.shards.len();
+        output::note(&format!(
+            "{there} of the {wanted} shards are used: a gate is never taken apart"
+        ));
+    }
+    Ok(Exit::Pass)
+}
+
+/// What `strategy.matrix` takes.
+#[derive(Serialize)]
+struct Matrix {
+    include: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    /// From 1.
+    shard: usize,
+    of: usize,
+    /// Names between spaces, as `--gate` takes them.
+    gates: String,
+    /// … and those of all shards, as `--together` takes them.
+    together: String,
+    /// At the most: up to the last look, within the profile's budget.
+    minutes: f64,
+}
+
+fn matrix(layout: &Layout) -> Matrix {
+    let together: Vec<&str> = layout
+        .plan
+        .gates
+        .iter()
+        .map(|gate| gate.name.as_str())
+        .collect();
+    let of = layout.shards.len();
+    let entries = layout.shards.iter().zip(1..).map(|(planned, shard)| Entry {
+        shard,
+        of,
+        gates: planned.gates.join(" "),
+        together: together.join(" "),
+        minutes: tenths(layout.minutes(planned)),
+    });
+    Matrix {
+        include: entries.collect(),
+    }
+}
+
+/// The plan for machines.
+#[derive(Serialize)]
+struct Told<'a> {
+    profile: &'a str,
+    looks: &'a [u32],
+    budget_s: f64,
+    /// Up to the first look, however fast the engine is.
+    least_s: f64,
+    false_alarm: f64,
+    gates: Vec<ToldGate<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldGate<'a> {
+    gate: &'a str,
+    title: &'a str,
+    file: &'a str,
+    checks: Vec<&'a str>,
+    /// Gates with equal numbers share launches.
+    launch: usize,
+    /// Seconds that this gate's requests take in a launch at the least, however fast the engine is.
+    least_s: f64,
+    /// Seconds of a launch: its start, and this gate's own requests; `null` where nobody knows.
+    start_s: Option<f64>,
+    work_s: Option<f64>,
+    /// `measured`, `stored`, `guessed` or `unknown`.
+    known: &'static str,
+}
+
+fn told(layout: &Layout) -> Told<'_> {
+    let design = &layout.plan.design;
+    let gates = layout.plan.gates.iter().zip(&layout.costs);
+    let gates = gates.map(|(gate, cost)| told_gate(gate, cost));
+    Told {
+        profile: &design.profile,
+        looks: &design.looks,
+        budget_s: design.budget.as_secs_f64(),
+        least_s: plan::least_session_s(&layout.plan, Comparison::Interleaved),
+        false_alarm: design.alpha,
+        gates: gates.collect(),
+    }
+}
+
+fn told_gate<'a>(gate: &'a Gate, cost: &Cost) -> ToldGate<'a> {
+    ToldGate {
+        gate: &gate.name,
+        title: &gate.title,
+        file: &gate.file,
+        checks: gate.checks.iter().map(|check| check.id.as_str()).collect(),
+        launch: cost.group + 1,
+        least_s: plan::least_s(gate),
+        start_s: cost.seconds().map(|spent| spent.start_s),
+        work_s: cost.seconds().map(|spent| spent.work_s),
+        known: match cost.source {
+            CostSource::Results(_) => "measured",
+            CostSource::Stored(_) => "stored",
+            CostSource::Guessed => "guessed",
+            CostSource::Unknown => "unknown",
+        },
+    }
+}
+
+fn gate_table(layout: &Layout) -> String {
+    let design = &layout.plan.design;
+    let mut text = String::new();
+    let checks: usize = layout.plan.gates.iter().map(|gate| gate.checks.len()).sum();
+    let groups = layout.costs.iter().map(|cost| cost.group + 1).max();
+    let looks: Vec<String> = design.looks.iter().map(u32::to_string).collect();
+    let _ = writeln!(
+        text,
+        "profile {}: {}, {}, {} a block and arm",
+        design.profile,
+        count(layout.plan.gates.len(), "gate"),
+        count(checks, "check"),
+        count(groups.unwrap_or(0), "launch"),
+    );
+    let _ = writeln!(
+        text,
+        "looks after {} blocks; at most {:.1} min of measuring, at least {:.1}",
+        looks.join(", "),
+        design.budget.as_secs_f64() / 60.0,
+        plan::least_session_s(&layout.plan, Comparison::Interleaved) / 60.0,
+    );
+    let _ = writeln!(
+        text,
+        "chance that a run of these fails without a change beyond the margins: {:.0} %\n",
+        design.alpha * 100.0,
+    );
+    let header = [
+        "gate", "checks", "launch", "start", "requests", "least", "known by",
+    ];
+    let gates = layout.plan.gates.iter().zip(&layout.costs);
+    let rows = gates.map(|(gate, cost)| {
+        vec![
+            gate.name.clone(),
+            gate.checks.len().to_string(),
+            (cost.group + 1).to_string(),
+            seconds(cost.seconds().map(|spent| spent.start_s)),
+            seconds(cost.seconds().map(|spent| spent.work_s)),
+            seconds(Some(plan::least_s(gate))),
+            source(&cost.source),
+        ]
+    });
+    text.push_str(&table(&header, rows.collect()));
+    text
+}
+
+fn shard_table(layout: &Layout) -> String {
+    let of = layout.shards.len();
+    let shards = layout.shards.iter().zip(1..);
+    let rows = shards.map(|(planned, number)| {
+        vec![
+            format!("{number} of {of}"),
+            planned.gates.join(" "),
+            format!("{:.1}", layout.minutes(planned)),
+        ]
+    });
+    let mut text = table(&["shard", "gates", "minutes at most"], rows.collect());
+    text.push_str(&durations(layout));
+    text
+}
+
+/// How the durations behind a division are known, and what helps where they are not.
+fn durations(layout: &Layout) -> String {
+    let guessed = named(layout, &CostSource::Guessed);
+    let unknown = named(layout, &CostSource::Unknown);
+    let measured = layout.costs.len() - guessed.len() - unknown.len();
+    let mut text = format!(
+        "\ndurations: {measured} measured, {} guessed",
+        guessed.len()
+    );
+    if !unknown.is_empty() {
+        let _ = write!(text, ", {} not known", unknown.len());
+    }
+    text.push('\n');
+    let help = "`gate baseline pull`, or a run on this machine, tells how long they take";
+    for (said, gates) in [
+        ("guessed by the tokens that they ask for", guessed),
+        (
+            "not known, divided by the tokens that they ask for",
+            unknown,
+        ),
+    ] {
+        if !gates.is_empty() {
+            let said = format!("{said}: {}; {help}", gates.join(" "));
+            text.push_str(&report::lines(&said));
+        }
+    }
+    text
+}
+
+/// The gates whose costs have this source.
+fn named<'a>(layout: &'a Layout, source: &CostSource) -> Vec<&'a str> {
+    let gates = layout.plan.gates.iter().zip(&layout.costs);
+    gates
+        .filter(|(_, cost)| cost.source == *source)
+        .map(|(gate, _)| gate.name.as_str())
+        .collect()
+}
+
+fn source(source: &CostSource) -> String {
+    match source {
+        CostSource::Results(name) => format!("run {name}"),
+        CostSource::Stored(session) => format!("main's session {session}"),
+        CostSource::Guessed => "a guess by its tokens".to_owned(),
+        CostSource::Unknown => "not known".to_owned(),
+    }
+}
+
+fn seconds(known: Option<f64>) -> String {
+    known.map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.1} s"))
+}
+
+fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
+    let header = header.iter().map(|name| (*name).to_owned());
+    format!("{}\n", report::columns(header.collect(), rows))
+}
+
+fn tenths(minutes: f64) -> f64 {
+    (minutes * 10.0).round() / 10.0
+}

@@ -1,0 +1,128 @@
+//! How many launches and minutes an effect needs on this machine, by what is known of its noise.
+
+use crate::baseline::{Entry, Store};
+use crate::calibration::{Certificate, NoiseSource, PowerPlan, PowerRow, Test, stored_sd, test_of};
+use crate::measure;
+use crate::session::project::now;
+use crate::session::{Error, baseline, citation};
+use std::path::{Path, PathBuf};
+use verdict::plan::{self, Check, Gate, Plan, Selection};
+use verdict::record::Standing;
+
+/// What to plan for.
+#[derive(Clone, Debug)]
+pub struct PowerOptions {
+    /// Where the search for the project begins.
+    pub start: PathBuf,
+    pub selection: Selection,
+    /// The change to find, a fraction; `None`: each check's ceiling.
+    pub effect: Option<f64>,
+    /// The chance to find it.
+    pub power: f64,
+    /// Standard deviation of a launch's logarithm, a fraction; `None`: what was measured.
+    pub sd: Option<f64>,
+}
+
+/// Plans for every check of the selected gates that is compared by t.
+pub fn power(options: &PowerOptions) -> Result<PowerPlan, Error> {
+    let root = plan::find_root(&options.start)?;
+    let (plan, _) = plan::from_directory(&root, &options.selection)?;
+    let all: usize = plan.gates.iter().map(|gate| gate.checks.len()).sum();
+    let checks = u32::try_from(all).unwrap_or(u32::MAX);
+    let (mut rows, mut unknown) = (Vec::new(), Vec::new());
+    for gate in &plan.gates {
+        let known = Known::of(&plan, &root, gate)?;
+        for check in &gate.checks {
+            let Some(test) = test_of(check, &plan.design, checks) else {
+                continue;
+            };
+            match known.sd(options, check) {
+                Some(sd) => rows.push(row(options, check, &test, sd, &known)),
+                None => unknown.push(known.nothing(check)),
+            }
+        }
+    }
+    if rows.is_empty() && !unknown.is_empty() {
+        let remedy = "run `gate calibrate`, or say it with --sd";
+        return Err(Error::Usage(format!("{}; {remedy}", unknown.join("\n"))));
+    }
+    Ok(PowerPlan {
+        power: options.power,
+        profile: plan.design.profile,
+        looks: plan.design.looks,
+        checks,
+        rows,
+        unknown,
+    })
+}
+
+/// What is known of a gate's noise on this machine.
+struct Known {
+    standing: Standing,
+    certificate: Option<Certificate>,
+    stored: Vec<Entry>,
+}
+
+impl Known {
+    fn of(plan: &Plan, root: &Path, gate: &Gate) -> Result<Self, Error> {
+        let fingerprint = measure::machine().fingerprint;
+        let (standing, certificate) = citation::of_gate(plan, root, gate, &fingerprint, &now())?;
+        let store = Store::open(&root.join(&plan.baseline.directory));
+        Ok(Self {
+            standing,
+            certificate,
+            stored: store.find(&baseline::key_on(plan, gate, &fingerprint))?,
+        })
+    }
+
+    /// From launch to launch: as given, else by the certificate, else by main's stored sessions.
+    fn sd(&self, options: &PowerOptions, check: &Check) -> Option<(f64, NoiseSource)> {
+        if let Some(sd) = options.sd {
+            return Some((sd, NoiseSource::Given));
+        }
+        let certified = self.certificate.as_ref().and_then(|certificate| {
+            let check = certificate.checks.iter().find(|c| c.id == check.id)?;
+            let source = NoiseSource::Certificate(certificate.created.clone());
+            Some((check.noise?.launch_sd, source))
+        });
+        certified.or_else(|| {
+            let values = self.stored.iter().filter_map(|s| s.values.get(&check.id));
+            let values: Vec<Vec<f64>> = values.cloned().collect();
+            let source = NoiseSource::Stored(values.len());
+            Some((stored_sd(check, &values)?, source))
+        })
+    }
+
+    /// Why there is no standard deviation.
+    fn nothing(&self, check: &Check) -> String {
+        let why = match &self.standing {
+            Standing::Missing => "it was not calibrated on this machine".to_owned(),
+            Standing::Void { created, why, .. } => format!("its certificate of {created} {why}"),
+            Standing::Valid(of) => format!("its certificate of {} has no value of it", of.created),
+        };
+        format!(
+            "nothing tells how much launches of {} vary: {why}, and main's stored sessions do not tell",
+            check.id
+        )
+    }
+}
+
+fn row(
+    options: &PowerOptions,
+    check: &Check,
+    test: &Test,
+    (sd, source): (f64, NoiseSource),
+    known: &Known,
+) -> PowerRow {
+    let effect = options.effect.unwrap_or(test.ceiling);
+    PowerRow {
+        check: check.id.clone(),
+        sd,
+        source,
+        effect,
+        margin: test.margin,
+        wanted: test.blocks_to_find(sd, effect, options.power),
+        to_pass: test.blocks_to_pass(sd, options.power),
+        launch_s: known.certificate.as_ref().map(|c| c.launch_s),
+    }
+}

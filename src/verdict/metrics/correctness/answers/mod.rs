@@ -1,0 +1,407 @@
+//! Answers to one greedy prompt held against one another: alone, cached, in a batch, beside a prefill, in head and
+//! in base.
+//!
+//! Main type: [`Answers`]. A difference is benign at a near-tie of the engine's own (`near_tie.rs`); where no
+//! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's,
+//! or blank where the prompt's other answers are not, is wrong whatever the engine tells.
+
+use super::near_tie::{Parting, parting, quoted};
+use crate::metrics::{LaunchMeasure, Place, Requests, Undefined, Why};
+use crate::plan::WorkloadKind;
+use crate::record::{Condition, Phase, Sample, Setting, VoidRule, is_blank};
+use crate::stats;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most answers that are quoted.
+const QUOTED: usize = 3;
+
+/// An answer of fewer tokens may be another prompt's by chance: `yes`, `no`.
+const TELLING: u32 = 8;
+
+/// Of an answer that nothing is held against.
+const BLANK: &str =
+    "nothing but white space, like most answers: choose prompts that the engine answers with text";
+
+/// So unlikely is it that head differs from itself so much more often than base does, were both alike.
+pub const SURE: f64 = 0.001;
+
+/// What tells prompts apart within a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Prompt<'a> {
+    Case(&'a str),
+    /// Sent once a launch: by the request's number.
+    Request(u32),
+}
+
+impl std::fmt::Display for Prompt<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Case(case) => write!(f, "prompt {case}"),
+            Self::Request(index) => write!(f, "request {index}"),
+        }
+    }
+}
+
+impl<'a> Prompt<'a> {
+    fn of(sample: &'a Sample) -> Self {
+        match &sample.case {
+            Some(case) => Self::Case(case),
+            None => Self::Request(sample.index),
+        }
+    }
+}
+
+/// One launch's answers, and base's to the same prompts where base was launched beside it.
+pub struct Answers<'a> {
+    /// Of each case the first answer that was got alone.
+    alone: BTreeMap<&'a str, &'a Sample>,
+    /// Base's answer to each request, by its number.
+    base: BTreeMap<u32, &'a Sample>,
+    /// The prompts that each text was given to in either launch, by the text's digest; short texts and repetitions
+    /// left out.
+    given_to: BTreeMap<&'a str, BTreeSet<Prompt<'a>>>,
+}
+
+impl<'a> Answers<'a> {
+    pub fn of(at: &Place<'a>) -> Self {
+        Self::new(&at.requests.all, &at.requests.base)
+    }
+
+    fn new(own: &[&'a Sample], base: &[&'a Sample]) -> Self {
+        let sound = |samples: &[&'a Sample]| {
+            let mut samples = samples.to_vec();
+            samples.retain(|s| s.void.is_none());
+            samples.sort_by_key(|s| s.index);
+            samples
+        };
+        let (own, base) = (sound(own), sound(base));
+        let mut alone = BTreeMap::new();
+        for sample in own.iter().filter(|s| is_alone(s)) {
+            if let Some(case) = &sample.case {
+                alone.entry(case.as_str()).or_insert(*sample);
+            }
+        }
+        let mut given_to: BTreeMap<&str, BTreeSet<Prompt<'_>>> = BTreeMap::new();
+        for sample in own.iter().chain(&base).filter(|s| is_telling(s)) {
+            let prompts = given_to.entry(&sample.text_sha256).or_default();
+            prompts.insert(Prompt::of(sample));
+        }
+        Self {
+            alone,
+            base: base.into_iter().map(|s| (s.index, s)).collect(),
+            given_to,
+        }
+    }
+
+    /// The same prompt's answer alone, if this is not that answer.
+    pub fn alone(&self, sample: &Sample) -> Option<&'a Sample> {
+        let alone = self.alone.get(sample.case.as_deref()?)?;
+        (alone.index != sample.index).then_some(*alone)
+    }
+
+    /// Base's answer to the same request.
+    pub fn in_base(&self, sample: &Sample) -> Option<&'a Sample> {
+        self.base.get(&sample.index).copied()
+    }
+
+    /// True if the same prompt got another text alone.
+    pub fn differs_from_alone(&self, sample: &Sample) -> bool {
+        let alone = self.alone(sample);
+        alone.is_some_and(|alone| !is_same(alone, sample))
+    }
+
+    /// True if base answered the same request with another text.
+    pub fn differs_from_base(&self, sample: &Sample) -> bool {
+        let base = self.in_base(sample);
+        base.is_some_and(|base| !is_same(base, sample))
+    }
+
+    /// Why an answer is wrong beside what the prompt got alone, or in base; `None` where neither is there, where it is
+    /// the same as both, and where it only differs. Main may have the same fault, so base excuses nothing but a
+    /// repetition, into which a near-tie may lead. The answer alone may have the fault too: it fills the cache.
+    pub fn wrong(&self, sample: &Sample) -> Option<String> {
+        let (alone, base) = (self.alone(sample), self.in_base(sample));
+        if sample.void.is_some() {
+            return None;
+        }
+        let mut whole = alone.into_iter().chain(base);
+        if let Some(whole) = whole.find(|whole| is_beginning(sample, whole)) {
+            let end = whole.text.as_deref().unwrap_or_default().chars().count();
+            return Some(format!(
+                "the beginning of what the same prompt got, {} of {end} characters, and as many tokens are counted for it",
+                sample.text.as_deref().unwrap_or_default().chars().count()
+            ));
+        }
+        let mut others = alone.into_iter().chain(base);
+        others.find_map(|other| self.wrong_beside(sample, other))
+    }
+
+    /// The same beside one other answer to the prompt.
+    fn wrong_beside(&self, sample: &Sample, other: &Sample) -> Option<String> {
+        if is_same(other, sample) {
+            return None;
+        }
+        if sample.is_blank() && !other.is_blank() {
+            return Some(format!("nothing but white space for {}", quoted(other, 0)));
+        }
+        let (alone, base) = (self.alone(sample), self.in_base(sample));
+        let mut others = alone.into_iter().chain(base);
+        if sample.tokens.repeats && !others.any(|other| other.tokens.repeats) {
+            let (said, expected) = (quoted(sample, 0), quoted(other, 0));
+            return Some(format!("one token over and over, {said} for {expected}"));
+        }
+        let given_to = self.given_to.get(sample.text_sha256.as_str())?;
+        let own = Prompt::of(sample);
+        let owner = given_to.iter().find(|prompt| **prompt != own)?;
+        let (said, expected) = (quoted(sample, 0), quoted(other, 0));
+        Some(format!(
+            "{said} for {expected}, and that is what {owner} was answered"
+        ))
+    }
+}
+
+/// Measured answers of a launch that are wrong beside base's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongAnswers {
+    pub wrong: usize,
+    pub all: usize,
+    /// `request 4: nothing but white space for "twelve"`.
+    pub first: String,
+}
+
+/// The sound ones among them that are wrong, or blank where more than half are; `None` where there are none. Answers
+/// that a workload has a reference for are that reference's to judge.
+pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
+    use WorkloadKind::{Goldens, Tasks, Texts};
+    if matches!(requests.workload.kind, Goldens(_) | Tasks(_) | Texts(_)) {
+        return None;
+    }
+    let measured = &requests.measured;
+    let answers = Answers::new(&requests.all, &requests.base);
+    let blank = measured.iter().filter(|s| s.is_blank()).count();
+    let is_mostly_blank = 2 * blank > measured.len();
+    let why = |sample: &Sample| {
+        let blank = || (is_mostly_blank && sample.is_blank()).then(|| BLANK.to_owned());
+        answers.wrong(sample).or_else(blank)
+    };
+    let wrong: Vec<_> = measured
+        .iter()
+        .filter_map(|sample| Some((sample, why(sample)?)))
+        .collect();
+    let (sample, why) = wrong.first()?;
+    Some(WrongAnswers {
+        wrong: wrong.len(),
+        all: measured.len(),
+        first: format!("request {}: {why}", sample.index),
+    })
+}
+
+/// True if a request was sent while no other one was in flight, as the first of its prompt's: what fills a cache
+/// before a hot cell, or the condition itself.
+fn is_alone(sample: &Sample) -> bool {
+    match sample.setting {
+        Some(Setting::Cell { .. }) => sample.phase == Phase::Warmup,
+        Some(Setting::Answer { condition, .. }) => condition == Condition::Alone,
+        _ => false,
+    }
+}
+
+fn is_same(a: &Sample, b: &Sample) -> bool {
+    a.text_sha256 == b.text_sha256
+}
+
+/// True if an answer is the beginning of another one though it is said to have as many tokens: they were counted and not
+/// generated. The last characters may be missing, since engines hold back what is no whole character. Fewer characters
+/// than tokens are what follows a long reasoning, which is no part of the text.
+fn is_beginning(sample: &Sample, whole: &Sample) -> bool {
+    let texts = sample.text.as_deref().zip(whole.text.as_deref());
+    let tokens = sample.tokens.completion.zip(whole.tokens.completion);
+    let (Some((text, whole)), Some((own, of_whole))) = (texts, tokens) else {
+        return false;
+    };
+    let (kept, all) = (text.chars().count(), whole.chars().count());
+    let is_told = own >= of_whole.max(TELLING) && all >= of_whole as usize;
+    is_told && 10 * kept < 9 * all && !is_blank(text) && whole.starts_with(text)
+}
+
+fn is_degenerate(sample: &Sample) -> bool {
+    let void = sample.void.as_ref();
+    void.is_some_and(|void| void.rule == VoidRule::Degenerate)
+}
+
+fn is_telling(sample: &Sample) -> bool {
+    let tokens = sample.tokens.completion.unwrap_or(sample.tokens.events);
+    tokens >= TELLING && !sample.tokens.repeats && !sample.is_blank()
+}
+
+/// Answers that are not what the same prompt got alone or in base, near-ties left out. The least value counts those
+/// that no near-tie can explain.
+pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let near_tie = match &at.workload.kind {
+        WorkloadKind::Answers(answers) => answers.near_tie_nats,
+        _ => None,
+    };
+    let requests = at.requests;
+    let head = Compared::of(&requests.all, &Answers::of(at), near_tie);
+    if head.answers == 0 {
+        return Err(at.undefined(Why::NothingCompared, None));
+    }
+    let base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
+    let own = lacking(&head.from_alone, &base.from_alone);
+    let of_base = lacking(&base.from_alone, &head.from_alone);
+    // A prompt that base itself answers in several ways says nothing on head.
+    let varies = |d: &&Difference<'_>| base.from_alone.iter().any(|b| b.prompt == d.prompt);
+    let beside_base = head.from_base.iter().filter(|d| !varies(d));
+
+    let mut wrong: Vec<&str> = head.wrong.iter().map(String::as_str).collect();
+    let mut open: Vec<&str> = beside_base.map(|d| d.text.as_str()).collect();
+    let (n, n_base) = (prompts(&own), prompts(&of_base));
+    let has_base = base.answers > 0;
+    if has_base && stats::mcnemar_p_worse(n, n_base) <= SURE {
+        wrong.extend(own.iter().map(|d| d.text.as_str()));
+    } else if head.mostly_differs() {
+        open.extend(head.from_alone.iter().map(|d| d.text.as_str()));
+    } else if !has_base || n > n_base {
+        open.extend(own.iter().map(|d| d.text.as_str()));
+    }
+    let mut measure = LaunchMeasure {
+        at_least: Some(wrong.len() as f64),
+        ..LaunchMeasure::single((wrong.len() + open.len()) as f64, head.answers)
+    };
+    let all = wrong.iter().chain(&open);
+    measure
+        .remarks
+        .extend(all.take(QUOTED).map(|text| (*text).to_owned()));
+    let rest = (wrong.len() + open.len()).saturating_sub(QUOTED);
+    if rest > 0 {
+        measure
+            .remarks
+            .push(format!("and {rest} more of {} compared", head.answers));
+    }
+    Ok(measure)
+}
+
+/// An answer that differs from another one to its prompt, where no log-probabilities say why.
+struct Difference<'a> {
+    prompt: Prompt<'a>,
+    /// Where the two part.
+    place: usize,
+    text: String,
+}
+
+/// The answers of one launch after comparison.
+#[derive(Default)]
+struct Compared<'a> {
+    /// Those that have another one to be compared with.
+    answers: usize,
+    /// Wrong for sure.
+    wrong: Vec<String>,
+    from_alone: Vec<Difference<'a>>,
+    from_base: Vec<Difference<'a>>,
+    /// Prompts that were answered alone and again.
+    repeated: BTreeSet<Prompt<'a>>,
+}
+
+impl<'a> Compared<'a> {
+    /// More than half of the prompts are answered otherwise than alone: no near-ties, though base may do the same.
+    fn mostly_differs(&self) -> bool {
+        let differing: Vec<&Difference<'_>> = self.from_alone.iter().collect();
+        2 * prompts(&differing) > self.repeated.len() as u64
+    }
+
+    fn of(samples: &[&'a Sample], answers: &Answers<'a>, near_tie: Option<f64>) -> Self {
+        let mut compared = Self::default();
+        let mut measured: Vec<&Sample> = samples.to_vec();
+        // What fills a cache, or is prefilled beside others, has no answer to be compared, and may not be blank.
+        measured.retain(|s| s.phase == Phase::Measured || is_degenerate(s));
+        measured.sort_by_key(|s| s.index);
+        for sample in measured {
+            compared.take(sample, answers, near_tie);
+        }
+        compared
+    }
+
+    fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near_tie: Option<f64>) {
+        let place = name(sample);
+        if let Some(void) = &sample.void {
+            // Other rules say that nothing was measured: they are judged as such.
+            if is_degenerate(sample) {
+                self.answers += 1;
+                self.wrong.push(format!("{place}: {}", void.detail));
+            }
+            return;
+        }
+        let (alone, base) = (answers.alone(sample), answers.in_base(sample));
+        if alone.is_none() && base.is_none() {
+            return;
+        }
+        self.answers += 1;
+        if alone.is_some() {
+            self.repeated.insert(Prompt::of(sample));
+        }
+        if let Some(wrong) = answers.wrong(sample) {
+            self.wrong.push(format!("{place}: {wrong}"));
+            return;
+        }
+        let differs = |other: &&Sample| !is_same(other, sample);
+        let (other, whose) = match (alone.filter(differs), base.filter(differs)) {
+            (Some(alone), _) => (alone, "alone"),
+            (None, Some(base)) => (base, "in base"),
+            (None, None) => return,
+        };
+        let Parting {
+            place: at,
+            text,
+            is_tie,
+        } = parting(other, sample, near_tie);
+        let text = format!("{place}: {text} {whose}");
+        let difference = Difference {
+            prompt: Prompt::of(sample),
+            place: at,
+            text,
+        };
+        match is_tie {
+            Some(true) => {}
+            Some(false) => self.wrong.push(difference.text),
+            None if whose == "alone" => self.from_alone.push(difference),
+            None => self.from_base.push(difference),
+        }
+    }
+}
+
+/// Prompts among the differences: those of one prompt have one cause.
+fn prompts(differences: &[&Difference<'_>]) -> u64 {
+    let prompts: BTreeSet<_> = differences.iter().map(|d| d.prompt).collect();
+    prompts.len() as u64
+}
+
+/// Those of `differences` whose prompt does not part at the same place in `others`.
+fn lacking<'d, 'a>(
+    differences: &'d [Difference<'a>],
+    others: &[Difference<'a>],
+) -> Vec<&'d Difference<'a>> {
+    let known: BTreeSet<_> = others.iter().map(|d| (d.prompt, d.place)).collect();
+    let is_new = |d: &&Difference<'_>| !known.contains(&(d.prompt, d.place));
+    differences.iter().filter(is_new).collect()
+}
+
+/// The condition under which a request was sent, in words.
+fn name(sample: &Sample) -> String {
+    let prompt = Prompt::of(sample);
+    match sample.setting {
+        Some(Setting::Cell { .. }) => match crate::metrics::requests::cell_of(sample) {
+            Some(cell) => format!("{cell}, {prompt}"),
+            None => prompt.to_string(),
+        },
+        Some(Setting::Answer { condition, .. }) => {
+            let mode = if sample.streamed { "streamed" } else { "whole" };
+            format!("{}, {mode}, {prompt}", condition.name())
+        }
+        Some(Setting::Together { user, pass, .. }) => format!("user {user} together, pass {pass}"),
+        Some(Setting::Sequential { user, pass, .. }) => format!("user {user} in turn, pass {pass}"),
+        None => prompt.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

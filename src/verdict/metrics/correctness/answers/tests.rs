@@ -1,0 +1,224 @@
+//! Answers of small launches, head's beside base's.
+
+use crate::metrics::testing::{check, launch, streamed};
+use crate::metrics::{LaunchMeasure, Requests, Undefined, Why, measure_among, wrong_answers};
+use crate::plan::{self, Workload, WorkloadKind};
+use crate::record::{Condition, Launch, Metric, Sample, Setting, Statistic, TokenLogprob};
+
+const NATS: f64 = 0.1;
+
+/// The answer of prompt `case` under a condition; its text's digest is the text itself.
+fn answer(index: u32, case: &str, condition: Condition, text: &str) -> Sample {
+    let mut sample = streamed("w", index, 1.0, 1.0, 10);
+    sample.case = Some(case.into());
+    sample.setting = Some(Setting::Answer { condition, pass: 0 });
+    sample.text = Some(text.into());
+    sample.text_sha256 = text.into();
+    sample
+}
+
+/// Prompts `p0`, `p1`, … alone, then in a batch.
+fn pairs(texts: &[(&str, &str)]) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for (n, (alone, batch)) in texts.iter().enumerate() {
+        let case = format!("p{n}");
+        let index = 2 * n as u32;
+        samples.push(answer(index, &case, Condition::Alone, alone));
+        samples.push(answer(index + 1, &case, Condition::Batch, batch));
+    }
+    samples
+}
+
+fn workload(near_tie_nats: Option<f64>) -> Workload {
+    Workload {
+        id: "w".into(),
+        launches: None,
+        kind: WorkloadKind::Answers(plan::Answers {
+            prompts: 2,
+            prompt_tokens: 8,
+            output_tokens: 10,
+            batch: 2,
+            beside_tokens: 8,
+            passes: 1,
+            top_k: near_tie_nats.map(|_| 2),
+            near_tie_nats,
+        }),
+    }
+}
+
+fn of(
+    near_tie: Option<f64>,
+    head: &Launch,
+    base: Option<&Launch>,
+) -> Result<LaunchMeasure, Undefined> {
+    let (check, workload) = (
+        check(Metric::AnswerMismatches, Statistic::Single),
+        workload(near_tie),
+    );
+    let requests = Requests::of(&check, &workload, head).beside(&check, base);
+    measure_among(&requests, &check)
+}
+
+/// All that differ, and those of them that are wrong for sure.
+fn counts(head: Vec<Sample>, base: Option<Vec<Sample>>) -> (f64, f64) {
+    let base = base.map(|samples| launch(1, samples));
+    let measure = of(None, &launch(0, head), base.as_ref()).unwrap();
+    (measure.value, measure.at_least.unwrap())
+}
+
+#[test]
+fn what_a_text_alone_tells() {
+    let sound = || pairs(&[("one two", "one two"), ("three four", "three four")]);
+    assert_eq!(counts(sound(), Some(sound())), (0.0, 0.0));
+    assert_eq!(counts(sound(), None), (0.0, 0.0));
+    // The answers of two prompts swapped.
+    let swapped = || pairs(&[("one two", "three four"), ("three four", "one two")]);
+    assert_eq!(counts(swapped(), Some(sound())), (2.0, 2.0));
+    // Main has it too.
+    assert_eq!(counts(swapped(), Some(swapped())), (2.0, 2.0));
+    // One wrong text for both.
+    let shared = pairs(&[("one two", "xyz"), ("three four", "xyz")]);
+    assert_eq!(counts(shared, Some(sound())), (2.0, 2.0));
+    let blank = pairs(&[("one two", " \n"), ("three four", "three four")]);
+    assert_eq!(counts(blank, Some(sound())), (1.0, 1.0));
+    // Blank alone and in base: what the model says.
+    let blank = || pairs(&[(" ", " "), ("three four", "three four")]);
+    assert_eq!(counts(blank(), Some(blank())), (0.0, 0.0));
+    // Nothing that a reader sees is blank too.
+    let unseen = pairs(&[
+        ("one two", "\u{200b}\u{2800}\u{ad}"),
+        ("three four", "three four"),
+    ]);
+    assert_eq!(counts(unseen, Some(sound())), (1.0, 1.0));
+    // The answer alone, which fills the cache, is another prompt's as well.
+    let filled = || pairs(&[("three four", "three four"), ("three four", "three four")]);
+    assert_eq!(counts(filled(), Some(sound())), (2.0, 2.0));
+    let blank_filled = pairs(&[(" ", " "), ("three four", "three four")]);
+    assert_eq!(counts(blank_filled, Some(sound())), (2.0, 2.0));
+    assert_eq!(counts(filled(), Some(filled())), (0.0, 0.0));
+    // One difference alone may be a near-tie.
+    let one = || pairs(&[("one two", "one six"), ("three four", "three four")]);
+    assert_eq!(counts(one(), Some(sound())), (1.0, 0.0));
+    // Base differs from itself there too.
+    assert_eq!(counts(one(), Some(one())), (0.0, 0.0));
+    // Base, which never varies, answers otherwise.
+    let other = pairs(&[("one six", "one six"), ("three four", "three four")]);
+    assert_eq!(counts(other, Some(sound())), (2.0, 0.0));
+}
+
+#[test]
+fn many_differences_are_no_near_ties_where_base_has_none() {
+    let launch_of = |n: usize, differing: usize| {
+        let texts: Vec<(String, String)> = (0..n)
+            .map(|i| {
+                let batch = if i < differing { "else" } else { "same" };
+                (format!("same {i}"), format!("{batch} {i}"))
+            })
+            .collect();
+        let texts: Vec<(&str, &str)> = texts
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        pairs(&texts)
+    };
+    assert_eq!(
+        counts(launch_of(20, 10), Some(launch_of(20, 0))),
+        (10.0, 10.0)
+    );
+    assert_eq!(counts(launch_of(20, 9), Some(launch_of(20, 0))), (9.0, 0.0));
+    assert_eq!(
+        counts(launch_of(20, 10), Some(launch_of(20, 10))),
+        (0.0, 0.0)
+    );
+    // Base does the same, and near-ties are not that many.
+    assert_eq!(
+        counts(launch_of(20, 11), Some(launch_of(20, 11))),
+        (11.0, 0.0)
+    );
+    // Base is not there to tell what is usual.
+    assert_eq!(counts(launch_of(20, 20), None), (20.0, 0.0));
+}
+
+/// Tokens with their probability and that of the token `b` or `a` beside them.
+fn scored(mut sample: Sample, tokens: &[(&str, f64)]) -> Sample {
+    let entry = |(token, gap): &(&str, f64)| TokenLogprob {
+        token: (*token).to_owned(),
+        logprob: Some(-0.5),
+        top: vec![
+            ((*token).to_owned(), -0.5),
+            (if *token == "a" { "b" } else { "a" }.to_owned(), -0.5 - gap),
+        ],
+    };
+    sample.logprobs = tokens.iter().map(entry).collect();
+    let text: String = tokens.iter().map(|(token, _)| *token).collect();
+    (sample.text, sample.text_sha256) = (Some(text.clone()), text);
+    sample
+}
+
+#[test]
+fn log_probabilities_tell_a_near_tie_from_a_mix_up() {
+    let of_two = |alone: &[(&str, f64)], batch: &[(&str, f64)]| {
+        let samples = vec![
+            scored(answer(0, "p0", Condition::Alone, ""), alone),
+            scored(answer(1, "p0", Condition::Batch, ""), batch),
+        ];
+        let measure = of(Some(NATS), &launch(0, samples), None).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    let tie = 0.05;
+    let firm = 3.0;
+    assert_eq!(
+        of_two(&[("a", firm), ("a", tie)], &[("a", firm), ("b", tie)]),
+        (0.0, 0.0)
+    );
+    assert_eq!(
+        of_two(&[("a", firm), ("a", firm)], &[("a", firm), ("b", tie)]),
+        (1.0, 1.0)
+    );
+    // Undecided alone, and sure of the other token in the batch: something else was computed.
+    assert_eq!(of_two(&[("a", tie)], &[("b", firm)]), (1.0, 1.0));
+    assert_eq!(of_two(&[("a", tie)], &[("c", tie)]), (1.0, 1.0));
+}
+
+#[test]
+fn a_difference_shows_condition_place_and_both_texts() {
+    let head = pairs(&[
+        ("the cat sat on a mat", "the cat sat on a dog"),
+        ("three", "three"),
+    ]);
+    let measure = of(None, &launch(0, head), None).unwrap();
+    assert_eq!(
+        measure.remarks,
+        [
+            "in a batch, streamed, prompt p0: from character 17 on \"…at on a dog\" for \"…at on a mat\" alone"
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_compared_where_each_prompt_is_sent_once() {
+    let mut sample = answer(0, "p0", Condition::Batch, "one");
+    (sample.case, sample.setting) = (None, None);
+    let head = launch(0, vec![sample.clone()]);
+    assert_eq!(of(None, &head, None).unwrap_err().why, Why::NothingCompared);
+    assert!(of(None, &head, Some(&launch(1, vec![sample]))).is_ok());
+}
+
+#[test]
+fn blank_answers_are_wrong_without_base_where_most_are() {
+    let of_six = |blank: usize| {
+        let texts = (0..6).map(|i| if i < blank { "\u{200b}\n" } else { "one" });
+        let samples = texts.enumerate().map(|(i, text)| {
+            let mut sample = answer(i as u32, "p", Condition::Batch, text);
+            (sample.case, sample.setting) = (None, None);
+            sample
+        });
+        let check = check(Metric::Tpot, Statistic::Median);
+        let (workload, head) = (workload(None), launch(0, samples.collect()));
+        let found = wrong_answers(&Requests::of(&check, &workload, &head));
+        found.map(|found| (found.wrong, found.all))
+    };
+    assert_eq!(of_six(3), None);
+    assert_eq!(of_six(4), Some((4, 6)));
+    assert_eq!(of_six(6), Some((6, 6)));
+}

@@ -1,0 +1,312 @@
+//! Numbers of many requests together: tokens a second, requests within bounds, requests that failed.
+
+use super::request;
+use crate::metrics::correctness::answers::Answers;
+use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
+use crate::plan::{Arrivals, Slo, WorkloadKind};
+use crate::record::{Phase, Sample, Setting};
+use std::collections::BTreeMap;
+
+/// Output tokens of all requests over the time from the first send to the last event. The passes of a
+/// cell are runs of their own: what lies between them is nobody's time.
+pub fn whole(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let samples = at.measured()?;
+    let value = of_runs(&samples).map_err(|(why, s)| at.undefined(why, s))?;
+    Ok(LaunchMeasure::single(value, samples.len()))
+}
+
+/// Tokens per second over all runs of these samples; on failure the reason and the sample at fault.
+pub fn of_runs<'a>(samples: &[&'a Sample]) -> Result<f64, (Why, Option<&'a Sample>)> {
+    let (mut tokens, mut ns) = (0_u64, 0_u64);
+    for run in runs(samples).values() {
+        let mut span = Span::default();
+        for sample in run {
+            let (begin, end) = interval(sample).map_err(|why| (why, Some(*sample)))?;
+            span.cover(begin, end);
+            let n = sample
+                .tokens
+                .completion
+                .ok_or((Why::NoUsage, Some(*sample)))?;
+            tokens += u64::from(n);
+        }
+        ns += span.length();
+    }
+    if ns == 0 {
+        return Err((Why::NoSpan, None));
+    }
+    Ok(tokens as f64 / (ns as f64 / 1e9))
+}
+
+/// The same over the time in which as many streams as asked for were in flight. The tokens of an event
+/// count where the stream tells them; otherwise an answer's tokens are shared out over its events.
+pub fn full(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let samples = at.measured()?;
+    let (mut tokens, mut ns) = (0.0, 0_u64);
+    let mut wanted = 0;
+    for run in runs(&samples).values() {
+        wanted = streams_asked(at, run)?;
+        let (of_run, length) = while_full(run, wanted).map_err(|(why, s)| at.undefined(why, s))?;
+        tokens += of_run;
+        ns += length;
+    }
+    if ns == 0 {
+        return Err(at.undefined(Why::NeverFull(wanted), None));
+    }
+    let value = tokens / (ns as f64 / 1e9);
+    Ok(LaunchMeasure::single(value, samples.len()))
+}
+
+/// Output tokens of one run while `wanted` of its requests were in flight, and how long that was, in
+/// nanoseconds; on failure the reason and the sample at fault.
+pub fn while_full<'a>(
+    run: &[&'a Sample],
+    wanted: u32,
+) -> Result<(f64, u64), (Why, Option<&'a Sample>)> {
+    let windows = full_windows(run, wanted).map_err(|why| (why, None))?;
+    let mut tokens = 0.0;
+    for sample in run {
+        tokens += tokens_within(sample, &windows).map_err(|why| (why, Some(*sample)))?;
+    }
+    let ns = windows.iter().map(|(begin, end)| end - begin).sum();
+    Ok((tokens, ns))
+}
+
+/// Share of requests within every bound of the SLO. A void request is not, nor is one whose answer is wrong beside
+/// the other answers to its prompt.
+pub fn goodput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let slo = at.part.slo.unwrap_or_default();
+    let answers = Answers::of(at);
+    let (mut n, mut kept) = (0_usize, 0_usize);
+    for sample in measured_or_void(at)? {
+        let good = is_good(sample, slo).map_err(|why| at.undefined(why, Some(sample)))?;
+        n += 1;
+        kept += usize::from(good && answers.wrong(sample).is_none());
+    }
+    let mut measure = LaunchMeasure::single(kept as f64 / n as f64, n);
+    measure
+        .remarks
+        .push(format!("{kept} of {n} requests within the SLO"));
+    Ok(measure)
+}
+
+/// True if a request was answered within every bound. A void one never is.
+///
+/// # Errors
+/// A number that a bound is about is undefined.
+pub fn is_good(sample: &Sample, slo: Slo) -> Result<bool, Why> {
+    if sample.void.is_some() {
+        return Ok(false);
+    }
+    let within = |bound: Option<f64>, value: fn(&Sample) -> Result<f64, Why>| match bound {
+        Some(bound) => value(sample).map(|ms| ms <= bound),
+        None => Ok(true),
+    };
+    Ok(within(slo.ttft_ms, request::ttft_ms)?
+        && within(slo.tpot_ms, request::tpot_ms)?
+        && within(slo.e2e_ms, request::e2e_ms)?)
+}
+
+/// Measured requests that are void, or whose answer is wrong beside the other answers to its prompt.
+pub fn failed_requests(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let measured = measured_or_void(at)?;
+    let answers = Answers::of(at);
+    let mut by_rule: BTreeMap<&str, (u32, String)> = BTreeMap::new();
+    for sample in &measured {
+        let (rule, detail) = match (&sample.void, answers.wrong(sample)) {
+            (Some(void), _) => (void.rule.name(), void.detail.clone()),
+            (None, Some(wrong)) => ("wrong-answer", wrong),
+            (None, None) => continue,
+        };
+        let first = || (0, format!("request {}: {detail}", sample.index));
+        by_rule.entry(rule).or_insert_with(first).0 += 1;
+    }
+    let failed: u32 = by_rule.values().map(|(n, _)| n).sum();
+    let mut measure = LaunchMeasure::single(f64::from(failed), measured.len());
+    let remarks = by_rule
+        .iter()
+        .map(|(rule, (n, first))| format!("{n} × {rule}, first {first}"));
+    measure.remarks.extend(remarks);
+    Ok(measure)
+}
+
+/// Every measured sample, void ones included; at least one.
+fn measured_or_void<'a>(at: &Place<'a>) -> Result<Vec<&'a Sample>, Undefined> {
+    let mut measured = at.all();
+    measured.retain(|s| s.phase == Phase::Measured);
+    match measured.is_empty() {
+        true => Err(at.undefined(Why::NoSamples, None)),
+        false => Ok(measured),
+    }
+}
+
+/// Requests that were in flight together: one run a cell and pass; all of a workload without cells.
+fn runs<'a>(samples: &[&'a Sample]) -> BTreeMap<Option<(bool, Setting)>, Vec<&'a Sample>> {
+    let mut runs: BTreeMap<_, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        let cell = matches!(sample.setting, Some(Setting::Cell { .. }));
+        let key = sample.setting.filter(|_| cell);
+        let key = key.map(|setting| (sample.streamed, setting));
+        runs.entry(key).or_default().push(*sample);
+    }
+    runs
+}
+
+fn streams_asked(at: &Place<'_>, run: &[&Sample]) -> Result<u32, Undefined> {
+    if let Some(Setting::Cell { batch, .. }) = run.first().and_then(|s| s.setting) {
+        return Ok(batch);
+    }
+    let arrivals = match &at.workload.kind {
+        WorkloadKind::Steady(steady) => Some(&steady.arrivals),
+        WorkloadKind::Mixed(mixed) => Some(&mixed.arrivals),
+        _ => None,
+    };
+    match arrivals {
+        Some(Arrivals::Closed { concurrency }) => Ok(*concurrency),
+        _ => Err(at.undefined(Why::OpenLoop, None)),
+    }
+}
+
+/// From send to the last event.
+fn interval(sample: &Sample) -> Result<(u64, u64), Why> {
+    Ok((sample.stamps.send_ns, request::last_ns(sample)?))
+}
+
+#[derive(Default)]
+struct Span(Option<(u64, u64)>);
+
+impl Span {
+    fn cover(&mut self, begin: u64, end: u64) {
+        let (first, last) = self.0.unwrap_or((begin, end));
+        self.0 = Some((first.min(begin), last.max(end)));
+    }
+
+    fn length(&self) -> u64 {
+        self.0.map_or(0, |(begin, end)| end.saturating_sub(begin))
+    }
+}
+
+/// The stretches of time in which at least `wanted` of the requests were in flight.
+fn full_windows(run: &[&Sample], wanted: u32) -> Result<Vec<(u64, u64)>, Why> {
+    let mut steps = Vec::with_capacity(2 * run.len());
+    for sample in run {
+        let (begin, end) = interval(sample)?;
+        steps.push((begin, 1_i64));
+        steps.push((end, -1));
+    }
+    // A slot's next request begins when its last has ended: begins come first at one moment.
+    steps.sort_unstable_by_key(|(moment, step)| (*moment, -step));
+    let (mut in_flight, mut since, mut windows) = (0, None, Vec::new());
+    for (moment, step) in steps {
+        in_flight += step;
+        match (in_flight >= i64::from(wanted), since) {
+            (true, None) => since = Some(moment),
+            (false, Some(begin)) => {
+                windows.push((begin, moment));
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    Ok(windows)
+}
+
+fn tokens_within(sample: &Sample, windows: &[(u64, u64)]) -> Result<f64, Why> {
+    let n = sample.tokens.completion.ok_or(Why::NoUsage)?;
+    // An answer that came whole has one event: its end.
+    let whole = [request::last_ns(sample)?];
+    let events = if sample.streamed {
+        sample.stamps.events_ns.as_slice()
+    } else {
+        &whole
+    };
+    let told = &sample.tokens.per_event;
+    let even = f64::from(n) / events.len() as f64;
+    let tokens = |i: usize| match told.len() == events.len() {
+        true => f64::from(told[i]),
+        false => even,
+    };
+    let is_within = |at: u64| {
+        windows
+            .iter()
+            .any(|(begin, end)| (*begin..=*end).contains(&at))
+    };
+    let counted = events.iter().enumerate().filter(|(_, at)| is_within(**at));
+    Ok(counted.map(|(i, _)| tokens(i)).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::metrics::testing::{check, launch, steady, streamed};
+    use crate::metrics::{LaunchMeasure, Undefined, Why, measure};
+    use crate::plan::{Arrivals, Slo, WorkloadKind};
+    use crate::record::{Metric, Sample, Statistic, Void, VoidRule};
+
+    /// Sent at `from` ms, first token 100 ms later, then one every 100 ms.
+    fn request(index: u32, from: u64, tokens: u32) -> Sample {
+        let mut s = streamed("w", index, 100.0, 100.0, tokens);
+        let from = from * 1_000_000;
+        s.stamps.send_ns += from;
+        s.stamps.intended_ns += from;
+        s.stamps.events_ns.iter_mut().for_each(|at| *at += from);
+        s
+    }
+
+    fn of(
+        metric: Metric,
+        samples: Vec<Sample>,
+        slo: Option<Slo>,
+    ) -> Result<LaunchMeasure, Undefined> {
+        let mut c = check(metric, Statistic::Single);
+        c.part.slo = slo;
+        let mut workload = steady("w");
+        if let WorkloadKind::Steady(steady) = &mut workload.kind {
+            steady.arrivals = Arrivals::Closed { concurrency: 2 };
+        }
+        measure(&c, &workload, &launch(0, samples))
+    }
+
+    #[test]
+    fn throughput_is_over_all_and_over_the_full_window() {
+        // 0 to 1000 ms with 10 tokens, 500 to 900 ms with 4: full from 500 to 900.
+        let samples = vec![request(0, 0, 10), request(1, 500, 4)];
+        let whole = of(Metric::Throughput, samples.clone(), None).unwrap();
+        assert!((whole.value - 14.0).abs() < 1e-9, "{}", whole.value);
+        // Events of the first within: 500, 600, 700, 800, 900; of the second: four; over 0.4 s.
+        let full = of(Metric::ThroughputFull, samples, None).unwrap();
+        assert!((full.value - 9.0 / 0.4).abs() < 1e-9, "{}", full.value);
+        let never = of(Metric::ThroughputFull, vec![request(0, 0, 10)], None);
+        assert_eq!(never.unwrap_err().why, Why::NeverFull(2));
+    }
+
+    #[test]
+    fn goodput_needs_every_bound_and_an_answer() {
+        let slo = Some(Slo {
+            ttft_ms: Some(150.0),
+            e2e_ms: Some(600.0),
+            ..Slo::default()
+        });
+        let mut failed = request(2, 0, 4);
+        failed.void = Some(Void {
+            rule: VoidRule::Status,
+            detail: String::new(),
+        });
+        let mut no_word = request(3, 0, 4);
+        no_word.void = Some(Void {
+            rule: VoidRule::TokenCounts,
+            detail: String::new(),
+        });
+        let samples = vec![request(0, 0, 4), request(1, 0, 9), failed, no_word];
+        let m = of(Metric::Goodput, samples.clone(), slo).unwrap();
+        assert!((m.value - 1.0 / 4.0).abs() < 1e-12);
+        assert_eq!(m.remarks, ["1 of 4 requests within the SLO"]);
+        let failures = of(Metric::FailedRequests, samples, None).unwrap();
+        assert!((failures.value - 2.0).abs() < 1e-12);
+        assert_eq!(
+            failures.remarks,
+            [
+                "1 × status, first request 2: ",
+                "1 × token-counts, first request 3: "
+            ]
+        );
+    }
+}

@@ -1,0 +1,5 @@
+//! Time that a session takes, and gates shared among machines by it.
+
+pub mod effort;
+pub mod least;
+pub mod shards;

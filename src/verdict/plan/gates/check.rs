@@ -1,0 +1,283 @@
+//! `[[check]]`: one rule on one metric, as a gate's file says it.
+//!
+//! Main function: [`read`]. Refuses to know: which metric fits which workload and rule (`fit.rs`).
+
+use super::fit;
+use super::series;
+use crate::plan::model::{Check, EngineSeries, Named, Part, Rule, Slo, Workload, WorkloadKind};
+use crate::plan::source::diagnostic::{Diagnostic, suggestion};
+use crate::plan::source::quantity::Dimension;
+use crate::plan::source::section::{Field, Section};
+use crate::record::{CacheState, Metric, Statistic};
+
+/// Reads one `[[check]]`.
+pub fn read(
+    gate: &str,
+    field: &Field<'_, '_>,
+    workloads: &[Workload],
+) -> Result<Check, Diagnostic> {
+    let section = field.section()?;
+    let name = section.required("name")?.name()?;
+    let metric_field = section.required("metric")?;
+    let metric = metric_field.choice(&Metric::ALL.map(|metric| (metric.name(), metric)))?;
+    let workload = pick_workload(gate, &section, workloads)?;
+    if !fit::fits(metric, &workload.kind) {
+        return Err(metric_field.wrong(format!(
+            "`{metric}` cannot be measured on the workload `{}`",
+            workload.id
+        )));
+    }
+    let part = read_part(&section, metric, workload)?;
+    if let Some(why) = fit::lack(metric, &part, &workload.kind) {
+        let mut refusal = metric_field.wrong(format!(
+            "`{metric}` cannot be measured on this part of the workload `{}`",
+            workload.id
+        ));
+        refusal.help = Some(why.to_owned());
+        return Err(refusal);
+    }
+    let statistic = read_statistic(&section, metric)?;
+    let sent = fit::samples(metric, statistic, &part, &workload.kind);
+    let min_samples = read_min_samples(&section, metric, statistic, workload, sent)?;
+    let rule = read_rule(&section, metric)?;
+    let line = section.source.line(&section.span());
+    section.finish()?;
+    Ok(Check {
+        id: format!("{gate}/{name}"),
+        workload: workload.id.clone(),
+        part,
+        metric,
+        statistic,
+        rule,
+        min_samples,
+        line,
+    })
+}
+
+fn pick_workload<'w>(
+    gate: &str,
+    section: &Section<'_, '_>,
+    workloads: &'w [Workload],
+) -> Result<&'w Workload, Diagnostic> {
+    let Some(field) = section.optional("workload") else {
+        return match workloads {
+            [only] => Ok(only),
+            _ => Err(section.wrong("this gate has several workloads: say `workload = \"…\"`")),
+        };
+    };
+    let name = field.text()?;
+    let id = format!("{gate}/{name}");
+    workloads.iter().find(|w| w.id == id).ok_or_else(|| {
+        let names = workloads
+            .iter()
+            .filter_map(|w| w.id.split_once('/'))
+            .map(|(_, n)| n);
+        let mut refusal = field.wrong(format!("there is no workload `{name}` in this gate"));
+        refusal.help = Some(suggestion(name, names));
+        refusal
+    })
+}
+
+fn read_part(
+    section: &Section<'_, '_>,
+    metric: Metric,
+    workload: &Workload,
+) -> Result<Part, Diagnostic> {
+    let part = Part {
+        batch: section.given("batch", |f| f.count(1..4097))?,
+        context: section.given("context", |f| f.count(1..1_000_001))?,
+        cache: section.given("cache", |f| {
+            f.choice(&CacheState::ALL.map(|cache| (cache.name(), cache)))
+        })?,
+        streamed: section.given("streamed", Field::flag)?,
+        stage: section.given("stage", |f| f.text().map(str::to_owned))?,
+        slo: section.given("slo", read_slo)?,
+        named: read_named(section, metric)?,
+    };
+    if (metric == Metric::Stage) != part.stage.is_some() {
+        return Err(section.wrong("`stage = \"…\"` belongs to the metric `stage`, and it to that"));
+    }
+    if (metric == Metric::Goodput) != part.slo.is_some() {
+        return Err(section.wrong("`slo = { … }` belongs to the metric `goodput`, and it to that"));
+    }
+    let cells = part.batch.is_some() || part.context.is_some() || part.cache.is_some();
+    match &workload.kind {
+        WorkloadKind::Matrix(matrix) => {
+            let missing = part.batch.is_some_and(|b| !matrix.batches.contains(&b))
+                || part.context.is_some_and(|c| !matrix.contexts.contains(&c))
+                || part.cache.is_some_and(|c| !matrix.caches.contains(&c))
+                || part.streamed.is_some_and(|s| !matrix.streamed.contains(&s));
+            if missing {
+                return Err(section.wrong(format!("`{}` has no such cell", workload.id)));
+            }
+        }
+        _ if cells => {
+            return Err(section.wrong(
+                "`batch`, `context` and `cache` choose cells of a matrix, and this is none",
+            ));
+        }
+        _ => {}
+    }
+    Ok(part)
+}
+
+/// `counter = "…"` or `gauge = "…"` with what belongs to them.
+fn read_named(section: &Section<'_, '_>, metric: Metric) -> Result<Option<Named>, Diagnostic> {
+    let counter = section.given("counter", read_series)?;
+    let gauge = section.given("gauge", read_series)?;
+    let over = section.given("over", read_series)?;
+    let allow_zero = section.given("allow_zero", Field::flag)?;
+    let is_gauge = metric == Metric::Gauge;
+    let is_counter = metric.is_of_windows() && metric != Metric::EnergyPerToken;
+    let keys = [
+        (
+            is_counter == counter.is_some(),
+            "`counter = \"…\"` is required with the metrics `counter_…`, and belongs to no other",
+        ),
+        (
+            is_gauge == gauge.is_some(),
+            "`gauge = \"…\"` is required with the metric `gauge`, and belongs to no other",
+        ),
+        (
+            (metric == Metric::CounterRatio) == over.is_some(),
+            "`over = \"…\"` is required with the metric `counter_ratio`, and belongs to no other",
+        ),
+        (
+            is_counter || is_gauge || allow_zero.is_none(),
+            "`allow_zero` belongs to a counter or a gauge",
+        ),
+    ];
+    if let Some((_, why)) = keys.iter().find(|(fits, _)| !fits) {
+        return Err(section.wrong(*why));
+    }
+    Ok(counter.or(gauge).map(|series| Named {
+        series,
+        over,
+        allow_zero: allow_zero.unwrap_or(false),
+    }))
+}
+
+fn read_series(field: &Field<'_, '_>) -> Result<EngineSeries, Diagnostic> {
+    series::parse(field.text()?).map_err(|why| {
+        let mut refusal = field.wrong(why);
+        refusal.help = Some(
+            "write a name of the engine's /metrics, with labels where some are meant: \
+             \"requests_total\", \"requests_total{kind='decode'}\""
+                .into(),
+        );
+        refusal
+    })
+}
+
+fn read_slo(field: &Field<'_, '_>) -> Result<Slo, Diagnostic> {
+    let section = field.section()?;
+    let bound = |key| section.given(key, |f| f.quantity(Dimension::Time));
+    let slo = Slo {
+        ttft_ms: bound("ttft")?,
+        tpot_ms: bound("tpot")?,
+        e2e_ms: bound("e2e")?,
+    };
+    section.finish()?;
+    if slo == Slo::default() {
+        return Err(field.wrong("an SLO needs a bound: `ttft`, `tpot` or `e2e`"));
+    }
+    Ok(slo)
+}
+
+fn read_statistic(section: &Section<'_, '_>, metric: Metric) -> Result<Statistic, Diagnostic> {
+    let Some(field) = section.optional("statistic") else {
+        return Ok(if metric.is_single() {
+            Statistic::Single
+        } else {
+            Statistic::Median
+        });
+    };
+    let statistic = field.choice(&Statistic::ALL.map(|s| (s.name(), s)))?;
+    if metric.is_single() != (statistic == Statistic::Single) {
+        return Err(field.wrong(if metric.is_single() {
+            format!("`{metric}` is one value a launch: leave `statistic` out")
+        } else {
+            format!("`{metric}` has many values a launch: `single` is no statistic of it")
+        }));
+    }
+    Ok(statistic)
+}
+
+/// The floor of samples: given, or by statistic; more than the workload sends is refused.
+fn read_min_samples(
+    section: &Section<'_, '_>,
+    metric: Metric,
+    statistic: Statistic,
+    workload: &Workload,
+    (floor, sent): (u32, u32),
+) -> Result<u32, Diagnostic> {
+    let Some(field) = section.optional("min_samples") else {
+        if sent < floor {
+            let mut refusal = section.wrong(format!(
+                "the {statistic} of `{metric}` needs {floor} samples a launch, `{}` sends {sent} of them",
+                workload.id
+            ));
+            refusal.help = Some(format!(
+                "send {floor} requests, or set `min_samples` and know why"
+            ));
+            return Err(refusal);
+        }
+        return Ok(floor);
+    };
+    let given = field.count(1..1_000_001)?;
+    if given > sent {
+        return Err(field.wrong(format!(
+            "`min_samples` is {given}, but `{}` sends {sent} of them",
+            workload.id
+        )));
+    }
+    Ok(given)
+}
+
+fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnostic> {
+    #[derive(Clone, Copy)]
+    enum Name {
+        Regression,
+        Ceiling,
+        Floor,
+    }
+    let rule_field = section.required("rule")?;
+    let name = rule_field.choice(&[
+        ("regression", Name::Regression),
+        ("ceiling", Name::Ceiling),
+        ("floor", Name::Floor),
+    ])?;
+    let limit = || {
+        let field = section.required("limit")?;
+        let limit = field.quantity(Dimension::of(metric.unit()))?;
+        if limit > 1.0 && fit::is_part_of_a_whole(metric) {
+            return Err(field.wrong(format!("`{metric}` is a share, never more than 100 %")));
+        }
+        Ok(limit)
+    };
+    match name {
+        Name::Ceiling => Ok(Rule::Ceiling { limit: limit()? }),
+        Name::Floor => Ok(Rule::Floor { limit: limit()? }),
+        Name::Regression if !fit::has_relative_change(metric) => Err(rule_field.wrong(format!(
+            "`{metric}` has no relative change: judge it by a ceiling or a floor"
+        ))),
+        Name::Regression => read_regression(section),
+    }
+}
+
+fn read_regression(section: &Section<'_, '_>) -> Result<Rule, Diagnostic> {
+    let margin_field = section.required("margin")?;
+    let margin = margin_field.quantity(Dimension::Fraction)?;
+    let ceiling_field = section.required("ceiling")?;
+    let ceiling = ceiling_field.quantity(Dimension::Fraction)?;
+    if ceiling <= margin {
+        let mut refusal = ceiling_field.wrong("the ceiling must lie above the margin");
+        refusal.help = Some(
+            "below the margin a change is noise; at the ceiling it must be found: between them \
+             nothing is promised"
+                .into(),
+        );
+        return Err(refusal);
+    }
+    Ok(Rule::Regression { margin, ceiling })
+}

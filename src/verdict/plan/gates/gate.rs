@@ -1,0 +1,108 @@
+//! One gate's file: its workloads (`workload.rs`) and the rules that must hold (`check.rs`).
+
+use super::fit::is_tested_by_t;
+use super::{check, workload};
+use crate::digest;
+use crate::plan::model::{Check, Gate, Workload};
+use crate::plan::source::diagnostic::Diagnostic;
+use crate::plan::source::files::Files;
+use crate::plan::source::section::{Field, Section, Source};
+use crate::record::PageCache;
+
+/// The profile that a gate is read for, beside which others there are.
+#[derive(Clone, Copy)]
+pub struct Profile<'a> {
+    pub name: &'a str,
+    /// The profile whose values hold where this one has none.
+    pub like: Option<&'a str>,
+    /// Its judge looks after so many blocks.
+    pub looks: &'a [u32],
+    /// Names of all profiles.
+    pub all: &'a [String],
+}
+
+/// Reads `gates/NAME.toml` for one profile; data files that it names come from `files`.
+pub fn read(
+    name: &str,
+    source: Source<'_>,
+    profile: Profile<'_>,
+    files: &mut dyn Files,
+) -> Result<Gate, Diagnostic> {
+    let table = source.parse()?;
+    let root = Section::root(source, &table, profile.name).with_profiles(profile.all, profile.like);
+    let mut defined_by = vec![source.text.to_owned(), profile.name.to_owned()];
+    defined_by.extend(profile.like.map(str::to_owned));
+    let title = root.required("title")?.text()?.to_owned();
+    let engine_args = root.given("engine_args", Field::texts)?.unwrap_or_default();
+    let page_cache = root.given("page_cache", |field| {
+        field.choice(&[PageCache::Cold, PageCache::Warm].map(|c| (c.name(), c)))
+    })?;
+    let workloads_field = root.required("workload")?;
+    let mut workloads = Vec::new();
+    for (key, field) in workloads_field.section()?.entries() {
+        workloads.push(workload::read(
+            format!("{name}/{key}"),
+            &field,
+            files,
+            &mut defined_by,
+        )?);
+    }
+    if workloads.is_empty() {
+        return Err(workloads_field.wrong("a gate needs a workload"));
+    }
+    let checks_field = root.required("check")?;
+    let mut checks = Vec::<Check>::new();
+    for field in checks_field.list()? {
+        let check = check::read(name, &field, &workloads)?;
+        if checks.iter().any(|other| other.id == check.id) {
+            return Err(field.wrong(format!("two checks are called `{}`", check.id)));
+        }
+        checks.push(check);
+    }
+    if checks.is_empty() {
+        return Err(checks_field.wrong("a gate needs a check"));
+    }
+    for ((_, field), workload) in workloads_field.section()?.entries().iter().zip(&workloads) {
+        end_at_a_look(field, workload, &checks, profile.looks)?;
+    }
+    root.finish()?;
+    Ok(Gate {
+        name: name.to_owned(),
+        title,
+        file: source.file.to_owned(),
+        hash: digest::of_parts(defined_by.iter().map(String::as_bytes)),
+        engine_args,
+        page_cache,
+        workloads,
+        checks,
+    })
+}
+
+/// Launches beyond the last look that they reach are measured and never tested.
+fn end_at_a_look(
+    field: &Field<'_, '_>,
+    workload: &Workload,
+    checks: &[Check],
+    looks: &[u32],
+) -> Result<(), Diagnostic> {
+    let Some(launches) = workload.launches else {
+        return Ok(());
+    };
+    let is_tested = |check: &&Check| check.workload == workload.id && is_tested_by_t(check.metric);
+    let tested = checks.iter().find(is_tested);
+    let is_within = looks.last().is_some_and(|last| launches < *last);
+    let (Some(check), true, false) = (tested, is_within, looks.contains(&launches)) else {
+        return Ok(());
+    };
+    let looks: Vec<String> = looks.iter().map(u32::to_string).collect();
+    let place = field.section()?.required("launches")?;
+    let mut refusal = place.wrong(format!(
+        "after {launches} launches nobody looks, and `{}` is tested at looks alone",
+        check.id
+    ));
+    refusal.help = Some(format!(
+        "the profile's looks are after {} blocks: name one of them",
+        looks.join(", ")
+    ));
+    Err(refusal)
+}

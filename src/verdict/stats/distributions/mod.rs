@@ -1,0 +1,6 @@
+//! Distributions: Student's t, the noncentral t, divergence, and quadrature.
+
+pub mod divergence;
+pub mod legendre;
+pub mod noncentral;
+pub mod student;

@@ -1,0 +1,4 @@
+//! Shares of successes: intervals and tests.
+
+pub mod mcnemar;
+pub mod wilson;
