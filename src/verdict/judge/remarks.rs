@@ -1,6 +1,7 @@
 //! Remarks beside a check's verdict: what head's worst launch shows, answers that are sound and odd, a machine that
 //! moved. None of them changes a verdict.
 
+use super::rules::others_cores;
 use super::session::base_of;
 use super::tally::untold;
 use super::treatment::Treatment;
@@ -9,6 +10,7 @@ use crate::metrics::{self, LaunchMeasure, Requests};
 use crate::plan::{Rule, WorkloadKind};
 use crate::record::{
     Arm, CheckVerdict, Direction, FirstEvents, Launch, Remark, Sample, USUAL_TOKENS_AN_EVENT,
+    Verdict,
 };
 use crate::stats;
 
@@ -17,6 +19,8 @@ const SHOWN: usize = 12;
 /// Share of head's answers that are one token over and over, beyond base's share where base was measured, from which
 /// they are remarked: a small model repeats itself now and then, in both arms alike.
 const REPEATED: f64 = 0.05;
+/// Processors' worth of other processes' work from which a missed limit on time is remarked.
+const OTHERS: f64 = 0.5;
 /// So unlikely is a base that has moved, under sessions that vary as main's did.
 const MOVED: f64 = 0.001;
 
@@ -36,6 +40,9 @@ pub fn add(view: &View<'_, '_>, check: &mut CheckVerdict) {
     check.remarks.extend(repeated(view));
     check.remarks.extend(moved(view));
     check.remarks.extend(old_failures(view));
+    if check.verdict != Verdict::Pass {
+        check.remarks.extend(disturbed(view));
+    }
 }
 
 /// Head's launch with the worst value by the check's rule; of equal ones the first.
@@ -166,6 +173,18 @@ fn moved(view: &View<'_, '_>) -> Option<Remark> {
         interval: (low.exp_m1(), high.exp_m1()),
         sessions: sessions.len(),
     })
+}
+
+/// Other processes' work beside head's launches: a limit on time that is not kept may be theirs, since base, beside
+/// which an absolute rule holds nothing, is disturbed as well.
+fn disturbed(view: &View<'_, '_>) -> Option<Remark> {
+    if view.is_regression() || !view.case.is_by_clock() {
+        return None;
+    }
+    let launches = view.of(Arm::Head).kept.iter().map(|r| r.launch);
+    let work = launches.filter_map(|launch| Some((others_cores(launch)?, launch.position)));
+    let (cores, launch) = work.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (cores > OTHERS).then_some(Remark::OthersCpu { cores, launch })
 }
 
 /// Tests of the project's own suite that fail in base as they do in head, in the first launch in which they do.

@@ -481,6 +481,11 @@ pub enum Remark {
     },
     /// A remark of `metrics` on a suite's tests.
     Said(String),
+    /// Processors' worth of other processes' work beside a launch of head, and its position.
+    OthersCpu {
+        cores: f64,
+        launch: u32,
+    },
 }
 
 /// Streams that do not tell how many tokens their first event has.

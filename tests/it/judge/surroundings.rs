@@ -3,7 +3,7 @@
 use super::*;
 use fixture::records::*;
 use verdict::record::{
-    ClientHealth, GpuReading, PageCache, Reading, ServerTimings, Spread, Telemetry,
+    ClientHealth, GpuReading, PageCache, Reading, Remark, ServerTimings, Spread, Telemetry,
 };
 
 /// Four sound blocks of which launch 3 was changed. `None`: a pass.
@@ -386,6 +386,31 @@ fn other_work_where_the_configuration_bounds_it() {
         Some(("busy-machine", "used 0.6 cores, 0.5 are allowed")),
     );
     check(None, 30.0, None);
+}
+
+#[test]
+fn a_missed_limit_names_the_work_beside_it() {
+    let is_remarked = |limit: f64, others_s: f64| {
+        let mut plan = tpot_plan();
+        plan.gates[0].checks[0].rule = Rule::Ceiling { limit };
+        let session = spoiled(|launch| {
+            let reading = |at_s: u64| Reading {
+                at_ns: at_s * 1_000_000_000,
+                machine_cpu_s: Some(at_s as f64 * (1.0 + others_s)),
+                engine_cpu_s: Some(at_s as f64),
+                gate_cpu_s: Some(0.0),
+                ..Reading::default()
+            };
+            launch.telemetry = Some(telemetry(vec![reading(0), reading(10)]));
+        });
+        let got = judge(&plan, &session);
+        let remarks = &first(&got).remarks;
+        let is_it = |remark: &Remark| matches!(remark, Remark::OthersCpu { .. });
+        remarks.iter().any(is_it)
+    };
+    assert!(is_remarked(1.0, 1.5));
+    assert!(!is_remarked(1.0, 0.4));
+    assert!(!is_remarked(1e3, 1.5));
 }
 
 #[test]

@@ -69,6 +69,11 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             arm.name(),
             number(*tokens)
         ),
+        Remark::OthersCpu { cores, launch } => format!(
+            "other processes used {} processors beside head's launch {launch}: measure again when they rest; \
+             `telemetry.others_cpu` in gates/gate.toml makes such a launch invalid",
+            number(*cores)
+        ),
         Remark::Blank { arm, blank, all } => format!(
             "{blank} of {all} answers of {} are blank: see whether they should be",
             arm.name()

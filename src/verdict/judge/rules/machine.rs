@@ -67,7 +67,7 @@ pub fn busy(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
 
 /// Processors' worth of work by processes that are neither the engine's nor the gate's, from the first
 /// reading to the last.
-fn others_cores(launch: &Launch) -> Option<f64> {
+pub fn others_cores(launch: &Launch) -> Option<f64> {
     let readings = &launch.telemetry.as_ref()?.readings;
     let (first, last) = (readings.first()?, readings.last()?);
     let seconds = last.at_ns.checked_sub(first.at_ns)? as f64 / 1e9;

@@ -15,7 +15,7 @@ mod voids;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
 pub use launches::unsteady;
-pub use machine::shared_gpu;
+pub use machine::{others_cores, shared_gpu};
 
 use super::Rules;
 use super::view::View;
