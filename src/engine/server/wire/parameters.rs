@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// Number of best tokens to list with log-probabilities, 0 to 20 as at OpenAI.
 pub type TopLogprobs = Whole<0, 20>;
 
+/// Greatest `n`: choices of one prompt are generated side by side.
+const MOST_CHOICES: i128 = 16;
+
 /// The parameters as a body holds them. Null counts as absent, as OpenAI's clients send it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -25,7 +28,7 @@ pub struct Parameters {
     pub cache_prompt: Option<bool>,
     pub cache_salt: Option<String>,
     /// Choices of one prompt.
-    pub n: Option<Whole<1, 16>>,
+    pub n: Option<Whole<1, MOST_CHOICES>>,
     pub best_of: Option<Count>,
     pub temperature: Option<Real<0, 2>>,
     pub top_p: Option<Real<0, 1, true>>,

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Duration;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 /// A file of the plan, for diagnostics.
 #[derive(Clone, Copy)]
@@ -360,6 +360,11 @@ impl<'a, 'd> Section<'a, 'd> {
         self.optional(key).ok_or_else(|| self.missing(key))
     }
 
+    fn unknown_key(&self, key: &Spanned<DeString<'_>>) -> Diagnostic {
+        let message = format!("unknown key `{}`", self.full_name(key.get_ref()));
+        self.source.wrong(key.span(), message)
+    }
+
     /// A missing key is most often there under a wrong name: then that name is the place to point at.
     fn missing(&self, key: &str) -> Diagnostic {
         let mut keys = self.table.keys();
@@ -370,8 +375,7 @@ impl<'a, 'd> Section<'a, 'd> {
             let message = format!("`{}` is missing", self.full_name(key));
             return self.wrong(message);
         };
-        let message = format!("unknown key `{}`", self.full_name(near.get_ref()));
-        let mut refusal = self.source.wrong(near.span(), message);
+        let mut refusal = self.unknown_key(near);
         refusal.help = Some(format!("did you mean `{key}`?"));
         refusal
     }
@@ -406,10 +410,7 @@ impl<'a, 'd> Section<'a, 'd> {
         let Some(key) = unknown.first() else {
             return Ok(());
         };
-        let mut refusal = self.source.wrong(
-            key.span(),
-            format!("unknown key `{}`", self.full_name(key.get_ref())),
-        );
+        let mut refusal = self.unknown_key(key);
         refusal.help = Some(suggestion(key.get_ref(), asked.iter().copied()));
         Err(refusal)
     }
