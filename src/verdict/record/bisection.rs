@@ -1,7 +1,7 @@
 //! A search for the commit of a regression: what was asked, every step with its numbers, and the answer.
 //!
 //! Main type: [`Bisection`], which is the file format `infergate-bisect/1`. It is written after each step, so a
-//! search that was cut off goes on from it. Refuses to know: how a step is decided (`pipeline/bisect/`).
+//! search that was cut off goes on from it. Refuses to know: how a step is decided (`commands/bisect/`).
 
 use super::Input;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! `gate golden make`: prompts with a reference's greedy answers, by Hugging Face transformers or from main's own
 //! engine.
 //!
-//! Main function: [`make_goldens`]. What the file holds: `docs/gates.md`.
+//! Main function: [`make_goldens`](super::make::make_goldens). What the file holds: `docs/gates.md`.
 
 use crate::launch::tail;
 use crate::session::Error;

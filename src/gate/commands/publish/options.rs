@@ -4,7 +4,8 @@
 //! judges its measurements anew with main's gates. Everything is written below `keep` before anything is sent, and
 //! what cannot be posted is told and no reason for another end. docs/publish.md is the reference.
 //!
-//! Main function: [`publish`]. Refuses to know: how GitHub is spoken to, and what a text looks like.
+//! Main function: [`publish`](super::run::publish). Refuses to know: how GitHub is spoken to, and what a text
+//! looks like.
 
 use super::trusted::Trusted;
 use crate::report::{Judged, Past, State};

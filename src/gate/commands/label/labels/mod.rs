@@ -1,7 +1,7 @@
 //! `gate label`: a pull request gets the labels that its paths need, and the run that they stand for is started.
 //!
-//! [`label`] asks GitHub for what there is, [`steps`] decides, purely, and each [`Step`] is carried out, or only
-//! told (`--dry-run`). The bot starts the run itself, since a label that a workflow's token adds starts nothing.
+//! [`label`] asks GitHub for what there is, [`steps`](super::steps) decides, purely, and each [`Step`] is carried out, or
+//! only told (`--dry-run`). The bot starts the run itself, since a label that a workflow's token adds starts nothing.
 //! Any event leads to the same state from wherever it starts, so that two events that meet, or one that comes
 //! twice, do no harm.
 
