@@ -9,7 +9,7 @@ use super::super::Rules;
 use super::super::sight::Sight;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
-use crate::metrics::{self, contradiction, implausible};
+use crate::metrics::{self, contradiction, implausible_for};
 use crate::plan::Rule;
 use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Sample, Statistic};
 
@@ -98,7 +98,7 @@ pub fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Fi
     if floor.is_some() || !reads_a_phase(sight) {
         return None;
     }
-    let text = implausible(sight.sound().iter().copied())?;
+    let text = implausible_for(sight.requests(), sight.check.statistic)?;
     of_launch(sight, RuleId::ImplausiblePhases, LaunchFact::Said(text))
 }
 
