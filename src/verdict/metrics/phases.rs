@@ -1,6 +1,12 @@
-//! Speeds of prefill and of generation of a workload's requests.
+//! Prefill and generation of a workload's requests: their speeds, and whether one engine can have done both.
 //!
-//! Main functions: [`prefill_speed`], [`generation_speed`].
+//! Main functions: [`prefill_speed`], [`generation_speed`], [`implausible`], [`held_back`](held_back()).
+
+mod held_back;
+mod implausible;
+
+pub use held_back::held_back;
+pub use implausible::{implausible, implausible_for};
 
 use super::request::{decode_rate, prefilled, ttft_ms};
 use crate::record::Sample;

@@ -1,4 +1,4 @@
-use super::super::testing::{check as tpot_check, launch, steady, streamed};
+use super::super::super::testing::{check as tpot_check, launch, steady, streamed};
 use super::*;
 use crate::record::{Metric, ServerTimings, TokenCounts};
 

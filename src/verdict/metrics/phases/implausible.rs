@@ -3,8 +3,8 @@
 //!
 //! Main functions: [`implausible`], [`implausible_for`]. docs/metrics.md has the reasons.
 
-use super::Requests;
-use super::request::{ms_between, tpot_ms};
+use super::super::Requests;
+use super::super::request::{ms_between, tpot_ms};
 use crate::record::{Phase, Sample, Statistic};
 use std::collections::BTreeMap;
 
