@@ -222,7 +222,7 @@ fn waiting_for_others_is_no_slow_prefill() {
     let batches = |i: u64| {
         let begin = (i / 4) * 2_000;
         let mut sample = at(begin.saturating_sub(2_000), begin + 20, 10_000);
-        if i % 4 > 0 {
+        if !i.is_multiple_of(4) {
             sample.stamps.events_ns.truncate(16);
             sample.tokens.completion = Some(16);
         } else {
