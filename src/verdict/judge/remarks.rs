@@ -1,12 +1,12 @@
 //! Remarks beside a check's verdict: what head's worst launch shows, answers that are sound and odd, a machine that
 //! moved. None of them changes a verdict.
 
-use super::rules::others_cores;
+use super::rules::{others_cores, reads_gaps};
 use super::session::base_of;
 use super::tally::untold;
 use super::treatment::Treatment;
 use super::view::{View, values};
-use crate::metrics::{self, LaunchMeasure, Requests};
+use crate::metrics::{self, LaunchMeasure, Requests, Why};
 use crate::plan::{Rule, WorkloadKind};
 use crate::record::{
     Arm, CheckVerdict, Direction, FirstEvents, Launch, Remark, Sample, USUAL_TOKENS_AN_EVENT,
@@ -38,6 +38,9 @@ pub fn add(view: &View<'_, '_>, check: &mut CheckVerdict) {
         .remarks
         .extend(arms().filter_map(|arm| first_events(view, arm)));
     check.remarks.extend(repeated(view));
+    if check.verdict == Verdict::Pass {
+        check.remarks.extend(ends_later(view));
+    }
     check.remarks.extend(moved(view));
     check.remarks.extend(old_failures(view));
     if check.verdict != Verdict::Pass {
@@ -146,6 +149,31 @@ fn repeated(view: &View<'_, '_>) -> Option<Remark> {
     let tally = &view.of(Arm::Head).tally;
     let (repeated, all) = (tally.repeated, tally.all);
     (beyond > REPEATED).then_some(Remark::Repeated { repeated, all })
+}
+
+/// Answers end later by more than the check's ceiling, and the check of their tokens' pace passes: first tokens came
+/// later, perhaps since tokens were held back.
+fn ends_later(view: &View<'_, '_>) -> Option<Remark> {
+    let (check, workload) = (view.case.check, view.case.workload);
+    let Rule::Regression { ceiling, .. } = check.rule else {
+        return None;
+    };
+    if !reads_gaps(check) || !view.arms().contains(&Arm::Base) {
+        return None;
+    }
+    let median = |arm, ms: fn(&Sample) -> Result<f64, Why>| {
+        let launches = view.of(arm).kept.iter().map(|r| r.launch);
+        let sound = launches.flat_map(|launch| Requests::of(check, workload, launch).measured);
+        let all: Vec<f64> = sound.filter_map(|sample| ms(sample).ok()).collect();
+        stats::median(&all)
+    };
+    let of_arms = |ms: fn(&Sample) -> Result<f64, Why>| {
+        Some((median(Arm::Base, ms)?, median(Arm::Head, ms)?))
+    };
+    let e2e_ms = of_arms(metrics::e2e_ms)?;
+    let ttft_ms = of_arms(metrics::ttft_ms)?;
+    let is_later = e2e_ms.1 > e2e_ms.0 * (1.0 + ceiling) && ttft_ms.1 > ttft_ms.0;
+    is_later.then_some(Remark::EndsLater { ttft_ms, e2e_ms })
 }
 
 /// What base measured today is not what main's stored sessions let one expect, though the fingerprint is the same. Both

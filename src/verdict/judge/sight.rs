@@ -28,6 +28,11 @@ impl<'r, 'a> Sight<'r, 'a> {
         }
     }
 
+    /// All requests that the check is about, and base's beside them.
+    pub fn requests(&self) -> &'r Requests<'a> {
+        &self.answers.requests
+    }
+
     /// The requests that the value may stand on: measured and sound.
     pub fn sound(&self) -> &'r [&'a Sample] {
         &self.answers.requests.measured

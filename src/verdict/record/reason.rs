@@ -44,6 +44,7 @@ rules! {
     GpuShared = "gpu-shared",
     GrowthByChance = "growth-by-chance",
     HeadThrottles = "head-throttles",
+    HeldBack = "held-back",
     ImplausiblePhases = "implausible-phases",
     Interrupted = "interrupted",
     LaunchFailed = "launch-failed",
@@ -260,6 +261,11 @@ pub enum LaunchFact {
         values: usize,
         distinct: usize,
     },
+    /// Head's time over base's for the same request, in the middle: first to last token, and whole answers.
+    HeldBack {
+        sending: f64,
+        whole: f64,
+    },
     /// Answers that are wrong beside base's, and the first of them.
     WrongAnswers {
         wrong: usize,
@@ -472,6 +478,12 @@ pub enum Remark {
     Repeated {
         repeated: u64,
         all: u64,
+    },
+    /// Head's answers end later than base's by more than the ceiling, although their tokens come as fast. Medians of
+    /// base and head, ms.
+    EndsLater {
+        ttft_ms: (f64, f64),
+        e2e_ms: (f64, f64),
     },
     /// Base is so far from main's stored sessions, as a fraction, with its interval.
     MachineMoved {

@@ -5,6 +5,7 @@ mod counters;
 mod family;
 mod frozen;
 mod growth;
+mod held_back;
 mod invalid;
 mod latency;
 mod limits;

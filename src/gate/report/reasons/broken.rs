@@ -203,6 +203,13 @@ fn of_launch(
         LaunchFact::Streams { asked, reached } => {
             format!("{asked} streams were asked for, and at most {reached} were ever in flight")
         }
+        LaunchFact::HeldBack { sending, whole } => format!(
+            "the tokens came in {} of base's time, and whole answers took {} of it: what was saved after the first \
+             token was lost before it, so output may have been held back. Judge e2e or ttft; if the engine is meant to \
+             start later, waive this check",
+            percent(*sending),
+            percent(*whole)
+        ),
         LaunchFact::Said(text) => match rule {
             RuleId::ServerTimings => format!("in the middle of its requests {text}"),
             RuleId::ImplausiblePhases => format!(

@@ -93,6 +93,14 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             "the machine has moved: base is {} from the {sessions} stored sessions of main; both arms feel it alike",
             signed_percents(*change, *interval)
         ),
+        Remark::EndsLater { ttft_ms, e2e_ms } => format!(
+            "answers end later although their tokens come as fast: E2E {} → {} ms, TTFT {} → {} ms; judge e2e or ttft \
+             too",
+            number(e2e_ms.0),
+            number(e2e_ms.1),
+            number(ttft_ms.0),
+            number(ttft_ms.1)
+        ),
         Remark::Said(text) => text.clone(),
     };
     vec![text]

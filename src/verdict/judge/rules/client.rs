@@ -9,9 +9,11 @@ use super::super::Rules;
 use super::super::sight::Sight;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
-use crate::metrics::{self, contradiction, implausible};
-use crate::plan::Rule;
-use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Sample, Statistic};
+use crate::metrics::{self, contradiction, implausible_for};
+use crate::plan::{Check, Rule};
+use crate::record::{
+    ClientHealth, Facts, Launch, LaunchFact, Metric, RuleId, Sample, Statistic, Verdict,
+};
 
 /// Share of ambiguous events that a tail can bear.
 pub const AMBIGUOUS_TAIL: f64 = 0.01;
@@ -97,16 +99,35 @@ pub fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Fi
     if floor.is_some() || !reads_a_phase(sight) {
         return None;
     }
-    let text = implausible(sight.sound().iter().copied())?;
+    let text = implausible_for(sight.requests(), sight.check.statistic)?;
     of_launch(sight, RuleId::ImplausiblePhases, LaunchFact::Said(text))
+}
+
+/// Head's tokens came in less than half of base's time, and no answer ended sooner. Head alone is not blamed: a trade of
+/// TTFT for TPOT looks like this too.
+pub fn held_back(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+    if !reads_gaps(sight.check) {
+        return None;
+    }
+    let found = metrics::held_back(sight.requests())?;
+    let Launch { position, arm, .. } = *sight.launch;
+    let facts = Facts::Launch {
+        position,
+        arm,
+        fact: LaunchFact::HeldBack {
+            sending: found.sending,
+            whole: found.whole,
+        },
+    };
+    Some(Finding::new(Verdict::Inconclusive, RuleId::HeldBack, facts))
+}
+
+/// True if the check is about the times between tokens.
+pub fn reads_gaps(check: &Check) -> bool {
+    matches!(check.metric, Metric::Icl | Metric::Itl) || check.part.reads_tpot(check.metric)
 }
 
 /// True if the check is about one of the two phases; TTFT, E2E and throughput are what the client saw in any case.
 fn reads_a_phase(sight: &Sight<'_, '_>) -> bool {
-    let check = sight.check;
-    let by_gap_or_prefill = matches!(
-        check.metric,
-        Metric::Icl | Metric::Itl | Metric::PrefillRate
-    );
-    by_gap_or_prefill || check.part.reads_tpot(check.metric)
+    sight.check.metric == Metric::PrefillRate || reads_gaps(sight.check)
 }

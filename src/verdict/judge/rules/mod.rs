@@ -13,7 +13,7 @@ mod session;
 mod value;
 mod voids;
 
-pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL};
+pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, reads_gaps};
 pub use launches::unsteady;
 pub use machine::{others_cores, shared_gpu};
 
@@ -24,7 +24,7 @@ use finding::{Finding, LaunchRule};
 use std::ops::Range;
 
 /// Those rules, in the order in which they are tried.
-pub const OF_A_LAUNCH: [LaunchRule; 13] = [
+pub const OF_A_LAUNCH: [LaunchRule; 14] = [
     machine::page_cache,
     machine::gpu_shared,
     machine::busy,
@@ -37,6 +37,7 @@ pub const OF_A_LAUNCH: [LaunchRule; 13] = [
     client::streams_not_reached,
     client::server_timings,
     client::implausible_phases,
+    client::held_back,
     value::constant_latency,
 ];
 

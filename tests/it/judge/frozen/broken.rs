@@ -218,6 +218,7 @@ fn of_a_launch() -> Vec<Case> {
         tpot("streams not reached", unreached),
         tpot("server timings", contradicted),
         tpot("implausible phases", swapped),
+        tpot("held back", in_turn(3.0, 210.0, 0.1)),
         tpot(
             "constant latency",
             spoiled(|l| l.samples = (0..30).map(|i| timed(i, 20_000_000)).collect()),

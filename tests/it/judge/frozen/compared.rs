@@ -376,6 +376,7 @@ fn remarked() -> Vec<Case> {
         ("blank", limit(), spoil(|s| s.text = Some(" \n".into()))),
         ("repeated", limit(), spoil(|s| s.tokens.repeats = true)),
         ("first events estimated", limit(), bursts),
+        tpot("answers end later", in_turn(10.0, 154.0, 9.9)),
         ("waived", given("2025-01-20", 10.0), eight()),
         ("waiver not needed", given("2025-01-20", 100.0), eight()),
         ("waiver expired", given("2025-01-19", 100.0), eight()),

@@ -7,6 +7,7 @@ mod compared;
 use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan};
 use super::counters::{conversation, counter_plan, goodput_plan, prefilling, within_slo};
 use super::growth::{by_chance, gauged};
+use super::held_back::in_turn;
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
 use super::streams::streams;
@@ -29,7 +30,7 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 46] = [
+const RULES: [&str; 47] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
@@ -46,6 +47,7 @@ const RULES: [&str; 46] = [
     "gpu-shared",
     "growth-by-chance",
     "head-throttles",
+    "held-back",
     "implausible-phases",
     "interrupted",
     "launch-failed",

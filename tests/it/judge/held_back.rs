@@ -1,0 +1,167 @@
+//! Engines that hold output back until it was made, so that its tokens seem to come fast.
+
+use super::*;
+use fixture::records::*;
+use verdict::record::{Phase, ServerTimings};
+
+/// A stream of 64 tokens to a prompt of 70. Times of a request differ a little from those of the next.
+pub(crate) fn stream(index: u32, send_ms: f64, ttft_ms: f64, tpot_ms: f64) -> Sample {
+    let mut sample = sample(index);
+    let tpot_ms = tpot_ms * (1.0 + 1e-3 * f64::from(index % 7));
+    let ns = |ms: f64| (ms * 1e6).round() as u64;
+    let event = |k: u32| ns(send_ms + ttft_ms + tpot_ms * f64::from(k));
+    sample.stamps.intended_ns = ns(send_ms);
+    sample.stamps.send_ns = ns(send_ms);
+    sample.stamps.events_ns = (0..64).map(event).collect();
+    sample.tokens.prompt = Some(70);
+    sample.tokens.completion = Some(64);
+    sample.tokens.events = 64;
+    sample
+}
+
+/// Four blocks of 30 requests one after another after a warm-up request. Base has a TTFT of 20 ms and this TPOT; head
+/// answers by `head`.
+pub(crate) fn beside(tpot_ms: f64, head: impl Fn(u32, f64) -> Sample) -> RunRecord {
+    interleaved(blocks(4, |arm, block| {
+        let slower = 1.0 + 0.003 * noise(arm, block);
+        let of = |index: u32| {
+            let send_ms = 10_000.0 * f64::from(index);
+            let mut sample = match arm {
+                Arm::Base => stream(index, send_ms, 20.0, tpot_ms * slower),
+                Arm::Head => head(index, slower),
+            };
+            if index == 0 {
+                sample.phase = Phase::Warmup;
+            }
+            sample
+        };
+        (0..31).map(of).collect()
+    }))
+}
+
+/// The same where head's requests are sent one after another with this TTFT and TPOT.
+pub(crate) fn in_turn(tpot_ms: f64, ttft_ms: f64, head_tpot_ms: f64) -> RunRecord {
+    beside(tpot_ms, |index, slower| {
+        let send_ms = 10_000.0 * f64::from(index);
+        stream(index, send_ms, ttft_ms, head_tpot_ms * slower)
+    })
+}
+
+#[track_caller]
+fn check(session: &RunRecord, verdict: Verdict, rule: &str, part: &str) {
+    let got = judge(&tpot_plan(), session);
+    let check = first(&got);
+    let text = sentence(check);
+    assert_eq!(
+        (check.verdict, check.reason.rule.name()),
+        (verdict, rule),
+        "{text}"
+    );
+    assert!(text.contains(part), "{text}");
+}
+
+#[test]
+fn timings_of_head_excuse_nothing() {
+    let mut session = in_turn(3.0, 1_004.0, 0.13);
+    let launches = session.launches.iter_mut();
+    for launch in launches.filter(|launch| launch.arm == Arm::Head) {
+        for sample in &mut launch.samples {
+            sample.timings = Some(ServerTimings {
+                prompt_n: 70,
+                prompt_ms: 12.0,
+                predicted_n: 64,
+                predicted_ms: 8.2,
+            });
+        }
+    }
+    let part = "a prompt of 70 tokens took 1004.0 ms to its first token";
+    check(&session, Verdict::Invalid, "implausible-phases", part);
+}
+
+#[test]
+fn answers_that_end_at_any_time_excuse_nothing() {
+    for in_flight in [2, 4, 8] {
+        let session = beside(3.0, |index, slower| {
+            let (lane, turn) = (index % in_flight, index / in_flight);
+            let jitter = f64::from(index * index % 7);
+            let send_ms = 1_100.0 * (f64::from(turn) + f64::from(lane) / f64::from(in_flight));
+            stream(index, send_ms + jitter, 1_000.0, 0.01 * slower)
+        });
+        let part = "no engine generates";
+        check(&session, Verdict::Invalid, "implausible-phases", part);
+    }
+}
+
+#[test]
+fn some_honest_answers_excuse_not_the_others() {
+    let honest = |of_seven: u32| {
+        beside(3.0, move |index, slower| {
+            let (ttft_ms, tpot_ms) = match index % 7 < of_seven {
+                true => (20.0, 3.1),
+                false => (1_004.0, 0.13),
+            };
+            stream(
+                index,
+                10_000.0 * f64::from(index),
+                ttft_ms,
+                tpot_ms * slower,
+            )
+        })
+    };
+    for of_seven in [1, 2, 3] {
+        check(
+            &honest(of_seven),
+            Verdict::Invalid,
+            "implausible-phases",
+            "",
+        );
+    }
+}
+
+#[test]
+fn output_held_back_for_less_than_250_ms_is_no_pass() {
+    let part = "the tokens came in 3.324 % of base's time, and whole answers took 103.1 % of it";
+    check(
+        &in_turn(3.0, 210.0, 0.1),
+        Verdict::Inconclusive,
+        "held-back",
+        part,
+    );
+}
+
+#[test]
+fn a_first_event_with_most_tokens_is_no_pass() {
+    let session = beside(10.0, |index, slower| {
+        let mut sample = stream(index, 10_000.0 * f64::from(index), 90.0, 9.9 * slower);
+        // 12 ms a token, but for the last ones.
+        sample.stamps.events_ns.drain(..60);
+        let later = |at: &mut u64| *at += 60 * 2_100_000;
+        sample.stamps.events_ns.iter_mut().for_each(later);
+        sample.tokens.at_first_event = Some(61);
+        sample.tokens.events = 4;
+        sample
+    });
+    check(
+        &session,
+        Verdict::Inconclusive,
+        "held-back",
+        "whole answers took 1",
+    );
+}
+
+#[test]
+fn answers_that_end_later_at_the_same_pace_are_told() {
+    let told = |ttft_ms, tpot_ms| {
+        let got = judge(&tpot_plan(), &in_turn(10.0, ttft_ms, tpot_ms));
+        assert_eq!(got.verdict, Verdict::Pass);
+        let notes = notes(first(&got));
+        notes.into_iter().find(|note| note.contains("end later"))
+    };
+    let expect = "answers end later although their tokens come as fast: E2E 651.7 → 780 ms, TTFT 20 → 154 ms; judge e2e \
+                  or ttft too";
+    assert_eq!(told(154.0, 9.9).as_deref(), Some(expect));
+    // A slower prefill that hardly matters, an engine that is faster in both, and drafts that cost some TTFT.
+    assert_eq!(told(30.0, 10.0), None);
+    assert_eq!(told(15.0, 9.0), None);
+    assert_eq!(told(60.0, 4.0), None);
+}
