@@ -77,7 +77,7 @@ fn a_crash_of_head_alone_fails_at_once() {
         &interleaved(launches),
         Verdict::Fail,
         "reliability",
-        "launch 1 (head) crashed: signal 11, and no launch of base did",
+        "launch 1 (head) crashed: signal 11; 1 launch of base ended well",
     );
     assert_eq!(got.decision, Decision::Stop);
 }
@@ -119,8 +119,12 @@ fn an_engine_that_never_answers_fails_like_a_crash() {
             (got.verdict, first(&got).reason.rule.name()),
             (Verdict::Fail, "reliability")
         );
+        let both = sentence(first(&got));
+        assert!(both.ends_with("; 1 launch of base ended well"), "{both}");
         let alone = record(Comparison::Alone, launches[1..].to_vec());
-        assert_eq!(judge(&tpot_plan(), &alone).verdict, Verdict::Fail);
+        let alone = judge(&tpot_plan(), &alone);
+        assert_eq!(alone.verdict, Verdict::Fail);
+        assert!(!sentence(first(&alone)).contains("base"));
     }
 }
 
@@ -170,7 +174,7 @@ fn void_samples_by_who_is_to_blame() {
         &head,
         Verdict::Fail,
         "reliability",
-        "head failed to answer: 1 × cut-stream; first: request 3 of gate/work in launch 1 (why), and base answered all",
+        "head failed to answer: 1 × cut-stream; first: request 3 of gate/work in launch 1 (why); base answered all requests in 1 launch",
     );
     assert_eq!(got.decision, Decision::Stop);
     expect_invalid(
