@@ -55,7 +55,7 @@ pub use load::{GoodShare, LoadReport, Requests, load_json, load_markdown, load_t
 pub use markdown::markdown;
 pub use power::{power_json, power_text};
 pub use publication::{Conclusion, Judged, Link, Past, Publication, State};
-pub use reasons::{first_events, notes, sentence, summary};
+pub use reasons::{SEND_AT_ONCE, first_events, notes, sentence, summary};
 pub use redaction::redact;
 pub use replay::replay_line;
 pub use selftest::{selftest_json, selftest_list, selftest_text};

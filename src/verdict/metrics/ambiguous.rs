@@ -1,6 +1,6 @@
 //! Events whose time is an upper bound only.
 //!
-//! Main function: [`ambiguous`]. Refuses to know: how many a result can bear.
+//! Main functions: [`ambiguous`], [`first_shared`]. Refuses to know: how many a result can bear.
 
 use crate::record::Sample;
 
@@ -10,4 +10,9 @@ pub fn ambiguous(samples: &[&Sample]) -> (usize, usize) {
     let shared = |s: &&Sample| (s.stamps.ambiguous_events as usize).saturating_sub(1);
     let events = samples.iter().map(|s| s.stamps.events_ns.len()).sum();
     (samples.iter().map(shared).sum(), events)
+}
+
+/// True if the stream's first event arrived together with the second, so that its TTFT is an upper bound.
+pub fn first_shared(sample: &Sample) -> bool {
+    matches!(sample.stamps.events_ns[..], [first, second, ..] if first == second)
 }

@@ -32,7 +32,7 @@ mod throughput;
 mod undefined;
 mod value;
 
-pub use ambiguous::ambiguous;
+pub use ambiguous::{ambiguous, first_shared};
 pub use answers::{WrongAnswers, wrong_answers};
 pub use beside::beside;
 pub use contradiction::contradiction;

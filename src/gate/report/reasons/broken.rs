@@ -211,12 +211,18 @@ fn of_launch(
             percent(*moved),
             percent(*bearable)
         ),
-        LaunchFact::SharedEvents { share, bearable } => format!(
-            "{} of the events arrived together with a later one, so that only an upper bound of their time is known; \
-             {} can be borne",
-            percent(*share),
-            percent(*bearable)
-        ),
+        LaunchFact::SharedEvents { share, bearable } => {
+            let (events, instead) = match metric {
+                Metric::Ttft => ("first events", ""),
+                _ => ("events", ". Or check TPOT, which reads no single event"),
+            };
+            format!(
+                "{} of the {events} arrived together with a later one, so that only an upper bound of their time is \
+                 known; {} can be borne. {SEND_AT_ONCE}{instead}",
+                percent(*share),
+                percent(*bearable)
+            )
+        }
         LaunchFact::Streams { asked, reached } => {
             format!("{asked} streams were asked for, and at most {reached} were ever in flight")
         }
@@ -230,6 +236,10 @@ fn of_launch(
     };
     format!("{}: {text}", at(position, arm))
 }
+
+/// Remedy for events that arrive together.
+pub const SEND_AT_ONCE: &str = "Let the server send each event as soon as it is made (TCP_NODELAY, a flush after each \
+                                event), and no proxy hold events back";
 
 /// Why zero in every launch proves that nothing was measured.
 fn why_vacuous(metric: Metric) -> &'static str {

@@ -7,6 +7,7 @@ mod remark;
 mod tested;
 mod words;
 
+pub use broken::SEND_AT_ONCE;
 pub use remark::{first_events, notes};
 
 use verdict::plural::count;

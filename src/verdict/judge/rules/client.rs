@@ -9,9 +9,9 @@ use super::super::Rules;
 use super::super::sight::Sight;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
-use crate::metrics::{self, contradiction, implausible};
+use crate::metrics::{self, contradiction, first_shared, implausible};
 use crate::plan::Rule;
-use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Sample, Statistic};
+use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Statistic};
 
 /// Share of ambiguous events that a tail can bear.
 pub const AMBIGUOUS_TAIL: f64 = 0.01;
@@ -40,7 +40,10 @@ pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         return None;
     }
     let (ambiguous, events) = match check.metric {
-        Metric::Ttft => (first_shared(sight.sound()), sight.sound().len()),
+        Metric::Ttft => {
+            let shared = sight.sound().iter().filter(|s| first_shared(s));
+            (shared.count(), sight.sound().len())
+        }
         _ => metrics::ambiguous(sight.sound()),
     };
     let share = ambiguous as f64 / events.max(1) as f64;
@@ -60,13 +63,6 @@ pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
 fn is_within_ceiling(sight: &Sight<'_, '_>) -> bool {
     let value = sight.measure.as_ref().map(|measure| measure.value);
     matches!((sight.check.rule, value), (Rule::Ceiling { limit }, Ok(value)) if value <= limit)
-}
-
-/// Streams whose first event arrived together with the second.
-fn first_shared(samples: &[&Sample]) -> usize {
-    let shared =
-        |s: &&&Sample| matches!(s.stamps.events_ns[..], [first, second, ..] if first == second);
-    samples.iter().filter(shared).count()
 }
 
 /// The load that the gate names was not on the engine.
