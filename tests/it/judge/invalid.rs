@@ -2,7 +2,9 @@
 
 use super::*;
 use fixture::records::*;
-use verdict::record::UNKNOWN_MACHINE;
+use std::time::Duration;
+use verdict::plan::Suite;
+use verdict::record::{SuiteEnding, SuiteRun, UNKNOWN_MACHINE};
 
 fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
     let got = judge(&tpot_plan(), session);
@@ -315,5 +317,55 @@ fn unknown_workload() {
     assert_eq!(
         (got.verdict, first(&got).reason.rule.name()),
         (Verdict::Invalid, "unknown-workload")
+    );
+}
+
+/// Head's launch of a suite; base's was cut off, so that nothing is known of its tests.
+#[test]
+fn a_launch_of_base_that_was_cut_off_leaves_the_check_open() {
+    let suite = Suite {
+        command: vec!["true".into()],
+        env: vec![],
+        junit: None,
+        timeout: Duration::from_secs(1),
+    };
+    let tests = check(
+        "tests",
+        Metric::BrokenTests,
+        Statistic::Single,
+        Rule::Ceiling { limit: 0.0 },
+    );
+    let plan = plan(
+        vec![workload(Some(1), WorkloadKind::Suite(suite))],
+        vec![tests],
+    );
+    let mut head = blocks(1, |_, _| vec![]).remove(1);
+    assert_eq!(head.arm, Arm::Head);
+    head.suites.push(SuiteRun {
+        workload: WORKLOAD.into(),
+        begun_ns: 0,
+        ended_ns: 1,
+        ending: SuiteEnding::Succeeded,
+        log: String::new(),
+        log_tail: String::new(),
+        tests: vec![],
+        unread: None,
+    });
+    let mut session = interleaved(vec![head]);
+    session.ending = Ending::Budget { starting: None };
+    let so_far = "0 launches so far; the";
+    let remedy = "raise `budget` of the profile in gates/gate.toml";
+    let text = format!("{so_far} time budget was spent after 0 of at most 1 block: {remedy}");
+    expect(&plan, &session, Verdict::Inconclusive, "budget", &text);
+    session.ending = Ending::Interrupted;
+    let text = format!("{so_far} session was interrupted after 0 of at most 1 block");
+    expect(&plan, &session, Verdict::Inconclusive, "interrupted", &text);
+    // Of a session that ended by itself, base's launch is missing for good.
+    session.ending = Ending::LastLook;
+    let got = judge(&plan, &session);
+    let check = first(&got);
+    assert_eq!(
+        (check.verdict, check.reason.rule.name()),
+        (Verdict::Invalid, "missing-value")
     );
 }
