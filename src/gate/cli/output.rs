@@ -4,6 +4,7 @@
 //! What is printed may hold a build's or an engine's words. GitHub's runner acts on a line of a job's log that begins with
 //! `::`, spaces before it or not, or that holds `##[`; so no line of ours does, but for [`command`]'s.
 
+use crate::report::redact;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -26,9 +27,11 @@ fn raw(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line about what happens to standard error; nothing depends on it.
+/// Writes a line about what happens to standard error; nothing depends on it. Secrets in it are redacted: it may quote
+/// the log of a build or of an engine.
 pub fn note(line: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "{}", inert(line));
+    let line = redact(line);
+    let _ = writeln!(anstream::stderr().lock(), "{}", inert(&line));
 }
 
 /// The text without anything that GitHub's runner acts on: `::` at a line's begin, and `##[` anywhere in it. Escape

@@ -106,8 +106,10 @@ impl Progress {
         } else {
             ""
         };
+        let are = if launches == 1 { "is" } else { "are" };
         self.line(&format!(
-            "going on: {launches} launches of {:.0} s are kept{again}",
+            "going on: {} of {:.0} s {are} kept{again}",
+            count(launches, "launch"),
             elapsed.as_secs_f64()
         ));
     }
@@ -227,7 +229,8 @@ fn planted(row: &Row) -> String {
         n => format!(", {n} red that should not be"),
     };
     format!(
-        "{fault}: {result}{wrong}; {launches} launches, {:.0} s",
+        "{fault}: {result}{wrong}; {}, {:.0} s",
+        count(launches, "launch"),
         row.elapsed_s
     )
 }

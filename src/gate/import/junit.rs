@@ -7,6 +7,7 @@ use quick_xml::Reader;
 use quick_xml::escape::unescape;
 use quick_xml::events::{BytesStart, Event};
 use std::collections::BTreeMap;
+use std::fmt;
 use verdict::record::{Test, TestOutcome};
 
 /// More tests than any suite has.
@@ -24,22 +25,23 @@ pub fn junit(text: &str) -> Result<Vec<Test>, String> {
     let mut file = File::default();
     loop {
         let at = reader.buffer_position();
+        let at = At { text, byte: at };
         let event = reader
             .read_event()
-            .map_err(|error| format!("is no XML: {error} (byte {at})"))?;
+            .map_err(|error| format!("is no XML: {error} ({at})"))?;
         match event {
             Event::Start(element) => file.open(&element, at)?,
             Event::Empty(element) => {
                 file.open(&element, at)?;
-                file.close();
+                file.close()?;
             }
-            Event::End(_) => file.close(),
+            Event::End(_) => file.close()?,
             Event::Text(part) => file.say(&String::from_utf8_lossy(&part)),
             Event::CData(part) => file.say(&String::from_utf8_lossy(&part)),
             Event::GeneralRef(name) => {
                 let reference = format!("&{};", String::from_utf8_lossy(&name));
                 let text = unescape(&reference)
-                    .map_err(|_| format!("has an entity of its own, {reference} (byte {at})"))?;
+                    .map_err(|_| format!("has an entity of its own, {reference} ({at})"))?;
                 file.say(&text);
             }
             Event::DocType(_) => {
@@ -51,14 +53,44 @@ pub fn junit(text: &str) -> Result<Vec<Test>, String> {
     }
 }
 
+/// A place in the file, shown as its line.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    text: &'a str,
+    byte: u64,
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let byte = usize::try_from(self.byte).unwrap_or(usize::MAX);
+        let before = self.text.bytes().take(byte);
+        write!(f, "line {}", 1 + before.filter(|b| *b == b'\n').count())
+    }
+}
+
+/// An open suite that says how many of its tests failed.
+struct Suite<'a> {
+    depth: usize,
+    /// `failures` and `errors` together.
+    counted: u64,
+    /// Failures of the file before the suite began.
+    before: u64,
+    at: At<'a>,
+}
+
 /// What was read so far.
 #[derive(Default)]
-struct File {
+struct File<'a> {
     /// Open elements.
     depth: usize,
     is_junit: bool,
     /// The test that is open, and how many elements were open around it.
     test: Option<(Test, usize)>,
+    suites: Vec<Suite<'a>>,
+    /// Elements and statuses that say that a test failed.
+    failures: u64,
+    /// Those before the open test.
+    before_test: u64,
     /// Depth of the element in it that says why it failed or was skipped.
     reason: Option<usize>,
     tests: Vec<Test>,
@@ -66,51 +98,111 @@ struct File {
     seen: BTreeMap<String, u32>,
 }
 
-impl File {
-    fn open(&mut self, element: &BytesStart<'_>, at: u64) -> Result<(), String> {
+impl<'a> File<'a> {
+    fn open(&mut self, element: &BytesStart<'_>, at: At<'a>) -> Result<(), String> {
         let depth = self.depth;
         self.depth += 1;
         let name = element.local_name();
         if depth == 0 {
             self.is_junit = matches!(name.as_ref(), b"testsuites" | b"testsuite");
         }
-        match (name.as_ref(), &mut self.test) {
-            (b"testcase", Some(_)) => Err(format!("has a test within a test (byte {at})")),
-            (b"testcase", None) => {
-                let id = id(element).map_err(|why| format!("{why} (byte {at})"))?;
-                let test = Test {
-                    id,
-                    outcome: outcome(element)?,
-                    message: None,
-                };
-                self.test = Some((test, depth));
-                Ok(())
-            }
-            (b"failure" | b"error" | b"skipped", Some((test, of))) if depth == *of + 1 => {
-                let outcome = match name.as_ref() {
-                    b"skipped" => TestOutcome::Skipped,
-                    _ => TestOutcome::Failed,
-                };
-                // A test that failed stays so, whatever its clean-up says.
-                if test.outcome != TestOutcome::Failed {
-                    test.outcome = outcome;
-                    test.message =
-                        attribute(element, b"message")?.and_then(|text| line(&text, MESSAGE));
-                    self.reason = Some(depth);
-                }
-                Ok(())
-            }
+        match name.as_ref() {
+            b"testsuites" | b"testsuite" => self.begin_suite(element, depth, at),
+            b"testcase" => self.begin_test(element, depth, at),
+            b"failure" | b"error" => self.fail(element, depth, at),
+            b"skipped" => self.skip(element, depth),
             _ => Ok(()),
         }
     }
 
-    fn close(&mut self) {
+    fn begin_suite(
+        &mut self,
+        element: &BytesStart<'_>,
+        depth: usize,
+        at: At<'a>,
+    ) -> Result<(), String> {
+        let (failures, errors) = (
+            counted(element, "failures", at)?,
+            counted(element, "errors", at)?,
+        );
+        self.suites.push(Suite {
+            depth,
+            counted: failures.saturating_add(errors),
+            before: self.failures,
+            at,
+        });
+        Ok(())
+    }
+
+    fn begin_test(
+        &mut self,
+        element: &BytesStart<'_>,
+        depth: usize,
+        at: At<'_>,
+    ) -> Result<(), String> {
+        if self.test.is_some() {
+            return Err(format!("has a test within a test ({at})"));
+        }
+        let test = Test {
+            id: id(element).map_err(|why| format!("{why} ({at})"))?,
+            outcome: outcome(element, at)?,
+            message: None,
+        };
+        self.test = Some((test, depth));
+        self.before_test = self.failures;
+        Ok(())
+    }
+
+    /// Reads a `failure` or an `error`. One that belongs to no test is a failure of nobody knows what: a runner's crash,
+    /// say, which must not be lost.
+    fn fail(&mut self, element: &BytesStart<'_>, depth: usize, at: At<'_>) -> Result<(), String> {
+        let message = attribute(element, b"message")?.and_then(|text| line(&text, MESSAGE));
+        let Some((test, _)) = self.test.as_mut().filter(|(_, of)| depth == of + 1) else {
+            let name = match element.local_name().as_ref() {
+                b"error" => "an `error`",
+                _ => "a `failure`",
+            };
+            let why = message.map_or_else(String::new, |message| format!(": {message}"));
+            return Err(format!("has {name} outside of any test ({at}){why}"));
+        };
+        self.failures += 1;
+        // The first one says why; a later one is a clean-up's.
+        if test.outcome != TestOutcome::Failed || test.message.is_none() {
+            test.outcome = TestOutcome::Failed;
+            test.message = message;
+            self.reason = Some(depth);
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, element: &BytesStart<'_>, depth: usize) -> Result<(), String> {
+        let Some((test, _)) = self.test.as_mut().filter(|(_, of)| depth == of + 1) else {
+            return Ok(());
+        };
+        // A test that failed stays so, whatever its clean-up says.
+        if test.outcome != TestOutcome::Failed {
+            test.outcome = TestOutcome::Skipped;
+            test.message = attribute(element, b"message")?.and_then(|text| line(&text, MESSAGE));
+            self.reason = Some(depth);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), String> {
         self.depth = self.depth.saturating_sub(1);
         if self.reason == Some(self.depth) {
             self.reason = None;
         }
         if let Some((test, _)) = self.test.take_if(|(_, depth)| *depth == self.depth) {
+            let by_status =
+                test.outcome == TestOutcome::Failed && self.failures == self.before_test;
+            self.failures += u64::from(by_status);
             self.keep(test);
+        }
+        let depth = self.depth;
+        match self.suites.pop_if(|suite| suite.depth == depth) {
+            Some(suite) => suite.end(self.failures),
+            None => Ok(()),
         }
     }
 
@@ -155,13 +247,57 @@ impl File {
     }
 }
 
-/// Outcome of a test whose element is empty. GoogleTest lists disabled tests as `notrun`, with no `skipped` in them.
-fn outcome(element: &BytesStart<'_>) -> Result<TestOutcome, String> {
-    let status = attribute(element, b"status")?.unwrap_or_default();
-    Ok(match status.as_str() {
-        "notrun" | "disabled" => TestOutcome::Skipped,
-        _ => TestOutcome::Passed,
-    })
+impl Suite<'_> {
+    /// `failures`: of the file until the suite's end.
+    fn end(&self, failures: u64) -> Result<(), String> {
+        let Self {
+            counted,
+            before,
+            at,
+            ..
+        } = self;
+        let shown = failures - before;
+        match *counted > shown {
+            true => Err(format!(
+                "counts {counted} failures and errors in a suite ({at}) that shows {shown}"
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A suite's count; 0 where it has none.
+fn counted(element: &BytesStart<'_>, name: &str, at: At<'_>) -> Result<u64, String> {
+    let text = attribute(element, name.as_bytes())?.unwrap_or_default();
+    match text.trim() {
+        "" => Ok(0),
+        number => number
+            .parse()
+            .map_err(|_| format!("has a suite ({at}) whose `{name}` is no number: {number:?}")),
+    }
+}
+
+/// Outcome of a test by its attributes alone. GoogleTest lists disabled tests as `notrun`, with no `skipped` in them.
+fn outcome(element: &BytesStart<'_>, at: At<'_>) -> Result<TestOutcome, String> {
+    let mut outcome = TestOutcome::Passed;
+    for name in [&b"status"[..], b"result"] {
+        let Some(said) = attribute(element, name)? else {
+            continue;
+        };
+        match said.trim().to_ascii_lowercase().as_str() {
+            "" | "run" | "passed" | "pass" | "success" | "successful" | "succeeded" | "ok"
+            | "completed" | "complete" | "done" | "finished" | "executed" | "true" => {}
+            "notrun" | "not run" | "disabled" | "skipped" | "skip" | "ignored" | "pending"
+            | "suppressed" | "todo" => outcome = TestOutcome::Skipped,
+            "failed" | "fail" | "failure" | "error" | "errored" | "broken" | "crashed"
+            | "timeout" | "timedout" | "aborted" | "false" => return Ok(TestOutcome::Failed),
+            _ => {
+                let said = line(&said, ID).unwrap_or_default();
+                return Err(format!("has a test of an unknown status, {said:?} ({at})"));
+            }
+        }
+    }
+    Ok(outcome)
 }
 
 /// Class and name.
@@ -246,6 +382,25 @@ mod tests {
                  classname=\"S\"/></testsuite></testsuites>",
                 vec!["S::a Passed", "S::DISABLED_b Skipped"],
             ),
+            // Statuses, as several runners write them.
+            (
+                "<testsuite failures=\"3\"><testcase name=\"a\" status=\"failed\"/><testcase name=\"b\" status=\"fail\">\
+                 <failure message=\"why\"/></testcase><testcase name=\"c\" status=\"Error\"><skipped/></testcase>\
+                 <testcase name=\"d\" status=\"PASSED\"/><testcase name=\"e\" result=\"skipped\"/></testsuite>",
+                vec![
+                    "a Failed",
+                    "b Failed: why",
+                    "c Failed",
+                    "d Passed",
+                    "e Skipped",
+                ],
+            ),
+            // pytest: a test that fails, and its clean-up too.
+            (
+                "<testsuite errors=\"1\" failures=\"1\"><testcase name=\"a\"><failure message=\"1\"/></testcase><testcase \
+                 name=\"a\"><error message=\"2\"/></testcase></testsuite>",
+                vec!["a Failed: 1", "a (2) Failed: 2"],
+            ),
             // A name that is like a number of ours.
             (
                 "<testsuite><testcase name=\"u (2)\"><failure/></testcase><testcase name=\"u\"/><testcase \
@@ -290,6 +445,39 @@ mod tests {
             (
                 "<testsuites><testcase name=\"a\"><failure>&a;</failure></testcase></testsuites>",
                 "an entity of its own, &a;",
+            ),
+            (
+                "<testsuites>\n<testsuite name=\"s\" failures=\"1\" errors=\"1\">\n<testcase name=\"a\"/>\n\
+                 </testsuite></testsuites>",
+                "counts 2 failures and errors in a suite (line 2) that shows 0",
+            ),
+            (
+                "<testsuite failures=\"2\"><testcase name=\"a\"><failure/></testcase></testsuite>",
+                "counts 2 failures and errors in a suite (line 1) that shows 1",
+            ),
+            (
+                "<testsuites errors=\"1\"><testsuite name=\"s\"/></testsuites>",
+                "counts 1 failures and errors",
+            ),
+            (
+                "<testsuite errors=\"one\"><testcase name=\"a\"/></testsuite>",
+                "has a suite (line 1) whose `errors` is no number: \"one\"",
+            ),
+            (
+                "<testsuite>\n\n<testcase name=\"a\"/><error message=\"no database\"/></testsuite>",
+                "has an `error` outside of any test (line 3): no database",
+            ),
+            (
+                "<testsuite><failure/><testcase name=\"a\"/></testsuite>",
+                "has a `failure` outside of any test (line 1)",
+            ),
+            (
+                "<testsuite><testcase name=\"a\"><system-out><error/></system-out></testcase></testsuite>",
+                "has an `error` outside of any test",
+            ),
+            (
+                "<testsuite>\n<testcase name=\"a\" status=\"perhaps\"/></testsuite>",
+                "has a test of an unknown status, \"perhaps\" (line 2)",
             ),
         ] {
             let refused = junit(text).unwrap_err();

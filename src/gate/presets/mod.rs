@@ -150,7 +150,7 @@ impl Preset {
     pub fn files(self, model: &str, is_built: bool) -> Vec<Written> {
         let engine = match is_built {
             true => self.built_text(model),
-            false => self.engine_text(model),
+            false => self.engine_text(model) + tree::NO_BUILD,
         };
         let project = Written {
             path: "gates/gate.toml".to_owned(),
@@ -219,6 +219,22 @@ mod tests {
             assert_eq!(Preset::named(preset.name), Some(preset));
         }
         assert_eq!(Preset::named("unknown"), None);
+    }
+
+    #[test]
+    fn an_engine_that_a_script_starts_is_shown_an_artifact() {
+        for preset in ALL {
+            for is_built in [true, false] {
+                let text = &preset.files("some/model", is_built)[0].text;
+                let is_shown = text.contains("# artifact = \".gate/engine\"");
+                assert_eq!(
+                    is_shown,
+                    !is_built || preset.name == CUSTOM,
+                    "{}",
+                    preset.name
+                );
+            }
+        }
     }
 
     #[test]

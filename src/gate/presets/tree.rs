@@ -125,11 +125,23 @@ artifact = "{target}/release/gate"
 timeout = "30 min"
 "#;
 
+/// In the place of a build, where there is no repository.
+pub const NO_BUILD: &str = r#"
+# A commit or a pull request can be compared with main only if the gate builds both: `command` makes `artifact`, and `serve`
+# starts it, by "{artifact}". An engine that a script starts needs an artifact too: copy its files, for instance.
+# [engine.build]
+# command = ["sh", "-ec", "mkdir -p .gate/engine && cp -R serve.sh src .gate/engine/"]
+# artifact = ".gate/engine"
+"#;
+
 const OWN: &str = r#"
 # How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
 # FILL IN: the command, and the file or folder that it makes. It holds all that the engine needs of its tree.
-# `{target}` is a build directory that is kept.
+# `{target}` is a build directory that is kept. An engine that a script starts needs an artifact too, or each commit would
+# run the same files: copy them, and let `serve` above begin with "{artifact}/serve.sh".
+# command = ["sh", "-ec", "mkdir -p .gate/engine && cp -R serve.sh src .gate/engine/"]
+# artifact = ".gate/engine"
 command = ["cargo", "build", "--release", "--locked", "--target-dir", "{target}"]
 artifact = "{target}/release/my-engine"
 timeout = "30 min"

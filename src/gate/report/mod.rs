@@ -25,7 +25,7 @@ pub use inert::inert;
 pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
 pub use markdown::markdown;
-pub use reasons::{first_events, notes, sentence, summary};
+pub use reasons::{SEND_AT_ONCE, first_events, notes, sentence, summary};
 pub use redaction::redact;
 pub use terminal::{columns, columns_with_numbers, lines, terminal};
 
@@ -311,7 +311,7 @@ fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
         Ending::Decided => match verdict.verdict {
             Verdict::Pass => "every check was decided".into(),
             Verdict::Fail => "it ended with the first failure".into(),
-            Verdict::Invalid => "it ended where a check became invalid".into(),
+            Verdict::Invalid => left_invalid(verdict),
             Verdict::Inconclusive if is_capped(verdict) => "the last look was reached".into(),
             Verdict::Inconclusive => "more launches would decide nothing".into(),
         },
@@ -324,6 +324,15 @@ fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
         Ending::EngineFailed { detail } => format!("an engine failed: {detail}"),
         Ending::Unfinished => "the record is unfinished".into(),
     }
+}
+
+/// An invalid check ends nothing by itself: the run ends when no check can be decided any more.
+fn left_invalid(verdict: &RunVerdict) -> String {
+    let checks = || verdict.gates.iter().flat_map(|gate| &gate.checks);
+    let invalid = checks().filter(|check| check.verdict == Verdict::Invalid && !check.is_waived());
+    let (invalid, all) = (invalid.count(), checks().count());
+    let are = if invalid == 1 { "is" } else { "are" };
+    format!("no check was left to decide; {invalid} of {all} {are} invalid")
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ struct Shape {
     least: usize,
 }
 
-/// GitHub's tokens ("About authentication to GitHub"), AWS access key ids, Hugging Face, and what
-/// OpenAI and others begin with `sk-`.
-const SHAPES: [Shape; 11] = [
+/// GitHub's tokens ("About authentication to GitHub"), AWS access key ids, Hugging Face, Slack ("Tokens"), and what
+/// OpenAI and others begin with `sk-`. JSON web tokens are found by [`web_token`].
+const SHAPES: [Shape; 18] = [
     shape("github_pat_", 20),
     shape("ghp_", 20),
     shape("gho_", 20),
@@ -25,25 +25,19 @@ const SHAPES: [Shape; 11] = [
     shape("ghs_", 20),
     shape("ghr_", 20),
     shape("hf_", 16),
-    Shape {
-        prefix: "AKIA",
-        is_part: |c| c.is_ascii_uppercase() || c.is_ascii_digit(),
-        least: 16,
-    },
-    Shape {
-        prefix: "ASIA",
-        is_part: |c| c.is_ascii_uppercase() || c.is_ascii_digit(),
-        least: 16,
-    },
+    aws("AKIA"),
+    aws("ASIA"),
+    slack("xoxb-"),
+    slack("xoxp-"),
+    slack("xoxa-"),
+    slack("xoxr-"),
+    slack("xoxs-"),
+    slack("xoxe-"),
+    slack("xoxe."),
+    slack("xapp-1-"),
     Shape {
         prefix: "sk-",
         is_part: |c| is_word(c) || c == '-',
-        least: 20,
-    },
-    // Three parts of base64url, the first of which is a JSON object: a JSON web token.
-    Shape {
-        prefix: "eyJ",
-        is_part: |c| is_word(c) || c == '-' || c == '.',
         least: 20,
     },
 ];
@@ -59,6 +53,22 @@ const fn shape(prefix: &'static str, least: usize) -> Shape {
     }
 }
 
+const fn aws(prefix: &'static str) -> Shape {
+    Shape {
+        prefix,
+        is_part: |c| c.is_ascii_uppercase() || c.is_ascii_digit(),
+        least: 16,
+    }
+}
+
+const fn slack(prefix: &'static str) -> Shape {
+    Shape {
+        prefix,
+        is_part: |c| is_word(c) || c == '-' || c == '.',
+        least: 10,
+    }
+}
+
 const fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
@@ -71,10 +81,8 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let before = text[..at].chars().next_back();
-        let secret = match before {
-            Some(before) if before.is_ascii_alphanumeric() => None,
-            _ => secret_at(&text[at..]),
-        };
+        let is_glued = before.is_some_and(|before| before.is_ascii_alphanumeric());
+        let secret = secret_at(&text[at..], is_glued);
         let Some((kept, length)) = secret else {
             at += c.len_utf8();
             continue;
@@ -91,29 +99,70 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Bytes to keep, and bytes of the secret behind them, where one begins here.
-fn secret_at(text: &str) -> Option<(usize, usize)> {
-    let length =
-        |text: &str, is_part: fn(char) -> bool| text.find(|c| !is_part(c)).unwrap_or(text.len());
-    for shape in &SHAPES {
-        if let Some(rest) = text.strip_prefix(shape.prefix) {
-            let found = length(rest, shape.is_part);
-            let is_whole = shape.prefix != "eyJ" || rest[..found].matches('.').count() == 2;
-            if found >= shape.least && is_whole {
-                return Some((0, shape.prefix.len() + found));
-            }
-        }
+/// Bytes to keep, and bytes of the secret behind them, where one begins here. `is_glued`: behind a letter or a digit,
+/// where a prefix may be the end of a longer word.
+fn secret_at(text: &str, is_glued: bool) -> Option<(usize, usize)> {
+    let of_shape = SHAPES.iter().find_map(|shape| shape.length(text, is_glued));
+    if let Some(length) = of_shape.or_else(|| web_token(text)) {
+        return Some((0, length));
     }
-    for introduction in INTRODUCTIONS {
-        let head = text.get(..introduction.len());
-        if head.is_some_and(|head| head.eq_ignore_ascii_case(introduction)) {
-            let found = length(&text[introduction.len()..], |c| c.is_ascii_graphic());
-            if found >= 8 {
-                return Some((introduction.len(), found));
-            }
+    let mut introductions = INTRODUCTIONS.iter().filter(|_| !is_glued);
+    introductions.find_map(|introduction| {
+        let (head, rest) = text.split_at_checked(introduction.len())?;
+        let found = head
+            .eq_ignore_ascii_case(introduction)
+            .then(|| run(rest, |c| c.is_ascii_graphic()))?;
+        (found >= 8).then_some((introduction.len(), found))
+    })
+}
+
+/// Bytes that a glued token is told by.
+const TOLD_BY: usize = 128;
+
+impl Shape {
+    /// Bytes of the token that begins here.
+    fn length(&self, text: &str, is_glued: bool) -> Option<usize> {
+        let rest = text.strip_prefix(self.prefix)?;
+        let first = rest.get(..TOLD_BY).unwrap_or(rest);
+        let first = &first[..run(first, self.is_part)];
+        if first.len() < self.least || (is_glued && !self.is_random(first)) {
+            return None;
         }
+        Some(self.prefix.len() + run(rest, self.is_part))
     }
-    None
+
+    /// True if this looks drawn at random, not like words of a name: a long run of letters and digits. Of `sk-`, which
+    /// ends many words (`task-`), the run holds capitals, small letters and digits.
+    fn is_random(&self, body: &str) -> bool {
+        let runs = body.split(|c: char| !c.is_ascii_alphanumeric());
+        let mut long = runs.filter(|run| run.len() >= self.least);
+        let is_mixed = |run: &str| {
+            let has = |is: fn(&u8) -> bool| run.as_bytes().iter().any(is);
+            has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
+        };
+        long.any(|run| self.prefix != "sk-" || is_mixed(run))
+    }
+}
+
+/// Bytes at the start that are all of this kind.
+fn run(text: &str, is_part: fn(char) -> bool) -> usize {
+    text.find(|c| !is_part(c)).unwrap_or(text.len())
+}
+
+/// The header of a JSON web token is a short JSON object.
+const WEB_HEADER: usize = 1024;
+
+/// Bytes of the JSON web token that begins here: three or more parts of base64url, the first of which is a JSON object.
+fn web_token(text: &str) -> Option<usize> {
+    let is_part = |c| is_word(c) || c == '-';
+    text.strip_prefix("eyJ")?;
+    let header = run(text.get(..WEB_HEADER).unwrap_or(text), is_part);
+    let rest = text[header..].strip_prefix('.')?;
+    let payload = run(rest, is_part);
+    let length = header + 1 + payload;
+    text[length..].strip_prefix('.')?;
+    let whole = length + run(&text[length..], |c| is_word(c) || c == '-' || c == '.');
+    (whole >= 23).then_some(whole)
 }
 
 #[cfg(test)]
@@ -166,5 +215,48 @@ mod tests {
         );
         check("ünïcödé ✓", "ünïcödé ✓");
         check("", "");
+        // Glued to what comes before.
+        for prefix in ["ghp_", "ghs_", "github_pat_", "hf_"] {
+            for before in ["x", "1", "_", "TOKEN", "a_1"] {
+                check(
+                    &format!("{before}{prefix}{body} z"),
+                    &format!("{before}[redacted] z"),
+                );
+            }
+        }
+        check(&format!("keyAKIA{upper}"), "key[redacted]");
+        check("xsk-proj-aB3dE5gH7jK9mN1pQ3sT5", "x[redacted]");
+        check(&format!("teyJhbGciOi.eyJzdWIiOiIx.{body}"), "t[redacted]");
+        for plain in [
+            "weighs_everything_in_the_model_twice",
+            "task-0123456789abcdef0123456789abcdef",
+            "shelf_life_of_a_cache_in_seconds",
+        ] {
+            check(plain, plain);
+        }
+        // Slack's.
+        for token in [
+            "xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx",
+            "xoxp-1234567890-0987654321-aaaa",
+            "xapp-1-A0123456789-1234567890123-abcdef",
+        ] {
+            check(&format!("SLACK={token}!"), "SLACK=[redacted]!");
+            check(&format!("a{token}"), "a[redacted]");
+        }
+        check("xapp-is-no-token", "xapp-is-no-token");
+        // A sentence's full stop ends no token.
+        check(
+            &format!("eyJhbGciOi.eyJzdWIiOiIx.{body}. Next"),
+            "[redacted] Next",
+        );
+    }
+
+    /// A log of a hostile engine costs no more than its length.
+    #[test]
+    fn repeated_beginnings_are_read_in_linear_time() {
+        for beginning in ["eyJ", "eyJ-", "sk-", "xsk-", "ghp_", "xoxb-", "eyJa."] {
+            let text = beginning.repeat(200_000);
+            assert!(redact(&text).len() <= text.len() + 10, "{beginning}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The report in a terminal: a table that fits 80 columns, then each check's reason.
 
-use super::{cells, numbers, reasons};
+use super::{cells, numbers, reasons, redact};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
@@ -250,8 +250,8 @@ pub fn lines(text: &str) -> String {
 /// text's own line breaks.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    // Text of an engine or of somebody's record must not steer the terminal.
-    let text: String = text
+    // Text of an engine or of somebody's record must show no secret and not steer the terminal.
+    let text: String = redact(text)
         .chars()
         .filter(|c| !c.is_control() || *c == '\n')
         .collect();
@@ -284,7 +284,7 @@ mod tests {
     fn the_line_about_the_session_breaks_where_it_is_too_long() {
         let starting = "the time budget was spent while launch 1 (head) had generated no token yet: status 404: \
                         no model of this name is served here";
-        let invalid = "it ended where a check became invalid";
+        let invalid = "no check was left to decide; 1 of 9 is invalid";
         for (extent, ending) in [
             ("1 launch in 0 blocks", starting),
             ("16 launches in 8 blocks", invalid),
@@ -306,6 +306,20 @@ mod tests {
             ),
             "profile quick, 8 launches in 4 blocks, 16 s; it was interrupted\n"
         );
+    }
+
+    #[test]
+    fn no_token_of_an_engine_reaches_the_terminal() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        for text in [
+            lines(&format!("the log: {token}")),
+            wrap(&token, 20).concat(),
+        ] {
+            assert!(
+                !text.contains("ghp_") && text.contains("[redacted]"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

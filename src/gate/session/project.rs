@@ -40,6 +40,7 @@ impl Project {
     ) -> Result<Self, Error> {
         let root = plan::find_root(start)?;
         let (plan, inputs) = plan::from_directory(&root, selection)?;
+        plan::refuse_unfilled(&inputs)?;
         plan::refuse_too_long(&plan, comparison).map_err(PlanError::from)?;
         let workspace = workspace(&root, &plan, cancel).await?;
         let results = match place {

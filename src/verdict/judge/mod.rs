@@ -43,10 +43,10 @@ pub use session::is_throttled;
 pub use treatment::on_test_scale;
 
 use crate::metrics::{self, LaunchMeasure, Requests, Undefined};
-use crate::plan::{Check, Gate, Plan, WorkloadKind};
+use crate::plan::{Check, Gate, Plan};
 use crate::record::{
-    Arm, CacheState, CheckVerdict, Decision, Extent, Facts, Launch, Metric, Reason, RuleId,
-    RunRecord, RunVerdict, Verdict,
+    Arm, CheckVerdict, Decision, Extent, Facts, Launch, Reason, RuleId, RunRecord, RunVerdict,
+    Verdict,
 };
 use assessment::{Assessment, Figures};
 use rules::finding::{Finding, Rules};
@@ -244,21 +244,6 @@ fn at<'a>(rules: &Rules<'a>, scope: &Scope<'a>, checks: &mut [Checked<'a>]) -> R
     settle::settle(rules, scope, judged.collect())
 }
 
-/// True if what head does can be held against base's launches alone: its tests, and answers where no prompt is sent
-/// twice.
-fn needs_base(case: &Case<'_>) -> bool {
-    let repeats = match &case.workload.kind {
-        WorkloadKind::Answers(_) => true,
-        WorkloadKind::Matrix(matrix) => matrix.caches.contains(&CacheState::Hot),
-        _ => false,
-    };
-    match case.check.metric {
-        Metric::AnswerMismatches => !repeats,
-        Metric::KlFromBase | Metric::BrokenTests => true,
-        _ => false,
-    }
-}
-
 fn unknown_workload(check: &Check) -> Assessment {
     let facts = Facts::Said(check.workload.clone());
     let reason = Reason::new(RuleId::UnknownWorkload, facts);
@@ -267,7 +252,7 @@ fn unknown_workload(check: &Check) -> Assessment {
 
 /// The assessment of a check that is no measurement, or has nothing to be held against.
 fn unmeasured(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Assessment> {
-    if view.comparison.is_recording() && needs_base(view.case) {
+    if view.comparison.is_recording() && view.case.needs_base() {
         return Some(timed::no_base(view));
     }
     let Finding { verdict, reason } = rules::find(rules, view)?;

@@ -99,11 +99,15 @@ impl<'s, 'a> Block<'s, 'a> {
 pub fn base_of<'a>(launches: &[&'a Launch], launch: &Launch) -> Option<&'a Launch> {
     let is_twin = |other: &&&Launch| {
         let of_block = other.arm == Arm::Base && other.block == launch.block;
-        let alike =
-            other.engine_args == launch.engine_args && other.page_cache == launch.page_cache;
-        launch.arm == Arm::Head && of_block && alike && other.exit.is_clean()
+        let is_heads = launch.arm == Arm::Head;
+        is_heads && of_block && is_alike(other, launch) && other.exit.is_clean()
     };
     launches.iter().find(is_twin).copied()
+}
+
+/// True if the engines were started alike.
+pub fn is_alike(a: &Launch, b: &Launch) -> bool {
+    a.engine_args == b.engine_args && a.page_cache == b.page_cache
 }
 
 /// What the judge knows of the whole session: up to the end of a block, or as it stands.

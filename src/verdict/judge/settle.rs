@@ -111,6 +111,8 @@ fn weigh(
         outcome,
         holm,
         family,
+        alpha: rules.design.alpha,
+        beta: rules.design.beta,
         advice: tested.advice,
     });
     (outcome, Reason::new(rule, facts), wants)

@@ -3,12 +3,14 @@
 use super::Rules;
 use super::evidence::{Evidence, Reading, Values};
 use super::rules::finding::LaunchRule;
-use super::session::{Block, PerArm, Scope};
+use super::session::{Block, PerArm, Scope, is_alike};
 use super::sight::{Shelf, Sight};
 use super::stored;
 use super::treatment::{Treatment, treatment_of};
-use crate::plan::{Check, Gate, Rule, Workload};
-use crate::record::{Arm, Comparison, Launch, Metric, RunRecord, StoredSessions};
+use crate::plan::{Check, Gate, Rule, Workload, WorkloadKind};
+use crate::record::{
+    Arm, CacheState, Comparison, Ending, Launch, Metric, RunRecord, StoredSessions,
+};
 
 /// A check with all that its launches have shown so far.
 pub struct Case<'a> {
@@ -74,6 +76,9 @@ impl<'a> Case<'a> {
             if !self.is_run_by(launch, self.evidence.of(launch.arm).ran) {
                 continue;
             }
+            if self.awaits_base(rules.record, block, launch) {
+                continue;
+            }
             let (check, workload) = (self.check, self.workload);
             let base = block.base_of(launch);
             let evidence = self.evidence.of_mut(launch.arm);
@@ -98,6 +103,34 @@ impl<'a> Case<'a> {
         let is_alike = launch.engine_args == self.gate.engine_args
             && launch.page_cache == self.gate.page_cache;
         is_alike && self.workload.launches.is_none_or(|limit| ran < limit)
+    }
+
+    /// True if what head does can be held against base's launches alone: its tests, and answers where no prompt is sent
+    /// twice.
+    pub fn needs_base(&self) -> bool {
+        let repeats = match &self.workload.kind {
+            WorkloadKind::Answers(_) => true,
+            WorkloadKind::Matrix(matrix) => matrix.caches.contains(&CacheState::Hot),
+            _ => false,
+        };
+        match self.check.metric {
+            Metric::AnswerMismatches => !repeats,
+            Metric::KlFromBase | Metric::BrokenTests => true,
+            _ => false,
+        }
+    }
+
+    /// True for a launch of head that is nothing without base's, where the session was cut off before base's was over:
+    /// what is missing is no fault of the measurement.
+    fn awaits_base(&self, record: &RunRecord, block: &Block<'_, '_>, launch: &Launch) -> bool {
+        use Ending::{Budget, Interrupted, Unfinished};
+        let is_cut = matches!(record.ending, Budget { .. } | Interrupted | Unfinished);
+        let has_base = record.comparison.arms().contains(&Arm::Base);
+        let is_earlier = |other: &Launch| other.block <= launch.block;
+        let is_twin = |other: &&Launch| other.arm == Arm::Base && is_alike(other, launch);
+        let of_head = launch.arm == Arm::Head && self.needs_base();
+        let may_await = of_head && is_cut && has_base && !block.launches.iter().any(is_twin);
+        may_await && record.launches.iter().all(is_earlier)
     }
 
     /// Whether a clock has a say in the value, so that what disturbs clocks disturbs it.

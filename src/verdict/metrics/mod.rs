@@ -24,7 +24,7 @@ pub use facets::{Facet, Work, facets};
 pub use readings::beside::beside;
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
-pub use timing::ambiguous::{ambiguous, with_first};
+pub use timing::ambiguous::{ambiguous, first_shared, with_first};
 pub use timing::contradiction::contradiction;
 pub use timing::phases::{Clock, Speed, held_back, implausible, implausible_for};
 pub use timing::request::{e2e_ms, ttft_ms};

@@ -186,6 +186,45 @@ pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<I
     Ok((plan, disk.into_inputs()))
 }
 
+/// The mark of `gate init` in a comment above what is left to fill in.
+const FILL_IN: &str = "FILL IN";
+
+/// Refuses a `gate.toml` in which a comment still says that something is to be filled in: what stands below it is an
+/// example that no machine can run.
+///
+/// # Errors
+/// Every such comment.
+pub fn refuse_unfilled(inputs: &[Input]) -> Result<(), PlanError> {
+    let files = inputs.iter().filter(|input| input.path == PROJECT_FILE);
+    let refused: Vec<Diagnostic> = files.flat_map(unfilled).collect();
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(PlanError::Refused(refused)),
+    }
+}
+
+fn unfilled(file: &Input) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut begin = 0;
+    for line in file.text.split_inclusive('\n') {
+        let at = line
+            .find(FILL_IN)
+            .filter(|_| line.trim_start().starts_with('#'));
+        found.extend(at.map(|at| Diagnostic {
+            file: file.path.as_str().into(),
+            source: file.text.as_str().into(),
+            span: begin + at..begin + at + FILL_IN.len(),
+            message: "a value that `gate init` left open is not filled in".to_owned(),
+            label: String::new(),
+            help: Some(
+                "write your engine's own values below this comment, then delete the words `FILL IN`".to_owned(),
+            ),
+        }));
+        begin += line.len();
+    }
+    found
+}
+
 /// Reads the same plan again from what a record kept.
 pub fn from_inputs(inputs: &[Input], selection: &Selection) -> Result<Plan, PlanError> {
     let names: Vec<String> = inputs.iter().filter_map(|i| gate_name(&i.path)).collect();

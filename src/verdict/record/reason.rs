@@ -93,6 +93,11 @@ impl Reason {
     pub fn quoted(&self) -> &[String] {
         match &self.facts {
             Facts::Limit { remarks, .. } | Facts::ShareLimit { remarks, .. } => remarks,
+            Facts::Tested(Tested {
+                hypothesis: Hypothesis::ShareLimit { remarks, .. },
+                outcome: Verdict::Fail | Verdict::Inconclusive,
+                ..
+            }) => remarks,
             Facts::Open { before, .. } | Facts::WaiverExpired { before, .. } => before.quoted(),
             _ => &[],
         }
@@ -369,6 +374,9 @@ pub struct Tested {
     /// `p_fail` after Holm's correction over `family` checks.
     pub holm: f64,
     pub family: usize,
+    /// Greatest `holm` that fails, and greatest `p_pass` that passes.
+    pub alpha: f64,
+    pub beta: f64,
     /// For a test that stays inconclusive.
     pub advice: Option<Advice>,
 }

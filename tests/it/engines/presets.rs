@@ -102,6 +102,32 @@ fn an_engine_of_ones_own_is_filled_in_by_hand() {
 }
 
 #[test]
+fn what_is_not_filled_in_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    init("custom", "m", folder.path()).expect(0);
+    let path = folder.path().join("gates/gate.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let lines = || config.lines().zip(1..);
+    let (_, line) = lines().find(|(line, _)| line.contains("FILL IN")).unwrap();
+    let check = || {
+        Ended::of(
+            &gate(&["check"])
+                .current_dir(folder.path())
+                .output()
+                .unwrap(),
+        )
+    };
+    let place = format!("gates/gate.toml:{line}:");
+    let remedy = "delete the words `FILL IN`";
+    check()
+        .expect(2)
+        .says(&[&place, "is not filled in", remedy]);
+    std::fs::write(&path, config.replace("FILL IN: ", "")).unwrap();
+    let ended = check();
+    assert!(!ended.stderr.contains("filled in"), "{}", ended.stderr);
+}
+
+#[test]
 fn further_keys_of_requests_are_none_of_the_clients_own() {
     let folder = tempfile::tempdir().unwrap();
     init("llama-cpp-python", "m", folder.path()).expect(0);

@@ -18,6 +18,10 @@ fn holm_asks_more_of_each_check_where_there_are_many() {
     two.gates[0].checks.push(e2e);
     let got = judge(&two, &session);
     assert_eq!(first(&got).verdict, Verdict::Inconclusive);
+    let text = sentence(first(&got));
+    let corrected = "(p = 0.0157, 0.0315 over 2 checks; needs ≤ 0.02)";
+    assert!(text.contains(corrected), "{text}");
+    assert!(text.contains("(p = 1.00; needs ≤ 0.05)"), "{text}");
     assert_eq!(got.gates[0].checks[1].verdict, Verdict::Pass);
     assert_eq!(
         (got.verdict, got.decision),
@@ -40,7 +44,7 @@ fn a_failure_ends_the_run_and_the_open_checks_say_so() {
         (Verdict::Inconclusive, "stopped")
     );
     assert!(
-        sentence(open).ends_with("; the run ended when gate/ceiling failed"),
+        sentence(open).ends_with("; gate/ceiling failed, which decides the run"),
         "{}",
         sentence(open)
     );
@@ -49,4 +53,50 @@ fn a_failure_ends_the_run_and_the_open_checks_say_so() {
         "{}",
         summary(&got)
     );
+}
+
+/// An invalid check ends no run: the header says what ended it.
+#[test]
+fn a_run_with_an_invalid_check_goes_on_until_the_others_are_decided() {
+    let mut two = tpot_plan();
+    let mut nowhere = two.gates[0].checks[0].clone();
+    nowhere.id = "gate/nowhere".into();
+    nowhere.workload = "gate/nowhere".into();
+    two.gates[0].checks.push(nowhere);
+    let mut session = interleaved(tpot_blocks(4, 0.0, 0.003));
+    session.ending = Ending::Decided;
+    let got = judge(&two, &session);
+    let verdicts: Vec<Verdict> = got.gates[0].checks.iter().map(|c| c.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Pass, Verdict::Invalid]);
+    let header = |session: &RunRecord| {
+        let text = infergate::report::terminal(session, &got);
+        text.lines().take(8).collect::<Vec<_>>().join(" ")
+    };
+    let text = header(&session);
+    let end = "no check was left to decide; 1 of 2 is invalid";
+    assert!(text.contains(end), "{text}");
+    session.ending = Ending::Interrupted;
+    let text = header(&session);
+    assert!(text.contains("it was interrupted"), "{text}");
+}
+
+/// A failure that is found after the budget ended the run did not end it.
+#[test]
+fn a_failure_of_a_run_that_its_budget_ended_is_not_said_to_have_ended_it() {
+    let mut two = tpot_plan();
+    let limit = Rule::Ceiling { limit: 10.0 };
+    two.gates[0]
+        .checks
+        .push(check("ceiling", Metric::Tpot, Statistic::Median, limit));
+    let mut session = interleaved(tpot_blocks(4, 0.0, 0.02));
+    session.ending = Ending::Budget { starting: None };
+    let got = judge(&two, &session);
+    let open = sentence(first(&got));
+    assert!(
+        open.ends_with("; gate/ceiling failed, which decides the run"),
+        "{open}"
+    );
+    let text = infergate::report::terminal(&session, &got);
+    assert!(text.contains("the time budget was spent"), "{text}");
+    assert!(!text.contains("the run ended"), "{text}");
 }

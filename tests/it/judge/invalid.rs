@@ -3,7 +3,9 @@
 use super::surroundings::plan_on;
 use super::*;
 use fixture::records::*;
-use verdict::record::UNKNOWN_MACHINE;
+use std::time::Duration;
+use verdict::plan::Suite;
+use verdict::record::{SuiteEnding, SuiteRun, UNKNOWN_MACHINE};
 
 fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
     let got = judge(&tpot_plan(), session);
@@ -78,7 +80,7 @@ fn a_crash_of_head_alone_fails_at_once() {
         &interleaved(launches),
         Verdict::Fail,
         "reliability",
-        "launch 1 (head) crashed: signal 11, and no launch of base did",
+        "launch 1 (head) crashed: signal 11; 1 launch of base ended well",
     );
     assert_eq!(got.decision, Decision::Stop);
 }
@@ -120,8 +122,12 @@ fn an_engine_that_never_answers_fails_like_a_crash() {
             (got.verdict, first(&got).reason.rule.name()),
             (Verdict::Fail, "reliability")
         );
+        let both = sentence(first(&got));
+        assert!(both.ends_with("; 1 launch of base ended well"), "{both}");
         let alone = record(Comparison::Alone, launches[1..].to_vec());
-        assert_eq!(judge(&tpot_plan(), &alone).verdict, Verdict::Fail);
+        let alone = judge(&tpot_plan(), &alone);
+        assert_eq!(alone.verdict, Verdict::Fail);
+        assert!(!sentence(first(&alone)).contains("base"));
     }
 }
 
@@ -171,7 +177,7 @@ fn void_samples_by_who_is_to_blame() {
         &head,
         Verdict::Fail,
         "reliability",
-        "head failed to answer: 1 × cut-stream; first: request 3 of gate/work in launch 1 (why), and base answered all",
+        "head failed to answer: 1 × cut-stream; first: request 3 of gate/work in launch 1 (why); base answered all requests in 1 launch",
     );
     assert_eq!(got.decision, Decision::Stop);
     expect_invalid(
@@ -343,4 +349,54 @@ fn wrong_answers_that_a_statistic_cannot_bear() {
         check(Metric::E2e, statistic, 1, false);
     }
     check(Metric::Throughput, Statistic::Single, 1, false);
+}
+
+/// Head's launch of a suite; base's was cut off, so that nothing is known of its tests.
+#[test]
+fn a_launch_of_base_that_was_cut_off_leaves_the_check_open() {
+    let suite = Suite {
+        command: vec!["true".into()],
+        env: vec![],
+        junit: None,
+        timeout: Duration::from_secs(1),
+    };
+    let tests = check(
+        "tests",
+        Metric::BrokenTests,
+        Statistic::Single,
+        Rule::Ceiling { limit: 0.0 },
+    );
+    let plan = plan(
+        vec![workload(Some(1), WorkloadKind::Suite(suite))],
+        vec![tests],
+    );
+    let mut head = blocks(1, |_, _| vec![]).remove(1);
+    assert_eq!(head.arm, Arm::Head);
+    head.suites.push(SuiteRun {
+        workload: WORKLOAD.into(),
+        begun_ns: 0,
+        ended_ns: 1,
+        ending: SuiteEnding::Succeeded,
+        log: String::new(),
+        log_tail: String::new(),
+        tests: vec![],
+        unread: None,
+    });
+    let mut session = interleaved(vec![head]);
+    session.ending = Ending::Budget { starting: None };
+    let so_far = "0 launches so far; the";
+    let remedy = "raise `budget` of the profile in gates/gate.toml";
+    let text = format!("{so_far} time budget was spent after 0 of at most 1 block: {remedy}");
+    expect(&plan, &session, Verdict::Inconclusive, "budget", &text);
+    session.ending = Ending::Interrupted;
+    let text = format!("{so_far} session was interrupted after 0 of at most 1 block");
+    expect(&plan, &session, Verdict::Inconclusive, "interrupted", &text);
+    // Of a session that ended by itself, base's launch is missing for good.
+    session.ending = Ending::LastLook;
+    let got = judge(&plan, &session);
+    let check = first(&got);
+    assert_eq!(
+        (check.verdict, check.reason.rule.name()),
+        (Verdict::Invalid, "missing-value")
+    );
 }

@@ -151,7 +151,7 @@ fn how_the_session_ended_is_said_of_what_stayed_open() {
             Ending::Budget { starting: None },
             Verdict::Inconclusive,
             "budget",
-            "; the time budget was spent after 3 of at most 16 blocks",
+            "; the time budget was spent after 3 of at most 16 blocks: raise `budget` of the profile in gates/gate.toml",
         ),
         (
             Ending::Budget {

@@ -166,16 +166,16 @@ fn an_inconclusive_result() {
     <!-- infergate:gate -->
     ## ⚠️ infergate: inconclusive
 
-    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
+    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
-    | ⚠️ inconclusive | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %… |
+    | ⚠️ inconclusive | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + … |
     | ✅ pass | `tpot/ceiling` | 0.08788 ms | 0.2256 ms | – | TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches) |
 
     <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
-    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847) nor below the ceiling of 200 % (p = 0.39) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
+    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches)
 
     </details>
@@ -245,7 +245,7 @@ fn an_invalid_measurement() {
 
     - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
     - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
-    - profile quick, 8 launches in 1 block; it ended where a check became invalid
+    - profile quick, 8 launches in 1 block; no check was left to decide; 2 of 2 are invalid
     - 1 s of the machine's time; stopping early saved about 2 s
     - this machine's false alarms and smallest effects are not known: `gate calibrate`
     - a machine

@@ -62,7 +62,7 @@ fn hostile_texts_stay_texts() {
     <!-- infergate:gate -->
     ## ❌ infergate: fail
 
-    gate tpot, check tpot/regression: launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did (and 1 more check)
+    gate tpot, check tpot/regression: launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; 4 launches of base ended well (and 1 more check)
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
@@ -71,8 +71,8 @@ fn hostile_texts_stay_texts() {
 
     <details open><summary>❌ <b>Time per output token</b>: fail</summary>
 
-    - **fail** `tpot/regression`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did
-    - **fail** `tpot/ceiling`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , and no launch of base did
+    - **fail** `tpot/regression`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; 4 launches of base ended well
+    - **fail** `tpot/ceiling`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; 4 launches of base ended well
 
     </details>
 

@@ -28,7 +28,7 @@ pub fn bisection_line(bisection: &Bisection, trial: &Trial) -> String {
     };
     let launches = match trial.launches {
         0 => String::new(),
-        n => format!(", {n} launches"),
+        n => format!(", {}", count(n, "launch")),
     };
     let line = format!(
         "{:<10}{} {numbers}{launches}: {}",
@@ -107,10 +107,11 @@ fn about(bisection: &Bisection) -> Vec<String> {
         lines.push(format!("BAD  {} {}", short(&bad.id), bad.subject));
     }
     lines.push(format!(
-        "{}, gate {}, profile {}; {launches} launches, {:.1} min of measuring",
+        "{}, gate {}, profile {}; {}, {:.1} min of measuring",
         count(commits.len() - 1, "commit"),
         bisection.gate,
         bisection.profile,
+        count(launches, "launch"),
         seconds / 60.0
     ));
     lines

@@ -179,9 +179,9 @@ fn head(certificate: &Certificate) -> Vec<String> {
         ),
         certificate.key.fingerprint.clone(),
         format!(
-            "measured: {}, {} launches, {:.1} min: {} pass, {} fail, {} inconclusive, {} invalid{broken}",
+            "measured: {}, {}, {:.1} min: {} pass, {} fail, {} inconclusive, {} invalid{broken}",
             count(sessions.measured(), "A/A session"),
-            sessions.launches,
+            count(sessions.launches, "launch"),
             f64::from(sessions.elapsed_s) / 60.0,
             verdicts.pass,
             verdicts.fail,

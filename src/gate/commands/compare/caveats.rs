@@ -8,6 +8,7 @@ use crate::report;
 use verdict::judge::{first_event_estimate, is_throttled, shared_gpu};
 use verdict::metrics::{implausible, run_numbers};
 use verdict::plan::{Arrivals, Engine, Slo, Workload, WorkloadKind};
+use verdict::plural::count;
 use verdict::record::{Arm, Launch, RunRecord, Sample};
 
 /// One line each, of head's launches; what is said of answers and of the client is about this workload. `engine`: the
@@ -66,9 +67,9 @@ fn counted(
         .collect();
     let first = found.first()?;
     Some(format!(
-        "{} of {} launches {what}{first}",
+        "{} of {} {what}{first}",
         found.len(),
-        launches.len()
+        count(launches.len(), "launch")
     ))
 }
 

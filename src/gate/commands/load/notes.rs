@@ -3,17 +3,25 @@
 //! Main function: [`notes`]. Refuses to know: how the numbers are made, exit codes.
 
 use crate::figures::Distribution;
-use crate::report;
+use crate::report::{self, SEND_AT_ONCE};
 use verdict::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_estimate};
-use verdict::metrics::RunNumbers;
+use verdict::metrics::{RunNumbers, first_shared};
 use verdict::record::Sample;
 
 /// In one sentence each. `sound`: the samples that the numbers are of.
-pub fn notes<'a>(numbers: &RunNumbers, sound: impl Iterator<Item = &'a Sample>) -> Vec<String> {
-    [at_once(numbers), first_event(numbers, sound), gaps(numbers)]
-        .into_iter()
-        .flatten()
-        .collect()
+pub fn notes<'a>(
+    numbers: &RunNumbers,
+    sound: impl Iterator<Item = &'a Sample> + Clone,
+) -> Vec<String> {
+    [
+        at_once(numbers),
+        first_token(numbers, sound.clone()),
+        first_event(numbers, sound),
+        gaps(numbers),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// A span of 0 is no time that tokens took.
@@ -26,6 +34,30 @@ fn at_once(numbers: &RunNumbers) -> Option<String> {
              or read by a starved client: their TPOT is not known, and left out"
         )
     })
+}
+
+/// The bounds are the judge's (`ambiguous-events`): a tail bears less than a middle.
+fn first_token<'a>(
+    numbers: &RunNumbers,
+    sound: impl Iterator<Item = &'a Sample> + Clone,
+) -> Option<String> {
+    let all = sound.clone().count();
+    let shared = sound.filter(|sample| first_shared(sample)).count();
+    (shared as f64 > bearable(&[&numbers.ttft_ms]) * all as f64).then(|| {
+        format!(
+            "{shared} of {all} first events arrived together with the second one: their TTFT is an upper bound. \
+             {SEND_AT_ONCE}"
+        )
+    })
+}
+
+/// Share of ambiguous events that such values bear.
+fn bearable(values: &[&[f64]]) -> f64 {
+    let has_tail = |values: &&[f64]| Distribution::of(values).p99.is_some();
+    match values.iter().any(has_tail) {
+        true => AMBIGUOUS_TAIL,
+        false => AMBIGUOUS_MIDDLE,
+    }
 }
 
 /// The rule is the judge's. Where no TPOT is known, nothing was estimated.
@@ -42,16 +74,12 @@ fn first_event<'a>(
 
 /// The bounds are the judge's (`ambiguous-events`): a tail bears less than a middle.
 fn gaps(numbers: &RunNumbers) -> Option<String> {
-    let has_tail = |gaps: &[f64]| Distribution::of(gaps).p99.is_some();
-    let bearable = if has_tail(&numbers.icl_ms) || has_tail(&numbers.itl_ms) {
-        AMBIGUOUS_TAIL
-    } else {
-        AMBIGUOUS_MIDDLE
-    };
+    let bearable = bearable(&[&numbers.icl_ms, &numbers.itl_ms]);
     (numbers.ambiguous_share > bearable).then(|| {
-        "many events arrived together with a later one, so the ITL and ICL of single tokens are not known: a gap is \
-         too long and the next too short by as much"
-            .to_owned()
+        format!(
+            "many events arrived together with a later one, so the ITL and ICL of single tokens are not known: a gap \
+             is too long and the next too short by as much. {SEND_AT_ONCE}"
+        )
     })
 }
 
@@ -84,6 +112,39 @@ mod tests {
         let mut samples = record.launches[0].samples.clone();
         samples.iter_mut().for_each(spoil);
         samples
+    }
+
+    #[test]
+    fn a_first_event_that_came_with_the_second_blurs_ttft() {
+        let check = |shared: usize, ttfts: usize, expect: Option<&str>| {
+            let mut samples = streams(|_| {});
+            assert_eq!(samples.len(), 10);
+            for stamps in samples.iter_mut().take(shared).map(|s| &mut s.stamps) {
+                stamps.events_ns[0] = stamps.events_ns[1];
+            }
+            let numbers = RunNumbers {
+                ttft_ms: vec![1.0; ttfts],
+                ..RunNumbers::default()
+            };
+            let notes = notes(&numbers, samples.iter());
+            assert_eq!(
+                notes.first().map(String::as_str),
+                expect,
+                "{shared} {ttfts}"
+            );
+        };
+        check(0, 10, None);
+        check(1, 10, None);
+        let note = |n| {
+            format!(
+                "{n} of 10 first events arrived together with the second one: their TTFT is an upper bound. Let the \
+                 server send each event as soon as it is made (TCP_NODELAY, a flush after each event), and no proxy \
+                 hold events back"
+            )
+        };
+        check(2, 10, Some(&note(2)));
+        // Where there is a p99.
+        check(1, 100, Some(&note(1)));
     }
 
     #[test]

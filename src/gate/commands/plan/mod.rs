@@ -178,10 +178,10 @@ fn gate_table(layout: &Layout) -> String {
     );
     let _ = writeln!(
         text,
-        "looks after {} blocks; at most {:.1} min of measuring, at least {:.1}",
+        "looks after {} blocks; at most {} of measuring, at least {}",
         looks.join(", "),
-        design.budget.as_secs_f64() / 60.0,
-        plan::least_session_s(&layout.plan, Comparison::Interleaved) / 60.0,
+        span(design.budget.as_secs_f64()),
+        span(plan::least_session_s(&layout.plan, Comparison::Interleaved)),
     );
     let _ = writeln!(
         text,
@@ -214,10 +214,10 @@ fn shard_table(layout: &Layout) -> String {
         vec![
             format!("{number} of {of}"),
             planned.gates.join(" "),
-            format!("{:.1}", layout.minutes(planned)),
+            span(layout.minutes(planned) * 60.0),
         ]
     });
-    let mut text = table(&["shard", "gates", "minutes at most"], rows.collect());
+    let mut text = table(&["shard", "gates", "at most"], rows.collect());
     text.push_str(&durations(layout));
     text
 }
@@ -269,6 +269,14 @@ fn source(source: &CostSource) -> String {
     }
 }
 
+/// `24.0 min`; below a minute `9.5 s`.
+fn span(seconds: f64) -> String {
+    match seconds < 60.0 {
+        true => format!("{seconds:.1} s"),
+        false => format!("{:.1} min", seconds / 60.0),
+    }
+}
+
 fn seconds(known: Option<f64>) -> String {
     known.map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.1} s"))
 }
@@ -280,4 +288,22 @@ fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
 
 fn tenths(minutes: f64) -> f64 {
     (minutes * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::span;
+
+    #[test]
+    fn a_short_span_is_in_seconds() {
+        for (seconds, text) in [
+            (0.04, "0.0 s"),
+            (2.6, "2.6 s"),
+            (59.9, "59.9 s"),
+            (60.0, "1.0 min"),
+            (1380.0, "23.0 min"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+    }
 }

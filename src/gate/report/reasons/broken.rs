@@ -23,8 +23,8 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             "{launches} launches of {} in a row from launch {from}: a drift of the machine would count as a change",
             arm.name()
         ),
-        Facts::Exits { base, head } => exits(reason.rule, base.as_ref(), head.as_ref()),
-        Facts::Unanswered { arm, voids } => unanswered(reason.rule, *arm, voids),
+        Facts::Exits { base, head } => exits(check, reason.rule, base.as_ref(), head.as_ref()),
+        Facts::Unanswered { arm, voids } => unanswered(check, reason.rule, *arm, voids),
         Facts::Untrusted(voids) => format!("requests that measured nothing: {}", listed(voids)),
         Facts::Launch {
             position,
@@ -67,11 +67,23 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
     }
 }
 
-fn exits(rule: RuleId, base: Option<&Failed>, head: Option<&Failed>) -> String {
+fn exits(
+    check: &CheckVerdict,
+    rule: RuleId,
+    base: Option<&Failed>,
+    head: Option<&Failed>,
+) -> String {
     let how: Vec<String> = base.into_iter().chain(head).map(failed).collect();
     match (rule, how.as_slice()) {
         (RuleId::EngineAltered, _) => how.concat(),
-        (RuleId::Reliability, _) => format!("{}, and no launch of base did", how.concat()),
+        (RuleId::Reliability, _) => match check.launches.0 {
+            0 => how.concat(),
+            n => format!(
+                "{}; {} of base ended well",
+                how.concat(),
+                count(n, "launch")
+            ),
+        },
         (_, [base, head]) => format!("both arms failed: {base}; {head}"),
         _ if base.is_none() => format!(
             "{}, and base was not launched: nothing to compare with",
@@ -98,12 +110,17 @@ fn at(position: u32, arm: Arm) -> String {
     format!("launch {position} ({})", arm.name())
 }
 
-fn unanswered(rule: RuleId, arm: Option<Arm>, voids: &Voids) -> String {
+fn unanswered(check: &CheckVerdict, rule: RuleId, arm: Option<Arm>, voids: &Voids) -> String {
     let arms = arm.map_or("both arms", Arm::name);
-    let end = match (rule, arm) {
-        (RuleId::Reliability, _) => ", and base answered all",
-        (_, Some(Arm::Head)) => ", and base was not launched: nothing to compare with",
-        _ => "",
+    let end = match (rule, arm, check.launches.0) {
+        (RuleId::Reliability, _, 0) => String::new(),
+        (RuleId::Reliability, _, n) => {
+            format!("; base answered all requests in {}", count(n, "launch"))
+        }
+        (_, Some(Arm::Head), _) => {
+            ", and base was not launched: nothing to compare with".to_owned()
+        }
+        _ => String::new(),
     };
     format!("{arms} failed to answer: {}{end}", listed(voids))
 }
@@ -194,12 +211,18 @@ fn of_launch(
             percent(*moved),
             percent(*bearable)
         ),
-        LaunchFact::SharedEvents { share, bearable } => format!(
-            "{} of the events arrived together with a later one, so that only an upper bound of their time is known; \
-             {} can be borne",
-            percent(*share),
-            percent(*bearable)
-        ),
+        LaunchFact::SharedEvents { share, bearable } => {
+            let (events, instead) = match metric {
+                Metric::Ttft => ("first events", ""),
+                _ => ("events", ". Or check TPOT, which reads no single event"),
+            };
+            format!(
+                "{} of the {events} arrived together with a later one, so that only an upper bound of their time is \
+                 known; {} can be borne. {SEND_AT_ONCE}{instead}",
+                percent(*share),
+                percent(*bearable)
+            )
+        }
         LaunchFact::Streams { asked, reached } => {
             format!("{asked} streams were asked for, and at most {reached} were ever in flight")
         }
@@ -220,6 +243,10 @@ fn of_launch(
     };
     format!("{}: {text}", at(position, arm))
 }
+
+/// Remedy for events that arrive together.
+pub const SEND_AT_ONCE: &str = "Let the server send each event as soon as it is made (TCP_NODELAY, a flush after each \
+                                event), and no proxy hold events back";
 
 /// Why zero in every launch proves that nothing was measured.
 fn why_vacuous(metric: Metric) -> &'static str {

@@ -7,6 +7,7 @@ mod remark;
 mod tested;
 mod words;
 
+pub use broken::SEND_AT_ONCE;
 pub use remark::{first_events, notes};
 
 use super::numbers;
@@ -142,19 +143,24 @@ fn launches(check: &CheckVerdict) -> String {
 
 fn how_it_ended(ended: &Ended) -> String {
     match ended {
-        Ended::Failed { check } => format!("the run ended when {check} failed"),
+        // True also of a run that its budget or a signal ended.
+        Ended::Failed { check } => format!("{check} failed, which decides the run"),
         Ended::EngineFailed { detail } => format!("the session ended: {detail}"),
         Ended::Budget {
             blocks,
             cap,
             starting,
         } => {
-            let starting = starting.as_ref().map(|it| format!(", while {it}"));
-            let starting = starting.unwrap_or_default();
-            format!("the time budget was spent after {blocks} of at most {cap} blocks{starting}")
+            let remedy = match starting {
+                Some(starting) => format!(", while {starting}"),
+                None => ": raise `budget` of the profile in gates/gate.toml".to_owned(),
+            };
+            let cap = count(*cap, "block");
+            format!("the time budget was spent after {blocks} of at most {cap}{remedy}")
         }
         Ended::Interrupted { blocks, cap } => {
-            format!("the session was interrupted after {blocks} of at most {cap} blocks")
+            let cap = count(*cap, "block");
+            format!("the session was interrupted after {blocks} of at most {cap}")
         }
     }
 }

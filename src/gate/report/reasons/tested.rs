@@ -145,7 +145,8 @@ pub fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
         within,
         behind,
     } = in_words(check, &tested.hypothesis);
-    let fail = numbers::p(check.p_fail.unwrap_or(1.0));
+    let p_fail = check.p_fail.unwrap_or(1.0);
+    let fail = numbers::p(p_fail);
     let pass = numbers::p(check.p_pass.unwrap_or(1.0));
     match tested.outcome {
         Verdict::Fail => {
@@ -161,11 +162,27 @@ pub fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
                 .advice
                 .map(|advice| format!("; {}", advise(check, advice)));
             format!(
-                "{subject}: not shown to be {beyond} (p = {fail}) nor {within} (p = {pass}) by {behind}{}",
+                "{subject}: not shown to be {beyond} ({}) nor {within} (p = {pass}; needs ≤ {}) by {behind}{}",
+                not_failed(p_fail, tested),
+                numbers::p(tested.beta),
                 advice.unwrap_or_default()
             )
         }
     }
+}
+
+/// `p = 0.01, 0.06 over 6 checks; needs ≤ 0.02`: with the corrected p where the test's own would have been enough.
+fn not_failed(p_fail: f64, tested: &Tested) -> String {
+    let over = match p_fail <= tested.alpha {
+        true => format!(
+            ", {} over {} checks",
+            numbers::p(tested.holm),
+            tested.family
+        ),
+        false => String::new(),
+    };
+    let (p_fail, alpha) = (numbers::p(p_fail), numbers::p(tested.alpha));
+    format!("p = {p_fail}{over}; needs ≤ {alpha}")
 }
 
 fn in_words(check: &CheckVerdict, hypothesis: &Hypothesis) -> Words {
@@ -257,7 +274,7 @@ fn advise(check: &CheckVerdict, advice: Advice) -> String {
             ceiling,
         } => {
             let launches = match cap {
-                Some(cap) => format!("after {cap} launches an arm it"),
+                Some(cap) => format!("after {} an arm it", count(cap, "launch")),
                 None => launches(check),
             };
             format!(

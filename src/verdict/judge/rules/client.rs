@@ -9,11 +9,9 @@ use super::super::Rules;
 use super::super::sight::Sight;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
-use crate::metrics::{self, contradiction, implausible_for};
+use crate::metrics::{self, contradiction, first_shared, implausible_for};
 use crate::plan::{Check, Rule};
-use crate::record::{
-    ClientHealth, Facts, Launch, LaunchFact, Metric, RuleId, Sample, Statistic, Verdict,
-};
+use crate::record::{ClientHealth, Facts, Launch, LaunchFact, Metric, RuleId, Statistic, Verdict};
 
 /// Share of ambiguous events that a tail can bear.
 pub const AMBIGUOUS_TAIL: f64 = 0.01;
@@ -39,7 +37,10 @@ pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         return None;
     }
     let (ambiguous, events) = match check.metric {
-        Metric::Ttft => (first_shared(sight.sound()), sight.sound().len()),
+        Metric::Ttft => {
+            let shared = sight.sound().iter().filter(|s| first_shared(s));
+            (shared.count(), sight.sound().len())
+        }
         Metric::Icl | Metric::Itl => metrics::ambiguous(sight.sound()),
         metric if check.part.reads_tpot(metric) => metrics::with_first(sight.sound()),
         _ => return None,
@@ -61,13 +62,6 @@ pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
 fn is_within_ceiling(sight: &Sight<'_, '_>) -> bool {
     let value = sight.measure.as_ref().map(|measure| measure.value);
     matches!((sight.check.rule, value), (Rule::Ceiling { limit }, Ok(value)) if value <= limit)
-}
-
-/// Streams whose first event arrived together with the second.
-fn first_shared(samples: &[&Sample]) -> usize {
-    let shared =
-        |s: &&&Sample| matches!(s.stamps.events_ns[..], [first, second, ..] if first == second);
-    samples.iter().filter(shared).count()
 }
 
 /// The load that the gate names was not on the engine.

@@ -18,8 +18,8 @@ pub fn failed_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Unde
     Ok(measure(failed, outcomes.ran()))
 }
 
-/// Tests that passed in base and in head fail, are skipped or are missing; and the command itself where head's failed
-/// with no test to explain it, and base's did not.
+/// Tests that passed in base and in head fail, are skipped or are missing; and the command itself where head's was cut
+/// off, or failed with nothing to explain it while base's did not.
 pub fn broken_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Undefined> {
     let id = &at.workload.id;
     let head = outcomes(at.launch, id, suite).map_err(|why| undefined(at, why))?;
@@ -42,15 +42,38 @@ pub fn broken_tests(at: &Place<'_>, suite: &Suite) -> Result<LaunchMeasure, Unde
         )));
     }
     let mut broken = Vec::new();
-    if let (None, Some(why)) = (&before.command, &head.command) {
-        broken.push(why.clone());
-    }
+    broken.extend(command_failure((base, &before), (at.launch, &head), id));
     let passed = before
         .tests
         .values()
         .filter(|test| test.outcome == TestOutcome::Passed);
     broken.extend(passed.filter_map(|test| head.lost(test)));
     Ok(measure(broken, head.ran()))
+}
+
+/// How head's command failed, where neither its tests nor base's own failure explain it. A test that fails in base too
+/// explains base's exit status and no other.
+fn command_failure(
+    (base, before): (&Launch, &Outcomes<'_>),
+    (head, after): (&Launch, &Outcomes<'_>),
+    workload: &str,
+) -> Option<String> {
+    if let Some(why) = cut_off(head, workload) {
+        return Some(format!("{why} before its tests were over"));
+    }
+    if after.command.is_some() {
+        return after.command.clone().filter(|_| before.command.is_none());
+    }
+    let is_new = |test: &Test| !before.has_failed(&test.id);
+    let (base, head) = (run_of(base, workload)?, run_of(head, workload)?);
+    let is_a_count = is_count_of_failures(head) && base.ending != SuiteEnding::Succeeded;
+    if base.ending == head.ending || is_a_count || after.failed().any(is_new) {
+        return None;
+    }
+    let why = failure(head)?;
+    Some(format!(
+        "{why}, and base's did not with the same failing tests"
+    ))
 }
 
 /// A remark on the tests that fail in `head` as they do in `base`; `None` where there are none.
@@ -62,14 +85,10 @@ pub fn fails_in_both(
 ) -> Option<String> {
     let base = outcomes(base, workload, suite).ok()?;
     let head = outcomes(head, workload, suite).ok()?;
-    let is_old = |test: &&&Test| {
-        let before = base.tests.get(test.id.as_str());
-        before.is_some_and(|before| before.outcome == TestOutcome::Failed)
-    };
     let both: Vec<String> = head
         .failed()
-        .filter(|t| is_old(&t))
-        .map(|t| t.id.clone())
+        .filter(|test| base.has_failed(&test.id))
+        .map(|test| test.id.clone())
         .collect();
     let tests = if both.len() == 1 {
         "test fails"
@@ -117,8 +136,7 @@ struct Outcomes<'a> {
 /// # Errors
 /// The suite did not run, it succeeded without its JUnit file, or the file names no test that ran.
 fn outcomes<'a>(launch: &'a Launch, workload: &str, suite: &Suite) -> Result<Outcomes<'a>, String> {
-    let mut runs = launch.suites.iter().filter(|run| run.workload == workload);
-    let run = runs.next().ok_or("the command was never run")?;
+    let run = run_of(launch, workload).ok_or("the command was never run")?;
     let failure = failure(run);
     let Some(report) = &suite.junit else {
         return Ok(Outcomes {
@@ -164,9 +182,8 @@ fn reported<'a>(
     let fails = tests
         .values()
         .any(|test| test.outcome == TestOutcome::Failed);
-    // Runners end with a status other than 0 when a test fails: that is no failure of its own. None kills itself.
-    let is_explained =
-        fails && matches!(&run.ending, SuiteEnding::Failed { status } if !is_killed(status));
+    // Runners end with a status other than 0 when a test fails: that is no failure of its own.
+    let is_explained = fails && matches!(run.ending, SuiteEnding::Failed { .. }) && !is_cut(run);
     Ok(Outcomes {
         tests,
         command: failure.filter(|_| !is_explained),
@@ -174,23 +191,44 @@ fn reported<'a>(
     })
 }
 
-/// True if a signal ended the command, or a child of the shell that ran it: a shell's status is then 128 + the signal's
-/// number. Only what a crash or a kill sends counts, since some runners end with the number of failed tests.
-fn is_killed(status: &str) -> bool {
-    const SHELL: [&str; 7] = ["132", "133", "134", "135", "136", "137", "139"];
-    let code = status.strip_prefix("exit status: ");
-    status.starts_with("signal") || code.is_some_and(|code| SHELL.contains(&code))
+fn run_of<'a>(launch: &'a Launch, workload: &str) -> Option<&'a SuiteRun> {
+    let mut runs = launch.suites.iter();
+    runs.find(|run| run.workload == workload)
+}
+
+/// True if the command did not end by itself: it was killed at its time limit, a signal ended it, or its exit status is
+/// that of `timeout` (124) or of a shell whose child a signal ended (128 + the signal's number).
+fn is_cut(run: &SuiteRun) -> bool {
+    match &run.ending {
+        SuiteEnding::TimedOut { .. } => true,
+        SuiteEnding::Failed { status } if status.starts_with("signal") => true,
+        SuiteEnding::Failed { .. } => {
+            let is_of_a_kill = |code: &usize| *code == 124 || (129..=159).contains(code);
+            exit_code(run).as_ref().is_some_and(is_of_a_kill) && !is_count_of_failures(run)
+        }
+        SuiteEnding::Succeeded | SuiteEnding::NotStarted { .. } => false,
+    }
+}
+
+/// True if the exit status is the number of failed tests, as some runners have it.
+fn is_count_of_failures(run: &SuiteRun) -> bool {
+    let failed = run.tests.iter();
+    let failed = failed.filter(|test| test.outcome == TestOutcome::Failed);
+    exit_code(run) == Some(failed.count())
+}
+
+/// The exit status of a command that failed, where it has one.
+fn exit_code(run: &SuiteRun) -> Option<usize> {
+    match &run.ending {
+        SuiteEnding::Failed { status } => status.strip_prefix("exit status: ")?.parse().ok(),
+        _ => None,
+    }
 }
 
 /// How the command ended before its tests did, if so.
 fn cut_off(launch: &Launch, workload: &str) -> Option<String> {
-    let run = launch.suites.iter().find(|run| run.workload == workload)?;
-    let is_cut = match &run.ending {
-        SuiteEnding::TimedOut { .. } => true,
-        SuiteEnding::Failed { status } => is_killed(status),
-        SuiteEnding::Succeeded | SuiteEnding::NotStarted { .. } => false,
-    };
-    failure(run).filter(|_| is_cut)
+    let run = run_of(launch, workload)?;
+    failure(run).filter(|_| is_cut(run))
 }
 
 /// How the command failed, if it did.
@@ -209,6 +247,11 @@ impl Outcomes<'_> {
     fn failed(&self) -> impl Iterator<Item = &Test> {
         let tests = self.tests.values().copied();
         tests.filter(|test| test.outcome == TestOutcome::Failed)
+    }
+
+    fn has_failed(&self, id: &str) -> bool {
+        let test = self.tests.get(id);
+        test.is_some_and(|test| test.outcome == TestOutcome::Failed)
     }
 
     fn failures(&self) -> impl Iterator<Item = String> {
@@ -353,6 +396,51 @@ mod tests {
         let hung = ran(SuiteEnding::TimedOut { limit_s: 1.0 }, &["+a"]);
         let why = of(true, &hung, &base)[1].clone().unwrap_err();
         assert!(why.contains("was killed; what it did not get to"), "{why}");
+    }
+
+    #[test]
+    fn a_failure_of_base_explains_no_cut_off_head() {
+        let base = ran(ended(1), &["+a", "-old"]);
+        let signal = |text: &str| SuiteEnding::Failed {
+            status: text.to_owned(),
+        };
+        for ending in [
+            // GNU timeout, and a shell's statuses for SIGTERM and SIGINT.
+            ended(124),
+            ended(143),
+            ended(130),
+            signal("signal: 15 (SIGTERM)"),
+            SuiteEnding::TimedOut { limit_s: 1.0 },
+            // A runner that ends otherwise than base's did, with the same failure.
+            ended(3),
+        ] {
+            let head = ran(ending, &["+a", "-old"]);
+            assert_eq!(of(true, &base, &head)[1], Ok(1.0), "{:?}", head.suites);
+        }
+        // Base failed without a test that explains it: that hides no head that was cut off.
+        let odd = ran(ended(7), &["+a"]);
+        for ending in [ended(124), SuiteEnding::TimedOut { limit_s: 1.0 }] {
+            assert_eq!(of(true, &odd, &ran(ending, &["+a"]))[1], Ok(1.0));
+        }
+        assert_eq!(of(true, &odd, &odd)[1], Ok(0.0));
+        let why = of(true, &ran(ended(124), &["+a", "-old"]), &base)[1].clone();
+        assert!(why.unwrap_err().contains("what it did not get to"));
+        // Base's runner does not fail for the test that fails in both.
+        let lenient = ran(ended(0), &["+a", "-old"]);
+        assert_eq!(of(true, &lenient, &base)[1], Ok(1.0));
+    }
+
+    #[test]
+    fn a_status_may_be_the_number_of_failed_tests() {
+        let failed = |n: usize| -> Vec<String> { (0..n).map(|i| format!("-{i}")).collect() };
+        let ran = |n: usize| {
+            let tests = failed(n);
+            let tests = tests.iter().map(String::as_str).chain(["+a"]);
+            ran(ended(n as i32), &tests.collect::<Vec<_>>())
+        };
+        for (base, head) in [(124, 124), (143, 137), (3, 2)] {
+            assert_eq!(of(true, &ran(base), &ran(head))[1], Ok(0.0));
+        }
     }
 
     #[test]

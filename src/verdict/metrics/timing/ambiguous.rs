@@ -1,6 +1,6 @@
 //! Events whose time is an upper bound only.
 //!
-//! Main functions: [`ambiguous`], [`with_first`]. Refuses to know: how many a result can bear.
+//! Main functions: [`ambiguous`], [`with_first`], [`first_shared`]. Refuses to know: how many a result can bear.
 
 use crate::record::Sample;
 
@@ -25,4 +25,9 @@ pub fn with_first(samples: &[&Sample]) -> (usize, usize) {
         shared += events.take_while(|at| *at == first).count();
     }
     (shared, all)
+}
+
+/// True if the stream's first event arrived together with the second, so that its TTFT is an upper bound.
+pub fn first_shared(sample: &Sample) -> bool {
+    matches!(sample.stamps.events_ns[..], [first, second, ..] if first == second)
 }

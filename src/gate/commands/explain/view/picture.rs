@@ -3,6 +3,7 @@
 //! Main functions: [`launches`] and [`distributions`]. Refuses to know: units, and what is good.
 
 use std::fmt::Write;
+use verdict::plural::count;
 
 /// Columns of the drawing itself; label before it and value behind it leave it so many of 80.
 const COLUMNS: usize = 52;
@@ -39,7 +40,12 @@ pub fn launches(rows: &[Row<'_>], limit: Option<f64>) -> String {
         let _ = writeln!(out, "{:<10} {drawn} {}", row.label, row.shown);
     }
     if rows.len() > ROWS {
-        let _ = writeln!(out, "{:<10} and {} launches more", "", rows.len() - ROWS);
+        let _ = writeln!(
+            out,
+            "{:<10} and {}",
+            "",
+            count(rows.len() - ROWS, "more launch")
+        );
     }
     out
 }
@@ -165,7 +171,7 @@ mod tests {
         assert_eq!(drawn.matches('●').count(), 0);
         assert_eq!(launches(&[], None), "");
         let many: Vec<Row<'_>> = (0..60).map(|_| row("x", false, Some(1.0))).collect();
-        assert!(launches(&many, None).ends_with("and 12 launches more\n"));
+        assert!(launches(&many, None).ends_with("and 12 more launches\n"));
     }
 
     #[test]

@@ -352,7 +352,7 @@ fn speed(speed: &metrics::Speed) -> Speed {
 }
 
 /// Measured requests that enter the numbers.
-fn sound(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
+fn sound(samples: &[Sample]) -> impl Iterator<Item = &Sample> + Clone {
     samples.iter().filter(|sample| sample.may_enter())
 }
 
