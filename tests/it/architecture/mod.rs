@@ -137,7 +137,8 @@ const ROOMS: [(&str, &[&str]); 34] = [
     (
         "cli",
         &[
-            "session", "measure", "baseline", "record", "engine", "selftest", "github", "plural",
+            "session", "report", "measure", "baseline", "record", "engine", "selftest", "github",
+            "plural",
         ],
     ),
     (
