@@ -3,7 +3,7 @@
 //! Main type: the trait [`Executor`]. The scheduler's tests put another in the network's place. Refuses to
 //! know: what is computed.
 
-use super::backend::{Ask, BackendError, Batch, NotANumber, Ranked, Recordings};
+use super::backend::{Ask, BackendError, Batch, NotANumber, Recordings, SampledToken};
 use super::kv::Copy;
 
 /// A question about the token that follows a row of the batch.
@@ -14,7 +14,7 @@ pub struct RowAsk<'a> {
 }
 
 /// One answer an ask, in order.
-pub type Answers = Vec<Result<Ranked, NotANumber>>;
+pub type Answers = Vec<Result<SampledToken, NotANumber>>;
 
 pub trait Executor {
     /// Computes the batch, leaves its keys and values in its pages, and answers each ask.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::backend::cuda::times::KernelTimes;
-use super::compute::Compute;
 use super::config::Config;
+use super::device_choice::Compute;
 use super::files::{Files, ModelSource};
 use super::loader::{SyntheticWeights, Weights};
 use super::options::Options;

@@ -7,13 +7,13 @@
 //!
 //! Refuses to know: HTTP, the command line, and that it is being measured.
 
+mod device_choice;
 pub mod fault_value;
 pub mod request;
 pub mod server;
 mod text;
 
 mod backend;
-mod compute;
 mod config;
 mod digest;
 mod embedded;

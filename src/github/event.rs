@@ -40,7 +40,7 @@ pub enum Action {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct EventWire {
     action: String,
     number: u64,
     pull_request: Pull,
@@ -111,7 +111,7 @@ impl Event {
     /// An event of another repository, or one that contradicts itself, is none.
     fn parse(text: &str, repository: &Repository) -> Result<Self, EventError> {
         let malformed = |cause: String| EventError::Malformed(clean(&cause, 200));
-        let wire: Wire = serde_json::from_str(text).map_err(|e| malformed(e.to_string()))?;
+        let wire: EventWire = serde_json::from_str(text).map_err(|e| malformed(e.to_string()))?;
         is_of(&wire.repository, repository)?;
         if wire.number == 0 || wire.number != wire.pull_request.number {
             return Err(malformed("it names two pull requests".into()));

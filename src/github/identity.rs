@@ -15,7 +15,7 @@ pub struct User {
 
 /// GraphQL's answer. Beside errors `data` is null, or left out.
 #[derive(Deserialize)]
-struct Answer {
+struct ViewerAnswer {
     data: Option<Data>,
 }
 
@@ -69,7 +69,7 @@ impl Client {
 
     async fn viewer(&self) -> Result<Option<u64>, Error> {
         let query = json!({"query": "query { viewer { databaseId } }"});
-        match self.post::<_, Answer>(&self.graphql(), &query).await {
+        match self.post::<_, ViewerAnswer>(&self.graphql(), &query).await {
             Ok(answer) => Ok(answer.data.and_then(|data| data.viewer?.id)),
             Err(error) if error.may_pass() => Err(error),
             Err(_) => Ok(None),

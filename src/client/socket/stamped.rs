@@ -36,12 +36,12 @@ pub struct Tap {
     stream: TcpStream,
     clock: SessionClock,
     gauges: Arc<Gauges>,
-    state: Mutex<State>,
+    state: Mutex<StampState>,
     reader: Mutex<Reader>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StampState {
     /// The next write begins a request.
     armed: bool,
     sent_ns: Option<u64>,
@@ -167,7 +167,7 @@ impl Tap {
     /// The oldest read ahead, if there is one, or the failure that followed.
     fn take_ahead(&self, into: &mut ReadBufCursor<'_>) -> Option<io::Result<()>> {
         let mut state = self.state();
-        let State { ahead, last, .. } = &mut *state;
+        let StampState { ahead, last, .. } = &mut *state;
         let taken = ahead.take(into.remaining())?;
         Some(taken.map(|(part, arrival)| {
             into.put_slice(part);
@@ -198,7 +198,7 @@ impl Tap {
 
     /// Notes a read that ended at `now_ns`. Arrivals on one connection never go backwards, and none
     /// precedes the request that it answers.
-    fn note_arrival(&self, state: &mut State, now_ns: u64, taken: Taken) {
+    fn note_arrival(&self, state: &mut StampState, now_ns: u64, taken: Taken) {
         let earliest_ns = state.newest.at_ns.max(state.sent_ns.unwrap_or(0));
         let real = taken.real;
         let stamp = real.and_then(|real| self.clock.arrival_ns(real, earliest_ns, now_ns));
@@ -331,7 +331,7 @@ impl Tap {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StampState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -76,7 +76,7 @@ pub struct Recordings {
 
 /// A part for so many rows that is to be passed through ahead of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rehearsal {
+pub struct GraphCapture {
     pub part: Part,
     pub rows: usize,
     /// A backend's own: how the part is to be computed, and whether it is recorded or run.
@@ -182,7 +182,7 @@ pub struct Draw<'a> {
 
 /// The answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ranked {
+pub struct SampledToken {
     pub id: u32,
     /// Natural-log probabilities of the untouched logits (banned ids too have theirs): of `id`, and of
     /// the best tokens, best first, ties by lower id.
@@ -250,11 +250,11 @@ pub trait Backend {
     fn cache(&mut self, shape: &AttentionShape, room: &Room) -> Result<Self::Cache, BackendError>;
 
     /// What should be passed through before the first request, in this order.
-    fn rehearsals(&self) -> Vec<Rehearsal> {
+    fn rehearsals(&self) -> Vec<GraphCapture> {
         Vec::new()
     }
     /// Makes rows of padding the batch, or the questions, that the part of the rehearsal works on.
-    fn load_rehearsal(&mut self, _rehearsal: &Rehearsal) -> Result<(), BackendError> {
+    fn load_rehearsal(&mut self, _rehearsal: &GraphCapture) -> Result<(), BackendError> {
         Ok(())
     }
     /// Begins a part of the step over `rows` rows of the batch, or questions.
@@ -389,5 +389,5 @@ pub trait Backend {
         &mut self,
         logits: &Self::Buffer,
         asks: &[Ask<'_>],
-    ) -> Result<Vec<Result<Ranked, NotANumber>>, BackendError>;
+    ) -> Result<Vec<Result<SampledToken, NotANumber>>, BackendError>;
 }

@@ -3,10 +3,10 @@
 //! Main function: [`rank`]. A row that holds NaN, or whose greatest logit is infinite, gives no token.
 //! Refuses to know: why some ids are banned.
 
-use super::{Ask, NotANumber, Pick, Ranked, math};
+use super::{Ask, NotANumber, Pick, SampledToken, math};
 use crate::sampling;
 
-pub fn rank(logits: &[f32], ask: &Ask<'_>) -> Result<Ranked, NotANumber> {
+pub fn rank(logits: &[f32], ask: &Ask<'_>) -> Result<SampledToken, NotANumber> {
     let greatest = math::max(logits);
     if !greatest.is_finite() || math::has_nan(logits) {
         return Err(NotANumber);
@@ -26,7 +26,7 @@ pub fn rank(logits: &[f32], ask: &Ask<'_>) -> Result<Ranked, NotANumber> {
             .collect();
         (logprob(id), top)
     });
-    Ok(Ranked { id, logprobs })
+    Ok(SampledToken { id, logprobs })
 }
 
 /// The first place of the greatest number.

@@ -4,15 +4,15 @@
 //! sequence's pages; [`Reach`], which positions are attended to. Refuses to know: where a page's numbers
 //! are; that is the backend's.
 
+pub mod attention_window;
 mod key;
 mod pool;
-mod reach;
 mod table;
 
+pub use attention_window::Reach;
+pub use attention_window::Window;
 pub use key::Key;
 pub use pool::PagePool;
-pub use reach::Reach;
-pub use reach::Window;
 pub use table::{Copy, PageTable};
 
 /// Tokens in a page.

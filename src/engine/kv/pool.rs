@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Key, PAGE_TOKENS, PageId};
 
 #[derive(Default)]
-struct Page {
+struct PoolPage {
     holders: u32,
     content: Option<Content>,
     /// When it was last let go; its place among the idle.
@@ -25,7 +25,7 @@ struct Content {
 }
 
 pub struct PagePool {
-    pages: Vec<Page>,
+    pages: Vec<PoolPage>,
     /// Without holders and without content worth keeping.
     free: Vec<PageId>,
     /// Without holders, but published; oldest first.
@@ -51,7 +51,9 @@ pub struct Beginning {
 impl PagePool {
     pub fn new(pages: usize) -> Self {
         Self {
-            pages: std::iter::repeat_with(Page::default).take(pages).collect(),
+            pages: std::iter::repeat_with(PoolPage::default)
+                .take(pages)
+                .collect(),
             free: (0..pages as PageId).rev().collect(),
             idle: BTreeMap::new(),
             published: HashMap::new(),
@@ -283,7 +285,7 @@ mod tests {
     /// The pool against a plain model of who holds what: nothing leaks, nothing is given out twice, a
     /// found page is the one that was published.
     #[derive(Clone, Debug)]
-    enum Step {
+    enum RandomStep {
         Allocate,
         Find(u32),
         Take(u32),
@@ -292,14 +294,14 @@ mod tests {
         Forget(u32),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<RandomStep>> {
         let step = prop_oneof![
-            Just(Step::Allocate),
-            (0u32..12).prop_map(Step::Find),
-            (0u32..12).prop_map(Step::Take),
-            (any::<usize>(), 0u32..12).prop_map(|(at, key)| Step::Publish(at, key)),
-            any::<usize>().prop_map(Step::Release),
-            (0u32..12).prop_map(Step::Forget),
+            Just(RandomStep::Allocate),
+            (0u32..12).prop_map(RandomStep::Find),
+            (0u32..12).prop_map(RandomStep::Take),
+            (any::<usize>(), 0u32..12).prop_map(|(at, key)| RandomStep::Publish(at, key)),
+            any::<usize>().prop_map(RandomStep::Release),
+            (0u32..12).prop_map(RandomStep::Forget),
         ];
         proptest::collection::vec(step, 0..200)
     }
@@ -312,7 +314,7 @@ mod tests {
             let mut content: HashMap<PageId, u32> = HashMap::new();
             for step in steps {
                 match step {
-                    Step::Allocate => match pool.allocate() {
+                    RandomStep::Allocate => match pool.allocate() {
                         Some(page) => {
                             prop_assert!(!held.contains(&page));
                             content.remove(&page);
@@ -320,11 +322,11 @@ mod tests {
                         }
                         None => prop_assert_eq!(distinct(&held), size),
                     },
-                    Step::Find(n) => if let Some(page) = pool.find(&key(n)) {
+                    RandomStep::Find(n) => if let Some(page) = pool.find(&key(n)) {
                         prop_assert_eq!(content.get(&page), Some(&n));
                         held.push(page);
                     },
-                    Step::Take(n) => if let Some(found) = pool.beginning(Key::default(), &[n, 99]) {
+                    RandomStep::Take(n) => if let Some(found) = pool.beginning(Key::default(), &[n, 99]) {
                         prop_assert_eq!(content.get(&found.page), Some(&n));
                         prop_assert_eq!(found.can_be_taken, !held.contains(&found.page));
                         if found.can_be_taken {
@@ -333,7 +335,7 @@ mod tests {
                             held.push(found.page);
                         }
                     },
-                    Step::Publish(at, n) => if !held.is_empty() {
+                    RandomStep::Publish(at, n) => if !held.is_empty() {
                         let page = held[at % held.len()];
                         let taken = content.values().any(|other| *other == n);
                         if !taken {
@@ -341,10 +343,10 @@ mod tests {
                         }
                         publish(&mut pool, page, n);
                     },
-                    Step::Release(at) => if !held.is_empty() {
+                    RandomStep::Release(at) => if !held.is_empty() {
                         pool.release(held.swap_remove(at % held.len()));
                     },
-                    Step::Forget(n) => {
+                    RandomStep::Forget(n) => {
                         pool.forget(&key(n));
                         content.retain(|page, other| *other != n || held.contains(page));
                     }

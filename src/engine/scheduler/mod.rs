@@ -4,15 +4,15 @@
 //! (`worker`), what its answers mean (`resolve`) and what callers are told (`effects`) are apart. Refuses to
 //! know: how the network computes.
 
+pub mod admission;
 mod effects;
-mod life;
-mod place;
+pub mod heartbeat;
 mod plan;
-mod pulse;
 mod queue;
 mod resolve;
 mod sequence;
 mod setup;
+pub mod shared;
 mod warm_up;
 mod worker;
 
@@ -23,9 +23,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-pub use life::Shared;
 pub use queue::{Pending, Refusal};
 pub use setup::Setup;
+pub use shared::Shared;
 
 use super::backend::cpu::CpuBackend;
 use super::backend::cuda::CudaBackend;
@@ -34,7 +34,7 @@ use super::backend::cuda::driver::Driver;
 use super::backend::cuda::emulated::Emulated;
 use super::backend::cuda::times::KernelTimes;
 use super::backend::{Backend, BackendError, Room};
-use super::compute::Compute;
+use super::device_choice::Compute;
 use super::executor::Executor;
 use super::kv::PAGE_TOKENS;
 use super::model::{Model, logit_rows};

@@ -28,13 +28,13 @@ pub enum Refusal {
 }
 
 pub struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     bell: Condvar,
     limit: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     pending: VecDeque<Pending>,
     closed: bool,
     ended: bool,
@@ -54,7 +54,7 @@ impl Queue {
     /// Takes all of these or none. Requests whose caller has gone make room first.
     pub fn push(&self, requests: Vec<Pending>) -> Result<(), Refusal> {
         let mut state = self.lock();
-        let has_room = |state: &State| state.pending.len() + requests.len() <= self.limit;
+        let has_room = |state: &QueueState| state.pending.len() + requests.len() <= self.limit;
         if !has_room(&state) {
             let before = state.pending.len();
             state.pending.retain(|waiting| !waiting.caller.is_closed());
@@ -144,7 +144,7 @@ impl Queue {
     }
 
     /// A panic while the lock was held leaves a whole queue: every change is one call.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::effects::Effects;
 use super::sequence::Sequence;
-use crate::backend::Ranked;
+use crate::backend::SampledToken;
 use crate::request::{Event, FinishReason, Logprob, Prompt, Token};
 
 /// What a step did to a sequence.
@@ -22,7 +22,7 @@ pub struct Outcome {
 pub fn resolve(
     sequence: &mut Sequence,
     rows: usize,
-    answers: Vec<Ranked>,
+    answers: Vec<SampledToken>,
     eos: &[u32],
     token: impl FnOnce(u32) -> u32,
     effects: &mut Effects,
@@ -47,7 +47,7 @@ pub fn resolve(
 }
 
 /// One for each prompt token that is now preceded by a computed one, and was not before.
-fn take_prompt_logprobs(sequence: &mut Sequence, answers: &mut impl Iterator<Item = Ranked>) {
+fn take_prompt_logprobs(sequence: &mut Sequence, answers: &mut impl Iterator<Item = SampledToken>) {
     if !sequence.request.prompt_logprobs || sequence.prompt_told {
         return;
     }
@@ -69,7 +69,7 @@ fn tell_prompt(sequence: &mut Sequence, effects: &mut Effects) {
 
 fn append(
     sequence: &mut Sequence,
-    answer: Ranked,
+    answer: SampledToken,
     eos: &[u32],
     token: impl FnOnce(u32) -> u32,
     effects: &mut Effects,
@@ -103,7 +103,7 @@ fn ending(sequence: &mut Sequence, id: u32, eos: &[u32]) -> Option<FinishReason>
     (generated >= request.max_tokens as usize).then_some(FinishReason::Length)
 }
 
-fn logprob(answer: Ranked) -> Option<Logprob> {
+fn logprob(answer: SampledToken) -> Option<Logprob> {
     let (chosen, top) = answer.logprobs?;
     Some(Logprob { chosen, top })
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::place::{Place, Rules};
+use super::admission::{Place, Rules};
 use super::plan::Candidate;
 use super::queue::Pending;
 use crate::backend::{Ask, Draw, Pick};

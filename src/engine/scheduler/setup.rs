@@ -2,12 +2,12 @@
 //!
 //! Main type: [`Setup`]. Refuses to know: how to compute.
 
-use super::place::Rules;
+use super::admission::Rules;
 use super::plan::Limits;
 use crate::backend::cpu::CpuBackend;
 use crate::backend::cuda::device::DeviceError;
-use crate::compute::Ground;
 use crate::config::Config;
+use crate::device_choice::Ground;
 use crate::faults::Planted;
 use crate::kv::{PAGE_TOKENS, PageId, Reach, Window, pages_for};
 use crate::loader::Weights;
@@ -63,7 +63,7 @@ impl Setup {
             scratch_bytes(&config, limits.step_tokens, answers, options.window)
         };
         let taken = || weights.bytes() + scratch();
-        let limit = Limit::of(options.memory_limit, ground.free_bytes);
+        let limit = MemoryLimit::of(options.memory_limit, ground.free_bytes);
         let left = limit
             .map(|limit| limit.left_for_pages(taken(), page_bytes))
             .transpose()?;
@@ -153,13 +153,13 @@ fn longest_context(config: &Config, options: &Options) -> Result<usize, StartErr
 
 /// What weights, activations, keys and values may take together, in bytes.
 #[derive(Clone, Copy)]
-enum Limit {
+enum MemoryLimit {
     Stated(usize),
     /// Of a GPU's memory.
     Free(usize),
 }
 
-impl Limit {
+impl MemoryLimit {
     /// The limit that was stated, and no more than there is.
     fn of(stated: Option<u64>, free: Option<usize>) -> Option<Self> {
         let stated = stated.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -198,7 +198,7 @@ fn no_gpu_memory<T>(bytes: usize, cause: String) -> Result<T, StartError> {
 fn stated_pages(
     tokens: usize,
     bytes_per_token: usize,
-    left: Option<(Limit, usize)>,
+    left: Option<(MemoryLimit, usize)>,
     ground: Ground,
 ) -> Result<usize, StartError> {
     let no_room =
@@ -217,10 +217,10 @@ fn stated_pages(
         ));
     }
     match bytes.zip(left) {
-        Some((bytes, (Limit::Stated(_), left))) if bytes > left => no_room(format!(
+        Some((bytes, (MemoryLimit::Stated(_), left))) if bytes > left => no_room(format!(
             "takes {bytes} bytes ({bytes_per_token} a token); the memory limit leaves {left}"
         )),
-        Some((bytes, (Limit::Free(free), left))) if bytes > left => no_gpu_memory(
+        Some((bytes, (MemoryLimit::Free(free), left))) if bytes > left => no_gpu_memory(
             bytes,
             format!(
                 "{tokens} tokens of keys and values; of {free} free bytes weights and activations leave {left}"

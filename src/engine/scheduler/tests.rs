@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::life::Shared;
-use super::place::Rules;
+use super::admission::Rules;
 use super::plan::Limits;
 use super::queue::Pending;
+use super::shared::Shared;
 use super::worker::Worker;
 use crate::backend::cuda::device::DeviceError;
-use crate::backend::{BackendError, Batch, Ranked, Span};
+use crate::backend::{BackendError, Batch, SampledToken, Span};
 use crate::executor::{Answers, Executor, RowAsk};
 use crate::faults::{Faults, Planted};
 use crate::kv::Window;
@@ -94,7 +94,7 @@ impl Executor for Fake {
             return Err(DeviceError::Failed { call, cause }.into());
         }
         let answer = |ask: &RowAsk<'_>| {
-            Ok(Ranked {
+            Ok(SampledToken {
                 id: token_of(values[ask.row]),
                 logprobs: None,
             })
@@ -151,7 +151,7 @@ struct House {
 }
 
 #[derive(Default, Debug)]
-struct Tally {
+struct StepTally {
     steps: u64,
     answered: u64,
     cancelled: u64,
@@ -165,7 +165,7 @@ struct Caller {
     answer: Vec<u32>,
 }
 
-struct Run {
+struct RandomRun {
     house: House,
     worker: Worker<Fake>,
     shared: Shared,
@@ -174,10 +174,10 @@ struct Run {
     submitted: usize,
     /// Prompts and answers so far: what others may begin with.
     histories: Vec<Vec<u32>>,
-    tally: Tally,
+    tally: StepTally,
 }
 
-impl Run {
+impl RandomRun {
     fn new(house: House, seed: u64) -> Self {
         let rules = Rules {
             limits: house.limits,
@@ -201,7 +201,7 @@ impl Run {
             callers: HashMap::new(),
             submitted: 0,
             histories: vec![vec![1]],
-            tally: Tally::default(),
+            tally: StepTally::default(),
         }
     }
 
@@ -309,7 +309,7 @@ impl Run {
         });
     }
 
-    fn steps(mut self, count: u64) -> Tally {
+    fn steps(mut self, count: u64) -> StepTally {
         while self.tally.steps < count {
             match self.dice.roll(100) {
                 0..12 if self.callers.len() < 40 => self.submit_one(),
@@ -387,7 +387,7 @@ fn random_steps_give_every_request_its_own_answer() {
         25_000
     };
     for (at, house) in houses().into_iter().enumerate() {
-        let tally = Run::new(house, at as u64 + 1).steps(steps);
+        let tally = RandomRun::new(house, at as u64 + 1).steps(steps);
         assert!(
             tally.answered > steps / 250 && tally.cancelled > steps / 250,
             "{at}: {tally:?}"
@@ -405,8 +405,8 @@ fn random_steps_give_every_request_its_own_answer() {
 /// house was full.
 #[test]
 fn a_newcomer_runs_at_the_next_step() {
-    let mut run = Run::new(house_for_two(), 1);
-    let running = |run: &Run| run.shared.counters.snapshot(0, &[]).running;
+    let mut run = RandomRun::new(house_for_two(), 1);
+    let running = |run: &RandomRun| run.shared.counters.snapshot(0, &[]).running;
     for expect in [1, 2, 2] {
         run.submit(Request {
             ignore_eos: true,
@@ -430,7 +430,7 @@ fn a_worker_that_dies_leaves_nobody_untold() {
         (BREAKS, "a panic"),
         (LOSES, "the GPU failed in a call: it is gone"),
     ] {
-        let mut run = Run::new(house_for_two(), 1);
+        let mut run = RandomRun::new(house_for_two(), 1);
         // Two that run, of which one reads a token that ends the stand-in, and one that has to wait.
         run.submit(Request::new(vec![1, 2, 3], 50));
         run.submit(Request::new(vec![4, token], 50));

@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::Shared;
+use super::admission;
+use super::admission::{Place, Rules};
 use super::effects::Effects;
-use super::place::{self, Place, Rules};
 use super::plan;
 use super::resolve::{Outcome, resolve};
 use super::sequence::Sequence;
-use crate::backend::{BackendError, Batch, Ranked, Span};
+use crate::backend::{BackendError, Batch, SampledToken, Span};
 use crate::executor::Executor;
 use crate::faults::Planted;
 use crate::kv::PagePool;
@@ -36,7 +37,7 @@ pub struct Worker<E: Executor> {
 }
 
 /// One sequence's answers, or why it cannot go on.
-type Answers = Result<Vec<Ranked>, String>;
+type PendingAnswers = Result<Vec<SampledToken>, String>;
 
 /// What became of the oldest that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +177,7 @@ impl<E: Executor> Worker<E> {
         let (promised, running) = (self.promised(), self.running.len());
         let pool = &mut self.pool;
         let (request, tokens) = (sequence.request(), sequence.tokens());
-        match place::find(
+        match admission::find(
             pool,
             &self.rules,
             request,
@@ -203,7 +204,7 @@ impl<E: Executor> Worker<E> {
             outcome = Admission::Refused;
             let request = &first.request;
             let beside = (running, promised);
-            place::find(pool, rules, request, &request.prompt, beside, stranger)
+            admission::find(pool, rules, request, &request.prompt, beside, stranger)
         });
         let Some((mut pending, place)) = admitted else {
             return outcome;
@@ -277,7 +278,7 @@ impl<E: Executor> Worker<E> {
     }
 
     /// One answer list a sequence.
-    fn compute(&mut self, rows: &[usize], shared: &Shared) -> Vec<Answers> {
+    fn compute(&mut self, rows: &[usize], shared: &Shared) -> Vec<PendingAnswers> {
         if !self.grow(rows) {
             return vec![Err("the KV cache is full".to_owned()); self.running.len()];
         }
@@ -336,7 +337,7 @@ impl<E: Executor> Worker<E> {
     /// Hands the answers to their sequences and lets go of those that end. What callers hear comes last,
     /// when pages and counters are up to date. Until then all stay among the running, so that a panic on
     /// the way leaves nobody untold.
-    fn settle(&mut self, rows: &[usize], answers: Vec<Answers>, shared: &Shared) {
+    fn settle(&mut self, rows: &[usize], answers: Vec<PendingAnswers>, shared: &Shared) {
         let mut effects = Effects::default();
         let ends: Vec<Option<End>> = rows
             .iter()
@@ -362,7 +363,7 @@ impl<E: Executor> Worker<E> {
         &mut self,
         at: usize,
         rows: usize,
-        answers: Vec<Ranked>,
+        answers: Vec<SampledToken>,
         shared: &Shared,
         effects: &mut Effects,
     ) -> Option<End> {

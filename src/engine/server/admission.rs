@@ -8,13 +8,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct AdmissionState {
     closed: bool,
     under_way: usize,
 }
 
 pub struct Admission {
-    state: watch::Sender<State>,
+    state: watch::Sender<AdmissionState>,
 }
 
 /// Held as long as an answer is under way.
@@ -24,7 +24,7 @@ pub struct Ticket {
 
 impl Admission {
     pub fn new() -> Arc<Self> {
-        let state = watch::Sender::new(State::default());
+        let state = watch::Sender::new(AdmissionState::default());
         Arc::new(Self { state })
     }
 
@@ -63,7 +63,7 @@ impl Admission {
             .await;
     }
 
-    async fn reach(&self, condition: impl FnMut(&State) -> bool) {
+    async fn reach(&self, condition: impl FnMut(&AdmissionState) -> bool) {
         let mut state = self.state.subscribe();
         // The sender lives in `self`, so that the wait can't fail.
         let _ = state.wait_for(condition).await;

@@ -3,7 +3,7 @@
 //! [`Answer`] is the one place where tokens become text, for both routes, streamed or not, so that these
 //! cannot differ. Refuses to know: JSON, HTTP, the form of chunks, other choices.
 
-use super::hold::Tail;
+use super::stop_buffer::Tail;
 use super::wire::Show;
 use super::wire::logprobs::{Score, Scored};
 use super::wire::stops::Stops;

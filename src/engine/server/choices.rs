@@ -34,7 +34,7 @@ pub struct Wanted {
 pub struct Choices {
     app: Arc<App>,
     arrival: Instant,
-    sources: SelectAll<Source>,
+    sources: SelectAll<ChoiceSource>,
     /// By index: prompt × n + choice; `None` before a sibling was submitted.
     choices: Vec<Option<Choice>>,
     /// By prompt: requests of the choices that wait for the first one's prefill.
@@ -140,7 +140,7 @@ impl Choices {
         let watch = Watch::new(&self.app.metrics, self.arrival);
         self.choices[index] = Some(Choice { answer, watch });
         let ended = false;
-        self.sources.push(Source {
+        self.sources.push(ChoiceSource {
             index,
             events,
             ended,
@@ -191,13 +191,13 @@ fn lost() -> Step {
 }
 
 /// One choice's events with its index; `None` in place of an event if they end without a last one.
-struct Source {
+struct ChoiceSource {
     index: usize,
     events: UnboundedReceiver<Event>,
     ended: bool,
 }
 
-impl Stream for Source {
+impl Stream for ChoiceSource {
     type Item = (usize, Option<Event>);
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -237,7 +237,7 @@ mod tests {
                 sender.send(event.clone()).unwrap();
             }
             let ended = false;
-            sources.push(Source {
+            sources.push(ChoiceSource {
                 index,
                 events,
                 ended,

@@ -41,7 +41,7 @@ pub struct Envelope {
 
 /// What one object says of a choice.
 #[derive(Default)]
-struct Said {
+struct ChunkText {
     index: usize,
     delta: Delta,
     role: Option<&'static str>,
@@ -52,7 +52,7 @@ struct Said {
 /// What one object says, whichever form it takes.
 #[derive(Default)]
 struct Content {
-    choices: Vec<Said>,
+    choices: Vec<ChunkText>,
     usage: Option<Option<Usage>>,
     timings: Option<Timings>,
 }
@@ -63,10 +63,10 @@ impl Envelope {
         if self.form == Form::Completion {
             return None;
         }
-        let said = Said {
+        let said = ChunkText {
             index,
             role: Some("assistant"),
-            ..Said::default()
+            ..ChunkText::default()
         };
         Some(self.event_of(said, so_far, None))
     }
@@ -76,10 +76,10 @@ impl Envelope {
         if delta.is_empty() {
             return None;
         }
-        let said = Said {
+        let said = ChunkText {
             index,
             delta,
-            ..Said::default()
+            ..ChunkText::default()
         };
         Some(self.event_of(said, so_far, None))
     }
@@ -87,7 +87,7 @@ impl Envelope {
     /// The event that ends a choice.
     pub fn finish(&mut self, index: usize, rest: Delta, ending: Ending, so_far: Usage) -> Bytes {
         let timings = self.timed.then_some(ending.timings);
-        let said = Said {
+        let said = ChunkText {
             index,
             delta: rest,
             role: None,
@@ -118,7 +118,7 @@ impl Envelope {
     pub fn whole(mut self, choices: Vec<(Delta, Ending)>, usage: Usage) -> Vec<u8> {
         let timings = choices.first().filter(|_| self.timed);
         let timings = timings.map(|(_, ending)| ending.timings.clone());
-        let said = |(index, (delta, ending)): (usize, (Delta, Ending))| Said {
+        let said = |(index, (delta, ending)): (usize, (Delta, Ending))| ChunkText {
             index,
             delta,
             role: Some("assistant"),
@@ -133,7 +133,7 @@ impl Envelope {
         self.json(content, false)
     }
 
-    fn event_of(&mut self, said: Said, so_far: Usage, timings: Option<Timings>) -> Bytes {
+    fn event_of(&mut self, said: ChunkText, so_far: Usage, timings: Option<Timings>) -> Bytes {
         let usage = self.usage_beside(so_far);
         self.event(Content {
             choices: vec![said],
@@ -162,7 +162,7 @@ impl Envelope {
     }
 
     fn completion(&mut self, content: Content) -> Vec<u8> {
-        let choice = |said: Said| CompletionChoice {
+        let choice = |said: ChunkText| CompletionChoice {
             index: said.index as u32,
             text: said.delta.text,
             logprobs: (self.with_logprobs && !said.delta.scored.is_empty())
@@ -185,7 +185,7 @@ impl Envelope {
     }
 
     fn chat(&mut self, content: Content, streamed: bool) -> Vec<u8> {
-        let choice = |said: Said| {
+        let choice = |said: ChunkText| {
             // A finish chunk without text is `delta: {}`; the role chunk and a whole answer always have text.
             let (role, text) = (said.role, said.delta.text);
             let text = ChatText {

@@ -6,8 +6,8 @@ use super::answer::{Answer, Echo};
 use super::app::App;
 use super::choices::{Choices, Wanted};
 use super::chunks::{Envelope, Form};
+use super::flush_each::Separately;
 use super::seeds::{choice_seed, fresh_seed};
-use super::separately::Separately;
 use super::stream::EventStream;
 use super::wire::chat::{ChatMessage, ChatRequest};
 use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInput};
@@ -31,10 +31,10 @@ const MAX_PROMPT_SCORES: usize = 1 << 20;
 pub struct Job {
     form: Form,
     common: Common,
-    prompts: Vec<Prompt>,
+    prompts: Vec<EncodedPrompt>,
 }
 
-struct Prompt {
+struct EncodedPrompt {
     ids: Vec<u32>,
     /// If it is to stand before the answer.
     echo: Option<Echo>,
@@ -60,8 +60,8 @@ impl Job {
             let prompts = prompts.into_iter();
             prompts
                 .map(|prompt| match echo {
-                    true => Prompt::echoed(engine.tokenizer(), prompt, scored),
-                    false => Prompt::read(engine.tokenizer(), prompt),
+                    true => EncodedPrompt::echoed(engine.tokenizer(), prompt, scored),
+                    false => EncodedPrompt::read(engine.tokenizer(), prompt),
                 })
                 .collect::<Result<_, _>>()
         };
@@ -99,7 +99,7 @@ impl Job {
         Ok(Self {
             form: Form::Chat,
             common,
-            prompts: vec![Prompt { ids, echo: None }],
+            prompts: vec![EncodedPrompt { ids, echo: None }],
         })
     }
 
@@ -198,8 +198,8 @@ impl Job {
             common, prompts, ..
         } = self;
         let stops = Arc::new(common.stops);
-        let one = |(prompt, max_tokens): (Prompt, u32)| {
-            let Prompt { ids, echo } = prompt;
+        let one = |(prompt, max_tokens): (EncodedPrompt, u32)| {
+            let EncodedPrompt { ids, echo } = prompt;
             // The same prompt with the same seed has the same answer, whatever stands beside it.
             let seed = common.parameters.seed().unwrap_or_else(fresh_seed);
             let scored = echo.is_some() && common.show.logprobs.is_some();
@@ -259,12 +259,12 @@ impl Job {
             Form::Chat => 1,
             Form::Completion => self.common.n,
         };
-        let repeated = |prompt: &Prompt| vec![Some(prompt.ids.clone()); times];
+        let repeated = |prompt: &EncodedPrompt| vec![Some(prompt.ids.clone()); times];
         self.prompts.iter().flat_map(repeated).collect()
     }
 }
 
-impl Prompt {
+impl EncodedPrompt {
     fn read(tokenizer: &Tokenizer, input: PromptInput) -> Result<Self, ApiError> {
         let ids = match input {
             PromptInput::Text(text) => encode(tokenizer, &text, true, "prompt")?,

@@ -6,7 +6,7 @@
 //! queue is by the engine's own clock, whose other figures are in each answer's `timings`.
 
 use super::exposition::{Exposition, Histogram, Kind};
-use super::pace::Pace;
+use super::retry_after::Pace;
 use crate::request::Event;
 use crate::{ModelInfo, Stats};
 use std::sync::{Arc, Mutex, PoisonError};

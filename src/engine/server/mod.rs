@@ -14,21 +14,21 @@ mod app;
 mod body;
 mod choices;
 mod chunks;
+pub mod client_limits;
 mod connections;
 mod deadline;
 mod exposition;
+pub mod flush_each;
 mod generate;
-mod hold;
-mod limits;
 mod metrics;
-mod pace;
+pub mod retry_after;
 mod routes;
 mod seeds;
-mod separately;
+pub mod stop_buffer;
 mod stream;
 mod wire;
 
-pub use limits::Limits;
+pub use client_limits::Limits;
 
 use crate::Engine;
 use admission::Admission;

@@ -4,12 +4,10 @@
 //!
 //! Refuses to know: how a record is judged.
 
-mod admit;
 mod bounds;
 mod entry;
 mod format;
 mod git;
-mod keep;
 mod listing;
 mod name;
 mod note;
@@ -17,22 +15,24 @@ mod objects;
 mod redact;
 mod refused;
 mod remote;
+pub mod retention;
 mod sign_off;
 mod store;
+pub mod verify;
 
-pub use admit::{admit, hold, ready, sign_off_of};
 pub use bounds::{BoundsError, MOST_BYTES, is_created};
 pub use entry::{Anchor, Entry, Key, Spent};
 pub use format::{FormatError, signed};
 pub use git::GitStore;
-pub use keep::{NEWEST_SESSIONS, expired};
 pub use listing::{Listing, Record, RemoteError};
 pub use name::{Kind, NameError, RecordName, stamp_of};
 pub use note::{Note, NoteOutcome, Said};
 pub use objects::ObjectsStore;
 pub use refused::{RefusedRecord, text as admitted_text};
 pub use remote::Remote;
+pub use retention::{NEWEST_SESSIONS, expired};
 pub use sign_off::{
     KEY_VARIABLE, ShortKey, SignOff, SignOffError, Signer, SigningKey, WorkflowRun,
 };
 pub use store::{Store, StoreError};
+pub use verify::{admit, hold, ready, sign_off_of};

@@ -1,7 +1,7 @@
 //! How many launches an effect needs: the test's level at each look, its distance, and the answer in words that a table
 //! can hold.
 
-use verdict::judge::{Looks, on_test_scale};
+use verdict::judge::{ErrorBudget, on_test_scale};
 use verdict::plan::{Check, Design, Rule};
 use verdict::stats;
 
@@ -37,7 +37,7 @@ pub fn test_of(check: &Check, design: &Design, checks: u32) -> Option<Test> {
     };
     // What has no scale is compared exactly, or by counts.
     on_test_scale(check.metric, 1.0)?;
-    let (looks, family) = (Looks::of(design), f64::from(checks.max(1)));
+    let (looks, family) = (ErrorBudget::of(design), f64::from(checks.max(1)));
     let fail = looks.levels(design.alpha / family);
     let levels = design.looks.iter().zip(fail).zip(looks.levels(design.beta));
     let levels = levels.map(|((&blocks, fail), pass)| LookLevels { blocks, fail, pass });

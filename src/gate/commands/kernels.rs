@@ -53,7 +53,7 @@ pub fn run(args: KernelsArgs) -> anyhow::Result<Exit> {
 
 /// A row of the table.
 #[derive(Serialize)]
-struct Row {
+struct KernelRow {
     source: &'static str,
     element: Element,
     arch: Arch,
@@ -64,7 +64,7 @@ struct Row {
     allowed: Option<String>,
 }
 
-impl Row {
+impl KernelRow {
     fn is_refused(&self) -> bool {
         self.usage.spills() && self.allowed.is_none()
     }
@@ -74,7 +74,7 @@ impl Row {
 struct Built {
     nvrtc: String,
     refused: usize,
-    kernels: Vec<Row>,
+    kernels: Vec<KernelRow>,
 }
 
 fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
@@ -151,12 +151,12 @@ fn progress(wanted: Arch, element: Element, modules: &[Module], seconds: f64) ->
     )
 }
 
-fn rows_of(module: &Module, allowed: &[AllowedSpill]) -> Vec<Row> {
+fn rows_of(module: &Module, allowed: &[AllowedSpill]) -> Vec<KernelRow> {
     let reason = |usage: &KernelUsage| {
         let entry = allowed.iter().find(|entry| entry.allows(module, usage))?;
         usage.spills().then(|| entry.reason.clone())
     };
-    let row = |usage: &KernelUsage| Row {
+    let row = |usage: &KernelUsage| KernelRow {
         source: module.file,
         element: module.element,
         arch: module.arch,
@@ -166,11 +166,11 @@ fn rows_of(module: &Module, allowed: &[AllowedSpill]) -> Vec<Row> {
     module.usage.iter().map(row).collect()
 }
 
-fn table(rows: &[Row], version: CompilerVersion) -> String {
+fn table(rows: &[KernelRow], version: CompilerVersion) -> String {
     let header = [
         "kernel", "element", "arch", "regs", "shared", "stack", "spilled", "",
     ];
-    let cells = |row: &Row| {
+    let cells = |row: &KernelRow| {
         let usage = &row.usage;
         let spilled = usage.spill_store_bytes.max(usage.spill_load_bytes);
         let remark = match (usage.spills(), &row.allowed) {
@@ -199,7 +199,7 @@ fn table(rows: &[Row], version: CompilerVersion) -> String {
 }
 
 fn verdict(built: &Built) -> Exit {
-    let refused: Vec<&Row> = built
+    let refused: Vec<&KernelRow> = built
         .kernels
         .iter()
         .filter(|row| row.is_refused())

@@ -118,7 +118,7 @@ pub fn freeze(path: &Path) -> io::Result<()> {
     })
 }
 
-struct Entry {
+struct HashedEntry {
     path: PathBuf,
     kind: Kind,
 }
@@ -149,7 +149,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Calls for a path and, if it is a folder, everything in it, folders before what they hold.
-fn walk(path: &Path, call: &mut dyn FnMut(&Entry) -> io::Result<()>) -> io::Result<()> {
+fn walk(path: &Path, call: &mut dyn FnMut(&HashedEntry) -> io::Result<()>) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     let kind = match found.file_type() {
         kind if kind.is_dir() => Kind::Folder,
@@ -160,7 +160,7 @@ fn walk(path: &Path, call: &mut dyn FnMut(&Entry) -> io::Result<()>) -> io::Resu
         _ => Kind::Other,
     };
     let is_folder = matches!(kind, Kind::Folder);
-    call(&Entry {
+    call(&HashedEntry {
         path: path.to_path_buf(),
         kind,
     })?;

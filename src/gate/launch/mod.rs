@@ -17,7 +17,7 @@ mod process;
 mod scratch;
 mod suite;
 mod tree;
-mod ward;
+pub mod watchdog;
 mod workspace;
 
 pub use artifact::{Artifact, sha256};

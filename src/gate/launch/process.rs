@@ -2,7 +2,7 @@
 //! and ended with everything below it on every way out.
 
 use super::identity::program;
-use super::ward::Ward;
+use super::watchdog::Watchdog;
 use super::{environment, log, tree};
 use crate::sandbox::Policy;
 use nix::sys::prctl;
@@ -44,7 +44,7 @@ pub enum ProcessError {
     #[error("cannot write the log {}", path.display())]
     Log { path: PathBuf, source: io::Error },
     #[error("cannot start the shell that ends an engine if the gate is killed")]
-    Ward(#[source] io::Error),
+    Watchdog(#[source] io::Error),
     #[error("cannot wait for `{command}`")]
     Wait { command: String, source: io::Error },
     #[error("no free port on 127.0.0.1")]
@@ -127,7 +127,7 @@ pub struct Process {
     /// A sandbox is around it, which ends with the child.
     in_sandbox: bool,
     /// Ends the child if the gate is killed; leads the group that it was started in. Dropped after its end.
-    ward: Ward,
+    ward: Watchdog,
 }
 
 /// A port that was free a moment ago.
@@ -186,7 +186,7 @@ impl Process {
             starting.env_remove(name);
         }
         starting.envs(env.iter().map(|(name, value)| (name, value)));
-        let mut ward = Ward::start(folder).map_err(ProcessError::Ward)?;
+        let mut ward = Watchdog::start(folder).map_err(ProcessError::Watchdog)?;
         starting.process_group(ward.group());
         let spawned = Instant::now();
         let child = starting.spawn().map_err(spawn_error)?;
@@ -194,7 +194,7 @@ impl Process {
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .ok_or_else(|| spawn_error(io::Error::other("it ended before it could be watched")))?;
-        ward.watch(pid).map_err(ProcessError::Ward)?;
+        ward.watch(pid).map_err(ProcessError::Watchdog)?;
         Ok(Self {
             child,
             pid,

@@ -46,13 +46,13 @@ pub fn for_template(check: &CheckVerdict) -> Option<Value> {
 }
 
 /// What the cells of a row have in common: whole or streamed, cache, context.
-type Kind = (bool, verdict::record::CacheState, u32);
+type CellKind = (bool, verdict::record::CacheState, u32);
 
-fn kind(cell: &CellVerdict) -> Kind {
+fn kind(cell: &CellVerdict) -> CellKind {
     (cell.streamed, cell.cache, cell.context)
 }
 
-fn name((streamed, cache, context): Kind) -> String {
+fn name((streamed, cache, context): CellKind) -> String {
     let mode = if streamed { "streamed" } else { "whole" };
     format!("{mode}, {}, {context} tokens", cache.name())
 }

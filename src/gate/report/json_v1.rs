@@ -12,7 +12,7 @@ use verdict::record::{
 const FORMAT: &str = "infergate-verdict/1";
 
 #[derive(Serialize)]
-struct Run<'a> {
+struct JsonRun<'a> {
     format: &'static str,
     verdict: &'static str,
     summary: String,
@@ -22,7 +22,7 @@ struct Run<'a> {
     launches: usize,
     elapsed_s: f64,
     saved_s: f64,
-    commits: Vec<Commit<'a>>,
+    commits: Vec<JsonCommit<'a>>,
     /// Of a run over several machines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shards: Vec<Shard<'a>>,
@@ -39,7 +39,7 @@ struct Shard<'a> {
 }
 
 #[derive(Serialize)]
-struct Commit<'a> {
+struct JsonCommit<'a> {
     arm: &'static str,
     commit: Option<&'a str>,
     dirty: bool,
@@ -97,13 +97,13 @@ struct Check<'a> {
     smallest_effect: Option<f64>,
     notes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    cells: Vec<Cell>,
+    cells: Vec<JsonCell>,
     waiver: Option<Waiver<'a>>,
 }
 
 /// One cell of a matrix.
 #[derive(Serialize)]
-struct Cell {
+struct JsonCell {
     batch: u32,
     cache: &'static str,
     context: u32,
@@ -125,7 +125,7 @@ struct Waiver<'a> {
 
 /// The verdict as JSON, with a newline at its end. Deterministic.
 pub fn verdict_json(record: &RunRecord, verdict: &RunVerdict) -> String {
-    let run = Run {
+    let run = JsonRun {
         format: FORMAT,
         verdict: verdict.verdict.name(),
         summary: reasons::summary(verdict),
@@ -156,11 +156,11 @@ fn comparison(record: &RunRecord) -> &'static str {
     }
 }
 
-fn commits(record: &RunRecord) -> Vec<Commit<'_>> {
+fn commits(record: &RunRecord) -> Vec<JsonCommit<'_>> {
     record
         .builds
         .iter()
-        .map(|build| Commit {
+        .map(|build| JsonCommit {
             arm: build.arm.name(),
             commit: build.commit.as_deref(),
             dirty: build.dirty,
@@ -241,8 +241,8 @@ fn check(check: &CheckVerdict) -> Check<'_> {
     }
 }
 
-fn cell(cell: &CellVerdict) -> Cell {
-    Cell {
+fn cell(cell: &CellVerdict) -> JsonCell {
+    JsonCell {
         batch: cell.batch,
         cache: cell.cache.name(),
         context: cell.context,

@@ -6,8 +6,8 @@
 mod cells;
 pub mod citation;
 mod comment;
+pub mod github_escape;
 mod html;
-pub mod inert;
 mod json_v1;
 mod junit;
 mod main_values;
@@ -20,8 +20,8 @@ pub mod terminal;
 
 pub use comment::comment;
 pub use comment::publication::{Conclusion, Judged, Link, Past, Publication, State};
+pub use github_escape::inert;
 pub use html::{CheckLaunches, Page, html};
-pub use inert::inert;
 pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
 pub use markdown::markdown;

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 const BLOT: &str = "[redacted]";
 
 /// A kind of token: how it begins, what goes on, and the fewest characters of that.
-struct Shape {
+struct TokenShape {
     prefix: &'static str,
     is_part: fn(char) -> bool,
     least: usize,
@@ -17,7 +17,7 @@ struct Shape {
 
 /// GitHub's tokens ("About authentication to GitHub"), AWS access key ids, Hugging Face, Slack ("Tokens"), and what
 /// OpenAI and others begin with `sk-`. JSON web tokens are found by [`web_token`].
-const SHAPES: [Shape; 18] = [
+const SHAPES: [TokenShape; 18] = [
     shape("github_pat_", 20),
     shape("ghp_", 20),
     shape("gho_", 20),
@@ -35,7 +35,7 @@ const SHAPES: [Shape; 18] = [
     slack("xoxe-"),
     slack("xoxe."),
     slack("xapp-1-"),
-    Shape {
+    TokenShape {
         prefix: "sk-",
         is_part: |c| is_word(c) || c == '-',
         least: 20,
@@ -45,24 +45,24 @@ const SHAPES: [Shape; 18] = [
 /// What follows one of these is a secret, whatever its shape.
 const INTRODUCTIONS: [&str; 3] = ["bearer ", "authorization: basic ", "authorization: token "];
 
-const fn shape(prefix: &'static str, least: usize) -> Shape {
-    Shape {
+const fn shape(prefix: &'static str, least: usize) -> TokenShape {
+    TokenShape {
         prefix,
         is_part: is_word,
         least,
     }
 }
 
-const fn aws(prefix: &'static str) -> Shape {
-    Shape {
+const fn aws(prefix: &'static str) -> TokenShape {
+    TokenShape {
         prefix,
         is_part: |c| c.is_ascii_uppercase() || c.is_ascii_digit(),
         least: 16,
     }
 }
 
-const fn slack(prefix: &'static str) -> Shape {
-    Shape {
+const fn slack(prefix: &'static str) -> TokenShape {
+    TokenShape {
         prefix,
         is_part: |c| is_word(c) || c == '-' || c == '.',
         least: 10,
@@ -119,7 +119,7 @@ fn secret_at(text: &str, is_glued: bool) -> Option<(usize, usize)> {
 /// Bytes that a glued token is told by.
 const TOLD_BY: usize = 128;
 
-impl Shape {
+impl TokenShape {
     /// Bytes of the token that begins here.
     fn length(&self, text: &str, is_glued: bool) -> Option<usize> {
         let rest = text.strip_prefix(self.prefix)?;

@@ -1,7 +1,7 @@
 //! Main's stored sessions: recording one, and finding those that stand for the base arm.
 
+use super::launch_cost::spent;
 use super::sources::{commits, refuse_commits};
-use super::spent::spent;
 use super::{Base, Error, Event, Options, Outcome, Place, Project, build_arms, new_record};
 use crate::baseline::{Anchor, Entry, FormatError, Key, Signer, Store, StoreError, signed};
 use crate::history;

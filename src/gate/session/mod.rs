@@ -5,6 +5,8 @@
 pub mod checkpoint;
 pub mod files;
 pub mod host;
+pub mod launch_cost;
+pub mod null_sessions;
 pub mod project;
 pub mod rendering;
 pub mod results;
@@ -12,9 +14,7 @@ pub mod sources;
 
 pub mod baseline;
 pub mod citation;
-pub mod past;
 pub mod resume;
-pub mod spent;
 
 mod error;
 mod event;

@@ -21,7 +21,7 @@ pub struct StickyComment {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct CommentWire {
     id: u64,
     #[serde(default)]
     body: Option<String>,
@@ -43,7 +43,7 @@ impl Client {
         author: u64,
     ) -> Result<Option<StickyComment>, Error> {
         let route = self.route(&format!("/issues/{pull}/comments"));
-        let all: Vec<Wire> = self.pages(&route, MOST_PAGES).await?;
+        let all: Vec<CommentWire> = self.pages(&route, MOST_PAGES).await?;
         Ok(ours(all, mark, author))
     }
 
@@ -59,7 +59,7 @@ impl Client {
     ) -> Result<(u64, String), Error> {
         if let Some(found) = found {
             let route = self.route(&format!("/issues/comments/{}", found.id));
-            match self.patch::<_, Wire>(&route, &Body { body }).await {
+            match self.patch::<_, CommentWire>(&route, &Body { body }).await {
                 Ok(comment) => return Ok((comment.id, comment.html_url)),
                 Err(error) if matches!(error.status(), Some(404 | 410)) => {}
                 Err(error) => return Err(error),
@@ -71,14 +71,14 @@ impl Client {
                 return Ok(None);
             };
             let found = self.sticky_comment(pull, mark, author).await?;
-            Ok(found.map(|found| Wire {
+            Ok(found.map(|found| CommentWire {
                 id: found.id,
                 body: Some(found.body),
                 html_url: found.url,
                 user: None,
             }))
         };
-        let comment: Wire = self.post_once(&route, &Body { body }, there).await?;
+        let comment: CommentWire = self.post_once(&route, &Body { body }, there).await?;
         self.wrote(comment.user.as_ref());
         Ok((comment.id, comment.html_url))
     }
@@ -89,13 +89,13 @@ impl Client {
     }
 }
 
-fn ours(all: Vec<Wire>, mark: &str, author: u64) -> Option<StickyComment> {
-    let is_ours = |comment: &Wire| {
+fn ours(all: Vec<CommentWire>, mark: &str, author: u64) -> Option<StickyComment> {
+    let is_ours = |comment: &CommentWire| {
         let first = comment.body.as_deref().and_then(|body| body.lines().next());
         let is_author = comment.user.as_ref().is_some_and(|user| user.id == author);
         is_author && first.is_some_and(|line| line.trim_end() == mark)
     };
-    let mut ours: Vec<Wire> = all.into_iter().filter(is_ours).collect();
+    let mut ours: Vec<CommentWire> = all.into_iter().filter(is_ours).collect();
     ours.sort_by_key(|comment| comment.id);
     let mut ours = ours.into_iter();
     let first = ours.next()?;
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn ours_has_the_mark_first_and_our_name_below() {
         const MARK: &str = "<!-- mark -->";
-        let comment = |id, body: Option<&str>, user: Option<u64>| Wire {
+        let comment = |id, body: Option<&str>, user: Option<u64>| CommentWire {
             id,
             body: body.map(str::to_owned),
             html_url: format!("https://example/{id}"),
@@ -122,7 +122,7 @@ mod tests {
         };
         let found = |all| ours(all, MARK, 7).map(|found| (found.id, found.others));
         let check =
-            |all: Vec<Wire>, expect: Option<(u64, Vec<u64>)>| assert_eq!(found(all), expect);
+            |all: Vec<CommentWire>, expect: Option<(u64, Vec<u64>)>| assert_eq!(found(all), expect);
         check(vec![], None);
         check(vec![comment(1, Some("<!-- mark -->\nx"), Some(8))], None);
         check(vec![comment(1, Some("<!-- mark -->\nx"), None)], None);

@@ -20,7 +20,7 @@ pub struct LabelEvent {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct LabelWire {
     event: String,
     actor: Option<Actor>,
     label: Option<Label>,
@@ -50,7 +50,7 @@ impl Client {
     /// Every label that was added, also those that are gone again, the newest last.
     pub async fn label_events(&self, number: u64) -> Result<Vec<LabelEvent>, Error> {
         let route = self.route(&format!("/issues/{number}/events"));
-        let wire: Vec<Wire> = self.pages(&route, MOST_PAGES).await?;
+        let wire: Vec<LabelWire> = self.pages(&route, MOST_PAGES).await?;
         let added = wire.into_iter().filter(|wire| wire.event == "labeled");
         let events = added.filter_map(|wire| {
             let kind = wire.actor.as_ref().map(|actor| PersonKind::of(&actor.kind));

@@ -39,18 +39,18 @@ pub struct ChangedFile {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct PullWire {
     number: u64,
     state: String,
-    head: Side,
-    base: Side,
+    head: PullSide,
+    base: PullSide,
     user: Option<Account>,
     labels: Vec<Label>,
     changed_files: usize,
 }
 
 #[derive(Deserialize)]
-struct Side {
+struct PullSide {
     sha: String,
     #[serde(rename = "ref")]
     branch: String,
@@ -87,7 +87,7 @@ struct Commit {
 impl Client {
     pub async fn pull(&self, number: u64) -> Result<Pull, Error> {
         let route = self.route(&format!("/pulls/{number}"));
-        let wire: Wire = self.get(&route).await?;
+        let wire: PullWire = self.get(&route).await?;
         let malformed = |cause: &str| Error::Malformed {
             request: format!("GET {route}"),
             cause: cause.into(),

@@ -47,7 +47,7 @@ pub struct QueueEvent {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct QueueWire {
     action: String,
     merge_group: Group,
     repository: event::Repo,
@@ -71,7 +71,7 @@ impl QueueEvent {
 
     fn parse(text: &str, repository: &Repository) -> Result<Self, EventError> {
         let malformed = |cause: String| EventError::Malformed(clean(&cause, 200));
-        let wire: Wire = serde_json::from_str(text).map_err(|e| malformed(e.to_string()))?;
+        let wire: QueueWire = serde_json::from_str(text).map_err(|e| malformed(e.to_string()))?;
         event::is_of(&wire.repository, repository)?;
         if wire.action != "checks_requested" {
             let name = format!("{} {}", Self::NAME, wire.action);

@@ -71,7 +71,7 @@ struct App {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct CheckRunWire {
     id: u64,
     app: Option<App>,
     #[serde(default)]
@@ -93,7 +93,7 @@ struct WireOutput {
 
 #[derive(Deserialize)]
 struct Page {
-    check_runs: Vec<Wire>,
+    check_runs: Vec<CheckRunWire>,
 }
 
 #[derive(Serialize)]
@@ -177,7 +177,7 @@ impl Client {
             let newest = self.newest_check(name).await?;
             Ok(newest.filter(|run| run.conclusion.is_none()))
         };
-        let made: Wire = self.post_once(&route, &body, there).await?;
+        let made: CheckRunWire = self.post_once(&route, &body, there).await?;
         Ok(made.into())
     }
 
@@ -218,10 +218,10 @@ impl Client {
         let route = self.route(&format!("/check-runs/{}", run.id));
         let new = body.output.annotations.len();
         if new == 0 {
-            return Ok(self.patch::<_, Wire>(&route, body).await?.into());
+            return Ok(self.patch::<_, CheckRunWire>(&route, body).await?.into());
         }
         let changed = async || {
-            let there: Wire = self.get(&route).await?;
+            let there: CheckRunWire = self.get(&route).await?;
             let is_done = there.output.annotations_count >= run.annotations + new;
             Ok(is_done.then_some(there))
         };
@@ -245,7 +245,7 @@ impl Client {
             output: output(text, &[]),
         };
         let route = self.route(&format!("/check-runs/{}", found.id));
-        let made: Wire = self.patch(&route, &body).await?;
+        let made: CheckRunWire = self.patch(&route, &body).await?;
         Ok(made.into())
     }
 
@@ -259,7 +259,7 @@ impl Client {
         Ok(found.filter(|run| run.conclusion.is_none()))
     }
 
-    async fn newest_check(&self, name: &CheckName<'_>) -> Result<Option<Wire>, Error> {
+    async fn newest_check(&self, name: &CheckName<'_>) -> Result<Option<CheckRunWire>, Error> {
         let runs = self.named_checks(name.name, name.head).await?;
         let ours = runs
             .into_iter()
@@ -273,7 +273,7 @@ impl Client {
         Ok(runs.into_iter().map(CheckRun::from).collect())
     }
 
-    async fn named_checks(&self, name: &str, head: &Sha) -> Result<Vec<Wire>, Error> {
+    async fn named_checks(&self, name: &str, head: &Sha) -> Result<Vec<CheckRunWire>, Error> {
         let name = crate::segment(name);
         let route = self.route(&format!(
             "/commits/{head}/check-runs?check_name={name}&filter=all"
@@ -291,8 +291,8 @@ fn output<'a>(text: &CheckText<'a>, annotations: &'a [CheckAnnotation]) -> Outpu
     }
 }
 
-impl From<Wire> for CheckRun {
-    fn from(wire: Wire) -> Self {
+impl From<CheckRunWire> for CheckRun {
+    fn from(wire: CheckRunWire) -> Self {
         Self {
             external_id: wire.external_id.unwrap_or_default(),
             app: wire.app.map(|app| app.id),

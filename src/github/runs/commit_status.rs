@@ -40,7 +40,7 @@ pub struct NewStatus<'a> {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct StatusWire {
     context: String,
     state: State,
     description: Option<String>,
@@ -65,8 +65,8 @@ impl Client {
     /// Every status of a commit, the newest first, as GitHub lists them.
     pub async fn statuses(&self, sha: &Sha) -> Result<Vec<CommitStatus>, Error> {
         let route = self.route(&format!("/commits/{sha}/statuses"));
-        let wire: Vec<Wire> = self.pages(&route, MOST_PAGES).await?;
-        let status = |wire: Wire| CommitStatus {
+        let wire: Vec<StatusWire> = self.pages(&route, MOST_PAGES).await?;
+        let status = |wire: StatusWire| CommitStatus {
             context: wire.context,
             state: wire.state,
             description: wire.description.unwrap_or_default(),

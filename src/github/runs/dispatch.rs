@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct DispatchBody<'a> {
     #[serde(rename = "ref")]
     branch: &'a str,
     inputs: &'a BTreeMap<&'a str, String>,
@@ -23,7 +23,7 @@ impl Client {
     ) -> Result<(), Error> {
         let workflow = segment(workflow);
         let route = self.route(&format!("/actions/workflows/{workflow}/dispatches"));
-        self.post_for_nothing(&route, Some(&Body { branch, inputs }))
+        self.post_for_nothing(&route, Some(&DispatchBody { branch, inputs }))
             .await
     }
 }

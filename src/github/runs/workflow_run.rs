@@ -13,11 +13,11 @@ pub struct WorkflowRun {
 
 #[derive(Deserialize)]
 struct Page {
-    workflow_runs: Vec<Wire>,
+    workflow_runs: Vec<WorkflowRunWire>,
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct WorkflowRunWire {
     id: u64,
     display_title: String,
     status: Option<String>,
@@ -32,7 +32,7 @@ impl Client {
         let page: Page = self.get(&route).await?;
         let open = page.workflow_runs.into_iter();
         let open = open.filter(|run| run.status.as_deref() != Some("completed"));
-        let run = |wire: Wire| WorkflowRun {
+        let run = |wire: WorkflowRunWire| WorkflowRun {
             id: wire.id,
             title: wire.display_title,
         };

@@ -5,7 +5,7 @@
 
 use super::assessment::Figures;
 use super::rules;
-use super::treatment::{Treatment, treatment};
+use super::test_kind::{TestKind, test_kind};
 use super::view::{View, values};
 use super::{Checked, Rules, whole};
 use crate::plan::Plan;
@@ -57,14 +57,14 @@ pub fn contrast(plan: &Plan, record: &RunRecord, id: &str) -> Result<Contrast, U
         return Err(Unsound::TooFew);
     }
     let worse = case.check.metric.direction().sign();
-    // Not the check's own treatment: a limit may have none that is relative.
-    match treatment(case.check.metric) {
-        Treatment::Timed(Scale::Log) if base.iter().chain(&head).any(|&v| v <= 0.0) => {
+    // Not the check's own test_kind: a limit may have none that is relative.
+    match test_kind(case.check.metric) {
+        TestKind::Timed(Scale::Log) if base.iter().chain(&head).any(|&v| v <= 0.0) => {
             let reason = Reason::new(RuleId::NoRelativeScale, Facts::None);
             by(Verdict::Inconclusive, reason)
         }
-        Treatment::Timed(scale) => timed(&base, &head, scale, worse),
-        Treatment::Exact | Treatment::Share => match (constant(&base), constant(&head)) {
+        TestKind::Timed(scale) => timed(&base, &head, scale, worse),
+        TestKind::Exact | TestKind::Share => match (constant(&base), constant(&head)) {
             (Some(base), Some(head)) => Ok(Contrast {
                 base,
                 head,

@@ -4,9 +4,9 @@
 //! Main type: [`Evidence`]. Refuses to know: what follows from it.
 
 use super::Rules;
+use super::answer_counts::AnswerCounts;
+use super::launch_view::LaunchView;
 use super::rules::finding::{Finding, LaunchRule};
-use super::sight::Sight;
-use super::tally::Tally;
 use crate::metrics::{LaunchMeasure, Undefined};
 use crate::record::{Launch, Sample};
 use crate::stats;
@@ -36,7 +36,7 @@ pub struct Evidence<'a> {
     seen: Values,
     /// Launches gave different cases as right.
     pub differs: bool,
-    pub tally: Tally,
+    pub tally: AnswerCounts,
     /// Requests that the engine did not answer, and others that measured nothing.
     pub unanswered: Vec<(&'a Launch, &'a Sample)>,
     pub untrusted: Vec<(&'a Launch, &'a Sample)>,
@@ -49,23 +49,23 @@ impl<'a> Evidence<'a> {
         &mut self,
         rules: &Rules<'_>,
         of_a_launch: &[LaunchRule],
-        sight: Sight<'_, 'a>,
+        launch_view: LaunchView<'_, 'a>,
         in_sound_block: bool,
     ) {
         self.broken.resize(of_a_launch.len(), None);
         for (rule, broken) in of_a_launch.iter().zip(&mut self.broken) {
             if broken.is_none() {
-                *broken = rule(rules, &sight);
+                *broken = rule(rules, &launch_view);
             }
         }
-        let (launch, answers) = (sight.launch, sight.answers);
+        let (launch, answers) = (launch_view.launch, launch_view.answers);
         self.tally.join(&answers.tally);
         let with_launch = |s: &&'a Sample| (launch, *s);
         self.unanswered
             .extend(answers.unanswered.iter().map(with_launch));
         self.untrusted
             .extend(answers.untrusted.iter().map(with_launch));
-        let mut measure = sight.measure;
+        let mut measure = launch_view.measure;
         let mut drift = None;
         if let Ok(measure) = &mut measure {
             drift = within_launch_drift(&measure.series);

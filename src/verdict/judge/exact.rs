@@ -2,10 +2,10 @@
 
 use super::Rules;
 use super::assessment::{Assessment, Figures};
+use super::continuous;
 use super::evidence::Values;
 use super::remarks::worst;
-use super::timed;
-use super::trail::Trail;
+use super::sequential::PastLooks;
 use super::view::View;
 use crate::plan::Rule;
 use crate::record::{
@@ -14,9 +14,9 @@ use crate::record::{
 };
 use crate::stats::Scale;
 
-pub fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
+pub fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut PastLooks) -> Assessment {
     match view.case.check.rule {
-        Rule::Regression { .. } if view.comparison.is_recording() => timed::no_base(view),
+        Rule::Regression { .. } if view.comparison.is_recording() => continuous::no_base(view),
         Rule::Regression { margin, .. } => regression(rules, view, trail, margin),
         Rule::Ceiling { limit } => absolute(view, Limit::ceiling(limit)),
         Rule::Floor { limit } => absolute(view, Limit::floor(limit)),
@@ -28,12 +28,12 @@ pub fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Asse
 fn regression(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
-    trail: &mut Trail,
+    trail: &mut PastLooks,
     margin: f64,
 ) -> Assessment {
     let base = match (view.comparison, &view.case.stored) {
         (Comparison::Stored, Ok(stored)) => &stored.values,
-        (Comparison::Stored, Err(stored)) => return timed::no_stored_base(view, stored),
+        (Comparison::Stored, Err(stored)) => return continuous::no_stored_base(view, stored),
         _ => view.of(Arm::Base).tested(),
     };
     let head = view.of(Arm::Head).tested();
@@ -44,7 +44,7 @@ fn regression(
     match (base.constant(), head.constant()) {
         (Some(base), Some(head)) => compare(view, figures, base, head, margin),
         _ if base.are_positive() && head.are_positive() => {
-            timed::assess(rules, view, Scale::Log, trail)
+            continuous::assess(rules, view, Scale::Log, trail)
         }
         _ => Assessment::never(figures, RuleId::CounterVaries, Facts::None),
     }

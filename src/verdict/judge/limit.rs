@@ -2,7 +2,7 @@
 
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
-use super::trail::{INTERVAL_ALPHA, Look, Trail};
+use super::sequential::{INTERVAL_ALPHA, Look, PastLooks};
 use super::view::{View, values};
 use crate::record::{Arm, Hypothesis, Limit, Side};
 use crate::stats::{self, Scale};
@@ -12,7 +12,7 @@ pub fn assess(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
     scale: Scale,
-    trail: &mut Trail,
+    trail: &mut PastLooks,
     limit: Limit,
 ) -> Assessment {
     if let Some(assessment) = too_few(view, view.of(Arm::Head).looked()) {

@@ -14,33 +14,33 @@
 //! Refuses to know: files, stores, clocks, terminals. The base's stored sessions are handed in by the
 //! record.
 
+pub mod answer_counts;
 mod assessment;
+pub mod continuous;
 mod contrast;
+pub mod decide;
+pub mod error_budget;
 mod evidence;
 mod exact;
+pub mod launch_view;
 mod limit;
-mod looks;
+pub mod proportion;
 mod remarks;
 mod rules;
+pub mod sequential;
 mod session;
-mod settle;
 mod shards;
-mod share;
-mod sight;
 mod stored;
-mod tally;
-mod timed;
-mod trail;
-mod treatment;
+pub mod test_kind;
 mod view;
 mod waived;
 
 pub use contrast::{Contrast, Unsound, contrast};
-pub use looks::Looks;
+pub use error_budget::ErrorBudget;
 pub use remarks::first_event_estimate;
 pub use rules::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, shared_gpu};
 pub use session::is_throttled;
-pub use treatment::on_test_scale;
+pub use test_kind::on_test_scale;
 
 use crate::metrics::{self, LaunchMeasure, Requests, Undefined};
 use crate::plan::{Check, Gate, Plan};
@@ -49,12 +49,12 @@ use crate::record::{
     Verdict,
 };
 use assessment::{Assessment, Figures};
+use launch_view::LaunchCache;
 use rules::finding::{Finding, Rules};
+use sequential::PastLooks;
 use session::{Block, PerArm, Scope, Session};
-use sight::Shelf;
 use std::collections::BTreeMap;
-use trail::Trail;
-use treatment::Treatment;
+use test_kind::TestKind;
 use view::{Case, View, values};
 
 /// Judges what a session has measured so far, in a time that grows with the number of launches, not with
@@ -79,7 +79,7 @@ fn judge_session(plan: &Plan, record: &RunRecord) -> RunVerdict {
         let cases = checks
             .iter_mut()
             .filter_map(|checked| checked.case.as_mut());
-        let mut shelf = Shelf::default();
+        let mut shelf = LaunchCache::default();
         cases.for_each(|case| take(case, &rules, &block, &mut shelf, &scope));
         let verdict = at(&rules, &scope, &mut checks);
         if verdict.decision == Decision::Stop {
@@ -167,7 +167,13 @@ fn whole<'a>(rules: &Rules<'a>, mut case: Case<'a>, looks: &'a [u32]) -> (Case<'
     let mut scope = Scope::new(looks);
     for block in Session::new(rules.record).blocks() {
         scope.take(&block);
-        take(&mut case, rules, &block, &mut Shelf::default(), &scope);
+        take(
+            &mut case,
+            rules,
+            &block,
+            &mut LaunchCache::default(),
+            &scope,
+        );
     }
     (case, scope)
 }
@@ -177,7 +183,7 @@ fn take<'a>(
     case: &mut Case<'a>,
     rules: &Rules<'a>,
     block: &Block<'_, 'a>,
-    shelf: &mut Shelf<'a>,
+    shelf: &mut LaunchCache<'a>,
     scope: &Scope<'a>,
 ) {
     case.take(rules, block, shelf, scope, &rules::OF_A_LAUNCH);
@@ -202,7 +208,7 @@ struct Checked<'a> {
     gate: &'a Gate,
     check: &'a Check,
     case: Option<Case<'a>>,
-    trail: Trail,
+    trail: PastLooks,
 }
 
 impl<'a> Checked<'a> {
@@ -216,7 +222,7 @@ impl<'a> Checked<'a> {
                     gate,
                     check,
                     case: workload.map(|workload| Case::new(rules, gate, check, workload)),
-                    trail: Trail::default(),
+                    trail: PastLooks::default(),
                 }
             })
             .collect()
@@ -241,7 +247,7 @@ fn at<'a>(rules: &Rules<'a>, scope: &Scope<'a>, checks: &mut [Checked<'a>]) -> R
         };
         (checked.gate, checked.check, assessment)
     });
-    settle::settle(rules, scope, judged.collect())
+    decide::settle(rules, scope, judged.collect())
 }
 
 fn unknown_workload(check: &Check) -> Assessment {
@@ -253,16 +259,16 @@ fn unknown_workload(check: &Check) -> Assessment {
 /// The assessment of a check that is no measurement, or has nothing to be held against.
 fn unmeasured(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Assessment> {
     if view.comparison.is_recording() && view.case.needs_base() {
-        return Some(timed::no_base(view));
+        return Some(continuous::no_base(view));
     }
     let Finding { verdict, reason } = rules::find(rules, view)?;
     Some(Assessment::settled(Figures::of(view), verdict, reason))
 }
 
-fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut Trail) -> Assessment {
-    unmeasured(rules, view).unwrap_or_else(|| match view.case.treatment {
-        Treatment::Timed(scale) => timed::assess(rules, view, scale, trail),
-        Treatment::Exact => exact::assess(rules, view, trail),
-        Treatment::Share => share::assess(rules, view),
+fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut PastLooks) -> Assessment {
+    unmeasured(rules, view).unwrap_or_else(|| match view.case.test_kind {
+        TestKind::Timed(scale) => continuous::assess(rules, view, scale, trail),
+        TestKind::Exact => exact::assess(rules, view, trail),
+        TestKind::Share => proportion::assess(rules, view),
     })
 }

@@ -1,10 +1,10 @@
 //! Remarks beside a check's verdict: what head's worst launch shows, answers that are sound and odd, a machine that
 //! moved. None of them changes a verdict.
 
+use super::answer_counts::untold;
 use super::rules::{others_cores, reads_gaps};
 use super::session::base_of;
-use super::tally::untold;
-use super::treatment::Treatment;
+use super::test_kind::TestKind;
 use super::view::{View, values};
 use crate::metrics::{self, LaunchMeasure, Requests, Why};
 use crate::plan::{Rule, WorkloadKind};
@@ -179,7 +179,7 @@ fn ends_later(view: &View<'_, '_>) -> Option<Remark> {
 /// What base measured today is not what main's stored sessions let one expect, though the fingerprint is the same. Both
 /// arms feel it, so that no verdict rests on it.
 fn moved(view: &View<'_, '_>) -> Option<Remark> {
-    let (Treatment::Timed(scale), Ok(stored)) = (view.case.treatment, &view.case.stored) else {
+    let (TestKind::Timed(scale), Ok(stored)) = (view.case.test_kind, &view.case.stored) else {
         return None;
     };
     if !scale.is_relative() || !view.comparison.arms().contains(&Arm::Base) {

@@ -7,7 +7,7 @@
 //!
 //! Refuses to know: which machine is better.
 
-use super::settle::{gravest, gravity};
+use super::decide::{gravest, gravity};
 use super::{CheckVerdict, judge_session};
 use crate::plan::{Gate, Plan};
 use crate::record::{Decision, Ending, Extent, GateVerdict, RunRecord, RunVerdict, Verdict};

@@ -2,11 +2,11 @@
 
 use super::Rules;
 use super::evidence::{Evidence, Reading, Values};
+use super::launch_view::{LaunchCache, LaunchView};
 use super::rules::finding::LaunchRule;
 use super::session::{Block, PerArm, Scope, is_alike};
-use super::sight::{Shelf, Sight};
 use super::stored;
-use super::treatment::{Treatment, treatment_of};
+use super::test_kind::{TestKind, test_kind_of};
 use crate::plan::{Check, Gate, Rule, Workload, WorkloadKind};
 use crate::record::{
     Arm, CacheState, Comparison, Ending, Launch, Metric, RunRecord, StoredSessions,
@@ -17,7 +17,7 @@ pub struct Case<'a> {
     pub gate: &'a Gate,
     pub check: &'a Check,
     pub workload: &'a Workload,
-    pub treatment: Treatment,
+    pub test_kind: TestKind,
     /// Main's usable stored sessions, or what is missing.
     pub stored: Result<Stored, StoredSessions>,
     evidence: PerArm<Evidence<'a>>,
@@ -52,7 +52,7 @@ impl<'a> Case<'a> {
             gate,
             check,
             workload,
-            treatment: treatment_of(check),
+            test_kind: test_kind_of(check),
             stored: stored.map(|sessions| Stored {
                 values: sessions.iter().flatten().copied().collect(),
                 sessions,
@@ -67,7 +67,7 @@ impl<'a> Case<'a> {
         &mut self,
         rules: &Rules<'a>,
         block: &Block<'_, 'a>,
-        shelf: &mut Shelf<'a>,
+        shelf: &mut LaunchCache<'a>,
         scope: &Scope<'_>,
         of_a_launch: &[LaunchRule],
     ) {
@@ -86,8 +86,9 @@ impl<'a> Case<'a> {
             if !launch.exit.is_clean() {
                 evidence.failed.get_or_insert(launch);
             } else if !is_dropped {
-                let sight = Sight::new(check, shelf.answers(check, workload, launch, base));
-                evidence.keep(rules, of_a_launch, sight, block.is_sound);
+                let launch_view =
+                    LaunchView::new(check, shelf.answers(check, workload, launch, base));
+                evidence.keep(rules, of_a_launch, launch_view, block.is_sound);
             }
         }
         if scope.is_look {
@@ -144,7 +145,7 @@ impl<'a> Case<'a> {
 }
 
 pub fn is_by_clock(check: &Check) -> bool {
-    treatment_of(check).is_timed() || check.metric == Metric::Goodput
+    test_kind_of(check).is_timed() || check.metric == Metric::Goodput
 }
 
 /// A check within a scope.

@@ -6,8 +6,8 @@
 //!
 //! Refuses to know: what is good or bad, how launches are compared, how anything is shown.
 
+pub mod breakdown;
 mod correctness;
-mod facets;
 mod matrix;
 mod readings;
 mod requests;
@@ -16,12 +16,12 @@ mod timing;
 mod undefined;
 mod value;
 
+pub use breakdown::{Facet, Work, facets};
 pub use correctness::answers::{WrongAnswers, wrong_answers};
 pub use correctness::differences::differences;
 pub use correctness::golden::Difference;
 pub use correctness::suite::fails_in_both;
-pub use facets::{Facet, Work, facets};
-pub use readings::beside::beside;
+pub use readings::interference::beside;
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
 pub use timing::ambiguous::{ambiguous, first_shared, with_first};

@@ -12,10 +12,10 @@ mod read;
 mod settings;
 mod source;
 
-pub use cost::effort::effort;
+pub use cost::estimate::effort;
 pub use cost::least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse_too_long};
 pub use cost::shards::{Piece, ShardPlan, shards};
-pub use gates::fit::{MIN_SAMPLES, lack};
+pub use gates::compatibility::{MIN_SAMPLES, lack};
 pub use gates::goldens::read as read_goldens;
 pub use gates::trace::entries as trace_entries;
 pub use model::{

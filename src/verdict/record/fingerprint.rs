@@ -29,10 +29,10 @@ pub fn machine_changes(then: &str, now: &str) -> Vec<String> {
     changed.collect()
 }
 
-type Facts<'a> = Vec<(&'static str, &'a str)>;
+type MachineFacts<'a> = Vec<(&'static str, &'a str)>;
 
 /// All values of one name, as one.
-fn of(facts: &Facts<'_>, name: &str) -> String {
+fn of(facts: &MachineFacts<'_>, name: &str) -> String {
     let values = facts.iter().filter(|(of, _)| *of == name);
     let values: Vec<&str> = values.map(|(_, value)| *value).collect();
     match values.as_slice() {
@@ -42,7 +42,7 @@ fn of(facts: &Facts<'_>, name: &str) -> String {
 }
 
 /// The parts by name; `None` for a line of another form.
-fn facts(line: &str) -> Option<Facts<'_>> {
+fn facts(line: &str) -> Option<MachineFacts<'_>> {
     let parts: Vec<&str> = line.split(" | ").collect();
     let [cpu, cores, memory, kernel, rest @ ..] = parts.as_slice() else {
         return None;

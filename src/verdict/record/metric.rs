@@ -178,7 +178,7 @@ impl Metric {
     ];
 
     /// All that is fixed of a metric, one a row.
-    fn facts(self) -> Facts {
+    fn facts(self) -> MetricFacts {
         use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
         use MetricKind::{Counter, Latency, Score, Share};
         use Unit::{
@@ -187,7 +187,7 @@ impl Metric {
             TokensPerSecond,
         };
         use Values::{Many, One};
-        let row = |name, unit, kind, direction, values| Facts {
+        let row = |name, unit, kind, direction, values| MetricFacts {
             name,
             unit,
             kind,
@@ -295,7 +295,7 @@ impl Metric {
     }
 }
 
-struct Facts {
+struct MetricFacts {
     name: &'static str,
     unit: Unit,
     kind: MetricKind,

@@ -16,7 +16,8 @@ mod simd;
 mod threads;
 
 use super::{
-    Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Ranked, Role, Room, math, rank,
+    Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Role, Room, SampledToken, math,
+    rank,
 };
 use crate::kv::PageId;
 use crate::weights::Tensor;
@@ -367,7 +368,7 @@ impl Backend for CpuBackend {
         &mut self,
         logits: &CpuBuffer,
         asks: &[Ask<'_>],
-    ) -> Result<Vec<Result<Ranked, NotANumber>>, BackendError> {
+    ) -> Result<Vec<Result<SampledToken, NotANumber>>, BackendError> {
         let mut answers = vec![Err(NotANumber); asks.len()];
         let work = logits.cols * EXP_WORK;
         self.threads.chunks(&mut answers, 1, work, &|first, run| {

@@ -7,10 +7,10 @@
 use rayon::prelude::*;
 
 use super::device::{Device, DeviceError, Memory, View};
-use super::graphs::{Ladder, Shape};
+use super::graphs::{CaptureSizes, Shape};
 use super::launch::{self, MOST_BANNED, MOST_TOP, RESULTS, Rank, SUMS};
 use crate::backend::rank::rank;
-use crate::backend::{Ask, Draw, NotANumber, Part, Pick, Ranked};
+use crate::backend::{Ask, Draw, NotANumber, Part, Pick, SampledToken};
 use crate::sampling::{self, Needs};
 
 const F32: usize = size_of::<f32>();
@@ -54,13 +54,13 @@ struct Question<'a> {
 
 /// What is known of an answer when the device has done its part.
 enum Found {
-    Answer(Result<Ranked, NotANumber>),
+    Answer(Result<SampledToken, NotANumber>),
     /// To be ranked here.
     Row(Vec<f32>),
 }
 
 /// One row's results.
-struct Row {
+struct RankedRow {
     has_nan: bool,
     greatest: f32,
     /// `None`: all are banned.
@@ -101,7 +101,7 @@ impl<D: Device> Answers<D> {
     pub(super) fn load(
         &mut self,
         device: &mut D,
-        ladder: &Ladder,
+        ladder: &CaptureSizes,
         rows: &[usize],
         asks: &[Ask<'_>],
     ) -> Result<(), DeviceError> {
@@ -208,12 +208,12 @@ impl<D: Device> Answers<D> {
         logits: impl Fn(usize) -> View,
         vocab: usize,
         asks: &[Ask<'_>],
-    ) -> Result<Vec<Result<Ranked, NotANumber>>, DeviceError> {
+    ) -> Result<Vec<Result<SampledToken, NotANumber>>, DeviceError> {
         let mut bytes = vec![0; self.results.view().bytes];
         device.read(self.results.view(), &mut bytes)?;
         let mut found = Vec::with_capacity(asks.len());
         for (at, ask) in asks.iter().enumerate() {
-            let row = Row::parse(&bytes, Self::offsets(self.most), at);
+            let row = RankedRow::parse(&bytes, Self::offsets(self.most), at);
             found.push(match answer(&row, ask) {
                 Some(answer) => Found::Answer(answer),
                 None => Found::Row(copied(device, logits(at), vocab)?),
@@ -299,7 +299,7 @@ impl Extract {
 }
 
 /// The token and its logit. `None`: the row itself is needed.
-fn drawn(row: &Row, draw: &Draw<'_>) -> Option<(u32, f32)> {
+fn drawn(row: &RankedRow, draw: &Draw<'_>) -> Option<(u32, f32)> {
     let extract = Extract::of(draw)?;
     row.best.filter(|(_, logit)| logit.is_finite())?;
     if extract.best == 0 {
@@ -313,7 +313,7 @@ fn drawn(row: &Row, draw: &Draw<'_>) -> Option<(u32, f32)> {
 }
 
 /// `None`: the row itself is needed.
-fn answer(row: &Row, ask: &Ask<'_>) -> Option<Result<Ranked, NotANumber>> {
+fn answer(row: &RankedRow, ask: &Ask<'_>) -> Option<Result<SampledToken, NotANumber>> {
     if row.has_nan || !row.greatest.is_finite() {
         return Some(Err(NotANumber));
     }
@@ -332,7 +332,7 @@ fn answer(row: &Row, ask: &Ask<'_>) -> Option<Result<Ranked, NotANumber>> {
         let top = top.map(|(id, logit)| (*id, logprob(*logit))).collect();
         (logprob(logit), top)
     });
-    Some(Ok(Ranked { id, logprobs }))
+    Some(Ok(SampledToken { id, logprobs }))
 }
 
 fn copied<D: Device>(device: &mut D, logits: View, vocab: usize) -> Result<Vec<f32>, DeviceError> {
@@ -342,7 +342,7 @@ fn copied<D: Device>(device: &mut D, logits: View, vocab: usize) -> Result<Vec<f
     Ok(words.map(|word| f32::from_ne_bytes(*word)).collect())
 }
 
-impl Row {
+impl RankedRow {
     fn parse(bytes: &[u8], [sums, values, ids]: [usize; 3], at: usize) -> Self {
         let value = |place: usize| {
             let first = values + (at * RESULTS + place) * F32;
@@ -384,8 +384,8 @@ mod tests {
     use crate::sampling::Sampling;
 
     /// What a device says of a row of 1,000 tokens whose 20 best have a logit of 9 and all others of 0.
-    fn row() -> Row {
-        Row {
+    fn row() -> RankedRow {
+        RankedRow {
             has_nan: false,
             greatest: 9.0,
             best: Some((0, 9.0)),

@@ -1,6 +1,6 @@
 //! Which parts of a step are recorded, and the recordings.
 //!
-//! Main types: [`Ladder`], pure: to how many rows a batch is filled up, and to how many splits of attention;
+//! Main types: [`CaptureSizes`], pure: to how many rows a batch is filled up, and to how many splits of attention;
 //! [`Graphs`], what was recorded for each. All are recorded before the first request, so that their number never
 //! grows with requests. Refuses to know: kernels.
 
@@ -14,7 +14,7 @@ use crate::backend::Part;
 const WAVES: [usize; 3] = [1, 2, 4];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ladder {
+pub(super) struct CaptureSizes {
     pub(super) slots: Slots,
     /// Most positions that a row attends to.
     pub(super) longest: usize,
@@ -32,7 +32,7 @@ pub(super) struct Shape {
     pub(super) splits: usize,
 }
 
-impl Ladder {
+impl CaptureSizes {
     /// Numbers of splits that so many rows are recorded with, ascending: one a row, and what fills the GPU once,
     /// twice and so on as far as there are keys enough.
     fn split_counts(&self, rows: usize) -> Vec<usize> {
@@ -122,8 +122,8 @@ impl<G> Graphs<G> {
 mod tests {
     use super::*;
 
-    fn ladder(sequences: usize, longest: usize) -> Ladder {
-        Ladder {
+    fn ladder(sequences: usize, longest: usize) -> CaptureSizes {
+        CaptureSizes {
             slots: Slots(16),
             longest,
             sequences,
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(counts(8, 600), [8, 16, 32, 64]);
         // However many rows there are, a long one can be divided; and more rows never have less room.
         for slots in [1, 7, 8, 16, 33, 132] {
-            let ladder = Ladder {
+            let ladder = CaptureSizes {
                 slots: Slots(slots),
                 ..ladder(64, 40_960)
             };

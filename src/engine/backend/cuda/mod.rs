@@ -26,8 +26,8 @@ pub mod times;
 pub(crate) mod usage;
 
 use super::{
-    Ask, AttentionShape, Backend, BackendError, Batch, Begun, NotANumber, Part, Ranked, Recordings,
-    Rehearsal, Role, Room,
+    Ask, AttentionShape, Backend, BackendError, Batch, Begun, GraphCapture, NotANumber, Part,
+    Recordings, Role, Room, SampledToken,
 };
 use crate::config::Config;
 use crate::kv::PageId;
@@ -193,11 +193,11 @@ impl<D: Device> Backend for CudaBackend<D> {
     }
 
     /// Each part is run once for each count of rows, so that products are timed, and then recorded.
-    fn rehearsals(&self) -> Vec<Rehearsal> {
+    fn rehearsals(&self) -> Vec<GraphCapture> {
         self.state.as_ref().map_or_else(Vec::new, State::rehearsals)
     }
 
-    fn load_rehearsal(&mut self, rehearsal: &Rehearsal) -> Done {
+    fn load_rehearsal(&mut self, rehearsal: &GraphCapture) -> Done {
         self.records = state::is_recorded(rehearsal);
         let shape = state::shape_of(rehearsal);
         let (device, state) = self.parts()?;
@@ -436,7 +436,7 @@ impl<D: Device> Backend for CudaBackend<D> {
         &mut self,
         logits: &Buffer<D>,
         asks: &[Ask<'_>],
-    ) -> Result<Vec<Result<Ranked, NotANumber>>, BackendError> {
+    ) -> Result<Vec<Result<SampledToken, NotANumber>>, BackendError> {
         let (device, state) = self.parts()?;
         let rows = |row: usize| -> View { logits.view().part(row * logits.cols, logits.cols, 4) };
         Ok(state.answers.read(device, rows, logits.cols, asks)?)

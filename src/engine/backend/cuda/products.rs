@@ -23,10 +23,10 @@ const PRODUCTS: usize = 3;
 
 /// Rows of the weight, columns, and rows of activations rounded up: an algorithm is remembered for all
 /// counts that round alike.
-type Shape = (usize, usize, usize);
+type ProductShape = (usize, usize, usize);
 
 pub(super) struct Products<D: Device> {
-    known: HashMap<Shape, D::Algorithm>,
+    known: HashMap<ProductShape, D::Algorithm>,
 }
 
 /// A matrix on the device.

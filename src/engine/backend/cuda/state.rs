@@ -5,12 +5,12 @@
 
 use super::answers::Answers;
 use super::device::{Device, DeviceError, Memory, View};
-use super::graphs::{Ladder, Shape};
+use super::graphs::{CaptureSizes, Shape};
 use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 use super::memory::{self, KvCache, Vector};
 use super::splits::Slots;
 use super::step::Step;
-use crate::backend::{AttentionShape, Part, Rehearsal, Room, math};
+use crate::backend::{AttentionShape, GraphCapture, Part, Room, math};
 use crate::kv::Window;
 
 const F32: usize = size_of::<f32>();
@@ -18,7 +18,7 @@ const F32: usize = size_of::<f32>();
 pub(super) struct State<D: Device> {
     pub(super) step: Step<D>,
     pub(super) answers: Answers<D>,
-    pub(super) ladder: Ladder,
+    pub(super) ladder: CaptureSizes,
     /// `[rows, 2, d / 2]`
     pub(super) cos_sin: Vector<D>,
     frequencies: Vector<D>,
@@ -53,7 +53,7 @@ impl<D: Device> State<D> {
         let element_bytes = device.element().bytes();
         let seen = |window: Window| window.sink + window.window;
         let rows = launch::rows_launch(all);
-        let ladder = Ladder {
+        let ladder = CaptureSizes {
             slots: Slots((rows.resident * device.facts().multiprocessors / rows.blocks).max(1)),
             longest: shape
                 .window
@@ -203,7 +203,7 @@ impl<D: Device> State<D> {
     }
 
     /// First the greater steps, which are run so that their products are timed; then all that is recorded.
-    pub(super) fn rehearsals(&self) -> Vec<Rehearsal> {
+    pub(super) fn rehearsals(&self) -> Vec<GraphCapture> {
         let shapes = self.ladder.shapes();
         let mut rehearsals = self.prompts();
         let mut before = None;
@@ -219,7 +219,7 @@ impl<D: Device> State<D> {
 
     /// Steps with prompts, one for each count of rows whose products an algorithm is remembered for: else
     /// the first prompt of its size would wait for the timing.
-    fn prompts(&self) -> Vec<Rehearsal> {
+    fn prompts(&self) -> Vec<GraphCapture> {
         let doubles = std::iter::successors(Some(1usize), |rows| rows.checked_mul(2));
         let below = doubles.take_while(|rows| *rows < self.rows);
         let counts = below.chain([self.rows]);
@@ -243,19 +243,19 @@ enum Way {
     Record,
 }
 
-fn rehearsal(shape: Shape, way: Way) -> Rehearsal {
-    Rehearsal {
+fn rehearsal(shape: Shape, way: Way) -> GraphCapture {
+    GraphCapture {
         part: shape.part,
         rows: shape.rows,
         variant: 2 * shape.splits + usize::from(way == Way::Record),
     }
 }
 
-pub(super) fn is_recorded(rehearsal: &Rehearsal) -> bool {
+pub(super) fn is_recorded(rehearsal: &GraphCapture) -> bool {
     rehearsal.variant % 2 == 1
 }
 
-pub(super) fn shape_of(rehearsal: &Rehearsal) -> Shape {
+pub(super) fn shape_of(rehearsal: &GraphCapture) -> Shape {
     Shape {
         part: rehearsal.part,
         rows: rehearsal.rows,

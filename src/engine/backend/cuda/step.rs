@@ -7,7 +7,7 @@ use std::iter;
 use std::ops::Range;
 
 use super::device::{Device, DeviceError, Memory, View};
-use super::graphs::{Ladder, Shape};
+use super::graphs::{CaptureSizes, Shape};
 use super::launch::{SPLIT_INTS, TILE_INTS, TILE_ROWS};
 use crate::backend::{Batch, Part, Room, Span};
 use crate::kv::Window;
@@ -82,7 +82,7 @@ impl<D: Device> Step<D> {
         &mut self,
         device: &mut D,
         batch: &Batch<'_>,
-        ladder: &Ladder,
+        ladder: &CaptureSizes,
     ) -> Result<(), DeviceError> {
         let count = batch.tokens.len();
         self.decodes = batch.spans.iter().all(|span| span.positions().len() == 1);

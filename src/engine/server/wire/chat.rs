@@ -7,7 +7,7 @@ use super::error::ApiError;
 use super::json::{self, join};
 use super::logprobs::ChatLogprobs;
 use super::parameters::Parameters;
-use super::shown::{kind, shorten};
+use super::truncate::{kind, shorten};
 use super::usage::{StopReason, Timings, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -107,7 +107,7 @@ const UNSUPPORTED: [&str; 6] = [
 /// A text part of a message's content.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Part {
+struct ContentPart {
     #[serde(rename = "type")]
     _kind: String,
     text: String,
@@ -176,7 +176,7 @@ fn content(path: &str, value: Value) -> Result<String, ApiError> {
             let message = format!("content of type `{other}` is not supported: only `text` is");
             return Err(ApiError::unsupported(&path, message));
         }
-        json::read(members, &path).map(|part: Part| part.text)
+        json::read(members, &path).map(|part: ContentPart| part.text)
     };
     match value {
         Value::String(text) => Ok(text),

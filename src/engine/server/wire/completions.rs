@@ -7,7 +7,7 @@ use super::error::ApiError;
 use super::json::{self, TOKEN_IDS, token_ids};
 use super::logprobs::CompletionLogprobs;
 use super::parameters::TopLogprobs;
-use super::shown::kind;
+use super::truncate::kind;
 use super::usage::{StopReason, Timings, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value};

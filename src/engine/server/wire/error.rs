@@ -3,7 +3,7 @@
 //! [`ApiError`] is the only error that leaves the server. Every constructor names one rule, so that a
 //! client can tell a mistake in its request from a busy or a broken server by `code` alone.
 
-use super::shown::shorten;
+use super::truncate::shorten;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

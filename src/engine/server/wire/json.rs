@@ -4,7 +4,7 @@
 
 use super::error::ApiError;
 use super::neutral;
-use super::shown::{kind, shorten};
+use super::truncate::{kind, shorten};
 use crate::request::ascending;
 use serde::de::{DeserializeOwned, Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};

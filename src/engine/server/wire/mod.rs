@@ -13,10 +13,10 @@ pub mod models;
 mod neutral;
 mod parameters;
 pub mod sampling;
-mod shown;
 pub mod stops;
 #[cfg(test)]
 mod tests;
+pub mod truncate;
 pub mod usage;
 
 pub use common::{Common, Delivery, Show, StreamUsage};

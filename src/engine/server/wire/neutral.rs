@@ -6,7 +6,7 @@
 //! different work, so nothing is ignored here.
 
 use super::error::ApiError;
-use super::shown::{kind, shorten};
+use super::truncate::{kind, shorten};
 use serde_json::{Map, Value};
 
 /// Which values of a parameter ask for nothing.

@@ -1,7 +1,7 @@
 //! The parameters of both generation routes as they are sent: serde knows each name's type and range.
 
 use super::json::{Count, Ids, Real, Whole};
-use super::shown::shorten;
+use super::truncate::shorten;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};

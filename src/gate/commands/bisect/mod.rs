@@ -1,7 +1,7 @@
 //! `gate bisect`: the commit of a regression.
 
 mod bisection;
-mod hunt;
+pub mod driver;
 mod search;
 mod step;
 mod trial;

@@ -5,11 +5,12 @@
 
 use crate::calibration::{Certificate, Certificates, Evidence, MeasuredSession, certify};
 use crate::measure;
+use crate::session;
 use crate::session::host::Arms;
 use crate::session::project::{Place, Project, new_record};
 use crate::session::results::{Results, has_run, read_record};
 use crate::session::sources::build_arms;
-use crate::session::{self, Base, Error, Event, Options, Outcome, baseline, past, resume};
+use crate::session::{Base, Error, Event, Options, Outcome, baseline, null_sessions, resume};
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -258,7 +259,7 @@ fn store(
         plan: &project.plan,
         record,
         measured,
-        past: &past::sessions(project, record, directory)?,
+        past: &null_sessions::sessions(project, record, directory)?,
         seed: record.seed,
         created: crate::session::project::now(),
     };

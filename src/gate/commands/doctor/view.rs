@@ -44,17 +44,17 @@ pub fn doctor_json(findings: &[Finding], fitness: Fitness) -> String {
     struct Report<'a> {
         format: &'static str,
         fitness: &'static str,
-        findings: Vec<Row<'a>>,
+        findings: Vec<FindingRow<'a>>,
     }
     #[derive(Serialize)]
-    struct Row<'a> {
+    struct FindingRow<'a> {
         what: &'a str,
         fitness: &'static str,
         found: &'a str,
         #[serde(skip_serializing_if = "str::is_empty")]
         remedy: &'a str,
     }
-    let findings = findings.iter().map(|finding| Row {
+    let findings = findings.iter().map(|finding| FindingRow {
         what: &finding.what,
         fitness: finding.fitness.name(),
         found: &finding.found,

@@ -137,7 +137,7 @@ async fn of_main(
 type Answered = (GoldenCase, Sample);
 
 /// The answers that are the same twice, and why others were left out.
-struct Answers {
+struct GoldenAnswers {
     kept: Vec<Answered>,
     remarks: Vec<String>,
 }
@@ -147,7 +147,7 @@ async fn answers(
     cases: Vec<GoldenCase>,
     started: &Started,
     clock: &SessionClock,
-) -> Result<Answers, GoldenError> {
+) -> Result<GoldenAnswers, GoldenError> {
     let scored = said(&cases, Some(TOP_K), started, clock).await;
     let has_logprobs = |sample: &Sample| sample.void.is_none() && !sample.logprobs.is_empty();
     let scored = scored.iter().any(has_logprobs).then_some(scored);
@@ -186,7 +186,7 @@ fn keep(
     cases: Vec<GoldenCase>,
     first: &[Sample],
     again: &[Sample],
-) -> Result<Answers, GoldenError> {
+) -> Result<GoldenAnswers, GoldenError> {
     let of = |samples: &[Sample], case: &GoldenCase| {
         let mut samples = samples.iter();
         samples
@@ -213,7 +213,7 @@ fn keep(
             cases: n,
             cause: left.remarks().join("; "),
         }),
-        false => Ok(Answers {
+        false => Ok(GoldenAnswers {
             kept,
             remarks: left.remarks(),
         }),
@@ -250,7 +250,7 @@ fn written(
     options: &GoldenOptions,
     engine: &Engine,
     build: &OfMain,
-    answers: Answers,
+    answers: GoldenAnswers,
 ) -> Result<Asked, Error> {
     let cases: Vec<Value> = answers.kept.iter().map(case).collect();
     let head = json!({

@@ -72,9 +72,9 @@ pub fn note(options: &NoteOptions) -> Result<(PathBuf, Note), Error> {
 }
 
 /// Name, time and commit of a stored session.
-type Session = (String, String, Option<String>);
+type NotedSession = (String, String, Option<String>);
 
-fn of_commit(store: &Store, id: &str, check: Option<&str>) -> Result<Session, Error> {
+fn of_commit(store: &Store, id: &str, check: Option<&str>) -> Result<NotedSession, Error> {
     /// Fewer characters name a commit by chance.
     const LEAST: usize = 7;
     let entries: Vec<Entry> = store.list()?.into_iter().map(|(_, entry)| entry).collect();
@@ -125,7 +125,7 @@ fn newest(entries: &[Entry]) -> String {
     }
 }
 
-fn of_step(options: &NoteOptions, date: &str) -> Result<Session, Error> {
+fn of_step(options: &NoteOptions, date: &str) -> Result<NotedSession, Error> {
     let Some(check) = &options.check else {
         return Err(Error::Usage(
             "--step needs --check GATE/CHECK: in whose history the step is".into(),

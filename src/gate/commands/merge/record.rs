@@ -58,7 +58,7 @@ impl From<MergeError> for Error {
 }
 
 /// A shard as it was read.
-struct Part {
+struct ShardPart {
     directory: PathBuf,
     record: RunRecord,
     together: Vec<String>,
@@ -71,7 +71,7 @@ pub fn merge_directories(
     out: &Path,
 ) -> Result<(RunRecord, RunVerdict), Error> {
     let parts = directories.iter().map(|directory| read(directory));
-    let parts = parts.collect::<Result<Vec<Part>, Error>>()?;
+    let parts = parts.collect::<Result<Vec<ShardPart>, Error>>()?;
     let Some(first) = parts.first() else {
         return Err(Error::Usage("name the shards' result directories".into()));
     };
@@ -94,14 +94,14 @@ pub fn merge_directories(
     Ok((record, verdict))
 }
 
-fn read(directory: &Path) -> Result<Part, Error> {
+fn read(directory: &Path) -> Result<ShardPart, Error> {
     let mut record = read_record(directory)?;
     let directory = directory.to_path_buf();
     if record.comparison.is_recording() {
         return Err(MergeError::Recording(directory).into());
     }
     match std::mem::take(&mut record.extent) {
-        Extent::Shard { together, checks } => Ok(Part {
+        Extent::Shard { together, checks } => Ok(ShardPart {
             directory,
             record,
             together,
@@ -113,7 +113,7 @@ fn read(directory: &Path) -> Result<Part, Error> {
 }
 
 /// Refuses a shard that differs from the first in anything but machine, gates and chance.
-fn one_run(first: &Part, part: &Part) -> Result<(), MergeError> {
+fn one_run(first: &ShardPart, part: &ShardPart) -> Result<(), MergeError> {
     let (a, b) = (&first.record, &part.record);
     let differ = |name: &str, a: &str, b: &str| {
         (a != b).then(|| format!("their {name} differs, `{a}` and `{b}`"))
@@ -186,7 +186,7 @@ fn of_arm(a: &RunRecord, b: &RunRecord, arm: Arm) -> Option<String> {
     changed.map(|file| format!("{} of their {name} differs", file.name))
 }
 
-fn every_gate_once(parts: &[Part]) -> Result<(), MergeError> {
+fn every_gate_once(parts: &[ShardPart]) -> Result<(), MergeError> {
     let measured = || {
         parts
             .iter()
@@ -222,7 +222,7 @@ fn every_gate_once(parts: &[Part]) -> Result<(), MergeError> {
 }
 
 /// What the shards took as the family of their error budget is what it is.
-fn the_checks_are_the_plans(parts: &[Part], plan: &Plan) -> Result<(), MergeError> {
+fn the_checks_are_the_plans(parts: &[ShardPart], plan: &Plan) -> Result<(), MergeError> {
     let found: usize = plan.gates.iter().map(|gate| gate.checks.len()).sum();
     match parts.iter().find(|part| part.checks as usize != found) {
         None => Ok(()),
@@ -235,7 +235,7 @@ fn the_checks_are_the_plans(parts: &[Part], plan: &Plan) -> Result<(), MergeErro
 }
 
 /// Each file once, by path.
-fn inputs(parts: &[Part]) -> Vec<Input> {
+fn inputs(parts: &[ShardPart]) -> Vec<Input> {
     let all = parts.iter().flat_map(|part| &part.record.inputs);
     let mut inputs: Vec<Input> = all.cloned().collect();
     inputs.sort_by(|a, b| a.path.cmp(&b.path));
@@ -248,7 +248,7 @@ fn of_path<'a>(inputs: &'a [Input], path: &str) -> Option<&'a Input> {
 }
 
 /// The record of all. What belongs to one machine stands in its shard; beside it stands what reports show.
-fn merged(parts: Vec<Part>, inputs: Vec<Input>, plan: &Plan) -> RunRecord {
+fn merged(parts: Vec<ShardPart>, inputs: Vec<Input>, plan: &Plan) -> RunRecord {
     let mut shards = Vec::new();
     let mut whole: Option<RunRecord> = None;
     for part in parts {

@@ -63,12 +63,12 @@ pub fn run(args: PlanArgs) -> anyhow::Result<Exit> {
 
 /// What `strategy.matrix` takes.
 #[derive(Serialize)]
-struct Matrix {
-    include: Vec<Entry>,
+struct ShardMatrix {
+    include: Vec<ShardEntry>,
 }
 
 #[derive(Serialize)]
-struct Entry {
+struct ShardEntry {
     /// From 1.
     shard: usize,
     of: usize,
@@ -80,7 +80,7 @@ struct Entry {
     minutes: f64,
 }
 
-fn matrix(layout: &Layout) -> Matrix {
+fn matrix(layout: &Layout) -> ShardMatrix {
     let together: Vec<&str> = layout
         .plan
         .gates
@@ -88,14 +88,18 @@ fn matrix(layout: &Layout) -> Matrix {
         .map(|gate| gate.name.as_str())
         .collect();
     let of = layout.shards.len();
-    let entries = layout.shards.iter().zip(1..).map(|(planned, shard)| Entry {
-        shard,
-        of,
-        gates: planned.gates.join(" "),
-        together: together.join(" "),
-        minutes: tenths(layout.minutes(planned)),
-    });
-    Matrix {
+    let entries = layout
+        .shards
+        .iter()
+        .zip(1..)
+        .map(|(planned, shard)| ShardEntry {
+            shard,
+            of,
+            gates: planned.gates.join(" "),
+            together: together.join(" "),
+            minutes: tenths(layout.minutes(planned)),
+        });
+    ShardMatrix {
         include: entries.collect(),
     }
 }

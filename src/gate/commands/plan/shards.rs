@@ -3,9 +3,9 @@
 use crate::baseline::{Entry, Spent, Store};
 use crate::session::Error;
 use crate::session::baseline::key_on;
+use crate::session::launch_cost::spent;
 use crate::session::project::Project;
 use crate::session::results::read_record;
-use crate::session::spent::spent;
 use std::fs;
 use std::path::{Path, PathBuf};
 use verdict::plan::{self, Gate, Piece, Plan, PlanError, Selection, ShardPlan};

@@ -119,13 +119,13 @@ struct Plan<'a> {
     power: f64,
     looks: &'a [u32],
     checks: u32,
-    rows: Vec<Row<'a>>,
+    rows: Vec<JsonRow<'a>>,
     /// Why a check has no row.
     unknown: &'a [String],
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct JsonRow<'a> {
     check: &'a str,
     /// Fraction.
     effect: f64,
@@ -142,7 +142,7 @@ struct Row<'a> {
 /// The plan as JSON, with a newline at its end.
 pub fn power_json(plan: &PowerPlan) -> String {
     let cap = plan.looks.last().copied().unwrap_or_default();
-    let rows = plan.rows.iter().map(|row| Row {
+    let rows = plan.rows.iter().map(|row| JsonRow {
         check: &row.check,
         effect: row.effect,
         launch_sd: row.sd,

@@ -257,7 +257,7 @@ impl From<Fault> for Refusal {
 /// The claimed verdict; whatever cannot be read is the claim of nothing.
 fn claim(text: &str) -> Claim {
     #[derive(Default, Deserialize)]
-    struct Run {
+    struct WorkflowRun {
         #[serde(default)]
         verdict: String,
         #[serde(default)]
@@ -273,7 +273,7 @@ fn claim(text: &str) -> Claim {
         id: String,
         verdict: String,
     }
-    let run: Run = serde_json::from_str(text).unwrap_or_default();
+    let run: WorkflowRun = serde_json::from_str(text).unwrap_or_default();
     let checks = run.gates.into_iter().flat_map(|gate| gate.checks);
     Claim {
         verdict: run.verdict,

@@ -70,13 +70,13 @@ fn pass(text: &str, known: Known<'_>) -> Result<(), Fault> {
 #[derive(Default)]
 struct Pass {
     /// Where the walk stands.
-    path: Vec<Step>,
+    path: Vec<JsonStep>,
     values: usize,
     objects: usize,
     fault: Option<Fault>,
 }
 
-enum Step {
+enum JsonStep {
     Item(usize),
     Key(String),
 }
@@ -133,8 +133,8 @@ impl Pass {
     /// `launches.3.log`, of which no part is longer than a name.
     fn place(&self) -> String {
         let parts = self.path.iter().take(8).map(|step| match step {
-            Step::Item(i) => i.to_string(),
-            Step::Key(key) => key.chars().filter(|c| !c.is_control()).take(40).collect(),
+            JsonStep::Item(i) => i.to_string(),
+            JsonStep::Key(key) => key.chars().filter(|c| !c.is_control()).take(40).collect(),
         });
         match self.path.as_slice() {
             [] => "run.json".to_owned(),
@@ -221,7 +221,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
 
     fn visit_str<E: de::Error>(mut self, text: &str) -> Result<(), E> {
         let first = self.pass.path.first();
-        let is_input = matches!(first, Some(Step::Key(key)) if key == "inputs");
+        let is_input = matches!(first, Some(JsonStep::Key(key)) if key == "inputs");
         if text.len() > if is_input { INPUT } else { TEXT } {
             return Err(self.pass.beyond("is too long a text"));
         }
@@ -240,7 +240,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
             return Err(self.unknown());
         }
         for i in 0.. {
-            self.pass.path.push(Step::Item(i));
+            self.pass.path.push(JsonStep::Item(i));
             let mut made = None;
             let item = Walk {
                 pass: &mut *self.pass,
@@ -267,7 +267,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
         while let Some(key) = entries.next_key::<String>()? {
             self.leaf()?;
             let known = self.known.of_key(&key);
-            self.pass.path.push(Step::Key(key));
+            self.pass.path.push(JsonStep::Key(key));
             let entry = Walk {
                 pass: &mut *self.pass,
                 known,

@@ -7,9 +7,9 @@ mod keep;
 mod limits;
 mod options;
 mod past;
+pub mod payload;
 pub mod post;
 mod run;
-mod said;
 mod trusted;
 mod view;
 

@@ -3,7 +3,7 @@
 //! Each part is done whatever became of the one before it; what could not be done is a remark.
 
 use super::options::{PublishOptions, Subject};
-use super::said::{Said, head_mark};
+use super::payload::{Said, head_mark};
 use crate::report::Conclusion;
 use crate::session::rendering::marker;
 use github::{

@@ -1,7 +1,7 @@
 //! `gate publish`, from the artifact to what GitHub shows.
 
 use super::options::{Content, PublishOptions, Published, Subject};
-use super::said::{Said, command};
+use super::payload::{Said, command};
 use super::trusted::{Ours, judge_anew};
 use super::{artifact, copy, past, post};
 use crate::report::{self, Conclusion, Link, Publication};

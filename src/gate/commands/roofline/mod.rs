@@ -61,8 +61,8 @@ fn tokens() -> clap::builder::RangedI64ValueParser<u32> {
 struct Roofline {
     machine: MachineFigures,
     model: ModelFigures,
-    decode: Vec<Row>,
-    prefill: Vec<Row>,
+    decode: Vec<BoundRow>,
+    prefill: Vec<BoundRow>,
     /// Kernels, copies and fills that a decoded token starts in a context so short that attention is not
     /// split; None where steps are not recorded, as on the CPU.
     launches_per_token: Option<u64>,
@@ -94,7 +94,7 @@ struct ModelFigures {
 
 /// One prompt's length: what it takes at the least, and took.
 #[derive(Serialize)]
-struct Row {
+struct BoundRow {
     tokens: u32,
     floor: Floor,
     /// Of one token, or of the first.
@@ -373,10 +373,10 @@ fn launches_per_token(engine: &Engine) -> anyhow::Result<Option<u64>> {
     Ok(Some(three.saturating_sub(two)).filter(|launches| *launches > 0))
 }
 
-fn rows(prompts: &[u32], measured: Vec<Spread>, floor: &dyn Fn(u32) -> Floor) -> Vec<Row> {
+fn rows(prompts: &[u32], measured: Vec<Spread>, floor: &dyn Fn(u32) -> Floor) -> Vec<BoundRow> {
     let row = |(tokens, measured_ms): (&u32, Spread)| {
         let floor = floor(*tokens);
-        Row {
+        BoundRow {
             tokens: *tokens,
             times_floor: measured_ms.median / floor.milliseconds,
             floor,
@@ -389,7 +389,7 @@ fn rows(prompts: &[u32], measured: Vec<Spread>, floor: &dyn Fn(u32) -> Floor) ->
 fn table(roofline: &Roofline) -> String {
     let (machine, model) = (&roofline.machine, &roofline.model);
     let header = ["", "tokens", "floor, ms", "measured, ms", "times the floor"];
-    let cells = |what: &str, row: &Row| {
+    let cells = |what: &str, row: &BoundRow| {
         let Spread {
             median,
             least,

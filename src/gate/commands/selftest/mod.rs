@@ -40,12 +40,12 @@ pub struct SelftestArgs {
     #[arg(long)]
     seed: Option<u64>,
     /// How to print the table
-    #[arg(long, value_enum, default_value_t = Shape::Text)]
-    format: Shape,
+    #[arg(long, value_enum, default_value_t = OutputShape::Text)]
+    format: OutputShape,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Shape {
+enum OutputShape {
     /// A table for a terminal
     Text,
     /// One JSON object
@@ -80,8 +80,8 @@ pub fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
         output::note(&format!("the engine does not start without a fault: {why}"));
     }
     let text = match shape {
-        Shape::Text => view::selftest_text(&done.rows, done.elapsed_s),
-        Shape::Json => view::selftest_json(&done.rows, done.elapsed_s),
+        OutputShape::Text => view::selftest_text(&done.rows, done.elapsed_s),
+        OutputShape::Json => view::selftest_json(&done.rows, done.elapsed_s),
     };
     output::print(&text).context("cannot write the table to standard output")?;
     Ok(exit(&done))

@@ -11,7 +11,7 @@ pub mod publication;
 use self::chart::{mermaid, sparkline};
 use self::cut::{MOST_BYTES, cut, marked};
 use self::publication::{Judged, Publication, State};
-use super::inert::{code, code_span, inert, inert_html, inert_within};
+use super::github_escape::{code, code_span, inert, inert_html, inert_within};
 use super::{cells, numbers, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};

@@ -6,9 +6,9 @@
 //! streams', and those of two phases.
 
 use super::super::Rules;
-use super::super::sight::Sight;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
+use crate::judge::launch_view::LaunchView;
 use crate::metrics::{self, contradiction, first_shared, implausible_for};
 use crate::plan::{Check, Rule};
 use crate::record::{ClientHealth, Facts, Launch, LaunchFact, Metric, RuleId, Statistic, Verdict};
@@ -24,25 +24,25 @@ pub fn is_tail(statistic: Statistic) -> bool {
     matches!(statistic, Statistic::P95 | Statistic::P99 | Statistic::Max)
 }
 
-pub fn health<'a>(sight: &Sight<'_, 'a>) -> Option<&'a ClientHealth> {
-    let workload = &sight.workload.id;
-    let clients = &sight.launch.clients;
+pub fn health<'a>(launch_view: &LaunchView<'_, 'a>) -> Option<&'a ClientHealth> {
+    let workload = &launch_view.workload.id;
+    let clients = &launch_view.launch.clients;
     clients.iter().find(|c| c.workload == *workload)
 }
 
 /// Too many events have an upper bound of their time alone.
-pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let check = sight.check;
-    if check.metric == Metric::Ttft && is_within_ceiling(sight) {
+pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let check = launch_view.check;
+    if check.metric == Metric::Ttft && is_within_ceiling(launch_view) {
         return None;
     }
     let (ambiguous, events) = match check.metric {
         Metric::Ttft => {
-            let shared = sight.sound().iter().filter(|s| first_shared(s));
-            (shared.count(), sight.sound().len())
+            let shared = launch_view.sound().iter().filter(|s| first_shared(s));
+            (shared.count(), launch_view.sound().len())
         }
-        Metric::Icl | Metric::Itl => metrics::ambiguous(sight.sound()),
-        metric if check.part.reads_tpot(metric) => metrics::with_first(sight.sound()),
+        Metric::Icl | Metric::Itl => metrics::ambiguous(launch_view.sound()),
+        metric if check.part.reads_tpot(metric) => metrics::with_first(launch_view.sound()),
         _ => return None,
     };
     let share = ambiguous as f64 / events.max(1) as f64;
@@ -55,56 +55,60 @@ pub fn ambiguous(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         return None;
     }
     let fact = LaunchFact::SharedEvents { share, bearable };
-    of_launch(sight, RuleId::AmbiguousEvents, fact)
+    of_launch(launch_view, RuleId::AmbiguousEvents, fact)
 }
 
 /// A TTFT that is an upper bound, and not above its limit: the true one is not either.
-fn is_within_ceiling(sight: &Sight<'_, '_>) -> bool {
-    let value = sight.measure.as_ref().map(|measure| measure.value);
-    matches!((sight.check.rule, value), (Rule::Ceiling { limit }, Ok(value)) if value <= limit)
+fn is_within_ceiling(launch_view: &LaunchView<'_, '_>) -> bool {
+    let value = launch_view.measure.as_ref().map(|measure| measure.value);
+    matches!((launch_view.check.rule, value), (Rule::Ceiling { limit }, Ok(value)) if value <= limit)
 }
 
 /// The load that the gate names was not on the engine.
-pub fn streams_not_reached(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let health = health(sight).filter(|_| is_by_clock(sight.check))?;
+pub fn streams_not_reached(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let health = health(launch_view).filter(|_| is_by_clock(launch_view.check))?;
     let (asked, reached) = (health.streams_asked, health.streams_reached);
     if f64::from(reached) >= STREAMS * f64::from(asked) {
         return None;
     }
     of_launch(
-        sight,
+        launch_view,
         RuleId::StreamsNotReached,
         LaunchFact::Streams { asked, reached },
     )
 }
 
 /// The server's own times are not those of the streams.
-pub fn server_timings(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    if !is_by_clock(sight.check) {
+pub fn server_timings(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    if !is_by_clock(launch_view.check) {
         return None;
     }
-    let text = contradiction(sight.sound().iter().copied())?;
-    of_launch(sight, RuleId::ServerTimings, LaunchFact::Said(text))
+    let text = contradiction(launch_view.sound().iter().copied())?;
+    of_launch(launch_view, RuleId::ServerTimings, LaunchFact::Said(text))
 }
 
 /// Tokens that came faster than the engine's own prefill allows; a floor that is configured decides instead.
-pub fn implausible_phases(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn implausible_phases(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
     let floor = rules.plan.engine.plausible.tpot_floor_ms;
-    if floor.is_some() || !reads_a_phase(sight) {
+    if floor.is_some() || !reads_a_phase(launch_view) {
         return None;
     }
-    let text = implausible_for(sight.requests(), sight.check.statistic)?;
-    of_launch(sight, RuleId::ImplausiblePhases, LaunchFact::Said(text))
+    let text = implausible_for(launch_view.requests(), launch_view.check.statistic)?;
+    of_launch(
+        launch_view,
+        RuleId::ImplausiblePhases,
+        LaunchFact::Said(text),
+    )
 }
 
 /// Head's tokens came in less than half of base's time, and no answer ended sooner. Head alone is not blamed: a trade of
 /// TTFT for TPOT looks like this too.
-pub fn held_back(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    if !reads_gaps(sight.check) {
+pub fn held_back(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    if !reads_gaps(launch_view.check) {
         return None;
     }
-    let found = metrics::held_back(sight.requests())?;
-    let Launch { position, arm, .. } = *sight.launch;
+    let found = metrics::held_back(launch_view.requests())?;
+    let Launch { position, arm, .. } = *launch_view.launch;
     let facts = Facts::Launch {
         position,
         arm,
@@ -122,6 +126,6 @@ pub fn reads_gaps(check: &Check) -> bool {
 }
 
 /// True if the check is about one of the two phases; TTFT, E2E and throughput are what the client saw in any case.
-fn reads_a_phase(sight: &Sight<'_, '_>) -> bool {
-    sight.check.metric == Metric::PrefillRate || reads_gaps(sight.check)
+fn reads_a_phase(launch_view: &LaunchView<'_, '_>) -> bool {
+    launch_view.check.metric == Metric::PrefillRate || reads_gaps(launch_view.check)
 }

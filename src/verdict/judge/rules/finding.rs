@@ -1,7 +1,7 @@
 //! Input of the rules, and their findings.
 
-use super::super::looks::Looks;
-use super::super::sight::Sight;
+use crate::judge::error_budget::ErrorBudget;
+use crate::judge::launch_view::LaunchView;
 use crate::plan::{Design, Plan};
 use crate::record::{Extent, Facts, Launch, LaunchFact, Reason, RuleId, RunRecord, Verdict};
 
@@ -24,8 +24,12 @@ pub fn invalid(rule: RuleId, facts: Facts) -> Option<Finding> {
 }
 
 /// The launch is no measurement, by what it shows by itself.
-pub fn of_launch(sight: &Sight<'_, '_>, rule: RuleId, fact: LaunchFact) -> Option<Finding> {
-    let Launch { position, arm, .. } = *sight.launch;
+pub fn of_launch(
+    launch_view: &LaunchView<'_, '_>,
+    rule: RuleId,
+    fact: LaunchFact,
+) -> Option<Finding> {
+    let Launch { position, arm, .. } = *launch_view.launch;
     let facts = Facts::Launch {
         position,
         arm,
@@ -35,7 +39,7 @@ pub fn of_launch(sight: &Sight<'_, '_>, rule: RuleId, fact: LaunchFact) -> Optio
 }
 
 /// A rule that one launch keeps or breaks by itself.
-pub type LaunchRule = fn(&Rules<'_>, &Sight<'_, '_>) -> Option<Finding>;
+pub type LaunchRule = fn(&Rules<'_>, &LaunchView<'_, '_>) -> Option<Finding>;
 
 /// Plan and record, for every part of the judge.
 pub struct Rules<'a> {
@@ -55,7 +59,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    pub fn looks(&self) -> Looks<'a> {
-        Looks::of(self.design)
+    pub fn looks(&self) -> ErrorBudget<'a> {
+        ErrorBudget::of(self.design)
     }
 }

@@ -7,29 +7,29 @@
 //! Main function: [`client_late`]. Refuses to know: why the client was late.
 
 use super::super::Rules;
-use super::super::sight::Sight;
 use super::super::view::is_by_clock;
 use super::client::{health, is_tail};
 use super::finding::{Finding, of_launch};
+use crate::judge::launch_view::LaunchView;
 use crate::metrics::is_good;
 use crate::plan::{Rule, Slo};
 use crate::record::{LaunchFact, Metric, RuleId, Sample};
 use crate::stats;
 
 /// The client of one launch was too late for the check.
-pub fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let (check, samples) = (sight.check, sight.sound());
+pub fn client_late(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let (check, samples) = (launch_view.check, launch_view.sound());
     if !is_by_clock(check) {
         return None;
     }
-    let value = sight.measure.as_ref().ok()?.value;
+    let value = launch_view.measure.as_ref().ok()?.value;
     let tail = is_tail(check.statistic);
     let sent = if counts_from_intention(check.metric) {
         sent_late(samples, tail).unwrap_or(0.0)
     } else {
         0.0
     };
-    let read = read_late(sight, tail).unwrap_or(0.0);
+    let read = read_late(launch_view, tail).unwrap_or(0.0);
     let delay = sent + read;
     let moved = if check.metric == Metric::Goodput {
         let slo = check.part.slo.unwrap_or_default();
@@ -54,7 +54,7 @@ pub fn client_late(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         moved,
         bearable,
     };
-    of_launch(sight, RuleId::ClientLate, fact)
+    of_launch(launch_view, RuleId::ClientLate, fact)
 }
 
 /// The time in ms that a delay is a part of; `None` where the load client takes no part.
@@ -115,11 +115,11 @@ fn sent_late(samples: &[&Sample], tail: bool) -> Option<f64> {
 }
 
 /// How late events may have been read where the kernel stamped none, ms.
-fn read_late(sight: &Sight<'_, '_>, tail: bool) -> Option<f64> {
-    if sight.sound().iter().all(|s| s.stamps.kernel_stamps) {
+fn read_late(launch_view: &LaunchView<'_, '_>, tail: bool) -> Option<f64> {
+    if launch_view.sound().iter().all(|s| s.stamps.kernel_stamps) {
         return None;
     }
-    let delay = health(sight)?.loop_delay_ms;
+    let delay = health(launch_view)?.loop_delay_ms;
     Some(if tail { delay.p99 } else { delay.p50 })
 }
 

@@ -1,9 +1,9 @@
 //! Rules on all launches of a check together.
 
 use super::super::evidence::Values;
-use super::super::treatment::zero_is_vacuous;
 use super::super::view::{Unsteady, View};
 use super::finding::{Finding, invalid};
+use crate::judge::test_kind::zero_is_vacuous;
 use crate::plan::WorkloadKind;
 use crate::record::{Arm, Facts, MetricKind, RuleId};
 use crate::stats;

@@ -4,18 +4,20 @@
 //! has a say in is disturbed by them.
 
 use super::super::Rules;
-use super::super::sight::Sight;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
+use crate::judge::launch_view::LaunchView;
 use crate::record::{Launch, LaunchFact, PageCache, Reading as Telemetered, RuleId};
 
 /// A cold start may find so much of the engine's files in memory; a warm one may miss so much.
 const STRAY_PAGES: f64 = 0.05;
 
 /// The page cache was not as the gate asked.
-pub fn page_cache(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let launch = sight.launch;
-    let wanted = launch.page_cache.filter(|_| is_by_clock(sight.check))?;
+pub fn page_cache(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let launch = launch_view.launch;
+    let wanted = launch
+        .page_cache
+        .filter(|_| is_by_clock(launch_view.check))?;
     let resident_share = launch.startup.resident_share;
     let is_met = resident_share.is_some_and(|share| match wanted {
         PageCache::Cold => share <= STRAY_PAGES,
@@ -28,7 +30,7 @@ pub fn page_cache(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         wanted,
         resident_share,
     };
-    of_launch(sight, RuleId::PageCache, fact)
+    of_launch(launch_view, RuleId::PageCache, fact)
 }
 
 /// Of the engine's GPUs the one with the most other processes, and how many; `None` where it had its GPUs for
@@ -44,25 +46,26 @@ pub fn shared_gpu(launch: &Launch) -> Option<(u32, u32)> {
 }
 
 /// Another process was on one of the engine's GPUs.
-pub fn gpu_shared(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let (gpu, others) = shared_gpu(sight.launch).filter(|_| is_by_clock(sight.check))?;
+pub fn gpu_shared(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let (gpu, others) =
+        shared_gpu(launch_view.launch).filter(|_| is_by_clock(launch_view.check))?;
     let fact = LaunchFact::OthersOnGpu { gpu, others };
-    of_launch(sight, RuleId::GpuShared, fact)
+    of_launch(launch_view, RuleId::GpuShared, fact)
 }
 
 /// Other processes' work beside the launch, where the configuration bounds it.
-pub fn busy(rules: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
+pub fn busy(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
     let limit = rules
         .plan
         .telemetry
         .others_cpu
-        .filter(|_| is_by_clock(sight.check))?;
-    let cores = others_cores(sight.launch)?;
+        .filter(|_| is_by_clock(launch_view.check))?;
+    let cores = others_cores(launch_view.launch)?;
     if cores <= limit {
         return None;
     }
     let fact = LaunchFact::OthersCpu { cores, limit };
-    of_launch(sight, RuleId::BusyMachine, fact)
+    of_launch(launch_view, RuleId::BusyMachine, fact)
 }
 
 /// Processors' worth of work by processes that are neither the engine's nor the gate's, from the first

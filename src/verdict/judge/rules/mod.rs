@@ -11,7 +11,7 @@ mod launches;
 mod machine;
 mod session;
 mod value;
-mod voids;
+pub mod void_samples;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, reads_gaps};
 pub use launches::unsteady;
@@ -51,7 +51,7 @@ pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
         .clone()
         .or_else(|| session::not_interleaved(rules, view))
         .or_else(|| session::launch_failed(view))
-        .or_else(|| voids::find(view))
+        .or_else(|| void_samples::find(view))
         .or_else(|| of_a_launch(view, 0..BEFORE_PARITY))
         .or_else(|| launches::token_parity(view))
         .or_else(|| of_a_launch(view, BEFORE_PARITY..OF_A_LAUNCH.len()))

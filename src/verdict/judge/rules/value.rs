@@ -1,8 +1,8 @@
 //! Rules on the value of one launch: it is there, it can be, and it stands on enough requests.
 
 use super::super::Rules;
-use super::super::sight::Sight;
 use super::finding::{Finding, invalid, of_launch};
+use crate::judge::launch_view::LaunchView;
 use crate::metrics::LaunchMeasure;
 use crate::record::{Facts, LaunchFact, Metric, MetricKind, RuleId, Statistic};
 
@@ -14,65 +14,65 @@ const WRONG: f64 = 0.01;
 /// A latency with fewer distinct values is no clock's.
 const DISTINCT: usize = 3;
 
-pub fn missing_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let undefined = sight.measure.as_ref().err()?;
+pub fn missing_value(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let undefined = launch_view.measure.as_ref().err()?;
     invalid(RuleId::MissingValue, Facts::Said(undefined.to_string()))
 }
 
-pub fn impossible_value(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let metric = sight.check.metric;
-    let measure = sight.measure.as_ref().ok()?;
+pub fn impossible_value(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let metric = launch_view.check.metric;
+    let measure = launch_view.measure.as_ref().ok()?;
     let mut all = measure.series.iter().chain([&measure.value]);
     if let Some(v) = all.clone().find(|v| !v.is_finite()) {
-        return of_launch(sight, RuleId::NotFinite, LaunchFact::Value(*v));
+        return of_launch(launch_view, RuleId::NotFinite, LaunchFact::Value(*v));
     }
     let wrong = match metric.kind() {
-        MetricKind::Latency if is_gap(metric) => return no_gap(sight, measure),
+        MetricKind::Latency if is_gap(metric) => return no_gap(launch_view, measure),
         // Noise tilts a line that is flat, and a flat one has a slope of 0.
         MetricKind::Latency if metric.is_fitted() => None,
         MetricKind::Latency => all.find(|&&v| v <= 0.0),
         MetricKind::Counter | MetricKind::Share => all.find(|&&v| v < 0.0),
         MetricKind::Score => None,
     };
-    of_launch(sight, RuleId::NotPositive, LaunchFact::Value(*wrong?))
+    of_launch(launch_view, RuleId::NotPositive, LaunchFact::Value(*wrong?))
 }
 
 /// Single gaps of 0 are events that came in one segment, and [`super::client::ambiguous`] tells how many can be borne. In the
 /// launch's value they are too many for anyone.
-fn no_gap(sight: &Sight<'_, '_>, measure: &LaunchMeasure) -> Option<Finding> {
+fn no_gap(launch_view: &LaunchView<'_, '_>, measure: &LaunchMeasure) -> Option<Finding> {
     let fact = match measure.series.iter().find(|&&v| v < 0.0) {
         Some(v) => LaunchFact::Value(*v),
         None if measure.value > 0.0 => return None,
         None => LaunchFact::NoGap(measure.value),
     };
-    of_launch(sight, RuleId::NotPositive, fact)
+    of_launch(launch_view, RuleId::NotPositive, fact)
 }
 
 fn is_gap(metric: Metric) -> bool {
     matches!(metric, Metric::Icl | Metric::Itl)
 }
 
-pub fn too_few_samples(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let need = sight.check.min_samples;
-    let got = sight.measure.as_ref().ok()?.samples;
+pub fn too_few_samples(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let need = launch_view.check.min_samples;
+    let got = launch_view.measure.as_ref().ok()?.samples;
     if got >= need {
         return None;
     }
-    let workload = sight.workload.id.clone();
+    let workload = launch_view.workload.id.clone();
     let fact = LaunchFact::Samples {
         workload,
         got,
         need,
     };
-    of_launch(sight, RuleId::TooFewSamples, fact)
+    of_launch(launch_view, RuleId::TooFewSamples, fact)
 }
 
 /// The time of a blank answer, or of another prompt's, is no time of the work that was asked for. A median bears few of
 /// them; a mean, a tail and a throughput bear next to none.
-pub fn wrong_answers(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let found = sight.answers.wrong.as_ref()?;
-    let is_timed = sight.check.metric.kind() == MetricKind::Latency;
-    let bearable = match sight.check.statistic {
+pub fn wrong_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let found = launch_view.answers.wrong.as_ref()?;
+    let is_timed = launch_view.check.metric.kind() == MetricKind::Latency;
+    let bearable = match launch_view.check.statistic {
         Statistic::Median => WRONG_MEDIAN,
         _ => WRONG,
     };
@@ -84,12 +84,12 @@ pub fn wrong_answers(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
         all: found.all,
         first: found.first.clone(),
     };
-    of_launch(sight, RuleId::WrongAnswers, fact)
+    of_launch(launch_view, RuleId::WrongAnswers, fact)
 }
 
-pub fn constant_latency(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding> {
-    let metric = sight.check.metric;
-    let measure = sight.measure.as_ref().ok()?;
+pub fn constant_latency(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let metric = launch_view.check.metric;
+    let measure = launch_view.measure.as_ref().ok()?;
     if metric.kind() != MetricKind::Latency || !is_stuck(measure) {
         return None;
     }
@@ -97,7 +97,7 @@ pub fn constant_latency(_: &Rules<'_>, sight: &Sight<'_, '_>) -> Option<Finding>
         values: measure.series.len(),
         distinct: DISTINCT,
     };
-    of_launch(sight, RuleId::ConstantLatency, fact)
+    of_launch(launch_view, RuleId::ConstantLatency, fact)
 }
 
 fn is_stuck(measure: &LaunchMeasure) -> bool {

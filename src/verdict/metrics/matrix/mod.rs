@@ -234,7 +234,7 @@ pub fn tpot_slope(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     Ok(line.measure(line.slope * 1e3))
 }
 
-struct Line {
+struct FittedLine {
     base: f64,
     /// ms per token of context.
     slope: f64,
@@ -242,7 +242,7 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-impl Line {
+impl FittedLine {
     fn measure(&self, value: f64) -> LaunchMeasure {
         let mut measure = LaunchMeasure::single(value, self.samples);
         let points = self
@@ -260,7 +260,7 @@ impl Line {
 }
 
 /// A cell's context is that of its middle token: the prompt and half of the answer.
-fn tpot_line(at: &Place<'_>) -> Result<Line, Undefined> {
+fn tpot_line(at: &Place<'_>) -> Result<FittedLine, Undefined> {
     let mut samples = at.measured()?;
     samples.retain(|s| s.streamed);
     let n = samples.len();
@@ -275,7 +275,7 @@ fn tpot_line(at: &Place<'_>) -> Result<Line, Undefined> {
     let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
     let (base, slope) = stats::least_absolute_line(&x, &y)
         .ok_or_else(|| at.undefined(Why::TooFewContexts { n: x.len() }, None))?;
-    Ok(Line {
+    Ok(FittedLine {
         base,
         slope,
         samples: n,

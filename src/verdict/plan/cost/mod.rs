@@ -1,5 +1,5 @@
 //! Time that a session takes, and gates shared among machines by it.
 
-pub mod effort;
+pub mod estimate;
 pub mod least;
 pub mod shards;

@@ -2,7 +2,7 @@
 //!
 //! Main function: [`read`]. Refuses to know: which metric fits which workload and rule (`fit.rs`).
 
-use super::fit;
+use super::compatibility;
 use super::series;
 use crate::plan::model::{Check, EngineSeries, Named, Part, Rule, Slo, Workload, WorkloadKind};
 use crate::plan::source::diagnostic::{Diagnostic, suggestion};
@@ -21,14 +21,14 @@ pub fn read(
     let metric_field = section.required("metric")?;
     let metric = metric_field.choice(&Metric::ALL.map(|metric| (metric.name(), metric)))?;
     let workload = pick_workload(gate, &section, workloads)?;
-    if !fit::fits(metric, &workload.kind) {
+    if !compatibility::fits(metric, &workload.kind) {
         return Err(metric_field.wrong(format!(
             "`{metric}` cannot be measured on the workload `{}`",
             workload.id
         )));
     }
     let part = read_part(&section, metric, workload)?;
-    if let Some(why) = fit::lack(metric, &part, &workload.kind) {
+    if let Some(why) = compatibility::lack(metric, &part, &workload.kind) {
         let mut refusal = metric_field.wrong(format!(
             "`{metric}` cannot be measured on this part of the workload `{}`",
             workload.id
@@ -37,7 +37,7 @@ pub fn read(
         return Err(refusal);
     }
     let statistic = read_statistic(&section, metric)?;
-    let sent = fit::samples(metric, statistic, &part, &workload.kind);
+    let sent = compatibility::samples(metric, statistic, &part, &workload.kind);
     let min_samples = read_min_samples(&section, metric, statistic, workload, sent)?;
     let rule = read_rule(&section, metric)?;
     let line = section.source.line(&section.span());
@@ -250,7 +250,7 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
     let limit = || {
         let field = section.required("limit")?;
         let limit = field.quantity(Dimension::of(metric.unit()))?;
-        if limit > 1.0 && fit::is_part_of_a_whole(metric) {
+        if limit > 1.0 && compatibility::is_part_of_a_whole(metric) {
             return Err(field.wrong(format!("`{metric}` is a share, never more than 100 %")));
         }
         Ok(limit)
@@ -258,9 +258,9 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
     match name {
         Name::Ceiling => Ok(Rule::Ceiling { limit: limit()? }),
         Name::Floor => Ok(Rule::Floor { limit: limit()? }),
-        Name::Regression if !fit::has_relative_change(metric) => Err(rule_field.wrong(format!(
-            "`{metric}` has no relative change: judge it by a ceiling or a floor"
-        ))),
+        Name::Regression if !compatibility::has_relative_change(metric) => Err(rule_field.wrong(
+            format!("`{metric}` has no relative change: judge it by a ceiling or a floor"),
+        )),
         Name::Regression => read_regression(section),
     }
 }

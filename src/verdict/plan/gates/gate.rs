@@ -1,6 +1,6 @@
 //! One gate's file: its workloads (`workload.rs`) and the rules that must hold (`check.rs`).
 
-use super::fit::is_tested_by_t;
+use super::compatibility::is_tested_by_t;
 use super::{check, workload};
 use crate::digest;
 use crate::plan::model::{Check, Gate, Workload};

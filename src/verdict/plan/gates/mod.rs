@@ -1,8 +1,8 @@
 //! Files of one gate: its workloads, checks and data.
 
 pub mod check;
+pub mod compatibility;
 pub mod data;
-pub mod fit;
 pub mod gate;
 pub mod goldens;
 pub mod series;

@@ -12,7 +12,7 @@ const LONGEST: u32 = 1_000_000;
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum TraceLine {
     Ours {
         timestamp: f64,
         prompt_length: u32,
@@ -60,12 +60,12 @@ fn entry(line: &str) -> Result<TraceEntry, String> {
             .to_owned()
     })?;
     let (seconds, prompt_tokens, output_tokens) = match parsed {
-        Line::Ours {
+        TraceLine::Ours {
             timestamp,
             prompt_length,
             output_length,
         } => (timestamp, prompt_length, output_length),
-        Line::Mooncake {
+        TraceLine::Mooncake {
             timestamp,
             input_length,
             output_length,

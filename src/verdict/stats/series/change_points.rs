@@ -48,7 +48,7 @@ pub fn change_points(values: &[f64], alpha: f64) -> Vec<ChangePoint> {
     if values.len() < 2 * SHORTEST || values.iter().any(|v| !v.is_finite()) {
         return Vec::new();
     }
-    let series = Series::new(values);
+    let series = RandomSeries::new(values);
     let mut cuts = series.optimal_cuts();
     loop {
         let found = series.describe(&cuts);
@@ -67,13 +67,13 @@ pub fn change_points(values: &[f64], alpha: f64) -> Vec<ChangePoint> {
 }
 
 /// A series with its running sums, centred so that a large offset costs no digits.
-struct Series<'a> {
+struct RandomSeries<'a> {
     values: &'a [f64],
     sums: Vec<f64>,
     squares: Vec<f64>,
 }
 
-impl<'a> Series<'a> {
+impl<'a> RandomSeries<'a> {
     fn new(values: &'a [f64]) -> Self {
         let centre = mean(values).unwrap_or_default();
         let (mut sums, mut squares) = (vec![0.0], vec![0.0]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     /// The least cost over every partition, by trying all of them.
-    fn least_cost(series: &Series<'_>, penalty: f64, from: usize) -> f64 {
+    fn least_cost(series: &RandomSeries<'_>, penalty: f64, from: usize) -> f64 {
         let n = series.values.len();
         let mut least = series.scatter(from, n);
         for cut in from + SHORTEST..=n.saturating_sub(SHORTEST) {
@@ -328,7 +328,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_partition_is_better(values in prop::collection::vec(-5.0..5.0_f64, 8..22)) {
-            let series = Series::new(&values);
+            let series = RandomSeries::new(&values);
             let penalty = PENALTY * (values.len() as f64).ln() * series.noise();
             let cuts = series.optimal_cuts();
             let ends: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([values.len()]).collect();

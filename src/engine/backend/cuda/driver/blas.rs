@@ -53,7 +53,7 @@ impl Blas {
         &self,
         product: &Product,
     ) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
-        let shape = Shape::new(product, self.element)?;
+        let shape = BlasShape::new(product, self.element)?;
         let preference = Preference::new()?;
         #[expect(unsafe_code, reason = "calls cuBLASLt")]
         // SAFETY: plain numbers, for which zeros are valid values.
@@ -92,7 +92,7 @@ impl Blas {
         product: &Product,
         algorithm: &cublasLtMatmulAlgo_t,
     ) -> Result<(), DeviceError> {
-        let shape = Shape::new(product, self.element)?;
+        let shape = BlasShape::new(product, self.element)?;
         let (one, zero) = (1.0f32, 0.0f32);
         let workspace = self.workspace.view();
         #[expect(unsafe_code, reason = "calls cuBLASLt")]
@@ -133,14 +133,14 @@ impl Drop for Blas {
 }
 
 /// A product in the library's words, which count by columns: outᵀ = weight · xᵀ.
-struct Shape {
+struct BlasShape {
     operation: sys::cublasLtMatmulDesc_t,
     weight: sys::cublasLtMatrixLayout_t,
     x: sys::cublasLtMatrixLayout_t,
     out: sys::cublasLtMatrixLayout_t,
 }
 
-impl Shape {
+impl BlasShape {
     fn new(product: &Product, element: cudaDataType) -> Result<Self, DeviceError> {
         let Product { n, rows, cols, .. } = *product;
         let layout = |kind, rows: usize, cols: usize| {
@@ -176,7 +176,7 @@ impl Shape {
     }
 }
 
-impl Drop for Shape {
+impl Drop for BlasShape {
     fn drop(&mut self) {
         for layout in [self.weight, self.x, self.out] {
             if !layout.is_null() {

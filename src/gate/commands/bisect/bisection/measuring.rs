@@ -1,7 +1,7 @@
 //! One session of a search: what it builds, where it is kept, and when it ends.
 
 use super::refuse;
-use crate::commands::bisect::hunt::Hunt;
+use crate::commands::bisect::driver::Hunt;
 use crate::commands::bisect::search::Search;
 use crate::commands::bisect::step::Question;
 use crate::commands::bisect::trial::Pair;

@@ -7,7 +7,7 @@
 
 mod measuring;
 
-use super::hunt::{Hunt, JOURNAL};
+use super::driver::{Hunt, JOURNAL};
 use crate::launch::Repository;
 use crate::measure;
 use crate::session::files::{ResultsError, read_json};

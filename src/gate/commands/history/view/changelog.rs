@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::history::{History, Note};
-use crate::report::inert::inert;
+use crate::report::github_escape::inert;
 use crate::report::terminal::{WIDTH, wrap};
 use serde::Serialize;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ const FORMAT: &str = "infergate-changelog/1";
 
 /// A step with what was written about it, or a note on a session without a step.
 #[derive(Serialize)]
-struct Row<'a> {
+struct ChangeRow<'a> {
     /// Of the first session after the step, or of the note's session.
     date: &'a str,
     /// `null`: the note is about every check.
@@ -44,7 +44,7 @@ struct RowNote<'a> {
 #[derive(Serialize)]
 struct Changelog<'a> {
     format: &'static str,
-    entries: Vec<Row<'a>>,
+    entries: Vec<ChangeRow<'a>>,
 }
 
 /// The changelog in 80 columns.
@@ -90,11 +90,11 @@ pub fn changelog_json(history: &History) -> String {
     text
 }
 
-fn rows(history: &History) -> Vec<Row<'_>> {
+fn rows(history: &History) -> Vec<ChangeRow<'_>> {
     let steps = history.checks.iter().flat_map(|check| {
         check.steps().map(move |(series, step)| {
             let point = &series.points[step.change.at];
-            Row {
+            ChangeRow {
                 date: words::day(&point.created),
                 check: Some(&check.id),
                 step: Some(RowStep {
@@ -109,14 +109,14 @@ fn rows(history: &History) -> Vec<Row<'_>> {
             }
         })
     });
-    let others = history.notes.iter().map(|note| Row {
+    let others = history.notes.iter().map(|note| ChangeRow {
         date: words::day(&note.measured),
         check: note.check.as_deref(),
         step: None,
         commit: note.commit.as_deref(),
         notes: vec![row_note(note)],
     });
-    let mut rows: Vec<Row<'_>> = steps.chain(others).collect();
+    let mut rows: Vec<ChangeRow<'_>> = steps.chain(others).collect();
     // Of one day in the order of the checks.
     rows.sort_by(|a, b| b.date.cmp(a.date));
     rows
@@ -132,7 +132,7 @@ fn row_note(note: &Note) -> RowNote<'_> {
 }
 
 /// The step, or the commit of a note that is on none.
-fn number(row: &Row<'_>) -> String {
+fn number(row: &ChangeRow<'_>) -> String {
     match (&row.step, row.commit) {
         (Some(step), _) => {
             let since = if step.is_made_good {
@@ -147,7 +147,7 @@ fn number(row: &Row<'_>) -> String {
     }
 }
 
-fn meaning(row: &Row<'_>) -> Vec<String> {
+fn meaning(row: &ChangeRow<'_>) -> Vec<String> {
     if row.notes.is_empty() {
         return vec!["not explained: `gate history note`".to_owned()];
     }

@@ -186,7 +186,7 @@ fn why_not(step: &Step) -> Option<String> {
 }
 
 /// What GitHub was asked for.
-struct Answers {
+struct LabelAnswers {
     /// By the paths, and by whoever added a label.
     needed: Needed,
     /// Labels that no path needs.
@@ -207,7 +207,7 @@ async fn ask(
     rules: &GitHubRules,
     pull: &Pull,
     event: Option<&Event>,
-) -> Result<Answers, Error> {
+) -> Result<LabelAnswers, Error> {
     let word = match event {
         Some(event) => super::whose::word(client, rules, event).await?,
         None => None,
@@ -231,7 +231,7 @@ async fn ask(
     for wish in unneeded.iter().filter(|unneeded| unneeded.by.is_writer()) {
         needed.add_label(&rules.labels, &wish.label);
     }
-    Ok(Answers {
+    Ok(LabelAnswers {
         running,
         remarks,
         has_base,

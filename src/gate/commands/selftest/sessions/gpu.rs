@@ -19,14 +19,14 @@ const THERMAL: u32 = 0x20;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
-struct State {
+struct GpuState {
     is_hot: AtomicBool,
     is_over: AtomicBool,
 }
 
 pub struct HotGpu {
     address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<GpuState>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -35,7 +35,7 @@ impl HotGpu {
         let started = (|| {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             let address = listener.local_addr()?;
-            let state = Arc::<State>::default();
+            let state = Arc::<GpuState>::default();
             let own = Arc::clone(&state);
             let thread = thread::Builder::new()
                 .name("hot-gpu".into())
@@ -75,7 +75,7 @@ impl Drop for HotGpu {
 }
 
 /// One connection after another, until it is over. A reader that breaks off is the reader's matter.
-fn answer(listener: &TcpListener, state: &State) {
+fn answer(listener: &TcpListener, state: &GpuState) {
     for stream in listener.incoming() {
         if state.is_over.load(Ordering::Relaxed) {
             return;
@@ -86,7 +86,7 @@ fn answer(listener: &TcpListener, state: &State) {
     }
 }
 
-fn answer_one(mut stream: TcpStream, state: &State) -> io::Result<()> {
+fn answer_one(mut stream: TcpStream, state: &GpuState) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     // The request's head ends with an empty line; it has no body.
     for line in BufReader::new(&stream).lines() {

@@ -206,12 +206,12 @@ fn beside(n: usize, head: &[usize], base: Option<&[usize]>) -> (f64, f64, Vec<St
 }
 
 /// Numbers of the cases that head and base answer otherwise, and mismatches: all, and sure ones.
-type Row<'a> = (&'a [usize], Option<&'a [usize]>, (f64, f64));
+type TokenRow<'a> = (&'a [usize], Option<&'a [usize]>, (f64, f64));
 
 #[test]
 fn without_any_log_probabilities_base_is_the_second_witness() {
     let all: Vec<usize> = (0..12).collect();
-    let table: [Row<'_>; 8] = [
+    let table: [TokenRow<'_>; 8] = [
         (&[], Some(&[]), (0.0, 0.0)),
         // One difference may be a near-tie; ten of ten are not.
         (&[3], Some(&[]), (1.0, 0.0)),

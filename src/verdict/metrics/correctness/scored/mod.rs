@@ -50,7 +50,7 @@ pub fn greedy_agreement(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasu
     let (mut n, mut agreed, mut first) = (0_usize, 0_usize, None);
     let cases = cases(at)?;
     for case in &cases {
-        let Origin::Golden(golden) = case.origin else {
+        let ScoreOrigin::Golden(golden) = case.origin else {
             continue;
         };
         for ((place, entry), token) in case.entries().zip(&golden.tokens) {
@@ -87,8 +87,8 @@ pub fn kl_divergence(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         _ => None,
     };
     mean_divergence(at, |case| match case.origin {
-        Origin::Golden(golden) => Ok(of_golden(golden, vocabulary.as_ref())),
-        Origin::Text(text) => same_tokens(at, case, text.reference.get(case.skip..)),
+        ScoreOrigin::Golden(golden) => Ok(of_golden(golden, vocabulary.as_ref())),
+        ScoreOrigin::Text(text) => same_tokens(at, case, text.reference.get(case.skip..)),
     })
 }
 
@@ -227,14 +227,14 @@ fn same_tokens<'a>(
 /// A text with the engine's answer.
 struct Case<'a> {
     id: &'a str,
-    origin: Origin<'a>,
+    origin: ScoreOrigin<'a>,
     sample: &'a Sample,
     /// First entries that are not scored: the prompt of goldens, the first token of a text.
     skip: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Origin<'a> {
+enum ScoreOrigin<'a> {
     Golden(&'a GoldenCase),
     Text(&'a TextCase),
 }
@@ -293,7 +293,7 @@ fn whole<'a>(at: &Place<'a>) -> Result<Vec<Case<'a>>, Undefined> {
             .map(|case| {
                 Ok(Case {
                     id: &case.id,
-                    origin: Origin::Golden(case),
+                    origin: ScoreOrigin::Golden(case),
                     sample: golden::forced(at, &samples, case)?,
                     skip: case.prompt_ids.len(),
                 })
@@ -310,7 +310,7 @@ fn whole<'a>(at: &Place<'a>) -> Result<Vec<Case<'a>>, Undefined> {
                 }
                 Ok(Case {
                     id: &case.id,
-                    origin: Origin::Text(case),
+                    origin: ScoreOrigin::Text(case),
                     sample,
                     skip: 1,
                 })

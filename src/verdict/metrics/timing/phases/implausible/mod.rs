@@ -56,8 +56,8 @@ fn found(
 ) -> Option<String> {
     let company = Company::of(samples, prompts);
     let rows = samples.iter().zip(&company.prompts);
-    let rows = rows.filter_map(|(sample, prompt)| Row::of(sample, *prompt, &company));
-    let mut rows: Vec<Row> = rows.collect();
+    let rows = rows.filter_map(|(sample, prompt)| PhaseRow::of(sample, *prompt, &company));
+    let mut rows: Vec<PhaseRow> = rows.collect();
     if rows.len() < LEAST {
         return None;
     }
@@ -65,7 +65,7 @@ fn found(
     let is_cold = samples.iter().all(|sample| sample.phase != Phase::Warmup);
     let excused = rows.iter().take_while(|row| row.is_beyond()).take(COLD);
     let rows = &rows[if is_cold { excused.count() } else { 0 }..];
-    let beyond: Vec<&Row> = rows.iter().filter(|row| row.is_beyond()).collect();
+    let beyond: Vec<&PhaseRow> = rows.iter().filter(|row| row.is_beyond()).collect();
     let is_most = 2 * beyond.len() >= rows.len();
     let moves_tail = beyond.len() >= LEAST && beyond.len() as f64 > FEW * rows.len() as f64;
     let is_tail = statistic != Statistic::Median;
@@ -76,7 +76,7 @@ fn found(
 }
 
 /// One request's times.
-struct Row {
+struct PhaseRow {
     send_ns: u64,
     /// Tokens of its prompt, and of all prompts that may have been computed while it waited.
     prompt: f64,
@@ -86,7 +86,7 @@ struct Row {
     token_ms: f64,
 }
 
-impl Row {
+impl PhaseRow {
     fn of(sample: &Sample, prompt: Option<u32>, company: &Company) -> Option<Self> {
         let sample = Some(sample).filter(|sample| sample.may_enter())?;
         let prompt = prompt.filter(|prompt| *prompt > 0)?;
@@ -160,11 +160,11 @@ struct Company {
     sent: Vec<(u64, f64)>,
     begun: Vec<(u64, f64)>,
     /// Answers by the start of their sending, each with the latest end of all up to it.
-    answers: Vec<(Answer, u64)>,
+    answers: Vec<(SentAnswer, u64)>,
 }
 
 /// When an answer was being sent. One that came whole may have been made at any moment since its request.
-struct Answer {
+struct SentAnswer {
     start: u64,
     end: u64,
     /// Its time a token; `None` where it is unknown.
@@ -187,7 +187,7 @@ impl Company {
             let prompt = f64::from(prompt.unwrap_or(0));
             sent.push((stamps.send_ns, prompt));
             begun.push((first, prompt));
-            answers.push(Answer {
+            answers.push(SentAnswer {
                 start: if sample.streamed {
                     first
                 } else {

@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::pulse::Pulse;
+use super::heartbeat::Pulse;
 use super::queue::Queue;
 use crate::request::Event;
 use crate::stats::Counters;

@@ -4,7 +4,7 @@
 
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested};
-use super::timed;
+use super::continuous;
 use super::view::View;
 use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
@@ -25,7 +25,7 @@ pub fn assess(rules: &Rules<'_>, view: &View<'_, '_>) -> Assessment {
     (figures.base, figures.head) = (first(&base), first(&head));
     match (view.case.check.rule, view.comparison) {
         (Rule::Regression { .. }, Comparison::Alone | Comparison::Anchored) => {
-            return timed::no_base(view);
+            return continuous::no_base(view);
         }
         (Rule::Regression { .. }, Comparison::Stored) => {
             // Stored sessions keep no single cases.

@@ -92,7 +92,7 @@ pub fn lack(metric: Metric, part: &Part, kind: &WorkloadKind) -> Option<&'static
             "some of these answers come whole, and have no first token: say `streamed = true`",
         );
     }
-    let is_short = |answer: &Answer| answer.tokens < 2;
+    let is_short = |answer: &AnswerForm| answer.tokens < 2;
     let too_short = match metric {
         // Their gaps are counted together.
         Metric::Icl | Metric::Itl => !answers.is_empty() && answers.iter().all(is_short),
@@ -183,23 +183,23 @@ fn lack_of_cells(metric: Metric, part: &Part, matrix: &Matrix) -> Option<&'stati
 }
 
 /// An answer that a workload asks for.
-struct Answer {
+struct AnswerForm {
     streamed: bool,
     tokens: u32,
 }
 
 /// The kinds of measured answers of a part; none of a workload whose requests are not alike.
-fn answers(kind: &WorkloadKind, part: &Part) -> Vec<Answer> {
+fn answers(kind: &WorkloadKind, part: &Part) -> Vec<AnswerForm> {
     use WorkloadKind as Kind;
-    let streamed = |tokens| Answer {
+    let streamed = |tokens| AnswerForm {
         streamed: true,
         tokens,
     };
-    let mut answers: Vec<Answer> = match kind {
+    let mut answers: Vec<AnswerForm> = match kind {
         Kind::Steady(steady) => vec![streamed(steady.output_tokens)],
         Kind::Mixed(mixed) => {
             let shapes = mixed.shapes.iter();
-            let answer = |shape: &Shape| Answer {
+            let answer = |shape: &Shape| AnswerForm {
                 streamed: shape.streamed,
                 tokens: shape.output_tokens,
             };
@@ -214,7 +214,7 @@ fn answers(kind: &WorkloadKind, part: &Part) -> Vec<Answer> {
         Kind::FirstRequest(first) => vec![streamed(first.output_tokens)],
         Kind::Matrix(matrix) => {
             let modes = matrix.streamed.iter();
-            let answer = |&streamed: &bool| Answer {
+            let answer = |&streamed: &bool| AnswerForm {
                 streamed,
                 tokens: matrix.output_tokens,
             };

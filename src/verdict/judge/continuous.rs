@@ -3,7 +3,7 @@
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
 use super::limit;
-use super::trail::{INTERVAL_ALPHA, Look, Trail, smallest_effect, too_noisy};
+use super::sequential::{INTERVAL_ALPHA, Look, PastLooks, smallest_effect, too_noisy};
 use super::view::{View, values};
 use crate::plan::Rule;
 use crate::record::{
@@ -37,7 +37,7 @@ pub fn assess(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
     scale: Scale,
-    trail: &mut Trail,
+    trail: &mut PastLooks,
 ) -> Assessment {
     match view.case.check.rule {
         Rule::Regression { .. } if view.comparison.is_recording() => no_base(view),
@@ -66,7 +66,7 @@ fn regression(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
     scale: Scale,
-    trail: &mut Trail,
+    trail: &mut PastLooks,
     (margin, ceiling): (f64, f64),
 ) -> Assessment {
     let (base, head) = match launches(view) {
@@ -203,7 +203,7 @@ fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
 fn noise(
     rules: &Rules<'_>,
     view: &View<'_, '_>,
-    trail: &Trail,
+    trail: &PastLooks,
     figures: &Figures,
     ceiling: f64,
 ) -> Option<Advice> {

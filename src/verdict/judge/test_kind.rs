@@ -6,7 +6,7 @@ use crate::stats::Scale;
 
 /// What a metric's launch values are to the judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Treatment {
+pub enum TestKind {
     /// Varies from launch to launch; compared by t on this scale.
     Timed(Scale),
     /// The same in every launch of a build; compared exactly where it is.
@@ -15,7 +15,7 @@ pub enum Treatment {
     Share,
 }
 
-impl Treatment {
+impl TestKind {
     pub fn is_timed(self) -> bool {
         matches!(self, Self::Timed(_))
     }
@@ -24,32 +24,32 @@ impl Treatment {
 /// The value on the scale on which launches are compared by t (a logarithm); `None` for a metric that is not
 /// compared so.
 pub fn on_test_scale(metric: Metric, value: f64) -> Option<f64> {
-    match treatment(metric) {
-        Treatment::Timed(scale) => Some(scale.forward(value)),
-        Treatment::Exact | Treatment::Share => None,
+    match test_kind(metric) {
+        TestKind::Timed(scale) => Some(scale.forward(value)),
+        TestKind::Exact | TestKind::Share => None,
     }
 }
 
-/// The treatment of a check. A limit needs no relative scale, and a value at or below 0 has none.
-pub fn treatment_of(check: &Check) -> Treatment {
+/// The test_kind of a check. A limit needs no relative scale, and a value at or below 0 has none.
+pub fn test_kind_of(check: &Check) -> TestKind {
     match check.rule {
         Rule::Ceiling { .. } | Rule::Floor { .. } if check.metric.is_fitted() => {
-            Treatment::Timed(Scale::Plain)
+            TestKind::Timed(Scale::Plain)
         }
-        _ => treatment(check.metric),
+        _ => test_kind(check.metric),
     }
 }
 
-/// The treatment of a metric whose changes are asked for.
-pub fn treatment(metric: Metric) -> Treatment {
+/// The test_kind of a metric whose changes are asked for.
+pub fn test_kind(metric: Metric) -> TestKind {
     match metric.kind() {
-        MetricKind::Latency => Treatment::Timed(Scale::Log),
-        MetricKind::Counter => Treatment::Exact,
-        MetricKind::Share => Treatment::Share,
+        MetricKind::Latency => TestKind::Timed(Scale::Log),
+        MetricKind::Counter => TestKind::Exact,
+        MetricKind::Share => TestKind::Share,
         // Log-probabilities come from arithmetic, drift from a clock.
         MetricKind::Score => match metric {
-            Metric::PrefillDrift => Treatment::Timed(Scale::LogOfChange),
-            _ => Treatment::Exact,
+            Metric::PrefillDrift => TestKind::Timed(Scale::LogOfChange),
+            _ => TestKind::Exact,
         },
     }
 }

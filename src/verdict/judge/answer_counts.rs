@@ -1,11 +1,11 @@
 //! Counts over the sound requests of one arm, for what is remarked on answers and for the parity of tokens.
 //!
-//! Main type: [`Tally`]. Refuses to know: what is worth a remark.
+//! Main type: [`AnswerCounts`]. Refuses to know: what is worth a remark.
 
 use crate::record::{Sample, USUAL_TOKENS_AN_EVENT};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct AnswerCounts {
     /// Requests.
     pub all: u64,
     /// Those with a count of output tokens, and the tokens.
@@ -24,7 +24,7 @@ pub struct Tally {
     untold_bursts: u64,
 }
 
-impl Tally {
+impl AnswerCounts {
     pub fn add(&mut self, samples: &[&Sample]) {
         for sample in samples {
             let tokens = sample.tokens.completion;

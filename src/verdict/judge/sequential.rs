@@ -14,7 +14,7 @@ const POWER: f64 = 0.95;
 
 /// The least p-values over the looks so far, with all looks paid for, and what the first look foretold.
 #[derive(Clone, Debug)]
-pub struct Trail {
+pub struct PastLooks {
     p_fail: f64,
     p_pass: f64,
     /// Blocks of the look that was taken in last.
@@ -32,7 +32,7 @@ pub struct Look {
     pub figures: Figures,
 }
 
-impl Default for Trail {
+impl Default for PastLooks {
     fn default() -> Self {
         Self {
             p_fail: 1.0,
@@ -45,7 +45,7 @@ impl Default for Trail {
     }
 }
 
-impl Trail {
+impl PastLooks {
     /// What the latest look read: made once a look, since no launch joins it later.
     pub fn latest(&mut self, scope: &Scope<'_>, make: impl FnOnce() -> Look) -> Look {
         match &self.latest {

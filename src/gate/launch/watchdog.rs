@@ -1,7 +1,7 @@
 //! Who ends a child when the gate can not: after `SIGKILL` nothing of ours runs any more, and an engine that
 //! lived on would keep its port and its GPU memory from the session that resumes.
 //!
-//! Main type: [`Ward`], a shell that waits for the end of a pipe of which the gate holds the other end; the
+//! Main type: [`Watchdog`], a shell that waits for the end of a pipe of which the gate holds the other end; the
 //! kernel closes that whatever the gate dies of. The child is started in the shell's own process group, so there
 //! is no moment at which it runs and is not watched. Refuses to know: what the child is.
 
@@ -20,13 +20,13 @@ const SCRIPT: &str = r#"
 "#;
 
 #[derive(Debug)]
-pub struct Ward {
+pub struct Watchdog {
     shell: Child,
     /// Its end is the gate's.
     gate_lives: ChildStdin,
 }
 
-impl Ward {
+impl Watchdog {
     /// Starts it before its child, so that no part of a start is disturbed by it.
     pub fn start(folder: &Path) -> io::Result<Self> {
         let mut shell = Command::new("/bin/sh")
@@ -53,7 +53,7 @@ impl Ward {
     }
 }
 
-impl Drop for Ward {
+impl Drop for Watchdog {
     /// The child's end is somebody else's work from here on: the number may be another's soon.
     fn drop(&mut self) {
         let _ = self.shell.kill();
@@ -69,9 +69,9 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     /// Starts a child in this group and ends the pipe, as the gate's death does; gives what ended the child.
-    fn ending(group: impl Fn(&Ward) -> i32, is_named: bool) -> Option<i32> {
+    fn ending(group: impl Fn(&Watchdog) -> i32, is_named: bool) -> Option<i32> {
         let here = Path::new("/");
-        let mut ward = Ward::start(here).unwrap();
+        let mut ward = Watchdog::start(here).unwrap();
         let mut sleeper = Command::new("sleep");
         let mut child = sleeper
             .arg("600")
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_child_that_was_not_yet_named_ends_with_the_gate() {
-        assert_eq!(ending(Ward::group, false), Some(9));
+        assert_eq!(ending(Watchdog::group, false), Some(9));
     }
 
     #[test]

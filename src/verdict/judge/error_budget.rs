@@ -1,17 +1,17 @@
 //! How the looks share an error budget: what a p-value costs that is one of several.
 //!
-//! Main type: [`Looks`]. Refuses to know: what is tested.
+//! Main type: [`ErrorBudget`]. Refuses to know: what is tested.
 
 use crate::plan::{Design, Spending};
 use crate::stats;
 
 /// The looks of a session, in order.
-pub struct Looks<'a> {
+pub struct ErrorBudget<'a> {
     blocks: &'a [u32],
     spending: Spending,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> ErrorBudget<'a> {
     /// Those of the session that is designed so.
     pub fn of(design: &'a Design) -> Self {
         Self {

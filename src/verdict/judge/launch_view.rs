@@ -1,15 +1,15 @@
 //! One launch as checks read it. Its samples are gone through once for each part of a workload, whatever number
 //! of checks is about it.
 //!
-//! Main types: [`Sight`], [`Shelf`]. Refuses to know: other launches.
+//! Main types: [`LaunchView`], [`LaunchCache`]. Refuses to know: other launches.
 
-use super::tally::Tally;
+use super::answer_counts::AnswerCounts;
 use crate::metrics::{self, LaunchMeasure, Requests, Undefined, WrongAnswers};
 use crate::plan::{Check, Workload};
 use crate::record::{Launch, Phase, Sample};
 
 /// A launch with what one check measures in it.
-pub struct Sight<'r, 'a> {
+pub struct LaunchView<'r, 'a> {
     pub check: &'a Check,
     pub workload: &'a Workload,
     pub launch: &'a Launch,
@@ -17,7 +17,7 @@ pub struct Sight<'r, 'a> {
     pub answers: &'r Answers<'a>,
 }
 
-impl<'r, 'a> Sight<'r, 'a> {
+impl<'r, 'a> LaunchView<'r, 'a> {
     pub fn new(check: &'a Check, answers: &'r Answers<'a>) -> Self {
         Self {
             check,
@@ -48,12 +48,12 @@ pub struct Answers<'a> {
     pub untrusted: Vec<&'a Sample>,
     /// Of head's launch beside base's.
     pub wrong: Option<WrongAnswers>,
-    pub tally: Tally,
+    pub tally: AnswerCounts,
 }
 
 impl<'a> Answers<'a> {
     fn new(requests: Requests<'a>) -> Self {
-        let mut tally = Tally::default();
+        let mut tally = AnswerCounts::default();
         tally.add(&requests.measured);
         let (mut unanswered, mut untrusted) = (Vec::new(), Vec::new());
         for &sample in &requests.all {
@@ -75,9 +75,9 @@ impl<'a> Answers<'a> {
 
 /// The answers of a block's launches, for as long as its checks read them.
 #[derive(Default)]
-pub struct Shelf<'a>(Vec<Answers<'a>>);
+pub struct LaunchCache<'a>(Vec<Answers<'a>>);
 
-impl<'a> Shelf<'a> {
+impl<'a> LaunchCache<'a> {
     pub fn answers(
         &mut self,
         check: &'a Check,

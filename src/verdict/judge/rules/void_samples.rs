@@ -1,7 +1,7 @@
 //! Requests that measured nothing, and who is to blame for them.
 
-use super::super::view::View;
 use super::finding::{Finding, invalid};
+use crate::judge::view::View;
 use crate::record::{Arm, Facts, Launch, Metric, RuleId, Sample, Verdict, Void, VoidRule, Voids};
 use std::collections::BTreeMap;
 
