@@ -13,7 +13,7 @@ use super::threads::health;
 use super::threads::streams::{AHEAD, Due, Finished};
 use super::threads::{Crew, MOST_IN_FLIGHT, Service, cpu_of_this_thread};
 use super::workloads::request_plan::{Label, Pace, Planned, Wave};
-use super::{Endpoint, Outcome, Progress, SessionClock, Side, windows};
+use super::{Endpoint, LoadOutcome, Progress, SessionClock, Side, windows};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -32,7 +32,7 @@ pub async fn run(
     waves: Vec<Wave>,
     clock: &SessionClock,
     progress: &dyn Progress,
-) -> Outcome {
+) -> LoadOutcome {
     let waves = match progress.counters() {
         Some(_) => waves.into_iter().flat_map(windows::apart).collect(),
         None => waves,
@@ -74,7 +74,7 @@ pub struct Driver<'a> {
     reports: mpsc::UnboundedReceiver<Finished>,
     watchman: Watchman,
     unread: Unread,
-    outcome: Outcome,
+    outcome: LoadOutcome,
     done: u32,
     requests: u32,
     begun: Instant,
@@ -111,7 +111,7 @@ impl<'a> Driver<'a> {
             reports: mpsc::unbounded_channel().1,
             watchman: Watchman::default(),
             unread: Unread::default(),
-            outcome: Outcome::default(),
+            outcome: LoadOutcome::default(),
             done: 0,
             requests,
             begun: Instant::now(),
@@ -238,7 +238,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Ends the threads, and says what came and how well the client did.
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> LoadOutcome {
         match self.crew.dismiss() {
             Ok(service) => self.outcome(service),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -246,7 +246,7 @@ impl<'a> Driver<'a> {
     }
 
     /// What came, and how well the client did whose threads left this.
-    fn outcome(&mut self, mut service: Service) -> Outcome {
+    fn outcome(&mut self, mut service: Service) -> LoadOutcome {
         self.drain();
         service.cpu += self.reading;
         let mut outcome = std::mem::take(&mut self.outcome);

@@ -35,7 +35,7 @@ mod workloads;
 pub use clock::SessionClock;
 pub use endpoint::Endpoint;
 pub use probe::{ProbeError, probe, scrape};
-pub use progress::{Counters, Outcome, Progress, Side};
+pub use progress::{Counters, LoadOutcome, Progress, Side};
 pub use response::observed::Observed;
 pub use stop::Stopped;
 pub use threads::allow_files;
@@ -52,7 +52,7 @@ pub async fn run(
     seed: PromptSeed,
     clock: &SessionClock,
     progress: &dyn Progress,
-) -> Outcome {
+) -> LoadOutcome {
     let id = &workload.id;
     let waves = match &workload.kind {
         WorkloadKind::Session(session) => {

@@ -14,7 +14,7 @@ pub trait Progress {
     fn request_done(&self, done: u32, of: u32);
 
     /// Samples of requests that are done, each handed over once, in the order in which answers came. The
-    /// [`Outcome`] holds them all again, in the order of sending. Answers are read every
+    /// [`LoadOutcome`] holds them all again, in the order of sending. Answers are read every
     /// few seconds while others are still in flight, and where the future of `run` is dropped, what had
     /// been answered by then is handed over before the drop is done.
     fn samples(&self, samples: &[Sample]) {
@@ -23,7 +23,7 @@ pub trait Progress {
 
     /// The future of `run` was dropped after some requests were done: what it would have brought had it ended
     /// there. Whoever wants the samples at the end alone need not keep copies meanwhile.
-    fn cut_short(&self, outcome: Outcome) {
+    fn cut_short(&self, outcome: LoadOutcome) {
         let _unused = outcome;
     }
 
@@ -55,7 +55,7 @@ impl<F: Fn(u32, u32)> Progress for F {
 
 /// Outcome of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// One a request that was answered or failed, in the order of sending.
     pub samples: Vec<Sample>,
     /// Why not all requests were sent, if so.

@@ -11,7 +11,7 @@
 pub const MAX_LINE: usize = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// The `event` field; empty where there was none.
     pub kind: String,
     pub data: String,
@@ -46,7 +46,7 @@ impl Decoder {
     pub fn push(
         &mut self,
         mut bytes: &[u8],
-        mut emit: impl FnMut(Event),
+        mut emit: impl FnMut(SseEvent),
     ) -> Result<bool, SseError> {
         let mut ends_with_event = false;
         while !bytes.is_empty() {
@@ -71,7 +71,7 @@ impl Decoder {
 
     /// Data of an event that the stream's end cut off, the unfinished line included. The standard
     /// drops it; a reader that wants to know whether the end was clean must not.
-    pub fn finish(mut self) -> Result<Option<Event>, SseError> {
+    pub fn finish(mut self) -> Result<Option<SseEvent>, SseError> {
         if !self.line.is_empty() {
             self.end_line()?;
         }
@@ -86,7 +86,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn end_line(&mut self) -> Result<Option<Event>, SseError> {
+    fn end_line(&mut self) -> Result<Option<SseEvent>, SseError> {
         let line = std::mem::take(&mut self.line);
         let mut rest = line.as_slice();
         if !std::mem::replace(&mut self.begun, true) {
@@ -125,13 +125,13 @@ impl Decoder {
         Ok(())
     }
 
-    fn dispatch(&mut self) -> Option<Event> {
+    fn dispatch(&mut self) -> Option<SseEvent> {
         let kind = std::mem::take(&mut self.kind);
         if self.data.is_empty() {
             return None;
         }
         self.data.pop();
-        let event = Event {
+        let event = SseEvent {
             kind: String::from_utf8_lossy(&kind).into_owned(),
             data: String::from_utf8_lossy(&self.data).into_owned(),
         };
@@ -161,11 +161,11 @@ pub fn first_event(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decoder, Event, MAX_LINE, SseError, first_event};
+    use super::{Decoder, MAX_LINE, SseError, SseEvent, first_event};
     use proptest::prelude::*;
 
     /// Events of the parts pushed one after another, and what `finish` still held.
-    fn decode(parts: &[&[u8]]) -> (Vec<Event>, Option<Event>) {
+    fn decode(parts: &[&[u8]]) -> (Vec<SseEvent>, Option<SseEvent>) {
         let mut decoder = Decoder::default();
         let mut events = Vec::new();
         for part in parts {

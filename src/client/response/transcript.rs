@@ -8,7 +8,7 @@
 use super::answer::{Answer, AnswerError, Choice, Usage};
 use super::exchange::{Ending, Exchange};
 use super::sanitize::brief;
-use super::sse::{Decoder, Event};
+use super::sse::{Decoder, SseEvent};
 use super::token_counts::Tally;
 use crate::socket::stamps::Arrival;
 use sha2::{Digest, Sha256};
@@ -108,7 +108,7 @@ impl Reader {
         self.end(rest, exchange)
     }
 
-    fn event(&mut self, event: &Event, arrival: Arrival) -> Result<(), String> {
+    fn event(&mut self, event: &SseEvent, arrival: Arrival) -> Result<(), String> {
         self.events += 1;
         if self.events > MAX_EVENTS {
             return Err(format!("more than {MAX_EVENTS} events"));
@@ -134,7 +134,7 @@ impl Reader {
     }
 
     /// The stream is over; `rest` is an event whose blank line never came.
-    fn end(&mut self, rest: Option<Event>, exchange: &Exchange) -> Result<(), String> {
+    fn end(&mut self, rest: Option<SseEvent>, exchange: &Exchange) -> Result<(), String> {
         let Some(rest) = rest else {
             let nothing = self.events == 0 && !exchange.body.is_empty();
             return match (nothing, &exchange.ending) {

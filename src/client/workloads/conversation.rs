@@ -12,7 +12,7 @@
 use super::request::Message;
 use crate::driver::Driver;
 
-use crate::{Endpoint, Outcome, Progress, PromptSeed, SessionClock};
+use crate::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock};
 use std::time::Duration;
 use verdict::plan::Session;
 
@@ -23,7 +23,7 @@ pub async fn run(
     seed: PromptSeed,
     clock: &SessionClock,
     progress: &dyn Progress,
-) -> Outcome {
+) -> LoadOutcome {
     let mut driver = Driver::start(endpoint, workload, clock, progress, (1, session.turns));
     let begun_ns = clock.now_ns();
     let mut history = Vec::new();

@@ -24,7 +24,7 @@ impl Rules {
 }
 
 /// The pages that a sequence begins with.
-pub struct Place {
+pub struct Placement {
     pub table: PageTable,
     /// Tokens whose keys and values are there.
     pub covered: usize,
@@ -44,7 +44,7 @@ pub fn find(
     tokens: &[u32],
     (running, promised): (usize, usize),
     stranger: Option<&[u32]>,
-) -> Option<Place> {
+) -> Option<Placement> {
     let root = match &request.cache {
         CacheUse::Salted(salt) => Key::salted(salt),
         CacheUse::Shared | CacheUse::Off => Key::default(),
@@ -71,7 +71,7 @@ pub fn find(
         covered += part;
         copy = from;
     }
-    Some(Place {
+    Some(Placement {
         table,
         covered,
         copy,

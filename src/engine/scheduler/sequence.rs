@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::admission::{Place, Rules};
+use super::admission::{Placement, Rules};
 use super::plan::Candidate;
 use super::queue::Pending;
 use crate::backend::{Ask, Draw, Pick};
@@ -88,7 +88,7 @@ impl Sequence {
     }
 
     /// Begins or goes on at a place; what is to be copied first is returned.
-    pub fn begin(&mut self, place: Place) -> Option<Copy> {
+    pub fn begin(&mut self, place: Placement) -> Option<Copy> {
         if self.started.is_none() {
             self.started = Some(Instant::now());
             self.cached = place.covered;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::Shared;
 use super::admission;
-use super::admission::{Place, Rules};
+use super::admission::{Placement, Rules};
 use super::effects::Effects;
 use super::plan;
 use super::resolve::{Outcome, resolve};
@@ -222,7 +222,7 @@ impl<E: Executor> Worker<E> {
         Admission::Begun
     }
 
-    fn begin(&mut self, mut sequence: Sequence, place: Place, shared: &Shared) {
+    fn begin(&mut self, mut sequence: Sequence, place: Placement, shared: &Shared) {
         let copied = match sequence.begin(place) {
             Some(copy) => self.executor.copy_page(copy),
             None => Ok(()),

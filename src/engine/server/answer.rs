@@ -35,7 +35,7 @@ impl Delta {
 
 /// What follows from one event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum AnswerStep {
     /// Prefill is done, with so many tokens from the cache; nothing is shown yet.
     Begin(u32),
     /// One more token. The delta may be empty: an unfinished character, a token without text, text that may
@@ -103,21 +103,21 @@ impl Answer {
         }
     }
 
-    pub fn step(&mut self, event: Event) -> Step {
+    pub fn step(&mut self, event: Event) -> AnswerStep {
         match event {
             Event::Prompt(prompt) => {
                 self.cached = prompt.cached_tokens;
                 if let Some(echo) = self.echo.take() {
                     self.begin(echo, prompt.logprobs);
                 }
-                Step::Begin(self.cached)
+                AnswerStep::Begin(self.cached)
             }
-            Event::Token(token) => Step::Grow(self.grow(token)),
+            Event::Token(token) => AnswerStep::Grow(self.grow(token)),
             Event::Finished(finished) => {
                 let (delta, ending) = self.finish(finished);
-                Step::Finish(delta, ending)
+                AnswerStep::Finish(delta, ending)
             }
-            Event::Failed(detail) => Step::Fail(detail),
+            Event::Failed(detail) => AnswerStep::Fail(detail),
         }
     }
 

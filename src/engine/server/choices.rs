@@ -6,7 +6,7 @@
 //! Refuses to know: chunks, sockets.
 
 use super::admission::Ticket;
-use super::answer::{Answer, Delta, Ending, Step};
+use super::answer::{Answer, AnswerStep, Delta, Ending};
 use super::app::App;
 use super::metrics::Watch;
 use super::wire::ApiError;
@@ -100,7 +100,7 @@ impl Choices {
     }
 
     /// The next step of any choice; `None` when all have ended.
-    pub fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Step)>> {
+    pub fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, AnswerStep)>> {
         if self.left == 0 {
             return Poll::Ready(None);
         }
@@ -120,13 +120,13 @@ impl Choices {
         let next = |all: &mut Self, context: &mut Context<'_>| all.poll_step(context);
         while let Some((index, step)) = std::future::poll_fn(|context| next(self, context)).await {
             match step {
-                Step::Begin(_) => {}
-                Step::Grow(delta) => deltas[index].append(delta),
-                Step::Finish(rest, ending) => {
+                AnswerStep::Begin(_) => {}
+                AnswerStep::Grow(delta) => deltas[index].append(delta),
+                AnswerStep::Finish(rest, ending) => {
                     deltas[index].append(rest);
                     endings[index] = Some(ending);
                 }
-                Step::Fail(detail) => return Err(ApiError::engine_failed(&detail)),
+                AnswerStep::Fail(detail) => return Err(ApiError::engine_failed(&detail)),
             }
         }
         Ok(deltas
@@ -147,22 +147,22 @@ impl Choices {
         });
     }
 
-    fn step(&mut self, index: usize, event: Event) -> Step {
+    fn step(&mut self, index: usize, event: Event) -> AnswerStep {
         let Some(choice) = &mut self.choices[index] else {
             return lost();
         };
         choice.watch.see(&event);
         let step = choice.answer.step(event);
         match &step {
-            Step::Begin(cached) if index.is_multiple_of(self.n) => {
+            AnswerStep::Begin(cached) if index.is_multiple_of(self.n) => {
                 self.usage = self.usage.grown(0, *cached);
                 if let Err(error) = self.start_siblings(index) {
-                    return Step::Fail(error.to_string());
+                    return AnswerStep::Fail(error.to_string());
                 }
             }
-            Step::Begin(_) | Step::Fail(_) => {}
-            Step::Grow(_) => self.usage = self.usage.grown(1, 0),
-            Step::Finish(..) => {
+            AnswerStep::Begin(_) | AnswerStep::Fail(_) => {}
+            AnswerStep::Grow(_) => self.usage = self.usage.grown(1, 0),
+            AnswerStep::Finish(..) => {
                 self.left -= 1;
                 self.choices[index] = None;
             }
@@ -186,8 +186,8 @@ impl Choices {
 }
 
 /// The worker went away without a last word.
-fn lost() -> Step {
-    Step::Fail("it ended before the answer did".to_owned())
+fn lost() -> AnswerStep {
+    AnswerStep::Fail("it ended before the answer did".to_owned())
 }
 
 /// One choice's events with its index; `None` in place of an event if they end without a last one.

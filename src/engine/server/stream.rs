@@ -3,7 +3,7 @@
 //! [`EventStream`] is the body of a streamed answer: it turns the choices' steps to chunks as they come.
 //! Dropping it, which is what happens when the client goes away, cancels every choice.
 
-use super::answer::Step;
+use super::answer::AnswerStep;
 use super::choices::Choices;
 use super::chunks::{Envelope, failure};
 use super::wire::ApiError;
@@ -40,17 +40,17 @@ impl EventStream {
             let next = ready!(choices.poll_step(context));
             let so_far = choices.usage();
             match next {
-                Some((index, Step::Begin(_))) => {
+                Some((index, AnswerStep::Begin(_))) => {
                     self.ready.extend(self.envelope.role(index, so_far));
                 }
-                Some((index, Step::Grow(delta))) => {
+                Some((index, AnswerStep::Grow(delta))) => {
                     self.ready.extend(self.envelope.token(index, delta, so_far));
                 }
-                Some((index, Step::Finish(rest, ending))) => {
+                Some((index, AnswerStep::Finish(rest, ending))) => {
                     let last = self.envelope.finish(index, rest, ending, so_far);
                     self.ready.push_back(last);
                 }
-                Some((_, Step::Fail(detail))) => {
+                Some((_, AnswerStep::Fail(detail))) => {
                     self.choices = None;
                     let error = ApiError::engine_failed(&detail);
                     self.ready.extend(failure(&error));

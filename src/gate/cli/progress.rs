@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(120);
 /// How often a line tells of progress where no bar can be drawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-pub struct Progress {
+pub struct ProgressLines {
     bar: ProgressBar,
     /// Lines are printed only where no bar can be drawn.
     is_terminal: bool,
@@ -32,7 +32,7 @@ pub struct Progress {
     last_line: RefCell<String>,
 }
 
-impl Progress {
+impl ProgressLines {
     pub fn new() -> Self {
         let is_terminal = stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());

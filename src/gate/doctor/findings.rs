@@ -26,7 +26,7 @@ impl Fitness {
 
 /// One respect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct Diagnosis {
     pub what: String,
     pub fitness: Fitness,
     /// What the machine has, and what was asked where that differs.
@@ -50,7 +50,7 @@ const THROTTLE_IDLE: u64 = 1;
 const GIB: f64 = (1_u64 << 30) as f64;
 
 /// Every respect in a fixed order: the machine, programs, files, caches, GPUs.
-pub fn findings(plan: &Plan, facts: &Facts) -> Vec<Finding> {
+pub fn findings(plan: &Plan, facts: &Facts) -> Vec<Diagnosis> {
     let mut all = machine(plan, facts);
     all.extend(facts.programs.iter().map(|program| match &program.path {
         Some(path) => fit(&program.name, path.display().to_string()),
@@ -67,7 +67,7 @@ pub fn findings(plan: &Plan, facts: &Facts) -> Vec<Finding> {
     all
 }
 
-fn machine(plan: &Plan, facts: &Facts) -> Vec<Finding> {
+fn machine(plan: &Plan, facts: &Facts) -> Vec<Diagnosis> {
     let (host, machine) = (&plan.host, &facts.machine);
     let cores = at_least(
         "processors",
@@ -97,9 +97,9 @@ fn machine(plan: &Plan, facts: &Facts) -> Vec<Finding> {
     all
 }
 
-fn fit(what: &str, found: String) -> Finding {
+fn fit(what: &str, found: String) -> Diagnosis {
     let what = what.to_owned();
-    Finding {
+    Diagnosis {
         what,
         fitness: Fitness::Fit,
         found,
@@ -107,16 +107,16 @@ fn fit(what: &str, found: String) -> Finding {
     }
 }
 
-fn doubtful(what: &str, found: String, remedy: String) -> Finding {
-    Finding {
+fn doubtful(what: &str, found: String, remedy: String) -> Diagnosis {
+    Diagnosis {
         fitness: Fitness::Doubtful,
         remedy,
         ..fit(what, found)
     }
 }
 
-fn unfit(what: &str, found: String, remedy: String) -> Finding {
-    Finding {
+fn unfit(what: &str, found: String, remedy: String) -> Diagnosis {
+    Diagnosis {
         fitness: Fitness::Unfit,
         remedy,
         ..fit(what, found)
@@ -133,7 +133,7 @@ fn at_least(
     found: Option<f64>,
     asked: Option<f64>,
     shown: impl Fn(f64) -> String,
-) -> Finding {
+) -> Diagnosis {
     match (found, asked) {
         (Some(found), Some(asked)) if found < asked => unfit(
             what,
@@ -156,7 +156,7 @@ fn at_least(
 
 const PROJECT: &str = "gates/gate.toml";
 
-fn busy(load: f64, cores: u32) -> Finding {
+fn busy(load: f64, cores: u32) -> Diagnosis {
     let found = format!("{load:.2} on {cores} processors");
     match load > LOAD_SHARE * f64::from(cores) {
         false => fit("load", found),
@@ -168,7 +168,7 @@ fn busy(load: f64, cores: u32) -> Finding {
     }
 }
 
-fn governor(governor: &str) -> Finding {
+fn governor(governor: &str) -> Diagnosis {
     match governor {
         "performance" => fit("CPU governor", governor.to_owned()),
         other => doubtful(
@@ -179,7 +179,7 @@ fn governor(governor: &str) -> Finding {
     }
 }
 
-fn open_files(limit: u64) -> Finding {
+fn open_files(limit: u64) -> Diagnosis {
     match limit >= OPEN_FILES {
         true => fit("open files", limit.to_string()),
         false => doubtful(
@@ -192,7 +192,7 @@ fn open_files(limit: u64) -> Finding {
     }
 }
 
-fn user(is_root: bool) -> Finding {
+fn user(is_root: bool) -> Diagnosis {
     match is_root {
         false => fit("user", "not root".into()),
         true => doubtful(
@@ -203,7 +203,7 @@ fn user(is_root: bool) -> Finding {
     }
 }
 
-fn isolation(facts: &Facts) -> Finding {
+fn isolation(facts: &Facts) -> Diagnosis {
     const WHAT: &str = "isolation";
     let remedy = "see docs/sandbox.md: what a pull request's code may do here without it";
     match &facts.isolation {
@@ -223,7 +223,7 @@ fn isolation(facts: &Facts) -> Finding {
     }
 }
 
-fn file(found: &Found) -> Finding {
+fn file(found: &Found) -> Diagnosis {
     match found.bytes {
         Some(bytes) => fit(&found.name, gib(bytes as f64)),
         None => unfit(
@@ -236,7 +236,7 @@ fn file(found: &Found) -> Finding {
     }
 }
 
-fn cache(asked: &Cached, found: &Found) -> Finding {
+fn cache(asked: &Cached, found: &Found) -> Diagnosis {
     let remedy = || format!("warm it, as the user of the jobs: {}", asked.warm);
     match (found.bytes, asked.bytes) {
         (None, _) => unfit(&found.name, "not there".into(), remedy()),
@@ -249,7 +249,7 @@ fn cache(asked: &Cached, found: &Found) -> Finding {
     }
 }
 
-fn gpus(plan: &Plan, facts: &Facts) -> Vec<Finding> {
+fn gpus(plan: &Plan, facts: &Facts) -> Vec<Diagnosis> {
     let host = &plan.host;
     let asked = host.gpus.unwrap_or_default();
     let gpus = match &facts.gpus {
@@ -285,7 +285,7 @@ fn gpus(plan: &Plan, facts: &Facts) -> Vec<Finding> {
     all
 }
 
-fn one_gpu(name: &str, gpu: &GpuAtRest, memory: Option<f64>) -> Vec<Finding> {
+fn one_gpu(name: &str, gpu: &GpuAtRest, memory: Option<f64>) -> Vec<Diagnosis> {
     let of = |what: &str| format!("{name} {what}");
     let bytes = gpu.memory_bytes.map(|bytes| bytes as f64);
     let mut all = vec![at_least(&of("memory"), bytes, memory, gib)];
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    fn worst(findings: &[Finding]) -> Fitness {
+    fn worst(findings: &[Diagnosis]) -> Fitness {
         let worst = findings.iter().map(|finding| finding.fitness).max();
         worst.unwrap_or(Fitness::Fit)
     }
@@ -349,7 +349,7 @@ mod tests {
             change(&mut gpu);
             let found = one_gpu("GPU 0", &gpu, memory);
             assert_eq!(worst(&found), expect, "{found:?}");
-            let silent = |f: &Finding| f.fitness != Fitness::Fit && f.remedy.is_empty();
+            let silent = |f: &Diagnosis| f.fitness != Fitness::Fit && f.remedy.is_empty();
             assert!(!found.iter().any(silent), "{found:?}");
         };
         check(&|_| (), None, Fitness::Fit);

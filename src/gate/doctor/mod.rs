@@ -6,4 +6,4 @@ mod facts;
 mod findings;
 
 pub use facts::{Facts, Found, Program};
-pub use findings::{Finding, Fitness, findings};
+pub use findings::{Diagnosis, Fitness, findings};

@@ -11,4 +11,4 @@ mod row;
 
 pub use faults::{Abroad, FAULTS, Fault, Plant, Side, Spec};
 pub use own::{PROFILE, inputs};
-pub use row::{Outcome, Row, grade, grade_abroad, not_covered};
+pub use row::{Caught, Row, grade, grade_abroad, not_covered};

@@ -8,7 +8,7 @@ use verdict::record::{CheckVerdict, RuleId, RunVerdict, Verdict};
 
 /// What came of a planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Caught {
     /// Every check that should be red is, as it should be.
     Caught,
     Missed,
@@ -18,7 +18,7 @@ pub enum Outcome {
     NotCovered,
 }
 
-impl Outcome {
+impl Caught {
     pub fn name(self) -> &'static str {
         match self {
             Self::Caught => "caught",
@@ -34,7 +34,7 @@ impl Outcome {
 pub struct Row {
     pub fault: &'static str,
     pub what: &'static str,
-    pub outcome: Outcome,
+    pub outcome: Caught,
     /// Checks that should catch it, as they were judged; for an engine that is not ours those that did.
     pub seen: Vec<CheckVerdict>,
     /// Red checks that should not be.
@@ -52,7 +52,7 @@ pub struct Row {
 impl Row {
     /// Whether nothing is wrong with it.
     pub fn is_good(&self) -> bool {
-        let is_seen = matches!(self.outcome, Outcome::Caught | Outcome::Clean);
+        let is_seen = matches!(self.outcome, Caught::Caught | Caught::Clean);
         is_seen && self.wrong.is_empty()
     }
 }
@@ -65,11 +65,11 @@ pub fn grade(fault: &Fault, verdict: &RunVerdict, launches: usize, elapsed_s: f6
     let due: Vec<&CheckVerdict> = checks().filter(is_due).collect();
     let is_caught = |check: &&CheckVerdict| check.verdict == fault.verdict;
     let outcome = if fault.caught_by.is_empty() {
-        Outcome::Clean
+        Caught::Clean
     } else if due.len() == fault.caught_by.len() && due.iter().all(is_caught) {
-        Outcome::Caught
+        Caught::Caught
     } else {
-        Outcome::Missed
+        Caught::Missed
     };
     let count = |verdict| checks().filter(|check| check.verdict == verdict).count();
     Row {
@@ -110,8 +110,8 @@ pub fn grade_abroad(
         fault: fault.name,
         what: abroad.what,
         outcome: match seen.is_empty() {
-            true => Outcome::Missed,
-            false => Outcome::Caught,
+            true => Caught::Missed,
+            false => Caught::Caught,
         },
         advice: seen.is_empty().then(|| abroad.advice.to_owned()),
         seen,
@@ -128,7 +128,7 @@ pub fn not_covered(fault: &Fault, abroad: &Abroad) -> Row {
     Row {
         fault: fault.name,
         what: abroad.what,
-        outcome: Outcome::NotCovered,
+        outcome: Caught::NotCovered,
         seen: Vec::new(),
         wrong: Vec::new(),
         passed: 0,
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn caught_means_every_due_check_as_it_should_be_and_nothing_else() {
         use Verdict::{Fail, Inconclusive, Invalid, Pass};
-        let check = |name: &str, checks: &[(&str, Verdict)], outcome: Outcome, wrong: &[&str]| {
+        let check = |name: &str, checks: &[(&str, Verdict)], outcome: Caught, wrong: &[&str]| {
             let row = grade(fault(name), &session(checks), 8, 1.0);
             let found: Vec<&str> = row.wrong.iter().map(|it| it.id.as_str()).collect();
             assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
                 (outcome, wrong),
                 "{name} {checks:?}"
             );
-            let is_seen = outcome != Outcome::Missed;
+            let is_seen = outcome != Caught::Missed;
             assert_eq!(row.is_good(), is_seen && wrong.is_empty());
         };
         let slow = "decode-slow";
@@ -208,40 +208,40 @@ mod tests {
         check(
             slow,
             &[("decode/tpot", Fail), ("decode/mean", Inconclusive)],
-            Outcome::Caught,
+            Caught::Caught,
             &[],
         );
         check(
             slow,
             &[("decode/tpot", Fail), other],
-            Outcome::Caught,
+            Caught::Caught,
             &["prefill/ttft"],
         );
-        check(slow, &[("decode/tpot", Inconclusive)], Outcome::Missed, &[]);
-        check(slow, &[("decode/tpot", Invalid)], Outcome::Missed, &[]);
-        check(slow, &[("decode/mean", Pass)], Outcome::Missed, &[]);
+        check(slow, &[("decode/tpot", Inconclusive)], Caught::Missed, &[]);
+        check(slow, &[("decode/tpot", Invalid)], Caught::Missed, &[]);
+        check(slow, &[("decode/mean", Pass)], Caught::Missed, &[]);
         check(
             "kv-leak",
             &[("memory/growth", Fail), ("memory/bytes", Fail)],
-            Outcome::Caught,
+            Caught::Caught,
             &[],
         );
         check(
             "kv-zero",
             &[("memory/growth", Invalid), ("memory/bytes", Pass)],
-            Outcome::Missed,
+            Caught::Missed,
             &[],
         );
         check(
             "none",
             &[("decode/tpot", Pass), ("start/ready", Inconclusive)],
-            Outcome::Clean,
+            Caught::Clean,
             &[],
         );
         check(
             "none",
             &[("decode/tpot", Invalid)],
-            Outcome::Clean,
+            Caught::Clean,
             &["decode/tpot"],
         );
     }
@@ -273,6 +273,6 @@ mod tests {
         let mut failed = session(&[("c/d", Verdict::Invalid)]);
         failed.gates[0].checks[0].reason.rule = RuleId::LaunchFailed;
         let row = grade_abroad((slow, abroad), &failed, &[], 2, 1.0);
-        assert_eq!((row.outcome, row.seen.len()), (Outcome::Missed, 0));
+        assert_eq!((row.outcome, row.seen.len()), (Caught::Missed, 0));
     }
 }

@@ -14,11 +14,11 @@ pub struct LaunchView<'r, 'a> {
     pub workload: &'a Workload,
     pub launch: &'a Launch,
     pub measure: Result<LaunchMeasure, Undefined>,
-    pub answers: &'r Answers<'a>,
+    pub answers: &'r LaunchAnswers<'a>,
 }
 
 impl<'r, 'a> LaunchView<'r, 'a> {
-    pub fn new(check: &'a Check, answers: &'r Answers<'a>) -> Self {
+    pub fn new(check: &'a Check, answers: &'r LaunchAnswers<'a>) -> Self {
         Self {
             check,
             workload: answers.requests.workload,
@@ -40,7 +40,7 @@ impl<'r, 'a> LaunchView<'r, 'a> {
 }
 
 /// What came back for one part of a workload.
-pub struct Answers<'a> {
+pub struct LaunchAnswers<'a> {
     requests: Requests<'a>,
     /// Those that the engine failed to answer, warm-up included: it was asked.
     pub unanswered: Vec<&'a Sample>,
@@ -51,7 +51,7 @@ pub struct Answers<'a> {
     pub tally: AnswerCounts,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> LaunchAnswers<'a> {
     fn new(requests: Requests<'a>) -> Self {
         let mut tally = AnswerCounts::default();
         tally.add(&requests.measured);
@@ -75,7 +75,7 @@ impl<'a> Answers<'a> {
 
 /// The answers of a block's launches, for as long as its checks read them.
 #[derive(Default)]
-pub struct LaunchCache<'a>(Vec<Answers<'a>>);
+pub struct LaunchCache<'a>(Vec<LaunchAnswers<'a>>);
 
 impl<'a> LaunchCache<'a> {
     pub fn answers(
@@ -84,14 +84,14 @@ impl<'a> LaunchCache<'a> {
         workload: &'a Workload,
         launch: &'a Launch,
         base: Option<&'a Launch>,
-    ) -> &Answers<'a> {
-        let is_it = |answers: &Answers<'_>| {
+    ) -> &LaunchAnswers<'a> {
+        let is_it = |answers: &LaunchAnswers<'_>| {
             let requests = &answers.requests;
             std::ptr::eq(requests.launch, launch) && requests.are_of(check, workload)
         };
         let at = self.0.iter().position(is_it).unwrap_or_else(|| {
             let requests = Requests::of(check, workload, launch).beside(check, base);
-            self.0.push(Answers::new(requests));
+            self.0.push(LaunchAnswers::new(requests));
             self.0.len() - 1
         });
         &self.0[at]

@@ -16,7 +16,7 @@ mod shares;
 pub use distributions::divergence::kl_at_least;
 pub use distributions::student::t_quantile;
 pub use error_rates::holm::holm;
-pub use error_rates::midpoint_test::{Halfway, Side};
+pub use error_rates::midpoint_test::{Halfway, Tail};
 pub use error_rates::power::{detectable, power, values_needed};
 pub use error_rates::spending::Spending;
 pub use location::components::{Components, one_way};

@@ -15,7 +15,7 @@ mod stamps;
 mod streams;
 mod workloads;
 
-use client::{Endpoint, Outcome, PromptSeed, SessionClock, run};
+use client::{Endpoint, LoadOutcome, PromptSeed, SessionClock, run};
 use serde_json::{Value, json};
 use server::{Server, Step};
 use std::net::SocketAddr;
@@ -54,7 +54,7 @@ fn steady(requests: u32, warmup: u32, concurrency: u32) -> Workload {
     }))
 }
 
-async fn run_on(endpoint: &Endpoint, workload: &Workload) -> Outcome {
+async fn run_on(endpoint: &Endpoint, workload: &Workload) -> LoadOutcome {
     let clock = SessionClock::start();
     run(endpoint, workload, SEED, &clock, &|_, _| {}).await
 }

@@ -2,7 +2,7 @@
 
 use super::server::{Server, Step, answer, stream};
 use super::{SEED, TOKENS, endpoint, plain, run_on, steady, workload};
-use client::{Outcome, Progress, SessionClock, run};
+use client::{LoadOutcome, Progress, SessionClock, run};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
@@ -231,7 +231,7 @@ async fn spaced_turns_begin_at_their_moments_and_end_with_the_duration() {
 struct Kept {
     done: Cell<u32>,
     samples: RefCell<Vec<Sample>>,
-    cut_short: RefCell<Option<Outcome>>,
+    cut_short: RefCell<Option<LoadOutcome>>,
 }
 
 impl Progress for Kept {
@@ -243,7 +243,7 @@ impl Progress for Kept {
         self.samples.borrow_mut().extend_from_slice(samples);
     }
 
-    fn cut_short(&self, outcome: Outcome) {
+    fn cut_short(&self, outcome: LoadOutcome) {
         assert_eq!(self.cut_short.replace(Some(outcome)), None);
     }
 }
@@ -271,7 +271,7 @@ async fn dropping_a_run_ends_its_requests_and_hands_over_what_was_answered() {
             () = hanging.notified() => {}
         }
     }
-    let Outcome {
+    let LoadOutcome {
         samples, client, ..
     } = kept.cut_short.take().unwrap();
     check_sound(&samples, 4);

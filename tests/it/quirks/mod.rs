@@ -8,7 +8,7 @@
 mod moments;
 mod streams;
 
-use client::{Endpoint, Outcome, PromptSeed, SessionClock, run};
+use client::{Endpoint, LoadOutcome, PromptSeed, SessionClock, run};
 use fixture::truth::{self, Quirk, Server, Truth};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ const TOKENS: u32 = truth::TOKENS;
 
 /// What a quirk brought: the samples with the server's record of the same request.
 struct Seen {
-    outcome: Outcome,
+    outcome: LoadOutcome,
     truths: Vec<Truth>,
     /// The machine's monotonic clock minus the session's.
     distance_ns: i64,

@@ -1,6 +1,6 @@
 //! Questions about rows, and their answers: ranked on the device where it can, on the host otherwise.
 //!
-//! Main type: [`Answers`]. Greedy choices, given tokens, log-probabilities and draws from all or from a few of the best
+//! Main type: [`DeviceAnswers`]. Greedy choices, given tokens, log-probabilities and draws from all or from a few of the best
 //! need a few numbers of a row; rules that change scores need the row itself, which is copied then. Refuses to know: how
 //! logits came about.
 
@@ -24,7 +24,7 @@ const LISTS: usize = 5;
 /// Parts of memory begin at multiples of it.
 const ALIGNMENT: usize = 256;
 
-pub(super) struct Answers<D: Device> {
+pub(super) struct DeviceAnswers<D: Device> {
     questions: D::Memory,
     n: usize,
     most: usize,
@@ -74,7 +74,7 @@ struct RankedRow {
     weights: f64,
 }
 
-impl<D: Device> Answers<D> {
+impl<D: Device> DeviceAnswers<D> {
     pub(super) fn new(device: &mut D, most: usize) -> Result<Self, DeviceError> {
         Ok(Self {
             questions: device.allocate(Self::chances(most) + (LISTS + MOST_BANNED) * most * I32)?,

@@ -129,7 +129,7 @@ impl Product {
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct DeviceFacts {
     /// As it is shown: `NVIDIA H200`.
     pub name: String,
     pub arch: Arch,
@@ -145,7 +145,7 @@ pub trait Device {
     /// One way to compute a product.
     type Algorithm: Clone;
 
-    fn facts(&self) -> &Facts;
+    fn facts(&self) -> &DeviceFacts;
     /// What its kernels were compiled for.
     fn element(&self) -> Element;
     /// Bytes that nobody has taken.

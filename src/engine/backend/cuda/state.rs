@@ -3,21 +3,21 @@
 //! Main type: [`State`]: the step's integers, angles, queries, parts of attention, questions. Refuses to
 //! know: layers' weights.
 
-use super::answers::Answers;
+use super::answers::DeviceAnswers;
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{CaptureSizes, Shape};
 use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 use super::memory::{self, KvCache, Vector};
 use super::splits::Slots;
-use super::step::Step;
+use super::step::DeviceStep;
 use crate::backend::{AttentionShape, GraphCapture, Part, Room, math};
 use crate::kv::Window;
 
 const F32: usize = size_of::<f32>();
 
 pub(super) struct State<D: Device> {
-    pub(super) step: Step<D>,
-    pub(super) answers: Answers<D>,
+    pub(super) step: DeviceStep<D>,
+    pub(super) answers: DeviceAnswers<D>,
     pub(super) ladder: CaptureSizes,
     /// `[rows, 2, d / 2]`
     pub(super) cos_sin: Vector<D>,
@@ -80,7 +80,7 @@ impl<D: Device> State<D> {
         let splits = ladder.most_splits(singles);
         let partials = splits * heads;
         Ok(Self {
-            step: Step::new(
+            step: DeviceStep::new(
                 device,
                 room,
                 splits.max(room.rows),
@@ -88,7 +88,7 @@ impl<D: Device> State<D> {
                 shape.pages,
                 takes_tiles,
             )?,
-            answers: Answers::new(device, room.answers)?,
+            answers: DeviceAnswers::new(device, room.answers)?,
             ladder,
             cos_sin: Vector::new(device, room.rows * d)?,
             frequencies,

@@ -1,6 +1,6 @@
 //! What one step brings to the device: tokens, positions, places in the cache, pages, all in one write.
 //!
-//! Main type: [`Step`]. Its integers lie at places that follow from the counts of rows and of splits alone, so that a
+//! Main type: [`DeviceStep`]. Its integers lie at places that follow from the counts of rows and of splits alone, so that a
 //! recording finds them where they were. Refuses to know: heads, layers.
 
 use std::iter;
@@ -19,7 +19,7 @@ const ROW_LISTS: usize = 3;
 /// A split with nothing to do.
 const NO_SPLIT: [i32; SPLIT_INTS] = [-1, 0, 0, 0, 0, 0, 0, 0];
 
-pub(super) struct Step<D: Device> {
+pub(super) struct DeviceStep<D: Device> {
     memory: D::Memory,
     /// Ahead of all others: what attends to what.
     splits: Vec<[i32; SPLIT_INTS]>,
@@ -49,7 +49,7 @@ struct Single {
     gap: usize,
 }
 
-impl<D: Device> Step<D> {
+impl<D: Device> DeviceStep<D> {
     /// `splits`: the most of one step. `takes_tiles`: attention has a kernel for many rows of one sequence.
     pub(super) fn new(
         device: &mut D,

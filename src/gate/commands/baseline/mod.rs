@@ -5,7 +5,7 @@ mod remote;
 
 use super::check::{SessionArgs, print};
 use crate::baseline::Entry;
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::signer::signer;
 use crate::cli::{Exit, output};
@@ -84,7 +84,7 @@ fn record(args: RecordArgs) -> anyhow::Result<Exit> {
     let mut options = session.options()?;
     options.base = base.map_or(Base::Main, Base::Ref);
     let signer = signer()?;
-    let progress = Progress::new();
+    let progress = ProgressLines::new();
     let recorded = block_on(async {
         let show = |event| progress.show(&event);
         let anchor = anchor.as_deref();

@@ -8,7 +8,7 @@ mod trial;
 mod view;
 
 use crate::cli::format::Format;
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
 use anyhow::Context;
@@ -63,7 +63,7 @@ pub fn run(args: BisectArgs) -> anyhow::Result<Exit> {
         format,
     } = args;
     let start = env::current_dir().context("cannot tell the current directory")?;
-    let progress = Progress::new();
+    let progress = ProgressLines::new();
     let show = |event| progress.show(&event);
     let (bisection, directory) = block_on(async {
         if let Some(directory) = resume {

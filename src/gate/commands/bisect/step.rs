@@ -34,14 +34,14 @@ pub struct Question {
 }
 
 /// What a session says of its commit.
-pub struct Answer {
+pub struct TrialAnswer {
     pub finding: Finding,
     pub reason: String,
     pub contrast: Option<Contrast>,
     pub change: Option<Change>,
 }
 
-impl Answer {
+impl TrialAnswer {
     fn of(finding: Finding, reason: String) -> Self {
         Self {
             finding,
@@ -102,7 +102,12 @@ impl Question {
     }
 
     /// The answer of what was measured so far; `None`: there is none yet. `is_over`: nothing more will be.
-    pub fn answer(&self, search: &Search, record: &RunRecord, is_over: bool) -> Option<Answer> {
+    pub fn answer(
+        &self,
+        search: &Search,
+        record: &RunRecord,
+        is_over: bool,
+    ) -> Option<TrialAnswer> {
         let blocks = judge::sound_blocks(record);
         let is_by_clock = matches!(self.sought, Sought::Loss { .. });
         if is_by_clock && !is_over && !self.looks.contains(&blocks) {
@@ -118,7 +123,7 @@ impl Question {
             }
             Err(Unsound::TooFew) => {
                 let text = "too few launches".to_owned();
-                return is_over.then(|| Answer::of(Finding::Undecided, text));
+                return is_over.then(|| TrialAnswer::of(Finding::Undecided, text));
             }
         };
         let (finding, change) = match self.sought {
@@ -137,7 +142,7 @@ impl Question {
             Finding::Undecided => format!("undecided after {blocks} blocks"),
             _ => String::new(),
         };
-        Some(Answer {
+        Some(TrialAnswer {
             finding,
             reason,
             contrast: Some(contrast),
@@ -146,11 +151,11 @@ impl Question {
     }
 
     /// An engine that does not answer is what is sought, or says nothing about what is.
-    fn unsound(&self, verdict: Verdict, text: String) -> Answer {
+    fn unsound(&self, verdict: Verdict, text: String) -> TrialAnswer {
         match (verdict, self.sought) {
-            (Verdict::Fail, Sought::Failure) => Answer::of(Finding::Bad, text),
-            (Verdict::Fail, _) => Answer::of(Finding::Skipped, text),
-            _ => Answer::of(Finding::Invalid, text),
+            (Verdict::Fail, Sought::Failure) => TrialAnswer::of(Finding::Bad, text),
+            (Verdict::Fail, _) => TrialAnswer::of(Finding::Skipped, text),
+            _ => TrialAnswer::of(Finding::Invalid, text),
         }
     }
 

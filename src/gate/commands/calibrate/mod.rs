@@ -7,7 +7,7 @@ use super::check::print;
 use crate::calibration::Certificate;
 use crate::cli::format::{TableFormat, VerdictFormat};
 use crate::cli::names::GateArgs;
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
 use crate::session::Outcome;
@@ -54,7 +54,7 @@ pub fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {
         sessions,
         out,
     };
-    let progress = Progress::new();
+    let progress = ProgressLines::new();
     let show = |event| progress.show(&event);
     let calibration =
         block_on(async { sessions::calibrate(&options, &show, interrupted()).await })??;

@@ -4,7 +4,7 @@ mod stages;
 
 use crate::cli::format::VerdictFormat;
 use crate::cli::names::{self, GateArgs, Names};
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
 use crate::session::{self, Base, Form, Options};
@@ -92,7 +92,7 @@ pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
     options.head_args = head_arg;
     options.same_build = same_build;
     options.together = names::all(together);
-    let progress = Progress::new();
+    let progress = ProgressLines::new();
     let show = |event| progress.show(&event);
     let outcome = block_on(async {
         match resume {

@@ -9,7 +9,7 @@ mod view;
 
 use crate::cli::format::Format;
 use crate::cli::names::{self, Names};
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
 use crate::figures::Table;
@@ -129,7 +129,7 @@ pub fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         out,
         seed,
     };
-    let progress = Progress::new();
+    let progress = ProgressLines::new();
     let (table, directory) = block_on(async {
         let show = |event| progress.show(&event);
         engines::compare_engines(&contest, &show, interrupted()).await

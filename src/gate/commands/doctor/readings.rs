@@ -1,7 +1,7 @@
 //! Reads what a machine is and has, for `gate doctor`. Nothing is asked of the network, and nothing started but a shell
 //! that tries the sandbox out.
 
-use crate::doctor::{self, Facts, Finding, Fitness, Found, Program};
+use crate::doctor::{self, Diagnosis, Facts, Fitness, Found, Program};
 use crate::launch::{self, Repository};
 use crate::measure;
 use crate::sandbox::Sandbox;
@@ -14,7 +14,7 @@ use std::{env, fs};
 use verdict::plan::{self, Plan, Selection};
 
 /// What a project asks of the machine, held against the machine; the worst of it last.
-pub fn doctor(start: &Path, selection: &Selection) -> Result<(Vec<Finding>, Fitness), Error> {
+pub fn doctor(start: &Path, selection: &Selection) -> Result<(Vec<Diagnosis>, Fitness), Error> {
     let root = plan::find_root(start)?;
     let (plan, _) = plan::from_directory(&root, selection)?;
     let findings = doctor::findings(&plan, &facts(&plan, &root));

@@ -1,6 +1,6 @@
 //! Whether a machine is fit, for a terminal and as JSON.
 
-use crate::doctor::{Finding, Fitness};
+use crate::doctor::{Diagnosis, Fitness};
 use crate::report::terminal;
 use serde::Serialize;
 use std::fmt::Write;
@@ -8,9 +8,9 @@ use std::fmt::Write;
 const FORMAT: &str = "infergate-doctor/1";
 
 /// One line a respect, what to do below it, and the word at the end; 80 columns.
-pub fn doctor_text(findings: &[Finding], fitness: Fitness) -> String {
+pub fn doctor_text(findings: &[Diagnosis], fitness: Fitness) -> String {
     let header = ["", "what", "found"].map(str::to_owned).to_vec();
-    let row = |finding: &Finding| {
+    let row = |finding: &Diagnosis| {
         vec![
             finding.fitness.name().to_owned(),
             finding.what.clone(),
@@ -39,7 +39,7 @@ pub fn doctor_text(findings: &[Finding], fitness: Fitness) -> String {
 }
 
 /// The same as `infergate-doctor/1`.
-pub fn doctor_json(findings: &[Finding], fitness: Fitness) -> String {
+pub fn doctor_json(findings: &[Diagnosis], fitness: Fitness) -> String {
     #[derive(Serialize)]
     struct Report<'a> {
         format: &'static str,

@@ -6,7 +6,7 @@ mod make;
 mod prompts;
 mod python;
 
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
 use anyhow::Context;
@@ -65,7 +65,7 @@ pub fn run(command: GoldenCommand) -> anyhow::Result<Exit> {
         tokens,
         seed,
     };
-    let progress = Progress::new();
+    let progress = ProgressLines::new();
     let show = |event| progress.show(&event);
     let made = block_on(async { make::make_goldens(&options, &show, interrupted()).await })??;
     progress.finish();

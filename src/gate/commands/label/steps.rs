@@ -45,7 +45,7 @@ pub struct Situation<'a> {
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LabelStep {
     Add {
         label: String,
         why: String,
@@ -74,7 +74,7 @@ pub enum Step {
     Tell(String),
 }
 
-impl Step {
+impl LabelStep {
     /// For people.
     pub fn line(&self) -> String {
         match self {
@@ -95,33 +95,33 @@ impl Step {
 }
 
 /// The steps for an open pull request, in the order in which they are to be done.
-pub fn steps(situation: &Situation<'_>) -> Vec<Step> {
+pub fn steps(situation: &Situation<'_>) -> Vec<LabelStep> {
     let mut steps = owned_labels(situation);
     steps.extend(approval(situation));
     let start = start(situation, &steps);
-    steps.extend(superseded(situation, start == Step::Start));
+    steps.extend(superseded(situation, start == LabelStep::Start));
     steps.push(start);
     steps
 }
 
 /// Runs of older heads; of every head where a new run starts.
-fn superseded(situation: &Situation<'_>, starts: bool) -> impl Iterator<Item = Step> {
+fn superseded(situation: &Situation<'_>, starts: bool) -> impl Iterator<Item = LabelStep> {
     let live = &situation.pull.head_sha;
     let running = situation.running.iter();
     let old = running.filter(move |run| starts || run.head != *live);
-    old.cloned().map(Step::Cancel)
+    old.cloned().map(LabelStep::Cancel)
 }
 
 /// Labels of the rules: those that a path needs are added; of the others those that the bot added are removed. Labels of
 /// nobody's rule are left alone.
-fn owned_labels(situation: &Situation<'_>) -> Vec<Step> {
+fn owned_labels(situation: &Situation<'_>) -> Vec<LabelStep> {
     let Situation { pull, needed, .. } = situation;
     let has = |name: &str| pull.labels.iter().any(|l| l.eq_ignore_ascii_case(name));
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<LabelStep> = Vec::new();
     for (label, paths) in &needed.labels {
         if !has(label) {
             let (label, why) = (label.clone(), because(paths));
-            steps.push(Step::Add { label, why });
+            steps.push(LabelStep::Add { label, why });
         }
     }
     steps.extend(situation.unneeded.iter().map(not_by_paths));
@@ -129,13 +129,13 @@ fn owned_labels(situation: &Situation<'_>) -> Vec<Step> {
 }
 
 /// What becomes of a label that no path needs.
-fn not_by_paths(Unneeded { label, by }: &Unneeded) -> Step {
+fn not_by_paths(Unneeded { label, by }: &Unneeded) -> LabelStep {
     match by {
-        Adder::Us => Step::Remove {
+        Adder::Us => LabelStep::Remove {
             label: label.clone(),
             why: "no path needs it".into(),
         },
-        Adder::Writer(login) => Step::Tell(format!(
+        Adder::Writer(login) => LabelStep::Tell(format!(
             "keep label `{label}`: @{} asked for its gates",
             clean(login, 60)
         )),
@@ -144,7 +144,7 @@ fn not_by_paths(Unneeded { label, by }: &Unneeded) -> Step {
                 Some(login) => format!("@{}, who added it,", clean(login, 60)),
                 None => "whoever added it".to_owned(),
             };
-            Step::Tell(format!(
+            LabelStep::Tell(format!(
                 "label `{label}` starts nothing: no path needs it, and {who} may not write to this repository"
             ))
         }
@@ -168,7 +168,7 @@ fn because(paths: &[String]) -> String {
 }
 
 /// What becomes of the approval label and of the approval itself.
-fn approval(situation: &Situation<'_>) -> Option<Step> {
+fn approval(situation: &Situation<'_>) -> Option<LabelStep> {
     let Situation {
         rules, pull, word, ..
     } = situation;
@@ -176,7 +176,7 @@ fn approval(situation: &Situation<'_>) -> Option<Step> {
     let has = |label: &str| pull.labels.iter().any(|l| l.eq_ignore_ascii_case(label));
     let remove = |why: String| {
         let label = label.clone();
-        Some(Step::Remove { label, why })
+        Some(LabelStep::Remove { label, why })
     };
     match (situation.action, word) {
         // It asks for gates that nobody may start: the rule for a start says what is missing.
@@ -192,20 +192,20 @@ fn approval(situation: &Situation<'_>) -> Option<Step> {
                 true => {
                     remove("the head moved since it was added: look again, and add it again".into())
                 }
-                false => Some(Step::Tell(format!(
+                false => Some(LabelStep::Tell(format!(
                     "label `{}` approves no commit: the head moved since it was added",
                     clean(&word.label, 60)
                 ))),
             }
         }
-        (Some(Action::Labeled(_)), Some(word)) if has(&word.label) => Some(Step::Approve {
+        (Some(Action::Labeled(_)), Some(word)) if has(&word.label) => Some(LabelStep::Approve {
             by: word.sender.clone(),
         }),
         // A rule's label is taken off: an approval that still has its own label stays.
         (Some(Action::Unlabeled(_)), Some(word))
             if situation.approval.is_some() && (word.is_approval || !has(label)) =>
         {
-            Some(Step::Withdraw {
+            Some(LabelStep::Withdraw {
                 by: word.sender.clone(),
             })
         }
@@ -221,21 +221,21 @@ fn approval(situation: &Situation<'_>) -> Option<Step> {
 }
 
 /// Whether the run is started, by the very rule that lets it run.
-fn start(situation: &Situation<'_>, before: &[Step]) -> Step {
+fn start(situation: &Situation<'_>, before: &[LabelStep]) -> LabelStep {
     let Situation { rules, pull, .. } = situation;
     if rules.labels.is_empty() {
-        return Step::Tell("nothing is started: gates/gate.toml has no [[label]]".into());
+        return LabelStep::Tell("nothing is started: gates/gate.toml has no [[label]]".into());
     }
     if !situation.needed.is_anything() {
-        return Step::Tell("nothing is started: no path needs a gate".into());
+        return LabelStep::Tell("nothing is started: no path needs a gate".into());
     }
     let approved = before.iter().find_map(|step| match step {
-        Step::Approve { by } => Some(format!("approved by @{by}")),
+        LabelStep::Approve { by } => Some(format!("approved by @{by}")),
         _ => None,
     });
     let is_withdrawn = before
         .iter()
-        .any(|step| matches!(step, Step::Withdraw { .. }));
+        .any(|step| matches!(step, LabelStep::Withdraw { .. }));
     let there = situation.approval.filter(|_| !is_withdrawn);
     let ruling = ruling::may_run(&Facts {
         pull,
@@ -247,14 +247,14 @@ fn start(situation: &Situation<'_>, before: &[Step]) -> Step {
         approval: approved.as_deref().or(there),
     });
     match ruling {
-        Err(why) => Step::Refuse { why },
-        Ok(_) if !situation.has_base => Step::Refuse {
+        Err(why) => LabelStep::Refuse { why },
+        Ok(_) if !situation.has_base => LabelStep::Refuse {
             why: ruling::unrelated(&pull.base_branch),
         },
         Ok(_) if situation.is_started => {
-            Step::Tell("nothing is started: this commit has its run already".into())
+            LabelStep::Tell("nothing is started: this commit has its run already".into())
         }
-        Ok(_) => Step::Start,
+        Ok(_) => LabelStep::Start,
     }
 }
 

@@ -4,7 +4,7 @@ mod sessions;
 mod view;
 
 use crate::cli::names::{self, Names};
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
 use crate::selftest::Row;
@@ -59,7 +59,7 @@ pub fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
     }
     let shape = args.format;
     let options = args.options()?;
-    let progress = Progress::new();
+    let progress = ProgressLines::new();
     let show = |event: Event| {
         if matches!(
             event,

@@ -2,7 +2,7 @@
 
 use crate::report::reasons::sentence;
 use crate::report::terminal::{STYLE, WIDTH, wrap};
-use crate::selftest::{FAULTS, Outcome, Plant, Row};
+use crate::selftest::{Caught, FAULTS, Plant, Row};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 use serde::Serialize;
 use std::fmt::Write;
@@ -86,17 +86,17 @@ fn problems(row: &Row) -> Vec<String> {
     let (fault, advice) = (row.fault, row.advice.as_deref().unwrap_or_default());
     let mut problems = Vec::new();
     match row.outcome {
-        Outcome::NotCovered => problems.push(format!("{fault}: no check reads it: add {advice}")),
-        Outcome::Missed if row.seen.is_empty() => problems.push(format!(
+        Caught::NotCovered => problems.push(format!("{fault}: no check reads it: add {advice}")),
+        Caught::Missed if row.seen.is_empty() => problems.push(format!(
             "{fault}: no check saw it ({} passed, {} undecided): its size may be within their margins; else add \
              {advice}",
             row.passed, row.open
         )),
-        Outcome::Missed => problems.extend(row.seen.iter().map(|it| {
+        Caught::Missed => problems.extend(row.seen.iter().map(|it| {
             let (check, verdict) = (&it.id, it.verdict.name());
             format!("{fault}: {check} was {verdict}: {}", sentence(it))
         })),
-        Outcome::Caught | Outcome::Clean => {}
+        Caught::Caught | Caught::Clean => {}
     }
     problems.extend(row.wrong.iter().map(|red| {
         let (check, verdict) = (&red.id, red.verdict.name());
@@ -111,11 +111,11 @@ fn problems(row: &Row) -> Vec<String> {
 fn summary(rows: &[Row], elapsed_s: f64) -> String {
     let planted = rows
         .iter()
-        .filter(|row| row.outcome != Outcome::Clean)
+        .filter(|row| row.outcome != Caught::Clean)
         .count();
     let caught = rows
         .iter()
-        .filter(|row| row.outcome == Outcome::Caught)
+        .filter(|row| row.outcome == Caught::Caught)
         .count();
     let wrong: usize = rows.iter().map(|row| row.wrong.len()).sum();
     let reds = match wrong {
@@ -211,10 +211,10 @@ pub fn selftest_json(rows: &[Row], elapsed_s: f64) -> String {
                 fault: row.fault,
                 planted: row.what,
                 result: match row.outcome {
-                    Outcome::Caught => "caught",
-                    Outcome::Missed => "missed",
-                    Outcome::Clean => "clean",
-                    Outcome::NotCovered => "not-covered",
+                    Caught::Caught => "caught",
+                    Caught::Missed => "missed",
+                    Caught::Clean => "clean",
+                    Caught::NotCovered => "not-covered",
                 },
                 caught_by: row.seen.iter().map(Seen::of).collect(),
                 false_reds: row.wrong.iter().map(Seen::of).collect(),

@@ -6,7 +6,7 @@
 use crate::stats::Estimate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Tail {
     Below,
     Above,
 }
@@ -27,12 +27,12 @@ pub struct Halfway {
 impl Halfway {
     /// The side that this look shows, if it shows one: p × looks within the error of that side. `None` for a
     /// threshold that is NaN.
-    pub fn side(&self, e: &Estimate) -> Option<Side> {
+    pub fn side(&self, e: &Estimate) -> Option<Tail> {
         let looks = f64::from(self.looks.max(1));
         if e.p_greater(self.threshold) * looks <= self.above_error {
-            return Some(Side::Above);
+            return Some(Tail::Above);
         }
-        (e.p_less(self.threshold) * looks <= self.below_error).then_some(Side::Below)
+        (e.p_less(self.threshold) * looks <= self.below_error).then_some(Tail::Below)
     }
 
     /// The same test against another threshold. Where the hypotheses are nested (a difference above the higher
@@ -53,7 +53,7 @@ impl Halfway {
 mod tests {
     use super::*;
 
-    fn check(est: f64, looks: u32, expect: Option<Side>) {
+    fn check(est: f64, looks: u32, expect: Option<Tail>) {
         let e = Estimate {
             est,
             se: 1.0,
@@ -73,19 +73,19 @@ mod tests {
         // Normal quantiles: z(.98) = 2.0537, z(.95) = 1.6449; with five looks z(.996) = 2.6521, z(.99) = 2.3263.
         check(5.0, 1, None);
         check(5.0 + 2.053, 1, None);
-        check(5.0 + 2.054, 1, Some(Side::Above));
+        check(5.0 + 2.054, 1, Some(Tail::Above));
         check(5.0 - 1.644, 1, None);
-        check(5.0 - 1.646, 1, Some(Side::Below));
+        check(5.0 - 1.646, 1, Some(Tail::Below));
         check(5.0 + 2.651, 5, None);
-        check(5.0 + 2.653, 5, Some(Side::Above));
+        check(5.0 + 2.653, 5, Some(Tail::Above));
         check(5.0 - 2.326, 5, None);
-        check(5.0 - 2.327, 5, Some(Side::Below));
+        check(5.0 - 2.327, 5, Some(Tail::Below));
         check(f64::NAN, 1, None);
     }
 
     #[test]
     fn no_looks_count_as_one_and_a_nan_threshold_shows_nothing() {
-        check(5.0 + 2.054, 0, Some(Side::Above));
+        check(5.0 + 2.054, 0, Some(Tail::Above));
         let e = Estimate {
             est: 9.0,
             se: 1.0,
@@ -98,7 +98,7 @@ mod tests {
             below_error: 0.4,
         };
         assert_eq!(halfway.side(&e), None);
-        assert_eq!(halfway.at(1.0).side(&e), Some(Side::Above));
+        assert_eq!(halfway.at(1.0).side(&e), Some(Tail::Above));
     }
 
     #[test]
@@ -115,8 +115,8 @@ mod tests {
             df: 12.0,
         };
         let (low, high) = halfway.interval(&e);
-        assert_eq!(halfway.at(low - 1e-9).side(&e), Some(Side::Above));
+        assert_eq!(halfway.at(low - 1e-9).side(&e), Some(Tail::Above));
         assert_eq!(halfway.at(low + 1e-9).side(&e), None);
-        assert_eq!(halfway.at(high + 1e-9).side(&e), Some(Side::Below));
+        assert_eq!(halfway.at(high + 1e-9).side(&e), Some(Tail::Below));
     }
 }

@@ -11,12 +11,12 @@ use super::error::{failed, told};
 use super::libraries;
 use crate::backend::cuda::cache::KernelCache;
 use crate::backend::cuda::compile::{self, Module};
-use crate::backend::cuda::device::{DeviceError, Facts};
+use crate::backend::cuda::device::{DeviceError, DeviceFacts};
 use crate::backend::cuda::sources::{Arch, Element, OLDEST};
 
 pub struct Card {
     pub(super) context: Arc<CudaContext>,
-    pub(super) facts: Facts,
+    pub(super) facts: DeviceFacts,
 }
 
 /// The same with kernels.
@@ -44,7 +44,7 @@ impl Card {
                 cause: format!("{which:?} is {value}"),
             })
         };
-        let facts = Facts {
+        let facts = DeviceFacts {
             name: context.name().map_err(|e| failed("cuDeviceGetName", &e))?,
             arch: Arch {
                 major: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u32,
@@ -56,7 +56,7 @@ impl Card {
             )?,
         };
         if facts.arch < OLDEST {
-            let Facts { name, arch, .. } = facts;
+            let DeviceFacts { name, arch, .. } = facts;
             return Err(DeviceError::Missing(format!(
                 "no GPU that the kernels run on: they need {OLDEST} or newer, and {name} is {arch}"
             )));
@@ -64,7 +64,7 @@ impl Card {
         Ok(Self { context, facts })
     }
 
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
 

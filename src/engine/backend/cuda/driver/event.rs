@@ -1,6 +1,6 @@
 //! A point in a stream's work: whether the GPU has passed it, and when.
 //!
-//! Main type: [`Event`]. Refuses to know: what lies before it.
+//! Main type: [`CudaEvent`]. Refuses to know: what lies before it.
 
 use std::ffi::c_uint;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::backend::cuda::device::DeviceError;
 const IN_RECORDING: c_uint = sys::CUevent_record_flags_enum::CU_EVENT_RECORD_EXTERNAL as c_uint;
 
 /// Needs a current context for as long as it lives.
-pub(super) struct Event(CUevent);
+pub(super) struct CudaEvent(CUevent);
 
-impl Event {
+impl CudaEvent {
     /// One that [`Event::until`] can be asked of.
     pub(super) fn timed() -> Result<Self, DeviceError> {
         Self::new(CUevent_flags::CU_EVENT_DEFAULT)
@@ -67,7 +67,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "gives back what `new` made")]
         // SAFETY: made once, given back once; the driver keeps it while work in a stream still needs it.

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUstream;
 
-use super::event::Event;
+use super::event::CudaEvent;
 use crate::backend::cuda::device::DeviceError;
 use crate::backend::cuda::times::{KernelTimes, MARK, Started};
 
 /// Of a recording under way, or of one that is made.
 pub(super) struct Marks {
     times: Arc<KernelTimes>,
-    begin: Event,
+    begin: CudaEvent,
     /// What was started, and the event behind it.
-    ends: Vec<(Started, Event)>,
+    ends: Vec<(Started, CudaEvent)>,
 }
 
 impl Marks {
@@ -52,8 +52,8 @@ impl Marks {
     }
 }
 
-fn recorded(stream: CUstream) -> Result<Event, DeviceError> {
-    let event = Event::timed()?;
+fn recorded(stream: CUstream) -> Result<CudaEvent, DeviceError> {
+    let event = CudaEvent::timed()?;
     event.record_within(stream)?;
     Ok(event)
 }

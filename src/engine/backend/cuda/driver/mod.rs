@@ -24,13 +24,13 @@ use cudarc::driver::sys::{
 };
 use cudarc::driver::{CudaContext, result};
 
-use super::device::{Arg, Device, DeviceError, Facts, Launch, Product, View};
+use super::device::{Arg, Device, DeviceError, DeviceFacts, Launch, Product, View};
 use super::sources::Element;
 use super::times::{KernelTimes, Started};
 use blas::Blas;
 pub use card::{Card, Equipped};
 use error::{failed, told};
-use event::Event;
+use event::CudaEvent;
 use kernels::Kernels;
 use marks::Marks;
 pub use memory::GpuMemory;
@@ -50,10 +50,10 @@ pub struct Driver {
     staging: Staging,
     kernels: Kernels,
     /// Around what is timed.
-    around: [Event; 2],
+    around: [CudaEvent; 2],
     /// Given back behind all that works in it.
     stream: Stream,
-    facts: Facts,
+    facts: DeviceFacts,
     element: Element,
     overlaps: bool,
     /// Where recordings are to tell what each of their starts takes.
@@ -90,7 +90,7 @@ impl Driver {
             blas: Blas::new(&context, stream.0, element)?,
             staging: Staging::new()?,
             kernels: Kernels::load(&modules)?,
-            around: [Event::timed()?, Event::timed()?],
+            around: [CudaEvent::timed()?, CudaEvent::timed()?],
             stream,
             overlaps: std::env::var_os(IN_ORDER).is_none()
                 && facts.arch.major >= DEPENDENT_MAJOR
@@ -132,7 +132,7 @@ impl Device for Driver {
     type Graph = GpuGraph;
     type Algorithm = cublasLtMatmulAlgo_t;
 
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
 

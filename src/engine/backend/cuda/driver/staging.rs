@@ -10,7 +10,7 @@ use cudarc::driver::sys::CUstream;
 use rayon::prelude::*;
 
 use super::error::failed;
-use super::event::Event;
+use super::event::CudaEvent;
 use crate::backend::cuda::device::{DeviceError, View};
 
 /// Enough for a copy to run at the bus's full rate.
@@ -28,7 +28,7 @@ pub(super) struct Staging {
 struct Half {
     memory: *mut c_void,
     /// Has passed when the copy out of it is done.
-    emptied: Event,
+    emptied: CudaEvent,
 }
 
 impl Staging {
@@ -105,7 +105,7 @@ fn copy(from: &[u8], to: &mut [u8]) {
 
 impl Half {
     fn new() -> Result<Self, DeviceError> {
-        let emptied = Event::untimed()?;
+        let emptied = CudaEvent::untimed()?;
         #[expect(unsafe_code, reason = "pinned memory")]
         // SAFETY: a context is current; the memory is zeroed before anything reads it.
         let memory = unsafe {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use libloading::Library;
 use memmap2::MmapMut;
 
-use super::device::{Arg, Device, DeviceError, Facts, Launch, Memory, Product, View};
+use super::device::{Arg, Device, DeviceError, DeviceFacts, Launch, Memory, Product, View};
 use super::sources::{Arch, Element};
 use super::times::{KernelTimes, MARK, Started};
 use crate::weights::Dtype;
@@ -32,7 +32,7 @@ type Emulate = unsafe extern "C" fn(
 type Seed = unsafe extern "C" fn(u64);
 
 pub struct Emulated {
-    facts: Facts,
+    facts: DeviceFacts,
     element: Element,
     library: Library,
     memory: Rc<RefCell<Living>>,
@@ -99,7 +99,7 @@ impl Emulated {
             DeviceError::Missing(format!("{} cannot be loaded: {error}", path.display()))
         })?;
         Ok(Self {
-            facts: Facts {
+            facts: DeviceFacts {
                 name: "emulated GPU".to_owned(),
                 arch: Arch { major: 8, minor: 0 },
                 multiprocessors: 4,
@@ -260,7 +260,7 @@ impl Device for Emulated {
     type Graph = Vec<Order>;
     type Algorithm = Sums;
 
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
 

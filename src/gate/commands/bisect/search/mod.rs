@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use verdict::record::{Conclusion, Finding};
-use verdict::stats::{Estimate, Halfway, Side};
+use verdict::stats::{Estimate, Halfway, Tail};
 
 /// How often the search may turn towards a part of the change.
 const MOST_TURNS: u32 = 2;
@@ -110,12 +110,12 @@ impl Search {
     pub fn finding(&self, loss: &Estimate, is_last_look: bool) -> Option<Finding> {
         let test = self.test();
         match test.side(loss) {
-            Some(Side::Above) => return Some(Finding::Bad),
-            Some(Side::Below) => return Some(Finding::Good),
+            Some(Tail::Above) => return Some(Finding::Bad),
+            Some(Tail::Below) => return Some(Finding::Good),
             None => {}
         }
-        let beyond = test.at(self.threshold - self.gap).side(loss) == Some(Side::Above);
-        let within = test.at(self.threshold + self.gap).side(loss) == Some(Side::Below);
+        let beyond = test.at(self.threshold - self.gap).side(loss) == Some(Tail::Above);
+        let within = test.at(self.threshold + self.gap).side(loss) == Some(Tail::Below);
         if beyond && within && self.turns < MOST_TURNS {
             return Some(Finding::Partly);
         }
@@ -153,11 +153,11 @@ impl Search {
         if is_before {
             self.threshold -= self.gap;
             self.high = commit;
-            self.low = self.nearest(0..commit, Side::Below).max().unwrap_or(0);
+            self.low = self.nearest(0..commit, Tail::Below).max().unwrap_or(0);
         } else {
             self.threshold += self.gap;
             self.low = commit;
-            let above = self.nearest(commit + 1..self.last, Side::Above).min();
+            let above = self.nearest(commit + 1..self.last, Tail::Above).min();
             self.high = above.unwrap_or(self.last);
         }
         self.gap /= 2.0;
@@ -167,7 +167,7 @@ impl Search {
     fn nearest(
         &self,
         range: std::ops::Range<usize>,
-        side: Side,
+        side: Tail,
     ) -> impl Iterator<Item = usize> + '_ {
         self.shown
             .range(range)

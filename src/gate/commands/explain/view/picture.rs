@@ -15,7 +15,7 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 const OUTSIDE: f64 = 0.005;
 
 /// One row.
-pub struct Row<'a> {
+pub struct PictureRow<'a> {
     pub label: String,
     pub is_head: bool,
     pub value: Option<f64>,
@@ -24,7 +24,7 @@ pub struct Row<'a> {
 }
 
 /// A row a launch: `○` is base, `●` is head, `│` the limit.
-pub fn launches(rows: &[Row<'_>], limit: Option<f64>) -> String {
+pub fn launches(rows: &[PictureRow<'_>], limit: Option<f64>) -> String {
     let values = || rows.iter().filter_map(|row| row.value).chain(limit);
     let axis = Axis::over(values());
     let mut out = String::new();
@@ -133,8 +133,8 @@ impl Axis {
 mod tests {
     use super::*;
 
-    fn row(label: &str, is_head: bool, value: Option<f64>) -> Row<'static> {
-        Row {
+    fn row(label: &str, is_head: bool, value: Option<f64>) -> PictureRow<'static> {
+        PictureRow {
             label: label.into(),
             is_head,
             value,
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(drawn.matches('○').count(), 1);
         assert_eq!(drawn.matches('●').count(), 0);
         assert_eq!(launches(&[], None), "");
-        let many: Vec<Row<'_>> = (0..60).map(|_| row("x", false, Some(1.0))).collect();
+        let many: Vec<PictureRow<'_>> = (0..60).map(|_| row("x", false, Some(1.0))).collect();
         assert!(launches(&many, None).ends_with("and 12 more launches\n"));
     }
 

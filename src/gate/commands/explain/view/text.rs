@@ -2,7 +2,7 @@
 //!
 //! An engine's words are escaped before anything else: no control character of theirs reaches a terminal.
 
-use super::picture::{self, Row};
+use super::picture::{self, PictureRow};
 use super::{AnswerRow, Explanation, FirstBad, RequestSpread};
 use crate::report::markdown::{code_line, escape};
 use crate::report::numbers;
@@ -206,11 +206,11 @@ fn launches(e: &Explanation) -> Option<(String, Section)> {
         .iter()
         .map(|point| numbers::optional(point.value, e.unit))
         .collect();
-    let rows: Vec<Row<'_>> = e
+    let rows: Vec<PictureRow<'_>> = e
         .points
         .iter()
         .zip(&shown)
-        .map(|(point, shown)| Row {
+        .map(|(point, shown)| PictureRow {
             label: format!("{:>4} {}", point.launch, point.arm),
             is_head: point.arm == "head",
             value: point.value,

@@ -1,13 +1,13 @@
 //! `gate label`: a pull request gets the labels that its paths need, and the run that they stand for is started.
 //!
-//! [`label`] asks GitHub for what there is, [`steps`](super::steps) decides, purely, and each [`Step`] is carried out, or
+//! [`label`] asks GitHub for what there is, [`steps`](super::steps) decides, purely, and each [`LabelStep`] is carried out, or
 //! only told (`--dry-run`). The bot starts the run itself, since a label that a workflow's token adds starts nothing.
 //! Any event leads to the same state from wherever it starts, so that two events that meet, or one that comes
 //! twice, do no harm.
 
 mod queue;
 
-use super::steps::{Running, Situation, Step};
+use super::steps::{LabelStep, Running, Situation};
 use super::whose::{Unneeded, Word};
 use crate::commands::authorize::ruling::{self, approval, approval_context, may_write, ours};
 use crate::session::{Error, GitHubOptions};
@@ -131,11 +131,11 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         for step in &steps {
             match (work.carry_out(step).await, step) {
                 // A label lets nothing run and keeps nothing from it.
-                (Err(error), Step::Add { label, .. } | Step::Remove { label, .. }) => {
+                (Err(error), LabelStep::Add { label, .. } | LabelStep::Remove { label, .. }) => {
                     remarks.push(format!("the label `{label}` stays as it was: {error}"));
                 }
                 // It costs the machine's time, and no verdict: what it says is of another commit.
-                (Err(error), Step::Cancel(run)) => {
+                (Err(error), LabelStep::Cancel(run)) => {
                     remarks.push(format!("run {} goes on: {error}", run.id));
                 }
                 (done, _) => done?,
@@ -152,7 +152,7 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
             || !rules
                 .config
                 .allows_base(&pull.base_branch, &pull.default_branch),
-        is_started: !options.dry_run && steps.contains(&Step::Start),
+        is_started: !options.dry_run && steps.contains(&LabelStep::Start),
         reason: steps.iter().find_map(why_not).unwrap_or_default(),
         gates,
         queue: String::new(),
@@ -178,9 +178,9 @@ fn closed(options: &LabelOptions, pull: &Pull) -> Labelled {
     }
 }
 
-fn why_not(step: &Step) -> Option<String> {
+fn why_not(step: &LabelStep) -> Option<String> {
     match step {
-        Step::Refuse { why } => Some(why.clone()),
+        LabelStep::Refuse { why } => Some(why.clone()),
         _ => None,
     }
 }
@@ -297,7 +297,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    async fn carry_out(&self, step: &Step) -> Result<(), Error> {
+    async fn carry_out(&self, step: &LabelStep) -> Result<(), Error> {
         let (client, number) = (self.client, self.pull.number);
         let context = approval_context(&self.rules.config);
         let approval = |state, description| NewStatus {
@@ -308,22 +308,22 @@ impl Work<'_> {
         };
         let head = &self.pull.head_sha;
         match step {
-            Step::Add { label, .. } => client.add_label(number, label).await?,
-            Step::Remove { label, .. } => client.remove_label(number, label).await?,
-            Step::Approve { by } => {
+            LabelStep::Add { label, .. } => client.add_label(number, label).await?,
+            LabelStep::Remove { label, .. } => client.remove_label(number, label).await?,
+            LabelStep::Approve { by } => {
                 let text = format!("approved by @{by}");
                 client
                     .set_status(head, &approval(State::Success, &text))
                     .await?;
             }
-            Step::Withdraw { by } => {
+            LabelStep::Withdraw { by } => {
                 let text = format!("approval taken back by @{by}");
                 client
                     .set_status(head, &approval(State::Failure, &text))
                     .await?;
             }
-            Step::Cancel(run) => client.cancel_run(run.id).await?,
-            Step::Start => {
+            LabelStep::Cancel(run) => client.cancel_run(run.id).await?,
+            LabelStep::Start => {
                 let inputs = BTreeMap::from([
                     ("pr", number.to_string()),
                     ("head_sha", head.to_string()),
@@ -339,7 +339,7 @@ impl Work<'_> {
                 )
                 .await?;
             }
-            Step::Refuse { .. } | Step::Tell(_) => {}
+            LabelStep::Refuse { .. } | LabelStep::Tell(_) => {}
         }
         Ok(())
     }
@@ -371,7 +371,7 @@ async fn start(
 fn lines(
     options: &LabelOptions,
     situation: &Situation<'_>,
-    steps: &[Step],
+    steps: &[LabelStep],
     gates: &str,
 ) -> Vec<String> {
     let mut lines = vec![heading(options, situation.pull)];
@@ -381,7 +381,7 @@ fn lines(
         gates
     };
     lines.extend(steps.iter().map(|step| match step {
-        Step::Start => format!(
+        LabelStep::Start => format!(
             "start `{}` for this commit: gates {gates}",
             situation.rules.config.workflow
         ),

@@ -12,7 +12,7 @@ use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::files::replace;
 use crate::session::project::{draw_seed, now, tool};
 use crate::session::{Error, ResultsError};
-use client::{Endpoint, Outcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
+use client::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
 use parameters::parameters;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -126,7 +126,7 @@ pub async fn load(
 /// Shows progress, and takes what an interrupted run leaves.
 struct Watch<'a> {
     on_done: &'a dyn Fn(u32, u32),
-    cut_short: RefCell<Option<Outcome>>,
+    cut_short: RefCell<Option<LoadOutcome>>,
 }
 
 impl Progress for Watch<'_> {
@@ -134,7 +134,7 @@ impl Progress for Watch<'_> {
         (self.on_done)(done, of);
     }
 
-    fn cut_short(&self, outcome: Outcome) {
+    fn cut_short(&self, outcome: LoadOutcome) {
         self.cut_short.replace(Some(outcome));
     }
 }
@@ -156,7 +156,7 @@ enum LoadEnding {
 }
 
 /// What was done by then.
-fn interrupted(outcome: Option<Outcome>) -> (Vec<Sample>, LoadEnding) {
+fn interrupted(outcome: Option<LoadOutcome>) -> (Vec<Sample>, LoadEnding) {
     let (samples, client) = outcome.map(|o| (o.samples, o.client)).unzip();
     let samples = samples.unwrap_or_default();
     (samples, LoadEnding::Interrupted { client })

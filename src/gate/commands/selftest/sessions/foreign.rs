@@ -5,7 +5,7 @@
 
 use super::{Selftest, SelftestOptions, behind_proxy, measured, two_arms};
 use crate::launch::Artifact;
-use crate::selftest::{self, Abroad, FAULTS, Fault, Outcome, Plant, Row, Side, Spec};
+use crate::selftest::{self, Abroad, Caught, FAULTS, Fault, Plant, Row, Side, Spec};
 use crate::session::host::command;
 use crate::session::project::{Place, Project};
 use crate::session::results::Results;
@@ -67,7 +67,7 @@ pub async fn run<C: Future<Output = ()>>(
         let arms = two_arms((base, head), artifact.as_ref());
         let outcome = measured(options, &project, &arms, on_event, cancel.as_mut()).await?;
         let row = trial.grade(&outcome, &red_when_clean);
-        if row.outcome == Outcome::Clean {
+        if row.outcome == Caught::Clean {
             red_when_clean.clone_from(&row.wrong);
         }
         if !done.goes_on(row, &outcome, on_event) {

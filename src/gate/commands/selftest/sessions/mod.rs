@@ -9,7 +9,7 @@ mod gpu;
 
 use crate::launch::{Artifact, Workspace};
 use crate::measure::Progress;
-use crate::selftest::{self, FAULTS, Fault, Outcome as Caught, Plant, Row, Side};
+use crate::selftest::{self, Caught, FAULTS, Fault, Plant, Row, Side};
 use crate::session::files::ResultsError;
 use crate::session::host::Arms;
 use crate::session::project::{Project, draw_seed, new_record};
