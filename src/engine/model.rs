@@ -103,12 +103,12 @@ impl<B: Backend> Model<B> {
     }
 
     /// Passes through what the backend wants to have seen before the first request.
-    pub fn rehearse(&mut self) -> Result<(), BackendError> {
-        for rehearsal in self.backend.rehearsals() {
-            self.backend.load_rehearsal(&rehearsal)?;
-            let passed = match rehearsal.part {
-                Part::Network => self.network(rehearsal.rows),
-                Part::Answers => self.score(rehearsal.rows),
+    pub fn dummy_run_all(&mut self) -> Result<(), BackendError> {
+        for dummy_run in self.backend.dummy_runs() {
+            self.backend.load_dummy_run(&dummy_run)?;
+            let passed = match dummy_run.part {
+                Part::Network => self.network(dummy_run.rows),
+                Part::Answers => self.score(dummy_run.rows),
             };
             if passed.is_err() {
                 // What was begun is ended: a device that records takes little else.

@@ -73,7 +73,7 @@ impl Counter {
 #[derive(Debug, Default)]
 pub struct Counters {
     pub running: Counter,
-    pub displaced: Counter,
+    pub preempted_waiting: Counter,
     pub page_tokens: Counter,
     pub page_bytes: Counter,
     pub pages_total: Counter,
@@ -104,7 +104,7 @@ impl Counters {
     pub fn snapshot(&self, waiting: u64, startup: &[Stage]) -> Stats {
         Stats {
             running: self.running.get(),
-            waiting: waiting + self.displaced.get(),
+            waiting: waiting + self.preempted_waiting.get(),
             kv: KvStats {
                 page_tokens: self.page_tokens.get(),
                 page_bytes: self.page_bytes.get(),

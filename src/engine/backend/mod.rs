@@ -76,7 +76,7 @@ pub struct Recordings {
 
 /// A part for so many rows that is to be passed through ahead of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GraphCapture {
+pub struct DummyRun {
     pub part: Part,
     pub rows: usize,
     /// A backend's own: how the part is to be computed, and whether it is recorded or run.
@@ -250,11 +250,11 @@ pub trait Backend {
     fn cache(&mut self, shape: &AttentionShape, room: &Room) -> Result<Self::Cache, BackendError>;
 
     /// What should be passed through before the first request, in this order.
-    fn rehearsals(&self) -> Vec<GraphCapture> {
+    fn dummy_runs(&self) -> Vec<DummyRun> {
         Vec::new()
     }
-    /// Makes rows of padding the batch, or the questions, that the part of the rehearsal works on.
-    fn load_rehearsal(&mut self, _rehearsal: &GraphCapture) -> Result<(), BackendError> {
+    /// Makes rows of padding the batch, or the questions, that the part of the dummy run works on.
+    fn load_dummy_run(&mut self, _dummy_run: &DummyRun) -> Result<(), BackendError> {
         Ok(())
     }
     /// Begins a part of the step over `rows` rows of the batch, or questions.

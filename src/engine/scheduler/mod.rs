@@ -174,8 +174,8 @@ fn come_up<B: Backend>(
         window,
         sampling,
     };
-    if !model.backend().rehearsals().is_empty() {
-        timed("graph_capture", &mut report, || model.rehearse())
+    if !model.backend().dummy_runs().is_empty() {
+        timed("graph_capture", &mut report, || model.dummy_run_all())
             .map_err(|error| StartError::WarmUp(error.to_string()))?;
     }
     timed("warm_up", &mut report, || warm_up::run(&mut model)).map_err(StartError::WarmUp)?;

@@ -1,11 +1,11 @@
 //! What the next step computes: a pure decision over numbers.
 //!
-//! Main functions: [`step`], rows for each running sequence and how many of them must give way; [`fits`],
+//! Main functions: [`step`], rows for each running sequence and how many of them are preempted; [`fits`],
 //! whether one more may begin. Refuses to know: tokens, pages by name, time.
 //!
 //! The rules: sequences that decode go first, so that no prompt stalls them; prompts share what is left of
 //! the step evenly, so that a short one is not behind a long one; pages go to the oldest first, and where
-//! they run out the youngest gives way, so that the oldest always gets on and nobody starves.
+//! they run out the youngest is preempted, so that the oldest always proceeds and none starves.
 
 use crate::kv::PAGE_TOKENS;
 
@@ -27,7 +27,7 @@ pub struct Candidate {
     pub pending: usize,
     /// Tokens that it could compute in the pages that it holds.
     pub room: usize,
-    /// Pages that would be free if it gave way.
+    /// Pages that would be free if it were preempted.
     pub own_pages: usize,
 }
 
@@ -35,7 +35,7 @@ pub struct Candidate {
 pub struct Step {
     /// For each sequence that stays, oldest first; 0: it waits for this step.
     pub rows: Vec<usize>,
-    /// So many of the youngest give way: their pages are released, and they begin anew later.
+    /// Number of the youngest to preempt: their pages are released, and they start again later.
     pub preempted: usize,
 }
 
@@ -171,7 +171,7 @@ mod tests {
         check(&[(1, 3, 2), (20, 0, 2)], 0, (&[1, 0], 0));
         check(&[(20, 2, 2), (1, 1, 1)], 0, (&[2, 1], 0));
         check(&[(20, 0, 2), (20, 5, 1)], 0, (&[8], 1));
-        // Shared pages free nothing: the next youngest gives way too.
+        // Shared pages free nothing: the next youngest is preempted too.
         check(&[(1, 0, 2), (1, 3, 4), (1, 3, 0)], 0, (&[1], 2));
     }
 
@@ -205,7 +205,7 @@ mod tests {
             let limits = Limits { running: 30, step_tokens, chunk_tokens: chunk };
             let step = step(&running, available, limits);
             prop_assert_eq!(step.rows.len() + step.preempted, running.len());
-            prop_assert!(!step.rows.is_empty(), "the oldest never gives way");
+            prop_assert!(!step.rows.is_empty(), "the oldest is never preempted");
             prop_assert!(step.rows.iter().sum::<usize>() <= step_tokens);
             let freed: usize = running[step.rows.len()..].iter().map(|c| c.own_pages).sum();
             let mut taken = 0;

@@ -173,7 +173,7 @@ impl Sequence {
         let mut asks = Vec::new();
         let logprobs = self.request.logprobs.map(|count| count as usize);
         if self.request.prompt_logprobs && !self.prompt_told {
-            // Those that were answered before the sequence gave way are not asked again.
+            // Those that were answered before the sequence was preempted are not asked again.
             let from = start.max(self.prompt_logprobs.len() - 1);
             let followed = from..end.min(self.prompt_len() - 1);
             asks.extend(followed.map(|at| RowAsk {

@@ -25,7 +25,7 @@ pub struct Worker<E: Executor> {
     /// Oldest first.
     running: Vec<Sequence>,
     /// Sent back from running; older than all that are in the queue, oldest first.
-    displaced: VecDeque<Sequence>,
+    preempted: VecDeque<Sequence>,
     /// What [`Worker::leeway`] was when the oldest that waits was last refused.
     refused_at: Option<isize>,
     rules: Rules,
@@ -67,7 +67,7 @@ impl<E: Executor> Worker<E> {
             executor,
             pool: PagePool::new(pages),
             running: Vec::new(),
-            displaced: VecDeque::new(),
+            preempted: VecDeque::new(),
             refused_at: None,
             rules,
             eos,
@@ -94,7 +94,7 @@ impl<E: Executor> Worker<E> {
     }
 
     pub fn is_idle(&self) -> bool {
-        self.running.is_empty() && self.displaced.is_empty()
+        self.running.is_empty() && self.preempted.is_empty()
     }
 
     /// One step, and what belongs to it. Never blocks.
@@ -112,7 +112,7 @@ impl<E: Executor> Worker<E> {
     /// Tells every caller that its request cannot go on.
     pub fn fail_all(&mut self, why: &str, shared: &Shared) {
         let mut effects = Effects::default();
-        for sequence in self.running.drain(..).chain(self.displaced.drain(..)) {
+        for sequence in self.running.drain(..).chain(self.preempted.drain(..)) {
             shared.counters.failed.add(1);
             effects.tell(&sequence.caller, Event::Failed(why.to_owned()));
             sequence.release(&mut self.pool, false);
@@ -127,9 +127,9 @@ impl<E: Executor> Worker<E> {
             shared.counters.cancelled.add(1);
             sequence.release(&mut self.pool, true);
         }
-        let before = self.displaced.len();
-        self.displaced.retain(|sequence| !sequence.is_cancelled());
-        let left = (before - self.displaced.len()) as u64 + shared.queue.drop_gone();
+        let before = self.preempted.len();
+        self.preempted.retain(|sequence| !sequence.is_cancelled());
+        let left = (before - self.preempted.len()) as u64 + shared.queue.drop_gone();
         shared.counters.cancelled.add(left);
         if left > 0 {
             // Another may be the oldest now.
@@ -140,7 +140,7 @@ impl<E: Executor> Worker<E> {
     /// Lets in who waits, oldest first, as long as there is a place and pages.
     fn admit(&mut self, shared: &Shared) {
         while self.running.len() < self.rules.limits.running && !self.is_refused() {
-            let admission = match self.displaced.pop_front() {
+            let admission = match self.preempted.pop_front() {
                 Some(sequence) => self.readmit(sequence, shared),
                 None => self.admit_new(shared),
             };
@@ -190,7 +190,7 @@ impl<E: Executor> Worker<E> {
                 Admission::Begun
             }
             None => {
-                self.displaced.push_front(sequence);
+                self.preempted.push_front(sequence);
                 Admission::Refused
             }
         }
@@ -257,7 +257,7 @@ impl<E: Executor> Worker<E> {
             .sum()
     }
 
-    /// Rows for each running sequence, after the youngest gave way if they must.
+    /// Rows for each running sequence, after the youngest were preempted, if pages are short.
     fn decide(&mut self, shared: &Shared) -> Vec<usize> {
         let pool = &mut self.pool;
         let limits = self.rules.limits;
@@ -270,7 +270,7 @@ impl<E: Executor> Worker<E> {
         for mut sequence in self.running.drain(step.rows.len()..).rev() {
             shared.counters.preempted.add(1);
             sequence.give_way(pool);
-            self.displaced.push_front(sequence);
+            self.preempted.push_front(sequence);
             // It is the oldest that waits now.
             self.refused_at = None;
         }
@@ -416,7 +416,7 @@ impl<E: Executor> Worker<E> {
     /// Pages that sequences hold, by their own tables, and pages that are kept, by the pool.
     #[cfg(test)]
     pub fn count_pages(&self) -> (usize, usize) {
-        let tables = self.running.iter().chain(&self.displaced);
+        let tables = self.running.iter().chain(&self.preempted);
         let held: std::collections::BTreeSet<_> = tables
             .flat_map(|sequence| sequence.table().pages())
             .collect();
@@ -427,7 +427,7 @@ impl<E: Executor> Worker<E> {
         let counters = &shared.counters;
         counters.record(self.executor.recordings());
         counters.running.set(self.running.len() as u64);
-        counters.displaced.set(self.displaced.len() as u64);
+        counters.preempted_waiting.set(self.preempted.len() as u64);
         counters.pages_used.set(self.pool.used() as u64);
         counters.pages_cached.set(self.pool.cached() as u64);
     }

@@ -32,8 +32,8 @@ pub struct ProgressLines {
     last_line: RefCell<String>,
 }
 
-impl ProgressLines {
-    pub fn new() -> Self {
+impl Default for ProgressLines {
+    fn default() -> Self {
         let is_terminal = stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         Self {
@@ -47,7 +47,9 @@ impl ProgressLines {
             last_line: RefCell::default(),
         }
     }
+}
 
+impl ProgressLines {
     pub fn show(&self, event: &Event) {
         match event {
             Event::Building { what } => self.wait(&format!("building {what}")),

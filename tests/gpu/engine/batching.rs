@@ -75,7 +75,7 @@ fn together(options: Options, requests: &[Request], expect: &[Said]) -> Engine {
 }
 
 /// To the last token, and to the last bit of its log-probability: with room for all and with so little
-/// that most must give way on the way, in large steps and in small ones.
+/// that most are preempted, in large steps and in small ones.
 #[test]
 fn sixty_four_requests_together_are_answered_as_each_alone() {
     let requests = mixed(64);
@@ -118,7 +118,7 @@ fn finish(which: usize, events: UnboundedReceiver<Event>, expect: &[Said]) {
     assert_eq!(said(answer), expect[which], "request {which}");
 }
 
-/// Two thousand requests, at night ten thousand, on a pool of 24 pages: most of them make others give way or evict what is cached,
+/// Two thousand requests, at night ten thousand, on a pool of 24 pages: most of them preempt others or evict what is cached,
 /// one in four goes away early. Every answer is right, and at the end every page is there.
 #[test]
 fn requests_leave_no_page_behind() {

@@ -26,7 +26,7 @@ pub mod times;
 pub(crate) mod usage;
 
 use super::{
-    Ask, AttentionShape, Backend, BackendError, Batch, Begun, GraphCapture, NotANumber, Part,
+    Ask, AttentionShape, Backend, BackendError, Batch, Begun, DummyRun, NotANumber, Part,
     Recordings, Role, Room, SampledToken,
 };
 use crate::config::Config;
@@ -193,13 +193,13 @@ impl<D: Device> Backend for CudaBackend<D> {
     }
 
     /// Each part is run once for each count of rows, so that products are timed, and then recorded.
-    fn rehearsals(&self) -> Vec<GraphCapture> {
-        self.state.as_ref().map_or_else(Vec::new, State::rehearsals)
+    fn dummy_runs(&self) -> Vec<DummyRun> {
+        self.state.as_ref().map_or_else(Vec::new, State::dummy_runs)
     }
 
-    fn load_rehearsal(&mut self, rehearsal: &GraphCapture) -> Done {
-        self.records = state::is_recorded(rehearsal);
-        let shape = state::shape_of(rehearsal);
+    fn load_dummy_run(&mut self, dummy_run: &DummyRun) -> Done {
+        self.records = state::is_recorded(dummy_run);
+        let shape = state::shape_of(dummy_run);
         let (device, state) = self.parts()?;
         match shape.part {
             Part::Network => state.step.load_padding(device, shape)?,

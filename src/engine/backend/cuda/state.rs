@@ -10,7 +10,7 @@ use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 use super::memory::{self, KvCache, Vector};
 use super::splits::Slots;
 use super::step::DeviceStep;
-use crate::backend::{AttentionShape, GraphCapture, Part, Room, math};
+use crate::backend::{AttentionShape, DummyRun, Part, Room, math};
 use crate::kv::Window;
 
 const F32: usize = size_of::<f32>();
@@ -203,23 +203,23 @@ impl<D: Device> State<D> {
     }
 
     /// First the greater steps, which are run so that their products are timed; then all that is recorded.
-    pub(super) fn rehearsals(&self) -> Vec<GraphCapture> {
+    pub(super) fn dummy_runs(&self) -> Vec<DummyRun> {
         let shapes = self.ladder.shapes();
-        let mut rehearsals = self.prompts();
+        let mut dummy_runs = self.prompts();
         let mut before = None;
         for shape in shapes {
             if before != Some((shape.part, shape.rows)) {
-                rehearsals.push(rehearsal(shape, Way::Run));
+                dummy_runs.push(dummy_run(shape, Way::Run));
             }
             before = Some((shape.part, shape.rows));
-            rehearsals.push(rehearsal(shape, Way::Record));
+            dummy_runs.push(dummy_run(shape, Way::Record));
         }
-        rehearsals
+        dummy_runs
     }
 
     /// Steps with prompts, one for each count of rows whose products an algorithm is remembered for: else
     /// the first prompt of its size would wait for the timing.
-    fn prompts(&self) -> Vec<GraphCapture> {
+    fn prompts(&self) -> Vec<DummyRun> {
         let doubles = std::iter::successors(Some(1usize), |rows| rows.checked_mul(2));
         let below = doubles.take_while(|rows| *rows < self.rows);
         let counts = below.chain([self.rows]);
@@ -231,35 +231,35 @@ impl<D: Device> State<D> {
             splits: rows,
         };
         prompts
-            .map(|rows| rehearsal(shape(rows), Way::Run))
+            .map(|rows| dummy_run(shape(rows), Way::Run))
             .collect()
     }
 }
 
-/// How a rehearsal goes.
+/// How a dummy run goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Run,
     Record,
 }
 
-fn rehearsal(shape: Shape, way: Way) -> GraphCapture {
-    GraphCapture {
+fn dummy_run(shape: Shape, way: Way) -> DummyRun {
+    DummyRun {
         part: shape.part,
         rows: shape.rows,
         variant: 2 * shape.splits + usize::from(way == Way::Record),
     }
 }
 
-pub(super) fn is_recorded(rehearsal: &GraphCapture) -> bool {
-    rehearsal.variant % 2 == 1
+pub(super) fn is_recorded(dummy_run: &DummyRun) -> bool {
+    dummy_run.variant % 2 == 1
 }
 
-pub(super) fn shape_of(rehearsal: &GraphCapture) -> Shape {
+pub(super) fn shape_of(dummy_run: &DummyRun) -> Shape {
     Shape {
-        part: rehearsal.part,
-        rows: rehearsal.rows,
-        splits: rehearsal.variant / 2,
+        part: dummy_run.part,
+        rows: dummy_run.rows,
+        splits: dummy_run.variant / 2,
     }
 }
 

@@ -84,7 +84,7 @@ fn record(args: RecordArgs) -> anyhow::Result<Exit> {
     let mut options = session.options()?;
     options.base = base.map_or(Base::Main, Base::Ref);
     let signer = signer()?;
-    let progress = ProgressLines::new();
+    let progress = ProgressLines::default();
     let recorded = block_on(async {
         let show = |event| progress.show(&event);
         let anchor = anchor.as_deref();

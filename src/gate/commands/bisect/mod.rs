@@ -63,7 +63,7 @@ pub fn run(args: BisectArgs) -> anyhow::Result<Exit> {
         format,
     } = args;
     let start = env::current_dir().context("cannot tell the current directory")?;
-    let progress = ProgressLines::new();
+    let progress = ProgressLines::default();
     let show = |event| progress.show(&event);
     let (bisection, directory) = block_on(async {
         if let Some(directory) = resume {

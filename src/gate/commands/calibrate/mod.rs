@@ -54,7 +54,7 @@ pub fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {
         sessions,
         out,
     };
-    let progress = ProgressLines::new();
+    let progress = ProgressLines::default();
     let show = |event| progress.show(&event);
     let calibration =
         block_on(async { sessions::calibrate(&options, &show, interrupted()).await })??;

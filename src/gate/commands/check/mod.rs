@@ -92,7 +92,7 @@ pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
     options.head_args = head_arg;
     options.same_build = same_build;
     options.together = names::all(together);
-    let progress = ProgressLines::new();
+    let progress = ProgressLines::default();
     let show = |event| progress.show(&event);
     let outcome = block_on(async {
         match resume {

@@ -129,7 +129,7 @@ pub fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         out,
         seed,
     };
-    let progress = ProgressLines::new();
+    let progress = ProgressLines::default();
     let (table, directory) = block_on(async {
         let show = |event| progress.show(&event);
         engines::compare_engines(&contest, &show, interrupted()).await

@@ -65,7 +65,7 @@ pub fn run(command: GoldenCommand) -> anyhow::Result<Exit> {
         tokens,
         seed,
     };
-    let progress = ProgressLines::new();
+    let progress = ProgressLines::default();
     let show = |event| progress.show(&event);
     let made = block_on(async { make::make_goldens(&options, &show, interrupted()).await })??;
     progress.finish();

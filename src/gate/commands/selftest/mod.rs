@@ -59,7 +59,7 @@ pub fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
     }
     let shape = args.format;
     let options = args.options()?;
-    let progress = ProgressLines::new();
+    let progress = ProgressLines::default();
     let show = |event: Event| {
         if matches!(
             event,

@@ -15,7 +15,7 @@ pub const MOST_BYTES: usize = 65_535;
 /// Room for the sentence about what was left out, and for closing what is open.
 const RESERVE: usize = 1_200;
 const HEADING: &str = "<!-- section ";
-/// Stands before a heading of the template's. No value holds it: `inert.rs` lets no control character through.
+/// Stands before a heading of the template's. No value holds it: `github_escape.rs` lets no control character through.
 const MARK: char = '\u{1}';
 
 struct Section<'a> {

@@ -1,6 +1,6 @@
 //! The comment on a pull request, from a template: ours, or the repository's own.
 //!
-//! Every value that a template is given is text that GitHub shows and does nothing with (`inert.rs`), so that a
+//! Every value that a template is given is text that GitHub shows and does nothing with (`github_escape.rs`), so that a
 //! template cannot forget to escape. docs/publish.md lists the values. Main function: [`comment`]. Refuses to know:
 //! GitHub's API, and how a comment is found again.
 

@@ -1,6 +1,6 @@
 //! `[[check]]`: one rule on one metric, as a gate's file says it.
 //!
-//! Main function: [`read`]. Refuses to know: which metric fits which workload and rule (`fit.rs`).
+//! Main function: [`read`]. Refuses to know: which metric fits which workload and rule (`compatibility.rs`).
 
 use super::compatibility;
 use super::series;

@@ -19,7 +19,7 @@ const IN_RECORDING: c_uint = sys::CUevent_record_flags_enum::CU_EVENT_RECORD_EXT
 pub(super) struct CudaEvent(CUevent);
 
 impl CudaEvent {
-    /// One that [`Event::until`] can be asked of.
+    /// One that [`CudaEvent::until`] can be asked of.
     pub(super) fn timed() -> Result<Self, DeviceError> {
         Self::new(CUevent_flags::CU_EVENT_DEFAULT)
     }

@@ -2,7 +2,7 @@
 //!
 //! Main functions: [`bisect`] and [`resume_bisect`]. First BAD is measured against GOOD as `gate check` does it. If
 //! it fails, commits between them are measured against GOOD, each in a session with a directory of its own, as
-//! `search.rs` picks them and `step.rs` decides; at last the culprit against its parent. bisect.json is written
+//! `search/` picks them and `step.rs` decides; at last the culprit against its parent. bisect.json is written
 //! after each, so that a search goes on where it was.
 
 mod measuring;

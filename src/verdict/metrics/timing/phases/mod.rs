@@ -1,6 +1,6 @@
 //! Prefill and generation of a workload's requests: their speeds, and whether one engine can have done both.
 //!
-//! Main functions: [`prefill_speed`], [`generation_speed`], [`implausible`], [`held_back`](held_back()).
+//! Main functions: [`prefill_speed`], [`generation_speed`], [`implausible`](implausible()), [`held_back`](held_back()).
 
 mod held_back;
 mod implausible;
