@@ -30,8 +30,8 @@ const IMPORTS: [(&str, &str); 14] = [
     ("verdict/judge/mod.rs", "use ::clap::Parser;"),
     ("gate/report/mod.rs", "use clap as c;"),
     ("gate/commands/bisect/view.rs", "use crate::session::run;"),
-    ("gate/commands/bisect/view.rs", "use super::hunt::Hunt;"),
-    ("gate/commands/bisect/hunt.rs", "use clap::Parser;"),
+    ("gate/commands/bisect/view.rs", "use super::driver::Hunt;"),
+    ("gate/commands/bisect/driver.rs", "use clap::Parser;"),
     (
         "gate/session/run.rs",
         "use crate::commands::check::stages::check;",
