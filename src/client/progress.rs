@@ -1,4 +1,4 @@
-//! What a running workload tells whoever waits for it.
+//! Progress of a running workload.
 //!
 //! Main type: [`Progress`]. Refuses to know: what is done with it.
 

@@ -1,4 +1,4 @@
-//! When a workload ends early: the engine is gone, or might as well be.
+//! Early end of a workload: the engine is gone, or no longer answers.
 //!
 //! Refuses to know: requests, samples.
 

@@ -1,4 +1,4 @@
-//! Where a workload's measured requests begin and end, so that counters can be read there.
+//! Ends of a workload's measured requests, where counters are read.
 //!
 //! Refuses to know: what is read.
 

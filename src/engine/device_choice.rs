@@ -1,4 +1,4 @@
-//! Where an engine computes: what was asked for, and what is there.
+//! Choice of the device: the one asked for, or what is there.
 //!
 //! Main types: [`BackendChoice`] and `Compute`. Where CUDA is not asked for by name, whatever it lacks leads
 //! to the CPU, with the reason. Refuses to know: how either computes.

@@ -1,4 +1,4 @@
-//! What the scheduler needs of a network.
+//! Interface of a network for the scheduler.
 //!
 //! Main type: the trait [`Executor`]. The scheduler's tests put another in the network's place. Refuses to
 //! know: what is computed.

@@ -1,4 +1,4 @@
-//! Where a model's files come from: a Hugging Face directory on disk, or the copy inside the binary.
+//! Files of a model: a Hugging Face directory on disk, or the copy inside the binary.
 //!
 //! Main type: [`Files`]. Everything above it reads a model by file name, so that both sources go through
 //! one loading path. Refuses to know: what is in the files.

@@ -1,4 +1,4 @@
-//! What who starts an engine may choose.
+//! Options for starting an engine.
 //!
 //! Main type: [`Options`]. Refuses to know: whether they fit together, which starting finds out.
 

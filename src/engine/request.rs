@@ -1,4 +1,4 @@
-//! What goes into the engine and what comes out: the whole contract with a server.
+//! Requests and events of the engine: the whole contract with a server.
 //!
 //! Order of events on a request's channel: one [`Event::Prompt`] when prefill is done, then one
 //! [`Event::Token`] a generated token, then exactly one [`Event::Finished`] or [`Event::Failed`].

@@ -1,4 +1,4 @@
-//! How fast a machine moves and multiplies numbers, whatever model it serves.
+//! Speed of a machine: bytes moved and numbers multiplied per second, whatever the model.
 //!
 //! Entry points: [`measure_cpu`], [`measure_gpu`]. Figures are the best of some runs: a floor is what the
 //! machine can do, not what it does on average. Refuses to know: models, and what the figures are for.

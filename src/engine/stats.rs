@@ -1,4 +1,4 @@
-//! What the engine counts while it works, for a server's metrics.
+//! Counters of the engine, for a server's metrics.
 //!
 //! Main types: [`Stats`], a snapshot; `Counters`, the atomics behind it. Refuses to know: metric names,
 //! Prometheus.

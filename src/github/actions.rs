@@ -1,4 +1,4 @@
-//! What a job tells GitHub Actions: outputs, the step's summary, and commands on standard output.
+//! Output to GitHub Actions: outputs, step summary, commands on standard output.
 //!
 //! Each has its way of being forged by a value that holds a line end or a mark; here every value stays a value
 //! (GitHub, "Workflow commands for GitHub Actions"). Paths are those that Actions names in the environment.

@@ -1,4 +1,4 @@
-//! What started this job: the file that Actions writes of a webhook, read as the untrusted text that it is.
+//! The webhook event that started a job, read as untrusted text.
 //!
 //! Main type: [`Event`]. Of an event's hundreds of fields a few are read, each into a checked type; names of
 //! branches and people stay data. What an event says of the pull request is old when it is read: only the action,

@@ -1,4 +1,4 @@
-//! Who we are at GitHub: whose comments and statuses are ours.
+//! Our identity at GitHub, by which our comments and statuses are known.
 
 use super::http::client::Identity;
 use super::{Client, Error};

@@ -1,4 +1,4 @@
-//! What an exchange says: its bytes read as a stream of events or as one answer.
+//! An exchange's bytes, read as a stream of events or as one answer.
 //!
 //! Main type: [`Transcript`]. Reading never fails: what cannot be read is noted, and everything before
 //! it stands.

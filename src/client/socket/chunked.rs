@@ -1,4 +1,4 @@
-//! Whether more of an answer must come: HTTP's framing followed from outside, byte by byte.
+//! HTTP framing followed byte by byte, to know whether more of an answer must come.
 //!
 //! Main type: [`Framing`]. It decides nothing but how long hyper may be left alone: hyper reads every
 //! byte later, and what it says counts. So anything unusual is [`Framing::Unknown`], and hyper is asked.

@@ -1,4 +1,4 @@
-//! What was read from a connection and HTTP's reader has not yet.
+//! Bytes read from a connection that HTTP has not consumed yet.
 //!
 //! Main type: [`Ahead`]. Bytes come back read by read, so that each keeps its stamp. Refuses to know:
 //! sockets, HTTP.

@@ -1,5 +1,5 @@
-//! When bytes arrived, and the kernel's receive stamps (`SO_TIMESTAMPING`, software receive): asked for, and
-//! taken from a read.
+//! Arrival times of bytes by the kernel's receive stamps (`SO_TIMESTAMPING`, software
+//! receive): enabled on a socket, and taken from each read.
 //!
 //! Main type: [`Arrival`]; main functions: [`ask`], [`of`]. Refuses to know: what was received.
 

@@ -1,4 +1,4 @@
-//! What is read at the ends of a workload's measured part, when no request is in flight.
+//! Readings at the ends of a workload's measured part, when no request is in flight.
 //!
 //! Engines update their counters some time after an answer's last byte, so the counters are read until two
 //! readings agree. Main function: [`Reader::edge`].

@@ -1,5 +1,5 @@
-//! What is read beside a launch while it is measured: GPUs, processes, the machine, the engine's own
-//! metrics.
+//! Readings beside a launch while it is measured: GPUs, processes, the machine, the engine's
+//! own metrics.
 //!
 //! Main type: [`Watch`], one a launch: a thread of its own that reads at a fixed rate and hands everything
 //! back at the end. A source that cannot be read leaves its fields out and a sentence in `missing`; none of

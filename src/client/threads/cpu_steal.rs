@@ -1,4 +1,4 @@
-//! What the machine's host took of its CPU time.
+//! CPU time that the machine's host took away (steal time).
 //!
 //! Main type: [`HostTime`]. Refuses to know: whose work it hindered.
 

@@ -1,5 +1,5 @@
-//! What a thread and its connections tell each other: how late they are, and for how long a connection
-//! may have the thread to itself.
+//! Gauges shared by a thread and its connections: how late they are, and how long a
+//! connection may have the thread to itself.
 //!
 //! A token every ten milliseconds finds cold caches, and then the way through the runtime's poller costs
 //! more than the read. Where a thread has one slot alone, nothing but its next look at its own lateness

@@ -1,4 +1,4 @@
-//! How late many things were: counts in buckets that grow with the lag, in constant room.
+//! Histogram of lags with buckets that grow with the lag, in constant space.
 //!
 //! Main type: [`Lags`]. A bucket is a 32nd of its octave wide, so that a quantile is right to 1.6 %; the
 //! greatest lag is kept as it is. Counting is one addition, from any thread.

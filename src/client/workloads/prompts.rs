@@ -1,4 +1,4 @@
-//! What is said to the engine: random token ids and random words, from a seed alone.
+//! Prompts from a seed: random token ids and random words.
 //!
 //! Which prompts repeat, and which do not:
 //!

@@ -1,4 +1,4 @@
-//! What a backend can do: the list of operations that a transformer of the Qwen3 class is made of.
+//! Interface of a backend: the operations of a Qwen3-class transformer.
 //!
 //! Main type: the trait [`Backend`]. Weights, activations and the KV cache are the backend's own types, so
 //! that they may live on a device; numbers cross the border only where a batch's token ids go in and
@@ -253,7 +253,7 @@ pub trait Backend {
     fn dummy_runs(&self) -> Vec<DummyRun> {
         Vec::new()
     }
-    /// Makes rows of padding the batch, or the questions, that the part of the dummy run works on.
+    /// Loads rows of padding as the input of the dummy run.
     fn load_dummy_run(&mut self, _dummy_run: &DummyRun) -> Result<(), BackendError> {
         Ok(())
     }

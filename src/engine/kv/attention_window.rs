@@ -1,4 +1,4 @@
-//! Which positions a token attends to, in pages.
+//! Positions that a token attends to, in pages.
 //!
 //! Main type: [`Reach`]. Refuses to know: who holds a page.
 

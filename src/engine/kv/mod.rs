@@ -1,4 +1,4 @@
-//! Who owns which page of the KV cache, and which content is where.
+//! The KV cache's pages: owners, contents and prefix matches.
 //!
 //! Main types: [`PagePool`], reference-counted pages with the prefix cache among them; [`PageTable`], one
 //! sequence's pages; [`Reach`], which positions are attended to. Refuses to know: where a page's numbers

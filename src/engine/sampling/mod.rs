@@ -1,4 +1,4 @@
-//! How the next token is chosen from a row of logits.
+//! Choice of the next token from a row of logits.
 //!
 //! Main types: [`Sampling`], the rules of one request, and the function [`choose()`]. Steps and their order
 //! are vLLM's. A choice depends on the row, the rules and what was said so far, never on the rows beside

@@ -1,4 +1,4 @@
-//! What a request's rules make of a row of logits before temperature: masks, bias, penalties.
+//! Logits before temperature: masks, bias and penalties of a request.
 //!
 //! Main function: [`adjusted`]. The order is vLLM's. Refuses to know: temperature, chance.
 

@@ -1,4 +1,4 @@
-//! Where a waiting sequence could begin: the pages that it shares, if those that it lacks can be had.
+//! Admission of a waiting sequence: the pages it shares, if those it lacks can be had.
 //!
 //! Main function: [`find`]. Refuses to know: which sequence waits, and why.
 

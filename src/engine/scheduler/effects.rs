@@ -1,4 +1,4 @@
-//! What callers are told, kept until the step's books are closed.
+//! Messages to callers, held back until the step is accounted for.
 //!
 //! Main type: [`Effects`]. Whoever hears that a request has ended finds its pages free and the counters
 //! right. Refuses to know: why something is told.

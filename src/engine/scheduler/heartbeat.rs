@@ -1,4 +1,4 @@
-//! Whether the worker gets on, as seen from other threads.
+//! Heartbeat of the worker, as seen from other threads.
 //!
 //! Main type: [`Pulse`]. Refuses to know: what a step is, and how long one may take.
 

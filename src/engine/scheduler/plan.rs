@@ -1,4 +1,4 @@
-//! What the next step computes: a pure decision over numbers.
+//! Plan of the next step: a pure decision over numbers.
 //!
 //! Main functions: [`step`], rows for each running sequence and how many of them are preempted; [`fits`],
 //! whether one more may begin. Refuses to know: tokens, pages by name, time.

@@ -1,4 +1,4 @@
-//! What the worker and the callers share.
+//! State shared by the worker and its callers.
 //!
 //! Main type: [`Shared`]. Refuses to know: the network, sequences.
 

@@ -1,4 +1,4 @@
-//! Who may still come in: counts the answers under way, and closes the door for a shutdown.
+//! Admission of requests: counts the answers under way, and closes for a shutdown.
 //!
 //! [`Admission`] hands out a [`Ticket`] an answer; the server may end once the door is closed and every
 //! ticket is back.

@@ -1,4 +1,4 @@
-//! What every handler shares: the engine, the name it is served under, limits, metrics, and the door.
+//! State that all handlers share: engine, model name, limits, metrics, admission.
 
 use super::Limits;
 use super::admission::Admission;

@@ -1,4 +1,4 @@
-//! How fast places become free: from it, when a refused client should come back.
+//! Rate at which places become free, for `Retry-After`.
 //!
 //! [`Pace`] is told when choices begin and leave, and keeps a moving mean of the time between two leavings.
 //! Refuses to know: clocks; every moment is handed in.

@@ -1,4 +1,4 @@
-//! What a record may hold that comes from a store: anybody who can write there may have written it.
+//! Limits on a record from a store, which anybody with write access may have forged.
 //!
 //! Refuses to know: where it comes from.
 

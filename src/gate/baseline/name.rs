@@ -1,4 +1,4 @@
-//! Where a record stands in a store: `GATE-HASH/SESSION.json` for one of main's sessions,
+//! Names of records in a store: `GATE-HASH/SESSION.json` for one of main's sessions,
 //! `calibration/GATE-HASH/STAMP.json` for a certificate, `notes/session-HASH/STAMP.json` for a person's note. Nothing else is ever read or written there.
 //!
 //! Main type: [`RecordName`]. Refuses to know: stores, and what a record holds.

@@ -1,5 +1,5 @@
-//! What others say in an error, made fit to be shown: no credentials in addresses, no control characters, not
-//! without end.
+//! Redaction of other programs' errors: no credentials in addresses, no control
+//! characters, a bounded length.
 
 /// Bytes of a message that are shown.
 const MOST: usize = 2_000;

@@ -1,4 +1,4 @@
-//! Which records have had their time: pure.
+//! Records that are old enough to delete: a pure function.
 
 use super::name::{Kind, RecordName};
 use std::collections::{BTreeMap, BTreeSet};

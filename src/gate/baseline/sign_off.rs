@@ -1,5 +1,5 @@
-//! Who vouches for a record: the run that made it, the tool, a digest over the content, and where a key is at
-//! hand an HMAC that nobody makes without it.
+//! Signature of a record: the run that made it, the tool, a digest of the content, and an
+//! HMAC where there is a key.
 //!
 //! The digest tells a broken record from a whole one. It stops nobody who can write to the store: he makes a
 //! new one. The HMAC does.

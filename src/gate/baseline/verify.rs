@@ -1,4 +1,4 @@
-//! Whether the bytes of a record may be used: their size, their form, their name, and who vouches for them.
+//! Verification of a record's bytes: size, form, name and signature.
 //!
 //! Refuses to know: where they come from.
 

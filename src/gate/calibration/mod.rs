@@ -1,5 +1,5 @@
-//! What A/A sessions say of this machine: how often the gate fails without a change, how much launches and
-//! requests vary, and what the gate can therefore find. Kept as dated certificates, one a gate.
+//! Calibration by A/A sessions: how often the gate fails without a change, how much launches
+//! and requests vary, and what the gate can therefore find. Kept as dated certificates, one per gate.
 //!
 //! Main type: [`Certificate`]. Formulas and a worked case: `docs/calibration.md`.
 //!

@@ -1,5 +1,5 @@
-//! How many launches an effect needs: the test's level at each look, its distance, and the answer in words that a table
-//! can hold.
+//! Launches that an effect needs: the test's level at each look, its distance, and the answer
+//! as short text for a table.
 
 use verdict::judge::{ErrorBudget, on_test_scale};
 use verdict::plan::{Check, Design, Rule};

@@ -1,4 +1,4 @@
-//! What an effect costs on this machine: the rows of `gate power`.
+//! Launches needed for an effect on this machine: the rows of `gate power`.
 
 use super::Wanted;
 

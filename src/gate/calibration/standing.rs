@@ -1,4 +1,4 @@
-//! Whether a certificate holds for what is measured now, and if not, what differs.
+//! Validity of a certificate for the present machine, with the differences.
 
 use super::Certificate;
 use crate::baseline::Key;

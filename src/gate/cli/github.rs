@@ -1,4 +1,4 @@
-//! What every subcommand that asks GitHub takes: arguments with Actions' variables behind them, never a token.
+//! Arguments of all commands that use GitHub, with Actions' variables as defaults.
 
 use super::output;
 use crate::session::GitHubOptions;

@@ -1,5 +1,5 @@
-//! What is said on standard output and standard error. A reader that went away, or a full disk behind a
-//! redirection, must not end a session in a panic: results are on disk by then.
+//! Standard output and standard error. A closed pipe or a full disk must not end a session
+//! in a panic: results are on disk by then.
 //!
 //! What is printed may hold a build's or an engine's words. GitHub's runner acts on a line of a job's log that begins with
 //! `::`, spaces before it or not, or that holds `##[`; so no line of ours does, but for [`command`]'s.

@@ -1,4 +1,4 @@
-//! What happens, on standard error: a bar with the time left in a terminal, a line an event elsewhere.
+//! Progress on standard error: a bar in a terminal, a line per event elsewhere.
 
 use super::output;
 use crate::measure;

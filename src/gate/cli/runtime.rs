@@ -1,4 +1,4 @@
-//! How a command waits: on its own thread, and until a signal comes.
+//! Runtime of a command: its own thread, until it ends or a signal comes.
 
 use anyhow::Context;
 use std::future::poll_fn;

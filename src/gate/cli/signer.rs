@@ -1,4 +1,4 @@
-//! Who signs records here: the workflow run that the environment names, and the key that it may hold.
+//! Signer of records: the workflow run in the environment, and its key if there is one.
 
 use crate::baseline::{KEY_VARIABLE, Signer, SigningKey, WorkflowRun};
 use crate::session::Error;

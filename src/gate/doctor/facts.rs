@@ -1,4 +1,4 @@
-//! What was read of a machine.
+//! Readings of a machine for `gate doctor`.
 
 use client::telemetry::GpuAtRest;
 use std::path::PathBuf;

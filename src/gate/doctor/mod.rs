@@ -1,4 +1,4 @@
-//! Whether a machine is fit to measure on: what was read of it, held against what the project asks.
+//! Fitness of a machine to measure: its readings against what the project needs.
 //!
 //! Main function: [`findings()`], pure. Refuses to know: how a fact is read, how a finding is shown, the network.
 

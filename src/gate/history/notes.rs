@@ -1,4 +1,4 @@
-//! What people wrote about main's steps and commits, beside the steps.
+//! Notes that people attached to main's steps and commits.
 
 use super::{CheckHistory, History, Series, Step};
 use crate::baseline::Note;

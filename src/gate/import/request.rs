@@ -1,4 +1,4 @@
-//! What every tool's result becomes: requests where the file has them, else distributions in short.
+//! Common form of every tool's result: requests, or distributions where those are missing.
 
 use super::Tool;
 use crate::figures::{Distribution, LoadResult, Requests, Throughput};

@@ -1,4 +1,4 @@
-//! What of our environment a child process may see: everything but secrets.
+//! Environment of a child process: everything but secrets.
 //!
 //! The engine under test and its build are somebody's pull request: a token in their environment is a
 //! token given away. What a child truly needs is named in `gate.toml` (`engine.env`).

@@ -1,5 +1,5 @@
-//! What stands in an engine's files, in short: so that a session which goes on later is known to measure the
-//! same engine.
+//! Digest of an engine's files, so that a resumed session is known to measure the same
+//! engine.
 //!
 //! Main function: [`identify`]. A file of up to 64 MiB is told by all of its bytes. Of a larger one, weights most
 //! of all, reading everything would take longer than a session may wait: it is told by its size, the time of its

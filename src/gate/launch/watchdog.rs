@@ -1,5 +1,5 @@
-//! Who ends a child when the gate can not: after `SIGKILL` nothing of ours runs any more, and an engine that
-//! lived on would keep its port and its GPU memory from the session that resumes.
+//! Watchdog that kills a child when the gate dies: after `SIGKILL` none of our code runs, and
+//! a surviving engine would keep its port and its GPU memory from the session that resumes.
 //!
 //! Main type: [`Watchdog`], a shell that waits for the end of a pipe of which the gate holds the other end; the
 //! kernel closes that whatever the gate dies of. The child is started in the shell's own process group, so there

@@ -1,4 +1,4 @@
-//! What the protocol is handed: who starts engines, and who follows what happens.
+//! Interfaces of the measuring protocol: starting engines, and following events.
 
 use std::time::Duration;
 use verdict::plan::{Suite, Workload};

@@ -1,4 +1,4 @@
-//! What the machine is, and a fingerprint that changes when results stop being comparable.
+//! The machine's description, and a fingerprint that changes when results differ by it.
 
 use std::fs;
 use verdict::record::Machine;

@@ -1,5 +1,5 @@
-//! What a repository needs to be gated on GitHub: our own workflows, told where the action is, and the rules for
-//! labels.
+//! Files that a repository needs to be gated on GitHub: workflows that name the action, and
+//! the rules for labels.
 
 use super::{Preset, Written};
 use toml::Table;

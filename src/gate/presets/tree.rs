@@ -1,4 +1,4 @@
-//! What engine a source tree holds, and how it is built there: read from the files by which each is known.
+//! Detection of the engine in a source tree, and of its build command, from files.
 //!
 //! Refuses to know: where the tree is; it is handed a reader of its files.
 

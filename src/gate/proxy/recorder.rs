@@ -1,4 +1,4 @@
-//! What passes, recorded: a sample a request in `samples.jsonl`, and its lengths and moment in `trace.jsonl`.
+//! Recorder of traffic: samples in `samples.jsonl`, lengths and moments in `trace.jsonl`.
 //!
 //! Main types: [`Recorder`], which all connections share, and [`Tap`], one request's. Answers are read and lines
 //! written on a thread of the recorder's own: traffic never waits for it, and whatever becomes of the files, it goes on.

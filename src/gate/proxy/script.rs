@@ -1,4 +1,4 @@
-//! What becomes of a stream's events: when each leaves, and as what.
+//! Schedule of a stream's events under a fault: when each leaves, and as what.
 //!
 //! Main type: [`Script`], one a stream. Times are those of a slower engine: what is late makes all that follows
 //! late too. Refuses to know: sockets, how one waits.

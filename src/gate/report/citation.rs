@@ -1,4 +1,4 @@
-//! What a report says of the machine's calibration: one line for gates that stand alike.
+//! The report's line about the machine's calibration.
 
 use verdict::plural::count;
 use verdict::record::{Certified, RunRecord, Standing};

@@ -1,5 +1,5 @@
-//! Which paths of a machine a child may see: the system, the toolchains and model stores in the user's home, and the
-//! devices; not the rest of the home, other users' files, or what the runner of a CI keeps beside the work.
+//! Paths of a machine that a child may see: the system, devices, and the toolchains and
+//! model stores in the user's home; not the rest of the home, other users' files, or what a CI runner keeps beside the work.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -1,4 +1,4 @@
-//! What `gate selftest` plants and what must see it: plain data, and the judgement of a session by it.
+//! Faults that `gate selftest` plants, and the check that must see each: plain data.
 //!
 //! Main types: [`Fault`], one planted fault with the check that should catch it, and [`Row`], what came of it.
 //! The gates are text files of this folder, so that the program alone holds its own proof.

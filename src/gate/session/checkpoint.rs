@@ -1,5 +1,5 @@
-//! What a session leaves on disk while it runs: `launches/NNN.json` for each finished launch, and for the
-//! running one `launches/NNN.partial.json` from time to time.
+//! Checkpoints of a running session: `launches/NNN.json` for each finished launch, and
+//! `launches/NNN.partial.json` from time to time for the running one.
 //!
 //! Main type: [`Checkpoints`]. No file holds another launch than its own, so what is written does not grow with
 //! the square of the launches. The running one is written whole each time: with the square of its own length

@@ -1,4 +1,4 @@
-//! How the stages that ask GitHub come by their client.
+//! The GitHub client of stages that need one.
 
 use super::Error;
 use github::{Client, Repository, Token};

@@ -1,4 +1,4 @@
-//! What each arm runs, and the [`Host`] that starts and stops it for the measuring protocol.
+//! Commands of the two arms, and the [`Host`] that starts and stops them.
 
 use super::{Base, Error, Options};
 use crate::launch::{self, Artifact, Process, Start, StartError, Workspace, free_port};

@@ -1,4 +1,4 @@
-//! What a launch's time goes to: the start, which all gates of a launch share, and each gate's own requests.
+//! Cost of a launch in time: the start, and each gate's requests.
 //!
 //! Refuses to know: what is made of it.
 

@@ -1,4 +1,4 @@
-//! What a judged session looks like in every form: the texts of `report`, with the numbers that they need of the judge.
+//! A judged session in every report format, with the numbers that these need.
 
 use super::Error;
 use crate::report::{self, CheckLaunches, Judged, Page, Past, Publication, State};

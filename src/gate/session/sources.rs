@@ -1,4 +1,4 @@
-//! Which sources the arms are built from, and building them.
+//! Sources of the two arms, and their builds.
 
 use super::host::Arms;
 use super::{Base, Error, Event, Options, Project};

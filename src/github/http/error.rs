@@ -1,4 +1,4 @@
-//! What went wrong between us and GitHub: which request, what GitHub said, and what mends it.
+//! Errors of GitHub's API: the request, GitHub's answer, and the remedy.
 //!
 //! GitHub's words are cleaned and cut, and never hold our token.
 

@@ -1,4 +1,4 @@
-//! When a request is sent again: a pure decision on what went wrong, how often, and the time that is left.
+//! Decision to retry a request: pure, by the error, the attempts and the time left.
 //!
 //! GitHub's rules ("Best practices for using the REST API", "Rate limits for the REST API"): wait as long as
 //! `retry-after` says; with `x-ratelimit-remaining: 0` until `x-ratelimit-reset`; after a secondary limit without

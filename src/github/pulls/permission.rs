@@ -1,4 +1,4 @@
-//! What a person may do in the repository (GitHub, "Get repository permissions for a user").
+//! A person's permission in a repository (GitHub, "Get repository permissions for a user").
 
 use crate::wire::Account;
 use crate::{Client, Error, segment};

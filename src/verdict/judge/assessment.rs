@@ -1,4 +1,4 @@
-//! What is known of one check at one look, before it is weighed against the others.
+//! Assessment of one check at one look, before the checks are corrected together.
 
 use super::view::View;
 use crate::plan::Check;

@@ -57,7 +57,7 @@ pub fn contrast(plan: &Plan, record: &RunRecord, id: &str) -> Result<Contrast, U
         return Err(Unsound::TooFew);
     }
     let worse = case.check.metric.direction().sign();
-    // Not the check's own test_kind: a limit may have none that is relative.
+    // Not the check's own test: a limit may have none that is relative.
     match test_kind(case.check.metric) {
         TestKind::Timed(Scale::Log) if base.iter().chain(&head).any(|&v| v <= 0.0) => {
             let reason = Reason::new(RuleId::NoRelativeScale, Facts::None);

@@ -1,4 +1,4 @@
-//! How the looks share an error budget: what a p-value costs that is one of several.
+//! The error budget shared by the looks: the level that each p-value must keep.
 //!
 //! Main type: [`ErrorBudget`]. Refuses to know: what is tested.
 

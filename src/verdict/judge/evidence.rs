@@ -1,5 +1,5 @@
-//! What one arm of a check has shown so far. Each launch is taken in once, when its block is over: what a
-//! rule says of it alone, its share of every sum, and its value stay; its samples are not read again.
+//! Evidence of one arm of a check so far. Each launch is read once, when its block is over:
+//! its findings, sums and value are kept, and its samples are not read again.
 //!
 //! Main type: [`Evidence`]. Refuses to know: what follows from it.
 

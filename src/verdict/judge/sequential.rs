@@ -1,4 +1,4 @@
-//! What the looks of one check leave behind: its least p-values, and the forecast of the first.
+//! State of one check over its looks: least p-values, and the forecast of the first look.
 
 use super::Rules;
 use super::assessment::Figures;

@@ -1,4 +1,4 @@
-//! How each metric is compared, and when a zero says nothing.
+//! The kind of test for each metric, and metrics whose zero means nothing.
 
 use crate::plan::{Check, Rule};
 use crate::record::{Metric, MetricKind};
@@ -30,7 +30,7 @@ pub fn on_test_scale(metric: Metric, value: f64) -> Option<f64> {
     }
 }
 
-/// The test_kind of a check. A limit needs no relative scale, and a value at or below 0 has none.
+/// The test for a check. A limit needs no relative scale, and a value at or below 0 has none.
 pub fn test_kind_of(check: &Check) -> TestKind {
     match check.rule {
         Rule::Ceiling { .. } | Rule::Floor { .. } if check.metric.is_fitted() => {
@@ -40,7 +40,7 @@ pub fn test_kind_of(check: &Check) -> TestKind {
     }
 }
 
-/// The test_kind of a metric whose changes are asked for.
+/// The test for a change of a metric.
 pub fn test_kind(metric: Metric) -> TestKind {
     match metric.kind() {
         MetricKind::Latency => TestKind::Timed(Scale::Log),

@@ -1,4 +1,4 @@
-//! What one check reads: its launches, taken in block by block, and what the session looks like from there.
+//! The launches that one check reads, block by block, and the session as seen from there.
 
 use super::Rules;
 use super::evidence::{Evidence, Reading, Values};

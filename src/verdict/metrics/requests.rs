@@ -1,4 +1,4 @@
-//! Which requests of a launch a check is about.
+//! The requests of a launch that a check reads.
 //!
 //! Main type: [`Requests`]. Refuses to know: what is measured of them.
 

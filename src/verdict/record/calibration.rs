@@ -1,5 +1,4 @@
-//! What is known of the machine's own noise when a session is measured on it: the certificates of its gates,
-//! as a report cites them.
+//! Certificates of a machine's noise, as a report cites them.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! How well the load client itself did: what it could have added to a result.
+//! Health of the load client: delays that it could have added to a result.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! How much of a run a record holds: all of it, one machine's shard, or the shards of several machines.
+//! Extent of a record: a whole run, one machine's shard, or several machines' shards.
 
 use super::{Extent, RunRecord, Shard};
 

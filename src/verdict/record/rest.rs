@@ -1,4 +1,4 @@
-//! How a launch waited for the machine to cool, within the session's budget.
+//! A launch's wait for the machine to cool, within the session's budget.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What was read beside a launch: the machine's state and the engine's own gauges, over time.
+//! Readings beside a launch over time: the machine's state and the engine's gauges.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

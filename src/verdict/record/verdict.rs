@@ -1,4 +1,4 @@
-//! What the judge says: data only, formatted in `report/`.
+//! The judge's verdict: data only, formatted in `report/`.
 
 use super::{CacheState, Metric, Reason, Remark, Statistic, Verdict};
 

@@ -1,4 +1,4 @@
-//! When a sample is void, and by which name. The first rule that applies decides.
+//! Rules that make a sample void, by name. The first that applies decides.
 //!
 //! Refuses to know: bytes, clocks; it sees what was expected and what was read.
 

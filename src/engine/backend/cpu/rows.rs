@@ -1,4 +1,4 @@
-//! Where each row of a batch stands, and which positions it attends to.
+//! Positions of a batch's rows, and the positions that each attends to.
 //!
 //! Main type: [`Rows`]. What a row attends to follows from its position and the window's rule alone; pages
 //! are only looked up. Refuses to know: keys, values, heads.

@@ -1,4 +1,4 @@
-//! What the compiler of kernels is, and why it gives none.
+//! The kernel compiler in use, or the reason that there is none.
 //!
 //! Main types: [`CompilerVersion`] and [`CompileError`]. Refuses to know: how it is called.
 

@@ -1,4 +1,4 @@
-//! What the backend needs of a GPU: memory, launches, products, recordings.
+//! Interface of a GPU for the backend: memory, launches, products, CUDA graphs.
 //!
 //! Main type: the trait [`Device`], with the driver's GPU and an emulated one behind it. Work is done in
 //! the order in which it was asked for, and is waited for only where it is read. Refuses to know: what a

@@ -1,4 +1,4 @@
-//! Which parts of a step are recorded, and the recordings.
+//! CUDA graphs of a step's parts, and the sizes for which they are captured.
 //!
 //! Main types: [`CaptureSizes`], pure: to how many rows a batch is filled up, and to how many splits of attention;
 //! [`Graphs`], what was recorded for each. All are recorded before the first request, so that their number never

@@ -1,4 +1,4 @@
-//! What the backend keeps on the device: matrices, vectors, activations, the KV cache.
+//! Device memory of the backend: matrices, vectors, activations, the KV cache.
 //!
 //! Main types: [`Matrix`], [`Vector`], [`Buffer`], [`KvCache`]. Refuses to know: kernels' meaning.
 

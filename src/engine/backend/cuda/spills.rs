@@ -1,4 +1,4 @@
-//! Which kernels may spill, and why: `kernels/allowed_spills.json`.
+//! Kernels that may spill registers, with reasons: `kernels/allowed_spills.json`.
 //!
 //! Main type: [`AllowedSpill`]. A spill is not wrong, but it costs a kernel that is bound by memory, and
 //! comes by itself with a new compiler: so each needs a reason in a file. Refuses to know: the compiler.

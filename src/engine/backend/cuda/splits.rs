@@ -1,4 +1,4 @@
-//! How the keys of single rows are divided over a GPU: into parts that its multiprocessors take side by side.
+//! Division of a row's keys into parts that a GPU's multiprocessors take side by side.
 //!
 //! Main type: [`Slots`], pure. A row by itself leaves most of a GPU idle, a long one among short ones too; and each
 //! part costs a wait for its first keys and a share in the joining. So the parts of all rows have one size, the one

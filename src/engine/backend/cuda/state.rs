@@ -1,4 +1,4 @@
-//! What a step works with besides weights and activations.
+//! Device state of a step besides weights and activations.
 //!
 //! Main type: [`State`]: the step's integers, angles, queries, parts of attention, questions. Refuses to
 //! know: layers' weights.
@@ -236,7 +236,7 @@ impl<D: Device> State<D> {
     }
 }
 
-/// How a dummy run goes.
+/// What a dummy run does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Run,

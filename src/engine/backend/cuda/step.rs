@@ -1,4 +1,4 @@
-//! What one step brings to the device: tokens, positions, places in the cache, pages, all in one write.
+//! Input of one step on the device: tokens, positions, cache slots and pages, in one write.
 //!
 //! Main type: [`DeviceStep`]. Its integers lie at places that follow from the counts of rows and of splits alone, so that a
 //! recording finds them where they were. Refuses to know: heads, layers.

@@ -1,4 +1,4 @@
-//! What each kernel of the recordings took, replay after replay.
+//! Times of the kernels in CUDA graphs, over all replays.
 //!
 //! Main type: [`KernelTimes`], which who starts an engine keeps a hand on; a [`Device`](super::device::Device)
 //! that was given one adds to it. Refuses to know: how time is taken.

@@ -1,4 +1,4 @@
-//! What a compiled kernel takes of the GPU, read from the compiler's log.
+//! Registers and memory of a compiled kernel, from the compiler's log.
 //!
 //! Main type: [`KernelUsage`]. Refuses to know: who compiles, what is allowed.
 

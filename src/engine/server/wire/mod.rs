@@ -1,4 +1,4 @@
-//! What goes over HTTP: OpenAI's requests and answers with vLLM's and llama.cpp's additions.
+//! The HTTP API's bodies: OpenAI's, with vLLM's and llama.cpp's additions.
 //!
 //! Plain types: requests are read strictly by serde ([`json`]), answers are serialised. Refuses to know: axum's
 //! routes, the order of chunks, the engine's events.

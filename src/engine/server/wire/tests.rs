@@ -1,4 +1,4 @@
-//! What is read of bodies, and how others are refused: by code and parameter.
+//! Tests of request bodies: what is read, and refusals by code and parameter.
 
 use super::chat::ChatRequest;
 use super::completions::{CompletionRequest, PromptInput};

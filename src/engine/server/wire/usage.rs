@@ -1,4 +1,4 @@
-//! What stands at an answer's end: token counts in OpenAI's form, and the server's clock in the form of llama.cpp's server.
+//! Token counts in OpenAI's form, and timings in the form of llama.cpp's server.
 //!
 //! The end token counts as generated, as it does at OpenAI and in vLLM. A rate or a mean that is undefined
 //! (no tokens, no time) is null, never 0.

@@ -1,4 +1,4 @@
-//! What passes between this machine's records of main and the store where CI keeps them: push, pull, sign and prune.
+//! Exchange of main's records with the store of CI: push, pull, sign and prune.
 //!
 //! What comes from a store is anybody's who can write there: each record is looked at before it is used, and
 //! one that does not hold is named and left where it is, while the others go on.

@@ -1,4 +1,4 @@
-//! What is kept of one session: the words and numbers of a [`Trial`].
+//! Summary of one session of a bisection, as a [`Trial`].
 
 use crate::launch::Artifact;
 use crate::report;

@@ -1,5 +1,5 @@
-//! What a reader of a comparison must know of a session's launches: which of them failed, throttled, shared
-//! their GPU, or were measured by a client that was not good enough; and what TPOT had to estimate.
+//! Caveats of a comparison: launches that failed, throttled, shared their GPU, or were
+//! measured by a late client; and what TPOT had to estimate.
 //!
 //! Main function: [`of_record`]. No caveat drops a launch: a comparison has no verdict to protect.
 

@@ -1,4 +1,4 @@
-//! Whether a machine is fit, for a terminal and as JSON.
+//! The doctor's findings, for a terminal and as JSON.
 
 use crate::doctor::{Diagnosis, Fitness};
 use crate::report::terminal;

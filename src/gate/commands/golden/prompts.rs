@@ -1,4 +1,4 @@
-//! What a reference is asked: texts of several scripts, conversations, and prompts of drawn words or token ids.
+//! Prompts for a reference: texts in several scripts, conversations, drawn words or token ids.
 
 use client::PromptSeed;
 use verdict::plan::GoldenCase;

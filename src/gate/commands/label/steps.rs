@@ -1,4 +1,4 @@
-//! What is to be done to a pull request: a pure function of how it stands.
+//! Steps to take on a pull request: a pure function of its state.
 
 use super::whose::{Adder, Unneeded, Word};
 use crate::commands::authorize::ruling::{self, Facts};

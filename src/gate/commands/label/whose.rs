@@ -1,4 +1,4 @@
-//! Whose labels are: who added those that no path needs, and whose word the event of a label is.
+//! Owners of labels: who added those that no path needs, and who caused the event.
 //!
 //! The bot takes off what it added itself. What a person added who may write here is that person's wish for the gates.
 

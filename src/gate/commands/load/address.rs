@@ -1,4 +1,4 @@
-//! Where a server is, from what a user writes: `http://host[:port]` and nothing else.
+//! Parsing of a server's address: `http://host[:port]` and nothing else.
 //!
 //! Main functions: [`authority`], its name; [`address`], where that is. Refuses to know: what is sent there.
 

@@ -1,4 +1,4 @@
-//! Whether the client did well enough for its numbers to be the server's.
+//! Limits on the client's own delays, beyond which its numbers are not the server's.
 //!
 //! Main function: [`beyond_limit`]. Refuses to know: how health is measured, exit codes.
 

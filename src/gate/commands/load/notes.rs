@@ -1,4 +1,4 @@
-//! What a run could not measure although its requests are sound.
+//! Notes on what a run could not measure although its requests are sound.
 //!
 //! Main function: [`notes`]. Refuses to know: how the numbers are made, exit codes.
 

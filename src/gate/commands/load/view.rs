@@ -1,4 +1,4 @@
-//! What `gate load` measured, as a table of 80 columns, as Markdown and as JSON.
+//! Results of `gate load`: a table of 80 columns, Markdown and JSON.
 //!
 //! Main type: [`LoadReport`]. Refuses to know: how it was measured, exit codes.
 

@@ -1,4 +1,4 @@
-//! How many launches and minutes an effect needs on this machine, by what is known of its noise.
+//! Launches and minutes that an effect needs on this machine, from its known noise.
 
 use crate::baseline::{Entry, Store};
 use crate::calibration::{Certificate, NoiseSource, PowerPlan, PowerRow, Test, stored_sd, test_of};

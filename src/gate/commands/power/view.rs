@@ -1,4 +1,4 @@
-//! What an effect costs, for a terminal and as JSON.
+//! The cost of an effect, for a terminal and as JSON.
 
 use crate::calibration::{NoiseSource, PowerPlan, PowerRow, Wanted};
 use crate::report::citation::{day, percent};

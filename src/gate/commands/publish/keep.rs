@@ -1,4 +1,4 @@
-//! What is published, on disk before anything is sent: nothing is lost while GitHub is down.
+//! A publication on disk before anything is sent, so that nothing is lost while GitHub is down.
 
 use crate::session::files::{ResultsError, replace};
 use std::fs;

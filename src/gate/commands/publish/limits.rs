@@ -1,4 +1,4 @@
-//! What a record of another machine may say: names, places, order and signs, before any of it is believed.
+//! Limits on a record from another machine, checked before any of it is believed.
 //!
 //! Main function: [`sound`]. Whatever breaks a bound is refused with its place. Refuses to know: whether the numbers
 //! are true; nothing can tell that from here.

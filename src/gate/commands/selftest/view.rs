@@ -1,4 +1,4 @@
-//! What came of planted faults: a table that fits 80 columns, then what was not as it should be; or JSON.
+//! Table of planted faults within 80 columns, followed by what went wrong; or JSON.
 
 use crate::report::reasons::sentence;
 use crate::report::terminal::{STYLE, WIDTH, wrap};

@@ -1,5 +1,5 @@
-//! What is published of a pull request's commit, as plain data: the comment, the check run, the step's summary and
-//! the HTML report are made of it.
+//! Publication of a commit's result, as plain data: the comment, the check run, the step
+//! summary and the HTML report are made of it.
 //!
 //! Main type: [`Publication`]. Refuses to know: GitHub's API, files, and whom to trust: what it holds has been
 //! settled by then, but for texts, which may hold anything.

@@ -1,4 +1,4 @@
-//! How late the load client was, and whether that could have moved a result by more than its check can bear.
+//! Rules on a late load client that could have moved a result more than its check bears.
 //!
 //! Requests may leave late, which counts where a time begins with the intended moment; and events may be
 //! read late, where the kernel stamps none. A delay is held against the time that the metric is made of; for

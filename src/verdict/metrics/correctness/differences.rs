@@ -1,4 +1,4 @@
-//! Which cases a launch answered wrongly, and what it said instead.
+//! Cases that a launch answered wrongly, with the wrong answers.
 //!
 //! Main function: [`differences`]. Refuses to know: how many are allowed, and which arm it was.
 

@@ -1,4 +1,4 @@
-//! Where two answers to one greedy prompt part, and whether the engine was undecided there.
+//! First difference of two answers to one greedy prompt, and whether it is a near-tie.
 //!
 //! Main function: [`parting`].
 

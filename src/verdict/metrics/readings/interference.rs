@@ -1,4 +1,4 @@
-//! What the machine and the engine's own gauges did beside a launch's workload, one number a source.
+//! Work of the machine and gauges of the engine beside a workload, one number each.
 //!
 //! Main function: [`beside`]. A source that was not read gives nothing: never 0. Refuses to know: what is usual.
 

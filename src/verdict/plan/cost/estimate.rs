@@ -1,5 +1,4 @@
-//! How much a gate asks of an engine, as far as its file tells: what stands in for a duration that nobody
-//! measured.
+//! Estimate of the work that a gate asks of an engine, from its file alone.
 //!
 //! Refuses to know: how fast anything is.
 

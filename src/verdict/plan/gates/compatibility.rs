@@ -1,5 +1,5 @@
-//! Whether a metric, a workload and a rule fit one another: which metrics a workload can give, on which parts of it, of
-//! how many samples, and which of them have a relative change.
+//! Compatibility of metrics, workloads and rules: what a workload can give, on which
+//! parts, of how many samples, and which metrics have a relative change.
 //!
 //! Refuses to know: files, keys, and how a refusal is worded, but for the clause that says what a part lacks.
 

@@ -1,4 +1,4 @@
-//! What must hold: a rule on one metric of one workload.
+//! Checks: a rule on one metric of one workload.
 
 use crate::record::{CacheState, Metric, Statistic};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What is sent to an engine: one type for each kind of workload that a gate can name.
+//! Workloads: one type for each kind that a gate can name.
 
 use crate::record::{CacheState, TokenLogprob};
 use std::collections::{BTreeMap, BTreeSet};

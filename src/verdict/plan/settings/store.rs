@@ -1,4 +1,4 @@
-//! Where CI keeps main's records beyond one machine: `baseline.store`.
+//! The store in which CI keeps main's records beyond one machine: `baseline.store`.
 //!
 //! Refuses to know: how a record is stored there.
 

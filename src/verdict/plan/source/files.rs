@@ -1,4 +1,4 @@
-//! Where a plan's files come from: a directory, or what an earlier record kept.
+//! Files of a plan: from a directory, or from those that a record kept.
 
 #![expect(clippy::disallowed_methods, reason = "reads a project's gate files")]
 

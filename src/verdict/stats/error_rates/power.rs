@@ -1,4 +1,4 @@
-//! What Welch's t of two equally large arms can find: its power, the least distance, the values needed.
+//! Power of Welch's t test with two equal arms: smallest effect, launches needed.
 //!
 //! A distance is how far the true difference lies beyond the tested one, in the unit of the values; both
 //! arms are normal with one standard deviation. Exact under that, by an integral over the two sample

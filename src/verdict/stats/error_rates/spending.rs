@@ -1,4 +1,4 @@
-//! How an error budget is spent over the looks of a sequential test.
+//! Spending of an error budget over the looks of a sequential test.
 //!
 //! Main type: [`Spending`]. Looks at growing data share one budget: each has a nominal level, and a p below it
 //! at any look rejects. Statistics at two looks are those of a Brownian motion with the share of information as

@@ -1,4 +1,4 @@
-//! How much a value resembles the one before it.
+//! Autocorrelation: how much a value resembles the one before it.
 
 use crate::stats::mean;
 

@@ -1,4 +1,4 @@
-//! Where a series' mean changes, how often, by how much, and how well its place is known.
+//! Changes of a series' mean: number, places with their certainty, and sizes.
 //!
 //! Main type: [`ChangePoint`]. Two steps. *Optimal partitioning* (Jackson et al. 2005, "An algorithm for
 //! optimal partitioning of data on an interval") finds, over all ways to cut the series into segments of at

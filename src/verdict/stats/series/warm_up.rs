@@ -1,4 +1,4 @@
-//! How many first values of a series are not yet at its level.
+//! Number of first values of a series that are not yet at its level.
 
 use crate::stats::{Degenerate, median, one_sample};
 

@@ -1,4 +1,4 @@
-//! Whether NVIDIA's libraries are here, with all that is asked of them.
+//! Search for NVIDIA's libraries and the functions needed of them.
 //!
 //! Main function: [`check`]. cudarc panics where a library or a symbol is missing, so that nothing of it may
 //! be called before. Refuses to know: what the functions do.

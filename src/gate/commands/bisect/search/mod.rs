@@ -1,4 +1,4 @@
-//! Which commit is tried next, what its numbers say, and what is left in the end. Pure: no clock, no git.
+//! Choice of the next commit and the final conclusion. Pure: no clock, no git.
 //!
 //! Main type: [`Search`]. Commit 0 is GOOD and the last one BAD, whose loss against GOOD was measured to be
 //! d. Every commit's loss is tested against d/2 on both sides, whatever the gate's margin is: a commit that has

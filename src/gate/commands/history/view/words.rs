@@ -1,4 +1,4 @@
-//! What a history's parts are called: sentences that stand in a terminal, in Markdown and beside the JSON alike.
+//! Sentences of a history, for terminal, Markdown and JSON alike.
 
 use crate::history::{CheckHistory, Creep, History, Note, Outcome, Point, RATIOS, Series, Step};
 use crate::report::numbers;

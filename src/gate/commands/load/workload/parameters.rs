@@ -1,4 +1,4 @@
-//! What a run was asked for, under the command line's own names, so that it can be repeated.
+//! Parameters of a run under the command line's names, so that it can be repeated.
 //!
 //! Main function: [`parameters`]. Refuses to know: what came of it.
 
