@@ -1,6 +1,7 @@
 //! A real session, in which an engine answers wrongly.
 
 use fixture::Project;
+use std::fs;
 
 #[test]
 fn a_wrong_token_of_a_real_engine_is_explained() {
@@ -9,6 +10,20 @@ fn a_wrong_token_of_a_real_engine_is_explained() {
     project
         .run(&["check", "--gate", "e2e", fault, "--out", "result"])
         .expect(1);
+    // Without a directory it takes the newest result.
+    let nothing = "there is no result under";
+    project.run(&["explain"]).expect(2).says(&[nothing]);
+    for name in ["20260101-000000-quick-1", "20260102-000000-quick-1"] {
+        fs::create_dir_all(project.path(".gate/runs").join(name)).unwrap();
+    }
+    let newest = project.path(".gate/runs/20260101-000000-quick-1/run.json");
+    fs::copy(project.path("result/run.json"), newest).unwrap();
+    let ended = project.run(&["explain"]).expect(0);
+    assert!(
+        ended.stdout.contains("e2e/greedy: fail"),
+        "{}",
+        ended.stdout
+    );
     let before = project.read("result/report.md");
     let ended = project.run(&["explain", "result"]).expect(0);
     for part in [

@@ -7,9 +7,26 @@ use super::case::{Case, checks};
 use super::view::Explanation;
 use crate::session::results::read_record;
 use crate::session::{Error, ResultsError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use verdict::record::{CheckVerdict, RuleId, RunRecord, RunVerdict, Verdict};
 use verdict::{judge, plan};
+
+/// The result directory of the latest session of the project around `start`: names begin with the time.
+///
+/// # Errors
+/// `start` is in no project, or nothing was measured there.
+pub fn newest(start: &Path) -> Result<PathBuf, Error> {
+    let runs = plan::find_root(start)?.join(".gate/runs");
+    let entries = std::fs::read_dir(&runs).into_iter().flatten().flatten();
+    let directories = entries.map(|entry| entry.path());
+    let newest = directories.filter(|d| d.join("run.json").is_file()).max();
+    newest.ok_or_else(|| {
+        Error::Usage(format!(
+            "there is no result under {}: run `gate check`, or name a result directory",
+            runs.display()
+        ))
+    })
+}
 
 /// Explains the check with this id, or the gravest failed one; where none failed and none is named, says what the
 /// run's verdict is.

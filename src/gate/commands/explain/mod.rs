@@ -1,4 +1,4 @@
-//! `gate explain DIR`: why a check failed, from the record alone.
+//! `gate explain [DIR]`: why a check failed, from the record alone.
 
 mod bad;
 mod case;
@@ -10,13 +10,13 @@ use crate::cli::format::Format;
 use crate::cli::{Exit, output};
 use anyhow::Context;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct ExplainArgs {
-    /// A result directory that holds run.json; nothing in it is changed
+    /// A result directory that holds run.json; nothing in it is changed [default: the newest one under .gate/runs]
     #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    directory: Option<PathBuf>,
     /// The check, as GATE/NAME; any verdict can be explained [default: the gravest failed one]
     #[arg(long, value_name = "ID")]
     check: Option<String>,
@@ -32,7 +32,11 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         check,
         format,
     } = args;
-    let text = match directory::explain_directory(directory, check.as_deref())? {
+    let directory = match directory {
+        Some(directory) => directory.clone(),
+        None => directory::newest(Path::new("."))?,
+    };
+    let text = match directory::explain_directory(&directory, check.as_deref())? {
         Err(nothing) => format!("{nothing}\n"),
         Ok(explanation) => match format {
             Format::Text => view::explanation_text(&explanation),
