@@ -40,7 +40,7 @@ pub use response::observed::Observed;
 pub use stop::Stopped;
 pub use threads::allow_files;
 pub use tokenizer::{Tokenizer, TokenizerError};
-pub use workloads::prompts::PromptSeed;
+pub use workloads::prompt_seed::PromptSeed;
 
 use verdict::plan::{Workload, WorkloadKind};
 

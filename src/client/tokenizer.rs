@@ -5,7 +5,7 @@
 //!
 //! Main type: [`Tokenizer`]. Refuses to know: requests, our own engine's tokenizer.
 
-use super::workloads::prompts::WORDS;
+use super::workloads::prompt_seed::WORDS;
 use std::fmt;
 use std::path::{Path, PathBuf};
 

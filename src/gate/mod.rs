@@ -6,12 +6,12 @@
 //! gates/*.toml ─ plan ─┐
 //!       git refs ─ launch ─ engine processes
 //!                      │          ▲ HTTP
-//!                      └ measure ─ load ─► RunRecord ─ judge ─► RunVerdict ─ report ─► text
+//!                      └ measure ─ client ─► RunRecord ─ judge ─► RunVerdict ─ report ─► text
 //! ```
 //!
 //! and the package `engine`: a model behind HTTP, which never knows that it is being measured. Plans, metrics and
-//! the judge are the package `verdict`; the load client is `client`; GitHub's API is `github`. Read [`commands`]
-//! and [`session`] first: they name every stage in order.
+//! the judge are the package `verdict`; the load client is `client`; GitHub's API is `github`. Read [`session`]
+//! first: its `run` calls every stage in order.
 
 pub mod cli;
 pub mod commands;

@@ -12,7 +12,7 @@ use super::hyper_io::Wire;
 use super::stamped::Tap;
 use crate::response::exchange::{Ending, Exchange};
 use crate::threads::gauges::Gauges;
-use crate::threads::idle_timeout::Patience;
+use crate::threads::idle_timeout::IdleTimeout;
 use crate::{Endpoint, SessionClock};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -99,9 +99,9 @@ impl Client {
         };
         let opened_ns = connection.opened_ns.take();
         let mut exchange = Exchange::begin(opened_ns, self.clock.now_ns());
-        let mut patience = Patience::new(self.silence);
+        let mut idle_timeout = IdleTimeout::new(self.silence);
         let ended = connection
-            .carry(ask, self.request(ask), &mut exchange, &mut patience)
+            .carry(ask, self.request(ask), &mut exchange, &mut idle_timeout)
             .await;
         match ended {
             Ok(()) => self.connection = Some(connection).filter(|_| self.keep_alive),
@@ -176,13 +176,13 @@ impl Connection {
         ask: &Ask,
         request: Result<Request<Full<Bytes>>, Ending>,
         exchange: &mut Exchange,
-        patience: &mut Patience,
+        idle_timeout: &mut IdleTimeout,
     ) -> Result<(), Ending> {
-        let answer = self.head(request?, exchange, patience).await?;
+        let answer = self.head(request?, exchange, idle_timeout).await?;
         let until_close = ![CONTENT_LENGTH, TRANSFER_ENCODING]
             .iter()
             .any(|name| answer.headers().contains_key(name));
-        self.body(answer.into_body(), ask.limit, exchange, patience)
+        self.body(answer.into_body(), ask.limit, exchange, idle_timeout)
             .await?;
         exchange.end_ns = Some(if until_close {
             self.tap.now_ns()
@@ -198,7 +198,7 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
         exchange: &mut Exchange,
-        patience: &mut Patience,
+        idle_timeout: &mut IdleTimeout,
     ) -> Result<Response<Incoming>, Ending> {
         self.tap.arm();
         let Self {
@@ -211,7 +211,7 @@ impl Connection {
             sender.ready().await?;
             sender.send_request(request).await
         };
-        let answer = patience.wait(drive(driver, sending)).await;
+        let answer = idle_timeout.wait(drive(driver, sending)).await;
         exchange.send_ns = tap.sent_ns().unwrap_or(exchange.send_ns);
         let answer = answer?.map_err(|error| ending_of(&error))?;
         exchange.headers_ns = Some(tap.last().at_ns);
@@ -224,13 +224,13 @@ impl Connection {
         mut body: Incoming,
         limit: usize,
         exchange: &mut Exchange,
-        patience: &mut Patience,
+        idle_timeout: &mut IdleTimeout,
     ) -> Result<(), Ending> {
-        let silent = self.read_ahead(patience).await.err();
+        let silent = self.read_ahead(idle_timeout).await.err();
         loop {
             let frame = drive(&mut self.driver, body.frame());
             let frame = match &silent {
-                None => patience.wait(frame).await?,
+                None => idle_timeout.wait(frame).await?,
                 // What came before the silence counts.
                 Some(ending) => at_once(frame).await.ok_or_else(|| ending.clone())?,
             };
@@ -248,9 +248,11 @@ impl Connection {
     }
 
     /// Takes events from the socket for as long as hyper can be left alone.
-    async fn read_ahead(&self, patience: &mut Patience) -> Result<(), Ending> {
+    async fn read_ahead(&self, idle_timeout: &mut IdleTimeout) -> Result<(), Ending> {
         while self.tap.can_read_ahead() {
-            patience.wait(poll_fn(|cx| self.tap.poll_ahead(cx))).await?;
+            idle_timeout
+                .wait(poll_fn(|cx| self.tap.poll_ahead(cx)))
+                .await?;
         }
         Ok(())
     }

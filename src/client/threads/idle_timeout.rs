@@ -1,6 +1,6 @@
 //! Idle timeout of an answer, and the limit of its whole time.
 //!
-//! Main type: [`Patience`]. Refuses to know: connections, what is waited for.
+//! Main type: [`IdleTimeout`]. Refuses to know: connections, what is waited for.
 
 use crate::response::exchange::Ending;
 use std::future::{Future, poll_fn};
@@ -14,14 +14,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const WHOLE_ANSWER: u32 = 10;
 
 /// Watches over silence. The timer is set again only when it fires, so that an event costs none.
-pub struct Patience {
+pub struct IdleTimeout {
     silence: Duration,
     heard: Instant,
     end: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Patience {
+impl IdleTimeout {
     pub fn new(silence: Duration) -> Self {
         let now = Instant::now();
         let timer = Box::pin(sleep_until(now + silence));
@@ -44,7 +44,7 @@ impl Patience {
                 let due = (self.heard + self.silence).min(self.end);
                 let now = Instant::now();
                 if due <= now {
-                    return Poll::Ready(Err(self.verdict(now)));
+                    return Poll::Ready(Err(self.timed_out(now)));
                 }
                 self.timer.as_mut().reset(due);
             }
@@ -54,12 +54,12 @@ impl Patience {
         self.heard = Instant::now();
         // The timer alone would never be asked while more is always there already.
         if self.end <= self.heard {
-            return Err(self.verdict(self.heard));
+            return Err(self.timed_out(self.heard));
         }
         Ok(output)
     }
 
-    fn verdict(&self, now: Instant) -> Ending {
+    fn timed_out(&self, now: Instant) -> Ending {
         if self.end <= now {
             let whole = self.silence * WHOLE_ANSWER;
             Ending::Silent(format!("no end of the answer within {whole:?}"))

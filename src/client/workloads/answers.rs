@@ -8,7 +8,7 @@
 //!
 //! Refuses to know: sockets, what the answers say.
 
-use super::prompt::Said;
+use super::prompt::SentPrompt;
 use super::request_plan::{Label, Pace, Planned, Wave};
 use super::{Output, prompted};
 use crate::{Endpoint, PromptSeed};
@@ -107,8 +107,8 @@ impl Writer<'_> {
         )
     }
 
-    fn said(&self, number: u32, tokens: u32) -> Said {
-        Said::new(self.endpoint, self.id, self.seed, number, tokens)
+    fn said(&self, number: u32, tokens: u32) -> SentPrompt {
+        SentPrompt::new(self.endpoint, self.id, self.seed, number, tokens)
     }
 
     fn take(&mut self) -> u32 {

@@ -10,7 +10,7 @@
 //!
 //! Refuses to know: sockets, what the answers say.
 
-use super::prompt::Said;
+use super::prompt::SentPrompt;
 use super::request_plan::{Label, Pace, Wave};
 use super::{Output, prompted};
 use crate::{Endpoint, PromptSeed};
@@ -143,7 +143,7 @@ impl Writer<'_> {
     }
 
     /// The prompt at a place of a cell, and the name under which its answers are compared.
-    fn prompt(&self, cell: Cell, place: u32) -> (Said, Option<String>) {
+    fn prompt(&self, cell: Cell, place: u32) -> (SentPrompt, Option<String>) {
         if cell.cache == CacheState::Hot {
             let case = format!("{}-{place}", cell.context);
             return (self.said(HOT + place, cell.context), Some(case));
@@ -152,8 +152,8 @@ impl Writer<'_> {
         (self.said(self.next, cell.context), None)
     }
 
-    fn said(&self, number: u32, tokens: u32) -> Said {
-        Said::new(self.endpoint, self.id, self.seed, number, tokens)
+    fn said(&self, number: u32, tokens: u32) -> SentPrompt {
+        SentPrompt::new(self.endpoint, self.id, self.seed, number, tokens)
     }
 
     fn take(&mut self) -> u32 {

@@ -8,13 +8,13 @@ pub mod arrivals;
 pub mod conversation;
 pub mod matrix;
 pub mod prompt;
-pub mod prompts;
-pub mod random;
+pub mod prompt_seed;
 pub mod request;
 pub mod request_plan;
+pub mod splitmix;
 pub mod staggered;
 
-use self::prompt::Said;
+use self::prompt::SentPrompt;
 use self::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, body};
 use self::request_plan::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
 use super::socket::connection::Ask;
@@ -100,7 +100,7 @@ pub fn completion(
     shape: Shape,
     label: Label,
 ) -> Planned {
-    let prompt = Said::new(endpoint, id, seed, label.index, shape.prompt_tokens);
+    let prompt = SentPrompt::new(endpoint, id, seed, label.index, shape.prompt_tokens);
     let output = Output {
         tokens: shape.output_tokens,
         streamed: shape.streamed,
@@ -129,15 +129,15 @@ impl Output {
 }
 
 /// A completion of this prompt.
-pub fn prompted(endpoint: &Endpoint, said: Said, label: Label, output: Output) -> Planned {
+pub fn prompted(endpoint: &Endpoint, said: SentPrompt, label: Label, output: Output) -> Planned {
     let Output {
         tokens,
         streamed,
         logprobs,
     } = output;
     let (prompt, counted, unfit) = match &said {
-        Said::Ids(ids) => (Prompt::Ids(ids), Some(length(ids.len())), None),
-        Said::Text { text, unfit } => (Prompt::Text(text), None, *unfit),
+        SentPrompt::Ids(ids) => (Prompt::Ids(ids), Some(length(ids.len())), None),
+        SentPrompt::Text { text, unfit } => (Prompt::Text(text), None, *unfit),
     };
     let (asked, expect) = length_of(endpoint, tokens);
     let request = Completion {

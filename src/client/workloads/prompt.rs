@@ -1,13 +1,13 @@
 //! A request's prompt before it stands in JSON: token ids, or text of a known length.
 //!
-//! Main type: [`Said`]. Refuses to know: requests, answers.
+//! Main type: [`SentPrompt`]. Refuses to know: requests, answers.
 
 use crate::tokenizer::Fitted;
 use crate::{Endpoint, PromptSeed};
 
 /// A prompt before it stands in a request.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum SentPrompt {
     Ids(Vec<u32>),
     /// Of exactly known length where the endpoint has a tokenizer; otherwise about one token a word, and
     /// usage says how many they were.
@@ -17,7 +17,7 @@ pub enum Said {
     },
 }
 
-impl Said {
+impl SentPrompt {
     /// The prompt number `index` of a workload.
     pub fn new(endpoint: &Endpoint, id: &str, seed: PromptSeed, index: u32, tokens: u32) -> Self {
         match endpoint.prompt_ids {

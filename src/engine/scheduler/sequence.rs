@@ -100,7 +100,7 @@ impl Sequence {
     }
 
     /// Gives its pages back and waits. What it computed stays findable as long as room is not needed.
-    pub fn give_way(&mut self, pool: &mut PagePool) {
+    pub fn preempt(&mut self, pool: &mut PagePool) {
         let empty = PageTable::new(Key::default(), Reach::default());
         let table = std::mem::replace(&mut self.table, empty);
         table.release(

@@ -269,7 +269,7 @@ impl<E: Executor> Worker<E> {
         let step = plan::step(&candidates, pool.available(), limits);
         for mut sequence in self.running.drain(step.rows.len()..).rev() {
             shared.counters.preempted.add(1);
-            sequence.give_way(pool);
+            sequence.preempt(pool);
             self.preempted.push_front(sequence);
             // It is the oldest that waits now.
             self.refused_at = None;

@@ -1,7 +1,7 @@
 //! Paths of a machine that a child may see: the system, devices, and the toolchains and
 //! model stores in the user's home; not the rest of the home, other users' files, or what a CI runner keeps beside the work.
 
-use std::collections::BTreeSet;
+use super::masked_paths::masked_paths;
 use std::env;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -84,7 +84,7 @@ impl Machine {
         read.extend(in_home.flat_map(|home| HOME_READ.iter().map(|name| home.join(name))));
         read.extend(RUN_READ.iter().map(PathBuf::from));
         read.extend(on_path(home.as_deref()));
-        let hidden = secrets(home.as_deref(), &runner);
+        let hidden = masked_paths(home.as_deref(), &runner);
         Self {
             read: without(&read, &hidden),
             devices: devices(),
@@ -193,67 +193,6 @@ fn programs_above() -> impl Iterator<Item = PathBuf> {
     };
     let pids = std::iter::successors(Some(std::process::id()), above);
     pids.filter_map(|pid| fs::read_link(format!("/proc/{pid}/exe")).ok())
-}
-
-/// Places of secrets, hidden where mounts are a child's own.
-fn secrets(home: Option<&Path>, runner: &Option<PathBuf>) -> Vec<PathBuf> {
-    const IN_HOME: [&str; 18] = [
-        ".aws",
-        ".azure",
-        ".cargo/credentials",
-        ".cargo/credentials.toml",
-        ".config",
-        ".docker",
-        ".git-credentials",
-        ".gnupg",
-        ".kube",
-        ".netrc",
-        ".npmrc",
-        ".pypirc",
-        ".ssh",
-        ".vault-token",
-        ".bash_history",
-        ".cache/huggingface/stored_tokens",
-        ".cache/huggingface/token",
-        ".local/share/uv/credentials",
-    ];
-    const OF_RUNNER: [&str; 6] = [
-        ".credentials",
-        ".credentials_rsaparams",
-        ".runner",
-        ".env",
-        "_diag",
-        "_work/_temp",
-    ];
-    let mut all: BTreeSet<PathBuf> = BTreeSet::new();
-    all.extend(
-        home.iter()
-            .flat_map(|home| IN_HOME.iter().map(|name| home.join(name))),
-    );
-    all.extend(
-        runner
-            .iter()
-            .flat_map(|runner| OF_RUNNER.iter().map(|name| runner.join(name))),
-    );
-    all.extend(env::var_os("RUNNER_TEMP").map(PathBuf::from));
-    let of_models = env::var_os("HF_HOME").map(PathBuf::from);
-    let tokens = ["token", "stored_tokens"];
-    all.extend(
-        of_models
-            .iter()
-            .flat_map(|home| tokens.map(|name| home.join(name))),
-    );
-    let sockets = [
-        "/run/docker.sock",
-        "/run/containerd",
-        "/run/podman",
-        "/run/user",
-        "/run/crio",
-    ];
-    all.extend(sockets.iter().map(PathBuf::from));
-    // What a link leads to is hidden; the link itself gives nothing away.
-    let real = all.into_iter().filter_map(|path| path.canonicalize().ok());
-    real.collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 mod enter;
 mod grants;
+mod masked_paths;
 mod mounts;
 mod policy;
 mod probe;

@@ -2,8 +2,8 @@
 //!
 //! [`judge`] replays the session block by block. Each block is taken in once (`evidence`); after it, what was
 //! taken in so far says for every check whether its measurement is sound (`rules`), then what its numbers
-//! mean (`timed` by t and at looks alone, `exact`, `share`); the p-values of all checks are corrected together
-//! (`settle`), and the first block after which the run is decided is the last. So a verdict can always be
+//! mean (`continuous` by t and at looks alone, `exact`, `proportion`); the p-values of all checks are corrected together
+//! (`decide`), and the first block after which the run is decided is the last. So a verdict can always be
 //! computed again from the record alone, and launches that were added after a decision never change it. One
 //! rule reads the whole record from the start: a session in which the machine changed is trusted nowhere.
 //! `docs/verdict.md` holds the formulas, the rules and their reasons.

@@ -7,15 +7,18 @@
 mod client;
 pub mod finding;
 mod late;
-mod launches;
 mod machine;
 mod session;
+mod steady_state;
+mod throttling;
+mod token_parity;
+mod vacuous;
 mod value;
 pub mod void_samples;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, reads_gaps};
-pub use launches::unsteady;
 pub use machine::{others_cores, shared_gpu};
+pub use steady_state::unsteady;
 
 use super::Rules;
 use super::view::View;
@@ -53,11 +56,11 @@ pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
         .or_else(|| session::launch_failed(view))
         .or_else(|| void_samples::find(view))
         .or_else(|| of_a_launch(view, 0..BEFORE_PARITY))
-        .or_else(|| launches::token_parity(view))
+        .or_else(|| token_parity::token_parity(view))
         .or_else(|| of_a_launch(view, BEFORE_PARITY..OF_A_LAUNCH.len()))
-        .or_else(|| launches::vacuous(view))
-        .or_else(|| launches::not_steady(view))
-        .or_else(|| launches::throttled(view))
+        .or_else(|| vacuous::vacuous(view))
+        .or_else(|| steady_state::not_steady(view))
+        .or_else(|| throttling::throttled(view))
 }
 
 /// The first finding of these rules in the launches that the check reads.

@@ -12,7 +12,7 @@
 //!
 //! Refuses to know: requests, tokenizers, arms.
 
-use super::random::SplitMix64;
+use super::splitmix::SplitMix64;
 use verdict::plan::Shape;
 
 /// Keys of what is drawn beside prompts, beyond every request's index.
