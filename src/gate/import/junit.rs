@@ -288,9 +288,11 @@ fn outcome(element: &BytesStart<'_>, at: At<'_>) -> Result<TestOutcome, String> 
             "" | "run" | "passed" | "pass" | "success" | "successful" | "succeeded" | "ok"
             | "completed" | "complete" | "done" | "finished" | "executed" | "true" => {}
             "notrun" | "not run" | "disabled" | "skipped" | "skip" | "ignored" | "pending"
-            | "suppressed" | "todo" => outcome = TestOutcome::Skipped,
+            | "suppressed" | "todo" | "untested" | "inconclusive" => outcome = TestOutcome::Skipped,
             "failed" | "fail" | "failure" | "error" | "errored" | "broken" | "crashed"
-            | "timeout" | "timedout" | "aborted" | "false" => return Ok(TestOutcome::Failed),
+            | "timeout" | "timedout" | "aborted" | "undefined" | "ambiguous" | "false" => {
+                return Ok(TestOutcome::Failed);
+            }
             _ => {
                 let said = line(&said, ID).unwrap_or_default();
                 return Err(format!("has a test of an unknown status, {said:?} ({at})"));

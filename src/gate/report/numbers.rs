@@ -79,7 +79,7 @@ fn significant(x: f64, digits: i32) -> String {
         return "undefined".to_owned();
     }
     if (x - x.round()).abs() < 1e-9 && x.abs() < 1e15 {
-        return format!("{:.0}", x + 0.0);
+        return format!("{:.0}", x.round() + 0.0);
     }
     if x.abs() < 1e-4 {
         return format!("{x:.2e}");
@@ -132,6 +132,8 @@ pub fn p(p: f64) -> String {
         trimmed(&format!("{p:.4}"))
     } else if p > 0.0 {
         format!("{p:.0e}")
+    } else if p.is_nan() {
+        "undefined".to_owned()
     } else {
         "0".to_owned()
     }
@@ -172,6 +174,7 @@ mod tests {
         let table = [
             (0.0, "0"),
             (-0.0, "0"),
+            (-1e-10, "0"),
             (20.64, "20.64"),
             (21.904, "21.9"),
             (12_345.678, "12346"),
@@ -204,6 +207,7 @@ mod tests {
             (0.013, "0.013"),
             (2e-5, "2e-5"),
             (0.0, "0"),
+            (f64::NAN, "undefined"),
         ] {
             assert_eq!(p(x), expect);
         }

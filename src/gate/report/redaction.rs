@@ -103,7 +103,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 /// where a prefix may be the end of a longer word.
 fn secret_at(text: &str, is_glued: bool) -> Option<(usize, usize)> {
     let of_shape = SHAPES.iter().find_map(|shape| shape.length(text, is_glued));
-    if let Some(length) = of_shape.or_else(|| web_token(text)) {
+    if let Some(length) = of_shape.or_else(|| web_token(text, is_glued)) {
         return Some((0, length));
     }
     let mut introductions = INTRODUCTIONS.iter().filter(|_| !is_glued);
@@ -153,11 +153,15 @@ fn run(text: &str, is_part: fn(char) -> bool) -> usize {
 const WEB_HEADER: usize = 1024;
 
 /// Bytes of the JSON web token that begins here: three or more parts of base64url, the first of which is a JSON object.
-fn web_token(text: &str) -> Option<usize> {
+/// Within a longer word, such as `KeyJar.get.all`, the second must be one too.
+fn web_token(text: &str, is_glued: bool) -> Option<usize> {
     let is_part = |c| is_word(c) || c == '-';
     text.strip_prefix("eyJ")?;
     let header = run(text.get(..WEB_HEADER).unwrap_or(text), is_part);
     let rest = text[header..].strip_prefix('.')?;
+    if is_glued && !rest.starts_with("eyJ") {
+        return None;
+    }
     let payload = run(rest, is_part);
     let length = header + 1 + payload;
     text[length..].strip_prefix('.')?;

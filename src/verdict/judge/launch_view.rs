@@ -46,7 +46,7 @@ pub struct LaunchAnswers<'a> {
     pub unanswered: Vec<&'a Sample>,
     /// Measured ones that are void by another rule.
     pub untrusted: Vec<&'a Sample>,
-    /// Of head's launch beside base's.
+    /// Wrong ones, beside what their prompts got alone or in base.
     pub wrong: Option<WrongAnswers>,
     pub tally: AnswerCounts,
 }

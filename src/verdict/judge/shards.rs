@@ -1,7 +1,7 @@
 //! A run that several machines measured: each shard is judged as the session that it was, with the error budget
 //! shared over the checks of the whole run, and the verdicts are put side by side.
 //!
-//! A shard's checks are corrected by Holm's procedure with all others of the run at p = 1 (`settle`). Corrected
+//! A shard's checks are corrected by Holm's procedure with all others of the run at p = 1 (`decide`). Corrected
 //! values only rise with that, so whatever a shard fails, Holm's procedure over all checks at once fails too,
 //! and the budget that it keeps is kept here. Nothing that a shard said alone is changed: docs/verdict.md.
 //!

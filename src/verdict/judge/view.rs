@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
         let has_base = record.comparison.arms().contains(&Arm::Base);
         let is_earlier = |other: &Launch| other.block <= launch.block;
         let is_twin = |other: &&Launch| other.arm == Arm::Base && is_alike(other, launch);
-        let of_head = launch.arm == Arm::Head && self.needs_base();
+        let of_head = launch.arm == Arm::Head && launch.exit.is_clean() && self.needs_base();
         let may_await = of_head && is_cut && has_base && !block.launches.iter().any(is_twin);
         may_await && record.launches.iter().all(is_earlier)
     }

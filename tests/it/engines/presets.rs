@@ -122,7 +122,11 @@ fn what_is_not_filled_in_is_refused_with_its_line() {
     check()
         .expect(2)
         .says(&[&place, "is not filled in", remedy]);
-    std::fs::write(&path, config.replace("FILL IN: ", "")).unwrap();
+    std::fs::write(
+        &path,
+        config.replace("FILL IN, then delete these two words: ", ""),
+    )
+    .unwrap();
     let ended = check();
     assert!(!ended.stderr.contains("filled in"), "{}", ended.stderr);
 }

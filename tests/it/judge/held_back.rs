@@ -74,7 +74,7 @@ fn timings_of_head_excuse_nothing() {
             });
         }
     }
-    let part = "a prompt of 70 tokens took 1004.0 ms to its first token";
+    let part = "a prompt of 70 tokens waited 1004.0 ms for its first token";
     check(&session, Verdict::Invalid, "implausible-phases", part);
 }
 
@@ -120,7 +120,7 @@ fn some_honest_answers_excuse_not_the_others() {
 
 #[test]
 fn output_held_back_for_less_than_250_ms_is_no_pass() {
-    let part = "the tokens came in 3.324 % of base's time, and whole answers took 103.1 % of it";
+    let part = "first to last token took 3.324 % of base's time, and whole answers took 103.1 %";
     check(
         &in_turn(3.0, 210.0, 0.1),
         Verdict::Inconclusive,

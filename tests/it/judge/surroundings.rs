@@ -223,7 +223,7 @@ fn times_that_are_upper_bounds_only() {
     with_first(2, None);
     with_first(
         3,
-        Some(("ambiguous-events", "15 % of the events arrived together")),
+        Some(("ambiguous-events", "15 % of the events after the first")),
     );
 }
 

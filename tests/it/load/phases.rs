@@ -67,7 +67,7 @@ async fn generation_that_is_too_fast_for_its_prefill_is_invalid() {
         &output,
         4,
         &[
-            "INVALID a prompt of 70 tokens took 10",
+            "INVALID a prompt of 70 tokens waited 10",
             "no engine generates",
             "output was held back until it was made",
             "say --tpot-floor",

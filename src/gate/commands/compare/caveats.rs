@@ -27,7 +27,12 @@ pub fn of_record(record: &RunRecord, engine: &Engine, workload: Option<&Workload
         // A floor that is known decides instead, by request.
         let described = record.described.as_ref();
         let floor = described.map_or(engine.plausible.tpot_floor_ms, |it| it.tpot_floor_ms);
-        lines.extend(implausible(sound()).filter(|_| floor.is_none()));
+        let of_workload = |launch: &&Launch| {
+            let samples = launch.samples.iter();
+            implausible(samples.filter(|sample| sample.workload == workload.id))
+        };
+        let found = clean().find_map(of_workload);
+        lines.extend(found.filter(|_| floor.is_none()));
     }
     lines.extend(counted(&launches, "failed", |launch| {
         (!launch.exit.is_clean()).then(String::new)

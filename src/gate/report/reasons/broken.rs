@@ -213,12 +213,16 @@ fn of_launch(
         ),
         LaunchFact::SharedEvents { share, bearable } => {
             let (events, instead) = match metric {
-                Metric::Ttft => ("first events", ""),
-                _ => ("events", ". Or check TPOT, which reads no single event"),
+                Metric::Ttft => ("first events arrived together with a later one", ""),
+                Metric::Icl | Metric::Itl => (
+                    "events arrived together with a later one",
+                    ". Or check TPOT, which reads no single event",
+                ),
+                _ => ("events after the first arrived together with it", ""),
             };
             format!(
-                "{} of the {events} arrived together with a later one, so that only an upper bound of their time is \
-                 known; {} can be borne. {SEND_AT_ONCE}{instead}",
+                "{} of the {events}, so that only an upper bound of their time is known; {} can be borne. \
+                 {SEND_AT_ONCE}{instead}",
                 percent(*share),
                 percent(*bearable)
             )
@@ -227,8 +231,8 @@ fn of_launch(
             format!("{asked} streams were asked for, and at most {reached} were ever in flight")
         }
         LaunchFact::HeldBack { sending, whole } => format!(
-            "the tokens came in {} of base's time, and whole answers took {} of it: what was saved after the first \
-             token was lost before it, so output may have been held back. Judge e2e or ttft; if the engine is meant to \
+            "first to last token took {} of base's time, and whole answers took {} of base's: what was saved after the \
+             first token was lost before it, so output may have been held back. Judge e2e or ttft; if the engine is meant to \
              start later, waive this check",
             percent(*sending),
             percent(*whole)

@@ -71,7 +71,7 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
         ),
         Remark::OthersCpu { cores, launch } => format!(
             "other processes used {} processors beside head's launch {launch}: measure again when they rest; \
-             `telemetry.others_cpu` in gates/gate.toml makes such a launch invalid",
+             `telemetry.others_cpu` in gates/gate.toml bounds what a launch may have beside it",
             number(*cores)
         ),
         Remark::Blank { arm, blank, all } => format!(

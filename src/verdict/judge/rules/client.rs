@@ -8,6 +8,7 @@
 use super::super::Rules;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
+use super::value::reads_medians;
 use crate::judge::launch_view::LaunchView;
 use crate::metrics::{self, contradiction, first_shared, implausible_for};
 use crate::plan::{Check, Rule};
@@ -93,7 +94,7 @@ pub fn implausible_phases(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -
     if floor.is_some() || !reads_a_phase(launch_view) {
         return None;
     }
-    let text = implausible_for(launch_view.requests(), launch_view.check.statistic)?;
+    let text = implausible_for(launch_view.requests(), reads_medians(launch_view.check))?;
     of_launch(
         launch_view,
         RuleId::ImplausiblePhases,
@@ -101,10 +102,11 @@ pub fn implausible_phases(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -
     )
 }
 
-/// Head's tokens came in less than half of base's time, and no answer ended sooner. Head alone is not blamed: a trade of
-/// TTFT for TPOT looks like this too.
+/// Head's tokens came in less than half of base's time, and answers end no sooner. Head is not blamed: a trade of TTFT
+/// for TPOT looks like this too.
 pub fn held_back(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
-    if !reads_gaps(launch_view.check) {
+    let check = launch_view.check;
+    if !reads_gaps(check) || !matches!(check.rule, Rule::Regression { .. }) {
         return None;
     }
     let found = metrics::held_back(launch_view.requests())?;

@@ -40,12 +40,13 @@ pub const OF_A_LAUNCH: [LaunchRule; 14] = [
     client::streams_not_reached,
     client::server_timings,
     client::implausible_phases,
-    client::held_back,
     value::constant_latency,
+    client::held_back,
 ];
 
-/// So many of them come before the parity of tokens.
-const BEFORE_PARITY: usize = OF_A_LAUNCH.len() - 1;
+/// Number of them before the parity of tokens, and before the last, which is not invalid.
+const BEFORE_PARITY: usize = OF_A_LAUNCH.len() - 2;
+const BEFORE_HELD_BACK: usize = OF_A_LAUNCH.len() - 1;
 
 /// The first rule that holds.
 pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
@@ -57,10 +58,11 @@ pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
         .or_else(|| void_samples::find(view))
         .or_else(|| of_a_launch(view, 0..BEFORE_PARITY))
         .or_else(|| token_parity::token_parity(view))
-        .or_else(|| of_a_launch(view, BEFORE_PARITY..OF_A_LAUNCH.len()))
+        .or_else(|| of_a_launch(view, BEFORE_PARITY..BEFORE_HELD_BACK))
         .or_else(|| vacuous::vacuous(view))
         .or_else(|| steady_state::not_steady(view))
         .or_else(|| throttling::throttled(view))
+        .or_else(|| of_a_launch(view, BEFORE_HELD_BACK..OF_A_LAUNCH.len()))
 }
 
 /// The first finding of these rules in the launches that the check reads.

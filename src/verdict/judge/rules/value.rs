@@ -4,12 +4,15 @@ use super::super::Rules;
 use super::finding::{Finding, invalid, of_launch};
 use crate::judge::launch_view::LaunchView;
 use crate::metrics::LaunchMeasure;
+use crate::plan::Check;
 use crate::record::{Facts, LaunchFact, Metric, MetricKind, RuleId, Statistic};
 
 /// Share of wrong answers that a median can bear.
 const WRONG_MEDIAN: f64 = 0.1;
 /// Share of them that any other statistic can bear.
 const WRONG: f64 = 0.01;
+/// Fewer wrong answers may be near-ties that led into a repetition or another prompt's text.
+const FEWEST_WRONG: usize = 3;
 
 /// A latency with fewer distinct values is no clock's.
 const DISTINCT: usize = 3;
@@ -72,11 +75,12 @@ pub fn too_few_samples(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Optio
 pub fn wrong_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
     let found = launch_view.answers.wrong.as_ref()?;
     let is_timed = launch_view.check.metric.kind() == MetricKind::Latency;
-    let bearable = match launch_view.check.statistic {
-        Statistic::Median => WRONG_MEDIAN,
-        _ => WRONG,
+    let bearable = match reads_medians(launch_view.check) {
+        true => WRONG_MEDIAN,
+        false => WRONG,
     };
-    if !is_timed || found.wrong as f64 <= bearable * found.all as f64 {
+    let is_borne = found.wrong < FEWEST_WRONG && 2 * found.wrong <= found.all;
+    if !is_timed || is_borne || found.wrong as f64 <= bearable * found.all as f64 {
         return None;
     }
     let fact = LaunchFact::WrongAnswers {
@@ -85,6 +89,12 @@ pub fn wrong_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<
         first: found.first.clone(),
     };
     of_launch(launch_view, RuleId::WrongAnswers, fact)
+}
+
+/// True if a few requests hardly move the value: a median, or a line through the medians of cells.
+pub fn reads_medians(check: &Check) -> bool {
+    let is_of_cells = check.metric.is_fitted() || check.metric == Metric::Contention;
+    check.statistic == Statistic::Median || is_of_cells
 }
 
 pub fn constant_latency(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {

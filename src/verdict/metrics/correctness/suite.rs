@@ -59,7 +59,7 @@ fn command_failure(
     workload: &str,
 ) -> Option<String> {
     if let Some(why) = cut_off(head, workload) {
-        return Some(format!("{why} before its tests were over"));
+        return Some(format!("{why} and was cut off"));
     }
     if after.command.is_some() {
         return after.command.clone().filter(|_| before.command.is_none());
@@ -67,7 +67,12 @@ fn command_failure(
     let is_new = |test: &Test| !before.has_failed(&test.id);
     let (base, head) = (run_of(base, workload)?, run_of(head, workload)?);
     let is_a_count = is_count_of_failures(head) && base.ending != SuiteEnding::Succeeded;
-    if base.ending == head.ending || is_a_count || after.failed().any(is_new) {
+    // Tests that pass now may change the status: runners tell failures from errors by it.
+    let mended = || before.failed().filter(|test| !after.has_failed(&test.id));
+    let is_mended = base.ending != SuiteEnding::Succeeded
+        && mended().next().is_some()
+        && mended().all(|test| after.lost(test).is_none());
+    if base.ending == head.ending || is_a_count || is_mended || after.failed().any(is_new) {
         return None;
     }
     let why = failure(head)?;

@@ -160,7 +160,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Measured answers of a launch that are wrong beside base's.
+/// Wrong answers among the measured ones of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongAnswers {
     pub wrong: usize,

@@ -15,6 +15,12 @@ const LEAST: usize = 3;
 /// twice as fast ends its answers sooner, unless its first tokens are later by all the time that it saves.
 const HALF: f64 = 0.5;
 
+/// Share of base's whole answer that the time saved must be.
+const REAL: f64 = 0.05;
+
+/// Share by which the tokens of two answers to one request may differ in number.
+const TOKENS_APART: f64 = 0.02;
+
 /// Head's time over base's for the same request, in the middle of all requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldBack {
@@ -25,18 +31,22 @@ pub struct HeldBack {
 }
 
 /// Ratios of a launch of head in which tokens came in less than half of base's time and whole answers in no less than
-/// base's time. `None` elsewhere, and for fewer than three requests that both arms answered in streams.
+/// base's time. `None` elsewhere, and where fewer than half of the requests, or
+/// fewer than three, were answered by both arms in streams of one length and with a real saving.
 pub fn held_back(requests: &Requests<'_>) -> Option<HeldBack> {
     let base = requests.base.iter().filter(|sample| sample.may_enter());
     let base: BTreeMap<u32, &Sample> = base.map(|sample| (sample.index, *sample)).collect();
     let pairs = requests.measured.iter().filter_map(|head| {
         let base = base.get(&head.index)?;
-        let sending = ratio(sending_ms(head)?, sending_ms(base)?)?;
-        let whole = ratio(e2e_ms(head).ok()?, e2e_ms(base).ok()?)?;
-        Some((sending, whole))
+        let (head_ms, base_ms) = (sending_ms(head)?, sending_ms(base)?);
+        let (head_whole, base_whole) = (e2e_ms(head).ok()?, e2e_ms(base).ok()?);
+        // Other answers take other times, and a small part of a long answer drowns in its noise.
+        let is_alike = are_as_long(head, base) && base_ms - head_ms >= REAL * base_whole;
+        let ratios = (ratio(head_ms, base_ms)?, ratio(head_whole, base_whole)?);
+        is_alike.then_some(ratios)
     });
     let (sending, whole): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    if sending.len() < LEAST {
+    if sending.len() < LEAST || 2 * sending.len() <= requests.measured.len() {
         return None;
     }
     let found = HeldBack {
@@ -51,6 +61,13 @@ fn sending_ms(sample: &Sample) -> Option<f64> {
     let events = &sample.stamps.events_ns;
     let (first, last) = events.first().zip(events.last())?;
     sample.streamed.then(|| ms_between(*first, *last))
+}
+
+fn are_as_long(head: &Sample, base: &Sample) -> bool {
+    let Some((head, base)) = head.tokens.completion.zip(base.tokens.completion) else {
+        return false;
+    };
+    f64::from(head.abs_diff(base)) <= TOKENS_APART * f64::from(head.max(base))
 }
 
 fn ratio(head: f64, base: f64) -> Option<f64> {
@@ -94,6 +111,21 @@ mod tests {
         }
         // Some of the decoding before the first event.
         assert_eq!(found((20.0, 10.0), (400.0, 6.0), 30), None);
+        // A quicker decoding after a prefill that takes nearly all of the time, and varies by more.
+        assert_eq!(found((10_000.0, 2.0), (10_080.0, 0.9), 30), None);
+    }
+
+    /// They did other work: `token-parity` says so.
+    #[test]
+    fn answers_of_other_lengths_are_not_compared() {
+        let (check, workload) = (tpot_check(Metric::Tpot, Statistic::Median), steady("w"));
+        let of = |ttft: f64, tokens: u32| {
+            let samples = (0..9).map(|i| streamed("w", i, ttft, 10.0, tokens));
+            launch(0, samples.collect())
+        };
+        let (base, head) = (of(20.0, 100), of(700.0, 40));
+        let requests = Requests::of(&check, &workload, &head).beside(&check, Some(&base));
+        assert_eq!(held_back(&requests), None);
     }
 
     #[test]

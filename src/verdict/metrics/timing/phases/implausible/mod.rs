@@ -5,7 +5,7 @@
 
 use super::super::request::{ms_between, tpot_ms};
 use crate::metrics::requests::Requests;
-use crate::record::{Phase, Sample, Statistic};
+use crate::record::{Phase, Sample};
 use std::collections::BTreeMap;
 
 /// Times the cost of a token after the first that a token of the prompt may cost. A prompt can be computed token by
@@ -37,26 +37,37 @@ const LEAST_TOKENS: f64 = 8.0;
 /// requests decide.
 pub fn implausible<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<String> {
     let samples: Vec<&Sample> = samples.into_iter().collect();
-    found(&samples, &BTreeMap::new(), Statistic::Median)
+    found(&samples, &samples, &BTreeMap::new(), true)
 }
 
-/// [`implausible`] for a check of this statistic. Base's count of a prompt's tokens is preferred to head's own, which
-/// may be missing or too high.
-pub fn implausible_for(requests: &Requests<'_>, statistic: Statistic) -> Option<String> {
+/// [`implausible`] for a check, which a few requests move unless it `reads_medians`. Base's count of a prompt's tokens is
+/// preferred to head's own, which may be missing or too high.
+pub fn implausible_for(requests: &Requests<'_>, reads_medians: bool) -> Option<String> {
     let base = requests.base.iter();
-    let prompts = base.filter_map(|sample| Some((sample.index, sample.tokens.prompt?)));
-    found(&requests.all, &prompts.collect(), statistic)
+    let prompts = base.filter_map(|sample| {
+        let prompt = sample.tokens.prompt.filter(|prompt| *prompt > 0)?;
+        Some((sample.index, prompt))
+    });
+    // The check's part may leave answers out that were sent meanwhile.
+    let samples = requests.launch.samples.iter();
+    let company: Vec<&Sample> = samples
+        .filter(|sample| sample.workload == requests.workload.id)
+        .collect();
+    found(&requests.all, &company, &prompts.collect(), reads_medians)
 }
 
-/// `prompts`: tokens of the prompts by their requests' index, where they are known better.
+/// `all`: the samples and whatever else the engine answered meanwhile. `prompts`: tokens of the prompts by their
+/// requests' index, where they are known better.
 fn found(
     samples: &[&Sample],
+    all: &[&Sample],
     prompts: &BTreeMap<u32, u32>,
-    statistic: Statistic,
+    reads_medians: bool,
 ) -> Option<String> {
-    let company = Company::of(samples, prompts);
-    let rows = samples.iter().zip(&company.prompts);
-    let rows = rows.filter_map(|(sample, prompt)| PhaseRow::of(sample, *prompt, &company));
+    let prompt_of = |sample: &Sample| prompts.get(&sample.index).copied().or(sample.tokens.prompt);
+    let company = Company::of(all, prompt_of);
+    let rows = samples.iter();
+    let rows = rows.filter_map(|sample| PhaseRow::of(sample, prompt_of(sample), &company));
     let mut rows: Vec<PhaseRow> = rows.collect();
     if rows.len() < LEAST {
         return None;
@@ -68,11 +79,10 @@ fn found(
     let beyond: Vec<&PhaseRow> = rows.iter().filter(|row| row.is_beyond()).collect();
     let is_most = 2 * beyond.len() >= rows.len();
     let moves_tail = beyond.len() >= LEAST && beyond.len() as f64 > FEW * rows.len() as f64;
-    let is_tail = statistic != Statistic::Median;
     let nearest = beyond
         .iter()
         .min_by(|a, b| a.excess_ms().total_cmp(&b.excess_ms()))?;
-    (is_most || (is_tail && moves_tail)).then(|| nearest.contrast())
+    (is_most || (!reads_medians && moves_tail)).then(|| nearest.contrast())
 }
 
 /// One request's times.
@@ -146,7 +156,8 @@ impl PhaseRow {
             String::new()
         };
         format!(
-            "a prompt of {prompt} tokens{beside} took {wait_ms:.1} ms to its first token ({prefill:.1} tokens/s), and \
+            "a prompt of {prompt} tokens{beside} waited {wait_ms:.1} ms for its first token while no other answer was sent \
+             ({prefill:.1} tokens/s), and \
              {generation}, so output was held back until it was made, phases are swapped, or tokens were not generated"
         )
     }
@@ -154,8 +165,6 @@ impl PhaseRow {
 
 /// What else the engine did. Moments are in nanoseconds.
 struct Company {
-    /// Prompt tokens of each sample.
-    prompts: Vec<Option<u32>>,
     /// Moments of sending and of first tokens, sorted, each with the prompt tokens of all up to it.
     sent: Vec<(u64, f64)>,
     begun: Vec<(u64, f64)>,
@@ -172,19 +181,16 @@ struct SentAnswer {
 }
 
 impl Company {
-    fn of(samples: &[&Sample], known: &BTreeMap<u32, u32>) -> Self {
-        let prompt_of =
-            |sample: &&Sample| known.get(&sample.index).copied().or(sample.tokens.prompt);
-        let prompts: Vec<Option<u32>> = samples.iter().map(prompt_of).collect();
+    fn of(samples: &[&Sample], prompt_of: impl Fn(&Sample) -> Option<u32>) -> Self {
         let (mut sent, mut begun, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-        for (sample, prompt) in samples.iter().zip(&prompts) {
+        for sample in samples {
             let stamps = &sample.stamps;
             let first = stamps.events_ns.first().copied().or(stamps.done_ns);
             let end = stamps.events_ns.last().copied().or(stamps.done_ns);
             let (Some(first), Some(end)) = (first, end) else {
                 continue;
             };
-            let prompt = f64::from(prompt.unwrap_or(0));
+            let prompt = f64::from(prompt_of(sample).unwrap_or(0));
             sent.push((stamps.send_ns, prompt));
             begun.push((first, prompt));
             answers.push(SentAnswer {
@@ -205,7 +211,6 @@ impl Company {
         });
         Self {
             answers: answers.collect(),
-            prompts,
             sent: summed(sent),
             begun: summed(begun),
         }
