@@ -49,7 +49,7 @@ const CPU_GROUND: Ground = Ground {
 /// it bound by arithmetic.
 const GPU_STEP_TOKENS: usize = 2_048;
 
-/// What the driver, its libraries and recordings take for themselves.
+/// Memory that the driver, its libraries and CUDA graphs take for themselves.
 const GPU_RESERVE: usize = 1 << 30;
 
 impl Compute {

@@ -43,7 +43,7 @@ pub struct Options {
     /// A step that takes longer is taken for a hang: see [`Health::Stalled`](super::Health::Stalled).
     pub stall_after: Duration,
     pub faults: Faults,
-    /// Where recordings of a GPU are to tell what each kernel takes. They take longer then.
+    /// Times each kernel of the CUDA graphs, which take longer then.
     pub kernel_times: Option<Arc<KernelTimes>>,
 }
 

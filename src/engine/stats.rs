@@ -31,9 +31,9 @@ pub struct Stats {
     pub failed: u64,
     /// Times that a running request lost its pages to an older one and was put back to the queue.
     pub preempted: u64,
-    /// Parts of a step that the backend recorded so far, to repeat them (CUDA graphs).
+    /// CUDA graphs that the backend has captured of parts of a step.
     pub captures: u64,
-    /// Times that such a recording took the place of a part's computing, warm-up included.
+    /// Replays of them, warm-up included.
     pub replays: u64,
     /// Kernels, copies and fills that those repetitions started.
     pub replayed_nodes: u64,

@@ -61,11 +61,11 @@ pub enum Part {
 pub enum Begun {
     /// Compute the part with this many rows, those asked for at least: what is beyond is padding.
     Compute { rows: usize },
-    /// It is done already, by a recording; there is no `end`.
+    /// It is done already, by a CUDA graph; there is no `end`.
     Repeated,
 }
 
-/// How often parts were recorded, and repeated by a recording.
+/// CUDA graphs captured, and their replays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recordings {
     pub made: u64,
@@ -79,7 +79,7 @@ pub struct Recordings {
 pub struct DummyRun {
     pub part: Part,
     pub rows: usize,
-    /// A backend's own: how the part is to be computed, and whether it is recorded or run.
+    /// A backend's own: how the part is computed, and whether it is captured or run.
     pub variant: usize,
 }
 

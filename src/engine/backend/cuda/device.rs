@@ -140,7 +140,7 @@ pub struct DeviceFacts {
 
 pub trait Device {
     type Memory: Memory;
-    /// What was recorded between [`begin_capture`](Self::begin_capture) and its end.
+    /// The graph captured between [`begin_capture`](Self::begin_capture) and its end.
     type Graph;
     /// One way to compute a product.
     type Algorithm: Clone;
@@ -173,11 +173,11 @@ pub trait Device {
         algorithm: &Self::Algorithm,
     ) -> Result<(), DeviceError>;
 
-    /// From here on work is recorded, not done.
+    /// From here on work is captured, not done.
     fn begin_capture(&mut self) -> Result<(), DeviceError>;
     fn end_capture(&mut self) -> Result<Self::Graph, DeviceError>;
     fn replay(&mut self, graph: &Self::Graph) -> Result<(), DeviceError>;
-    /// Kernels, copies and fills of a recording: what a GPU starts one after another.
+    /// Kernels, copies and fills of a graph, which a GPU starts one after another.
     fn nodes(&self, graph: &Self::Graph) -> u64;
 
     /// The time that the device takes for `work`, by its own clock.

@@ -1,7 +1,7 @@
 //! CUDA graphs of a step's parts, and the sizes for which they are captured.
 //!
 //! Main types: [`CaptureSizes`], pure: to how many rows a batch is filled up, and to how many splits of attention;
-//! [`Graphs`], what was recorded for each. All are recorded before the first request, so that their number never
+//! [`Graphs`], the graph of each. All are captured before the first request, so that their number never
 //! grows with requests. Refuses to know: kernels.
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use super::launch::MOST_PARTS;
 use super::splits::{Slots, TURN_KEYS};
 use crate::backend::Part;
 
-/// Numbers of splits beyond one a row that are recorded, in times what the GPU holds at once, rounded up to the whole.
+/// Numbers of splits beyond one a row that are captured, in times what the GPU holds at once, rounded up to the whole.
 const WAVES: [usize; 3] = [1, 2, 4];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct CaptureSizes {
     pub(super) answers: usize,
 }
 
-/// One recording: a part of the step for so many rows, with so many splits of attention.
+/// One graph: a part of the step for so many rows, with so many splits of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     pub(super) part: Part,
@@ -33,7 +33,7 @@ pub(super) struct Shape {
 }
 
 impl CaptureSizes {
-    /// Numbers of splits that so many rows are recorded with, ascending: one a row, and what fills the GPU once,
+    /// Numbers of splits that so many rows are captured with, ascending: one a row, and what fills the GPU once,
     /// twice and so on as far as there are keys enough.
     fn split_counts(&self, rows: usize) -> Vec<usize> {
         let useful = rows * self.longest.div_ceil(TURN_KEYS).clamp(1, MOST_PARTS);
@@ -55,7 +55,7 @@ impl CaptureSizes {
         counts.find(|count| *count >= splits).unwrap_or(splits)
     }
 
-    /// Rows that a batch of `rows` decoding sequences is filled up to; `None` where none was recorded.
+    /// Rows that a batch of `rows` decoding sequences is filled up to; `None` where none was captured.
     pub(super) fn bucket(&self, part: Part, rows: usize) -> Option<usize> {
         let most = self.most(part);
         (rows >= 1 && rows <= most).then(|| rows.next_power_of_two().min(most))
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Whatever a step brings, its recording is among those that were made.
+    /// Whatever a step brings, its graph is among those that were captured.
     #[test]
     fn every_step_finds_its_recording() {
         for sequences in [1, 2, 3, 8, 48, 64, 65] {
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(counts(1, 40_960), [1, 16, 32, 64]);
         assert_eq!(counts(16, 40_960), [16, 32, 48, 80]);
         assert_eq!(counts(64, 40_960), [64, 80, 96, 128]);
-        // What there are no keys for is not recorded.
+        // What there are no keys for is not captured.
         assert_eq!(counts(1, 64), [1]);
         assert_eq!(counts(1, 600), [1, 10]);
         assert_eq!(counts(8, 600), [8, 16, 32, 64]);

@@ -2,7 +2,7 @@
 //!
 //! Main type: [`CudaBackend`], generic over the [`Device`] that does the work. Weights, keys and values and
 //! the left sides of products have one type, that of the model's matrices; sums are f32. Decoding is one
-//! recording a step, made before the first request. Not batch-invariant: how a product is summed depends
+//! CUDA graph per step, captured before the first request. Not batch-invariant: how a product is summed depends
 //! on its rows. Refuses to know: layers, sequences, the scheduler.
 
 mod answers;
@@ -45,10 +45,10 @@ pub(crate) struct CudaBackend<D: Device> {
     products: Products<D>,
     /// Comes with the cache.
     state: Option<State<D>>,
-    /// What is loaded now is to be recorded.
+    /// What is loaded now is to be captured.
     records: bool,
     recording: Option<Shape>,
-    /// Times that a recording was repeated, and what that started.
+    /// Replays of graphs, and the nodes that they started.
     repeated: u64,
     nodes: u64,
     device: D,
@@ -192,7 +192,7 @@ impl<D: Device> Backend for CudaBackend<D> {
         Ok(cache)
     }
 
-    /// Each part is run once for each count of rows, so that products are timed, and then recorded.
+    /// Each part is run once for each count of rows, so that products are timed, and then captured.
     fn dummy_runs(&self) -> Vec<DummyRun> {
         self.state.as_ref().map_or_else(Vec::new, State::dummy_runs)
     }

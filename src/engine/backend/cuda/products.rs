@@ -59,7 +59,7 @@ impl<D: Device> Products<D> {
         n <= MOST_GEMV_ROWS && cols.is_multiple_of(GEMV_COLS)
     }
 
-    /// `out[n, rows] = x · weightᵀ + bias`. While recording, a shape must have come before to be fast: no
+    /// `out[n, rows] = x · weightᵀ + bias`. During a capture, a shape must have come before to be fast: no
     /// algorithm can be timed then.
     pub(super) fn multiply(
         &mut self,

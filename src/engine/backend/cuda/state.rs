@@ -202,7 +202,7 @@ impl<D: Device> State<D> {
         1.0 / (self.heads.d as f32).sqrt()
     }
 
-    /// First the greater steps, which are run so that their products are timed; then all that is recorded.
+    /// First the greater steps, which are run so that their products are timed; then all that is captured.
     pub(super) fn dummy_runs(&self) -> Vec<DummyRun> {
         let shapes = self.ladder.shapes();
         let mut dummy_runs = self.prompts();

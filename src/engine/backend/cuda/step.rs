@@ -1,7 +1,7 @@
 //! Input of one step on the device: tokens, positions, cache slots and pages, in one write.
 //!
 //! Main type: [`DeviceStep`]. Its integers lie at places that follow from the counts of rows and of splits alone, so that a
-//! recording finds them where they were. Refuses to know: heads, layers.
+//! graph finds them where they were. Refuses to know: heads, layers.
 
 use std::iter;
 use std::ops::Range;
@@ -197,7 +197,7 @@ impl<D: Device> DeviceStep<D> {
         }
     }
 
-    /// A step's first work is this copy, never a recording's or a kernel's: kernels that begin before those ahead
+    /// A step's first work is this copy, never a graph's or a kernel's: kernels that begin before those ahead
     /// of them have ended do not begin before it, and may read what earlier steps wrote without waiting.
     fn write(&mut self, device: &mut D) -> Result<(), DeviceError> {
         let ints = self.splits.iter().flatten().chain(&self.ints);
@@ -229,7 +229,7 @@ impl<D: Device> DeviceStep<D> {
         self.list(2)
     }
 
-    /// As many pages as a recording's later steps may bring.
+    /// As many pages as a graph's later steps may bring.
     pub(super) fn pages(&self) -> View {
         let first = SPLIT_INTS * self.splits.len() + ROW_LISTS * self.n;
         self.memory.view().after(first * size_of::<i32>())
@@ -246,7 +246,7 @@ impl<D: Device> DeviceStep<D> {
         )
     }
 
-    /// Whether attention of single rows has more splits than rows: of a recording, in any step.
+    /// Whether attention of single rows has more splits than rows: of a graph, in any step.
     pub(super) fn is_split(&self) -> bool {
         self.splits.len() > self.singles.len()
     }

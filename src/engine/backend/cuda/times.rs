@@ -6,7 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Whose time it is: what one place of a recording starts.
+/// Whose time it is: the kernel at one place of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
     /// A kernel's name, `library product`, or [`MARK`].

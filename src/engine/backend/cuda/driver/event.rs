@@ -12,7 +12,7 @@ use super::error::failed;
 use super::libraries;
 use crate::backend::cuda::device::DeviceError;
 
-/// The event is another node of the recording, and is recorded anew by each replay.
+/// Within a capture the event is a node of the graph, recorded again by each replay.
 const IN_RECORDING: c_uint = sys::CUevent_record_flags_enum::CU_EVENT_RECORD_EXTERNAL as c_uint;
 
 /// Needs a current context for as long as it lives.
@@ -42,8 +42,8 @@ impl CudaEvent {
         done.map_err(|e| failed("cuEventRecord", &e))
     }
 
-    /// Behind all that the recording under way in `stream` has so far, anew at each replay; it must live as
-    /// long as what is recorded does.
+    /// Behind all that the capture in `stream` has so far, again at each replay; it must live as
+    /// long as the graph does.
     pub(super) fn record_within(&self, stream: CUstream) -> Result<(), DeviceError> {
         #[expect(unsafe_code, reason = "records an event")]
         // SAFETY: as above.

@@ -1,6 +1,6 @@
 //! The compiled kernels, loaded, by name.
 //!
-//! Main type: [`Kernels`]. All are looked up when they are loaded: none is loaded while a step is recorded.
+//! Main type: [`Kernels`]. All are looked up when they are loaded: none is loaded during a capture.
 //! Refuses to know: arguments.
 
 use std::collections::HashMap;

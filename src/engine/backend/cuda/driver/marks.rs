@@ -1,7 +1,7 @@
-//! Events between a recording's starts, so that a replay tells what each took.
+//! Events between the kernels of a graph, so that a replay times each.
 //!
 //! Main type: [`Marks`]. With them a kernel begins when the one before it has ended, so that the sum is more than
-//! what the recording takes without. Refuses to know: what is recorded.
+//! what the graph takes without. Refuses to know: what is captured.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::event::CudaEvent;
 use crate::backend::cuda::device::DeviceError;
 use crate::backend::cuda::times::{KernelTimes, MARK, Started};
 
-/// Of a recording under way, or of one that is made.
+/// Of a capture under way, or of a graph.
 pub(super) struct Marks {
     times: Arc<KernelTimes>,
     begin: CudaEvent,
@@ -36,7 +36,7 @@ impl Marks {
         Ok(())
     }
 
-    /// How many nodes of the recording are theirs.
+    /// Nodes of the graph that are theirs.
     pub(super) fn count(&self) -> u64 {
         1 + self.ends.len() as u64
     }

@@ -56,9 +56,9 @@ pub struct Driver {
     facts: DeviceFacts,
     element: Element,
     overlaps: bool,
-    /// Where recordings are to tell what each of their starts takes.
+    /// Times of the kernels in graphs, where they are asked for.
     times: Option<Arc<KernelTimes>>,
-    /// Of the recording under way.
+    /// Of the capture under way.
     marks: Option<Marks>,
     context: Arc<CudaContext>,
 }
@@ -103,7 +103,7 @@ impl Driver {
         })
     }
 
-    /// From here on what is recorded tells at each replay what it took, kernel by kernel.
+    /// From here on each replay of a captured graph is timed kernel by kernel.
     pub fn tell(&mut self, times: Option<Arc<KernelTimes>>) {
         self.times = times;
     }
@@ -268,7 +268,7 @@ impl Device for Driver {
 
     fn replay(&mut self, graph: &GpuGraph) -> Result<(), DeviceError> {
         #[expect(unsafe_code, reason = "launches a recording")]
-        // SAFETY: both live; the memory that it names is the backend's, which drops recordings first.
+        // SAFETY: both live; the memory that it names is the backend's, which drops graphs first.
         let done = unsafe { result::graph::launch(graph.handle, self.stream.0) };
         done.map_err(|e| failed("cuGraphLaunch", &e))?;
         if let Some(marks) = &graph.marks {

@@ -65,7 +65,7 @@ impl Drop for EmulatedMemory {
     }
 }
 
-/// What a recording is made of.
+/// Nodes of a graph.
 #[derive(Clone, Debug)]
 pub enum Order {
     Launch(Launch),
