@@ -210,7 +210,7 @@ fn a_suite_that_was_cut_off_is_no_sound_one() {
     shows(&ended, &parts);
     let limited = with(&["a", "old:failure"], "timeout 1 sleep 1000");
     let ended = check(&project(&old, &limited)).expect(1);
-    let why = "the command failed (exit status: 124) before its tests were over";
+    let why = "the command failed (exit status: 124) and was cut off";
     shows(&ended, &["broken tests 1 case", why]);
     let breaks = suite(&["a", "old:failure", "b:failure"]);
     for (base, said) in [
