@@ -224,6 +224,35 @@ pub struct ArmHost<'a> {
     pub starting: RefCell<Option<(Arm, String)>>,
 }
 
+impl<'a> ArmHost<'a> {
+    /// A host with no engine running.
+    ///
+    /// # Errors
+    /// The tokenizer that the engine's configuration names cannot be read.
+    pub fn new(
+        engine: &'a Engine,
+        arms: &'a Arms,
+        workspace: &'a Workspace,
+        root: &'a Path,
+        out: &'a Path,
+        clock: &'a client::SessionClock,
+    ) -> Result<Self, client::TokenizerError> {
+        let path = engine.tokenizer.as_ref().map(|path| root.join(path));
+        let tokenizer = path.as_deref().map(client::Tokenizer::open).transpose()?;
+        Ok(Self {
+            engine,
+            arms,
+            workspace,
+            root,
+            out,
+            clock,
+            tokenizer: tokenizer.map(Arc::new),
+            running: None,
+            starting: RefCell::default(),
+        })
+    }
+}
+
 impl ArmHost<'_> {
     fn command(&self, arm: Arm, args: &[String], port: u16) -> Vec<String> {
         let build = Build::of(&self.arms.builds, arm);

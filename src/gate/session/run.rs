@@ -4,10 +4,8 @@ use super::checkpoint::Checkpoints;
 use super::host::{ArmHost, Arms};
 use super::{Error, Event, Outcome, Project};
 use crate::measure::{Follower, Progress, Protocol};
-use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 use verdict::judge;
 use verdict::plan::{Plan, RECORDED_BLOCKS};
@@ -119,21 +117,9 @@ impl Session<'_> {
             results,
             ..
         } = self.project;
-        let tokenizer = plan.engine.tokenizer.as_ref();
-        let tokenizer = tokenizer.map(|path| client::Tokenizer::open(&root.join(path)));
-        let tokenizer = tokenizer.transpose()?.map(Arc::new);
         let clock = client::SessionClock::resume(spent(record));
-        let mut host = ArmHost {
-            engine: &plan.engine,
-            arms,
-            workspace: &self.project.workspace,
-            root,
-            out: results.directory(),
-            clock: &clock,
-            tokenizer,
-            running: None,
-            starting: RefCell::default(),
-        };
+        let (workspace, out) = (&self.project.workspace, results.directory());
+        let mut host = ArmHost::new(&plan.engine, arms, workspace, root, out, &clock)?;
         let protocol = Protocol {
             plan,
             seed: record.seed,

@@ -16,11 +16,9 @@ use crate::session::project::{draw_seed, machine, now, tool, workspace};
 use crate::session::results::Results;
 use crate::session::{Error, Event};
 use client::SessionClock;
-use std::cell::RefCell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Instant;
 use verdict::digest;
 use verdict::plan::{self, Contender, Engine, Plan};
@@ -209,19 +207,8 @@ async fn launch(
         is_head_a_commit: false,
     };
     let engine = &lane.plan.engine;
-    let tokenizer = engine.tokenizer.as_ref();
-    let tokenizer = tokenizer.map(|path| client::Tokenizer::open(&root.join(path)));
-    let mut host = ArmHost {
-        engine,
-        arms: &arms,
-        workspace,
-        root,
-        out: lane.results.directory(),
-        clock,
-        tokenizer: tokenizer.transpose()?.map(Arc::new),
-        running: None,
-        starting: RefCell::default(),
-    };
+    let out = lane.results.directory();
+    let mut host = ArmHost::new(engine, &arms, workspace, root, out, clock)?;
     let protocol = Protocol {
         plan: &lane.plan,
         seed: lane.record.seed,

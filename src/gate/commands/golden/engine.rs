@@ -9,9 +9,7 @@ use crate::session::project::tool;
 use crate::session::{Error, Event};
 use client::{PromptSeed, SessionClock};
 use serde_json::{Value, json};
-use std::cell::RefCell;
 use std::path::Path;
-use std::sync::Arc;
 use verdict::plan::{self, Engine, GoldenCase, Goldens, Workload, WorkloadKind};
 use verdict::record::{Arm, Build, Comparison, Exit, Sample, TokenLogprob, is_blank, short};
 
@@ -37,19 +35,7 @@ pub async fn ask(
         is_head_a_commit: false,
     };
     let clock = SessionClock::start();
-    let tokenizer = engine.tokenizer.as_ref();
-    let tokenizer = tokenizer.map(|path| client::Tokenizer::open(&root.join(path)));
-    let mut host = ArmHost {
-        engine,
-        arms: &arms,
-        workspace,
-        root,
-        out: root,
-        clock: &clock,
-        tokenizer: tokenizer.transpose()?.map(Arc::new),
-        running: None,
-        starting: RefCell::default(),
-    };
+    let mut host = ArmHost::new(engine, &arms, workspace, root, root, &clock)?;
     let line = "starting the engine".to_owned();
     on_event(Event::Step { line });
     let started = host
