@@ -22,6 +22,20 @@ const JUNIT: &str = "junit.xml";
 const FAILURE: &str = "failure.txt";
 const IGNORE: &str = ".gitignore";
 
+/// Result directories of the project at `root`, the newest first: their names begin with the time.
+pub fn directories(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root.join(".gate/runs"));
+    let mut paths: Vec<PathBuf> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    paths.reverse();
+    paths
+}
+
 /// One run's directory. One in which nothing was measured is removed again.
 pub struct Results {
     directory: PathBuf,

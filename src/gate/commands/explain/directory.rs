@@ -5,25 +5,24 @@
 
 use super::case::{Case, checks};
 use super::view::Explanation;
-use crate::session::results::read_record;
+use crate::session::results::{directories, read_record};
 use crate::session::{Error, ResultsError};
 use std::path::{Path, PathBuf};
 use verdict::record::{CheckVerdict, RuleId, RunRecord, RunVerdict, Verdict};
 use verdict::{judge, plan};
 
-/// The result directory of the latest session of the project around `start`: names begin with the time.
+/// The result directory of the latest session of the project around `start`.
 ///
 /// # Errors
 /// `start` is in no project, or nothing was measured there.
 pub fn newest(start: &Path) -> Result<PathBuf, Error> {
-    let runs = plan::find_root(start)?.join(".gate/runs");
-    let entries = std::fs::read_dir(&runs).into_iter().flatten().flatten();
-    let directories = entries.map(|entry| entry.path());
-    let newest = directories.filter(|d| d.join("run.json").is_file()).max();
+    let root = plan::find_root(start)?;
+    let mut newest = directories(&root).into_iter();
+    let newest = newest.find(|directory| directory.join("run.json").is_file());
     newest.ok_or_else(|| {
         Error::Usage(format!(
-            "there is no result under {}: run `gate check`, or name a result directory",
-            runs.display()
+            "there is no result under {}/.gate/runs: run `gate check`, or name a result directory",
+            root.display()
         ))
     })
 }

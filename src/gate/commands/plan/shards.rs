@@ -5,8 +5,7 @@ use crate::session::Error;
 use crate::session::baseline::key_on;
 use crate::session::launch_cost::spent;
 use crate::session::project::Project;
-use crate::session::results::read_record;
-use std::fs;
+use crate::session::results::{directories, read_record};
 use std::path::{Path, PathBuf};
 use verdict::plan::{self, Gate, Piece, Plan, PlanError, Selection, ShardPlan};
 use verdict::record::{Comparison, Extent, RunRecord};
@@ -109,7 +108,7 @@ pub fn layout(options: &LayoutOptions) -> Result<Layout, Error> {
     let (plan, _) = plan::from_directory(&root, &options.selection)?;
     let stored = Store::open(&root.join(&plan.baseline.directory)).list()?;
     let stored: Vec<Entry> = stored.into_iter().map(|(_, entry)| entry).collect();
-    let records = records(&root.join(".gate/runs"));
+    let records = records(&root);
     let known: Vec<Option<(Spent, CostSource)>> = plan
         .gates
         .iter()
@@ -157,14 +156,11 @@ fn refuse_too_long(layout: &Layout) -> Result<(), Error> {
 }
 
 /// The newest sessions of this project's result directories. One that cannot be read tells nothing.
-fn records(runs: &Path) -> Vec<(String, Plan, RunRecord)> {
-    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
-    let newest = paths.iter().rev().take(MOST_READ);
+fn records(root: &Path) -> Vec<(String, Plan, RunRecord)> {
+    let newest = directories(root).into_iter().take(MOST_READ);
     newest
         .filter_map(|path| {
-            let record = read_record(path).ok()?;
+            let record = read_record(&path).ok()?;
             let plan = plan::from_record(&record).ok()?;
             let name = path.file_name()?.to_str()?.to_owned();
             Some((name, plan, record))
