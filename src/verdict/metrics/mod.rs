@@ -26,7 +26,7 @@ pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, run_numbers};
 pub use timing::ambiguous::{ambiguous, first_shared, with_first};
 pub use timing::contradiction::contradiction;
-pub use timing::phases::{Clock, Speed, held_back, implausible, implausible_for};
+pub use timing::phases::{Clock, Speed, TOKENS_APART, held_back, implausible, implausible_for};
 pub use timing::request::{e2e_ms, ttft_ms};
 pub use timing::throughput::is_good;
 pub use undefined::{Undefined, Why};

@@ -2,10 +2,8 @@
 
 use super::super::view::View;
 use super::finding::{Finding, invalid};
+use crate::metrics::TOKENS_APART;
 use crate::record::{Arm, Facts, RuleId};
-
-/// Arms whose answers differ in length by more than this share are not comparable.
-const TOKENS_APART: f64 = 0.02;
 
 pub fn token_parity(view: &View<'_, '_>) -> Option<Finding> {
     if !view.case.is_by_clock() || !view.is_regression() {

@@ -18,8 +18,8 @@ const HALF: f64 = 0.5;
 /// Share of base's whole answer that the time saved must be.
 const REAL: f64 = 0.05;
 
-/// Share by which the tokens of two answers to one request may differ in number.
-const TOKENS_APART: f64 = 0.02;
+/// Share by which answers may differ in their number of tokens and still be the same work.
+pub const TOKENS_APART: f64 = 0.02;
 
 /// Head's time over base's for the same request, in the middle of all requests.
 #[derive(Clone, Copy, Debug, PartialEq)]

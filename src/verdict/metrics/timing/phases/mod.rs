@@ -5,7 +5,7 @@
 mod held_back;
 mod implausible;
 
-pub use held_back::held_back;
+pub use held_back::{TOKENS_APART, held_back};
 pub use implausible::{implausible, implausible_for};
 
 use super::request::{decode_rate, prefilled, ttft_ms};
