@@ -14,6 +14,7 @@ mod fingerprint;
 mod launch;
 mod metric;
 mod reason;
+mod remark;
 mod rest;
 mod run;
 mod sample;
@@ -31,9 +32,10 @@ pub use fingerprint::machine_changes;
 pub use launch::{Arm, Exit, Launch, PageCache, Stage, Startup};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use reason::{
-    Advice, Cases, Ended, Facts, Failed, FirstEvents, Held, Hypothesis, LaunchFact, Limit, Reason,
-    Remark, RuleId, Side, StoredSessions, Tested, TooFew, Verdict, Voids,
+    Advice, Cases, Ended, Facts, Failed, Held, Hypothesis, LaunchFact, Limit, Reason, RuleId, Side,
+    StoredSessions, Tested, TooFew, Verdict, Voids,
 };
+pub use remark::{FirstEvents, Remark};
 pub use rest::Rest;
 pub use run::{
     Build, Comparison, Described, Ending, EngineFile, Extent, Input, Isolation, Layer,

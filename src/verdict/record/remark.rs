@@ -1,0 +1,78 @@
+//! Remarks beside a check, as facts. `report/reasons` puts them into words.
+
+use super::Arm;
+
+/// A remark beside a check. It does not change the verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Remark {
+    /// The base is this number of stored sessions of main.
+    StoredBase {
+        sessions: usize,
+    },
+    /// Both arms are one build.
+    SameBuild,
+    /// Better than the margin explains; `is_exact`: by no test.
+    Better {
+        is_exact: bool,
+    },
+    /// Launches of an arm give different cases as right: from this share to that.
+    LaunchesDiffer {
+        arm: Arm,
+        least: Option<f64>,
+        greatest: Option<f64>,
+    },
+    /// The metric's remarks on head's worst launch (its position); `hidden` more are left out.
+    Worst {
+        launch: u32,
+        launches: usize,
+        remarks: Vec<String>,
+        hidden: usize,
+    },
+    /// Answers that ended before the requested length, after `tokens` tokens on average.
+    EndedEarly {
+        arm: Arm,
+        ended: u64,
+        all: u64,
+        tokens: f64,
+    },
+    Blank {
+        arm: Arm,
+        blank: u64,
+        all: u64,
+    },
+    /// TPOT estimates the tokens of the arm's first events.
+    FirstEvents(Arm, FirstEvents),
+    /// Answers of head that are one token over and over.
+    Repeated {
+        repeated: u64,
+        all: u64,
+    },
+    /// Head's answers end later than base's by more than the ceiling, although their tokens come as fast. Medians of
+    /// base and head, ms.
+    EndsLater {
+        ttft_ms: (f64, f64),
+        e2e_ms: (f64, f64),
+    },
+    /// Base is so far from main's stored sessions, as a fraction, with its interval.
+    MachineMoved {
+        change: f64,
+        interval: (f64, f64),
+        sessions: usize,
+    },
+    /// A remark of `metrics` on a suite's tests.
+    Said(String),
+    /// Processors' worth of other processes' work beside a launch of head, and its position.
+    OthersCpu {
+        cores: f64,
+        launch: u32,
+    },
+}
+
+/// Streams that do not tell how many tokens their first event has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FirstEvents {
+    /// Tokens an event, in the middle.
+    pub an_event: f64,
+    /// Tokens that TPOT takes for the first event.
+    pub first: f64,
+}
