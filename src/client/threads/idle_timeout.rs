@@ -1,6 +1,6 @@
 //! Idle timeout of an answer, and the limit of its whole time.
 //!
-//! Main type: [`IdleTimeout`]. Refuses to know: connections, what is waited for.
+//! Main type: [`IdleTimeout`].
 
 use crate::response::exchange::Ending;
 use std::future::{Future, poll_fn};

@@ -1,6 +1,6 @@
 //! A request's prompt before it stands in JSON: token ids, or text of a known length.
 //!
-//! Main type: [`SentPrompt`]. Refuses to know: requests, answers.
+//! Main type: [`SentPrompt`].
 
 use crate::tokenizer::Fitted;
 use crate::{Endpoint, PromptSeed};

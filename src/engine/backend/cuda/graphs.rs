@@ -24,7 +24,7 @@ pub(super) struct CaptureSizes {
     pub(super) answers: usize,
 }
 
-/// One graph: a part of the step for so many rows, with so many splits of attention.
+/// Size of a graph: the part of the step, its rows, and its splits of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     pub(super) part: Part,
@@ -33,8 +33,8 @@ pub(super) struct Shape {
 }
 
 impl CaptureSizes {
-    /// Numbers of splits that so many rows are captured with, ascending: one a row, and what fills the GPU once,
-    /// twice and so on as far as there are keys enough.
+    /// Numbers of splits for which a graph of this many rows is captured, ascending: one per row, then as many as
+    /// fill the GPU once, twice and so on, up to the number of keys.
     fn split_counts(&self, rows: usize) -> Vec<usize> {
         let useful = rows * self.longest.div_ceil(TURN_KEYS).clamp(1, MOST_PARTS);
         let more = WAVES.map(|waves| (rows / self.slots.0 + waves) * self.slots.0);

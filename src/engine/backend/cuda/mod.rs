@@ -45,7 +45,7 @@ pub(crate) struct CudaBackend<D: Device> {
     products: Products<D>,
     /// Comes with the cache.
     state: Option<State<D>>,
-    /// What is loaded now is to be captured.
+    /// True while the loaded step will be captured, not run.
     records: bool,
     recording: Option<Shape>,
     /// Replays of graphs, and the nodes that they started.

@@ -2,7 +2,7 @@
 //!
 //! Main type: [`Slots`], pure. A row by itself leaves most of a GPU idle, a long one among short ones too; and each
 //! part costs a wait for its first keys and a share in the joining. So the parts of all rows have one size, the one
-//! with which the last of them is done first. Refuses to know: heads, pages, CUDA graphs.
+//! with which the last of them is done first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,6 @@
 //! A point in a stream's work: whether the GPU has passed it, and when.
 //!
-//! Main type: [`CudaEvent`]. Refuses to know: what lies before it.
+//! Main type: [`CudaEvent`].
 
 use std::ffi::c_uint;
 use std::time::Duration;

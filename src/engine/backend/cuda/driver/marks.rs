@@ -1,7 +1,7 @@
 //! Events between the kernels of a graph, so that a replay times each.
 //!
 //! Main type: [`Marks`]. With them a kernel begins when the one before it has ended, so that the sum is more than
-//! what the graph takes without. Refuses to know: what is captured.
+//! what the graph takes without.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::event::CudaEvent;
 use crate::backend::cuda::device::DeviceError;
 use crate::backend::cuda::times::{KernelTimes, MARK, Started};
 
-/// Of a capture under way, or of a graph.
+/// Marks of a capture under way, or of a finished graph.
 pub(super) struct Marks {
     times: Arc<KernelTimes>,
     begin: CudaEvent,

@@ -58,7 +58,7 @@ pub struct Driver {
     overlaps: bool,
     /// Times of the kernels in graphs, where they are asked for.
     times: Option<Arc<KernelTimes>>,
-    /// Of the capture under way.
+    /// Marks of the capture under way.
     marks: Option<Marks>,
     context: Arc<CudaContext>,
 }
