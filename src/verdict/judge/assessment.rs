@@ -14,6 +14,8 @@ const LAUNCHES: usize = 4;
 pub struct Assessment {
     pub figures: Figures,
     pub finding: Finding,
+    /// Why it does not pass, whatever the test says.
+    pub doubt: Option<Reason>,
 }
 
 /// The numbers of a [`CheckVerdict`], in its units.
@@ -53,27 +55,26 @@ pub struct Tested {
 }
 
 impl Assessment {
-    pub fn settled(figures: Figures, verdict: Verdict, reason: Reason) -> Self {
+    pub fn new(figures: Figures, finding: Finding) -> Self {
         Self {
             figures,
-            finding: Finding::Settled { verdict, reason },
+            finding,
+            doubt: None,
         }
+    }
+
+    pub fn settled(figures: Figures, verdict: Verdict, reason: Reason) -> Self {
+        Self::new(figures, Finding::Settled { verdict, reason })
     }
 
     pub fn never(figures: Figures, rule: RuleId, facts: Facts) -> Self {
         let reason = Reason::new(rule, facts);
-        Self {
-            figures,
-            finding: Finding::Never { reason },
-        }
+        Self::new(figures, Finding::Never { reason })
     }
 
     pub fn waiting(figures: Figures, facts: Facts, wants: u32) -> Self {
         let reason = Reason::new(RuleId::TooFewLaunches, facts);
-        Self {
-            figures,
-            finding: Finding::Waiting { reason, wants },
-        }
+        Self::new(figures, Finding::Waiting { reason, wants })
     }
 }
 

@@ -108,10 +108,7 @@ fn regression(
         advice: noise(rules, view, trail, &figures, ceiling),
         wants: (!view.is_exhausted()).then(|| view.wants()),
     };
-    Assessment {
-        figures,
-        finding: Finding::Tested(tested),
-    }
+    Assessment::new(figures, Finding::Tested(tested))
 }
 
 /// Launches of base and head that the latest look reads; of base all stored ones, where those stand for it.

@@ -71,13 +71,20 @@ struct Corrected {
 }
 
 fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Corrected) -> Ruled {
-    let Assessment { figures, finding } = assessment;
-    let (verdict, reason, wants) = match finding {
+    let Assessment {
+        figures,
+        finding,
+        doubt,
+    } = assessment;
+    let (mut verdict, mut reason, wants) = match finding {
         Finding::Settled { verdict, reason } => (verdict, reason, None),
         Finding::Never { reason } => (Verdict::Inconclusive, reason, None),
         Finding::Waiting { reason, wants } => (Verdict::Inconclusive, reason, Some(wants)),
         Finding::Tested(tested) => weigh(rules, tested, figures.p_pass.unwrap_or(1.0), corrected),
     };
+    if let (Verdict::Pass, Some(doubt)) = (verdict, doubt) {
+        (verdict, reason) = (Verdict::Inconclusive, doubt);
+    }
     let mut ruled = Ruled {
         verdict: figures.verdict(check, verdict, reason),
         wants,

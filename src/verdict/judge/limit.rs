@@ -40,10 +40,7 @@ pub fn assess(
         advice: None,
         wants: (!view.is_exhausted()).then(|| view.wants()),
     };
-    Assessment {
-        figures,
-        finding: Finding::Tested(tested),
-    }
+    Assessment::new(figures, Finding::Tested(tested))
 }
 
 /// Head's mean with its repeated interval, and base's mean beside it.

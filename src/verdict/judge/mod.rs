@@ -266,9 +266,11 @@ fn unmeasured(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Assessment> {
 }
 
 fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut PastLooks) -> Assessment {
-    unmeasured(rules, view).unwrap_or_else(|| match view.case.test_kind {
+    let mut assessment = unmeasured(rules, view).unwrap_or_else(|| match view.case.test_kind {
         TestKind::Timed(scale) => continuous::assess(rules, view, scale, trail),
         TestKind::Exact => exact::assess(rules, view, trail),
         TestKind::Share => proportion::assess(rules, view),
-    })
+    });
+    assessment.doubt = rules::doubt(view);
+    assessment
 }

@@ -156,7 +156,7 @@ fn tested(
         advice,
         wants: None,
     });
-    Assessment { figures, finding }
+    Assessment::new(figures, finding)
 }
 
 /// Wilson's score test against a limit; a limit of 0 or 1 is exact.

@@ -276,6 +276,12 @@ pub enum LaunchFact {
         all: usize,
         first: String,
     },
+    /// Answers of head that part from base's at the first token, among those compared, and the first of them.
+    OtherAnswers {
+        other: usize,
+        all: usize,
+        first: String,
+    },
     /// A fault found by `metrics`.
     Said(String),
 }

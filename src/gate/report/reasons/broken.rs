@@ -230,6 +230,11 @@ fn of_launch(
         LaunchFact::Streams { asked, reached } => {
             format!("{asked} streams were asked for, and at most {reached} were ever in flight")
         }
+        LaunchFact::OtherAnswers { other, all, first } => format!(
+            "{other} of {all} answers differ from base's from the first token on ({first}), so that what was timed may be \
+             other work. A correctness check (gate golden make) tells whether they are right; if they are meant to \
+             differ, waive this check"
+        ),
         LaunchFact::HeldBack { sending, whole } => format!(
             "first to last token took {} of base's time, and whole answers took {} of base's: what was saved after the \
              first token was lost before it, so output may have been held back. Judge e2e or ttft; if the engine is meant to \

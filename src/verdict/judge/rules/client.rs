@@ -7,12 +7,12 @@
 
 use super::super::Rules;
 use super::super::view::is_by_clock;
-use super::finding::{Finding, of_launch};
+use super::finding::{Finding, doubt, of_launch};
 use super::value::reads_medians;
 use crate::judge::launch_view::LaunchView;
 use crate::metrics::{self, contradiction, first_shared, implausible_for};
 use crate::plan::{Check, Rule};
-use crate::record::{ClientHealth, Facts, Launch, LaunchFact, Metric, RuleId, Statistic, Verdict};
+use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Statistic};
 
 /// Share of ambiguous events that a tail can bear.
 pub const AMBIGUOUS_TAIL: f64 = 0.01;
@@ -110,16 +110,11 @@ pub fn held_back(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
         return None;
     }
     let found = metrics::held_back(launch_view.requests())?;
-    let Launch { position, arm, .. } = *launch_view.launch;
-    let facts = Facts::Launch {
-        position,
-        arm,
-        fact: LaunchFact::HeldBack {
-            sending: found.sending,
-            whole: found.whole,
-        },
+    let fact = LaunchFact::HeldBack {
+        sending: found.sending,
+        whole: found.whole,
     };
-    Some(Finding::new(Verdict::Inconclusive, RuleId::HeldBack, facts))
+    doubt(launch_view, RuleId::HeldBack, fact)
 }
 
 /// True if the check is about the times between tokens.

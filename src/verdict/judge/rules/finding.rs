@@ -29,13 +29,22 @@ pub fn of_launch(
     rule: RuleId,
     fact: LaunchFact,
 ) -> Option<Finding> {
+    invalid(rule, facts(launch_view, fact))
+}
+
+/// The launch's value may not be what it seems, so that the check does not pass by it.
+pub fn doubt(launch_view: &LaunchView<'_, '_>, rule: RuleId, fact: LaunchFact) -> Option<Finding> {
+    let facts = facts(launch_view, fact);
+    Some(Finding::new(Verdict::Inconclusive, rule, facts))
+}
+
+fn facts(launch_view: &LaunchView<'_, '_>, fact: LaunchFact) -> Facts {
     let Launch { position, arm, .. } = *launch_view.launch;
-    let facts = Facts::Launch {
+    Facts::Launch {
         position,
         arm,
         fact,
-    };
-    invalid(rule, facts)
+    }
 }
 
 /// A rule that one launch keeps or breaks by itself.

@@ -1,10 +1,10 @@
 //! Rules on the value of one launch: it is there, it can be, and it stands on enough requests.
 
 use super::super::Rules;
-use super::finding::{Finding, invalid, of_launch};
+use super::finding::{Finding, doubt, invalid, of_launch};
 use crate::judge::launch_view::LaunchView;
-use crate::metrics::LaunchMeasure;
-use crate::plan::Check;
+use crate::metrics::{self, LaunchMeasure};
+use crate::plan::{Check, Rule};
 use crate::record::{Facts, LaunchFact, Metric, MetricKind, RuleId, Statistic};
 
 /// Share of wrong answers that a median can bear.
@@ -89,6 +89,23 @@ pub fn wrong_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<
         first: found.first.clone(),
     };
     of_launch(launch_view, RuleId::WrongAnswers, fact)
+}
+
+/// Most of head's answers are not base's from the first token on. Head is not blamed: a change of what the engine makes
+/// of a prompt looks like this too. What was timed may be other work.
+pub fn other_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let check = launch_view.check;
+    let is_timed = check.metric.kind() == MetricKind::Latency;
+    if !is_timed || !matches!(check.rule, Rule::Regression { .. }) {
+        return None;
+    }
+    let found = metrics::other_answers(launch_view.requests())?;
+    let fact = LaunchFact::OtherAnswers {
+        other: found.other,
+        all: found.all,
+        first: found.first,
+    };
+    doubt(launch_view, RuleId::AnswersDiffer, fact)
 }
 
 /// True if a few requests hardly move the value: a median, or a line through the medians of cells.

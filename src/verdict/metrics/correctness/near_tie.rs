@@ -14,6 +14,8 @@ const BEFORE: usize = 8;
 pub struct Parting {
     /// Number of the first token that differs, or of the first character where the tokens are unknown.
     pub place: usize,
+    /// True if `place` is a token's.
+    pub is_token: bool,
     /// `token 3, "…a b" for "…a c"`.
     pub text: String,
     /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists.
@@ -28,6 +30,7 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
     let Some(token) = first_token(other, sample) else {
         return Parting {
             place: character,
+            is_token: false,
             text: format!("from character {character} on {said} for {expected}"),
             is_tie: None,
         };
@@ -41,6 +44,7 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
     });
     Parting {
         place: token,
+        is_token: true,
         text: format!("from token {token} on {said} for {expected}"),
         is_tie: tie,
     }

@@ -8,6 +8,7 @@ use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan
 use super::counters::{conversation, counter_plan, goodput_plan, prefilling, within_slo};
 use super::growth::{by_chance, gauged};
 use super::held_back::in_turn;
+use super::invalid::parting_at_once;
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
 use super::streams::streams;

@@ -18,6 +18,9 @@ const QUOTED: usize = 3;
 /// An answer of fewer tokens may be another prompt's by chance: `yes`, `no`.
 const TELLING: u32 = 8;
 
+/// Fewer answers that part from base's at once may be near-ties.
+const LEAST_OTHER: usize = 3;
+
 /// Of an answer that nothing is held against.
 const BLANK: &str =
     "nothing but white space, like most answers: choose prompts that the engine answers with text";
@@ -172,8 +175,7 @@ pub struct WrongAnswers {
 /// The sound ones among them that are wrong, or blank where more than half are; `None` where there are none. Answers
 /// that a workload has a reference for are that reference's to judge.
 pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
-    use WorkloadKind::{Goldens, Tasks, Texts};
-    if matches!(requests.workload.kind, Goldens(_) | Tasks(_) | Texts(_)) {
+    if has_reference(requests) {
         return None;
     }
     let measured = &requests.measured;
@@ -194,6 +196,74 @@ pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
         all: measured.len(),
         first: format!("request {}: {why}", sample.index),
     })
+}
+
+/// Answers of a launch of head that part from base's at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherAnswers {
+    pub other: usize,
+    /// Those that were compared.
+    pub all: usize,
+    /// `request 4: "fifteen" for "twelve"`.
+    pub first: String,
+}
+
+/// Head's answers beside base's to the same requests, where more than half of them, and three or more, differ from the
+/// first token on: near-ties are not that many. `None` elsewhere, and where a reference judges the answers. Later turns
+/// are left out: what they ask holds the answers before.
+pub fn other_answers(requests: &Requests<'_>) -> Option<OtherAnswers> {
+    if has_reference(requests) {
+        return None;
+    }
+    let answers = Answers::new(&requests.all, &requests.base);
+    let asked_alike = requests
+        .measured
+        .iter()
+        .filter(|s| s.turn.unwrap_or(0) == 0);
+    let pairs = asked_alike.filter_map(|head| Some((*head, answers.in_base(head)?)));
+    let pairs: Vec<_> = pairs.filter(|(_, base)| !base.is_blank()).collect();
+    let other: Vec<_> = pairs
+        .iter()
+        .filter(|(head, base)| parts_at_once(head, base))
+        .collect();
+    if other.len() < LEAST_OTHER || 2 * other.len() <= pairs.len() {
+        return None;
+    }
+    let (head, base) = other.first()?;
+    Some(OtherAnswers {
+        other: other.len(),
+        all: pairs.len(),
+        first: format!(
+            "request {}: {} for {}",
+            head.index,
+            quoted(head, 0),
+            quoted(base, 0)
+        ),
+    })
+}
+
+/// True if two texts differ before the first token of base's ends: by the tokens where they are listed, else by what a
+/// token of base's answer is long in the mean. Texts that are not kept part nowhere.
+fn parts_at_once(head: &Sample, base: &Sample) -> bool {
+    let has_texts = head.text.is_some() && base.text.is_some();
+    if !has_texts || is_same(head, base) {
+        return false;
+    }
+    let Parting {
+        place, is_token, ..
+    } = parting(base, head, None);
+    if is_token {
+        return place == 0;
+    }
+    let characters = base.text.as_deref().unwrap_or_default().chars().count();
+    let tokens = base.tokens.completion.unwrap_or(base.tokens.events);
+    place * (tokens.max(1) as usize) < characters
+}
+
+/// True if a workload has a reference for its answers, which judges them.
+fn has_reference(requests: &Requests<'_>) -> bool {
+    use WorkloadKind::{Goldens, Tasks, Texts};
+    matches!(requests.workload.kind, Goldens(_) | Tasks(_) | Texts(_))
 }
 
 /// True if a request was sent while no other one was in flight, as the first of its prompt's: what fills a cache
@@ -353,6 +423,7 @@ impl<'a> Compared<'a> {
             place: at,
             text,
             is_tie,
+            ..
         } = parting(other, sample, near_tie);
         let text = format!("{place}: {text} {whose}");
         let difference = Difference {
