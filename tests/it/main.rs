@@ -4,6 +4,9 @@
 
 mod architecture;
 mod baselines;
+mod bisect;
+mod calibrate;
+mod check;
 mod clients;
 mod doctor;
 mod engines;
@@ -19,6 +22,7 @@ mod publish;
 mod quirks;
 mod refusals;
 mod replay;
+mod resume;
 mod sandbox;
 mod scenarios;
 mod selftest;

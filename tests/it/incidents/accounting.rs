@@ -135,7 +135,7 @@ fn incident_08_no_engine_prefills_so_slowly_and_decodes_so_fast() {
         "{THREE}[[check]]\nname = \"e2e\"\nmetric = \"e2e\"\nrule = \"ceiling\"\nlimit = \"60 s\"\nmin_samples = 1\n"
     );
     let story = Story {
-        knobs: &["ttft=1004", "tpot=0.5"],
+        knobs: &["ttft=1004", "tpot=5"],
         gate: &gate,
         ..Story::default()
     };

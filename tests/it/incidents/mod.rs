@@ -55,7 +55,7 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
     (
         2,
         "text of two model families",
-        Tests(&[("measured/check/faults.rs", "a_wrong_token_fails_e2e")]),
+        Tests(&[("it/check/faults.rs", "a_wrong_token_fails_e2e")]),
     ),
     (
         3,
@@ -136,7 +136,7 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
         13,
         "a reboot lost the evidence",
         Tests(&[(
-            "measured/resume/killed.rs",
+            "it/resume/killed.rs",
             "a_killed_session_goes_on_where_it_was",
         )]),
     ),
@@ -175,11 +175,11 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
         "a benchmark killed at 56 %",
         Tests(&[
             (
-                "measured/resume/killed.rs",
+                "it/resume/killed.rs",
                 "a_killed_session_goes_on_where_it_was",
             ),
             (
-                "measured/resume/refused.rs",
+                "it/resume/refused.rs",
                 "an_interrupted_session_goes_on_only_as_it_was",
             ),
         ]),
@@ -259,7 +259,7 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
         29,
         "no history, so no check",
         Tests(&[(
-            "measured/check/baseline.rs",
+            "it/check/baseline.rs",
             "a_stored_session_is_listed_and_too_few_of_them_carry_no_verdict",
         )]),
     ),

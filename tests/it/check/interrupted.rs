@@ -1,6 +1,5 @@
 //! Ways out in the middle: signals, a full disk, a second session.
 
-use super::alone;
 use fixture::{Ended, Project};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
@@ -47,7 +46,6 @@ fn await_first_launch(project: &Project) {
 #[test]
 fn a_signal_ends_the_session_and_keeps_what_was_measured() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let _alone = alone();
         let project = Project::without_build();
         let child = start(&project);
         await_first_launch(&project);
@@ -84,7 +82,6 @@ fn a_signal_ends_the_wait_for_what_a_dead_session_left() {
 
 #[test]
 fn a_recording_that_is_cut_short_is_not_stored() {
-    let _alone = alone();
     let project = Project::without_build();
     let record = ["baseline", "record", "--profile", "full", "--gate", "tpot"];
     let mut command = project.command(&[&record[..], &["--out", "result"]].concat());
@@ -101,7 +98,6 @@ fn a_recording_that_is_cut_short_is_not_stored() {
 
 #[test]
 fn a_second_session_is_refused_while_one_measures() {
-    let _alone = alone();
     let project = Project::without_build();
     let child = start(&project);
     await_first_launch(&project);
@@ -129,7 +125,6 @@ fn feed(pipe: &mut fs::File) {
 
 #[test]
 fn a_signal_is_heard_while_files_are_read() {
-    let _alone = alone();
     let project = Project::without_build();
     // A file that ends only when its writer is gone, which is this test.
     let weights = project.path("weights");
@@ -164,7 +159,6 @@ fn a_signal_is_heard_while_files_are_read() {
 
 #[test]
 fn a_full_disk_ends_with_its_name_and_leaves_nothing_running() {
-    let _alone = alone();
     let project = Project::without_build();
     let disk = project.path("disk");
     fs::create_dir(&disk).unwrap();

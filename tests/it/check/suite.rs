@@ -1,6 +1,5 @@
 //! A project's own tests as a gate: what passes, what is named, and what never passes by not running.
 
-use super::alone;
 use fixture::{Ended, Project};
 use std::fs;
 
@@ -84,7 +83,6 @@ fn shows(ended: &Ended, parts: &[&str]) {
 
 #[test]
 fn tests_that_hold_pass_beside_an_engine_that_answers() {
-    let _alone = alone();
     let project = project(
         &suite(&["a", "old:failure"]),
         &suite(&["a", "old:failure", "new"]),
@@ -111,7 +109,6 @@ fn tests_that_hold_pass_beside_an_engine_that_answers() {
 
 #[test]
 fn tests_that_passed_in_base_are_named() {
-    let _alone = alone();
     let base = suite(&["a", "b", "c", "d", "old:failure"]);
     let head = suite(&["a", "b:failure", "c:skipped", "old:failure", "new:failure"]);
     let project = project(&base, &head);
@@ -136,7 +133,6 @@ fn tests_that_passed_in_base_are_named() {
 
 #[test]
 fn a_suite_that_runs_no_test_is_never_green() {
-    let _alone = alone();
     let sound = suite(&["a"]);
     for (head, code, said) in [
         (suite(&[]), 4, "no test ran"),
@@ -198,7 +194,6 @@ fn a_suite_that_runs_no_test_is_never_green() {
 /// unbroken.
 #[test]
 fn a_suite_that_was_cut_off_is_no_sound_one() {
-    let _alone = alone();
     let with = |tests: &[&str], end: &str| suite(tests).replace("exit 1", end);
     let old = suite(&["a", "old:failure"]);
     let crashes = with(&["a", "old:failure"], "kill -SEGV $$");
@@ -234,7 +229,6 @@ fn a_suite_that_was_cut_off_is_no_sound_one() {
 /// A name that ends like a number of ours, and a disabled test of GoogleTest.
 #[test]
 fn no_test_hides_behind_another_one() {
-    let _alone = alone();
     let sound = suite(&["u (2)", "u", "u"]);
     let hidden = suite(&["u (2):failure", "u", "u"]);
     let ended = check(&project(&sound, &hidden)).expect(1);
@@ -253,7 +247,6 @@ fn no_test_hides_behind_another_one() {
 
 #[test]
 fn a_suite_that_hangs_is_killed_with_all_that_it_started() {
-    let _alone = alone();
     let hangs = format!(
         "{}setsid sleep 1000 &\nsleep 1000 &\nwait\n",
         suite(&["a"]).replace("exit 0", "")
@@ -271,7 +264,6 @@ fn a_suite_that_hangs_is_killed_with_all_that_it_started() {
 /// Without a JUnit file the command is the one test. Both arms run it in the working tree where nothing is built.
 #[test]
 fn an_exit_status_is_a_test_too() {
-    let _alone = alone();
     let project = Project::without_build();
     let gate = GATE.replace("junit = \"{target}/reports/junit.xml\"\n", "");
     for (command, code, said) in [
@@ -299,7 +291,6 @@ fn an_exit_status_is_a_test_too() {
 /// The launch that was cut off is measured again, its tests too.
 #[test]
 fn a_session_that_was_killed_in_its_tests_goes_on() {
-    let _alone = alone();
     let waits = "while [ ! -e \"$ROOT/go\" ]; do touch \"$ROOT/waits\"; sleep 0.05; done\n";
     let suite = format!("{waits}{}", suite(&["a"]));
     let project = project(&suite, &suite);
@@ -340,7 +331,6 @@ fn a_session_that_was_killed_in_its_tests_goes_on() {
 
 #[test]
 fn a_suite_without_base_says_what_to_compare_with() {
-    let _alone = alone();
     let project = project(&suite(&["a"]), &suite(&["a"]));
     project.git(&["checkout", "--quiet", "main"]);
     project

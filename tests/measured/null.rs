@@ -1,13 +1,14 @@
 //! Nothing changed: no gate may fail.
 
-use super::{alone, gates_that};
-use fixture::{Ended, Project, START};
+use super::gates_that;
+use fixture::{Project, alone};
 use std::fs;
 
 #[test]
 fn an_unchanged_engine_does_not_fail_and_its_record_judges_to_the_same_bytes() {
     let _alone = alone();
     let project = Project::without_build();
+    project.shorten();
     let ended = project.run(&["check", "--format", "json", "--out", "result"]);
     let verdict = ended.json();
     assert_eq!(verdict["comparison"], "same-build");
@@ -42,19 +43,4 @@ fn an_unchanged_engine_does_not_fail_and_its_record_judges_to_the_same_bytes() {
         let first = project.read(&format!("result/{file}"));
         assert_eq!(first, project.read(&format!("copy/{file}")), "{file}");
     }
-}
-
-#[test]
-fn every_engine_is_started_with_the_same_limit_of_open_files() {
-    let _alone = alone();
-    let project = Project::without_build();
-    project.write("gates/start.toml", START);
-    project.shorten();
-    project.wrap_engine("ulimit -Sn >> limits\nexec \"$@\"\n");
-    let mut command = project.command_after("ulimit -Sn 200", &["check", "--gate", "start"]);
-    Ended::of(&command.output().unwrap()).expect(0);
-    let limits = project.read("limits");
-    let limits: Vec<&str> = limits.lines().collect();
-    assert!(limits.len() >= 8, "{limits:?}");
-    assert!(limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");
 }

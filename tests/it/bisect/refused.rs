@@ -1,6 +1,6 @@
 //! Wrong arguments: each gives a message that names the place, the cause and the remedy, and starts nothing.
 
-use super::{LEAKING, Made, alone, history};
+use super::{LEAKING, Made, history};
 use fixture::Project;
 
 #[track_caller]
@@ -74,7 +74,6 @@ fn an_engine_that_is_not_built_has_no_commits() {
 
 #[test]
 fn an_engine_of_good_that_does_not_build_is_infrastructure() {
-    let _alone = alone();
     let project = history(&[Made::Broken, Made::With(LEAKING)]);
     let arguments = ["bisect", "c0", "c1", "--gate", "leak"];
     project

@@ -1,14 +1,12 @@
 //! Every profile that ships decides its gates: each gate fits into each profile's budget, and the gates that a profile
 //! runs come to a verdict.
 //!
-//! Clocks are scaled: a session has a quarter of its turns, 200 times as close, and a soak a 200th of its requests, twice
-//! as fast, which is slower than in `quick`: other tests compile meanwhile. Where a profile compares arms by the clock,
-//! the embedded engine is slowed so that its times stand out from a machine's noise. The first two looks of each profile
-//! are measured. Where other work on the machine is louder still, two comparisons by the clock may be open after these;
-//! nothing else may.
+//! Clocks are scaled ([`scale`]). Where a profile compares arms by the clock, the embedded engine is slowed so that its
+//! times stand out from a machine's noise. The first look of each profile is measured. Two comparisons by the clock may be
+//! open after it; nothing else may.
 
-use super::alone;
-use fixture::{Project, repository};
+use super::scaled::scale;
+use fixture::{Project, alone, repository};
 use serde_json::Value;
 use std::fs;
 use toml::{Table, Value as Toml};
@@ -27,6 +25,14 @@ fn profiles() -> Vec<String> {
         .unwrap()
         .keys()
         .cloned()
+        .collect()
+}
+
+/// Gates that the profiles run where none is named.
+pub fn run_by_profiles() -> Vec<String> {
+    let plans = profiles().into_iter().map(|profile| planned(&profile, &[]));
+    plans
+        .flat_map(|plan| plan.gates.into_iter().map(|gate| gate.name))
         .collect()
 }
 
@@ -84,56 +90,11 @@ fn a_gpu_engine_reaches_the_third_look_of_a_pull_request() {
     assert!(plan.design.budget.as_secs() <= 30 * 60);
 }
 
-/// `"30 s"` with its number changed.
-fn times(quantity: &str, factor: f64) -> String {
-    let (number, unit) = quantity.split_once(' ').unwrap();
-    format!("{} {unit}", number.parse::<f64>().unwrap() * factor)
-}
-
-/// Applies `change` to a value, or to that of each profile.
-fn change(work: &mut Table, key: &str, change: impl Fn(&Toml) -> Toml) {
-    match work.get_mut(key) {
-        Some(Toml::Table(by_profile)) => {
-            for (_, value) in by_profile.iter_mut() {
-                *value = change(value);
-            }
-        }
-        Some(value) => *value = change(value),
-        None => {}
-    }
-}
-
-fn scale(project: &Project, gate: &str) {
-    let file = format!("gates/{gate}.toml");
-    let mut table: Table = project.read(&file).parse().unwrap();
-    for (_, work) in table["workload"].as_table_mut().unwrap().iter_mut() {
-        let work = work.as_table_mut().unwrap();
-        let quantity = |factor| move |v: &Toml| Toml::String(times(v.as_str().unwrap(), factor));
-        match work["kind"].as_str().unwrap() {
-            // An engine that is still prefilling when the next turn comes holds a prompt's pages all the time, not a
-            // window's: the turns stay further apart than the last of them takes.
-            "session" => {
-                change(work, "spacing", quantity(1.0 / 200.0));
-                change(work, "duration", quantity(1.0 / 200.0));
-                let fewer = |v: &Toml| Toml::Integer((v.as_integer().unwrap() / 4).max(24));
-                change(work, "turns", fewer);
-            }
-            "mixed" => {
-                let few = |v: &Toml| Toml::Integer((v.as_integer().unwrap() / 200).max(30));
-                change(work, "requests", few);
-                change(work, "rate", quantity(2.0));
-            }
-            _ => {}
-        }
-    }
-    project.write(&file, &table.to_string());
-}
-
-/// The first two looks, and minutes in which they are reached on a machine that does much else.
+/// The first look, and minutes in which it is reached on a machine that does much else.
 fn scale_profiles(project: &Project) {
     let mut config: Table = project.read("gates/gate.toml").parse().unwrap();
     for (_, profile) in config["profile"].as_table_mut().unwrap().iter_mut() {
-        profile["looks"].as_array_mut().unwrap().truncate(2);
+        profile["looks"].as_array_mut().unwrap().truncate(1);
         profile["budget"] = Toml::String("6 min".into());
     }
     project.write("gates/gate.toml", &config.to_string());

@@ -1,13 +1,12 @@
 //! Engines that die, hang or never start: who is blamed, what is shown, and that nothing stays behind.
 
-use super::{alone, gates_that};
+use super::gates_that;
 use fixture::{Ended, Project};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 #[test]
 fn head_that_dies_at_its_start_fails_by_reliability() {
-    let _alone = alone();
     let project = Project::without_build();
     project.shorten();
     let ended = project
@@ -28,7 +27,6 @@ fn head_that_dies_at_its_start_fails_by_reliability() {
 
 #[test]
 fn an_engine_that_dies_at_its_start_in_both_arms_is_infrastructure() {
-    let _alone = alone();
     let project = Project::without_build();
     let fault = "--fault=die-at-start";
     let ended = project
@@ -54,7 +52,6 @@ fn an_engine_that_dies_at_its_start_in_both_arms_is_infrastructure() {
 
 #[test]
 fn head_that_hangs_in_the_middle_of_a_stream_fails_by_reliability() {
-    let _alone = alone();
     let project = Project::without_build();
     project.shorten();
     project.edit(
@@ -79,7 +76,6 @@ fn head_that_hangs_in_the_middle_of_a_stream_fails_by_reliability() {
 
 #[test]
 fn an_engine_whose_connections_end_before_it_does_has_ended_and_does_not_hang() {
-    let _alone = alone();
     let project = Project::without_build();
     project.edit(
         "gates/gate.toml",
@@ -103,7 +99,6 @@ fn an_engine_whose_connections_end_before_it_does_has_ended_and_does_not_hang() 
 
 #[test]
 fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
-    let _alone = alone();
     let project = Project::without_build();
     project.edit(
         "gates/gate.toml",
@@ -122,7 +117,6 @@ fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
 
 #[test]
 fn what_an_engine_said_at_its_start_outlives_a_budget_that_ends_before() {
-    let _alone = alone();
     // A busy machine may need longer until the server listens.
     let heard = [2, 8, 32, 128].iter().any(|seconds| {
         let project = Project::without_build();
@@ -152,7 +146,6 @@ fn what_an_engine_said_at_its_start_outlives_a_budget_that_ends_before() {
 
 #[test]
 fn a_child_that_left_its_dead_parent_is_found_and_ended() {
-    let _alone = alone();
     let project = Project::without_build();
     let config = project.read("gates/gate.toml");
     let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
@@ -164,7 +157,6 @@ fn a_child_that_left_its_dead_parent_is_found_and_ended() {
 
 #[test]
 fn what_a_shell_left_running_when_it_became_the_gate_lives_on() {
-    let _alone = alone();
     let project = Project::without_build();
     let script = "sleep 1000 > job.log 2>&1 & echo $! > job";
     let fault = "--fault=die-at-start";
@@ -180,7 +172,6 @@ fn what_a_shell_left_running_when_it_became_the_gate_lives_on() {
 
 #[test]
 fn an_engine_inherits_no_secret() {
-    let _alone = alone();
     let project = Project::without_build();
     let config = project.read("gates/gate.toml");
     let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();

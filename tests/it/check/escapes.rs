@@ -1,7 +1,6 @@
 //! A pull request's code against the sandbox itself: what it leaves running, what it moves, and the settings that it would have
 //! another program run.
 
-use super::alone;
 use super::attacks::{CHECK, with_attack};
 use fixture::skip::skip;
 use fixture::{Ended, Project, START};
@@ -22,7 +21,6 @@ fn checked(project: &Project, layer: &str) -> Option<Ended> {
 /// A process that starts its successor and ends is never the one that was looked up.
 #[test]
 fn what_forks_onwards_ends_with_the_engine() {
-    let _alone = alone();
     let onwards = "cat > \"$1/lines\" <<END\n\
                    on=\\${TMPDIR:-.}/onwards\n\
                    echo \"[ -d $ROOT/gates ] && sh \\$on &\" > \\$on\n\
@@ -41,7 +39,6 @@ fn what_forks_onwards_ends_with_the_engine() {
 
 #[test]
 fn the_projects_folder_stays_where_it_is() {
-    let _alone = alone();
     let moves = "mv \"$ROOT\" \"$ROOT.moved\" && mkdir \"$ROOT\"; chmod 777 \"$ROOT\"; touch \"$ROOT/gates/planted\"; true";
     for layer in ["landlock", "namespaces"] {
         let project = with_attack(moves);
@@ -73,7 +70,6 @@ fn in_home(project: &Project, home: &tempfile::TempDir, arguments: &[&str]) -> E
 /// Git and Cargo work in a build, and their tokens are not there.
 #[test]
 fn tokens_in_settings_do_not_reach_a_build() {
-    let _alone = alone();
     let home = home(&[
         (
             ".gitconfig",
@@ -105,7 +101,6 @@ fn tokens_in_settings_do_not_reach_a_build() {
 /// Git runs what a submodule's own settings name when it is asked what has changed.
 #[test]
 fn a_build_of_the_tree_writes_no_submodules_settings() {
-    let _alone = alone();
     let project = Project::with_commits();
     let other = Project::with_commits();
     let from = other.path("").display().to_string();
@@ -132,7 +127,6 @@ fn a_build_of_the_tree_writes_no_submodules_settings() {
 /// What a program writes into the terminal's input, the user's shell runs.
 #[test]
 fn a_build_has_no_terminal() {
-    let _alone = alone();
     let probe = |with: &str| {
         format!(
             "( : > /dev/tty ) 2> /dev/null && echo terminal {with}; ls /dev/pts/0 && ( : > /dev/pts/0 ) && echo opened {with}"

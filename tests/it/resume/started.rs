@@ -1,11 +1,10 @@
 //! A port that somebody else took between its draw and the engine's bind.
 
-use super::{alone, interrupt, launches, shorten};
+use super::{interrupt, launches, shorten};
 use fixture::Project;
 
 #[test]
 fn a_lost_port_is_no_failure_of_the_engine() {
-    let _alone = alone();
     let project = Project::without_build();
     shorten(&project);
     // Loses its port once, as a server would say it.

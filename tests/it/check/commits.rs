@@ -1,6 +1,6 @@
 //! Base and head as commits: builds that are kept, and what is compared with what.
 
-use super::{alone, gates_that};
+use super::gates_that;
 use fixture::Project;
 use std::fs;
 
@@ -14,7 +14,6 @@ fn short() -> Project {
 
 #[test]
 fn a_regression_between_commits_is_found_and_the_base_build_is_kept() {
-    let _alone = alone();
     let project = short();
     project.git(&["checkout", "--quiet", "-b", "slow"]);
     project.write("flags", "--fault=wrong-token=50");
@@ -35,7 +34,6 @@ fn a_regression_between_commits_is_found_and_the_base_build_is_kept() {
 
 #[test]
 fn a_clean_tree_at_main_is_measured_against_itself_with_one_build() {
-    let _alone = alone();
     let project = short();
     let ended = project
         .run(&["check", "--format", "json", "--gate", "e2e"])
@@ -52,7 +50,6 @@ fn a_clean_tree_at_main_is_measured_against_itself_with_one_build() {
 
 #[test]
 fn a_result_directory_in_the_tree_is_no_change_of_it() {
-    let _alone = alone();
     let project = short();
     fs::create_dir(project.path("empty")).unwrap();
     for out in ["result", "more/result", "empty"] {
@@ -71,7 +68,6 @@ fn a_result_directory_in_the_tree_is_no_change_of_it() {
 
 #[test]
 fn uncommitted_changes_are_measured_against_their_commit() {
-    let _alone = alone();
     let project = short();
     project.write("flags", "--fault=wrong-token=50");
     let ended = project
@@ -84,7 +80,6 @@ fn uncommitted_changes_are_measured_against_their_commit() {
 
 #[test]
 fn a_named_commit_is_measured_with_the_gates_of_this_tree() {
-    let _alone = alone();
     let project = short();
     project.git(&["checkout", "--quiet", "-b", "proposed"]);
     project.write("flags", "--fault=wrong-token=50");

@@ -1,6 +1,6 @@
 //! The right commit, by a clock and by a count, over commits that do not build.
 
-use super::{LEAKING, Made, SLOW, alone, history, id, trials, tried};
+use super::{LEAKING, Made, SLOW, history, id, trials, tried};
 use fixture::Project;
 use serde_json::json;
 
@@ -14,7 +14,6 @@ fn bisect(project: &Project, range: [&str; 2], gate: &str, format: &str) -> fixt
 
 #[test]
 fn a_slower_commit_is_found_beside_one_that_does_not_build() {
-    let _alone = alone();
     let project = history(&[
         Made::With(""),
         Made::With(""),
@@ -57,7 +56,6 @@ fn a_slower_commit_is_found_beside_one_that_does_not_build() {
 
 #[test]
 fn a_count_decides_by_one_block_and_a_broken_neighbour_stays_a_candidate() {
-    let _alone = alone();
     let project = history(&[
         Made::With(""),
         Made::With(""),
@@ -94,7 +92,6 @@ fn a_count_decides_by_one_block_and_a_broken_neighbour_stays_a_candidate() {
 
 #[test]
 fn the_answer_names_the_commit_in_eighty_columns() {
-    let _alone = alone();
     let project = history(&[
         Made::With(""),
         Made::With(""),
@@ -135,7 +132,6 @@ fn the_answer_names_the_commit_in_eighty_columns() {
 
 #[test]
 fn where_nothing_is_worse_nothing_is_searched() {
-    let _alone = alone();
     let project = history(&[Made::With(""), Made::With(""), Made::With("")]);
     let ended = bisect(&project, ["c0", "c2"], "leak", "text").expect(0);
     assert!(
@@ -160,7 +156,6 @@ fn where_nothing_is_worse_nothing_is_searched() {
 
 #[test]
 fn a_commit_whose_engine_dies_is_named_with_what_its_engine_did() {
-    let _alone = alone();
     let project = history(&[Made::With(""), Made::With("--fault=die-at-start")]);
     let ended = bisect(&project, ["c0", "c1"], "leak", "text").expect(1);
     let words: Vec<&str> = ended.stdout.split_whitespace().collect();
@@ -174,7 +169,6 @@ fn a_commit_whose_engine_dies_is_named_with_what_its_engine_did() {
 /// An engine is called sound once it has survived two blocks, also where its gate's numbers come from the first alone.
 #[test]
 fn a_search_for_a_crash_says_how_many_blocks_it_takes() {
-    let _alone = alone();
     let project = history(&[
         Made::With(""),
         Made::With(""),

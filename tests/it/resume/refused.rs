@@ -1,12 +1,11 @@
 //! What `--resume` refuses: another configuration, other sources, a session that lacks nothing.
 
-use super::{alone, interrupt, judge, launches, shorten};
+use super::{interrupt, judge, launches, shorten};
 use fixture::Project;
 use std::fs;
 
 #[test]
 fn an_interrupted_session_goes_on_only_as_it_was() {
-    let _alone = alone();
     let project = Project::without_build();
     shorten(&project);
     project.write("weights", "7");
@@ -67,7 +66,6 @@ fn an_interrupted_session_goes_on_only_as_it_was() {
 
 #[test]
 fn other_sources_are_named_before_they_are_built() {
-    let _alone = alone();
     let project = Project::with_commits();
     shorten(&project);
     project.commit("shorter");
@@ -82,7 +80,6 @@ fn other_sources_are_named_before_they_are_built() {
 
 #[test]
 fn a_recording_of_main_is_not_continued() {
-    let _alone = alone();
     let project = Project::without_build();
     shorten(&project);
     interrupt(&project, 0);
@@ -99,7 +96,6 @@ fn a_recording_of_main_is_not_continued() {
 
 #[test]
 fn a_build_that_fails_leaves_no_empty_results() {
-    let _alone = alone();
     let project = Project::with_commits();
     project.write("build.sh", "exit 1\n");
     project.run(&["check", "--gate", "tpot"]).expect(5);

@@ -1,6 +1,5 @@
 //! Main's stored sessions through the binary.
 
-use super::alone;
 use fixture::{Project, START};
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +19,6 @@ fn stored_file(project: &Project) -> PathBuf {
 
 #[test]
 fn a_stored_session_is_listed_and_too_few_of_them_carry_no_verdict() {
-    let _alone = alone();
     let project = Project::with_commits();
     project.shorten();
     project.commit("short sessions");
@@ -72,7 +70,6 @@ fn a_stored_session_is_listed_and_too_few_of_them_carry_no_verdict() {
 /// As `gate init --github` writes for engines in Python.
 #[test]
 fn what_a_build_script_of_several_lines_made_can_be_stored() {
-    let _alone = alone();
     let project = Project::with_commits();
     project.edit(
         "gates/gate.toml",
@@ -99,7 +96,6 @@ fn what_a_build_script_of_several_lines_made_can_be_stored() {
 
 #[test]
 fn what_is_not_main_is_not_recorded() {
-    let _alone = alone();
     let project = Project::with_commits();
     project.write("flags", " ");
     project
@@ -140,7 +136,6 @@ min_samples = 8
 
 #[test]
 fn main_is_recorded_beside_its_anchor() {
-    let _alone = alone();
     let project = Project::with_commits();
     project.write("gates/prefill.toml", PREFILL);
     project.commit("a gate that reads no clock, so that a busy machine changes nothing");
@@ -169,7 +164,6 @@ fn main_is_recorded_beside_its_anchor() {
 
 #[test]
 fn an_anchor_that_is_none_is_refused_before_anything_is_built() {
-    let _alone = alone();
     let project = Project::with_commits();
     let record = ["baseline", "record", "--anchor"];
     for name in ["v9", "-x=1"] {

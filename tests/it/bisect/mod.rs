@@ -1,13 +1,12 @@
 //! `gate bisect` through the binary: which commit is named, what survives on the way, and what is refused.
 //!
-//! Every test here measures, so they run one at a time whatever the number of test threads. Faults are large and
-//! margins wide: other work on the machine must not decide a step.
+//! Faults are large and margins wide: other work on the machine must not decide a step.
 
 mod found;
 mod refused;
 mod resumed;
 
-use fixture::{Project, alone};
+use fixture::Project;
 use serde_json::Value;
 use std::process::Command;
 

@@ -1,6 +1,5 @@
 //! Counters and scores of the embedded engine: the gate's numbers are those that the engine must have.
 
-use super::alone;
 use fixture::Project;
 
 const GATE: &str = r#"
@@ -51,7 +50,6 @@ fn of_the_reference(project: &Project) -> f64 {
 
 #[test]
 fn tokens_are_counted_once_and_scored_as_transformers_does() {
-    let _alone = alone();
     let project = Project::without_build();
     let counter = |workload, metric, counter| {
         format!("workload = \"{workload}\"\nmetric = \"counter_{metric}\"\ncounter = \"{counter}\"")

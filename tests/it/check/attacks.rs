@@ -1,7 +1,6 @@
 //! A pull request's code against the measurement: what it plants, rewrites, reads and prints. Each attack made head
 //! pass, took a secret or wrote to the job's log before there was a sandbox.
 
-use super::alone;
 use fixture::{Ended, Project};
 use std::fs;
 use std::path::Path;
@@ -63,7 +62,6 @@ fn is_found(project: &Project) {
 /// R1: head's build put its own engine where base's is kept.
 #[test]
 fn a_planted_base_artifact_is_not_measured() {
-    let _alone = alone();
     let project = with_attack(
         "cd \"$OLDPWD\" 2>/dev/null; base=$(git rev-parse HEAD^)\n\
          for at in ../../artifacts \"$ROOT/.gate/artifacts\"; do for key in $(ls $at 2>/dev/null) $base-*; do\n\
@@ -88,13 +86,11 @@ const REWRITES: &str = "printf '#!/bin/sh\\nfor f in %s/.gate/artifacts/*/engine
 
 #[test]
 fn an_engine_cannot_rewrite_bases() {
-    let _alone = alone();
     is_found(&with_attack(REWRITES));
 }
 
 #[test]
 fn an_engine_that_was_rewritten_is_not_started() {
-    let _alone = alone();
     let project = with_attack(REWRITES);
     project.without_sandbox();
     let ended = project.run(&CHECK).expect(4);
@@ -159,7 +155,6 @@ fn git_runs_nothing(prepare: impl Fn(&Project)) {
 
 #[test]
 fn the_gates_own_git_runs_nothing_of_a_build() {
-    let _alone = alone();
     git_runs_nothing(|_| {});
     git_runs_nothing(Project::without_sandbox);
 }
@@ -183,7 +178,6 @@ fn a_link_is_no_artifact() {
 /// What was built is known by its content, not by its place.
 #[test]
 fn a_kept_artifact_that_was_changed_is_built_anew() {
-    let _alone = alone();
     let project = with_attack("");
     project.run(&CHECK).expect(1).says(&["built base"]);
     for entry in fs::read_dir(project.path(".gate/artifacts"))
@@ -213,7 +207,6 @@ const FORGED: &str = "::error title=infergate: pass::all gates passed\\n::add-ma
 /// R7: every place that prints what a child said.
 #[test]
 fn text_of_children_begins_no_line() {
-    let _alone = alone();
     let is_harmless = |what: &str, text: &str| {
         assert!(
             text.contains("add-mask"),

@@ -6,7 +6,7 @@ mod cited;
 mod power;
 mod sessions;
 
-use fixture::{Project, alone};
+use fixture::Project;
 use serde_json::Value;
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! What is measured, kept and continued.
 
-use super::{alone, certificate, small};
+use super::{certificate, small};
 use fixture::{Ended, Project};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -23,7 +23,6 @@ fn total(made: &Value) -> u64 {
 
 #[test]
 fn sessions_are_measured_counted_and_kept() {
-    let _alone = alone();
     let project = small();
     // Nor does a waiver that is over decide what is measured of the machine.
     project.waive("start/regression", "2020-01-31");
@@ -111,7 +110,6 @@ fn keep_what_does_not_count(project: &Project) {
 
 #[test]
 fn a_calibration_that_was_cut_off_certifies_what_is_whole_and_goes_on() {
-    let _alone = alone();
     let project = small();
     let mut arguments = CALIBRATE.to_vec();
     arguments.extend(["--sessions", "2"]);
@@ -160,7 +158,6 @@ fn ended_by(signal: Signal, line: &str, project: &Project, arguments: &[&str]) -
 
 #[test]
 fn an_engine_that_never_starts_makes_no_certificate() {
-    let _alone = alone();
     let project = small();
     let config = project.read("gates/gate.toml");
     let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();

@@ -1,7 +1,6 @@
 //! Nothing passes that was not compared: one build in both arms is refused where there is a change, and never called a
 //! pass.
 
-use super::alone;
 use super::attacks::SLOW;
 use fixture::{Ended, Project, START, gate};
 use std::process::Command;
@@ -87,7 +86,6 @@ fn is_no_pass(project: &Project, arguments: &[&str]) {
 
 #[test]
 fn one_build_measured_against_itself_is_no_pass() {
-    let _alone = alone();
     let project = without_build();
     // Main itself, and a change that is left out on purpose.
     is_no_pass(&project, &CHECK);
@@ -97,7 +95,6 @@ fn one_build_measured_against_itself_is_no_pass() {
 
 #[test]
 fn a_change_that_does_not_reach_the_artifact_is_refused() {
-    let _alone = alone();
     let project = Project::with_commits();
     project.write("gates/start.toml", START);
     project.shorten();
@@ -118,7 +115,6 @@ fn a_change_that_does_not_reach_the_artifact_is_refused() {
 /// command that init wrote; what it builds starts the real one.
 #[test]
 fn what_init_writes_compares_commits() {
-    let _alone = alone();
     let project = Project::empty();
     std::fs::remove_dir(project.path("gates")).unwrap();
     std::fs::create_dir_all(project.path("src")).unwrap();
@@ -201,4 +197,18 @@ fn every_preset_of_init_builds_its_engine() {
         let mut plan = gate(&["plan"]);
         Ended::of(&plan.current_dir(folder.path()).output().unwrap()).expect(0);
     }
+}
+
+#[test]
+fn every_engine_is_started_with_the_same_limit_of_open_files() {
+    let project = Project::without_build();
+    project.write("gates/start.toml", START);
+    project.shorten();
+    project.wrap_engine("ulimit -Sn >> limits\nexec \"$@\"\n");
+    let mut command = project.command_after("ulimit -Sn 200", &["check", "--gate", "start"]);
+    Ended::of(&command.output().unwrap()).expect(0);
+    let limits = project.read("limits");
+    let limits: Vec<&str> = limits.lines().collect();
+    assert!(limits.len() >= 8, "{limits:?}");
+    assert!(limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");
 }

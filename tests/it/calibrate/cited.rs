@@ -1,6 +1,6 @@
 //! What reports say of a certificate that holds, of one that does not, and of none.
 
-use super::{alone, certificate, forge, small};
+use super::{certificate, forge, small};
 use fixture::Project;
 use serde_json::Value;
 
@@ -29,7 +29,6 @@ fn verdict(project: &Project) -> Value {
 
 #[test]
 fn every_report_and_plan_cites_the_certificate_as_long_as_it_holds() {
-    let _alone = alone();
     let project = small();
     let ended = project.run(&["calibrate", "--gate", "start", "--sessions", "1"]);
     assert!(matches!(ended.code, Some(0 | 1 | 3)), "{ended:?}");
@@ -127,7 +126,6 @@ fn it_is_void(project: &Project, change: impl Fn(&mut Value), why: &str) {
 
 #[test]
 fn no_certificate_is_told_too() {
-    let _alone = alone();
     let project = small();
     let text = report(&project);
     let told = "not calibrated on this machine: `gate calibrate`";

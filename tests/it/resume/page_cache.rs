@@ -1,6 +1,6 @@
 //! A gate's state of the page cache, from its file to the record.
 
-use super::{alone, cut_off, json, launches, shorten};
+use super::{cut_off, json, launches, shorten};
 use fixture::Project;
 use nix::sys::signal::Signal;
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
@@ -10,7 +10,6 @@ use std::process::Stdio;
 
 #[test]
 fn launches_are_shared_by_page_cache_and_say_what_was_resident() {
-    let _alone = alone();
     // Beside what cargo built: where temporary folders live in memory, files cannot be evicted.
     let project = Project::without_build_in(env!("CARGO_TARGET_TMPDIR"));
     if statfs(&project.path("")).unwrap().filesystem_type() == TMPFS_MAGIC {

@@ -1,14 +1,12 @@
 //! Sessions that are cut off and go on, through the binary on the embedded engine: what is kept, what is
 //! refused, and what a launch is given before it starts.
-//!
-//! Every test here runs engines, so they run one at a time whatever the number of test threads.
 
 mod killed;
 mod page_cache;
 mod refused;
 mod started;
 
-use fixture::{Ended, Project, alone};
+use fixture::{Ended, Project};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! A session that is killed, twice: nothing that was finished is lost or measured again.
 
-use super::{alone, cut_off, json, judge, launches, shorten, start};
+use super::{cut_off, json, judge, launches, shorten, start};
 use fixture::Project;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -22,7 +22,6 @@ fn kept(project: &Project) -> Vec<Value> {
 
 #[test]
 fn a_killed_session_goes_on_where_it_was() {
-    let _alone = alone();
     let project = Project::without_build();
     shorten(&project);
 
@@ -75,7 +74,6 @@ fn a_killed_session_goes_on_where_it_was() {
 
 #[test]
 fn launches_hold_what_was_read_beside_them() {
-    let _alone = alone();
     let project = Project::without_build();
     shorten(&project);
     let record = super::interrupt(&project, 0);

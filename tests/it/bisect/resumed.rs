@@ -1,6 +1,6 @@
 //! A search that is cut off goes on where it was.
 
-use super::{LEAKING, Made, alone, history, trials, tried};
+use super::{LEAKING, Made, history, trials, tried};
 use fixture::{Ended, Project};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, mkfifo};
@@ -60,7 +60,6 @@ fn journal(project: &Project) -> Value {
 
 #[test]
 fn an_interrupted_search_tells_its_candidates_and_goes_on() {
-    let _alone = alone();
     let project = project();
     let ended = cut_off(&project, Signal::SIGINT).expect(130);
     for part in ["UNFINISHED", "one of these 4", "commit 1", "--resume"] {
@@ -103,7 +102,6 @@ fn an_interrupted_search_tells_its_candidates_and_goes_on() {
 
 #[test]
 fn a_killed_search_goes_on_unless_its_gate_has_changed() {
-    let _alone = alone();
     let project = project();
     let ended = cut_off(&project, Signal::SIGKILL);
     assert_eq!(ended.code, None);

@@ -1,0 +1,49 @@
+//! Wrong answers planted in the embedded engine: each is caught by the gate that compares answers, and by no other.
+
+use super::gates_that;
+use fixture::Project;
+
+#[test]
+fn a_wrong_token_fails_e2e() {
+    let project = Project::without_build();
+    let fault = "--fault=wrong-token=50";
+    let ended = project.run(&["check", "--format", "json", "--head-arg", fault]);
+    let verdict = ended.json();
+    let ended = ended.expect(1);
+    assert_eq!(verdict["verdict"], "fail");
+    assert_eq!(gates_that(&verdict, "fail"), ["e2e"], "{}", ended.stdout);
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+/// Blanks under load, the answer of another user, the cache of another prompt: with log-probabilities and without.
+#[test]
+fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
+    let faults = [
+        ("blank-beside=1", "nothing but white space came"),
+        ("swap-answers", " for "),
+        ("swap-cache", " alone"),
+    ];
+    for (fault, part) in faults {
+        for has_logprobs in [true, false] {
+            let project = Project::without_build();
+            project.shorten();
+            project.edit(
+                "gates/answers.toml",
+                "passes = { quick = 2,",
+                "passes = { quick = 1,",
+            );
+            if !has_logprobs {
+                let scored = "top_k = 5\nnear_tie = \"0.01 nats\"\n";
+                project.edit("gates/answers.toml", scored, "");
+            }
+            let fault = format!("--fault={fault}");
+            let arguments = ["check", "--gate", "answers", "--format", "json"];
+            let ended = project.run(&[&arguments[..], &["--head-arg", &fault]].concat());
+            let check = ended.json()["gates"][0]["checks"][0].clone();
+            let reason = check["reason"].as_str().unwrap();
+            assert_eq!(check["verdict"], "fail", "{fault} {has_logprobs}: {reason}");
+            assert!(reason.contains(part), "{fault} {has_logprobs}: {reason}");
+            ended.expect(1);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Faults of timing planted in the embedded engine: each is caught by the gate that should catch it, and passes nowhere.
+//!
+//! The embedded engine takes a tenth of a millisecond a token, so a busy machine can hide such a fault: the gate must say
+//! then that the machine is too noisy. That a token a tenth slower is found, and a history prefilled again, the scripted
+//! engine of `tests/it/incidents` shows on any machine.
+
+use super::gates_that;
+use fixture::{Project, alone};
+use serde_json::Value;
+
+/// Runs head with a fault against base without: the gate fails, or blames the machine.
+#[track_caller]
+fn check(fault: &str, gate: &str) {
+    let _alone = alone();
+    let project = Project::without_build();
+    // A budget that is never reached: a test that ends by it says nothing.
+    project.edit("gates/gate.toml", "budget = \"75 s\"", "budget = \"5 min\"");
+    let fault = format!("--fault={fault}");
+    let arguments = [
+        "check",
+        "--gate",
+        gate,
+        "--format",
+        "json",
+        "--head-arg",
+        &fault,
+    ];
+    let ended = project.run(&arguments);
+    let verdict = ended.json();
+    assert_eq!(project.leftovers(), [0; 0]);
+    if blames_the_machine(&verdict) {
+        ended.expect(3);
+        return;
+    }
+    let ended = ended.expect(1);
+    assert_eq!(verdict["verdict"], "fail");
+    assert_eq!(gates_that(&verdict, "fail"), [gate], "{}", ended.stdout);
+}
+
+/// An inconclusive session that says that the machine is the reason.
+fn blames_the_machine(verdict: &Value) -> bool {
+    let summary = verdict["summary"].as_str().unwrap();
+    let blamed = summary.contains("this runner is too noisy for this gate");
+    verdict["verdict"] == "inconclusive" && blamed
+}
+
+#[test]
+fn decoding_that_is_a_tenth_slower_never_passes() {
+    check("decode-delay=10%", "tpot");
+}
+
+#[test]
+fn history_that_is_prefilled_again_never_passes() {
+    check("prefill-leak", "prefill-drift");
+}
