@@ -6,6 +6,7 @@ use fixture::Project;
 #[test]
 fn a_wrong_token_fails_e2e() {
     let project = Project::without_build();
+    project.shorten();
     let fault = "--fault=wrong-token=50";
     let ended = project.run(&["check", "--format", "json", "--head-arg", fault]);
     let verdict = ended.json();
