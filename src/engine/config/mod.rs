@@ -252,9 +252,7 @@ fn assemble(
     };
     let hidden = need(raw.hidden_size, "hidden_size")?;
     let heads = need(raw.num_attention_heads, "num_attention_heads")?;
-    let rope_theta = raw
-        .rope_theta
-        .or(raw.rope_parameters.and_then(|rope| rope.rope_theta));
+    let rope_theta = rope_theta(&raw, path)?;
     Ok(Config {
         vocab: need(raw.vocab_size, "vocab_size")?,
         hidden,
@@ -266,16 +264,40 @@ fn assemble(
             .unwrap_or(hidden.checked_div(heads).unwrap_or(0)),
         intermediate: need(raw.intermediate_size, "intermediate_size")?,
         max_positions: need(raw.max_position_embeddings, "max_position_embeddings")?,
-        rope_theta: rope_theta.ok_or_else(|| ConfigError::MissingKey {
-            path: path.to_path_buf(),
-            key: "rope_theta",
-        })?,
+        rope_theta,
         norm_eps: raw.rms_norm_eps.unwrap_or(1e-6) as f32,
         tied: raw.tie_word_embeddings.unwrap_or(false),
         attention_bias: raw.attention_bias.unwrap_or(false),
         sampling: generation.sampling(),
         eos: eos_ids(generation.eos_token_id.or(raw.eos_token_id)),
     })
+}
+
+/// The base of the rotary embedding's wavelengths. It may stand in three places; transformers 4 and 5 take different ones
+/// of them, so they must agree.
+fn rope_theta(raw: &RawConfig, path: &std::path::Path) -> Result<f64, ConfigError> {
+    let of = |rope: &Option<RawRope>| rope.as_ref().and_then(|rope| rope.rope_theta);
+    let places = [
+        ("rope_theta", raw.rope_theta),
+        ("rope_parameters.rope_theta", of(&raw.rope_parameters)),
+        ("rope_scaling.rope_theta", of(&raw.rope_scaling)),
+    ];
+    let mut found = places
+        .into_iter()
+        .filter_map(|(key, theta)| Some((key, theta?)));
+    let (key, theta) = found.next().ok_or_else(|| ConfigError::MissingKey {
+        path: path.to_path_buf(),
+        key: "rope_theta",
+    })?;
+    match found.find(|(_, other)| other.to_bits() != theta.to_bits()) {
+        None => Ok(theta),
+        Some((other_key, other)) => Err(ConfigError::Impossible {
+            path: path.to_path_buf(),
+            what: format!(
+                "`{key}` = {theta} and `{other_key}` = {other} contradict each other; remove the wrong one"
+            ),
+        }),
+    }
 }
 
 /// generation_config.json has the last word, as in transformers.

@@ -178,7 +178,10 @@ fn come_up<B: Backend>(
         timed("graph_capture", &mut report, || model.dummy_run_all())
             .map_err(|error| StartError::WarmUp(error.to_string()))?;
     }
-    timed("warm_up", &mut report, || warm_up::run(&mut model)).map_err(StartError::WarmUp)?;
+    timed("warm_up", &mut report, || {
+        warm_up::run(&mut model, rules.limits.step_tokens)
+    })
+    .map_err(StartError::WarmUp)?;
     let counters = &shared.counters;
     counters.page_tokens.set(PAGE_TOKENS as u64);
     counters.page_bytes.set(page_bytes as u64);

@@ -10,10 +10,11 @@ use crate::executor::{Executor, RowAsk};
 const PROMPT: [u32; 8] = [0; 8];
 const STEPS: usize = 4;
 
-/// Computes in page 0, which nobody holds yet.
-pub fn run(executor: &mut impl Executor) -> Result<(), String> {
+/// Computes in page 0, which nobody holds yet, no more than `step_tokens` at once.
+pub fn run(executor: &mut impl Executor, step_tokens: usize) -> Result<(), String> {
     let mut at = 0;
-    for tokens in std::iter::once(&PROMPT[..]).chain(std::iter::repeat_n(&PROMPT[..1], STEPS)) {
+    let prompt = &PROMPT[..PROMPT.len().min(step_tokens)];
+    for tokens in std::iter::once(prompt).chain(std::iter::repeat_n(&PROMPT[..1], STEPS)) {
         let span = Span {
             positions: (at, at + tokens.len()),
             pages: &[0],

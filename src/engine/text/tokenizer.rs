@@ -3,7 +3,10 @@
 //! Main types: [`Tokenizer`], and [`TextStream`] which turns ids into text one at a time and never splits
 //! a UTF-8 character. Refuses to know: the network, chat roles.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use crate::files::{FileError, Files};
 
@@ -22,6 +25,56 @@ pub enum TokenizerError {
     Encode(String),
 }
 
+/// Parts of the file that may nest. The vocabulary is skipped.
+#[derive(serde::Deserialize)]
+struct Nested {
+    #[serde(rename = "normalizer")]
+    _normalizer: Option<Value>,
+    #[serde(rename = "pre_tokenizer")]
+    _pre_tokenizer: Option<Value>,
+    #[serde(rename = "decoder")]
+    _decoder: Option<Value>,
+    post_processor: Option<Value>,
+}
+
+/// Refuses what `tokenizers` 0.23 panics at: parts that nest deeper than serde_json bears (128), and a template with a token
+/// that it does not define.
+fn refuse_panics(bytes: &[u8]) -> Result<(), String> {
+    let nested: Nested = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    match nested.post_processor.as_ref().and_then(undefined_token) {
+        None => Ok(()),
+        Some(token) => Err(format!(
+            "its post_processor puts the token `{token}` around texts and does not define it"
+        )),
+    }
+}
+
+/// The first token of a template, here or further down, that is not among its `special_tokens`.
+fn undefined_token(value: &Value) -> Option<&str> {
+    let further = match value {
+        Value::Object(fields) => fields.values().find_map(undefined_token),
+        Value::Array(items) => items.iter().find_map(undefined_token),
+        _ => None,
+    };
+    let pieces = ["single", "pair"]
+        .into_iter()
+        .filter_map(|key| value.get(key)?.as_array());
+    let mut named = pieces
+        .flatten()
+        .filter_map(|piece| piece.get("SpecialToken")?.get("id")?.as_str());
+    further.or_else(|| named.find(|token| value["special_tokens"].get(token).is_none()))
+}
+
+/// The result of a call into `tokenizers`, which may panic at a file or a text instead of refusing it.
+fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> tokenizers::Result<T> {
+    let caught = catch_unwind(AssertUnwindSafe(call));
+    caught.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(text.unwrap_or("the tokenizers library panicked").into())
+    })
+}
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Tokenizer {
@@ -37,7 +90,13 @@ impl Tokenizer {
             path: path(),
             cause: cause.to_string(),
         };
-        let mut inner = tokenizers::Tokenizer::from_bytes(files.read(FILE)?).map_err(format)?;
+        let bytes = files.read(FILE)?;
+        let bad = |cause: String| TokenizerError::Format {
+            path: path(),
+            cause,
+        };
+        refuse_panics(&bytes).map_err(bad)?;
+        let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(bytes)).map_err(format)?;
         // The file may hold how texts were cut and filled up for training. A prompt is neither, as in transformers and
         // vLLM.
         inner
@@ -85,8 +144,7 @@ impl Tokenizer {
     /// `add_special`: put the ids around the text that the tokenizer's post-processor names (none in
     /// Qwen3). Special tokens written out in the text are recognised either way.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, TokenizerError> {
-        self.inner
-            .encode_fast(text, add_special)
+        guarded(|| self.inner.encode_fast(text, add_special))
             .map(|encoding| encoding.get_ids().to_vec())
             .map_err(|cause| TokenizerError::Encode(cause.to_string()))
     }
@@ -98,9 +156,7 @@ impl Tokenizer {
         text: &str,
         add_special: bool,
     ) -> Result<(Vec<u32>, Vec<usize>), TokenizerError> {
-        let encoding = self
-            .inner
-            .encode_char_offsets(text, add_special)
+        let encoding = guarded(|| self.inner.encode_char_offsets(text, add_special))
             .map_err(|cause| TokenizerError::Encode(cause.to_string()))?;
         let mut end = 0;
         let offsets = encoding.get_offsets().iter().map(|&(from, to)| {

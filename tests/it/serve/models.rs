@@ -102,6 +102,54 @@ fn wrong_shapes_name_the_tensor_and_both_shapes() {
     model.refused(&["embed_tokens", "449", "448"]);
 }
 
+/// transformers 4 reads the first, transformers 5 the second.
+#[test]
+fn two_bases_of_the_rotary_embedding() {
+    for place in ["rope_parameters", "rope_scaling"] {
+        let with = |theta: f64| {
+            let model = Model::copy();
+            let text = fs::read_to_string(model.path(CONFIG)).unwrap();
+            let mut config: Value = serde_json::from_str(&text).unwrap();
+            config["rope_theta"] = json!(10_000.0);
+            config[place] = json!({"rope_type": "default", "rope_theta": theta});
+            fs::write(model.path(CONFIG), config.to_string()).unwrap();
+            model
+        };
+        let nested = format!("`{place}.rope_theta` = 5000000");
+        with(5e6).refused(&[CONFIG, "`rope_theta` = 10000", &nested]);
+        with(10_000.0).serve();
+    }
+}
+
+/// The tokenizers library panics at these.
+#[test]
+fn a_tokenizer_that_nests_without_end_or_names_no_token() {
+    let with = |key: &str, value: Value| {
+        let model = Model::copy();
+        let text = fs::read_to_string(model.path("tokenizer.json")).unwrap();
+        let mut tokenizer: Value = serde_json::from_str(&text).unwrap();
+        tokenizer[key] = json!("HERE");
+        let value = value.as_str().map_or(value.to_string(), str::to_owned);
+        let text = tokenizer.to_string().replace("\"HERE\"", &value);
+        fs::write(model.path("tokenizer.json"), text).unwrap();
+        model
+    };
+    for key in ["decoder", "normalizer"] {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        with(key, json!(deep)).refused(&["tokenizer.json", "recursion limit"]);
+    }
+    let template = json!({
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [],
+        "special_tokens": {},
+    });
+    let sequence = json!({"type": "Sequence", "processors": [template]});
+    for value in [template, sequence] {
+        with("post_processor", value).refused(&["tokenizer.json", "`[CLS]`"]);
+    }
+}
+
 #[test]
 fn a_layer_that_is_not_there() {
     let model = Model::copy();

@@ -1,6 +1,8 @@
 //! What is printed at start, and starts that fail.
 
-use fixture::process::{Server, run_to_end};
+use fixture::process::{Server, refusal, run_to_end};
+use fixture::{Project, http};
+use serde_json::json;
 
 #[test]
 fn each_stage_is_printed_and_then_the_address() {
@@ -128,4 +130,24 @@ fn wrong_flags_are_usage_errors() {
     }
     assert_eq!(run_to_end(&["--host", "nowhere"]).0, Some(2));
     assert_eq!(run_to_end(&["--port", "70000"]).0, Some(2));
+}
+
+/// The generation before the first request computes no more at once than a step may.
+#[test]
+fn a_step_of_few_tokens() {
+    let server = Server::start(&["--step-tokens", "2", "--max-running", "1"]);
+    let body = json!({"prompt": "One two three four five", "max_tokens": 4, "temperature": 0});
+    let answer = http::post(server.address, "/v1/completions", &body);
+    assert_eq!(answer.json()["usage"]["completion_tokens"], 4);
+}
+
+#[test]
+fn too_few_open_files_are_one_line() {
+    let project = Project::empty();
+    let mut command = project.command_after("ulimit -n 8", &["serve", "--port", "0"]);
+    let said = refusal(&command.output().unwrap());
+    assert!(
+        said.contains("8 open files") && said.contains("ulimit -n"),
+        "{said}"
+    );
 }

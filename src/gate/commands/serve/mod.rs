@@ -10,12 +10,16 @@ use crate::cli::model::ModelArgs;
 use crate::cli::size::Size;
 use engine::server::{self, Door, Limits};
 use engine::{Engine, ModelInfo, Options, Stage, StartError, Window};
+use nix::sys::resource::{Resource, getrlimit};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+
+/// What the runtime, the signals and the model's files open.
+const OPEN_FILES: u64 = 32;
 
 /// Serve a model over OpenAI's HTTP API
 #[derive(Debug, clap::Args)]
@@ -165,6 +169,16 @@ impl ServeArgs {
     }
 }
 
+/// Fails where the runtime could not open what it needs: it would panic.
+fn require_open_files() -> anyhow::Result<()> {
+    let (allowed, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    anyhow::ensure!(
+        allowed >= OPEN_FILES,
+        "{allowed} open files are allowed, and the server needs {OPEN_FILES} before it takes a connection: raise `ulimit -n`"
+    );
+    Ok(())
+}
+
 /// Serves until a signal. Gives the exit code: 0 after the first signal and the last answer, 130 at once
 /// after a second. Answers that are cut off are an error.
 pub fn run(args: ServeArgs) -> anyhow::Result<Exit> {
@@ -174,6 +188,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         limits,
         drain,
     } = args.orders();
+    require_open_files()?;
     let door = Door::take(address)?;
     let engine = Engine::start(options, &mut |stage: Stage| {
         report_stage(stage.name, stage.elapsed)
