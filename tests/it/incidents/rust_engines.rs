@@ -99,6 +99,10 @@ fn measured(head: &[&str]) -> (Rows, Option<i32>) {
 }
 
 /// Rows that fail on this head, where all others pass.
+#[expect(
+    clippy::print_stdout,
+    reason = "the table, for who runs it with --nocapture"
+)]
 fn check(head: &[&str], failing: &[&str]) {
     let (rows, ended) = measured(head);
     println!("head: {}", head.join(" "));
