@@ -82,7 +82,7 @@ fn significant(x: f64, digits: i32) -> String {
         return format!("{:.0}", x.round() + 0.0);
     }
     if x.abs() < 1e-4 {
-        return format!("{x:.2e}");
+        return format!("{x:.1e}");
     }
     let digits = (f64::from(digits - 1) - x.abs().log10().floor()).clamp(0.0, 9.0) as usize;
     trimmed(&format!("{x:.digits$}"))
@@ -180,7 +180,7 @@ mod tests {
             (12_345.678, "12346"),
             (1_080_033.0, "1080033"),
             (0.012_346, "0.01235"),
-            (0.000_002, "2.00e-6"),
+            (0.000_002, "2.0e-6"),
             (-3.5, "-3.5"),
             (f64::NAN, "undefined"),
         ];
@@ -225,7 +225,7 @@ mod tests {
         check(0.0, Unit::Cases, "0 cases");
         check(1.0, Unit::Cases, "1 case");
         check(1.5, Unit::Tokens, "1.5 tokens");
-        check(0.000_004_1, Unit::Nats, "4.10e-6 nats");
+        check(0.000_004_1, Unit::Nats, "4.1e-6 nats");
         check(2_097_152.0, Unit::Bytes, "2 MiB");
         check(512.0, Unit::Bytes, "512 bytes");
         check(16.595_04, Unit::Number, "16.595");

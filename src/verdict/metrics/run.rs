@@ -5,7 +5,9 @@
 //! goodput. Refuses to know: how the values are summarised.
 
 use super::timing::phases::{Speed, generation_speed, prefill_speed};
-use super::timing::request::{self, e2e_ms, icl_ms, itl_ms, positive_tpot_ms, ttft_ms};
+use super::timing::request::{
+    self, came_at_once, e2e_ms, icl_ms, itl_ms, positive_tpot_ms, ttft_ms,
+};
 use super::timing::throughput;
 use super::{Why, ambiguous};
 use crate::plan::Slo;
@@ -72,10 +74,6 @@ pub fn run_numbers(samples: &[Sample], streams: Option<u32>, slo: &Slo) -> RunNu
 
 fn values(samples: &[&Sample], value: fn(&Sample) -> Result<f64, Why>) -> Vec<f64> {
     samples.iter().filter_map(|s| value(s).ok()).collect()
-}
-
-fn came_at_once(sample: &Sample) -> bool {
-    matches!(positive_tpot_ms(sample), Err(Why::NoPositiveTime(_)))
 }
 
 fn gaps(samples: &[&Sample], gaps: fn(&Sample) -> Result<Vec<f64>, Why>) -> Vec<f64> {

@@ -1,5 +1,6 @@
 //! Value of a metric in one launch, and the samples that it is made from.
 
+use super::timing::request::came_at_once;
 use super::{Requests, Undefined, Why};
 use crate::plan::{Part, Workload};
 use crate::record::{CellVerdict, Launch, Sample, Statistic};
@@ -105,6 +106,35 @@ pub fn per_request(
         .map(|s| value(s).map_err(|why| at.undefined(why, Some(s))))
         .collect::<Result<Vec<f64>, Undefined>>()?;
     reduced(at, statistic, series, samples.len())
+}
+
+/// As [`per_request`], without requests whose answer arrived at one moment: how long their tokens took, nobody knows.
+/// Undefined where that is all of them.
+pub fn per_request_in_time(
+    at: &Place<'_>,
+    statistic: Statistic,
+    value: impl Fn(&Sample) -> Result<f64, Why>,
+) -> Result<LaunchMeasure, Undefined> {
+    let samples = at.measured()?;
+    let timed: Vec<&Sample> = samples
+        .iter()
+        .copied()
+        .filter(|s| !came_at_once(s))
+        .collect();
+    let at_once = samples.len() - timed.len();
+    let read = if timed.is_empty() { &samples } else { &timed };
+    let series = read
+        .iter()
+        .map(|s| value(s).map_err(|why| at.undefined(why, Some(s))))
+        .collect::<Result<Vec<f64>, Undefined>>()?;
+    let mut measure = reduced(at, statistic, series, read.len())?;
+    if at_once > 0 {
+        measure.remarks.push(format!(
+            "{at_once} of {} answers arrived at one moment and have no time a token",
+            samples.len()
+        ));
+    }
+    Ok(measure)
 }
 
 /// Every gap of every request.

@@ -256,6 +256,11 @@ pub enum LaunchFact {
         share: f64,
         bearable: f64,
     },
+    /// Share of the answers whose tokens all arrived at one moment.
+    AtOnce {
+        share: f64,
+        bearable: f64,
+    },
     Streams {
         asked: u32,
         reached: u32,

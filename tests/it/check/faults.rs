@@ -38,7 +38,9 @@ fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
                 project.edit("gates/answers.toml", scored, "");
             }
             let fault = format!("--fault={fault}");
-            let arguments = ["check", "--gate", "answers", "--format", "json"];
+            let arguments = [
+                "check", "--gate", "answers", "--format", "json", "--seed", "1",
+            ];
             let ended = project.run(&[&arguments[..], &["--head-arg", &fault]].concat());
             let check = ended.json()["gates"][0]["checks"][0].clone();
             let reason = check["reason"].as_str().unwrap();

@@ -227,6 +227,48 @@ fn times_that_are_upper_bounds_only() {
     );
 }
 
+/// The client was not scheduled while one answer came: it read all of its events at once.
+#[test]
+fn answers_that_arrive_at_one_moment_are_left_out() {
+    let check = |at_once: usize, short: bool, statistic: Statistic| {
+        let mut session = with_shared_segments(0);
+        for sample in &mut session.launches[3].samples[..at_once] {
+            if short {
+                sample.stamps.events_ns.truncate(2);
+                sample.tokens.events = 2;
+                sample.tokens.completion = Some(2);
+            }
+            let first = sample.stamps.events_ns[0];
+            sample.stamps.events_ns.fill(first);
+        }
+        let mut plan = plan_on(Metric::Tpot, statistic);
+        plan.gates[0].checks[0].min_samples = 20;
+        judge(&plan, &session)
+    };
+    // Of 30.
+    for at_once in [1, 3] {
+        let got = check(at_once, false, Statistic::Median);
+        assert_ne!(
+            first(&got).verdict,
+            Verdict::Invalid,
+            "{}",
+            sentence(first(&got))
+        );
+    }
+    let rule = Some(("ambiguous-events", "13.33 % of the events after the first"));
+    verdict_is(&check(4, false, Statistic::Median), rule);
+    verdict_is(
+        &check(1, false, Statistic::P95),
+        Some(("ambiguous-events", "1 % can be borne")),
+    );
+    // A share of few events that is one of many answers.
+    let rule = Some((
+        "ambiguous-events",
+        "13.33 % of the answers arrived at one moment",
+    ));
+    verdict_is(&check(4, true, Statistic::Median), rule);
+}
+
 #[test]
 fn a_gap_of_nothing_in_the_middle_of_all() {
     let plan = plan_on(Metric::Icl, Statistic::Median);

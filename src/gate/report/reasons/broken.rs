@@ -227,6 +227,12 @@ fn of_launch(
                 percent(*bearable)
             )
         }
+        LaunchFact::AtOnce { share, bearable } => format!(
+            "{} of the answers arrived at one moment, so that nobody knows the time of their tokens; {} can be borne. \
+             {SEND_AT_ONCE}",
+            percent(*share),
+            percent(*bearable)
+        ),
         LaunchFact::Streams { asked, reached } => {
             format!("{asked} streams were asked for, and at most {reached} were ever in flight")
         }

@@ -12,7 +12,7 @@ use super::value::reads_medians;
 use crate::judge::launch_view::LaunchView;
 use crate::metrics::{self, contradiction, first_shared, implausible_for};
 use crate::plan::{Check, Rule};
-use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Statistic};
+use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Sample, Statistic};
 
 /// Share of ambiguous events that a tail can bear.
 pub const AMBIGUOUS_TAIL: f64 = 0.01;
@@ -37,25 +37,35 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
     if check.metric == Metric::Ttft && is_within_ceiling(launch_view) {
         return None;
     }
-    let (ambiguous, events) = match check.metric {
-        Metric::Ttft => {
-            let shared = launch_view.sound().iter().filter(|s| first_shared(s));
-            (shared.count(), launch_view.sound().len())
-        }
-        Metric::Icl | Metric::Itl => metrics::ambiguous(launch_view.sound()),
-        metric if check.part.reads_tpot(metric) => metrics::with_first(launch_view.sound()),
+    let sound = launch_view.sound();
+    let requests = |is_ambiguous: fn(&Sample) -> bool| {
+        let ambiguous = sound.iter().filter(|s| is_ambiguous(s));
+        (ambiguous.count(), sound.len())
+    };
+    let reads_tpot = check.part.reads_tpot(check.metric);
+    let events = match check.metric {
+        Metric::Ttft => requests(first_shared),
+        Metric::Icl | Metric::Itl => metrics::ambiguous(sound),
+        _ if reads_tpot => metrics::with_first(sound),
         _ => return None,
     };
-    let share = ambiguous as f64 / events.max(1) as f64;
     let bearable = if is_tail(check.statistic) {
         AMBIGUOUS_TAIL
     } else {
         AMBIGUOUS_MIDDLE
     };
-    if share <= bearable {
-        return None;
-    }
-    let fact = LaunchFact::SharedEvents { share, bearable };
+    let beyond = |(ambiguous, all): (usize, usize)| {
+        let share = ambiguous as f64 / all.max(1) as f64;
+        (share > bearable).then_some(share)
+    };
+    let fact = match beyond(events) {
+        Some(share) => LaunchFact::SharedEvents { share, bearable },
+        // Short answers have few events, and all of them count.
+        None => LaunchFact::AtOnce {
+            share: beyond(requests(metrics::came_at_once)).filter(|_| reads_tpot)?,
+            bearable,
+        },
+    };
     of_launch(launch_view, RuleId::AmbiguousEvents, fact)
 }
 

@@ -47,6 +47,11 @@ pub fn positive_tpot_ms(sample: &Sample) -> Result<f64, Why> {
     }
 }
 
+/// True if all tokens of an answer arrived at one moment.
+pub fn came_at_once(sample: &Sample) -> bool {
+    matches!(tpot_ms(sample), Ok(0.0))
+}
+
 /// ICL: the gaps between output events; none for a single event.
 pub fn icl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
     if !sample.streamed {
