@@ -4,7 +4,7 @@
 //! Main types: [`LaunchView`], [`LaunchCache`]. Refuses to know: other launches.
 
 use super::answer_counts::AnswerCounts;
-use crate::metrics::{self, LaunchMeasure, Requests, Undefined, WrongAnswers};
+use crate::metrics::{self, LaunchMeasure, OtherAnswers, Requests, Undefined, WrongAnswers};
 use crate::plan::{Check, Workload};
 use crate::record::{Launch, Phase, Sample};
 
@@ -48,6 +48,8 @@ pub struct LaunchAnswers<'a> {
     pub untrusted: Vec<&'a Sample>,
     /// Wrong ones, beside what their prompts got alone or in base.
     pub wrong: Option<WrongAnswers>,
+    /// Those that part from base's at once, where most do.
+    pub other: Option<OtherAnswers>,
     pub tally: AnswerCounts,
 }
 
@@ -65,6 +67,7 @@ impl<'a> LaunchAnswers<'a> {
         }
         Self {
             wrong: metrics::wrong_answers(&requests),
+            other: metrics::other_answers(&requests),
             requests,
             unanswered,
             untrusted,

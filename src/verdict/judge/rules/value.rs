@@ -3,7 +3,7 @@
 use super::super::Rules;
 use super::finding::{Finding, doubt, invalid, of_launch};
 use crate::judge::launch_view::LaunchView;
-use crate::metrics::{self, LaunchMeasure};
+use crate::metrics::LaunchMeasure;
 use crate::plan::{Check, Rule};
 use crate::record::{Facts, LaunchFact, Metric, MetricKind, RuleId, Statistic};
 
@@ -99,11 +99,11 @@ pub fn other_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<
     if !is_timed || !matches!(check.rule, Rule::Regression { .. }) {
         return None;
     }
-    let found = metrics::other_answers(launch_view.requests())?;
+    let found = launch_view.answers.other.as_ref()?;
     let fact = LaunchFact::OtherAnswers {
         other: found.other,
         all: found.all,
-        first: found.first,
+        first: found.first.clone(),
     };
     doubt(launch_view, RuleId::AnswersDiffer, fact)
 }

@@ -212,33 +212,30 @@ pub struct OtherAnswers {
 /// first token on: near-ties are not that many. `None` elsewhere, and where a reference judges the answers. Later turns
 /// are left out: what they ask holds the answers before.
 pub fn other_answers(requests: &Requests<'_>) -> Option<OtherAnswers> {
-    if has_reference(requests) {
+    if requests.base.is_empty() || has_reference(requests) {
         return None;
     }
-    let answers = Answers::new(&requests.all, &requests.base);
+    let sound = requests.base.iter().filter(|s| s.void.is_none());
+    let base: BTreeMap<u32, &Sample> = sound.map(|s| (s.index, *s)).collect();
     let asked_alike = requests
         .measured
         .iter()
         .filter(|s| s.turn.unwrap_or(0) == 0);
-    let pairs = asked_alike.filter_map(|head| Some((*head, answers.in_base(head)?)));
+    let pairs = asked_alike.filter_map(|head| Some((*head, *base.get(&head.index)?)));
     let pairs: Vec<_> = pairs.filter(|(_, base)| !base.is_blank()).collect();
-    let other: Vec<_> = pairs
+    let parting = pairs
         .iter()
-        .filter(|(head, base)| parts_at_once(head, base))
-        .collect();
+        .filter(|(head, base)| parts_at_once(head, base));
+    let other: Vec<_> = parting.collect();
     if other.len() < LEAST_OTHER || 2 * other.len() <= pairs.len() {
         return None;
     }
     let (head, base) = other.first()?;
+    let (said, expected) = (quoted(head, 0), quoted(base, 0));
     Some(OtherAnswers {
         other: other.len(),
         all: pairs.len(),
-        first: format!(
-            "request {}: {} for {}",
-            head.index,
-            quoted(head, 0),
-            quoted(base, 0)
-        ),
+        first: format!("request {}: {said} for {expected}", head.index),
     })
 }
 
