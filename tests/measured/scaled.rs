@@ -3,9 +3,7 @@
 use fixture::Project;
 use toml::{Table, Value as Toml};
 
-/// Turns of a session, and those of them that warm up; requests of a soak.
-const TURNS: i64 = 24;
-const WARMUP_TURNS: i64 = 8;
+/// Requests of a soak.
 const REQUESTS: i64 = 60;
 
 /// Of an answer.
@@ -14,20 +12,25 @@ const OUTPUT_TOKENS: i64 = 16;
 /// Of a matrix, and of users.
 const PASSES: i64 = 2;
 
-/// Replaces a value, or that of each profile; milliseconds stay.
-fn replace(work: &mut Table, key: &str, new: &Toml) {
-    let replace = |value: &mut Toml| {
-        if !value.as_str().is_some_and(|text| text.ends_with(" ms")) {
-            value.clone_from(new);
-        }
-    };
+/// Applies `change` to a value, or to that of each profile.
+fn change(work: &mut Table, key: &str, change: impl Fn(&mut Toml)) {
     match work.get_mut(key) {
-        Some(Toml::Table(by_profile)) => {
-            by_profile.iter_mut().for_each(|(_, value)| replace(value))
-        }
-        Some(value) => replace(value),
+        Some(Toml::Table(by_profile)) => by_profile.iter_mut().for_each(|(_, value)| change(value)),
+        Some(value) => change(value),
         None => {}
     }
+}
+
+/// Divides `30 s` by 200.
+fn closer(quantity: &mut Toml) {
+    let (number, unit) = quantity.as_str().unwrap().split_once(' ').unwrap();
+    let number = number.parse::<f64>().unwrap() / 200.0;
+    *quantity = Toml::String(format!("{number} {unit}"));
+}
+
+/// A part of a session's turns, and no fewer than this.
+fn fewer(part: i64, least: i64) -> impl Fn(&mut Toml) {
+    move |turns| *turns = Toml::Integer((turns.as_integer().unwrap() / part).max(least))
 }
 
 /// Shortens the gate's sessions, its soak, its answers and its passes, in every profile.
@@ -37,14 +40,6 @@ pub fn scale(project: &Project, gate: &str) {
     for (_, work) in table["workload"].as_table_mut().unwrap().iter_mut() {
         let work = work.as_table_mut().unwrap();
         let scaled: &[(&str, Toml)] = match work["kind"].as_str().unwrap() {
-            // An engine that is still prefilling when the next turn comes holds a prompt's pages all the time, not a
-            // window's: the turns stay further apart than the last of them takes.
-            "session" => &[
-                ("spacing", "150 ms".into()),
-                ("duration", "30 s".into()),
-                ("turns", TURNS.into()),
-                ("warmup_turns", WARMUP_TURNS.into()),
-            ],
             "mixed" => &[
                 ("requests", REQUESTS.into()),
                 ("warmup", REQUESTS.into()),
@@ -57,9 +52,17 @@ pub fn scale(project: &Project, gate: &str) {
             ],
             _ => &[],
         };
-        scaled
-            .iter()
-            .for_each(|(key, value)| replace(work, key, value));
+        for (key, value) in scaled {
+            change(work, key, |old| old.clone_from(value));
+        }
+        // While it prefills an engine holds a prompt's pages, not a window's: the turns stay much further apart than the
+        // last of them takes, and the window is full when the warm-up ends.
+        if work["kind"].as_str() == Some("session") {
+            change(work, "spacing", closer);
+            change(work, "duration", closer);
+            change(work, "turns", fewer(8, 24));
+            change(work, "warmup_turns", fewer(2, 3));
+        }
     }
     project.write(&file, &table.to_string());
 }
