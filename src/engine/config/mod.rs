@@ -273,8 +273,8 @@ fn assemble(
     })
 }
 
-/// The base of the rotary embedding's wavelengths. It may stand in three places; transformers 4 and 5 take different ones
-/// of them, so they must agree.
+/// The base of the rotary embedding's wavelengths. A config may give it in three places. transformers 4 reads one of them
+/// and transformers 5 another, so two different values are refused.
 fn rope_theta(raw: &RawConfig, path: &std::path::Path) -> Result<f64, ConfigError> {
     let of = |rope: &Option<RawRope>| rope.as_ref().and_then(|rope| rope.rope_theta);
     let places = [

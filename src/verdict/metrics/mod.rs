@@ -34,7 +34,7 @@ pub use value::LaunchMeasure;
 
 use crate::plan::{Check, Workload, WorkloadKind};
 use crate::record::{Launch, Metric};
-use value::{Place, per_gap, per_request, per_request_in_time, reduce, reduced};
+use value::{Place, per_gap, per_request, per_timed_request, reduce, reduced};
 
 /// The value of `check` in one launch that ran its `workload`.
 ///
@@ -101,13 +101,11 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::KlFromBase, _) => correctness::scored::kl_from_base(&at),
         (Metric::Accuracy, WorkloadKind::Tasks(t)) => correctness::tasks::accuracy(&at, t),
         (Metric::Ttft, _) => per_request(&at, statistic, timing::request::ttft_ms),
-        (Metric::Tpot, _) => per_request_in_time(&at, statistic, timing::request::tpot_ms),
+        (Metric::Tpot, _) => per_timed_request(&at, statistic, timing::request::tpot_ms),
         (Metric::E2e, _) => per_request(&at, statistic, timing::request::e2e_ms),
         (Metric::BurstFactor, _) => per_request(&at, statistic, timing::request::burst_factor),
         (Metric::PrefillRate, _) => per_request(&at, statistic, timing::request::prefill_rate),
-        (Metric::DecodeRate, _) => {
-            per_request_in_time(&at, statistic, timing::request::decode_rate)
-        }
+        (Metric::DecodeRate, _) => per_timed_request(&at, statistic, timing::request::decode_rate),
         (Metric::TransportOverhead, _) => {
             per_request(&at, statistic, timing::request::transport_overhead)
         }

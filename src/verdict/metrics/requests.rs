@@ -4,6 +4,7 @@
 
 use crate::plan::{Check, Part, Workload};
 use crate::record::{CacheState, Launch, Sample, Setting};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The requests of one part of a workload in one launch. Picking them out takes longer than reading most
@@ -46,6 +47,16 @@ impl<'a> Requests<'a> {
         let base = base.map(|launch| Self::of(check, self.workload, launch).all);
         self.base = base.unwrap_or_default();
         self
+    }
+
+    /// Head's measured and sound answers, each with base's to the same request where that is measured and sound too.
+    pub fn pairs(&self) -> Vec<(&'a Sample, &'a Sample)> {
+        let base = self.base.iter().filter(|sample| sample.may_enter());
+        let base: BTreeMap<u32, &Sample> = base.map(|sample| (sample.index, *sample)).collect();
+        let paired = self.measured.iter();
+        paired
+            .filter_map(|head| Some((*head, *base.get(&head.index)?)))
+            .collect()
     }
 
     /// Whether a check is about the same requests.

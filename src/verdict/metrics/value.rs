@@ -100,41 +100,42 @@ pub fn per_request(
     statistic: Statistic,
     value: impl Fn(&Sample) -> Result<f64, Why>,
 ) -> Result<LaunchMeasure, Undefined> {
-    let samples = at.measured()?;
-    let series = samples
-        .iter()
-        .map(|s| value(s).map_err(|why| at.undefined(why, Some(s))))
-        .collect::<Result<Vec<f64>, Undefined>>()?;
-    reduced(at, statistic, series, samples.len())
+    of_each(at, statistic, &at.measured()?, value)
 }
 
-/// As [`per_request`], without requests whose answer arrived at one moment: how long their tokens took, nobody knows.
-/// Undefined where that is all of them.
-pub fn per_request_in_time(
+/// As [`per_request`], but for answers that arrived at one moment, which have no time per token; of all answers where that
+/// is all of them.
+pub fn per_timed_request(
     at: &Place<'_>,
     statistic: Statistic,
     value: impl Fn(&Sample) -> Result<f64, Why>,
 ) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
-    let timed: Vec<&Sample> = samples
-        .iter()
-        .copied()
-        .filter(|s| !came_at_once(s))
-        .collect();
-    let at_once = samples.len() - timed.len();
-    let read = if timed.is_empty() { &samples } else { &timed };
-    let series = read
+    let is_timed = |s: &&Sample| !came_at_once(s);
+    let timed: Vec<&Sample> = samples.iter().copied().filter(is_timed).collect();
+    if timed.is_empty() || timed.len() == samples.len() {
+        return of_each(at, statistic, &samples, value);
+    }
+    let mut measure = of_each(at, statistic, &timed, value)?;
+    measure.remarks.push(format!(
+        "{} of {} answers arrived at one moment and have no time per token",
+        samples.len() - timed.len(),
+        samples.len()
+    ));
+    Ok(measure)
+}
+
+fn of_each(
+    at: &Place<'_>,
+    statistic: Statistic,
+    samples: &[&Sample],
+    value: impl Fn(&Sample) -> Result<f64, Why>,
+) -> Result<LaunchMeasure, Undefined> {
+    let series = samples
         .iter()
         .map(|s| value(s).map_err(|why| at.undefined(why, Some(s))))
         .collect::<Result<Vec<f64>, Undefined>>()?;
-    let mut measure = reduced(at, statistic, series, read.len())?;
-    if at_once > 0 {
-        measure.remarks.push(format!(
-            "{at_once} of {} answers arrived at one moment and have no time a token",
-            samples.len()
-        ));
-    }
-    Ok(measure)
+    reduced(at, statistic, series, samples.len())
 }
 
 /// Every gap of every request.

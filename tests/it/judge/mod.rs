@@ -1,5 +1,6 @@
 //! A small record for every verdict and for every rule that makes a measurement invalid.
 
+mod ambiguous;
 mod correctness;
 mod counters;
 mod family;

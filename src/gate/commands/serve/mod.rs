@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// What the runtime, the signals and the model's files open.
+/// Open files that the server needs before its first connection: for the runtime, the signals and the model.
 const OPEN_FILES: u64 = 32;
 
 /// Serve a model over OpenAI's HTTP API
@@ -169,7 +169,7 @@ impl ServeArgs {
     }
 }
 
-/// Fails where the runtime could not open what it needs: it would panic.
+/// Fails where too few open files are allowed: the runtime would panic.
 fn require_open_files() -> anyhow::Result<()> {
     let (allowed, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
     anyhow::ensure!(

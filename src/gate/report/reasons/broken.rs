@@ -228,8 +228,7 @@ fn of_launch(
             )
         }
         LaunchFact::AtOnce { share, bearable } => format!(
-            "{} of the answers arrived at one moment, so that nobody knows the time of their tokens; {} can be borne. \
-             {SEND_AT_ONCE}",
+            "{} of the answers arrived at one moment and have no time per token; at most {} may. {SEND_AT_ONCE}",
             percent(*share),
             percent(*bearable)
         ),

@@ -42,11 +42,10 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
         let ambiguous = sound.iter().filter(|s| is_ambiguous(s));
         (ambiguous.count(), sound.len())
     };
-    let reads_tpot = check.part.reads_tpot(check.metric);
     let events = match check.metric {
         Metric::Ttft => requests(first_shared),
         Metric::Icl | Metric::Itl => metrics::ambiguous(sound),
-        _ if reads_tpot => metrics::with_first(sound),
+        metric if check.part.reads_tpot(metric) => metrics::with_first(sound),
         _ => return None,
     };
     let bearable = if is_tail(check.statistic) {
@@ -54,19 +53,27 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
     } else {
         AMBIGUOUS_MIDDLE
     };
-    let beyond = |(ambiguous, all): (usize, usize)| {
-        let share = ambiguous as f64 / all.max(1) as f64;
-        (share > bearable).then_some(share)
+    if let Some(share) = beyond(events, bearable) {
+        let fact = LaunchFact::SharedEvents { share, bearable };
+        return of_launch(launch_view, RuleId::AmbiguousEvents, fact);
+    }
+    if !matches!(check.metric, Metric::Tpot | Metric::DecodeRate) {
+        return None;
+    }
+    // What is left out of a mean may be what moves it.
+    let bearable = match reads_medians(check) {
+        true => AMBIGUOUS_MIDDLE,
+        false => AMBIGUOUS_TAIL,
     };
-    let fact = match beyond(events) {
-        Some(share) => LaunchFact::SharedEvents { share, bearable },
-        // Short answers have few events, and all of them count.
-        None => LaunchFact::AtOnce {
-            share: beyond(requests(metrics::came_at_once)).filter(|_| reads_tpot)?,
-            bearable,
-        },
-    };
+    let share = beyond(requests(metrics::came_at_once), bearable)?;
+    let fact = LaunchFact::AtOnce { share, bearable };
     of_launch(launch_view, RuleId::AmbiguousEvents, fact)
+}
+
+/// A share that is greater than what can be borne.
+fn beyond((ambiguous, all): (usize, usize), bearable: f64) -> Option<f64> {
+    let share = ambiguous as f64 / all.max(1) as f64;
+    (share > bearable).then_some(share)
 }
 
 /// A TTFT that is an upper bound, and not above its limit: the true one is not either.

@@ -91,8 +91,8 @@ pub fn wrong_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<
     of_launch(launch_view, RuleId::WrongAnswers, fact)
 }
 
-/// Most of head's answers are not base's from the first token on. Head is not blamed: a change of what the engine makes
-/// of a prompt looks like this too. What was timed may be other work.
+/// Most of head's answers differ from base's from the first token on, so head may have been timed at other work. That is
+/// no fault of head where the change is meant, as a new chat template is.
 pub fn other_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
     let check = launch_view.check;
     let is_timed = check.metric.kind() == MetricKind::Latency;

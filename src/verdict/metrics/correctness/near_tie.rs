@@ -14,8 +14,6 @@ const BEFORE: usize = 8;
 pub struct Parting {
     /// Number of the first token that differs, or of the first character where the tokens are unknown.
     pub place: usize,
-    /// True if `place` is a token's.
-    pub is_token: bool,
     /// `token 3, "…a b" for "…a c"`.
     pub text: String,
     /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists.
@@ -30,7 +28,6 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
     let Some(token) = first_token(other, sample) else {
         return Parting {
             place: character,
-            is_token: false,
             text: format!("from character {character} on {said} for {expected}"),
             is_tie: None,
         };
@@ -44,10 +41,22 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
     });
     Parting {
         place: token,
-        is_token: true,
         text: format!("from token {token} on {said} for {expected}"),
         is_tie: tie,
     }
+}
+
+/// True if two texts differ before the first token of `other` ends: by the tokens where they are listed, else by the mean
+/// length of a token of `other`. Texts that are not kept tell nothing.
+pub fn parts_at_once(other: &Sample, sample: &Sample) -> bool {
+    if other.text.is_none() || sample.text.is_none() || other.text == sample.text {
+        return false;
+    }
+    if let Some(token) = first_token(other, sample) {
+        return token == 0;
+    }
+    let tokens = other.tokens.completion.unwrap_or(other.tokens.events);
+    first_character(other, sample) * (tokens.max(1) as usize) < text(other).chars().count()
 }
 
 /// Number of the first token that differs; `None` where tokens are unknown or do not tell the texts apart.

@@ -4,6 +4,7 @@
 mod broken;
 mod compared;
 
+use super::ambiguous::with_shared_segments;
 use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan};
 use super::counters::{conversation, counter_plan, goodput_plan, prefilling, within_slo};
 use super::growth::{by_chance, gauged};
@@ -12,9 +13,7 @@ use super::invalid::parting_at_once;
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
 use super::streams::streams;
-use super::surroundings::{
-    goodput, health, late_by, narrowly_missed, plan_on, telemetry, with_shared_segments,
-};
+use super::surroundings::{goodput, health, late_by, narrowly_missed, plan_on, telemetry};
 use super::waivers::{two_checks, waived};
 use super::*;
 use fixture::records::*;

@@ -5,7 +5,7 @@
 //! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's,
 //! or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
-use super::near_tie::{Parting, parting, quoted};
+use super::near_tie::{Parting, parting, parts_at_once, quoted};
 use crate::metrics::{LaunchMeasure, Place, Requests, Undefined, Why};
 use crate::plan::WorkloadKind;
 use crate::record::{Condition, Phase, Sample, Setting, VoidRule, is_blank};
@@ -208,24 +208,18 @@ pub struct OtherAnswers {
     pub first: String,
 }
 
-/// Head's answers beside base's to the same requests, where more than half of them, and three or more, differ from the
-/// first token on: near-ties are not that many. `None` elsewhere, and where a reference judges the answers. Later turns
-/// are left out: what they ask holds the answers before.
+/// Head's answers that part from base's at once, where they are three or more and more than half of those that both arms
+/// gave: near-ties are not that many. `None` elsewhere, and where a reference judges the answers. Later turns are left out,
+/// since they ask with the answers before them.
 pub fn other_answers(requests: &Requests<'_>) -> Option<OtherAnswers> {
-    if requests.base.is_empty() || has_reference(requests) {
+    if has_reference(requests) {
         return None;
     }
-    let sound = requests.base.iter().filter(|s| s.void.is_none());
-    let base: BTreeMap<u32, &Sample> = sound.map(|s| (s.index, *s)).collect();
-    let asked_alike = requests
-        .measured
-        .iter()
-        .filter(|s| s.turn.unwrap_or(0) == 0);
-    let pairs = asked_alike.filter_map(|head| Some((*head, *base.get(&head.index)?)));
-    let pairs: Vec<_> = pairs.filter(|(_, base)| !base.is_blank()).collect();
+    let mut pairs = requests.pairs();
+    pairs.retain(|(head, base)| head.turn.unwrap_or(0) == 0 && !base.is_blank());
     let parting = pairs
         .iter()
-        .filter(|(head, base)| parts_at_once(head, base));
+        .filter(|(head, base)| parts_at_once(base, head));
     let other: Vec<_> = parting.collect();
     if other.len() < LEAST_OTHER || 2 * other.len() <= pairs.len() {
         return None;
@@ -237,24 +231,6 @@ pub fn other_answers(requests: &Requests<'_>) -> Option<OtherAnswers> {
         all: pairs.len(),
         first: format!("request {}: {said} for {expected}", head.index),
     })
-}
-
-/// True if two texts differ before the first token of base's ends: by the tokens where they are listed, else by what a
-/// token of base's answer is long in the mean. Texts that are not kept part nowhere.
-fn parts_at_once(head: &Sample, base: &Sample) -> bool {
-    let has_texts = head.text.is_some() && base.text.is_some();
-    if !has_texts || is_same(head, base) {
-        return false;
-    }
-    let Parting {
-        place, is_token, ..
-    } = parting(base, head, None);
-    if is_token {
-        return place == 0;
-    }
-    let characters = base.text.as_deref().unwrap_or_default().chars().count();
-    let tokens = base.tokens.completion.unwrap_or(base.tokens.events);
-    place * (tokens.max(1) as usize) < characters
 }
 
 /// True if a workload has a reference for its answers, which judges them.
@@ -420,7 +396,6 @@ impl<'a> Compared<'a> {
             place: at,
             text,
             is_tie,
-            ..
         } = parting(other, sample, near_tie);
         let text = format!("{place}: {text} {whose}");
         let difference = Difference {

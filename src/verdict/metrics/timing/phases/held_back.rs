@@ -6,7 +6,6 @@ use super::super::request::{e2e_ms, ms_between};
 use crate::metrics::requests::Requests;
 use crate::record::Sample;
 use crate::stats;
-use std::collections::BTreeMap;
 
 /// Fewer requests have no middle.
 const LEAST: usize = 3;
@@ -34,10 +33,7 @@ pub struct HeldBack {
 /// base's time. `None` elsewhere, and where fewer than half of the requests, or
 /// fewer than three, were answered by both arms in streams of one length and with a real saving.
 pub fn held_back(requests: &Requests<'_>) -> Option<HeldBack> {
-    let base = requests.base.iter().filter(|sample| sample.may_enter());
-    let base: BTreeMap<u32, &Sample> = base.map(|sample| (sample.index, *sample)).collect();
-    let pairs = requests.measured.iter().filter_map(|head| {
-        let base = base.get(&head.index)?;
+    let pairs = requests.pairs().into_iter().filter_map(|(head, base)| {
         let (head_ms, base_ms) = (sending_ms(head)?, sending_ms(base)?);
         let (head_whole, base_whole) = (e2e_ms(head).ok()?, e2e_ms(base).ok()?);
         // Other answers take other times, and a small part of a long answer drowns in its noise.
