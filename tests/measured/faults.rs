@@ -4,11 +4,10 @@
 //! then that the machine is too noisy. That a token a tenth slower is found, and a history prefilled again, the scripted
 //! engine of `tests/it/incidents` shows on any machine.
 
-use super::gates_that;
-use fixture::{Project, alone};
+use fixture::{Project, alone, gates_that};
 use serde_json::Value;
 
-/// Runs head with a fault against base without: the gate fails, or blames the machine.
+/// Runs the default gates, head with a fault against base without: this gate alone fails, or the machine is blamed.
 #[track_caller]
 fn check(fault: &str, gate: &str) {
     let _alone = alone();
@@ -16,16 +15,7 @@ fn check(fault: &str, gate: &str) {
     // A budget that is never reached: a test that ends by it says nothing.
     project.edit("gates/gate.toml", "budget = \"75 s\"", "budget = \"5 min\"");
     let fault = format!("--fault={fault}");
-    let arguments = [
-        "check",
-        "--gate",
-        gate,
-        "--format",
-        "json",
-        "--head-arg",
-        &fault,
-    ];
-    let ended = project.run(&arguments);
+    let ended = project.run(&["check", "--format", "json", "--head-arg", &fault]);
     let verdict = ended.json();
     assert_eq!(project.leftovers(), [0; 0]);
     if blames_the_machine(&verdict) {

@@ -8,11 +8,3 @@ mod faults;
 mod null;
 mod profiles;
 mod scaled;
-
-/// Gates of a verdict in JSON whose verdict is `wanted`.
-fn gates_that(verdict: &serde_json::Value, wanted: &str) -> Vec<String> {
-    let gates = verdict["gates"].as_array().unwrap();
-    let with = gates.iter().filter(|gate| gate["verdict"] == wanted);
-    with.map(|gate| gate["gate"].as_str().unwrap().to_owned())
-        .collect()
-}

@@ -3,13 +3,13 @@
 use fixture::Project;
 use toml::{Table, Value as Toml};
 
-/// Requests of a soak.
+/// Requests of a soak, and as many to warm up.
 const REQUESTS: i64 = 60;
 
-/// Of an answer.
+/// Output tokens of an answer.
 const OUTPUT_TOKENS: i64 = 16;
 
-/// Of a matrix, and of users.
+/// Passes over a matrix, and over staggered users.
 const PASSES: i64 = 2;
 
 /// Applies `change` to a value, or to that of each profile.
@@ -21,14 +21,14 @@ fn change(work: &mut Table, key: &str, change: impl Fn(&mut Toml)) {
     }
 }
 
-/// Divides `30 s` by 200.
+/// Divides a quantity, as `30 s`, by 200.
 fn closer(quantity: &mut Toml) {
     let (number, unit) = quantity.as_str().unwrap().split_once(' ').unwrap();
     let number = number.parse::<f64>().unwrap() / 200.0;
     *quantity = Toml::String(format!("{number} {unit}"));
 }
 
-/// A part of a session's turns, and no fewer than this.
+/// Divides a number of turns, and keeps at least this many.
 fn fewer(part: i64, least: i64) -> impl Fn(&mut Toml) {
     move |turns| *turns = Toml::Integer((turns.as_integer().unwrap() / part).max(least))
 }

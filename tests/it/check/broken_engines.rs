@@ -1,7 +1,6 @@
 //! Engines that die, hang or never start: who is blamed, what is shown, and that nothing stays behind.
 
-use super::gates_that;
-use fixture::{Ended, Project};
+use fixture::{Ended, Project, gates_that};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -1,7 +1,6 @@
 //! Base and head as commits: builds that are kept, and what is compared with what.
 
-use super::gates_that;
-use fixture::Project;
+use fixture::{Project, gates_that};
 use std::fs;
 
 /// Commits whose sessions are short.

@@ -1,12 +1,10 @@
 //! Wrong answers planted in the embedded engine: each is caught by the gate that compares answers, and by no other.
 
-use super::gates_that;
-use fixture::Project;
+use fixture::{Project, gates_that};
 
 #[test]
 fn a_wrong_token_fails_e2e() {
     let project = Project::without_build();
-    project.shorten();
     let fault = "--fault=wrong-token=50";
     let ended = project.run(&["check", "--format", "json", "--head-arg", fault]);
     let verdict = ended.json();

@@ -14,11 +14,3 @@ mod interrupted;
 mod own_numbers;
 mod same_build;
 mod suite;
-
-/// Gates of a verdict in JSON whose verdict is `wanted`.
-fn gates_that(verdict: &serde_json::Value, wanted: &str) -> Vec<String> {
-    let gates = verdict["gates"].as_array().unwrap();
-    let with = gates.iter().filter(|gate| gate["verdict"] == wanted);
-    with.map(|gate| gate["gate"].as_str().unwrap().to_owned())
-        .collect()
-}
