@@ -113,8 +113,9 @@ fn limits(options: &Options, ground: Ground) -> Result<Limits, StartError> {
     }
     if step_tokens <= running || step_tokens > MOST_STEP_TOKENS {
         return refused(format!(
-            "{step_tokens} tokens a step are not possible with {running} running requests: \
-             each may need one, a prompt one more, and {MOST_STEP_TOKENS} is the most"
+            "{step_tokens} tokens a step are not possible with {running} running requests: give from {} to \
+             {MOST_STEP_TOKENS}, one for each request and one for a prompt, or allow fewer requests",
+            running + 1
         ));
     }
     Ok(Limits {

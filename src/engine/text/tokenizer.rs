@@ -103,6 +103,8 @@ impl Tokenizer {
             .with_padding(None)
             .with_truncation(None)
             .map_err(format)?;
+        // A file that cannot encode a letter would have every prompt blamed for it.
+        guarded(|| inner.encode_fast("a", true)).map_err(format)?;
         let widest = inner.get_vocab(true).into_values().max();
         if let Some(id) = widest.filter(|id| *id as usize >= vocab) {
             return Err(TokenizerError::TooWide {
@@ -183,17 +185,22 @@ impl Tokenizer {
     /// The ids' text, special tokens left out. Ids that the tokenizer does not know give nothing.
     pub fn decode(&self, ids: &[u32]) -> String {
         if self.speakers.is_empty() {
-            return self.inner.decode(ids, true).unwrap_or_default();
+            return self.decoded(ids, true);
         }
         let spoken: Vec<u32> = ids.iter().map(|id| self.spoken(*id)).collect();
-        self.inner.decode(&spoken, true).unwrap_or_default()
+        self.decoded(&spoken, true)
     }
 
     /// One token as text of its own, special tokens by name; bytes that are no whole character show as
     /// U+FFFD.
     pub fn token_text(&self, id: u32) -> String {
         let id = self.spoken(id);
-        self.inner.decode(&[id], false).unwrap_or_default()
+        self.decoded(&[id], false)
+    }
+
+    /// Ids that the file's decoder cannot turn into text have none.
+    fn decoded(&self, ids: &[u32], skip_special: bool) -> String {
+        guarded(|| self.inner.decode(ids, skip_special)).unwrap_or_default()
     }
 
     /// Whether `decode` looks at the id at all.

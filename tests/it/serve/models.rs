@@ -121,22 +121,23 @@ fn two_bases_of_the_rotary_embedding() {
     }
 }
 
+/// The model with one part of its tokenizer replaced, as JSON text.
+fn with_tokenizer(key: &str, value: &str) -> Model {
+    let model = Model::copy();
+    let text = fs::read_to_string(model.path("tokenizer.json")).unwrap();
+    let mut tokenizer: Value = serde_json::from_str(&text).unwrap();
+    tokenizer[key] = json!("HERE");
+    let text = tokenizer.to_string().replace("\"HERE\"", value);
+    fs::write(model.path("tokenizer.json"), text).unwrap();
+    model
+}
+
 /// The tokenizers library panics at these.
 #[test]
 fn a_tokenizer_that_nests_without_end_or_names_no_token() {
-    let with = |key: &str, value: Value| {
-        let model = Model::copy();
-        let text = fs::read_to_string(model.path("tokenizer.json")).unwrap();
-        let mut tokenizer: Value = serde_json::from_str(&text).unwrap();
-        tokenizer[key] = json!("HERE");
-        let value = value.as_str().map_or(value.to_string(), str::to_owned);
-        let text = tokenizer.to_string().replace("\"HERE\"", &value);
-        fs::write(model.path("tokenizer.json"), text).unwrap();
-        model
-    };
     for key in ["decoder", "normalizer"] {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-        with(key, json!(deep)).refused(&["tokenizer.json", "recursion limit"]);
+        with_tokenizer(key, &deep).refused(&["tokenizer.json", "recursion limit"]);
     }
     let template = json!({
         "type": "TemplateProcessing",
@@ -146,8 +147,21 @@ fn a_tokenizer_that_nests_without_end_or_names_no_token() {
     });
     let sequence = json!({"type": "Sequence", "processors": [template]});
     for value in [template, sequence] {
-        with("post_processor", value).refused(&["tokenizer.json", "`[CLS]`"]);
+        let model = with_tokenizer("post_processor", &value.to_string());
+        model.refused(&["tokenizer.json", "`[CLS]`"]);
     }
+}
+
+/// It panics at the text of some tokens: those have none, and the engine lives on.
+#[test]
+fn a_decoder_that_panics_ends_no_engine() {
+    let strip = r#"{"type": "Strip", "content": "0", "start": 1, "stop": 1}"#;
+    let server = with_tokenizer("decoder", strip).serve();
+    let prompt = format!("Hello w\u{f6}rld <|im_start|> {}", "a".repeat(50));
+    let body = json!({"prompt": prompt, "max_tokens": 40, "temperature": 0, "stop": ["zz"]});
+    let answer = http::post(server.address, "/v1/completions", &body);
+    assert_eq!(answer.status, 200);
+    assert_eq!(http::get(server.address, "/health").status, 200);
 }
 
 #[test]
