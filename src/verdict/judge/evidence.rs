@@ -7,7 +7,7 @@ use super::Rules;
 use super::answer_counts::AnswerCounts;
 use super::launch_view::LaunchView;
 use super::rules::finding::{Finding, LaunchRule};
-use crate::metrics::{LaunchMeasure, Undefined};
+use crate::metrics::{LaunchMeasure, OtherAnswers, Undefined};
 use crate::record::{Launch, Sample};
 use crate::stats;
 
@@ -37,6 +37,8 @@ pub struct Evidence<'a> {
     /// Launches gave different cases as right.
     pub differs: bool,
     pub tally: AnswerCounts,
+    /// Answers beside base's.
+    pub other: OtherAnswers,
     /// Requests that the engine did not answer, and others that measured nothing.
     pub unanswered: Vec<(&'a Launch, &'a Sample)>,
     pub untrusted: Vec<(&'a Launch, &'a Sample)>,
@@ -60,6 +62,7 @@ impl<'a> Evidence<'a> {
         }
         let (launch, answers) = (launch_view.launch, launch_view.answers);
         self.tally.join(&answers.tally);
+        self.other.join(&answers.other);
         let with_launch = |s: &&'a Sample| (launch, *s);
         self.unanswered
             .extend(answers.unanswered.iter().map(with_launch));

@@ -48,8 +48,8 @@ pub struct LaunchAnswers<'a> {
     pub untrusted: Vec<&'a Sample>,
     /// Wrong ones, beside what their prompts got alone or in base.
     pub wrong: Option<WrongAnswers>,
-    /// Those that part from base's at once, where most do.
-    pub other: Option<OtherAnswers>,
+    /// Beside base's.
+    pub other: OtherAnswers,
     pub tally: AnswerCounts,
 }
 
@@ -67,7 +67,7 @@ impl<'a> LaunchAnswers<'a> {
         }
         Self {
             wrong: metrics::wrong_answers(&requests),
-            other: metrics::other_answers(&requests),
+            other: OtherAnswers::of(&requests),
             requests,
             unanswered,
             untrusted,

@@ -17,7 +17,7 @@ mod undefined;
 mod value;
 
 pub use breakdown::{Facet, Work, facets};
-pub use correctness::answers::{OtherAnswers, WrongAnswers, other_answers, wrong_answers};
+pub use correctness::answers::{OtherAnswers, WrongAnswers, wrong_answers};
 pub use correctness::differences::differences;
 pub use correctness::golden::Difference;
 pub use correctness::suite::fails_in_both;

@@ -49,14 +49,14 @@ impl<'a> Requests<'a> {
         self
     }
 
-    /// Head's measured and sound answers, each with base's to the same request where that is measured and sound too.
-    pub fn pairs(&self) -> Vec<(&'a Sample, &'a Sample)> {
-        let base = self.base.iter().filter(|sample| sample.may_enter());
+    /// Each of these samples of head with base's to the same request, where base's is sound.
+    pub fn beside_base(&self, head: &[&'a Sample]) -> Vec<(&'a Sample, &'a Sample)> {
+        let base = self.base.iter().filter(|sample| sample.void.is_none());
         let base: BTreeMap<u32, &Sample> = base.map(|sample| (sample.index, *sample)).collect();
-        let paired = self.measured.iter();
-        paired
-            .filter_map(|head| Some((*head, *base.get(&head.index)?)))
-            .collect()
+        let pairs = head
+            .iter()
+            .filter_map(|head| Some((*head, *base.get(&head.index)?)));
+        pairs.collect()
     }
 
     /// Whether a check is about the same requests.

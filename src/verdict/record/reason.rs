@@ -115,6 +115,12 @@ pub enum Facts {
         first: (u32, String),
         other: (u32, String),
     },
+    /// Answers of head that part from base's at once, among those compared, and the first of them.
+    OtherAnswers {
+        other: usize,
+        all: usize,
+        first: String,
+    },
     /// The longest run of launches of one arm; `from` is a launch's position.
     InARow {
         arm: Arm,
@@ -240,10 +246,12 @@ pub enum LaunchFact {
     Value(f64),
     /// A gap between events of 0 or less in the launch's value.
     NoGap(f64),
+    /// Sound requests behind a value, and those left out since they arrived at one moment.
     Samples {
         workload: String,
         got: u32,
         need: u32,
+        left_out: usize,
     },
     /// Delay of the load client in ms, and the fraction of the value that it moved.
     ClientLate {
@@ -278,12 +286,6 @@ pub enum LaunchFact {
     /// Answers that are wrong beside base's, and the first of them.
     WrongAnswers {
         wrong: usize,
-        all: usize,
-        first: String,
-    },
-    /// Answers of head that part from base's at the first token, among those compared, and the first of them.
-    OtherAnswers {
-        other: usize,
         all: usize,
         first: String,
     },

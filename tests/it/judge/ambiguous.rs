@@ -43,7 +43,7 @@ fn times_that_are_upper_bounds_only() {
 /// The client was not scheduled while one answer came: it read all of its events at once.
 #[test]
 fn answers_that_arrive_at_one_moment_are_left_out() {
-    let check = |at_once: usize, short: bool, statistic: Statistic| {
+    let session = |at_once: usize, short: bool| {
         let mut session = with_shared_segments(0);
         for sample in &mut session.launches[3].samples[..at_once] {
             if short {
@@ -54,9 +54,12 @@ fn answers_that_arrive_at_one_moment_are_left_out() {
             let first = sample.stamps.events_ns[0];
             sample.stamps.events_ns.fill(first);
         }
+        session
+    };
+    let check = |at_once: usize, short: bool, statistic: Statistic| {
         let mut plan = plan_on(Metric::Tpot, statistic);
         plan.gates[0].checks[0].min_samples = 20;
-        judge(&plan, &session)
+        judge(&plan, &session(at_once, short))
     };
     // Of 30.
     for at_once in [1, 3] {
@@ -74,12 +77,33 @@ fn answers_that_arrive_at_one_moment_are_left_out() {
         &check(1, false, Statistic::P95),
         Some(("ambiguous-events", "1 % can be borne")),
     );
-    // One of 30 may be what a mean would show.
-    let rule = Some((
-        "ambiguous-events",
-        "3.333 % of the answers arrived at one moment",
-    ));
-    verdict_is(&check(1, false, Statistic::Mean), rule);
+    // One of 30 may be what these would show.
+    for (statistic, part) in [
+        (
+            Statistic::Mean,
+            "3.333 % of the answers arrived at one moment",
+        ),
+        (Statistic::P95, "at most 1 % may"),
+        (Statistic::Max, "at most 0 % may"),
+    ] {
+        let got = check(1, true, statistic);
+        verdict_is(&got, Some(("ambiguous-events", part)));
+    }
+    // Nor does anybody know whether it kept a bound.
+    let mut plan = plan_on(Metric::Goodput, Statistic::Single);
+    let bounded = &mut plan.gates[0].checks[0];
+    bounded.part.slo = Some(Slo {
+        tpot_ms: Some(100.0),
+        ..Slo::default()
+    });
+    let rule = Some(("ambiguous-events", "3.333 % of the answers"));
+    verdict_is(&judge(&plan, &session(1, true)), rule);
+    // Where the others are too few, the cause is told.
+    let mut plan = plan_on(Metric::Tpot, Statistic::Median);
+    plan.gates[0].checks[0].min_samples = 30;
+    let got = judge(&plan, &session(1, false));
+    let rule = Some(("too-few-samples", "1 more arrived at one moment"));
+    verdict_is(&got, rule);
     // A share of few events that is one of many answers.
     let rule = Some((
         "ambiguous-events",

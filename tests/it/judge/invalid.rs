@@ -352,14 +352,18 @@ fn wrong_answers_that_a_statistic_cannot_bear() {
 }
 
 /// The first words of head's answers to the first `other` of 30 requests are not base's.
-pub(super) fn parting_at_once(other: usize, turn: Option<u32>, change: f64) -> RunRecord {
+pub(super) fn parting_at_once(
+    other: usize,
+    turn: fn(u32) -> Option<u32>,
+    change: f64,
+) -> RunRecord {
     let mut session = interleaved(tpot_blocks(4, change, 0.003));
     for launch in &mut session.launches {
         let is_head = launch.arm == Arm::Head;
         for (i, sample) in launch.samples.iter_mut().enumerate() {
             let begin = if is_head && i < other { "mu" } else { "to" };
             let text = format!("{begin} {i}, and so on");
-            sample.turn = turn;
+            sample.turn = turn(sample.index);
             sample.text_sha256.clone_from(&text);
             sample.text = Some(text);
         }
@@ -375,16 +379,31 @@ fn answers_that_part_from_bases_at_once_are_no_pass() {
         let found = (got.verdict, got.reason.rule.name());
         assert_eq!(found, (verdict, rule), "{}", sentence(got));
     };
-    let doubted = parting_at_once(16, None, 0.0);
+    let doubted = parting_at_once(16, |_| None, 0.0);
     check(&doubted, Verdict::Inconclusive, "answers-differ");
     let text = sentence(first(&judge(&tpot_plan(), &doubted)));
-    assert!(text.contains("16 of 30 answers differ"), "{text}");
-    check(&parting_at_once(15, None, 0.0), Verdict::Pass, "regression");
+    let parts = [
+        "64 of 120 answers of head differ",
+        "(launch 1, request 0: \"mu 0",
+    ];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    check(
+        &parting_at_once(15, |_| None, 0.0),
+        Verdict::Pass,
+        "regression",
+    );
     // Other answers excuse no loss of speed.
-    check(&parting_at_once(30, None, 0.1), Verdict::Fail, "regression");
+    check(
+        &parting_at_once(30, |_| None, 0.1),
+        Verdict::Fail,
+        "regression",
+    );
+    // One answer a launch, in all launches together.
+    let doubted = parting_at_once(1, Some, 0.0);
+    check(&doubted, Verdict::Inconclusive, "answers-differ");
     // A later turn is asked with the answers before it.
     check(
-        &parting_at_once(30, Some(1), 0.0),
+        &parting_at_once(30, |_| Some(1), 0.0),
         Verdict::Pass,
         "regression",
     );

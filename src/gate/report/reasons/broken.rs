@@ -15,6 +15,11 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
                 "the machine changed within the session: {first:?} at launch {at}, {other:?} at launch {later}"
             )
         }
+        Facts::OtherAnswers { other, all, first } => format!(
+            "{other} of {all} answers of head differ from base's from their beginning on ({first}), so that what was timed \
+             may be other work. Goldens (gate golden make) tell whether they are right; if they are meant to differ, waive \
+             this check (gates/waivers.toml)"
+        ),
         Facts::InARow {
             arm,
             launches,
@@ -196,7 +201,16 @@ fn of_launch(
             workload,
             got,
             need,
-        } => format!("{got} sound requests of {workload} where {need} are needed"),
+            left_out,
+        } => {
+            let text = format!("{got} sound requests of {workload} where {need} are needed");
+            match left_out {
+                0 => text,
+                _ => format!(
+                    "{text}; {left_out} more arrived at one moment and have no time per token. {SEND_AT_ONCE}"
+                ),
+            }
+        }
         LaunchFact::WrongAnswers { wrong, all, first } => format!(
             "{wrong} of {all} answers are wrong, so they are not the work that was to be timed; {first}"
         ),
@@ -235,11 +249,6 @@ fn of_launch(
         LaunchFact::Streams { asked, reached } => {
             format!("{asked} streams were asked for, and at most {reached} were ever in flight")
         }
-        LaunchFact::OtherAnswers { other, all, first } => format!(
-            "{other} of {all} answers differ from base's from the first token on ({first}), so that what was timed may be \
-             other work. A correctness check (gate golden make) tells whether they are right; if they are meant to \
-             differ, waive this check"
-        ),
         LaunchFact::HeldBack { sending, whole } => format!(
             "first to last token took {} of base's time, and whole answers took {} of base's: what was saved after the \
              first token was lost before it, so output may have been held back. Judge e2e or ttft; if the engine is meant to \

@@ -57,17 +57,39 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
         let fact = LaunchFact::SharedEvents { share, bearable };
         return of_launch(launch_view, RuleId::AmbiguousEvents, fact);
     }
-    if !matches!(check.metric, Metric::Tpot | Metric::DecodeRate) {
-        return None;
-    }
-    // What is left out of a mean may be what moves it.
-    let bearable = match reads_medians(check) {
-        true => AMBIGUOUS_MIDDLE,
-        false => AMBIGUOUS_TAIL,
+    let bearable = bearable_left_out(check);
+    // Nobody knows whether they keep a bound on TPOT.
+    let has_bound = check.part.slo.is_some_and(|slo| slo.tpot_ms.is_some());
+    let unknown = match has_bound {
+        true => at_once(launch_view),
+        false => left_out(launch_view),
     };
-    let share = beyond(requests(metrics::came_at_once), bearable)?;
+    let share = beyond((unknown, sound.len()), bearable)?;
     let fact = LaunchFact::AtOnce { share, bearable };
     of_launch(launch_view, RuleId::AmbiguousEvents, fact)
+}
+
+/// Answers that arrived at one moment, where the metric leaves them out.
+pub fn left_out(launch_view: &LaunchView<'_, '_>) -> usize {
+    match launch_view.check.metric {
+        Metric::Tpot | Metric::DecodeRate => at_once(launch_view),
+        _ => 0,
+    }
+}
+
+fn at_once(launch_view: &LaunchView<'_, '_>) -> usize {
+    let sound = launch_view.sound().iter();
+    sound.filter(|s| metrics::came_at_once(s)).count()
+}
+
+/// Share of answers that may be left out: they may be the slowest ones, which a median hardly reads, a mean and p95 read a
+/// little, and p99, the greatest and a count of those within a bound are made of.
+fn bearable_left_out(check: &Check) -> f64 {
+    match check.statistic {
+        _ if reads_medians(check) => AMBIGUOUS_MIDDLE,
+        Statistic::Mean | Statistic::P95 => AMBIGUOUS_TAIL,
+        Statistic::Median | Statistic::P99 | Statistic::Max | Statistic::Single => 0.0,
+    }
 }
 
 /// A share that is greater than what can be borne.

@@ -27,7 +27,7 @@ use finding::{Finding, LaunchRule};
 use std::ops::Range;
 
 /// Those rules, in the order in which they are tried.
-pub const OF_A_LAUNCH: [LaunchRule; 15] = [
+pub const OF_A_LAUNCH: [LaunchRule; 14] = [
     machine::page_cache,
     machine::gpu_shared,
     machine::busy,
@@ -42,12 +42,11 @@ pub const OF_A_LAUNCH: [LaunchRule; 15] = [
     client::implausible_phases,
     value::constant_latency,
     client::held_back,
-    value::other_answers,
 ];
 
-/// Number of them before the parity of tokens, and before those that only a pass must answer to.
-const BEFORE_PARITY: usize = OF_A_LAUNCH.len() - 3;
-const BEFORE_DOUBTS: usize = OF_A_LAUNCH.len() - 2;
+/// Number of them before the parity of tokens, and before the last, which only a pass must answer to.
+const BEFORE_PARITY: usize = OF_A_LAUNCH.len() - 2;
+const BEFORE_DOUBT: usize = OF_A_LAUNCH.len() - 1;
 
 /// The first rule that holds.
 pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
@@ -59,7 +58,7 @@ pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
         .or_else(|| void_samples::find(view))
         .or_else(|| of_a_launch(view, 0..BEFORE_PARITY))
         .or_else(|| token_parity::token_parity(view))
-        .or_else(|| of_a_launch(view, BEFORE_PARITY..BEFORE_DOUBTS))
+        .or_else(|| of_a_launch(view, BEFORE_PARITY..BEFORE_DOUBT))
         .or_else(|| vacuous::vacuous(view))
         .or_else(|| steady_state::not_steady(view))
         .or_else(|| throttling::throttled(view))
@@ -67,8 +66,9 @@ pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
 
 /// Why the check does not pass, though its value would: what was timed may be other work.
 pub fn doubt(view: &View<'_, '_>) -> Option<Reason> {
-    let found = of_a_launch(view, BEFORE_DOUBTS..OF_A_LAUNCH.len())?;
-    Some(found.reason)
+    let found = of_a_launch(view, BEFORE_DOUBT..OF_A_LAUNCH.len());
+    let held_back = found.map(|found| found.reason);
+    held_back.or_else(|| value::other_answers(view))
 }
 
 /// The first finding of these rules in the launches that the check reads.

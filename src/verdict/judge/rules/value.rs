@@ -1,11 +1,13 @@
 //! Rules on the value of one launch: it is there, it can be, and it stands on enough requests.
 
 use super::super::Rules;
-use super::finding::{Finding, doubt, invalid, of_launch};
+use super::super::view::View;
+use super::client::left_out;
+use super::finding::{Finding, invalid, of_launch};
 use crate::judge::launch_view::LaunchView;
 use crate::metrics::LaunchMeasure;
 use crate::plan::{Check, Rule};
-use crate::record::{Facts, LaunchFact, Metric, MetricKind, RuleId, Statistic};
+use crate::record::{Arm, Facts, LaunchFact, Metric, MetricKind, Reason, RuleId, Statistic};
 
 /// Share of wrong answers that a median can bear.
 const WRONG_MEDIAN: f64 = 0.1;
@@ -66,6 +68,7 @@ pub fn too_few_samples(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Optio
         workload,
         got,
         need,
+        left_out: left_out(launch_view),
     };
     of_launch(launch_view, RuleId::TooFewSamples, fact)
 }
@@ -91,21 +94,21 @@ pub fn wrong_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<
     of_launch(launch_view, RuleId::WrongAnswers, fact)
 }
 
-/// Most of head's answers differ from base's from the first token on, so head may have been timed at other work. That is
-/// no fault of head where the change is meant, as a new chat template is.
-pub fn other_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
-    let check = launch_view.check;
+/// Most of head's answers part from base's at once, so head may have been timed at other work. That is no fault of head
+/// where the change is meant, as a new chat template is.
+pub fn other_answers(view: &View<'_, '_>) -> Option<Reason> {
+    let check = view.case.check;
     let is_timed = check.metric.kind() == MetricKind::Latency;
     if !is_timed || !matches!(check.rule, Rule::Regression { .. }) {
         return None;
     }
-    let found = launch_view.answers.other.as_ref()?;
-    let fact = LaunchFact::OtherAnswers {
+    let found = Some(&view.of(Arm::Head).other).filter(|found| found.are_most())?;
+    let facts = Facts::OtherAnswers {
         other: found.other,
         all: found.all,
-        first: found.first.clone(),
+        first: found.first.clone().unwrap_or_default(),
     };
-    doubt(launch_view, RuleId::AnswersDiffer, fact)
+    Some(Reason::new(RuleId::AnswersDiffer, facts))
 }
 
 /// True if a few requests hardly move the value: a median, or a line through the medians of cells.

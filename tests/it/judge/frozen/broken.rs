@@ -219,7 +219,7 @@ fn of_a_launch() -> Vec<Case> {
         tpot("server timings", contradicted),
         tpot("implausible phases", swapped),
         tpot("held back", in_turn(3.0, 210.0, 0.1)),
-        tpot("other answers", parting_at_once(30, None, 0.0)),
+        tpot("other answers", parting_at_once(30, |_| None, 0.0)),
         tpot(
             "constant latency",
             spoiled(|l| l.samples = (0..30).map(|i| timed(i, 20_000_000)).collect()),

@@ -198,39 +198,60 @@ pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
     })
 }
 
-/// Answers of a launch of head that part from base's at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Head's answers held against base's to the same requests, of one launch or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OtherAnswers {
+    /// Those that part from base's at once.
     pub other: usize,
     /// Those that were compared.
     pub all: usize,
-    /// `request 4: "fifteen" for "twelve"`.
-    pub first: String,
+    /// `launch 1, request 4: "fifteen" for "twelve"`.
+    pub first: Option<String>,
 }
 
-/// Head's answers that part from base's at once, where they are three or more and more than half of those that both arms
-/// gave: near-ties are not that many. `None` elsewhere, and where a reference judges the answers. Later turns are left out,
-/// since they ask with the answers before them.
-pub fn other_answers(requests: &Requests<'_>) -> Option<OtherAnswers> {
-    if has_reference(requests) {
-        return None;
+impl OtherAnswers {
+    /// Of one launch, warm-up included: the prompts are the same. Later turns are left out, since they ask with the answers
+    /// before them, and so is what a reference judges.
+    pub fn of(requests: &Requests<'_>) -> Self {
+        let mut pairs = match has_reference(requests) {
+            true => Vec::new(),
+            false => requests.beside_base(&requests.all),
+        };
+        pairs.retain(|(head, base)| {
+            head.void.is_none() && head.turn.unwrap_or(0) == 0 && !base.is_blank()
+        });
+        let other = pairs
+            .iter()
+            .filter(|(head, base)| parts_at_once(base, head));
+        let other: Vec<_> = other.collect();
+        let first = other.first().map(|(head, base)| {
+            let (said, expected) = (quoted(head, 0), quoted(base, 0));
+            let launch = requests.launch.position;
+            format!(
+                "launch {launch}, request {}: {said} for {expected}",
+                head.index
+            )
+        });
+        Self {
+            other: other.len(),
+            all: pairs.len(),
+            first,
+        }
     }
-    let mut pairs = requests.pairs();
-    pairs.retain(|(head, base)| head.turn.unwrap_or(0) == 0 && !base.is_blank());
-    let parting = pairs
-        .iter()
-        .filter(|(head, base)| parts_at_once(base, head));
-    let other: Vec<_> = parting.collect();
-    if other.len() < LEAST_OTHER || 2 * other.len() <= pairs.len() {
-        return None;
+
+    /// Adds those of a later launch.
+    pub fn join(&mut self, later: &Self) {
+        self.other += later.other;
+        self.all += later.all;
+        if self.first.is_none() {
+            self.first.clone_from(&later.first);
+        }
     }
-    let (head, base) = other.first()?;
-    let (said, expected) = (quoted(head, 0), quoted(base, 0));
-    Some(OtherAnswers {
-        other: other.len(),
-        all: pairs.len(),
-        first: format!("request {}: {said} for {expected}", head.index),
-    })
+
+    /// True if more than half part at once, and three or more: near-ties are not that many.
+    pub fn are_most(&self) -> bool {
+        self.other >= LEAST_OTHER && 2 * self.other > self.all
+    }
 }
 
 /// True if a workload has a reference for its answers, which judges them.

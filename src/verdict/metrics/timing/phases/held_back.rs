@@ -33,14 +33,17 @@ pub struct HeldBack {
 /// base's time. `None` elsewhere, and where fewer than half of the requests, or
 /// fewer than three, were answered by both arms in streams of one length and with a real saving.
 pub fn held_back(requests: &Requests<'_>) -> Option<HeldBack> {
-    let pairs = requests.pairs().into_iter().filter_map(|(head, base)| {
-        let (head_ms, base_ms) = (sending_ms(head)?, sending_ms(base)?);
-        let (head_whole, base_whole) = (e2e_ms(head).ok()?, e2e_ms(base).ok()?);
-        // Other answers take other times, and a small part of a long answer drowns in its noise.
-        let is_alike = are_as_long(head, base) && base_ms - head_ms >= REAL * base_whole;
-        let ratios = (ratio(head_ms, base_ms)?, ratio(head_whole, base_whole)?);
-        is_alike.then_some(ratios)
-    });
+    let pairs = requests
+        .beside_base(&requests.measured)
+        .into_iter()
+        .filter_map(|(head, base)| {
+            let (head_ms, base_ms) = (sending_ms(head)?, sending_ms(base)?);
+            let (head_whole, base_whole) = (e2e_ms(head).ok()?, e2e_ms(base).ok()?);
+            // Other answers take other times, and a small part of a long answer drowns in its noise.
+            let is_alike = are_as_long(head, base) && base_ms - head_ms >= REAL * base_whole;
+            let ratios = (ratio(head_ms, base_ms)?, ratio(head_whole, base_whole)?);
+            is_alike.then_some(ratios)
+        });
     let (sending, whole): (Vec<f64>, Vec<f64>) = pairs.unzip();
     if sending.len() < LEAST || 2 * sending.len() <= requests.measured.len() {
         return None;
