@@ -207,6 +207,7 @@ pub fn turn(endpoint: &Endpoint, session: &Session, turn: u32, history: &[Messag
         },
         expect: Expect {
             streamed: true,
+            keep_text: true,
             ..expect
         },
         ask: Ask::post(CHAT, body(endpoint, &request)),

@@ -43,6 +43,23 @@ fn the_time_of_answers_that_say_nothing_is_no_time() {
     both.ends_with(4);
 }
 
+/// Turns of a conversation are answers too.
+#[test]
+fn blank_replies_of_a_conversation_are_no_measurement() {
+    let told = Story {
+        base: &["mute=0"],
+        head: &["mute=1"],
+        gate: "kind = \"session\"\nturns = 6\nwarmup_turns = 1\nmessage_words = 8\nreply_tokens = 12\n\
+               [[check]]\nname = \"tpot\"\nmetric = \"tpot\"\nrule = \"regression\"\nmargin = \"50 %\"\n\
+               ceiling = \"150 %\"\nmin_samples = 3\n",
+        ..Story::default()
+    }
+    .check();
+    let parts = ["5 of 5 answers are wrong", "nothing but white space for"];
+    told.says("tpot", "invalid", "wrong-answers", &parts);
+    told.ends_with(4);
+}
+
 /// A part of a sum that is no number is not 0.
 #[test]
 fn a_counter_with_a_part_that_is_no_number_has_no_value() {
