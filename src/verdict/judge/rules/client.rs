@@ -8,7 +8,6 @@
 use super::super::Rules;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, doubt, of_launch};
-use super::value::reads_medians;
 use crate::judge::launch_view::LaunchView;
 use crate::metrics::{self, contradiction, first_shared, implausible_for};
 use crate::plan::{Check, Rule};
@@ -23,6 +22,12 @@ const STREAMS: f64 = 0.9;
 
 pub fn is_tail(statistic: Statistic) -> bool {
     matches!(statistic, Statistic::P95 | Statistic::P99 | Statistic::Max)
+}
+
+/// True if a few requests hardly move the value: a median, or a line through the medians of cells.
+pub fn reads_medians(check: &Check) -> bool {
+    let is_of_cells = check.metric.is_fitted() || check.metric == Metric::Contention;
+    check.statistic == Statistic::Median || is_of_cells
 }
 
 pub fn health<'a>(launch_view: &LaunchView<'_, 'a>) -> Option<&'a ClientHealth> {

@@ -4,6 +4,7 @@
 //! Main function: [`find`]. What a rule says of one launch by itself is asked once a launch
 //! ([`OF_A_LAUNCH`]), the rest after every block from what the launches have left behind.
 
+mod answers;
 mod client;
 pub mod finding;
 mod late;
@@ -34,7 +35,7 @@ pub const OF_A_LAUNCH: [LaunchRule; 14] = [
     value::missing_value,
     value::impossible_value,
     value::too_few_samples,
-    value::wrong_answers,
+    answers::wrong_answers,
     late::client_late,
     client::ambiguous,
     client::streams_not_reached,
@@ -68,7 +69,7 @@ pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
 pub fn doubt(view: &View<'_, '_>) -> Option<Reason> {
     let found = of_a_launch(view, BEFORE_DOUBT..OF_A_LAUNCH.len());
     let held_back = found.map(|found| found.reason);
-    held_back.or_else(|| value::other_answers(view))
+    held_back.or_else(|| answers::other_answers(view))
 }
 
 /// The first finding of these rules in the launches that the check reads.

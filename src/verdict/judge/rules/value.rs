@@ -1,20 +1,11 @@
 //! Rules on the value of one launch: it is there, it can be, and it stands on enough requests.
 
 use super::super::Rules;
-use super::super::view::View;
 use super::client::left_out;
 use super::finding::{Finding, invalid, of_launch};
 use crate::judge::launch_view::LaunchView;
 use crate::metrics::LaunchMeasure;
-use crate::plan::{Check, Rule};
-use crate::record::{Arm, Facts, LaunchFact, Metric, MetricKind, Reason, RuleId, Statistic};
-
-/// Share of wrong answers that a median can bear.
-const WRONG_MEDIAN: f64 = 0.1;
-/// Share of them that any other statistic can bear.
-const WRONG: f64 = 0.01;
-/// Fewer wrong answers may be near-ties that led into a repetition or another prompt's text.
-const FEWEST_WRONG: usize = 3;
+use crate::record::{Facts, LaunchFact, Metric, MetricKind, RuleId};
 
 /// A latency with fewer distinct values is no clock's.
 const DISTINCT: usize = 3;
@@ -42,8 +33,8 @@ pub fn impossible_value(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Opti
     of_launch(launch_view, RuleId::NotPositive, LaunchFact::Value(*wrong?))
 }
 
-/// Single gaps of 0 are events that came in one segment, and [`super::client::ambiguous`] tells how many can be borne. In the
-/// launch's value they are too many for anyone.
+/// Single gaps of 0 are events that came in one segment; [`super::client::ambiguous`] limits their share. A launch whose
+/// own value is 0 has too many of them for any statistic.
 fn no_gap(launch_view: &LaunchView<'_, '_>, measure: &LaunchMeasure) -> Option<Finding> {
     let fact = match measure.series.iter().find(|&&v| v < 0.0) {
         Some(v) => LaunchFact::Value(*v),
@@ -71,50 +62,6 @@ pub fn too_few_samples(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Optio
         left_out: left_out(launch_view),
     };
     of_launch(launch_view, RuleId::TooFewSamples, fact)
-}
-
-/// The time of a blank answer, or of another prompt's, is no time of the work that was asked for. A median bears few of
-/// them; a mean, a tail and a throughput bear next to none.
-pub fn wrong_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
-    let found = launch_view.answers.wrong.as_ref()?;
-    let is_timed = launch_view.check.metric.kind() == MetricKind::Latency;
-    let bearable = match reads_medians(launch_view.check) {
-        true => WRONG_MEDIAN,
-        false => WRONG,
-    };
-    let is_borne = found.wrong < FEWEST_WRONG && 2 * found.wrong <= found.all;
-    if !is_timed || is_borne || found.wrong as f64 <= bearable * found.all as f64 {
-        return None;
-    }
-    let fact = LaunchFact::WrongAnswers {
-        wrong: found.wrong,
-        all: found.all,
-        first: found.first.clone(),
-    };
-    of_launch(launch_view, RuleId::WrongAnswers, fact)
-}
-
-/// Most of head's answers part from base's at once, so head may have been timed at other work. That is no fault of head
-/// where the change is meant, as a new chat template is.
-pub fn other_answers(view: &View<'_, '_>) -> Option<Reason> {
-    let check = view.case.check;
-    let is_timed = check.metric.kind() == MetricKind::Latency;
-    if !is_timed || !matches!(check.rule, Rule::Regression { .. }) {
-        return None;
-    }
-    let found = Some(&view.of(Arm::Head).other).filter(|found| found.are_most())?;
-    let facts = Facts::OtherAnswers {
-        other: found.other,
-        all: found.all,
-        first: found.first.clone().unwrap_or_default(),
-    };
-    Some(Reason::new(RuleId::AnswersDiffer, facts))
-}
-
-/// True if a few requests hardly move the value: a median, or a line through the medians of cells.
-pub fn reads_medians(check: &Check) -> bool {
-    let is_of_cells = check.metric.is_fitted() || check.metric == Metric::Contention;
-    check.statistic == Statistic::Median || is_of_cells
 }
 
 pub fn constant_latency(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {

@@ -1,0 +1,54 @@
+//! Rules on what the engine answered: a time of other work is no time of the work that was asked for.
+
+use super::super::Rules;
+use super::super::view::View;
+use super::client::reads_medians;
+use super::finding::{Finding, of_launch};
+use crate::judge::launch_view::LaunchView;
+use crate::plan::Rule;
+use crate::record::{Arm, Facts, LaunchFact, MetricKind, Reason, RuleId};
+
+/// Share of wrong answers that a median can bear.
+const WRONG_MEDIAN: f64 = 0.1;
+/// Share of them that any other statistic can bear.
+const WRONG: f64 = 0.01;
+/// Fewer wrong answers may be near-ties that led into a repetition or another prompt's text.
+const FEWEST_WRONG: usize = 3;
+
+/// The time of a blank answer, or of another prompt's, is no time of the work that was asked for. A median bears few of
+/// them; a mean, a tail and a throughput bear next to none.
+pub fn wrong_answers(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    let found = launch_view.answers.wrong.as_ref()?;
+    let is_timed = launch_view.check.metric.kind() == MetricKind::Latency;
+    let bearable = match reads_medians(launch_view.check) {
+        true => WRONG_MEDIAN,
+        false => WRONG,
+    };
+    let is_borne = found.wrong < FEWEST_WRONG && 2 * found.wrong <= found.all;
+    if !is_timed || is_borne || found.wrong as f64 <= bearable * found.all as f64 {
+        return None;
+    }
+    let fact = LaunchFact::WrongAnswers {
+        wrong: found.wrong,
+        all: found.all,
+        first: found.first.clone(),
+    };
+    of_launch(launch_view, RuleId::WrongAnswers, fact)
+}
+
+/// Most of head's answers part from base's at once, so head may have been timed at other work. That is no fault of head
+/// where the change is meant, as a new chat template is.
+pub fn other_answers(view: &View<'_, '_>) -> Option<Reason> {
+    let check = view.case.check;
+    let is_timed = check.metric.kind() == MetricKind::Latency;
+    if !is_timed || !matches!(check.rule, Rule::Regression { .. }) {
+        return None;
+    }
+    let found = Some(&view.of(Arm::Head).other).filter(|found| found.are_most())?;
+    let facts = Facts::OtherAnswers {
+        other: found.other,
+        all: found.all,
+        first: found.first.clone().unwrap_or_default(),
+    };
+    Some(Reason::new(RuleId::AnswersDiffer, facts))
+}
