@@ -7,6 +7,7 @@ use super::config::Config;
 use super::synthetic::Synthetic;
 use super::weights::{Checkpoint, Dtype, Tensor, WeightError};
 use crate::splitmix;
+use std::collections::HashSet;
 
 /// Of synthetic matrices, as `initializer_range` in Qwen3's configurations.
 const DEVIATION: f32 = 0.02;
@@ -18,6 +19,8 @@ pub struct Loader<'a, B: Backend> {
     dtype: &'static str,
     /// Synthetic matrices so far: each has numbers of its own.
     made: u64,
+    /// Stored tensors that were uploaded.
+    read: HashSet<String>,
 }
 
 impl<'a, B: Backend> Loader<'a, B> {
@@ -28,14 +31,30 @@ impl<'a, B: Backend> Loader<'a, B> {
             parameters: 0,
             dtype: "f32",
             made: 0,
+            read: HashSet::new(),
         }
     }
 
-    pub fn facts(&self) -> WeightFacts {
+    pub fn facts(&self, config: &Config) -> WeightFacts {
         WeightFacts {
             parameters: self.parameters,
             dtype: self.dtype,
+            unread: self.unread(config),
         }
+    }
+
+    /// Copies of what is computed anyway are nobody's loss: the output's matrix of a model that ties it to the embeddings,
+    /// and RoPE's frequencies.
+    fn unread(&self, config: &Config) -> Vec<String> {
+        let Weights::Stored(checkpoint) = self.weights else {
+            return Vec::new();
+        };
+        let is_copy = |name: &str| {
+            (config.tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq")
+        };
+        let mut names = checkpoint.names();
+        names.retain(|name| !self.read.contains(name) && !is_copy(name));
+        names
     }
 
     /// A synthetic model is chosen by its size alone, and filling memory that there is not ends in the
@@ -109,6 +128,8 @@ impl<'a, B: Backend> Loader<'a, B> {
             .iter()
             .map(|(name, rows, cols)| checkpoint.matrix(name, *rows, *cols))
             .collect::<Result<Vec<_>, _>>()?;
+        self.read
+            .extend(parts.iter().map(|(name, ..)| name.clone()));
         self.count(&tensors);
         let uploaded = self.backend.upload(&tensors);
         uploaded.map_err(|cause| upload_error(&parts[0].0, &cause))
@@ -141,6 +162,7 @@ impl<'a, B: Backend> Loader<'a, B> {
             .iter()
             .map(|(name, length)| checkpoint.vector(name, *length))
             .collect::<Result<Vec<_>, _>>()?;
+        self.read.extend(parts.iter().map(|(name, _)| name.clone()));
         self.count(&tensors);
         self.backend.upload_vector(&tensors).map_err(failed)
     }
@@ -168,6 +190,8 @@ pub fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {
 pub struct WeightFacts {
     pub parameters: u64,
     pub dtype: &'static str,
+    /// Stored tensors that nothing is computed from, ascending.
+    pub unread: Vec<String>,
 }
 
 pub struct Layer<B: Backend> {

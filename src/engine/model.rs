@@ -71,7 +71,7 @@ impl<B: Backend> Model<B> {
         } else {
             Some(loader.matrix("lm_head.weight", config.vocab, config.hidden)?)
         };
-        let facts = loader.facts();
+        let facts = loader.facts(&config);
         let shape = attention_shape(&config, pages, window);
         let no_room =
             |cause: BackendError| upload_error("(room for activations and the KV cache)", &cause);

@@ -22,6 +22,8 @@ pub struct ModelInfo {
     pub dtype: String,
     /// Numbers in the weights; tied embeddings count once.
     pub parameters: u64,
+    /// Names of stored tensors that nothing is computed from.
+    pub unread: Vec<String>,
     /// End-of-sequence ids, ascending.
     pub eos: Vec<u32>,
     pub threads: usize,

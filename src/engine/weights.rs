@@ -207,6 +207,16 @@ impl Checkpoint {
             .sum()
     }
 
+    /// Names of all tensors, ascending.
+    pub fn names(&self) -> Vec<String> {
+        let shards = self.shards.iter();
+        let mut names: Vec<String> = shards
+            .flat_map(|shard| shard.metadata.tensors().into_keys())
+            .collect();
+        names.sort();
+        names
+    }
+
     /// The type of its matrices: f32 where there are several, or one that cannot be read.
     pub fn dtype(&self) -> Dtype {
         let tensors = self

@@ -93,6 +93,11 @@ struct RawConfig {
     layer_types: Option<Vec<String>>,
     num_experts: Option<usize>,
     quantization_config: Option<serde_json::Value>,
+    compression_config: Option<serde_json::Value>,
+    mlp_bias: Option<bool>,
+    use_qk_norm: Option<bool>,
+    attn_logit_softcapping: Option<f64>,
+    final_logit_softcapping: Option<f64>,
     eos_token_id: Option<Ids>,
 }
 
@@ -117,12 +122,20 @@ enum Ids {
 const MOST_NUMBERS: usize = 1 << 48;
 
 const CONFIG: &str = "config.json";
+/// Of models that GPTQ's and AWQ's tools have written.
+const QUANTISED: &str = "quantize_config.json";
 
 impl Config {
     pub fn load(files: &Files) -> Result<Self, ConfigError> {
         let raw: RawConfig = parse(files, CONFIG)?;
         let path = files.path(CONFIG);
         refuse_unsupported(&raw, &path)?;
+        if files.has(QUANTISED) {
+            return Err(ConfigError::Unsupported {
+                path: files.path(QUANTISED),
+                what: "quantization".to_owned(),
+            });
+        }
         let generation = Generation::load(files)?;
         let config = assemble(raw, generation, &path)?;
         check_shape(&config, &path)?;
@@ -203,6 +216,9 @@ fn refuse_unsupported(raw: &RawConfig, path: &std::path::Path) -> Result<(), Con
         })
     };
     let architecture = match (&raw.architectures, &raw.model_type) {
+        (Some(list), Some(kind)) if *list == ["Qwen3ForCausalLM"] && kind != "qwen3" => {
+            format!("Qwen3ForCausalLM of model_type {kind}")
+        }
         (Some(list), _) if !list.is_empty() => list.join(", "),
         (_, Some(kind)) if kind == "qwen3" => "Qwen3ForCausalLM".to_owned(),
         (_, kind) => kind.clone().unwrap_or_else(|| "(none named)".to_owned()),
@@ -222,20 +238,40 @@ fn refuse_unsupported(raw: &RawConfig, path: &std::path::Path) -> Result<(), Con
             return unsupported(format!("rope type `{kind}`"));
         }
     }
-    let slides = raw.use_sliding_window.unwrap_or(false) && raw.sliding_window.is_some();
-    let layer_slides = |kind: &String| kind != "full_attention";
-    if slides || raw.layer_types.iter().flatten().any(layer_slides) {
-        return unsupported("sliding-window attention".to_owned());
-    }
-    if raw.num_experts.is_some_and(|count| count > 0) {
-        return unsupported("a mixture of experts".to_owned());
-    }
-    if raw.quantization_config.is_some() {
-        return unsupported("quantization".to_owned());
+    if let Some(what) = beyond_qwen3(raw) {
+        return unsupported(what);
     }
     match raw.hidden_act.as_deref() {
         None | Some("silu") => Ok(()),
         Some(other) => unsupported(format!("hidden_act `{other}`")),
+    }
+}
+
+/// What a configuration of the right architecture may ask for that is not computed here.
+fn beyond_qwen3(raw: &RawConfig) -> Option<String> {
+    let slides = raw.use_sliding_window.unwrap_or(false) && raw.sliding_window.is_some();
+    let mut kinds = raw.layer_types.iter().flatten();
+    let other = kinds.find(|kind| *kind != "full_attention");
+    let is_quantised = raw.quantization_config.is_some() || raw.compression_config.is_some();
+    let caps = raw.attn_logit_softcapping.or(raw.final_logit_softcapping);
+    let found = [
+        (slides, "sliding-window attention"),
+        (
+            raw.num_experts.is_some_and(|count| count > 0),
+            "a mixture of experts",
+        ),
+        (is_quantised, "quantization"),
+        (raw.mlp_bias == Some(true), "mlp_bias = true"),
+        (raw.use_qk_norm == Some(false), "use_qk_norm = false"),
+        (caps.is_some(), "a soft cap on logits"),
+    ];
+    let found = found.into_iter().find(|(is_asked, _)| *is_asked);
+    match (other, found) {
+        (Some(kind), _) if kind == "sliding_attention" => {
+            Some("sliding-window attention".to_owned())
+        }
+        (Some(kind), _) => Some(format!("a layer of type `{kind}`")),
+        (None, found) => found.map(|(_, what)| what.to_owned()),
     }
 }
 
@@ -253,10 +289,24 @@ fn assemble(
     let hidden = need(raw.hidden_size, "hidden_size")?;
     let heads = need(raw.num_attention_heads, "num_attention_heads")?;
     let rope_theta = rope_theta(&raw, path)?;
+    let layers = need(raw.num_hidden_layers, "num_hidden_layers")?;
+    if let Some(kinds) = raw
+        .layer_types
+        .as_ref()
+        .filter(|kinds| kinds.len() != layers)
+    {
+        return Err(ConfigError::Impossible {
+            path: path.to_path_buf(),
+            what: format!(
+                "`layer_types` has {} entries for `num_hidden_layers` = {layers}",
+                kinds.len()
+            ),
+        });
+    }
     Ok(Config {
         vocab: need(raw.vocab_size, "vocab_size")?,
         hidden,
-        layers: need(raw.num_hidden_layers, "num_hidden_layers")?,
+        layers,
         heads,
         kv_heads: raw.num_key_value_heads.unwrap_or(heads),
         head_dim: raw

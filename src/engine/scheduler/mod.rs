@@ -166,6 +166,7 @@ fn come_up<B: Backend>(
         shape,
         dtype: model.facts().dtype.to_owned(),
         parameters: model.facts().parameters,
+        unread: model.facts().unread.clone(),
         eos: eos.clone(),
         threads: model.backend().threads(),
         backend: model.backend().name(),

@@ -9,7 +9,7 @@ pub struct Limits {
     pub body_bytes: usize,
     /// For the head of a request, and again for its body. A connection without a request may stay as long.
     pub read_time: Duration,
-    /// Open connections; more are not accepted until one ends.
+    /// Open connections. Beyond, an idle one is closed for a new one; where none is idle the new one waits.
     pub connections: usize,
     /// A connection to which nothing could be written for so long, while there is something to write, is
     /// closed; `None`: never.

@@ -6,6 +6,8 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -18,6 +20,7 @@ pub struct WriteDeadline {
     limit: Option<Duration>,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
+    is_stuck: Arc<AtomicBool>,
 }
 
 impl WriteDeadline {
@@ -26,7 +29,13 @@ impl WriteDeadline {
             socket,
             limit,
             waiting: None,
+            is_stuck: Arc::default(),
         }
+    }
+
+    /// True while a write waits for the client.
+    pub fn is_stuck(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_stuck)
     }
 
     /// Writes by `write`, which is asked again each time that the socket or the time has got on.
@@ -36,6 +45,7 @@ impl WriteDeadline {
         write: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let written = write(Pin::new(&mut self.socket), context);
+        self.is_stuck.store(written.is_pending(), Relaxed);
         let (Poll::Pending, Some(limit)) = (&written, self.limit) else {
             self.waiting = None;
             return written;

@@ -14,15 +14,19 @@ use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInpu
 use super::wire::sampling::check_ids;
 use super::wire::{ApiError, Common, Delivery, StreamUsage};
 use crate::request::Request;
-use crate::{Engine, Message, SubmitError, TemplateError, Tokenizer, TokenizerError};
+use crate::{Engine, Message, SubmitError, TemplateError, TokenizerError};
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// Text longer than this is tokenised on a thread of its own: it takes milliseconds.
 const LONG_TEXT_BYTES: usize = 32 << 10;
+
+/// Longer than the longest text of the largest body takes.
+const LONGEST_READING: Duration = Duration::from_secs(60);
 
 /// Most log-probabilities of prompts that one answer may hold, over all prompts and choices; each takes some hundred
 /// bytes while the answer is made. Room for a prompt of 40,960 tokens with the most that can be asked for.
@@ -60,15 +64,15 @@ impl Job {
             let prompts = prompts.into_iter();
             prompts
                 .map(|prompt| match echo {
-                    true => EncodedPrompt::echoed(engine.tokenizer(), prompt, scored),
-                    false => EncodedPrompt::read(engine.tokenizer(), prompt),
+                    true => EncodedPrompt::echoed(engine, prompt, scored),
+                    false => EncodedPrompt::read(engine, prompt),
                 })
                 .collect::<Result<_, _>>()
         };
         Ok(Self {
             form: Form::Completion,
             common,
-            prompts: tokenise(app, bytes, read).await?,
+            prompts: tokenise(app, bytes, false, read).await?,
         })
     }
 
@@ -93,9 +97,9 @@ impl Job {
                 .render(&messages, add_generation_prompt)
                 .map_err(|error| chat_error(&error))?;
             // The template writes the special tokens itself.
-            encode(engine.tokenizer(), &text, false, "messages")
+            encode(engine, &text, false, "messages")
         };
-        let ids = tokenise(app, bytes, read).await?;
+        let ids = tokenise(app, bytes, true, read).await?;
         Ok(Self {
             form: Form::Chat,
             common,
@@ -265,24 +269,26 @@ impl Job {
 }
 
 impl EncodedPrompt {
-    fn read(tokenizer: &Tokenizer, input: PromptInput) -> Result<Self, ApiError> {
+    fn read(engine: &Engine, input: PromptInput) -> Result<Self, ApiError> {
         let ids = match input {
-            PromptInput::Text(text) => encode(tokenizer, &text, true, "prompt")?,
+            PromptInput::Text(text) => encode(engine, &text, true, "prompt")?,
             PromptInput::Tokens(ids) => ids,
         };
         Ok(Self { ids, echo: None })
     }
 
     /// One that is to stand before the answer; `scored`: with its log-probabilities, and so with its tokens' places.
-    fn echoed(tokenizer: &Tokenizer, input: PromptInput, scored: bool) -> Result<Self, ApiError> {
+    fn echoed(engine: &Engine, input: PromptInput, scored: bool) -> Result<Self, ApiError> {
+        let tokenizer = engine.tokenizer();
         let (ids, text, offsets) = match input {
             PromptInput::Text(text) if scored => {
+                refuse_too_long(engine, &text, "prompt")?;
                 let encoded = tokenizer.encode_with_offsets(&text, true);
                 let (ids, offsets) = encoded.map_err(|error| unencodable("prompt", &error))?;
                 (ids, text, offsets)
             }
             PromptInput::Text(text) => {
-                let ids = encode(tokenizer, &text, true, "prompt")?;
+                let ids = encode(engine, &text, true, "prompt")?;
                 (ids, text, Vec::new())
             }
             PromptInput::Tokens(ids) if scored => {
@@ -328,35 +334,56 @@ fn max_tokens(
     Ok(max_tokens)
 }
 
-/// Runs `read`, on a thread of its own where there is much to do; of those there are only so many at once.
+/// Runs `read`, on a thread of its own where there is much to do, of those only so many at once, or where a template may
+/// take any time: a single filter of it is not bounded.
 async fn tokenise<T: Send + 'static>(
     app: &App,
     bytes: usize,
+    by_template: bool,
     read: impl FnOnce(&Engine) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    if bytes < LONG_TEXT_BYTES {
+    let is_long = bytes >= LONG_TEXT_BYTES;
+    if !is_long && !by_template {
         return read(&app.engine);
     }
     let engine = Arc::clone(&app.engine);
-    // The semaphore is never closed. The place is held to the end of the work, also if the client is gone.
-    let place = Arc::clone(&app.long_texts).acquire_owned().await;
+    let place = match is_long {
+        // The semaphore is never closed. The place is held to the end of the work, also if the client is gone.
+        true => Arc::clone(&app.long_texts).acquire_owned().await.ok(),
+        false => None,
+    };
     let task = tokio::task::spawn_blocking(move || {
         let read = read(&engine);
         drop(place);
         read
     });
-    task.await
-        .unwrap_or_else(|_| Err(ApiError::engine_failed("the tokenizer panicked")))
+    match timeout(LONGEST_READING, task).await {
+        Ok(Ok(read)) => read,
+        Ok(Err(_panicked)) => Err(ApiError::engine_failed("the tokenizer panicked")),
+        Err(_elapsed) => Err(ApiError::engine_failed(
+            "the model's template and tokenizer took more than a minute",
+        )),
+    }
 }
 
 fn encode(
-    tokenizer: &Tokenizer,
+    engine: &Engine,
     text: &str,
     add_special: bool,
     param: &str,
 ) -> Result<Vec<u32>, ApiError> {
-    let encoded = tokenizer.encode(text, add_special);
+    refuse_too_long(engine, text, param)?;
+    let encoded = engine.tokenizer().encode(text, add_special);
     encoded.map_err(|error| unencodable(param, &error))
+}
+
+/// Megabytes of one letter take seconds to tokenise.
+fn refuse_too_long(engine: &Engine, text: &str, param: &str) -> Result<(), ApiError> {
+    let max_context = engine.model_info().max_context;
+    match engine.tokenizer().least_tokens(text.len()) <= max_context {
+        true => Ok(()),
+        false => Err(ApiError::text_too_long(param, text.len(), max_context)),
+    }
 }
 
 fn unencodable(param: &str, error: &TokenizerError) -> ApiError {

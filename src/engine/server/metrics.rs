@@ -294,6 +294,7 @@ mod tests {
             shape: ModelShape::default(),
             dtype: "f32".to_owned(),
             parameters: 1,
+            unread: Vec::new(),
             eos: Vec::new(),
             threads: 1,
             backend: "cpu",

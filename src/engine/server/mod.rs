@@ -20,6 +20,7 @@ mod deadline;
 mod exposition;
 pub mod flush_each;
 mod generate;
+mod idle;
 mod metrics;
 pub mod retry_after;
 mod routes;

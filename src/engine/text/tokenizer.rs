@@ -28,26 +28,37 @@ pub enum TokenizerError {
 /// Parts of the file that may nest. The vocabulary is skipped.
 #[derive(serde::Deserialize)]
 struct Nested {
-    #[serde(rename = "normalizer")]
-    _normalizer: Option<Value>,
+    normalizer: Option<Value>,
     #[serde(rename = "pre_tokenizer")]
     _pre_tokenizer: Option<Value>,
-    #[serde(rename = "decoder")]
-    _decoder: Option<Value>,
+    decoder: Option<Value>,
     post_processor: Option<Value>,
 }
 
 /// Refuses what `tokenizers` 0.23 panics at: parts that nest deeper than serde_json bears (128), and a template with a token
 /// that it does not define.
-fn refuse_panics(bytes: &[u8]) -> Result<(), String> {
+fn refuse_panics(bytes: &[u8]) -> Result<Nested, String> {
     let nested: Nested = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     match nested.post_processor.as_ref().and_then(undefined_token) {
-        None => Ok(()),
+        None => Ok(nested),
         Some(token) => Err(format!(
             "its post_processor puts the token `{token}` around texts and does not define it"
         )),
     }
 }
+
+impl Nested {
+    /// Each byte of a text is a byte of some token, but for what NFC joins: characters of at most so many bytes to one.
+    fn keeps_bytes(&self) -> bool {
+        let is =
+            |part: &Option<Value>, kind: &str| part.as_ref().is_some_and(|it| it["type"] == kind);
+        let is_plain = self.normalizer.is_none() || is(&self.normalizer, "NFC");
+        is_plain && is(&self.decoder, "ByteLevel")
+    }
+}
+
+/// Bytes of text to one of its normal form, at the most (Unicode Standard Annex 15, NFC).
+const NFC_BYTES: usize = 3;
 
 /// The first token of a template, here or further down, that is not among its `special_tokens`.
 fn undefined_token(value: &Value) -> Option<&str> {
@@ -75,12 +86,31 @@ fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> tokenizers::Resul
     })
 }
 
+/// Of a tokenizer whose tokens keep bytes; `None` where a token takes the blanks beside it.
+fn longest(inner: &tokenizers::Tokenizer) -> Option<usize> {
+    let added = inner.get_added_tokens_decoder();
+    if added.values().any(|token| token.lstrip || token.rstrip) {
+        return None;
+    }
+    // A byte is a character of its own in the vocabulary's spelling.
+    let vocabulary = inner.get_vocab(false);
+    let of_bytes = vocabulary.keys().map(|token| token.chars().count());
+    let of_added = added.values().map(|token| token.content.len());
+    let longest = of_bytes
+        .chain(of_added)
+        .max()
+        .filter(|longest| *longest > 0)?;
+    Some(NFC_BYTES * longest)
+}
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Tokenizer {
     inner: Arc<tokenizers::Tokenizer>,
     /// Ids whose text stands for those of ids that the tokenizer does not know; none: they have no text.
     speakers: Arc<[u32]>,
+    /// Bytes of text that one token stands for at the most, where that is known.
+    longest: Option<usize>,
 }
 
 impl Tokenizer {
@@ -95,7 +125,7 @@ impl Tokenizer {
             path: path(),
             cause,
         };
-        refuse_panics(&bytes).map_err(bad)?;
+        let parts = refuse_panics(&bytes).map_err(bad)?;
         let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(bytes)).map_err(format)?;
         // The file may hold how texts were cut and filled up for training. A prompt is neither, as in transformers and
         // vLLM.
@@ -114,6 +144,7 @@ impl Tokenizer {
             });
         }
         Ok(Self {
+            longest: parts.keeps_bytes().then(|| longest(&inner)).flatten(),
             inner: Arc::new(inner),
             speakers: Arc::default(),
         })
@@ -141,6 +172,11 @@ impl Tokenizer {
             _ if known() => id,
             count => self.speakers[id as usize % count],
         }
+    }
+
+    /// So many tokens a text of so many bytes is at the least.
+    pub fn least_tokens(&self, bytes: usize) -> usize {
+        self.longest.map_or(0, |longest| bytes / longest)
     }
 
     /// `add_special`: put the ids around the text that the tokenizer's post-processor names (none in

@@ -3,7 +3,7 @@
 use fixture::http;
 use fixture::process::Server;
 use serde_json::json;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 
 const COMPLETIONS: &str = "/v1/completions";
 
@@ -32,23 +32,41 @@ fn half_a_body_is_refused() {
     assert_eq!(slow.complete(body)["usage"]["completion_tokens"], 30);
 }
 
+const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n";
+
 #[test]
-fn a_connection_over_the_limit_waits_for_another_to_end() {
-    let server = Server::start(&["--max-connections", "1"]);
-    let request = b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n";
-    let mut first = http::send(server.address, request);
+fn a_connection_over_the_limit_waits_for_an_answer_to_end() {
+    let server = Server::start(&["--max-connections", "1", "--fault", "decode-delay=20ms"]);
+    let body = json!({"prompt": "1+1=", "max_tokens": 500, "ignore_eos": true, "stream": true});
+    let request = http::post_bytes(COMPLETIONS, "application/json", &body.to_string());
+    let mut first = http::send(server.address, &request);
     let mut one = [0; 1];
     first.read_exact(&mut one).unwrap();
-    // The first is kept alive: the second lies in the backlog.
-    let mut second = http::send(server.address, request);
+    let mut second = http::send(server.address, HEALTH);
     second.set_nonblocking(true).unwrap();
-    first.write_all(request).unwrap();
-    first.read_exact(&mut one).unwrap();
+    // The first one goes on.
+    first.read_exact(&mut [0; 2000]).unwrap();
     let waits = second.read(&mut one).unwrap_err();
     assert_eq!(waits.kind(), std::io::ErrorKind::WouldBlock);
     drop(first);
     second.set_nonblocking(false).unwrap();
     second.read_exact(&mut one).unwrap();
+}
+
+/// Kept alive after an answer, silent from the start, and with half a request: each is closed for one that speaks.
+#[test]
+fn idle_connections_give_their_places_to_new_ones() {
+    let server = Server::start(&["--max-connections", "8"]);
+    let begun = [HEALTH, b"", b"POST /v1/completions HTTP/1.1\r\nhost: te"];
+    let mut idle: Vec<_> = begun.map(|text| http::send(server.address, text)).into();
+    idle[0].read_exact(&mut [0; 1]).unwrap();
+    // Far more than there are places.
+    idle.extend((0..20).map(|_| http::send(server.address, b"")));
+    assert_eq!(http::raw(server.address, HEALTH).status, 200);
+    let mut rest = Vec::new();
+    for mut closed in idle.into_iter().take(3) {
+        closed.read_to_end(&mut rest).unwrap();
+    }
 }
 
 /// The deaf one's answer is more than the sockets hold; it waits for its reader alone.

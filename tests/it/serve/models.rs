@@ -40,6 +40,15 @@ impl Model {
         fs::write(self.path(name), text.replace(from, to)).unwrap();
     }
 
+    /// Edits its configuration.
+    fn configured(self, edit: impl FnOnce(&mut Value)) -> Self {
+        let text = fs::read_to_string(self.path(CONFIG)).unwrap();
+        let mut config: Value = serde_json::from_str(&text).unwrap();
+        edit(&mut config);
+        fs::write(self.path(CONFIG), config.to_string()).unwrap();
+        self
+    }
+
     fn serve(&self) -> Server {
         Server::start(&["--model", self.folder.path().to_str().unwrap()])
     }
@@ -107,13 +116,10 @@ fn wrong_shapes_name_the_tensor_and_both_shapes() {
 fn two_bases_of_the_rotary_embedding() {
     for place in ["rope_parameters", "rope_scaling"] {
         let with = |theta: f64| {
-            let model = Model::copy();
-            let text = fs::read_to_string(model.path(CONFIG)).unwrap();
-            let mut config: Value = serde_json::from_str(&text).unwrap();
-            config["rope_theta"] = json!(10_000.0);
-            config[place] = json!({"rope_type": "default", "rope_theta": theta});
-            fs::write(model.path(CONFIG), config.to_string()).unwrap();
-            model
+            Model::copy().configured(|config| {
+                config["rope_theta"] = json!(10_000.0);
+                config[place] = json!({"rope_type": "default", "rope_theta": theta});
+            })
         };
         let nested = format!("`{place}.rope_theta` = 5000000");
         with(5e6).refused(&[CONFIG, "`rope_theta` = 10000", &nested]);
@@ -166,12 +172,10 @@ fn a_decoder_that_panics_ends_no_engine() {
 
 #[test]
 fn a_layer_that_is_not_there() {
-    let model = Model::copy();
-    model.edit(
-        CONFIG,
-        "\"num_hidden_layers\": 5",
-        "\"num_hidden_layers\": 6",
-    );
+    let model = Model::copy().configured(|config| {
+        config["num_hidden_layers"] = json!(6);
+        config["layer_types"] = json!(null);
+    });
     model.refused(&["model.layers.5."]);
 }
 
@@ -194,6 +198,60 @@ fn architectures_that_are_not_supported() {
         "\"rope_type\": \"yarn\"",
     );
     model.refused(&["rope", "yarn"]);
+}
+
+/// Each would be served as another model than it is.
+#[test]
+fn what_changes_the_mathematics_is_refused() {
+    for (key, value, words) in [
+        ("mlp_bias", json!(true), "mlp_bias = true"),
+        ("use_qk_norm", json!(false), "use_qk_norm = false"),
+        (
+            "final_logit_softcapping",
+            json!(30.0),
+            "a soft cap on logits",
+        ),
+        ("compression_config", json!({}), "quantization"),
+        ("model_type", json!("gemma2"), "gemma2"),
+        (
+            "layer_types",
+            json!(["full_attention"]),
+            "`layer_types` has 1 entries",
+        ),
+        (
+            "layer_types",
+            json!(vec!["linear_attention"; 5]),
+            "a layer of type `linear_attention`",
+        ),
+        (
+            "layer_types",
+            json!(vec!["sliding_attention"; 5]),
+            "sliding-window attention",
+        ),
+    ] {
+        let model = Model::copy().configured(|config| config[key] = value);
+        model.refused(&[CONFIG, words]);
+    }
+    let model = Model::copy();
+    fs::write(model.path("quantize_config.json"), "{}").unwrap();
+    model.refused(&["quantize_config.json", "quantization"]);
+}
+
+#[test]
+fn tensors_that_nothing_is_computed_from_are_named() {
+    let cut = Model::copy().configured(|config| {
+        config["num_hidden_layers"] = json!(4);
+        config["layer_types"] = json!(null);
+    });
+    let server = cut.serve();
+    let warned = |line: &String| {
+        line.starts_with("warning: ")
+            && line.contains("11 tensors")
+            && line.contains("`model.layers.4.")
+    };
+    assert!(server.start.iter().any(warned), "{:#?}", server.start);
+    let whole = Model::copy().serve();
+    assert!(!whole.start.iter().any(|line| line.starts_with("warning: ")));
 }
 
 #[test]
@@ -277,21 +335,27 @@ fn a_template_that_fails_is_no_fault_of_the_request() {
     }
 }
 
-/// Many messages may run many instructions: on threads of their own, for which the end does not wait.
+/// Few instructions, each of which takes long.
+const HEAVY: &str = "{% for a in range(1500) %}{% set b = range(99999)|sort|length %}{% endfor %}";
+
+/// Many messages may run many instructions, and one instruction any time: on threads of their own, for which the end does
+/// not wait.
 #[test]
 fn a_template_that_takes_long_delays_nobody() {
-    let mut server = Model::with_template(ENDLESS).serve();
-    let body = chat("", 50_000).to_string();
-    let request = http::post_bytes("/v1/chat/completions", "application/json", &body);
-    let _chats: Vec<_> = (0..3)
-        .map(|_| http::send(server.address, &request))
-        .collect();
-    for _ in 0..100 {
-        assert_eq!(server.get("/health").status, 200);
+    for (template, messages) in [(ENDLESS, 50_000), (HEAVY, 1)] {
+        let mut server = Model::with_template(template).serve();
+        let body = chat("", messages).to_string();
+        let request = http::post_bytes("/v1/chat/completions", "application/json", &body);
+        let _chats: Vec<_> = (0..8)
+            .map(|_| http::send(server.address, &request))
+            .collect();
+        for _ in 0..100 {
+            assert_eq!(server.get("/health").status, 200);
+        }
+        server.signal(Signal::SIGTERM);
+        server.signal(Signal::SIGINT);
+        assert_eq!(server.exit_code(), Some(130));
     }
-    server.signal(Signal::SIGTERM);
-    server.signal(Signal::SIGINT);
-    assert_eq!(server.exit_code(), Some(130));
 }
 
 /// What transformers gives to a template.
@@ -356,6 +420,8 @@ fn files_that_are_none() {
 #[test]
 fn sizes_whose_product_overflows() {
     let model = Model::copy();
+    let kinds = [r#""full_attention""#; 5].join(",\n    ");
+    model.edit(CONFIG, &format!("[\n    {kinds}\n  ]"), "null");
     for (from, to) in [
         ("\"num_hidden_layers\": 5", "\"num_hidden_layers\": 2097152"),
         (

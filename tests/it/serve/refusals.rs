@@ -229,6 +229,24 @@ fn a_prompt_that_does_not_fit_is_refused_with_the_numbers() {
     refused(ask(32, json!(null)), "prompt");
     refused(ask(40, json!(1)), "prompt");
     assert_eq!(ask(30, json!(2)).status, 200);
+    // A text that is too long however it is cut is not tokenised at all.
+    for (path, body) in [
+        (COMPLETIONS, json!({"prompt": "a".repeat(4 << 20)})),
+        (
+            CHAT,
+            json!({"messages": [{"role": "user", "content": "a".repeat(4 << 20)}]}),
+        ),
+    ] {
+        let refused = server.post(path, &body);
+        assert_eq!(refused.status, 400);
+        let error = refused.json()["error"].clone();
+        assert_eq!(error["code"], "context_length_exceeded");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains("32 tokens, and a text of 4194"),
+            "{message}"
+        );
+    }
     // A default takes what is left.
     assert_eq!(ask(30, json!(null)).json()["usage"]["completion_tokens"], 2);
 }

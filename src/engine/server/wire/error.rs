@@ -152,6 +152,14 @@ impl ApiError {
         Self::bad_param("context_length_exceeded", param, message)
     }
 
+    /// A text that has more tokens than fit, however it is cut.
+    pub fn text_too_long(param: &str, bytes: usize, max_context: usize) -> Self {
+        let message = format!(
+            "this server's limit is {max_context} tokens, and a text of {bytes} bytes has more: shorten the prompt"
+        );
+        Self::bad_param("context_length_exceeded", param, message)
+    }
+
     /// The client was too slow to send its request.
     pub fn request_timeout(limit_s: u64) -> Self {
         let message = format!("the body did not come within {limit_s} s");

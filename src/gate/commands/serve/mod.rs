@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use verdict::plural::count;
 
 /// Open files that the server needs before its first connection: for the runtime, the signals and the model.
 const OPEN_FILES: u64 = 32;
@@ -81,7 +82,7 @@ pub struct ServeArgs {
     /// 0 waits for ever
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     write_timeout: u32,
-    /// Open connections; more wait until one ends
+    /// Open connections; beyond, an idle one is closed for a new one
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = at_least_one())]
     max_connections: u32,
     /// After a first signal to end, seconds that running answers have; then they are cut off
@@ -241,7 +242,17 @@ fn properties(model: &ModelInfo) -> Vec<String> {
     let window = model.window.map(|Window { sink, window }| {
         format!("attention to the first {sink} and the last {window} positions")
     });
-    std::iter::once(batch).chain(window).collect()
+    let unread = model.unread.first().map(|first| {
+        format!(
+            "warning: this engine computes nothing from {} of the model's files, `{first}` first: its answers are not \
+             those of an engine that does",
+            count(model.unread.len(), "tensor")
+        )
+    });
+    [Some(batch), window, unread]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 async fn serve(
