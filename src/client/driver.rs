@@ -207,7 +207,7 @@ impl<'a> Driver<'a> {
                 Ok(Some(finished)) => {
                     self.done += 1;
                     self.progress.request_done(self.done, self.requests);
-                    self.outcome.stopped = self.watchman.note(&finished.exchange.ending);
+                    self.outcome.stopped = self.watchman.note(&finished.exchange);
                     self.unread.hold(finished);
                 }
                 Err(_elapsed) => {}

@@ -29,6 +29,8 @@ pub enum ProbeError {
     Refused,
     #[error("the connection failed: {0}")]
     Broken(String),
+    #[error("its answer cannot be read: {0}")]
+    Unreadable(String),
     #[error("no answer: {0}")]
     Silent(String),
     #[error("status {status}: {message}")]
@@ -116,9 +118,8 @@ fn accept(exchange: &Exchange) -> Result<(), ProbeError> {
         Ending::Whole => {}
         Ending::Refused(_) => return Err(ProbeError::Refused),
         Ending::Silent(detail) => return Err(ProbeError::Silent(detail.clone())),
-        Ending::Cut(detail) | Ending::Garbled(detail) => {
-            return Err(ProbeError::Broken(detail.clone()));
-        }
+        Ending::Cut(detail) => return Err(ProbeError::Broken(detail.clone())),
+        Ending::Garbled(detail) => return Err(ProbeError::Unreadable(detail.clone())),
     }
     match exchange.status {
         Some(200) => Ok(()),

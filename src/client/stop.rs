@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: requests, samples.
 
-use super::response::exchange::Ending;
+use super::response::exchange::{Ending, Exchange};
 
 /// Transport failures in a row after which a workload gives up.
 const FAILURES_IN_A_ROW: u32 = 3;
@@ -28,15 +28,15 @@ pub struct Watchman {
 }
 
 impl Watchman {
-    /// Whether to stop after a request that ended so.
-    pub fn note(&mut self, ending: &Ending) -> Option<Stopped> {
-        if *ending == Ending::Whole {
+    /// Whether to stop after this request.
+    pub fn note(&mut self, exchange: &Exchange) -> Option<Stopped> {
+        if exchange.is_whole() {
             self.in_a_row = 0;
             return None;
         }
         self.in_a_row += 1;
         let enough = self.in_a_row >= FAILURES_IN_A_ROW;
-        match ending {
+        match &exchange.ending {
             Ending::Refused(detail) => Some(Stopped::Refused(detail.clone())),
             Ending::Silent(detail) => enough.then(|| Stopped::Hung(detail.clone())),
             Ending::Cut(detail) | Ending::Garbled(detail) => {
@@ -50,11 +50,23 @@ impl Watchman {
 #[cfg(test)]
 mod tests {
     use super::{Stopped, Watchman};
-    use crate::response::exchange::Ending;
+    use crate::response::exchange::{Ending, Exchange};
 
     fn after(endings: &[Ending]) -> Vec<Option<Stopped>> {
         let mut watchman = Watchman::default();
-        endings.iter().map(|ending| watchman.note(ending)).collect()
+        let exchanges = endings.iter().cloned().map(|it| Exchange::failed(0, it));
+        exchanges.map(|exchange| watchman.note(&exchange)).collect()
+    }
+
+    #[test]
+    fn a_stream_that_was_done_when_the_connection_broke_is_no_failure() {
+        let mut watchman = Watchman::default();
+        let mut broken = Exchange::failed(0, Ending::Cut("c".into()));
+        broken.body = b"data: {}\n\ndata: [DONE]\n\n".to_vec();
+        assert_eq!(
+            [(); 4].map(|()| watchman.note(&broken)),
+            [const { None }; 4]
+        );
     }
 
     #[test]

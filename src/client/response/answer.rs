@@ -27,6 +27,7 @@ pub struct Answer {
 
 #[derive(Debug, Default, Deserialize)]
 pub struct Choice {
+    index: Option<u32>,
     /// Of completions.
     text: Option<String>,
     /// Of chat streams.
@@ -40,6 +41,7 @@ pub struct Choice {
 
 #[derive(Debug, Default, Deserialize)]
 struct Delta {
+    role: Option<IgnoredAny>,
     content: Option<String>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
@@ -75,6 +77,8 @@ pub enum AnswerError {
     Json(String),
     #[error("{0} choices where one was asked for")]
     Choices(usize),
+    #[error("choice {0} where one was asked for, which is choice 0")]
+    Index(u32),
     #[error(transparent)]
     Logprobs(#[from] Uneven),
 }
@@ -83,9 +87,13 @@ impl Answer {
     pub fn parse(json: &[u8]) -> Result<Self, AnswerError> {
         let answer: Self =
             serde_json::from_slice(json).map_err(|error| AnswerError::Json(error.to_string()))?;
-        match answer.choices.as_ref().map_or(0, Vec::len) {
-            0 | 1 => Ok(answer),
-            many => Err(AnswerError::Choices(many)),
+        match answer.choices.as_deref() {
+            None | Some([]) => Ok(answer),
+            Some([one]) => match one.index.filter(|index| *index > 0) {
+                None => Ok(answer),
+                Some(index) => Err(AnswerError::Index(index)),
+            },
+            Some(many) => Err(AnswerError::Choices(many.len())),
         }
     }
 
@@ -131,6 +139,11 @@ impl Choice {
             || !self.reasoning().is_empty()
             || tools.is_some_and(|calls| !calls.is_empty())
             || self.token_ids().is_some_and(|count| count > 0)
+    }
+
+    /// Whether it names the speaker, which servers do before the first token.
+    pub fn names_role(&self) -> bool {
+        self.part().is_some_and(|part| part.role.is_some())
     }
 
     /// The answer's text, reasoning left out.
@@ -270,6 +283,9 @@ mod tests {
         }
         let two = Answer::parse(br#"{"choices":[{"text":"a"},{"text":"b"}]}"#);
         assert!(matches!(two, Err(AnswerError::Choices(2))));
+        let second = Answer::parse(br#"{"choices":[{"index":1,"text":"a"}]}"#);
+        assert!(matches!(second, Err(AnswerError::Index(1))));
+        assert!(Answer::parse(br#"{"choices":[{"index":0,"text":"a"}]}"#).is_ok());
     }
 
     #[test]

@@ -91,6 +91,11 @@ impl Exchange {
         true
     }
 
+    /// Whether all of it came: HTTP says so, or the stream did before the connection broke.
+    pub fn is_whole(&self) -> bool {
+        self.ending == Ending::Whole || self.body.trim_ascii_end().ends_with(b"[DONE]")
+    }
+
     /// The body's parts, one an arrival.
     pub fn parts(&self) -> impl Iterator<Item = (&[u8], Arrival)> {
         let mut begin = 0;

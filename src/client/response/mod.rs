@@ -6,5 +6,6 @@ pub mod logprobs;
 pub mod observed;
 pub mod sanitize;
 pub mod sse;
+pub mod steps;
 pub mod token_counts;
 pub mod transcript;

@@ -41,8 +41,8 @@ pub struct Decoder {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Decoder {
-    /// Takes the next bytes and hands on the events that they complete. True: they end with the end of one;
-    /// false: something stands behind it, a comment or a later event's beginning.
+    /// Takes the next bytes and hands on the events that they complete. True: they end with the end of one, comments
+    /// and blank lines left out; false: a later event begins behind it.
     pub fn push(
         &mut self,
         mut bytes: &[u8],
@@ -56,8 +56,7 @@ impl Decoder {
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
             self.extend_line(&bytes[..end.unwrap_or(bytes.len())])?;
-            // Further blank lines belong to the event before them.
-            ends_with_event &= end == Some(0);
+            ends_with_event &= self.line.first().is_none_or(|byte| *byte == b':');
             let Some(end) = end else { break };
             self.after_cr = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];

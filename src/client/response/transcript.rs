@@ -9,6 +9,7 @@ use super::answer::{Answer, AnswerError, Choice, Usage};
 use super::exchange::{Ending, Exchange};
 use super::sanitize::brief;
 use super::sse::{Decoder, SseEvent};
+use super::steps::{self, Step};
 use super::token_counts::Tally;
 use crate::socket::stamps::Arrival;
 use sha2::{Digest, Sha256};
@@ -19,7 +20,7 @@ const MAX_EVENTS: u32 = 1 << 20;
 
 #[derive(Debug, Default)]
 pub struct Transcript {
-    /// Arrival of each event with output.
+    /// Arrival of each event with output ([`steps`]).
     pub events_ns: Vec<u64>,
     /// Of those, how many arrived together with a later event of any kind: their time is an upper bound.
     pub ambiguous_events: u32,
@@ -66,10 +67,34 @@ impl Transcript {
             reader.transcript.malformed = read.err();
         }
         let mut transcript = reader.transcript;
-        transcript.per_event = reader.tally.per_event(transcript.completion_tokens);
-        transcript.token_ids = reader.tally.ids();
         transcript.sha256 = hex::encode(reader.generated.finalize());
+        transcript.count(&reader.steps);
         transcript
+    }
+
+    /// Takes those events of the stream that are output. Where those with some tell their tokens, no other is a token.
+    fn count(&mut self, steps: &[Step]) {
+        let completion = self.completion_tokens;
+        let with_output: Vec<bool> = steps.iter().map(|step| step.has_output).collect();
+        let counted = match tally(steps, &with_output).per_event(completion).is_empty() {
+            true => steps::counted(steps, completion),
+            false => with_output,
+        };
+        let tally = tally(steps, &counted);
+        self.per_event = tally.per_event(completion);
+        self.token_ids = tally.ids();
+        let counted = steps.iter().zip(counted);
+        let events: Vec<&Step> = counted
+            .filter_map(|(step, is)| is.then_some(step))
+            .collect();
+        self.events_ns = events.iter().map(|step| step.at_ns).collect();
+        self.ambiguous_events = count(events.iter().filter(|step| step.is_shared).count());
+        if let Some(first) = events.first() {
+            self.first_event_characters = first.characters;
+            // The first of several cannot hold all tokens: then each event gives the final usage.
+            let is_final = events.len() > 1 && first.usage == completion;
+            self.at_first_event = first.usage.filter(|_| !is_final);
+        }
     }
 
     /// Everything generated: reasoning, then content.
@@ -83,7 +108,8 @@ struct Reader {
     transcript: Transcript,
     generated: Sha256,
     events: u32,
-    tally: Tally,
+    /// Of a stream.
+    steps: Vec<Step>,
 }
 
 impl Reader {
@@ -92,14 +118,13 @@ impl Reader {
         let mut found = Vec::new();
         for (part, arrival) in exchange.parts() {
             let pushed = decoder.push(part, |event| found.push(event));
-            // The stamp is that of the last bytes: it is exact for an event that ends with them.
+            // The stamp is that of the last bytes: it is exact for the last event, comments behind it left out.
             let inexact = found.len() - usize::from(pushed == Ok(true));
             for (i, event) in found.drain(..).enumerate() {
-                let before = self.transcript.events_ns.len();
+                let before = self.steps.len();
                 self.event(&event, arrival)?;
-                if i < inexact {
-                    let outputs = self.transcript.events_ns.len() - before;
-                    self.transcript.ambiguous_events += count(outputs);
+                for step in &mut self.steps[before..] {
+                    step.is_shared = i < inexact;
                 }
             }
             pushed.map_err(|error| error.to_string())?;
@@ -193,13 +218,21 @@ impl Reader {
         }
         if let Some(mut choice) = answer.choice() {
             let logprobs = choice.take_logprobs();
-            if let Ok(Some(logprobs)) = &logprobs {
-                self.tally.scored(logprobs.len());
-            }
-            if let Some(arrival) = arrival
-                && choice.has_output()
-            {
-                self.output(&choice, arrival, answer.usage);
+            if let Some(arrival) = arrival {
+                let scored = match &logprobs {
+                    Ok(Some(logprobs)) => logprobs.len(),
+                    _ => 0,
+                };
+                self.steps.push(Step {
+                    at_ns: arrival.at_ns,
+                    is_shared: false,
+                    has_output: choice.has_output(),
+                    names_role: choice.names_role(),
+                    characters: characters(&[choice.reasoning(), choice.content()]),
+                    ids: choice.token_ids(),
+                    usage: answer.usage.and_then(|usage| usage.completion_tokens),
+                    scored,
+                });
             }
             self.text(choice, logprobs?);
         }
@@ -218,18 +251,6 @@ impl Reader {
         transcript.completion_tokens = usage.completion_tokens.or(transcript.completion_tokens);
     }
 
-    /// Notes an event of a stream that carries output.
-    fn output(&mut self, choice: &Choice, arrival: Arrival, usage: Option<Usage>) {
-        let transcript = &mut self.transcript;
-        if transcript.events_ns.is_empty() {
-            transcript.at_first_event = usage.and_then(|usage| usage.completion_tokens);
-            transcript.first_event_characters = characters(&[choice.reasoning(), choice.content()]);
-        }
-        transcript.events_ns.push(arrival.at_ns);
-        let usage = usage.and_then(|usage| usage.completion_tokens);
-        self.tally.event(choice.token_ids(), usage);
-    }
-
     fn text(&mut self, choice: Choice, logprobs: Option<Vec<TokenLogprob>>) {
         self.generated.update(choice.reasoning());
         self.generated.update(choice.content());
@@ -243,6 +264,18 @@ impl Reader {
             transcript.finish_reason = Some(reason);
         }
     }
+}
+
+/// What the counted events say of their tokens.
+fn tally(steps: &[Step], counted: &[bool]) -> Tally {
+    let mut tally = Tally::default();
+    for (step, counts) in steps.iter().zip(counted) {
+        tally.scored(step.scored);
+        if *counts {
+            tally.event(step.ids, step.usage);
+        }
+    }
+    tally
 }
 
 /// Characters of all texts together.

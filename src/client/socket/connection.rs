@@ -1,5 +1,6 @@
-//! HTTP/1.1 over a stamped connection: one request at a time, kept alive between them where the engine does,
-//! never retried.
+//! HTTP/1.1 over a stamped connection: one request at a time, kept alive between them where the engine does. A request
+//! is sent again, once, where the server closed a kept connection before it answered anything: a server may close one at
+//! any moment (RFC 9112, 9.5).
 //!
 //! Main type: [`Client`], one a concurrent stream of requests. hyper's connection is driven inside the
 //! task that waits for the answer. That keeps one part of the body between the two at the most, so
@@ -31,7 +32,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Longest head of an answer, and hyper's own buffer.
-const MAX_HEAD: usize = 64 * 1024;
+const MAX_HEAD: usize = 128 * 1024;
+
+/// Most headers of an answer. Gateways send dozens.
+const MAX_HEADERS: usize = 256;
 
 /// Keeps sums of moments and limits far from overflow.
 const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 3_600);
@@ -93,21 +97,43 @@ impl Client {
     /// Sends one request and stores what comes back, whatever that is.
     pub async fn exchange(&mut self, ask: &Ask) -> Exchange {
         let asked_ns = self.clock.now_ns();
-        let mut connection = match self.connected().await {
+        let connection = match self.connected().await {
             Ok(connection) => connection,
             Err(ending) => return Exchange::failed(asked_ns, ending),
         };
+        let is_kept = connection.opened_ns.is_none();
+        let (exchange, is_silent) = self.over(connection, ask).await;
+        if !is_kept || !is_silent || !matches!(exchange.ending, Ending::Cut(_)) {
+            return exchange;
+        }
+        self.gauges.note_resent();
+        let again = match self.open().await {
+            Ok(connection) => self.over(connection, ask).await.0,
+            Err(ending) => Exchange::failed(asked_ns, ending),
+        };
+        // What the first attempt took counts; its connection was there.
+        Exchange {
+            send_ns: exchange.send_ns,
+            connect_ns: None,
+            ..again
+        }
+    }
+
+    /// One request over this connection, and whether nothing came back.
+    async fn over(&mut self, mut connection: Connection, ask: &Ask) -> (Exchange, bool) {
         let opened_ns = connection.opened_ns.take();
+        let before = connection.tap.last().number;
         let mut exchange = Exchange::begin(opened_ns, self.clock.now_ns());
         let mut idle_timeout = IdleTimeout::new(self.silence);
         let ended = connection
             .carry(ask, self.request(ask), &mut exchange, &mut idle_timeout)
             .await;
+        let is_silent = connection.tap.last().number == before;
         match ended {
             Ok(()) => self.connection = Some(connection).filter(|_| self.keep_alive),
             Err(ending) => exchange.ending = ending,
         }
-        exchange
+        (exchange, is_silent)
     }
 
     /// Takes the connection that is there, where it can carry another request; else opens one.
@@ -156,6 +182,7 @@ impl Connection {
         let tap = wire.tap();
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(MAX_HEAD)
+            .max_headers(MAX_HEADERS)
             .handshake(wire)
             .await
             .map_err(|error| ending_of(&error))?;

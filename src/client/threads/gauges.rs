@@ -21,6 +21,8 @@ pub struct Gauges {
     stamped: AtomicBool,
     /// Its timers, after their moment.
     pub ticks: Lags,
+    /// Requests sent again over a new connection.
+    resent: AtomicU32,
     /// The most slots of its present wave.
     slots: AtomicU32,
     /// When it looks at its own lateness next.
@@ -56,6 +58,14 @@ impl Gauges {
         self.stamped.store(true, Relaxed);
     }
 
+    pub fn note_resent(&self) {
+        self.resent.fetch_add(1, Relaxed);
+    }
+
+    pub fn resent(&self) -> u32 {
+        self.resent.load(Relaxed)
+    }
+
     pub fn is_stamped(&self) -> bool {
         self.stamped.load(Relaxed)
     }
@@ -84,6 +94,7 @@ impl Gauges {
     pub fn absorb(&self, other: &Self) {
         self.reads.absorb(&other.reads);
         self.ticks.absorb(&other.ticks);
+        self.resent.fetch_add(other.resent(), Relaxed);
     }
 }
 

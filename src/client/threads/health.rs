@@ -46,6 +46,7 @@ pub fn of(
         // An open loop asks for moments, not for streams: what it could not send in time is late.
         streams_asked: slots.max(reached),
         streams_reached: reached,
+        resent: service.gauges.resent(),
         cpu_s: service.cpu.as_secs_f64(),
         threads: service.threads,
         wall_s: wall.as_secs_f64(),

@@ -38,6 +38,7 @@ pub fn add(view: &View<'_, '_>, check: &mut CheckVerdict) {
         .remarks
         .extend(arms().filter_map(|arm| first_events(view, arm)));
     check.remarks.extend(repeated(view));
+    check.remarks.extend(resent(view));
     if check.verdict == Verdict::Pass {
         check.remarks.extend(ends_later(view));
     }
@@ -136,6 +137,14 @@ pub fn first_event_estimate<'a>(sound: impl Iterator<Item = &'a Sample>) -> Opti
     let an_event = stats::median(&factors).filter(|factor| *factor > USUAL_TOKENS_AN_EVENT)?;
     let first = stats::median(&at_first)?;
     Some(FirstEvents { an_event, first })
+}
+
+fn resent(view: &View<'_, '_>) -> Option<Remark> {
+    let launches = view.of(Arm::Head).kept.iter().map(|kept| kept.launch);
+    let clients = launches.flat_map(|launch| &launch.clients);
+    let mine = clients.filter(|client| client.workload == view.case.workload.id);
+    let requests = mine.map(|client| u64::from(client.resent)).sum();
+    (requests > 0).then_some(Remark::Resent { requests })
 }
 
 /// Answers that are one token over and over: perhaps an engine that is broken, perhaps a model that knows no better.

@@ -27,7 +27,7 @@ pub use run::{Goodput, RunNumbers, run_numbers};
 pub use timing::ambiguous::{ambiguous, first_shared, with_first};
 pub use timing::contradiction::contradiction;
 pub use timing::phases::{Clock, Speed, TOKENS_APART, held_back, implausible, implausible_for};
-pub use timing::request::{came_at_once, e2e_ms, ttft_ms};
+pub use timing::request::{came_at_once, e2e_ms, tpot_bounds_ms, ttft_ms};
 pub use timing::throughput::is_good;
 pub use undefined::{Undefined, Why};
 pub use value::LaunchMeasure;

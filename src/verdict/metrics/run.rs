@@ -9,14 +9,17 @@ use super::timing::request::{
     self, came_at_once, e2e_ms, icl_ms, itl_ms, positive_tpot_ms, ttft_ms,
 };
 use super::timing::throughput;
-use super::{Why, ambiguous};
+use super::{Why, ambiguous, first_shared};
 use crate::plan::Slo;
 use crate::record::{Phase, Sample};
 
 /// Values in milliseconds, one a request, gap or token; a request that lacks a value gives none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunNumbers {
+    /// Without those of [`Self::first_shared`].
     pub ttft_ms: Vec<f64>,
+    /// Requests whose first event arrived with the second, so that of their TTFT only an upper bound is known.
+    pub first_shared: usize,
     /// Without those of [`Self::at_once`].
     pub tpot_ms: Vec<f64>,
     /// Requests of several tokens whose output arrived at one moment, so that their TPOT is not known.
@@ -51,16 +54,19 @@ pub struct Goodput {
 pub fn run_numbers(samples: &[Sample], streams: Option<u32>, slo: &Slo) -> RunNumbers {
     let measured = || samples.iter().filter(|s| s.phase == Phase::Measured);
     let sound: Vec<&Sample> = samples.iter().filter(|s| s.may_enter()).collect();
+    let is_alone = |sample: &&&Sample| !first_shared(sample);
+    let first_alone: Vec<&Sample> = sound.iter().filter(is_alone).copied().collect();
     let asked = *slo != Slo::default();
     let (shared, events) = ambiguous(&sound);
     RunNumbers {
-        ttft_ms: values(&sound, ttft_ms),
+        ttft_ms: values(&first_alone, ttft_ms),
+        first_shared: sound.len() - first_alone.len(),
         tpot_ms: values(&sound, positive_tpot_ms),
         at_once: sound.iter().filter(|s| came_at_once(s)).count(),
         itl_ms: gaps(&sound, itl_ms),
         icl_ms: gaps(&sound, icl_ms),
         e2e_ms: values(&sound, e2e_ms),
-        prefill: prefill_speed(&sound),
+        prefill: prefill_speed(&first_alone),
         generation: generation_speed(&sound),
         ambiguous_share: shared as f64 / events.max(1) as f64,
         throughput: throughput::of_runs(&sound).ok(),
@@ -104,7 +110,8 @@ fn goodput<'a>(
     slo: &Slo,
     seconds: f64,
 ) -> Option<Goodput> {
-    // A request that lacks what a bound is about is not known to keep it.
+    // A request that lacks what a bound is about is not known to keep it; a TTFT that is an upper bound keeps it if it
+    // is not above.
     let unknown = |s: &Sample| slo.tpot_ms.is_some() && came_at_once(s);
     let judged = |s| {
         let kept = throughput::is_good(s, *slo).unwrap_or(false);
@@ -204,6 +211,7 @@ mod tests {
         };
         let numbers = run_numbers(&[request(0, 0), held_back], None, &slo);
         assert_eq!((numbers.tpot_ms, numbers.at_once), (vec![10.0], 1));
+        assert_eq!((numbers.ttft_ms, numbers.first_shared), (vec![50.0], 1));
         close(Some(numbers.ambiguous_share), 0.4);
         close(numbers.goodput.map(|good| good.share), 0.5);
     }

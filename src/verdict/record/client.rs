@@ -23,6 +23,9 @@ pub struct ClientHealth {
     pub streams_asked: u32,
     /// The most that really were in flight, from send to last event, by a sweep over all moments.
     pub streams_reached: u32,
+    /// Requests sent again, since the server had closed the connection that it kept.
+    #[serde(default)]
+    pub resent: u32,
     /// CPU time of the client's threads, seconds, and their number.
     pub cpu_s: f64,
     pub threads: u32,

@@ -59,6 +59,10 @@ pub enum Remark {
         interval: (f64, f64),
         sessions: usize,
     },
+    /// Requests of head that were sent again, since the engine had closed the connection that it kept.
+    Resent {
+        requests: u64,
+    },
     /// A remark of `metrics` on a suite's tests.
     Said(String),
     /// Processors' worth of other processes' work beside a launch of head, and its position.

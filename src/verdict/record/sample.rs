@@ -250,8 +250,29 @@ pub struct TokenCounts {
 pub const USUAL_TOKENS_AN_EVENT: f64 = 1.1;
 
 impl TokenCounts {
-    /// Tokens of the first output event of a stream of `events` events: as the stream tells, else an estimate
-    /// (`tpot` in docs/metrics.md).
+    /// Tokens of the output events that arrived first: of the first one, and of all that have its moment. (`tpot` in
+    /// docs/metrics.md.) Of a stream whose events all have one moment, those of the first event.
+    pub fn first_arrival(&self, events_ns: &[u64]) -> f64 {
+        let all = events_ns.len();
+        let together = events_ns
+            .iter()
+            .take_while(|at| Some(*at) == events_ns.first());
+        let together = together.count();
+        let at_first = self.first_event(all);
+        if together < 2 || together == all {
+            return at_first;
+        }
+        if self.per_event.len() == all {
+            let later = self.per_event[1..together]
+                .iter()
+                .map(|tokens| f64::from(*tokens));
+            return at_first + later.sum::<f64>();
+        }
+        let rest = f64::from(self.completion.unwrap_or(self.events)) - at_first;
+        at_first + rest * (together - 1) as f64 / (all - 1) as f64
+    }
+
+    /// Tokens of the first output event of a stream of `events` events: as the stream tells, else an estimate.
     pub fn first_event(&self, events: usize) -> f64 {
         let told = self.of_first_event().map(f64::from);
         told.or_else(|| self.first_event_of_burst(events))

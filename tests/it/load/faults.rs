@@ -65,7 +65,6 @@ async fn one_bad_answer_voids_one_sample() {
             vec![send("SSH-2.0-x\r\n\r\n"), Step::Close],
             Some(VoidRule::Malformed),
         ),
-        (vec![Step::Close], Some(VoidRule::CutStream)),
         (
             vec![send("HTTP/1.1 200 OK\r\ncontent-"), Step::Close],
             Some(VoidRule::CutStream),

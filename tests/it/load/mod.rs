@@ -13,6 +13,7 @@ mod server;
 #[cfg(target_os = "linux")]
 mod stamps;
 mod streams;
+mod tokens;
 mod workloads;
 
 use client::{Endpoint, LoadOutcome, PromptSeed, SessionClock, run};

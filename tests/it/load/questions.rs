@@ -73,5 +73,5 @@ async fn metrics_are_fetched_as_text() {
     );
     let huge = Server::start(|_, _| answer("200 OK", &"x".repeat(5 << 20))).await;
     let unbounded = scrape(&super::endpoint(huge.address), "/metrics").await;
-    assert!(matches!(unbounded, Err(ProbeError::Broken(_))));
+    assert!(matches!(unbounded, Err(ProbeError::Unreadable(_))));
 }

@@ -3,6 +3,8 @@
 //! Main function: [`beyond_limit`]. Refuses to know: how health is measured, exit codes.
 
 use crate::figures::Distribution;
+use crate::report::SEND_AT_ONCE;
+use verdict::judge::AMBIGUOUS_MIDDLE;
 use verdict::metrics::RunNumbers;
 use verdict::record::ClientHealth;
 
@@ -48,6 +50,14 @@ pub fn beyond_limit(
         beyond.push(format!(
             "{reached} streams were in flight at once, {asked} were asked for: send more requests or ask for \
              longer answers"
+        ));
+    }
+    let shared = numbers.first_shared;
+    let all = numbers.ttft_ms.len() + shared;
+    if shared as f64 > AMBIGUOUS_MIDDLE * all as f64 {
+        beyond.push(format!(
+            "{shared} of {all} first events arrived together with the second one, so that no TTFT is known of them: \
+             run the client where it has a core of its own, or look at how the server sends. {SEND_AT_ONCE}"
         ));
     }
     beyond
@@ -100,8 +110,14 @@ mod tests {
         check(&unstamped, 10.0, &["ran 3.000 ms late"]);
         let few = ClientHealth {
             streams_reached: 7,
-            ..sound
+            ..sound.clone()
         };
         check(&few, 10.0, &["7 streams"]);
+        let shared = RunNumbers {
+            first_shared: 2,
+            ..numbers(10.0)
+        };
+        let beyond = beyond_limit(&sound, None, &shared);
+        assert!(beyond[0].starts_with("2 of 3 first events"), "{beyond:?}");
     }
 }

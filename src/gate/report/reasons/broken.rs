@@ -219,15 +219,19 @@ fn of_launch(
             moved,
             bearable,
         } => format!(
-            "the load client was late by {} ms, {} of what {metric} measures, and {} can be borne: give it a \
-             processor of its own, or less load",
+            "the load client was late by {} ms, {} of what {metric} measures; the limit is {}. Give it a processor of \
+             its own, or less load",
             number(*delay_ms),
             percent(*moved),
             percent(*bearable)
         ),
         LaunchFact::SharedEvents { share, bearable } => {
             let (events, instead) = match metric {
-                Metric::Ttft => ("first events arrived together with a later one", ""),
+                Metric::Ttft
+                | Metric::TtftOverhead
+                | Metric::WallTtft
+                | Metric::PrefillRate
+                | Metric::PrefillDrift => ("first events arrived together with a later one", ""),
                 Metric::Icl | Metric::Itl => (
                     "events arrived together with a later one",
                     ". Or check TPOT, which reads no single event",
@@ -235,14 +239,14 @@ fn of_launch(
                 _ => ("events after the first arrived together with it", ""),
             };
             format!(
-                "{} of the {events}, so that only an upper bound of their time is known; {} can be borne. \
+                "{} of the {events}, so only an upper bound of their time is known; the limit is {}. \
                  {SEND_AT_ONCE}{instead}",
                 percent(*share),
                 percent(*bearable)
             )
         }
         LaunchFact::AtOnce { share, bearable } => format!(
-            "{} of the answers arrived at one moment and have no time per token; at most {} may. {SEND_AT_ONCE}",
+            "{} of the answers arrived at one moment and have no time per token; the limit is {}. {SEND_AT_ONCE}",
             percent(*share),
             percent(*bearable)
         ),
@@ -269,7 +273,7 @@ fn of_launch(
 
 /// Remedy for events that arrive together.
 pub const SEND_AT_ONCE: &str = "Let the server send each event as soon as it is made (TCP_NODELAY, a flush after each \
-                                event), and no proxy hold events back";
+                                event), and turn off buffering in any proxy between";
 
 /// Why zero in every launch proves that nothing was measured.
 fn why_vacuous(metric: Metric) -> &'static str {

@@ -101,6 +101,10 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             number(ttft_ms.0),
             number(ttft_ms.1)
         ),
+        Remark::Resent { requests } => format!(
+            "{requests} requests of head were sent again, since the engine had closed the connection that it kept \
+             (keep_alive = false under [engine] opens one for each request)"
+        ),
         Remark::Said(text) => text.clone(),
     };
     vec![text]

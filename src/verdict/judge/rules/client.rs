@@ -47,16 +47,17 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
         let ambiguous = sound.iter().filter(|s| is_ambiguous(s));
         (ambiguous.count(), sound.len())
     };
-    let events = match check.metric {
-        Metric::Ttft => requests(first_shared),
-        Metric::Icl | Metric::Itl => metrics::ambiguous(sound),
-        metric if check.part.reads_tpot(metric) => metrics::with_first(sound),
+    let (events, bearable) = match check.metric {
+        Metric::Ttft
+        | Metric::TtftOverhead
+        | Metric::WallTtft
+        | Metric::PrefillRate
+        | Metric::PrefillDrift => (requests(first_shared), bearable_requests(check)),
+        Metric::Icl | Metric::Itl => (metrics::ambiguous(sound), bearable_events(check)),
+        metric if check.part.reads_tpot(metric) => {
+            (metrics::with_first(sound), bearable_events(check))
+        }
         _ => return None,
-    };
-    let bearable = if is_tail(check.statistic) {
-        AMBIGUOUS_TAIL
-    } else {
-        AMBIGUOUS_MIDDLE
     };
     if let Some(share) = beyond(events, bearable) {
         let fact = LaunchFact::SharedEvents { share, bearable };
@@ -85,6 +86,22 @@ pub fn left_out(launch_view: &LaunchView<'_, '_>) -> usize {
 fn at_once(launch_view: &LaunchView<'_, '_>) -> usize {
     let sound = launch_view.sound().iter();
     sound.filter(|s| metrics::came_at_once(s)).count()
+}
+
+/// A mean holds each of them by all that it is late.
+fn bearable_requests(check: &Check) -> f64 {
+    match check.statistic {
+        Statistic::Mean => AMBIGUOUS_TAIL,
+        _ => bearable_events(check),
+    }
+}
+
+/// The mean of all gaps is what it was: where one is too long, the next is too short.
+fn bearable_events(check: &Check) -> f64 {
+    match is_tail(check.statistic) {
+        true => AMBIGUOUS_TAIL,
+        false => AMBIGUOUS_MIDDLE,
+    }
 }
 
 /// Share of answers that may be left out: they may be the slowest ones, which a median hardly reads, a mean and p95 read a

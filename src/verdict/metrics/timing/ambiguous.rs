@@ -12,8 +12,8 @@ pub fn ambiguous(samples: &[&Sample]) -> (usize, usize) {
     (samples.iter().map(shared).sum(), events)
 }
 
-/// Events after a stream's first that arrived together with it, and all after the first. TPOT counts their tokens as
-/// generated between the first event and the last, in no time.
+/// Events after a stream's first that arrived together with it, and all after the first. TPOT is about the rest of the
+/// stream.
 pub fn with_first(samples: &[&Sample]) -> (usize, usize) {
     let (mut shared, mut all) = (0, 0);
     for sample in samples {

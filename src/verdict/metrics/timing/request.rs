@@ -19,15 +19,15 @@ pub fn ttft_ms(sample: &Sample) -> Result<f64, Why> {
     Ok(ms_between(sample.stamps.intended_ns, first))
 }
 
-/// TPOT: (last − first output event) / (n − n_first), n by usage, n_first the tokens of the first event, as the
-/// stream tells or by estimate. Undefined where nothing follows the first event.
+/// TPOT: (last − first output event) / (n − n_first), n by usage, n_first the tokens of the first event and of those that
+/// arrived with it, as the stream tells or by estimate. Undefined where nothing follows the first event.
 pub fn tpot_ms(sample: &Sample) -> Result<f64, Why> {
     if !sample.streamed {
         return Err(Why::NotStreamed);
     }
     let (first, last) = first_and_last(sample)?;
     let n = sample.tokens.completion.ok_or(Why::NoUsage)?;
-    let at_first = sample.tokens.first_event(sample.stamps.events_ns.len());
+    let at_first = sample.tokens.first_arrival(&sample.stamps.events_ns);
     let rest = f64::from(n) - at_first;
     if n >= 2 && rest > 0.0 {
         Ok(ms_between(first, last) / rest)
@@ -50,6 +50,17 @@ pub fn positive_tpot_ms(sample: &Sample) -> Result<f64, Why> {
 /// True if all tokens of an answer arrived at one moment.
 pub fn came_at_once(sample: &Sample) -> bool {
     matches!(tpot_ms(sample), Ok(0.0))
+}
+
+/// Between which values TPOT lies, where the stream tells neither the first event's tokens nor, by one event a token, that
+/// it has one: as if the first event had one token, and as if it had all that have no event of their own.
+pub fn tpot_bounds_ms(sample: &Sample) -> Option<(f64, f64)> {
+    let (first, last) = first_and_last(sample).ok()?;
+    let (n, events) = (sample.tokens.completion?, sample.tokens.events);
+    let is_untold = sample.streamed && sample.tokens.of_first_event().is_none();
+    let span = ms_between(first, last);
+    (is_untold && n > events && events >= 2 && span > 0.0)
+        .then(|| (span / f64::from(n - 1), span / f64::from(events - 1)))
 }
 
 /// ICL: the gaps between output events; none for a single event.
@@ -223,6 +234,36 @@ mod tests {
         let mut silent = bursts(64, 4, 4);
         silent.tokens.text_at_first = None;
         check(&silent, 10.0);
+    }
+
+    #[test]
+    fn bounds_stand_where_nothing_tells_the_first_events_tokens() {
+        let mut sample = streamed("w", 0, 50.0, 10.0, 61);
+        assert_eq!(tpot_bounds_ms(&sample), None);
+        sample.tokens.completion = Some(64);
+        let (least, greatest) = tpot_bounds_ms(&sample).unwrap();
+        assert!((least - 600.0 / 63.0).abs() < 1e-9 && (greatest - 10.0).abs() < 1e-9);
+        sample.tokens.at_first_event = Some(4);
+        assert_eq!(tpot_bounds_ms(&sample), None);
+    }
+
+    /// The reader was late, or the engine sent them at once: what is left of the stream tells the pace.
+    #[test]
+    fn tokens_that_arrived_with_the_first_are_not_of_the_time_after_it() {
+        let check = |sample: &mut Sample, together: usize, expect: Result<f64, Why>| {
+            let last = sample.stamps.events_ns[together - 1];
+            sample.stamps.events_ns[..together].fill(last);
+            assert_eq!(tpot_ms(sample), expect, "{together}");
+        };
+        for together in [1, 2, 9, 63] {
+            check(&mut streamed("w", 0, 50.0, 10.0, 64), together, Ok(10.0));
+            check(&mut bursts(256, 4, 4), together, Ok(10.0));
+        }
+        let mut told = streamed("w", 0, 50.0, 10.0, 4);
+        told.tokens.per_event = vec![1, 4, 3, 2];
+        told.tokens.completion = Some(10);
+        check(&mut told, 2, Ok(4.0));
+        check(&mut streamed("w", 0, 50.0, 10.0, 64), 64, Ok(0.0));
     }
 
     #[test]

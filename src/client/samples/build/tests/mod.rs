@@ -2,6 +2,7 @@
 
 mod contradictions;
 mod counts;
+mod steps;
 mod streams;
 mod voids;
 mod whole;

@@ -294,6 +294,7 @@ fn report(
     let beyond = client
         .as_ref()
         .map(|health| beyond_limit(health, reached, &numbers));
+    let notes = notes(&numbers, sound(samples), client.as_ref());
     LoadReport {
         tool: tool(),
         date,
@@ -325,7 +326,7 @@ fn report(
         client_beyond_limit: beyond.unwrap_or_default(),
         server_contradicts: contradiction(samples),
         implausible: implausible_phases(options, samples),
-        notes: notes(&numbers, sound(samples)),
+        notes,
     }
 }
 

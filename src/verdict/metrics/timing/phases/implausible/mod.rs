@@ -101,7 +101,7 @@ impl PhaseRow {
         let sample = Some(sample).filter(|sample| sample.may_enter())?;
         let prompt = prompt.filter(|prompt| *prompt > 0)?;
         let events = sample.stamps.events_ns.len();
-        let at_first = sample.tokens.first_event(events);
+        let at_first = sample.tokens.first_arrival(&sample.stamps.events_ns);
         let rest = f64::from(sample.tokens.completion?) - at_first;
         let holds_most = at_first >= LEAST_TOKENS && at_first > rest;
         if events < 2 || (rest < LEAST_TOKENS && !holds_most) {
