@@ -63,7 +63,7 @@ pub use speed::{Speed, SpeedError, measure_cpu, measure_gpu};
 pub use startup::{ModelInfo, Stage, StartError};
 pub use stats::{KvStats, Stats};
 pub use synthetic::Synthetic;
-pub use text::chat::{ChatTemplate, Message, TemplateError};
+pub use text::chat::{ChatTemplate, Conversation, Ending, TemplateError};
 pub use text::stop::find_stop;
 pub use text::tokenizer::{TextStream, Tokenizer, TokenizerError};
 pub use weights::WeightError;

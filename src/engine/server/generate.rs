@@ -9,12 +9,12 @@ use super::chunks::{Envelope, Form};
 use super::flush_each::Separately;
 use super::seeds::{choice_seed, fresh_seed};
 use super::stream::EventStream;
-use super::wire::chat::{ChatMessage, ChatRequest};
+use super::wire::chat::ChatRequest;
 use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInput};
 use super::wire::sampling::check_ids;
 use super::wire::{ApiError, Common, Delivery, StreamUsage};
 use crate::request::Request;
-use crate::{Engine, Message, SubmitError, TemplateError, TokenizerError};
+use crate::{Conversation, Engine, SubmitError, TemplateError, TokenizerError};
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -77,29 +77,7 @@ impl Job {
     }
 
     pub async fn chat(app: &Arc<App>, request: ChatRequest) -> Result<Self, ApiError> {
-        app.check_model(request.common.model.as_deref())?;
-        let ChatRequest {
-            common,
-            messages,
-            add_generation_prompt,
-        } = request;
-        let bytes = messages.iter().map(ChatMessage::work_bytes).sum();
-        let read = move |engine: &Engine| {
-            let template = engine.chat_template().map_err(chat_error)?;
-            let messages: Vec<Message> = messages
-                .into_iter()
-                .map(|message| Message {
-                    role: message.role,
-                    content: message.content,
-                })
-                .collect();
-            let text = template
-                .render(&messages, add_generation_prompt)
-                .map_err(|error| chat_error(&error))?;
-            // The template writes the special tokens itself.
-            encode(engine, &text, false, "messages")
-        };
-        let ids = tokenise(app, bytes, true, read).await?;
+        let (common, ids) = chat_tokens(app, request).await?;
         Ok(Self {
             form: Form::Chat,
             common,
@@ -364,6 +342,43 @@ async fn tokenise<T: Send + 'static>(
             "the model's template and tokenizer took more than a minute",
         )),
     }
+}
+
+/// The prompt that a chat's template makes of it, as token ids.
+pub async fn chat_tokens(app: &App, request: ChatRequest) -> Result<(Common, Vec<u32>), ApiError> {
+    app.check_model(request.common.model.as_deref())?;
+    let bytes = request.work_bytes();
+    let ChatRequest {
+        common,
+        conversation,
+    } = request;
+    let read = move |engine: &Engine| chat_ids(engine, conversation);
+    Ok((common, tokenise(app, bytes, true, read).await?))
+}
+
+/// A text's token ids.
+pub async fn text_tokens(app: &App, text: String, add_special: bool) -> Result<Vec<u32>, ApiError> {
+    let bytes = text.len();
+    let read = move |engine: &Engine| encode(engine, &text, add_special, "prompt");
+    tokenise(app, bytes, false, read).await
+}
+
+/// OpenAI's `developer` is what models were trained on as `system`, unless their template says otherwise.
+fn chat_ids(engine: &Engine, mut conversation: Conversation) -> Result<Vec<u32>, ApiError> {
+    let template = engine.chat_template().map_err(chat_error)?;
+    if !template.knows_role("developer") {
+        let roles = conversation.messages.iter_mut();
+        for role in roles.filter_map(|message| message.get_mut("role")) {
+            if role == "developer" {
+                *role = "system".into();
+            }
+        }
+    }
+    let text = template
+        .render(&conversation)
+        .map_err(|error| chat_error(&error))?;
+    // The template writes the special tokens itself.
+    encode(engine, &text, false, "messages")
 }
 
 fn encode(

@@ -27,6 +27,7 @@ mod routes;
 mod seeds;
 pub mod stop_buffer;
 mod stream;
+mod tokenize;
 mod wire;
 
 pub use client_limits::Limits;

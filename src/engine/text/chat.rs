@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
-use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
 use std::error::Error as StdError;
 
 use crate::files::{FileError, Files};
@@ -22,11 +22,28 @@ const NAME: &str = "chat";
 /// hundred; one that loops must end.
 const FUEL: u64 = 10_000;
 
-/// One turn of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Message {
-    pub role: String,
-    pub content: String,
+/// What a template makes a prompt of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversation {
+    /// Members of each message; `role` and `content` are among them, both strings.
+    pub messages: Vec<Map<String, Json>>,
+    /// Descriptions of functions that the model may call, in OpenAI's form.
+    pub tools: Vec<Json>,
+    /// Further variables of the template, as Qwen3's `enable_thinking`.
+    pub variables: Map<String, Json>,
+    pub ending: Ending,
+}
+
+/// Where the prompt ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// Where the assistant's answer begins.
+    #[default]
+    Answer,
+    /// After the last message.
+    Message,
+    /// Within the last message, which the answer goes on with.
+    Unfinished,
 }
 
 /// No usable template, or one that refused the messages.
@@ -128,27 +145,62 @@ impl ChatTemplate {
         })
     }
 
-    /// The prompt; with `add_generation_prompt` it ends where the assistant's answer begins.
+    /// The prompt.
     ///
     /// # Errors
     /// The template refuses the messages, or fails: also where it would run for ever. What memory it takes is not
     /// bounded.
-    pub fn render(
-        &self,
-        messages: &[Message],
-        add_generation_prompt: bool,
-    ) -> Result<String, TemplateError> {
+    pub fn render(&self, conversation: &Conversation) -> Result<String, TemplateError> {
+        let Conversation {
+            messages,
+            tools,
+            variables,
+            ending,
+        } = conversation;
         // A copy shares everything but this number.
         let mut environment = self.environment.clone();
-        environment.set_fuel(Some(FUEL * (1 + messages.len() as u64)));
+        environment.set_fuel(Some(FUEL * (1 + (messages.len() + tools.len()) as u64)));
         let template = environment.get_template(NAME).map_err(syntax)?;
-        template
-            .render(context! {
-                messages => Value::from(Serde(messages)), tools => (), documents => (),
-                add_generation_prompt, bos_token => self.bos.as_str(), eos_token => self.eos.as_str(),
-            })
-            .map_err(|error| failure(&error))
+        let own = context! {
+            messages => Value::from(Serde(messages)),
+            tools => (!tools.is_empty()).then(|| Value::from(Serde(tools))),
+            documents => (),
+            add_generation_prompt => *ending == Ending::Answer,
+            bos_token => self.bos.as_str(), eos_token => self.eos.as_str(),
+        };
+        let rendered = template
+            .render(context! { ..own, ..Value::from(Serde(variables)) })
+            .map_err(|error| failure(&error))?;
+        match ending {
+            Ending::Unfinished => unfinished(rendered, messages.last()),
+            Ending::Answer | Ending::Message => Ok(rendered),
+        }
     }
+
+    /// Whether the template speaks of this role.
+    pub fn knows_role(&self, role: &str) -> bool {
+        let source = self.environment.get_template(NAME);
+        source.is_ok_and(|template| template.source().contains(role))
+    }
+}
+
+/// The prompt up to the end of its last message's text, as transformers' `continue_final_message`.
+fn unfinished(
+    mut rendered: String,
+    last: Option<&Map<String, Json>>,
+) -> Result<String, TemplateError> {
+    let text = last
+        .and_then(|message| message["content"].as_str())
+        .unwrap_or_default();
+    let shown = [text, text.trim_start(), text.trim()];
+    let end = shown
+        .iter()
+        .find_map(|text| Some(rendered.rfind(text)? + text.len()));
+    let end = end.filter(|_| !text.trim().is_empty()).ok_or_else(|| {
+        TemplateError::Refused("it does not show the last message, which is to be continued".into())
+    })?;
+    rendered.truncate(end);
+    Ok(rendered)
 }
 
 fn environment(text: String) -> Result<Environment<'static>, Error> {
@@ -211,10 +263,17 @@ mod tests {
         ChatTemplate::load(&Files::Directory(directory.path().to_path_buf())).unwrap()
     }
 
-    fn message(role: &str, content: &str) -> Message {
-        Message {
-            role: role.to_owned(),
-            content: content.to_owned(),
+    fn messages(all: &[(&str, &str)]) -> Vec<Map<String, Json>> {
+        let message = |(role, content): &(&str, &str)| json!({"role": role, "content": content});
+        let objects = all.iter().map(message);
+        objects.map(|it| it.as_object().unwrap().clone()).collect()
+    }
+
+    fn conversation(all: &[(&str, &str)], ending: Ending) -> Conversation {
+        Conversation {
+            messages: messages(all),
+            ending,
+            ..Conversation::default()
         }
     }
 
@@ -223,21 +282,41 @@ mod tests {
         let chat = template(
             "{%- for message in messages %}\n    {{- message.role.upper() + ':' + message['content'].strip() + eos_token }}\n{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- '\\nassistant:' }}\n{%- endif %}",
         );
-        let messages = [message("user", " hi "), message("assistant", "yes")];
-        assert_eq!(
-            chat.render(&messages, false).unwrap(),
-            "USER:hi<eos>ASSISTANT:yes<eos>"
+        let both = [("user", " hi "), ("assistant", "yes")];
+        let check = |all: &[(&str, &str)], ending, expect: &str| {
+            assert_eq!(chat.render(&conversation(all, ending)).unwrap(), expect);
+        };
+        check(&both, Ending::Message, "USER:hi<eos>ASSISTANT:yes<eos>");
+        check(&both[..1], Ending::Answer, "USER:hi<eos>\nassistant:");
+        check(&both, Ending::Unfinished, "USER:hi<eos>ASSISTANT:yes");
+        check(&both[..1], Ending::Unfinished, "USER:hi");
+        let silent = conversation(&[("user", "a"), ("assistant", " ")], Ending::Unfinished);
+        assert!(matches!(
+            chat.render(&silent),
+            Err(TemplateError::Refused(_))
+        ));
+    }
+
+    /// Qwen3's switch, and what its template makes of tools.
+    #[test]
+    fn variables_and_tools_are_the_templates() {
+        let chat = template(
+            "{%- if tools %}{{ tools[0].function.name }} {% endif %}{%- for message in messages %}{{ message.content }}{% endfor %}{%- if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>{%- endif %}",
         );
-        assert_eq!(
-            chat.render(&messages[..1], true).unwrap(),
-            "USER:hi<eos>\nassistant:"
-        );
+        let mut asked = conversation(&[("user", "hi")], Ending::Answer);
+        assert_eq!(chat.render(&asked).unwrap(), "hi");
+        let variables = json!({"enable_thinking": false, "messages": []});
+        asked.variables = variables.as_object().unwrap().clone();
+        assert_eq!(chat.render(&asked).unwrap(), "hi<think>\n\n</think>");
+        asked.tools = vec![json!({"function": {"name": "add"}})];
+        assert_eq!(chat.render(&asked).unwrap(), "add hi<think>\n\n</think>");
+        assert!(chat.knows_role("enable_thinking") && !chat.knows_role("developer"));
     }
 
     #[test]
     fn the_templates_own_refusal_is_told() {
         let chat = template("{{ raise_exception('roles must alternate') }}");
-        let error = chat.render(&[], false).unwrap_err();
+        let error = chat.render(&Conversation::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the chat template refused the messages: roles must alternate"
@@ -254,7 +333,7 @@ mod tests {
                 std::fs::write(path.join(FILE), text).unwrap();
             }
             ChatTemplate::load(&Files::Directory(path.to_path_buf()))
-                .map(|chat| chat.render(&[], false).unwrap())
+                .map(|chat| chat.render(&Conversation::default()).unwrap())
                 .map_err(|error| error.to_string())
         };
         let text = "{{ bos_token }}-{{ eos_token }}";

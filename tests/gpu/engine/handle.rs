@@ -1,9 +1,10 @@
 //! The engine's handle: caching, cancellation, draining, refusals, faults.
 
+use serde_json::json;
 use std::time::Duration;
 
 use engine::request::{CacheUse, Event, FinishReason, Request};
-use engine::{Delay, Engine, Faults, Message, Options, Stage, StartError, SubmitError};
+use engine::{Conversation, Delay, Engine, Faults, Options, Stage, StartError, SubmitError};
 
 use super::{collect, engine, prompt, request, run, start};
 
@@ -86,11 +87,12 @@ fn generation_follows_the_requests_rules() {
     let engine = engine();
     let info = engine.model_info();
     let chat = engine.chat_template().expect("the embedded model has one");
-    let message = Message {
-        role: "user".to_owned(),
-        content: "copy: abc".to_owned(),
+    let message = json!({"role": "user", "content": "copy: abc"});
+    let conversation = Conversation {
+        messages: vec![message.as_object().unwrap().clone()],
+        ..Conversation::default()
     };
-    let text = chat.render(&[message], true).expect("it renders");
+    let text = chat.render(&conversation).expect("it renders");
     let prompt = engine.tokenizer().encode(&text, false).expect("it encodes");
 
     let free = run(

@@ -6,6 +6,7 @@
 
 mod answers;
 mod backends;
+mod chats;
 mod choices;
 mod connections;
 mod lifecycle;

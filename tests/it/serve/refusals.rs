@@ -47,7 +47,6 @@ fn parameters_that_are_not_implemented_are_refused_by_name() {
         ("guided_regex", json!("x")),
         ("skip_special_tokens", json!(false)),
         ("response_format", json!({"type": "json_object"})),
-        ("tools", json!([{}])),
         ("tool_choice", json!("required")),
     ] {
         let body = json!({"prompt": "a", name: value});

@@ -9,6 +9,7 @@ use super::logprobs::ChatLogprobs;
 use super::parameters::Parameters;
 use super::truncate::{kind, shorten};
 use super::usage::{StopReason, Timings, Usage};
+use crate::{Conversation, Ending};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -17,19 +18,11 @@ const COMPLETION_NAMES: &[&str] = &["prompt", "echo"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatRequest {
     pub common: Common,
-    pub messages: Vec<ChatMessage>,
-    pub add_generation_prompt: bool,
+    pub conversation: Conversation,
 }
 
 /// What the template does for one message takes about as long as so many bytes to tokenise.
 const MESSAGE_BYTES: usize = 128;
-
-/// A message with its text parts joined.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChatMessage {
-    pub role: String,
-    pub content: String,
-}
 
 impl ChatRequest {
     pub fn read(members: Map<String, Value>) -> Result<Self, ApiError> {
@@ -42,13 +35,75 @@ impl ChatRequest {
             return Err(ApiError::invalid_value("messages", "`messages` is empty"));
         }
         let messages = messages.into_iter().enumerate();
-        let messages = messages.map(|(at, message)| ChatMessage::read(at, message));
-        Ok(Self {
+        let messages = messages.map(|(at, message)| message_of(at, message));
+        let conversation = Conversation {
             messages: messages.collect::<Result<_, _>>()?,
-            add_generation_prompt: common.parameters.add_generation_prompt != Some(false),
+            tools: tools(&mut common.parameters)?,
+            variables: common
+                .parameters
+                .chat_template_kwargs
+                .take()
+                .unwrap_or_default(),
+            ending: ending(&common.parameters)?,
+        };
+        Ok(Self {
             common,
+            conversation,
         })
     }
+
+    /// How much there is to render and to tokenise.
+    pub fn work_bytes(&self) -> usize {
+        let Conversation {
+            messages, tools, ..
+        } = &self.conversation;
+        let texts = messages
+            .iter()
+            .flat_map(Map::values)
+            .filter_map(Value::as_str);
+        let texts: usize = texts.map(str::len).sum();
+        texts + MESSAGE_BYTES * (messages.len() + tools.len())
+    }
+}
+
+/// A finished message is not gone on with, and an answer that was begun needs no beginning.
+fn ending(parameters: &Parameters) -> Result<Ending, ApiError> {
+    let goes_on = parameters.continue_final_message == Some(true);
+    match (goes_on, parameters.add_generation_prompt) {
+        (true, Some(true)) => {
+            let message =
+                "`continue_final_message` and `add_generation_prompt` exclude each other: send one";
+            Err(ApiError::invalid_value("continue_final_message", message))
+        }
+        (true, _) => Ok(Ending::Unfinished),
+        (false, Some(false)) => Ok(Ending::Message),
+        (false, _) => Ok(Ending::Answer),
+    }
+}
+
+/// Descriptions of functions, which the template shows to the model as they are.
+fn tools(parameters: &mut Parameters) -> Result<Vec<Value>, ApiError> {
+    let choice = parameters
+        .tool_choice
+        .take()
+        .unwrap_or_else(|| "auto".into());
+    if !matches!(choice.as_str(), Some("auto" | "none")) {
+        let choice = choice.to_string();
+        let message = format!(
+            "`tool_choice` = {} is not supported: a call can't be forced; send `auto` or `none`",
+            shorten(&choice)
+        );
+        return Err(ApiError::unsupported("tool_choice", message));
+    }
+    let tools = parameters.tools.take().unwrap_or_default();
+    for (at, tool) in tools.iter().enumerate() {
+        if tool["type"] != "function" || !tool["function"]["name"].is_string() {
+            let path = format!("tools.{at}");
+            let message = format!("`{path}` is no function with a name");
+            return Err(ApiError::invalid_value(&path, message));
+        }
+    }
+    Ok(tools)
 }
 
 /// The two names of one limit.
@@ -91,18 +146,38 @@ fn logprobs(parameters: &mut Parameters) -> Result<Option<u32>, ApiError> {
 #[serde(deny_unknown_fields)]
 struct SentMessage {
     role: String,
-    content: Value,
+    content: Option<Value>,
+    name: Option<String>,
+    reasoning_content: Option<String>,
+    /// Of an assistant.
+    tool_calls: Option<Vec<SentCall>>,
+    /// Of a tool's result.
+    tool_call_id: Option<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct SentCall {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    function: SentFunction,
+    /// Of a call that was streamed.
+    #[serde(rename = "index", skip_serializing)]
+    _index: Option<u32>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct SentFunction {
+    name: String,
+    /// JSON as text; templates are written for the object.
+    arguments: Value,
 }
 
 /// Members of a message at OpenAI that are not implemented here.
-const UNSUPPORTED: [&str; 6] = [
-    "name",
-    "tool_calls",
-    "tool_call_id",
-    "function_call",
-    "audio",
-    "refusal",
-];
+const UNSUPPORTED: [&str; 3] = ["function_call", "audio", "refusal"];
 
 /// A text part of a message's content.
 #[derive(Deserialize)]
@@ -113,30 +188,52 @@ struct ContentPart {
     text: String,
 }
 
-impl ChatMessage {
-    /// How much there is to render and to tokenise.
-    pub fn work_bytes(&self) -> usize {
-        MESSAGE_BYTES + self.content.len()
+/// A message for the template, with its text parts joined.
+fn message_of(at: usize, value: Value) -> Result<Map<String, Value>, ApiError> {
+    let path = format!("messages.{at}");
+    let mut members = object(&path, value)?;
+    members.retain(|name, value| {
+        let is_empty = value.as_array().is_some_and(Vec::is_empty);
+        !value.is_null() && (name != "tool_calls" || !is_empty)
+    });
+    if let Some(name) = UNSUPPORTED.iter().find(|name| members.contains_key(**name)) {
+        let path = join(&path, name);
+        let message = format!("`{path}` is not supported");
+        return Err(ApiError::unsupported(&path, message));
     }
+    let sent: SentMessage = json::read(members, &path)?;
+    check_role(&join(&path, "role"), &sent.role)?;
+    let content = match sent.content {
+        Some(content) => text_of(&join(&path, "content"), content)?,
+        // An answer that is a call alone.
+        None if sent.tool_calls.is_some() => String::new(),
+        None => return Err(ApiError::missing(&join(&path, "content"))),
+    };
+    let calls = sent.tool_calls.map(|calls| {
+        let calls = calls.into_iter().map(SentCall::parsed);
+        serde_json::to_value(calls.collect::<Vec<_>>()).unwrap_or_default()
+    });
+    let texts = [
+        ("name", sent.name),
+        ("reasoning_content", sent.reasoning_content),
+        ("tool_call_id", sent.tool_call_id),
+    ];
+    let texts = texts.map(|(name, text)| (name, text.map(Value::from)));
+    let own = [("role", sent.role), ("content", content)];
+    let own = own.map(|(name, text)| (name, Some(Value::from(text))));
+    let members = own.into_iter().chain(texts).chain([("tool_calls", calls)]);
+    let members = members.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Ok(members.collect())
+}
 
-    fn read(at: usize, value: Value) -> Result<Self, ApiError> {
-        let path = format!("messages.{at}");
-        let mut members = object(&path, value)?;
-        members.retain(|name, value| {
-            let is_empty = value.as_array().is_some_and(Vec::is_empty);
-            !value.is_null() && (name != "tool_calls" || !is_empty)
-        });
-        if let Some(name) = UNSUPPORTED.iter().find(|name| members.contains_key(**name)) {
-            let path = join(&path, name);
-            let message = format!("`{path}` is not supported");
-            return Err(ApiError::unsupported(&path, message));
+impl SentCall {
+    fn parsed(mut self) -> Self {
+        let arguments = self.function.arguments.as_str();
+        let object = arguments.and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok());
+        if let Some(object) = object {
+            self.function.arguments = Value::Object(object);
         }
-        let message: SentMessage = json::read(members, &path)?;
-        check_role(&join(&path, "role"), &message.role)?;
-        Ok(Self {
-            role: message.role,
-            content: content(&join(&path, "content"), message.content)?,
-        })
+        self
     }
 }
 
@@ -149,22 +246,19 @@ fn object(path: &str, value: Value) -> Result<Map<String, Value>, ApiError> {
 
 fn check_role(path: &str, role: &str) -> Result<(), ApiError> {
     match role {
-        "system" | "user" | "assistant" => Ok(()),
-        "developer" => {
-            let message = "the role `developer` is not supported: use `system`";
-            Err(ApiError::unsupported(path, message))
-        }
-        "tool" | "function" => Err(ApiError::unsupported(path, "tools are not implemented")),
+        "system" | "developer" | "user" | "assistant" | "tool" => Ok(()),
         _ => {
             let role = shorten(role);
-            let message = format!("`{role}` is no role: use `system`, `user` or `assistant`");
+            let message = format!(
+                "`{role}` is no role: use `system`, `developer`, `user`, `assistant` or `tool`"
+            );
             Err(ApiError::invalid_value(path, message))
         }
     }
 }
 
 /// A string, or an array of text parts, which are joined as they stand.
-fn content(path: &str, value: Value) -> Result<String, ApiError> {
+fn text_of(path: &str, value: Value) -> Result<String, ApiError> {
     const EXPECTED: &str = "a string or an array of text parts";
     let part = |(at, part)| {
         let path = format!("{path}.{at}");

@@ -17,6 +17,10 @@ const CHAT_NAMES: &[&str] = &[
     "top_logprobs",
     "max_completion_tokens",
     "add_generation_prompt",
+    "continue_final_message",
+    "chat_template_kwargs",
+    "tools",
+    "tool_choice",
 ];
 
 /// OpenAI's default for `max_tokens` on this route.

@@ -16,6 +16,7 @@ pub mod sampling;
 pub mod stops;
 #[cfg(test)]
 mod tests;
+pub mod tokenize;
 pub mod truncate;
 pub mod usage;
 

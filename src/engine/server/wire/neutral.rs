@@ -20,6 +20,8 @@ enum Neutral {
     Empty,
     /// `{"type": "text"}` and nothing beside it.
     TextFormat,
+    /// `["text"]`.
+    TextAlone,
     /// No value but null.
     Nothing,
 }
@@ -47,7 +49,7 @@ const fn parameter(name: &'static str, neutral: Neutral, remedy: &'static str) -
     }
 }
 
-const NO_TOOLS: &str = "tools are not implemented";
+const NO_TOOLS: &str = "describe functions in `tools`";
 const NO_GUIDE: &str = "guided decoding is not implemented";
 const TEXT_ONLY: &str = "only text is generated";
 
@@ -111,12 +113,10 @@ const TABLE: &[Parameter] = &[
     parameter("grammar", Neutral::Nothing, NO_GUIDE),
     parameter("json_schema", Neutral::Nothing, NO_GUIDE),
     // Chat.
-    parameter("tools", Neutral::Empty, NO_TOOLS),
-    parameter("tool_choice", Neutral::Text(&["none", "auto"]), NO_TOOLS),
-    parameter("parallel_tool_calls", Neutral::Any(Type::Bool), NO_TOOLS),
+    parameter("parallel_tool_calls", Neutral::Any(Type::Bool), ""),
     parameter("functions", Neutral::Empty, NO_TOOLS),
     parameter("function_call", Neutral::Text(&["none", "auto"]), NO_TOOLS),
-    parameter("modalities", Neutral::Nothing, TEXT_ONLY),
+    parameter("modalities", Neutral::TextAlone, TEXT_ONLY),
     parameter("audio", Neutral::Nothing, TEXT_ONLY),
     parameter(
         "prediction",
@@ -133,21 +133,11 @@ const TABLE: &[Parameter] = &[
         Neutral::Nothing,
         "the model has no such setting",
     ),
-    parameter("web_search_options", Neutral::Nothing, NO_TOOLS),
+    parameter("web_search_options", Neutral::Nothing, TEXT_ONLY),
     parameter(
         "chat_template",
         Neutral::Nothing,
         "the model's own template is used",
-    ),
-    parameter(
-        "chat_template_kwargs",
-        Neutral::Empty,
-        "the model's own template is used as it is",
-    ),
-    parameter(
-        "continue_final_message",
-        Neutral::Bool(false),
-        "send the text to /v1/completions",
     ),
     // Service.
     parameter(
@@ -233,6 +223,7 @@ impl Neutral {
                 Value::String(text) => text.is_empty(),
                 _ => false,
             },
+            Self::TextAlone => *value == serde_json::json!(["text"]),
             Self::TextFormat => value
                 .as_object()
                 .is_some_and(|format| format.len() == 1 && value["type"] == "text"),
@@ -263,7 +254,7 @@ mod tests {
             ("bad_words", json!([])),
             ("bad_words", json!(null)),
             ("response_format", json!({"type": "text"})),
-            ("tool_choice", json!("none")),
+            ("modalities", json!(["text"])),
             ("store", json!(false)),
             ("user", json!("somebody")),
             ("metadata", json!({"run": "5"})),
@@ -284,8 +275,8 @@ mod tests {
             ("suffix", json!("end")),
             ("guided_json", json!({})),
             ("prompt_logprobs", json!(1)),
-            ("tool_choice", json!("required")),
-            ("tools", json!([{"type": "function"}])),
+            ("modalities", json!(["text", "audio"])),
+            ("functions", json!([{"name": "add"}])),
             ("response_format", json!({"type": "json_object"})),
             ("response_format", json!({"type": "text", "x": 1})),
             ("response_format", json!("text")),

@@ -52,6 +52,10 @@ pub struct Parameters {
     pub top_logprobs: Option<TopLogprobs>,
     pub max_completion_tokens: Option<Count>,
     pub add_generation_prompt: Option<bool>,
+    pub continue_final_message: Option<bool>,
+    pub chat_template_kwargs: Option<Map<String, Value>>,
+    pub tools: Option<Vec<Value>>,
+    pub tool_choice: Option<Value>,
 }
 
 /// Any integer of 64 bits; −1 is none, as vLLM and llama.cpp have it.

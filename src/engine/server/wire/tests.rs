@@ -4,6 +4,7 @@ use super::chat::ChatRequest;
 use super::completions::{CompletionRequest, PromptInput};
 use super::stops::Stops;
 use super::{ApiError, Delivery, StreamUsage};
+use crate::Ending;
 use crate::request::{CacheUse, Sampling};
 use serde_json::{Map, Value, json};
 
@@ -473,7 +474,7 @@ fn content_is_a_string_or_text_parts() {
         let message = json!({"role": "assistant", "content": content, "tool_calls": [], "refusal": null,
             "reasoning": null});
         let request = chat(json!({"messages": [message]})).unwrap();
-        assert_eq!(request.messages[0].content, expect);
+        assert_eq!(request.conversation.messages[0]["content"], expect);
     };
     check(json!("hi"), "hi");
     let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
@@ -501,8 +502,7 @@ fn bad_messages_are_refused_by_their_path() {
     let role = |role: Value| json!({"role": role, "content": ""});
     check(role(json!(5)), "invalid_type", ".role");
     check(role(json!("robot")), "invalid_value", ".role");
-    check(role(json!("tool")), "unsupported_parameter", ".role");
-    check(role(json!("developer")), "unsupported_parameter", ".role");
+    check(role(json!("function")), "invalid_value", ".role");
     let content = |content: Value| json!({"role": "user", "content": content});
     check(content(json!(5)), "invalid_type", ".content");
     check(content(json!(["hi"])), "invalid_type", ".content.0");
@@ -524,8 +524,69 @@ fn bad_messages_are_refused_by_their_path() {
     let more = json!([{"type": "text", "text": "a", "x": 1}]);
     check(content(more), "unknown_parameter", ".content.0.x");
     let with = |name: &str| json!({"role": "user", "content": "", name: [1]});
-    check(with("name"), "unsupported_parameter", ".name");
-    check(with("tool_calls"), "unsupported_parameter", ".tool_calls");
+    check(with("name"), "invalid_type", ".name");
+    check(with("tool_calls"), "invalid_type", ".tool_calls.0");
+    check(with("audio"), "unsupported_parameter", ".audio");
     check(with("nam"), "unknown_parameter", ".nam");
     refused(chat(json!({"messages": []})), "invalid_value", "messages");
+}
+
+/// An answer that is a call alone, as a client sends it back, and its result.
+#[test]
+fn calls_and_their_results_are_the_templates() {
+    let call = json!({"id": "c", "type": "function", "index": 0,
+        "function": {"name": "add", "arguments": "{\"a\": 1}"}});
+    let messages = json!([
+        {"role": "developer", "content": "be brief"},
+        {"role": "user", "content": "1+1", "name": "me"},
+        {"role": "assistant", "content": null, "reasoning_content": "so", "tool_calls": [call]},
+        {"role": "tool", "content": "2", "tool_call_id": "c"},
+    ]);
+    let tool = json!({"type": "function", "function": {"name": "add", "parameters": {}}});
+    let body = json!({"messages": messages, "tools": [tool], "tool_choice": "none",
+        "chat_template_kwargs": {"enable_thinking": false}});
+    let told = chat(body).unwrap().conversation;
+    assert_eq!(told.tools, [tool]);
+    assert_eq!(told.variables["enable_thinking"], false);
+    assert_eq!(told.messages[1]["name"], "me");
+    let answer = &told.messages[2];
+    assert_eq!(
+        (&answer["content"], &answer["reasoning_content"]),
+        (&json!(""), &json!("so"))
+    );
+    let function = json!({"name": "add", "arguments": {"a": 1}});
+    let expect = json!([{"id": "c", "type": "function", "function": function}]);
+    assert_eq!(answer["tool_calls"], expect);
+    assert_eq!(told.messages[3]["tool_call_id"], "c");
+}
+
+#[test]
+fn what_no_chat_can_be_is_refused() {
+    let check = |body: Value, code: &str, param: &str| refused(chat(body), code, param);
+    for choice in [json!("required"), json!({"type": "function"})] {
+        check(
+            json!({"tool_choice": choice}),
+            "unsupported_parameter",
+            "tool_choice",
+        );
+    }
+    check(json!({"tools": [{}]}), "invalid_value", "tools.0");
+    check(json!({"tools": {}}), "invalid_type", "tools");
+    check(
+        json!({"chat_template_kwargs": 5}),
+        "invalid_type",
+        "chat_template_kwargs",
+    );
+    let both = json!({"continue_final_message": true, "add_generation_prompt": true});
+    check(both, "invalid_value", "continue_final_message");
+    let ending = |body: Value| chat(body).unwrap().conversation.ending;
+    assert_eq!(ending(json!({})), Ending::Answer);
+    assert_eq!(
+        ending(json!({"add_generation_prompt": false})),
+        Ending::Message
+    );
+    assert_eq!(
+        ending(json!({"continue_final_message": true})),
+        Ending::Unfinished
+    );
 }
