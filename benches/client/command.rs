@@ -20,6 +20,8 @@ pub(crate) struct Load {
     pub(crate) server: SocketAddr,
     pub(crate) streams: u32,
     pub(crate) requests: u32,
+    /// Stop the tool for so many milliseconds, again and again.
+    pub(crate) stops: Option<u64>,
 }
 
 impl Load {
@@ -31,12 +33,12 @@ impl Load {
 
 const OWN: &str = "the peers are other tools; our own client runs within the bench";
 
-/// The tool's program.
-pub(crate) fn program(tool: Tool) -> &'static str {
+/// The tool's program, the first that is there. vLLM's client in Rust is a program of its own in its wheel.
+pub(crate) fn programs(tool: Tool) -> &'static [&'static str] {
     match tool {
-        Tool::Aiperf => "aiperf",
-        Tool::Guidellm => "guidellm",
-        Tool::Vllm => "vllm",
+        Tool::Aiperf => &["aiperf"],
+        Tool::Guidellm => &["guidellm"],
+        Tool::Vllm => &["vllm-rs", "vllm"],
         Tool::Samples => unreachable!("{OWN}"),
     }
 }
@@ -61,6 +63,7 @@ fn aiperf(load: &Load) -> (String, &'static str) {
         server,
         streams,
         requests,
+        ..
     } = load;
     let text = format!(
         "profile --url http://{server} --model none --endpoint-type completions --streaming
@@ -76,6 +79,7 @@ fn guidellm(load: &Load) -> (String, &'static str) {
         server,
         streams,
         requests,
+        ..
     } = load;
     let text = format!(
         "run --backend kind=openai_http,target=http://{server},model=none,request_format=/v1/completions
@@ -92,6 +96,7 @@ fn vllm(load: &Load) -> (String, &'static str) {
         server,
         streams,
         requests,
+        ..
     } = load;
     let text = format!(
         "bench serve --backend openai --base-url http://{server} --endpoint /v1/completions --model none

@@ -5,10 +5,10 @@
 use fixture::truth::Truth;
 use verdict::stats::{mean, quantile};
 
-/// Values of requests (TTFT, TPOT) and of gaps between events (ITL, a token each), in order.
+/// Values of requests (TTFT, TPOT; `None`: left out) and of gaps between events (ITL, a token each), in order.
 pub(crate) struct Numbers {
-    pub(crate) ttft_ms: Vec<f64>,
-    pub(crate) tpot_ms: Vec<f64>,
+    pub(crate) ttft_ms: Vec<Option<f64>>,
+    pub(crate) tpot_ms: Vec<Option<f64>>,
     pub(crate) itl_ms: Vec<f64>,
 }
 
@@ -42,10 +42,9 @@ impl Numbers {
             let [first, .., last] = writes[..] else {
                 continue;
             };
-            numbers.ttft_ms.push(ms(truth.arrived_ns, first));
-            numbers
-                .tpot_ms
-                .push(ms(first, last) / (writes.len() - 1) as f64);
+            numbers.ttft_ms.push(Some(ms(truth.arrived_ns, first)));
+            let tpot_ms = ms(first, last) / (writes.len() - 1) as f64;
+            numbers.tpot_ms.push(Some(tpot_ms));
             let gaps = writes.windows(2).map(|pair| ms(pair[0], pair[1]));
             numbers.itl_ms.extend(gaps);
         }
@@ -54,13 +53,23 @@ impl Numbers {
 
     /// The same five figures that the errors have, in ms.
     pub(crate) fn figures(&self) -> Errors {
+        let known = |values: &[Option<f64>]| values.iter().flatten().copied().collect::<Vec<_>>();
+        let (ttft_ms, tpot_ms) = (known(&self.ttft_ms), known(&self.tpot_ms));
         Errors {
-            ttft_mean: mean(&self.ttft_ms),
-            ttft_p99: p99(&self.ttft_ms),
-            tpot_mean: mean(&self.tpot_ms),
-            tpot_p99: p99(&self.tpot_ms),
+            ttft_mean: mean(&ttft_ms),
+            ttft_p99: p99(&ttft_ms),
+            tpot_mean: mean(&tpot_ms),
+            tpot_p99: p99(&tpot_ms),
             itl_p99: p99(&self.itl_ms),
         }
+    }
+
+    /// Shares of requests whose TTFT, and whose TPOT, is left out.
+    pub(crate) fn left_out(&self) -> [f64; 2] {
+        [&self.ttft_ms, &self.tpot_ms].map(|values| {
+            let unknown = values.iter().filter(|value| value.is_none());
+            unknown.count() as f64 / values.len() as f64
+        })
     }
 }
 
@@ -72,15 +81,16 @@ impl Seen {
 
     /// Of the single values' errors, without their sign: nothing cancels out.
     pub(crate) fn single(&self) -> Errors {
-        let apart = |reported: &[f64], truly: &[f64]| -> Vec<f64> {
+        let apart = |reported: &[Option<f64>], truly: &[Option<f64>]| -> Vec<Option<f64>> {
             let pairs = reported.iter().zip(truly);
-            pairs.map(|(a, b)| (a - b).abs()).collect()
+            pairs.map(|(a, b)| Some(((*a)? - (*b)?).abs())).collect()
         };
+        let gaps = self.reported.itl_ms.iter().zip(&self.truly.itl_ms);
         let (reported, truly) = (&self.reported, &self.truly);
         let errors = Numbers {
             ttft_ms: apart(&reported.ttft_ms, &truly.ttft_ms),
             tpot_ms: apart(&reported.tpot_ms, &truly.tpot_ms),
-            itl_ms: apart(&reported.itl_ms, &truly.itl_ms),
+            itl_ms: gaps.map(|(a, b)| (a - b).abs()).collect(),
         };
         // From ms to µs.
         errors.figures().minus(&Errors::ZERO)

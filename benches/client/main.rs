@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench client` starts the server of `tests/fixture/src/truth/` as a process of its own and runs the
 //! client with 1 to 1,000 streams. `-- --quick` measures a tenth of the tokens, `-- --streams N` one
-//! number of streams, `-- --busy N` has so many busy loops beside it, `-- --tools DIR` runs aiperf,
-//! guidellm and `vllm bench serve` from that folder (by default: where they are in the path;
+//! number of streams, `-- --busy N` has so many busy loops beside it, `-- --stops MS` stops the client for so long again
+//! and again, `-- --tools DIR` runs aiperf, guidellm and `vllm bench serve` (`vllm-rs`, where it is there) from that folder (by default: where they are in the path;
 //! `requirements.txt` here says how to get them) against the same server and puts what they report in the
 //! same table.
 //!
@@ -23,6 +23,7 @@ mod table;
 mod tools;
 
 use child::Child;
+use nix::unistd::Pid;
 use std::error::Error;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -40,6 +41,7 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     let busy = option("--busy").map_or(Ok(0), |text| text.parse())?;
+    let stops: Option<u64> = option("--stops").map(|text| text.parse()).transpose()?;
     let streams = match option("--streams") {
         Some(text) => vec![text.parse()?],
         None if busy > 0 => vec![64],
@@ -59,7 +61,11 @@ fn main() -> Outcome<()> {
     table::floor(&before);
     table::head();
     for &streams in &streams {
-        table::cell(streams, busy, &cell::run(address, streams, tokens)?);
+        let own = Pid::this();
+        let stopper = stops.map(|ms| Child::stopper(own, ms)).transpose()?;
+        let cell = cell::run(address, streams, tokens)?;
+        drop(stopper);
+        table::cell(streams, busy, &cell);
     }
     if streams.contains(&1) {
         let after = floor::measure(address)?;
@@ -70,7 +76,7 @@ fn main() -> Outcome<()> {
     table::missing(&missing);
     for program in programs {
         for &streams in &streams {
-            let run = program.run(address, streams, tokens);
+            let run = program.run(address, streams, tokens, stops);
             table::tool(program.name(), streams, &run);
         }
     }

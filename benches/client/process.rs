@@ -3,6 +3,7 @@
 //! Main function: [`run`]. Refuses to know: which program, what it measures.
 
 use crate::Outcome;
+use crate::child::Child;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};
@@ -20,7 +21,12 @@ const LINES: usize = 12;
 
 /// CPU s, user and system, of the program and of every process that it started. All its output goes to
 /// the file `output`, since some programs tell their errors there and some on stderr.
-pub(crate) fn run(mut command: Command, output: &Path, limit: Duration) -> Outcome<f64> {
+pub(crate) fn run(
+    mut command: Command,
+    output: &Path,
+    limit: Duration,
+    stops: Option<u64>,
+) -> Outcome<f64> {
     let file = File::create(output)?;
     command
         .stdin(Stdio::null())
@@ -33,7 +39,7 @@ pub(crate) fn run(mut command: Command, output: &Path, limit: Duration) -> Outco
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(until(command.into(), limit))?;
+    let ended = runtime.block_on(until(command.into(), limit, stops))?;
     let spent = children_s()? - before;
     match ended {
         Some(status) if status.success() => Ok(spent),
@@ -53,10 +59,12 @@ pub(crate) fn run(mut command: Command, output: &Path, limit: Duration) -> Outco
 async fn until(
     mut command: tokio::process::Command,
     limit: Duration,
+    stops: Option<u64>,
 ) -> Outcome<Option<ExitStatus>> {
     let mut child = command.spawn()?;
     let id = child.id().ok_or("a process without an id")?;
     let group = Pid::from_raw(i32::try_from(id)?);
+    let _stopper = stops.map(|ms| Child::stopper(group, ms)).transpose()?;
     let ended = tokio::time::timeout(limit, child.wait()).await;
     // An error says that nobody is left.
     let _left = killpg(group, Signal::SIGKILL);

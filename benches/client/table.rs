@@ -79,6 +79,11 @@ pub(crate) fn cell(streams: u32, busy: usize, cell: &Cell) {
     };
     row(&name, &fields);
     row("  one by one", &errors(&cell.seen.single(), &bars));
+    let [ttft, tpot] = cell.seen.reported.left_out();
+    if ttft + tpot > 0.0 {
+        let (ttft, tpot) = (ttft * 100.0, tpot * 100.0);
+        println!("  left out: TTFT of {ttft:.2} % of the requests, TPOT of {tpot:.2} %");
+    }
 }
 
 /// A tool's own figures, or why there are none.

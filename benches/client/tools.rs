@@ -6,7 +6,7 @@
 
 use crate::Outcome;
 use crate::cell::{most_at_once, requests};
-use crate::command::{Load, ask, program};
+use crate::command::{self, Load, ask};
 use crate::errors::{Errors, Numbers, Seen};
 use crate::process;
 use fixture::truth::{self, TOKENS, Truth};
@@ -25,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// A tool that is there.
 pub(crate) struct Program {
     tool: Tool,
+    name: &'static str,
     path: PathBuf,
 }
 
@@ -54,10 +55,14 @@ pub(crate) fn found(folder: Option<&str>) -> Outcome<(Vec<Program>, Vec<&'static
     };
     let (mut programs, mut missing) = (Vec::new(), Vec::new());
     for tool in TOOLS {
-        let mut paths = folders.iter().map(|folder| folder.join(program(tool)));
-        match paths.find(|path| path.is_file()) {
-            Some(path) => programs.push(Program { tool, path }),
-            None => missing.push(program(tool)),
+        let names = command::programs(tool);
+        let places = folders
+            .iter()
+            .flat_map(|folder| names.iter().map(move |name| (name, folder)));
+        let mut places = places.map(|(name, folder)| (*name, folder.join(name)));
+        match places.find(|(_, path)| path.is_file()) {
+            Some((name, path)) => programs.push(Program { tool, name, path }),
+            None => missing.push(names[0]),
         }
     }
     Ok((programs, missing))
@@ -65,16 +70,23 @@ pub(crate) fn found(folder: Option<&str>) -> Outcome<(Vec<Program>, Vec<&'static
 
 impl Program {
     pub(crate) fn name(&self) -> &'static str {
-        program(self.tool)
+        self.name
     }
 
     /// Two runs: a round of one answer a stream, and as many answers as our own client gets. Errors are
     /// the second one's; what the second one cost more is the price of its further tokens.
-    pub(crate) fn run(&self, server: SocketAddr, streams: u32, tokens: u32) -> Outcome<Run> {
+    pub(crate) fn run(
+        &self,
+        server: SocketAddr,
+        streams: u32,
+        tokens: u32,
+        stops: Option<u64>,
+    ) -> Outcome<Run> {
         let load = |requests| Load {
             server,
             streams,
             requests,
+            stops,
         };
         let round = self.answered(&load(streams))?;
         let all = self.answered(&load(requests(streams, tokens)))?;
@@ -94,7 +106,8 @@ impl Program {
         let mut command = Command::new(&self.path);
         command.args(arguments).current_dir(folder.path());
         let limit = PATIENCE + load.ideal() * 2;
-        let cpu_s = process::run(command, &folder.path().join("output"), limit)?;
+        let output = folder.path().join("output");
+        let cpu_s = process::run(command, &output, limit, load.stops)?;
         let answered = Answered {
             requests: self.read(&result)?,
             truths: truth::fetch(load.server)?,
@@ -151,8 +164,8 @@ impl Answered {
 fn numbers(requests: &[Request]) -> Numbers {
     let gaps = requests.iter().flat_map(|request| &request.gaps_ms);
     Numbers {
-        ttft_ms: requests.iter().filter_map(|r| r.ttft_ms).collect(),
-        tpot_ms: requests.iter().filter_map(Request::tpot_ms).collect(),
+        ttft_ms: requests.iter().map(|r| r.ttft_ms).collect(),
+        tpot_ms: requests.iter().map(Request::tpot_ms).collect(),
         itl_ms: gaps.copied().collect(),
     }
 }

@@ -18,9 +18,10 @@ use crate::record::{Phase, Sample};
 pub struct RunNumbers {
     /// Without those of [`Self::first_shared`].
     pub ttft_ms: Vec<f64>,
-    /// Requests whose first event arrived with the second, so that of their TTFT only an upper bound is known.
+    /// Requests whose first event arrived with the second: of its moment only an upper bound is known, and so nothing
+    /// exact of TTFT and TPOT.
     pub first_shared: usize,
-    /// Without those of [`Self::at_once`].
+    /// Without those of [`Self::first_shared`] and [`Self::at_once`].
     pub tpot_ms: Vec<f64>,
     /// Requests of several tokens whose output arrived at one moment, so that their TPOT is not known.
     pub at_once: usize,
@@ -61,13 +62,13 @@ pub fn run_numbers(samples: &[Sample], streams: Option<u32>, slo: &Slo) -> RunNu
     RunNumbers {
         ttft_ms: values(&first_alone, ttft_ms),
         first_shared: sound.len() - first_alone.len(),
-        tpot_ms: values(&sound, positive_tpot_ms),
+        tpot_ms: values(&first_alone, positive_tpot_ms),
         at_once: sound.iter().filter(|s| came_at_once(s)).count(),
         itl_ms: gaps(&sound, itl_ms),
         icl_ms: gaps(&sound, icl_ms),
         e2e_ms: values(&sound, e2e_ms),
         prefill: prefill_speed(&first_alone),
-        generation: generation_speed(&sound),
+        generation: generation_speed(&first_alone),
         ambiguous_share: shared as f64 / events.max(1) as f64,
         throughput: throughput::of_runs(&sound).ok(),
         throughput_full: streams.and_then(|streams| at_full_occupancy(&sound, streams)),

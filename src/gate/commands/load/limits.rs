@@ -56,7 +56,7 @@ pub fn beyond_limit(
     let all = numbers.ttft_ms.len() + shared;
     if shared as f64 > AMBIGUOUS_MIDDLE * all as f64 {
         beyond.push(format!(
-            "{shared} of {all} first events arrived together with the second one, so that no TTFT is known of them: \
+            "{shared} of {all} first events arrived together with the second one, so that neither TTFT nor TPOT is known of them: \
              run the client where it has a core of its own, or look at how the server sends. {SEND_AT_ONCE}"
         ));
     }

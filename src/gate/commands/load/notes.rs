@@ -49,19 +49,10 @@ fn first_token(numbers: &RunNumbers) -> Option<String> {
     let all = numbers.ttft_ms.len() + shared;
     (shared as f64 > FEW * all as f64).then(|| {
         format!(
-            "{shared} of {all} first events arrived together with the second one: their TTFT is not known, and left \
-             out. {SEND_AT_ONCE}"
+            "{shared} of {all} first events arrived together with the second one: their TTFT and TPOT are not known, \
+             and left out. {SEND_AT_ONCE}"
         )
     })
-}
-
-/// Share of ambiguous events that such values bear.
-fn bearable(values: &[&[f64]]) -> f64 {
-    let has_tail = |values: &&[f64]| Distribution::of(values).p99.is_some();
-    match values.iter().any(has_tail) {
-        true => AMBIGUOUS_TAIL,
-        false => AMBIGUOUS_MIDDLE,
-    }
 }
 
 /// Bounds of TPOT that differ by less than this share say nothing that its digits do not.
@@ -98,13 +89,24 @@ fn resent(client: Option<&ClientHealth>) -> Option<String> {
     ))
 }
 
+/// The distribution of gaps, without what such a share of ambiguous events makes unknown. Their mean is what it was.
+pub fn gaps_known(values: &[f64], ambiguous_share: f64) -> Distribution {
+    let mut gaps = Distribution::of(values);
+    if ambiguous_share > AMBIGUOUS_TAIL {
+        (gaps.p99, gaps.min, gaps.max) = (None, None, None);
+    }
+    if ambiguous_share > AMBIGUOUS_MIDDLE {
+        (gaps.p50, gaps.p90) = (None, None);
+    }
+    gaps
+}
+
 /// The bounds are the judge's (`ambiguous-events`): a tail bears less than a middle.
 fn gaps(numbers: &RunNumbers) -> Option<String> {
-    let bearable = bearable(&[&numbers.icl_ms, &numbers.itl_ms]);
-    (numbers.ambiguous_share > bearable).then(|| {
+    (numbers.ambiguous_share > AMBIGUOUS_TAIL && !numbers.icl_ms.is_empty()).then(|| {
         format!(
-            "many events arrived together with a later one, so the ITL and ICL of single tokens are not known: a gap \
-             is too long and the next too short by as much. {SEND_AT_ONCE}"
+            "many events arrived together with a later one: a gap is too long and the next too short by as much, so \
+             ITL and ICL are shown as far as that moves them little. {SEND_AT_ONCE}"
         )
     })
 }
@@ -116,19 +118,22 @@ mod tests {
 
     #[test]
     fn a_tail_bears_fewer_ambiguous_events_than_a_middle() {
-        let check = |gaps: usize, ambiguous_share, expect| {
+        let values: Vec<f64> = (0..100).map(f64::from).collect();
+        let check = |share: f64, [mean, p50, p99]: [bool; 3]| {
+            let gaps = gaps_known(&values, share);
+            let known = [gaps.mean, gaps.p50, gaps.p99].map(|value| value.is_some());
+            assert_eq!(known, [mean, p50, p99], "{share}");
             let numbers = RunNumbers {
-                icl_ms: vec![1.0; gaps],
-                ambiguous_share,
+                icl_ms: values.clone(),
+                ambiguous_share: share,
                 ..RunNumbers::default()
             };
             let notes = notes(&numbers, std::iter::empty(), None);
-            assert_eq!(notes.len(), expect, "{gaps} {ambiguous_share}");
+            assert_eq!(notes.is_empty(), p99, "{share}");
         };
-        check(100, 0.01, 0);
-        check(100, 0.02, 1);
-        check(99, 0.02, 0);
-        check(99, 0.11, 1);
+        check(0.01, [true, true, true]);
+        check(0.02, [true, true, false]);
+        check(0.11, [true, false, false]);
     }
 
     /// Streams of 48 tokens, as the recorded session has them.

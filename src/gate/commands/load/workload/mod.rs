@@ -6,7 +6,7 @@ mod parameters;
 
 use super::address::{address, authority};
 use super::limits::beyond_limit;
-use super::notes::notes;
+use super::notes::{gaps_known, notes};
 use super::view::{GoodShare, LoadReport, Requests};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::files::replace;
@@ -305,8 +305,8 @@ fn report(
         stopped,
         ttft_ms: Distribution::of(&numbers.ttft_ms),
         tpot_ms: Distribution::of(&numbers.tpot_ms),
-        itl_ms: Distribution::of(&numbers.itl_ms),
-        icl_ms: Distribution::of(&numbers.icl_ms),
+        itl_ms: gaps_known(&numbers.itl_ms, numbers.ambiguous_share),
+        icl_ms: gaps_known(&numbers.icl_ms, numbers.ambiguous_share),
         e2e_ms: Distribution::of(&numbers.e2e_ms),
         throughput: Throughput {
             output_tokens_per_s: numbers.throughput,
