@@ -11,6 +11,7 @@ mod clients;
 mod doctor;
 mod engines;
 mod explain;
+mod fuzz;
 mod github;
 mod history;
 mod incidents;

@@ -82,7 +82,7 @@ fn a_value_for_a_profile_that_is_not_there() {
         TPOT,
         "ceiling = { quick = \"5 %\", full = \"3 %\" }",
         "ceiling = { quick = \"5 %\", full = \"3 %\", weekly = \"2 %\" }",
-        &["no profile `weekly`", "right here are: `quick`, `full`"],
+        &["no profile `weekly`", "possible here: `quick`, `full`"],
     );
 }
 

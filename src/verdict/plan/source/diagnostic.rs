@@ -89,7 +89,7 @@ pub fn suggestion<'a>(wrong: &str, right: impl Iterator<Item = &'a str> + Clone)
         Some(name) => format!("did you mean `{name}`?"),
         None => {
             let names: Vec<String> = right.map(|name| format!("`{name}`")).collect();
-            format!("right here are: {}", names.join(", "))
+            format!("possible here: {}", names.join(", "))
         }
     }
 }
@@ -143,7 +143,7 @@ mod tests {
         );
         assert_eq!(
             suggestion("zzz", names.iter().copied()),
-            "right here are: `margin`, `ceiling`"
+            "possible here: `margin`, `ceiling`"
         );
     }
 }

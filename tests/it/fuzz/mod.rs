@@ -1,0 +1,324 @@
+//! Hostile input, by the thousand: what is read must be refused or accepted, without a panic and without an end.
+//!
+//! Each target runs the cases of its number, or `INFERGATE_FUZZ` times as many; a case that panics is named, and is the same
+//! for the same number. `cargo test --release --test it -- fuzz --nocapture` shows the cases per second.
+
+mod mutate;
+
+use client::Observed;
+use engine::{Conversation, Engine, ModelSource, Options};
+use fixture::process::Server;
+use infergate::{import, report};
+use mutate::Draw;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Instant;
+use verdict::judge::judge;
+use verdict::plan::{self, Selection};
+use verdict::record::{Input, RunRecord};
+
+/// Runs `case` for each number; says how many of them were accepted.
+#[expect(clippy::print_stdout, reason = "the rate is what one looks for")]
+fn fuzz(target: &str, cases: u64, mut case: impl FnMut(&mut Draw) -> bool) {
+    let times = std::env::var("INFERGATE_FUZZ").map_or(1, |times| times.parse().unwrap());
+    let (cases, begun, mut accepted) = (cases * times, Instant::now(), 0_u64);
+    for number in 0..cases {
+        let read = catch_unwind(AssertUnwindSafe(|| case(&mut Draw::of(number))));
+        let read = read.unwrap_or_else(|_| panic!("{target}: case {number} panicked"));
+        accepted += u64::from(read);
+    }
+    let rate = cases as f64 / begun.elapsed().as_secs_f64();
+    println!("{target}: {cases} cases, {accepted} accepted, {rate:.0} a second");
+    assert!(
+        0 < accepted && accepted < cases,
+        "{target} reads all or nothing: {accepted}"
+    );
+}
+
+fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut paths: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .collect();
+    paths.sort();
+    let wanted = paths
+        .iter()
+        .filter(|path| path.extension().is_some_and(|it| it == ending));
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    wanted
+        .map(|path| (name(path), fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+/// Streams of both routes, in parts that end anywhere.
+#[test]
+fn streams() {
+    let chunk = |value: Value| format!("data: {value}\n\n");
+    let text =
+        |text: &str| chunk(json!({"choices": [{"index": 0, "text": text, "finish_reason": null}]}));
+    let delta = |delta: Value| chunk(json!({"choices": [{"index": 0, "delta": delta}]}));
+    let usage = json!({"prompt_tokens": 8, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}});
+    let end = [
+        chunk(json!({"choices": [{"text": "", "finish_reason": "length"}]})),
+        chunk(
+            json!({"choices": [], "usage": usage, "timings": {"prompt_n": 6, "prompt_ms": 1.5, "predicted_n": 4,
+            "predicted_ms": 9}}),
+        ),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let end = end.concat();
+    let logprobs = json!({"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": [{"a": -0.5, "b": -1.5}],
+        "text_offset": [0]});
+    let corpus = [
+        [
+            text("a"),
+            text(""),
+            text("b"),
+            ": ping\n\n".to_owned(),
+            text("c"),
+            end.clone(),
+        ]
+        .concat(),
+        [
+            delta(json!({"role": "assistant", "content": ""})),
+            delta(json!({"reasoning_content": "r"})),
+            delta(json!({"content": "b", "token_ids": [1, 2]})),
+            end.clone(),
+        ]
+        .concat(),
+        [
+            chunk(json!({"choices": [{"text": "a", "logprobs": logprobs}], "usage": usage})),
+            end,
+        ]
+        .concat(),
+        "event: error\ndata: {\"error\": {\"message\": \"no\", \"code\": 500}}\n\n".to_owned(),
+        "{\"object\": \"error\", \"message\": \"no\"}".to_owned(),
+    ];
+    let corpus = corpus.map(String::into_bytes);
+    let request =
+        br#"{"prompt":[1,2],"stream":true,"max_tokens":4,"stream_options":{"include_usage":true}}"#;
+    fuzz("streams", 100_000, |draw| {
+        let mutant = draw.mutant(&corpus);
+        let mut observed = Observed::begin(10);
+        observed.headers(20, 200);
+        let mut rest = &mutant[..];
+        for read in 1.. {
+            let (part, behind) = rest.split_at(draw.below(rest.len() + 1));
+            observed.part(20 + 10 * read, read, part);
+            if behind.is_empty() {
+                break;
+            }
+            rest = behind;
+        }
+        observed.end(1_000_000);
+        let sample = observed.sample("w", 0, request, true);
+        assert!(sample.stamps.events_ns.is_sorted());
+        sample.void.is_none()
+    });
+}
+
+/// What a pull request may change.
+#[test]
+fn gate_files() {
+    let all = files("gates", "toml");
+    let data = "data/tiny-qwen3";
+    let of_data = |ending| files(&format!("gates/{data}"), ending);
+    let beside = [of_data("json"), of_data("jsonl")].concat();
+    let beside = beside
+        .into_iter()
+        .map(|(name, text)| (format!("{data}/{name}"), text));
+    let beside: Vec<_> = beside.collect();
+    let corpus: Vec<Vec<u8>> = all
+        .iter()
+        .map(|(_, text)| text.clone().into_bytes())
+        .collect();
+    let selection = Selection {
+        profile: "quick".to_owned(),
+        gates: Vec::new(),
+    };
+    fuzz("gate files", 4_000, |draw| {
+        let spoilt = draw.below(all.len());
+        let mutant = draw.mutant(&corpus[spoilt..=spoilt]);
+        let text = |(place, (_, text)): (usize, &(String, String))| match place == spoilt {
+            true => String::from_utf8_lossy(&mutant).into_owned(),
+            false => text.clone(),
+        };
+        let texts = all.iter().enumerate().map(text);
+        let named = all.iter().map(|(name, _)| name.clone()).zip(texts);
+        let inputs = named.chain(beside.iter().cloned());
+        let inputs = inputs.map(|(name, text)| Input {
+            path: format!("gates/{name}"),
+            text,
+        });
+        plan::from_inputs(&inputs.collect::<Vec<_>>(), &selection).is_ok()
+    });
+}
+
+/// A result directory's record, judged as `gate judge` does.
+#[test]
+fn records() {
+    let (_, text) = files("tests/data", "json")
+        .into_iter()
+        .find(|(name, _)| name == "run-v1.json")
+        .unwrap();
+    let mut record: Value = serde_json::from_str(&text).unwrap();
+    for launch in record["launches"].as_array_mut().unwrap() {
+        launch["samples"].as_array_mut().unwrap().truncate(3);
+    }
+    let corpus = [record.to_string().into_bytes()];
+    fuzz("records", 2_000, |draw| {
+        let mutant = draw.mutant(&corpus);
+        let Ok(record) = serde_json::from_slice::<RunRecord>(&mutant) else {
+            return false;
+        };
+        let Ok(plan) = plan::from_record(&record) else {
+            return false;
+        };
+        let verdict = judge(&plan, &record);
+        let shown = report::terminal(&record, &verdict);
+        serde_json::from_str::<Value>(&report::verdict_json(&record, &verdict)).unwrap();
+        !shown.is_empty()
+    });
+}
+
+/// Results of other tools.
+#[test]
+fn results_of_other_tools() {
+    let all = [
+        files("tests/data/import", "json"),
+        files("tests/data/import", "jsonl"),
+    ]
+    .concat();
+    let corpus: Vec<Vec<u8>> = all.into_iter().map(|(_, text)| text.into_bytes()).collect();
+    fuzz("imports", 4_000, |draw| {
+        let mutant = draw.mutant(&corpus);
+        let text = String::from_utf8_lossy(&mutant);
+        let tool = None;
+        import::parse(&text, tool, Some(draw.below(2))).is_ok()
+    });
+}
+
+/// A model's directory, whose engine starts and answers or is refused.
+#[test]
+fn models() {
+    let folder = fixture::embedded::copied();
+    let path = |name: &str| folder.path().join(name);
+    let names = [
+        "config.json",
+        "tokenizer.json",
+        "chat_template.jinja",
+        "model.safetensors",
+    ];
+    let corpus = names.map(|name| fs::read(path(name)).unwrap());
+    let message = json!({"role": "user", "content": "1+1"});
+    let conversation = Conversation {
+        messages: vec![message.as_object().unwrap().clone()],
+        ..Conversation::default()
+    };
+    fuzz("models", 400, |draw| {
+        let spoilt = draw.below(names.len());
+        let mut mutant = corpus[spoilt].clone();
+        // Of the weights the header.
+        let head = mutant.len().min(4 << 10);
+        let edited = draw.mutant(&[mutant[..head].to_vec()]);
+        drop(mutant.splice(..head, edited));
+        fs::write(path(names[spoilt]), &mutant).unwrap();
+        let options = Options {
+            model: ModelSource::Directory(folder.path().to_path_buf()),
+            threads: 1,
+            kv_tokens: 256,
+            ..Options::default()
+        };
+        let engine = Engine::start(options, &mut |_| {});
+        fs::write(path(names[spoilt]), &corpus[spoilt]).unwrap();
+        let Ok(engine) = engine else { return false };
+        let prompt = engine
+            .chat_template()
+            .ok()
+            .map(|chat| chat.render(&conversation));
+        let text = prompt.and_then(Result::ok).unwrap_or_default();
+        engine.tokenizer().encode(&text, true).is_ok()
+    });
+}
+
+/// Bodies of both generation routes and of those beside, over one connection for as long as it is kept.
+#[test]
+fn bodies() {
+    let server = Server::start(&[]);
+    let message = json!({"role": "user", "content": [{"type": "text", "text": "1+1"}]});
+    let bodies = [
+        (
+            "/v1/completions",
+            json!({"prompt": [1, 20], "max_tokens": 2, "logprobs": 2, "stop": ["a"],
+            "logit_bias": {"5": 1.5}, "stream": true, "stream_options": {"include_usage": true}}),
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [message], "max_tokens": 2, "top_p": 0.5, "seed": 7,
+            "tools": [{"type": "function", "function": {"name": "f"}}], "chat_template_kwargs": {"a": 1}}),
+        ),
+        (
+            "/tokenize",
+            json!({"prompt": "a b", "add_special_tokens": true}),
+        ),
+        ("/detokenize", json!({"tokens": [20, 21]})),
+    ];
+    let corpus = bodies
+        .clone()
+        .map(|(_, body)| body.to_string().into_bytes());
+    let mut kept = TcpStream::connect(server.address).unwrap();
+    fuzz("bodies", 2_000, |draw| {
+        let (path, _) = bodies[draw.below(bodies.len())];
+        let mutant = draw.mutant(&corpus);
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            mutant.len()
+        );
+        let (status, is_kept) = exchange(&mut kept, &[head.as_bytes(), &mutant].concat());
+        if !is_kept {
+            kept = TcpStream::connect(server.address).unwrap();
+        }
+        assert!(
+            status != 500 && status != 503,
+            "{status}: {}",
+            String::from_utf8_lossy(&mutant)
+        );
+        status == 200
+    });
+    assert_eq!(server.get("/health").status, 200);
+}
+
+/// The answer's status, and whether the connection holds: its end is read by its framing.
+fn exchange(stream: &mut TcpStream, request: &[u8]) -> (u16, bool) {
+    stream.write_all(request).unwrap();
+    let (mut answer, mut buffer) = (Vec::new(), [0; 16 << 10]);
+    loop {
+        let count = stream.read(&mut buffer).unwrap_or(0);
+        answer.extend_from_slice(&buffer[..count]);
+        let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+            assert!(count > 0, "no answer");
+            continue;
+        };
+        let text = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
+        let status = text
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .unwrap();
+        let length = text
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let is_whole = match length {
+            Some(length) => answer.len() >= head + 4 + length.parse::<usize>().unwrap(),
+            None => answer.ends_with(b"0\r\n\r\n"),
+        };
+        if is_whole || count == 0 {
+            return (status, is_whole && !text.contains("connection: close"));
+        }
+    }
+}
