@@ -1,7 +1,7 @@
 //! Hostile input, by the thousand: what is read must be refused or accepted, without a panic and without an end.
 //!
-//! Each target runs the cases of its number, or `INFERGATE_FUZZ` times as many; a case that panics is named, and is the same
-//! for the same number. `cargo test --release --test it -- fuzz --nocapture` shows the cases per second.
+//! Each target runs so many cases, at night a hundred times as many; a case that panics is named, and is the same for the
+//! same number. `cargo test --release --test it -- fuzz --nocapture` shows the cases per second.
 
 mod mutate;
 
@@ -24,7 +24,7 @@ use verdict::record::{Input, RunRecord};
 /// Runs `case` for each number; says how many of them were accepted.
 #[expect(clippy::print_stdout, reason = "the rate is what one looks for")]
 fn fuzz(target: &str, cases: u64, mut case: impl FnMut(&mut Draw) -> bool) {
-    let times = std::env::var("INFERGATE_FUZZ").map_or(1, |times| times.parse().unwrap());
+    let times = if fixture::is_nightly() { 100 } else { 1 };
     let (cases, begun, mut accepted) = (cases * times, Instant::now(), 0_u64);
     for number in 0..cases {
         let read = catch_unwind(AssertUnwindSafe(|| case(&mut Draw::of(number))));
