@@ -200,7 +200,7 @@ fn lacks_build(args: &InitArgs, there: &str) -> Result<Option<String>, Error> {
 fn gates_of(args: &InitArgs, found: Option<&str>) -> Result<(Preset, Vec<Written>), Error> {
     let name = args.engine.as_deref().or(found).ok_or_else(|| {
         Error::Usage(format!(
-            "no known engine stands in {}, and there is no {CONFIG} yet: name the engine with --engine, your own with \
+            "{} holds no engine that is known here, and there is no {CONFIG} yet: name the engine with --engine, your own with \
              --engine {CUSTOM}",
             args.dir.display()
         ))

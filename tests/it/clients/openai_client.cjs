@@ -229,10 +229,17 @@ check("eight calls at once", async () => {
   assert.deepEqual(answers.map((answer) => answer.choices[0].text), alone);
 });
 
-check("tools are refused", async () => {
+check("tools are shown and not forced", async () => {
   const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
-  const error = await fails(OpenAI.BadRequestError, () => chat({ tools }), { param: "tools" });
-  assert.match(error.message, /tools are not implemented/);
+  assert.ok((await chat({ tools, tool_choice: "none" })).usage.total_tokens > 0);
+  const forced = () => chat({ tools, tool_choice: "required" });
+  const error = await fails(OpenAI.BadRequestError, forced, { param: "tool_choice" });
+  assert.match(error.message, /can't be forced/);
+});
+
+check("Qwen3's switch, and an answer has a name", async () => {
+  const answer = await chat({ chat_template_kwargs: { enable_thinking: false } });
+  assert.match(answer._request_id, /^req-/);
 });
 
 check("JSON schema is refused", async () => {

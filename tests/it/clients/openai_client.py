@@ -309,10 +309,19 @@ def eight_async_calls_at_once():
 
 
 @check
-def tools_are_refused():
+def tools_are_shown_and_not_forced():
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-    error = raises(openai.BadRequestError, lambda: chat(tools=[tool]), param="tools")
-    holds("tools are not implemented" in error.message, error.message)
+    holds(chat(tools=[tool], tool_choice="none").usage.total_tokens > 0, "an answer")
+    forced = lambda: chat(tools=[tool], tool_choice="required")
+    error = raises(openai.BadRequestError, forced, param="tool_choice")
+    holds("can't be forced" in error.message, error.message)
+
+
+@check
+def qwen3s_switch_and_an_answer_have_names():
+    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    answer = chat(extra_body=extra, extra_headers={"x-request-id": "mine"})
+    holds(answer._request_id == "mine", str(answer._request_id))
 
 
 @check

@@ -41,7 +41,7 @@ pub fn authority(url: &str) -> Result<&str, String> {
         ));
     }
     let rest = url.strip_prefix("http://").ok_or_else(|| {
-        format!("{url} is no address of a server; write it as http://127.0.0.1:8000")
+        format!("{url} is not the address of a server; write it as http://127.0.0.1:8000")
     })?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     match rest.split_once(['/', '?', '#', '@']) {

@@ -218,7 +218,7 @@ fn read_min_samples(
                 workload.id
             ));
             refusal.help = Some(format!(
-                "send {floor} requests, or set `min_samples` and know why"
+                "send {floor} requests, or set a lower `min_samples`"
             ));
             return Err(refusal);
         }

@@ -4,17 +4,20 @@
 //! of a request has a deadline here, as its body has in `body` and a write in `deadline`. Where all places are taken, an
 //! idle connection gives its own (`idle`). Refuses to know: routes, answers.
 
+mod deadline;
+mod idle;
+
 use super::Limits;
-use super::deadline::WriteDeadline;
-use super::idle::{self, Idle, Turns};
 use axum::Router;
 use axum::body::Body;
+use deadline::WriteDeadline;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use idle::{Idle, Turns};
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
