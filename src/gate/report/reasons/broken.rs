@@ -227,9 +227,7 @@ fn of_launch(
         ),
         LaunchFact::SharedEvents { share, bearable } => {
             let (events, instead) = match metric {
-                Metric::Ttft | Metric::WallTtft | Metric::PrefillRate | Metric::PrefillDrift => {
-                    ("first events arrived together with a later one", "")
-                }
+                Metric::Ttft => ("first events arrived together with a later one", ""),
                 Metric::Icl | Metric::Itl => (
                     "events arrived together with a later one",
                     ". Or check TPOT, which reads no single event",

@@ -48,9 +48,7 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
         (ambiguous.count(), sound.len())
     };
     let (events, bearable) = match check.metric {
-        Metric::Ttft | Metric::WallTtft | Metric::PrefillRate | Metric::PrefillDrift => {
-            (requests(first_shared), bearable_requests(check))
-        }
+        Metric::Ttft => (requests(first_shared), bearable_requests(check)),
         Metric::Icl | Metric::Itl => (metrics::ambiguous(sound), bearable_events(check)),
         metric if check.part.reads_tpot(metric) => {
             (metrics::with_first(sound), bearable_events(check))
