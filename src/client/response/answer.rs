@@ -45,6 +45,9 @@ struct Delta {
     content: Option<String>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
+    /// Further names that servers use.
+    thinking: Option<String>,
+    reasoning_text: Option<String>,
     tool_calls: Option<Vec<IgnoredAny>>,
     token_ids: Option<Vec<u32>>,
 }
@@ -157,7 +160,12 @@ impl Choice {
             return "";
         };
         // Engines that send both names send the same text twice, or leave one of them empty.
-        let names = [&part.reasoning_content, &part.reasoning];
+        let names = [
+            &part.reasoning_content,
+            &part.reasoning,
+            &part.thinking,
+            &part.reasoning_text,
+        ];
         let mut texts = names.into_iter().flatten();
         texts
             .find(|text| !text.is_empty())

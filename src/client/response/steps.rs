@@ -27,9 +27,12 @@ pub struct Step {
     pub scored: usize,
 }
 
-/// A sign of life comes before the prompt is computed, so far from the first token; a finish reason right behind the last
-/// one. A token without text comes at the pace of the others, which varies by less than this.
-const FAR: f64 = 4.0;
+/// A finish reason comes right behind the last token, a late end long after it; a token comes at the pace of the others,
+/// within this factor.
+const FAR: f64 = 2.0;
+
+/// Silent tokens in a row: the first bytes of a character. More may be text that is held back.
+const MOST_SILENT: usize = 3;
 
 /// Whether each event counts as output: those that have some; or, where these are fewer than the tokens of the final
 /// usage and there is one event a token, these events.
@@ -47,32 +50,32 @@ pub fn counted(steps: &[Step], completion: Option<u32>) -> Vec<bool> {
 }
 
 fn one_a_token(steps: &[Step], tokens: usize) -> Option<Range<usize>> {
-    let is_silent = |step: Option<&Step>| step.is_some_and(|step| !step.has_output);
-    let first = steps.first();
-    let begin = usize::from(is_silent(first) && first.is_some_and(|step| step.names_role));
+    let begin = steps.iter().position(|step| step.has_output)?;
     // The finish reason has an event of its own, or comes with the last token's.
     let end = begin + tokens;
+    let is_silent = |step: Option<&Step>| step.is_some_and(|step| !step.has_output);
     let is_whole = end == steps.len() || (end + 1 == steps.len() && is_silent(steps.last()));
-    (is_whole && are_at_pace(&steps[begin..end])).then_some(begin..end)
+    (is_whole && are_tokens(&steps[begin..end])).then_some(begin..end)
 }
 
-/// Whether events without output at either end are at the pace of those between.
-fn are_at_pace(steps: &[Step]) -> bool {
-    let has_output = |step: &Step| step.has_output;
-    let (Some(first), Some(last)) = (
-        steps.iter().position(has_output),
-        steps.iter().rposition(has_output),
-    ) else {
+/// Whether the events without output may be tokens: few in a row, without a role, and at the end at the pace of the others.
+fn are_tokens(steps: &[Step]) -> bool {
+    let runs = steps.chunk_by(|a, b| a.has_output == b.has_output);
+    let are_few = runs
+        .filter(|run| !run[0].has_output)
+        .all(|run| run.len() <= MOST_SILENT);
+    let names_role = steps.iter().any(|step| !step.has_output && step.names_role);
+    let Some(last) = steps.iter().rposition(|step| step.has_output) else {
         return false;
     };
     let mean_gap = |from: usize, to: usize| {
         let span_ns = steps[to].at_ns.saturating_sub(steps[from].at_ns);
         span_ns as f64 / (to - from).max(1) as f64
     };
-    let (pace, end) = (mean_gap(first, last), steps.len() - 1);
-    let begins = first == 0 || mean_gap(0, first) <= FAR * pace;
-    let ends = last == end || FAR * mean_gap(last, end) >= pace;
-    first < last && begins && ends
+    let (pace, end) = (mean_gap(0, last), steps.len() - 1);
+    let at_end = mean_gap(last, end);
+    let is_at_pace = last == end || (at_end * FAR >= pace && at_end <= pace * FAR);
+    are_few && !names_role && pace > 0.0 && is_at_pace
 }
 
 #[cfg(test)]
@@ -103,30 +106,32 @@ mod tests {
         check("rabc---", &at[..7], Some(5), " xxxxx ");
         check("rabc--", &at[..6], Some(5), " xxxxx");
         check("abc-", &at[..4], Some(4), "xxxx");
-        // The first one, and bytes of a character.
-        check("r-ab--c-", &at[..8], Some(6), " xxxxxx ");
+        // Bytes of a character.
+        check("ra-b--c-", &at[..8], Some(6), " xxxxxx ");
         // Each token has text.
         check("rabc-", &at[..5], Some(3), " xxx ");
         // Tokens share events, or usage is not known: nothing tells.
         check("rabc-", &at[..5], Some(9), " xxx ");
-        check("-abc-", &at[..5], None, " xxx ");
+        check("abc-", &at[..4], None, "xxx ");
         // A role is no token, and an answer without output none either.
         check("rabc", &at[..4], Some(4), " xxx");
+        check("arbc", &at[..4], Some(4), "x xx");
         check("r---", &at[..4], Some(3), "    ");
         check("", &[], Some(3), "");
     }
 
+    /// Two tokens shared an event, so as many events as tokens is chance; or text is held back.
     #[test]
-    fn a_sign_of_life_is_no_token() {
+    fn what_would_make_an_engine_look_faster_is_no_token() {
+        // Nothing before the first output, at whatever pace.
         check("-abc-", &[1, 500, 510, 520, 521], Some(4), " xxx ");
-        check("-abc-", &[490, 500, 510, 520, 521], Some(4), "xxxx ");
-        check("-a", &[1, 2], Some(2), " x");
-    }
-
-    /// Two tokens shared an event: then as many events as tokens is chance.
-    #[test]
-    fn a_finish_reason_right_behind_the_last_token_is_no_token() {
+        check("-abc-", &[490, 500, 510, 520, 521], Some(4), " xxx ");
+        // A long silence between.
+        check("a----b", &[500, 510, 520, 530, 540, 550], Some(6), "x    x");
+        // The finish reason right behind the last token, long after it, or behind text that came at once.
         check("abc-", &[500, 510, 520, 521], Some(4), "xxx ");
+        check("abc-", &[500, 510, 520, 10_520], Some(4), "xxx ");
+        check("abc-", &[500, 500, 500, 501], Some(4), "xxx ");
         check("abc-", &[500, 510, 520, 530], Some(4), "xxxx");
     }
 }

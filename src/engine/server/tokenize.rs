@@ -47,6 +47,15 @@ pub async fn detokenize(
     app.check_model(asked.model.as_deref())?;
     let vocab = app.engine.model_info().vocab_size;
     let ids: Vec<u32> = asked.tokens.iter().map(|id| id.get()).collect();
+    let max_context = app.engine.model_info().max_context;
+    if ids.len() > max_context {
+        return Err(ApiError::context_length(
+            "tokens",
+            ids.len(),
+            0,
+            max_context,
+        ));
+    }
     if let Some(id) = ids.iter().find(|id| **id as usize >= vocab) {
         let message = format!("token {id} is outside the vocabulary of {vocab}");
         return Err(ApiError::invalid_value("tokens", message));

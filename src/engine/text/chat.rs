@@ -157,12 +157,16 @@ impl ChatTemplate {
             variables,
             ending,
         } = conversation;
+        let shown = match ending {
+            Ending::Unfinished => marked(messages),
+            Ending::Answer | Ending::Message => messages.clone(),
+        };
         // A copy shares everything but this number.
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(FUEL * (1 + (messages.len() + tools.len()) as u64)));
         let template = environment.get_template(NAME).map_err(syntax)?;
         let own = context! {
-            messages => Value::from(Serde(messages)),
+            messages => Value::from(Serde(&shown)),
             tools => (!tools.is_empty()).then(|| Value::from(Serde(tools))),
             documents => (),
             add_generation_prompt => *ending == Ending::Answer,
@@ -172,7 +176,7 @@ impl ChatTemplate {
             .render(context! { ..own, ..Value::from(Serde(variables)) })
             .map_err(|error| failure(&error))?;
         match ending {
-            Ending::Unfinished => unfinished(rendered, messages.last()),
+            Ending::Unfinished => unfinished(&rendered),
             Ending::Answer | Ending::Message => Ok(rendered),
         }
     }
@@ -184,23 +188,27 @@ impl ChatTemplate {
     }
 }
 
-/// The prompt up to the end of its last message's text, as transformers' `continue_final_message`.
-fn unfinished(
-    mut rendered: String,
-    last: Option<&Map<String, Json>>,
-) -> Result<String, TemplateError> {
-    let text = last
-        .and_then(|message| message["content"].as_str())
-        .unwrap_or_default();
-    let shown = [text, text.trim_start(), text.trim()];
-    let end = shown
-        .iter()
-        .find_map(|text| Some(rendered.rfind(text)? + text.len()));
-    let end = end.filter(|_| !text.trim().is_empty()).ok_or_else(|| {
-        TemplateError::Refused("it does not show the last message, which is to be continued".into())
-    })?;
-    rendered.truncate(end);
-    Ok(rendered)
+/// Stands behind the last message's text, to find its end in the prompt. No text of a request has it by chance.
+const MARK: &str = "\u{10f8f3}end of the last message\u{10f8f3}";
+
+/// The messages with a mark behind the last one's text, blanks at its end left out, as templates do.
+fn marked(messages: &[Map<String, Json>]) -> Vec<Map<String, Json>> {
+    let mut messages = messages.to_vec();
+    if let Some(content) = messages.last_mut().and_then(|last| last.get_mut("content")) {
+        let text = content.as_str().unwrap_or_default().trim_end();
+        *content = format!("{text}{MARK}").into();
+    }
+    messages
+}
+
+/// The prompt up to the end of its last message's text.
+fn unfinished(rendered: &str) -> Result<String, TemplateError> {
+    match rendered.split(MARK).collect::<Vec<_>>()[..] {
+        [before, _] => Ok(before.to_owned()),
+        _ => Err(TemplateError::Refused(
+            "its output does not contain the last message once, so that message cannot be continued".into(),
+        )),
+    }
 }
 
 fn environment(text: String) -> Result<Environment<'static>, Error> {
@@ -290,11 +298,12 @@ mod tests {
         check(&both[..1], Ending::Answer, "USER:hi<eos>\nassistant:");
         check(&both, Ending::Unfinished, "USER:hi<eos>ASSISTANT:yes");
         check(&both[..1], Ending::Unfinished, "USER:hi");
-        let silent = conversation(&[("user", "a"), ("assistant", " ")], Ending::Unfinished);
-        assert!(matches!(
-            chat.render(&silent),
-            Err(TemplateError::Refused(_))
-        ));
+        // The text stands elsewhere, too.
+        let again = [("user", "eos eos"), ("assistant", "eos")];
+        check(&again, Ending::Unfinished, "USER:eos eos<eos>ASSISTANT:eos");
+        let hidden = template("{{ messages[0].content }}");
+        let hidden = hidden.render(&conversation(&both, Ending::Unfinished));
+        assert!(matches!(hidden, Err(TemplateError::Refused(_))));
     }
 
     /// Qwen3's switch, and what its template makes of tools.

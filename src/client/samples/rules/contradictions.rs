@@ -26,7 +26,7 @@ impl Seen<'_> {
 
     fn too_fast_decode(&self) -> Option<String> {
         let floor = self.endpoint.plausible.tpot_floor_ms?;
-        let at_first = self.tokens.first_arrival(&self.stamps.events_ns);
+        let at_first = self.tokens.first_event(self.stamps.events_ns.len());
         let after_first = f64::from(self.tokens.completion?) - at_first;
         let tpot = self.span_ms()? / after_first;
         (self.expect.streamed && after_first > 0.0 && tpot < floor).then(|| {

@@ -39,11 +39,7 @@ impl ChatRequest {
         let conversation = Conversation {
             messages: messages.collect::<Result<_, _>>()?,
             tools: tools(&mut common.parameters)?,
-            variables: common
-                .parameters
-                .chat_template_kwargs
-                .take()
-                .unwrap_or_default(),
+            variables: variables(&mut common.parameters)?,
             ending: ending(&common.parameters)?,
         };
         Ok(Self {
@@ -63,6 +59,28 @@ impl ChatRequest {
             .filter_map(Value::as_str);
         let texts: usize = texts.map(str::len).sum();
         texts + MESSAGE_BYTES * (messages.len() + tools.len())
+    }
+}
+
+/// What a request says elsewhere is not said again here.
+const RESERVED: [&str; 6] = [
+    "messages",
+    "tools",
+    "documents",
+    "add_generation_prompt",
+    "bos_token",
+    "eos_token",
+];
+
+fn variables(parameters: &mut Parameters) -> Result<Map<String, Value>, ApiError> {
+    let variables = parameters.chat_template_kwargs.take().unwrap_or_default();
+    match RESERVED.iter().find(|name| variables.contains_key(**name)) {
+        None => Ok(variables),
+        Some(name) => {
+            let message = format!("`{name}` can't be set in `chat_template_kwargs`");
+            let path = join("chat_template_kwargs", name);
+            Err(ApiError::unsupported(&path, message))
+        }
     }
 }
 

@@ -577,6 +577,9 @@ fn what_no_chat_can_be_is_refused() {
         "invalid_type",
         "chat_template_kwargs",
     );
+    let reserved = json!({"chat_template_kwargs": {"add_generation_prompt": false}});
+    let path = "chat_template_kwargs.add_generation_prompt";
+    check(reserved, "unsupported_parameter", path);
     let both = json!({"continue_final_message": true, "add_generation_prompt": true});
     check(both, "invalid_value", "continue_final_message");
     let ending = |body: Value| chat(body).unwrap().conversation.ending;

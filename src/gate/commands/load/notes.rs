@@ -84,7 +84,7 @@ fn first_event<'a>(
 fn resent(client: Option<&ClientHealth>) -> Option<String> {
     let resent = client.map(|health| health.resent).filter(|n| *n > 0)?;
     Some(format!(
-        "{resent} requests were sent again, since the server had closed the connection that it kept \
+        "{resent} requests were sent again, because the server had closed a kept connection \
          (--no-keep-alive opens one for each request)"
     ))
 }

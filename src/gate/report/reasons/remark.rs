@@ -102,7 +102,7 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             number(ttft_ms.1)
         ),
         Remark::Resent { requests } => format!(
-            "{requests} requests of head were sent again, since the engine had closed the connection that it kept \
+            "{requests} requests of head were sent again, because the engine had closed a kept connection \
              (keep_alive = false under [engine] opens one for each request)"
         ),
         Remark::Said(text) => text.clone(),

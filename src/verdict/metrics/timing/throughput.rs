@@ -106,7 +106,8 @@ pub fn is_good(sample: &Sample, slo: Slo) -> Result<bool, Why> {
         && within(slo.e2e_ms, request::e2e_ms)?)
 }
 
-/// Measured requests that are void, or whose answer is wrong beside the other answers to its prompt.
+/// Measured requests that are void, or whose answer is wrong beside the other answers to its prompt, and first attempts that
+/// got no answer over a kept connection.
 pub fn failed_requests(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let measured = measured_or_void(at)?;
     let answers = Answers::of(at);
@@ -119,6 +120,17 @@ pub fn failed_requests(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         };
         let first = || (0, format!("request {}: {detail}", sample.index));
         by_rule.entry(rule).or_insert_with(first).0 += 1;
+    }
+    // The first attempt got no answer: a connection that was closed in time looks like a crash.
+    let clients = at.launch.clients.iter();
+    let resent = clients
+        .filter(|client| client.workload == at.workload.id)
+        .map(|it| it.resent);
+    let resent: u32 = resent.sum();
+    if resent > 0 {
+        let detail =
+            "answered at the second attempt; keep_alive = false opens a connection for each";
+        by_rule.insert("resent", (resent, detail.to_owned()));
     }
     let failed: u32 = by_rule.values().map(|(n, _)| n).sum();
     let mut measure = LaunchMeasure::single(f64::from(failed), measured.len());

@@ -3,7 +3,7 @@
 use super::*;
 
 const NONE: &str = "data: {\"choices\":[{\"text\":\"\"}]}\n\n";
-const UNKNOWN: &str = "data: {\"choices\":[{\"delta\":{\"inner_monologue\":\"x\"}}]}\n\n";
+const THOUGHT: &str = "data: {\"choices\":[{\"delta\":{\"thinking\":\"x\"}}]}\n\n";
 
 /// Moments of the events that count, of four forced tokens.
 fn counted(reads: &[(u64, &str)]) -> Vec<u64> {
@@ -21,20 +21,10 @@ fn tokens_without_text_count_where_usage_does() {
     assert_eq!(counted(&own), [30, 40, 50, 60]);
     let shared = [(30, A), (40, A), (50, NONE), (60, LENGTH), (61, &*rest)];
     assert_eq!(counted(&shared), [30, 40, 50, 60]);
-    // The first token, and bytes of a character.
-    let first = [
-        (30, ROLE),
-        (40, NONE),
-        (50, A),
-        (60, A),
-        (70, A),
-        (71, &*bye),
-    ];
-    assert_eq!(counted(&first), [40, 50, 60, 70]);
     let bytes = [(30, A), (40, NONE), (50, NONE), (60, A), (61, &*bye)];
     assert_eq!(counted(&bytes), [30, 40, 50, 60]);
-    // Reasoning in a field that nobody knows.
-    let thought = [(30, UNKNOWN), (40, UNKNOWN), (50, B), (60, B), (61, &*bye)];
+    // Reasoning by a further name.
+    let thought = [(30, THOUGHT), (40, THOUGHT), (50, B), (60, B), (61, &*bye)];
     assert_eq!(counted(&thought), [30, 40, 50, 60]);
 }
 
