@@ -11,6 +11,7 @@ use fixture::truth::{self, TOKENS, Truth, clock};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use verdict::judge::AMBIGUOUS_TAIL;
 use verdict::metrics::run_numbers;
 use verdict::plan::{Arrivals, Slo, Steady, Workload, WorkloadKind};
 use verdict::record::{Phase, Sample};
@@ -125,9 +126,6 @@ pub(crate) fn most_at_once(truths: &[Truth]) -> u32 {
     running.max().unwrap_or(0).unsigned_abs()
 }
 
-/// Share of ambiguous events above which `gate load` shows no tail of gaps.
-const BLURRED: f64 = 0.01;
-
 /// As `gate load` shows them, request by request.
 fn reported(samples: &[Sample], ambiguous: f64) -> Numbers {
     let mut numbers = Numbers {
@@ -139,7 +137,8 @@ fn reported(samples: &[Sample], ambiguous: f64) -> Numbers {
         let one = run_numbers(std::slice::from_ref(sample), None, &Slo::default());
         numbers.ttft_ms.push(one.ttft_ms.first().copied());
         numbers.tpot_ms.push(one.tpot_ms.first().copied());
-        if ambiguous <= BLURRED {
+        // Above that `gate load` shows no tail of gaps.
+        if ambiguous <= AMBIGUOUS_TAIL {
             numbers.itl_ms.extend(one.icl_ms);
         }
     }

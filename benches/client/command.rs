@@ -20,7 +20,7 @@ pub(crate) struct Load {
     pub(crate) server: SocketAddr,
     pub(crate) streams: u32,
     pub(crate) requests: u32,
-    /// Stop the tool for so many milliseconds, again and again.
+    /// Milliseconds of each stop of the tool; `None`: it is never stopped.
     pub(crate) stops: Option<u64>,
 }
 

@@ -1,11 +1,14 @@
 //! The load client's own error and cost, against a server that keeps the truth.
 //!
 //! `cargo bench --bench client` starts the server of `tests/fixture/src/truth/` as a process of its own and runs the
-//! client with 1 to 1,000 streams. `-- --quick` measures a tenth of the tokens, `-- --streams N` one
-//! number of streams, `-- --busy N` has so many busy loops beside it, `-- --stops MS` stops the client for so long again
-//! and again, `-- --tools DIR` runs aiperf, guidellm and `vllm bench serve` (`vllm-rs`, where it is there) from that folder (by default: where they are in the path;
-//! `requirements.txt` here says how to get them) against the same server and puts what they report in the
-//! same table.
+//! client with 1 to 1,000 streams. Options after `--`:
+//!
+//! - `--quick`: a tenth of the tokens
+//! - `--streams N`: this number of streams alone
+//! - `--busy N`: N busy loops run beside the client
+//! - `--stops MS`: a signal stops the client for MS milliseconds, at random, a tenth of the time
+//! - `--tools DIR`: aiperf, guidellm and `vllm-rs` or `vllm` from that folder, by default those in the path, run against
+//!   the same server; the table shows what they report (`requirements.txt` says how to get them)
 //!
 //! A server's write on the loopback device is stamped by the receiver's kernel before it returns, so what
 //! is true of the server is true of the wire.

@@ -28,7 +28,7 @@ pub struct Watchman {
 }
 
 impl Watchman {
-    /// Whether to stop after this request.
+    /// Returns the reason to stop after this request, if there is one.
     pub fn note(&mut self, exchange: &Exchange) -> Option<Stopped> {
         if exchange.is_whole() {
             self.in_a_row = 0;

@@ -80,7 +80,7 @@ pub enum AnswerError {
     Json(String),
     #[error("{0} choices where one was asked for")]
     Choices(usize),
-    #[error("choice {0} where one was asked for, which is choice 0")]
+    #[error("choice {0} was sent, but only choice 0 was asked for")]
     Index(u32),
     #[error(transparent)]
     Logprobs(#[from] Uneven),
@@ -144,7 +144,7 @@ impl Choice {
             || self.token_ids().is_some_and(|count| count > 0)
     }
 
-    /// Whether it names the speaker, which servers do before the first token.
+    /// True if it names the speaker's role; servers do so before the first token.
     pub fn names_role(&self) -> bool {
         self.part().is_some_and(|part| part.role.is_some())
     }

@@ -91,7 +91,7 @@ impl Exchange {
         true
     }
 
-    /// Whether all of it came: HTTP says so, or the stream did before the connection broke.
+    /// True if the whole answer came: HTTP ended well, or the stream sent `[DONE]` before the connection broke.
     pub fn is_whole(&self) -> bool {
         self.ending == Ending::Whole || self.body.trim_ascii_end().ends_with(b"[DONE]")
     }

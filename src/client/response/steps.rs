@@ -1,9 +1,8 @@
 //! Which events of a stream are tokens, or groups of them.
 //!
 //! Most servers send an event with text for each token. Some send an event without text for a token that has none: a
-//! special token, the first bytes of a character, reasoning in a field of another name. An event without output may as
-//! well be no token: the speaker's role, a sign of life, the finish reason. Usage and the stream's pace tell the two
-//! apart.
+//! special token, or the first bytes of a character. Other events without output are no tokens: the speaker's role, a sign
+//! of life, the finish reason. Usage and the stream's pace tell the two apart.
 //!
 //! Main function: [`counted`].
 
@@ -34,14 +33,15 @@ const FAR: f64 = 2.0;
 /// Silent tokens in a row: the first bytes of a character. More may be text that is held back.
 const MOST_SILENT: usize = 3;
 
-/// Whether each event counts as output: those that have some; or, where these are fewer than the tokens of the final
-/// usage and there is one event a token, these events.
+/// Marks the events that count as output. Events with output do. If the final usage has more tokens than these, and exactly
+/// one event per token once the silent ones are included, those count too.
 pub fn counted(steps: &[Step], completion: Option<u32>) -> Vec<bool> {
     let output = steps.iter().filter(|step| step.has_output).count();
     let tokens = completion.map_or(0, |tokens| tokens as usize);
-    let one_a_token = Some(steps)
-        .filter(|_| 0 < output && output < tokens)
-        .and_then(|steps| one_a_token(steps, tokens));
+    let one_a_token = match output < tokens {
+        true => one_a_token(steps, tokens),
+        false => None,
+    };
     let counts = |(place, step): (usize, &Step)| match &one_a_token {
         Some(range) => range.contains(&place),
         None => step.has_output,
@@ -58,16 +58,15 @@ fn one_a_token(steps: &[Step], tokens: usize) -> Option<Range<usize>> {
     (is_whole && are_tokens(&steps[begin..end])).then_some(begin..end)
 }
 
-/// Whether the events without output may be tokens: few in a row, without a role, and at the end at the pace of the others.
+/// True if the silent events among these can be tokens: few in a row, none with a role, and the last ones at the pace of
+/// the rest. The first event has output.
 fn are_tokens(steps: &[Step]) -> bool {
     let runs = steps.chunk_by(|a, b| a.has_output == b.has_output);
     let are_few = runs
         .filter(|run| !run[0].has_output)
         .all(|run| run.len() <= MOST_SILENT);
     let names_role = steps.iter().any(|step| !step.has_output && step.names_role);
-    let Some(last) = steps.iter().rposition(|step| step.has_output) else {
-        return false;
-    };
+    let last = steps.iter().rposition(|step| step.has_output).unwrap_or(0);
     let mean_gap = |from: usize, to: usize| {
         let span_ns = steps[to].at_ns.saturating_sub(steps[from].at_ns);
         span_ns as f64 / (to - from).max(1) as f64

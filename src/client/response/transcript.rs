@@ -72,17 +72,17 @@ impl Transcript {
         transcript
     }
 
-    /// Takes those events of the stream that are output. Where those with some tell their tokens, no other is a token.
+    /// Counts the events that are output. If events with output tell their tokens, no other event is a token.
     fn count(&mut self, steps: &[Step]) {
         let completion = self.completion_tokens;
-        let with_output: Vec<bool> = steps.iter().map(|step| step.has_output).collect();
-        let counted = match tally(steps, &with_output).per_event(completion).is_empty() {
-            true => steps::counted(steps, completion),
-            false => with_output,
-        };
-        let tally = tally(steps, &counted);
-        self.per_event = tally.per_event(completion);
-        self.token_ids = tally.ids();
+        let mut counted: Vec<bool> = steps.iter().map(|step| step.has_output).collect();
+        let mut told = tally(steps, &counted);
+        if told.per_event(completion).is_empty() {
+            counted = steps::counted(steps, completion);
+            told = tally(steps, &counted);
+        }
+        self.per_event = told.per_event(completion);
+        self.token_ids = told.ids();
         let counted = steps.iter().zip(counted);
         let events: Vec<&Step> = counted
             .filter_map(|(step, is)| is.then_some(step))
@@ -108,7 +108,7 @@ struct Reader {
     transcript: Transcript,
     generated: Sha256,
     events: u32,
-    /// Of a stream.
+    /// Events of a stream that carry a choice.
     steps: Vec<Step>,
 }
 
@@ -266,7 +266,7 @@ impl Reader {
     }
 }
 
-/// What the counted events say of their tokens.
+/// Tokens of the counted events, by every source.
 fn tally(steps: &[Step], counted: &[bool]) -> Tally {
     let mut tally = Tally::default();
     for (step, counts) in steps.iter().zip(counted) {

@@ -122,7 +122,7 @@ enum Ids {
 const MOST_NUMBERS: usize = 1 << 48;
 
 const CONFIG: &str = "config.json";
-/// Of models that GPTQ's and AWQ's tools have written.
+/// Written by the tools of GPTQ and AWQ beside a quantised model.
 const QUANTISED: &str = "quantize_config.json";
 
 impl Config {

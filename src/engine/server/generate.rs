@@ -363,16 +363,14 @@ pub async fn text_tokens(app: &App, text: String, add_special: bool) -> Result<V
     tokenise(app, bytes, false, read).await
 }
 
-/// OpenAI's `developer` is what models were trained on as `system`, unless their template says otherwise.
+/// Models were trained on OpenAI's `developer` as `system`, unless their template names that role.
 fn chat_ids(engine: &Engine, mut conversation: Conversation) -> Result<Vec<u32>, ApiError> {
+    const DEVELOPER: &str = "developer";
     let template = engine.chat_template().map_err(chat_error)?;
-    if !template.knows_role("developer") {
-        let roles = conversation.messages.iter_mut();
-        for role in roles.filter_map(|message| message.get_mut("role")) {
-            if role == "developer" {
-                *role = "system".into();
-            }
-        }
+    let messages = conversation.messages.iter_mut();
+    let roles = messages.filter_map(|message| message.get_mut("role"));
+    for role in roles.filter(|role| **role == DEVELOPER && !template.knows_role(DEVELOPER)) {
+        *role = "system".into();
     }
     let text = template
         .render(&conversation)

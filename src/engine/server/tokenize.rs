@@ -45,29 +45,20 @@ pub async fn detokenize(
     app.check_ready()?;
     let asked = Detokenize::read(body::object(request, &app.limits).await?)?;
     app.check_model(asked.model.as_deref())?;
-    let vocab = app.engine.model_info().vocab_size;
     let ids: Vec<u32> = asked.tokens.iter().map(|id| id.get()).collect();
-    let max_context = app.engine.model_info().max_context;
-    if ids.len() > max_context {
-        return Err(ApiError::context_length(
-            "tokens",
-            ids.len(),
-            0,
-            max_context,
-        ));
+    let model = app.engine.model_info();
+    if ids.len() > model.max_context {
+        let (param, most) = ("tokens", model.max_context);
+        return Err(ApiError::context_length(param, ids.len(), 0, most));
     }
-    if let Some(id) = ids.iter().find(|id| **id as usize >= vocab) {
-        let message = format!("token {id} is outside the vocabulary of {vocab}");
+    if let Some(id) = ids.iter().find(|id| **id as usize >= model.vocab_size) {
+        let message = format!(
+            "token {id} is outside the vocabulary of {}",
+            model.vocab_size
+        );
         return Err(ApiError::invalid_value("tokens", message));
     }
-    let tokenizer = app.engine.tokenizer();
-    // Special tokens by name, as vLLM has it.
-    let runs = ids.chunk_by(|a, b| tokenizer.has_text(*a) == tokenizer.has_text(*b));
-    let prompt = runs.map(|run| match tokenizer.has_text(run[0]) {
-        true => tokenizer.decode(run),
-        false => run.iter().map(|id| tokenizer.token_text(*id)).collect(),
-    });
     Ok(Json(Text {
-        prompt: prompt.collect(),
+        prompt: app.engine.tokenizer().decode_with_special(&ids),
     }))
 }

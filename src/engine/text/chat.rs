@@ -157,16 +157,14 @@ impl ChatTemplate {
             variables,
             ending,
         } = conversation;
-        let shown = match ending {
-            Ending::Unfinished => marked(messages),
-            Ending::Answer | Ending::Message => messages.clone(),
-        };
+        let marked = (*ending == Ending::Unfinished).then(|| marked(messages));
+        let shown = marked.as_ref().unwrap_or(messages);
         // A copy shares everything but this number.
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(FUEL * (1 + (messages.len() + tools.len()) as u64)));
         let template = environment.get_template(NAME).map_err(syntax)?;
         let own = context! {
-            messages => Value::from(Serde(&shown)),
+            messages => Value::from(Serde(shown)),
             tools => (!tools.is_empty()).then(|| Value::from(Serde(tools))),
             documents => (),
             add_generation_prompt => *ending == Ending::Answer,

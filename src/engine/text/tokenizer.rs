@@ -227,6 +227,12 @@ impl Tokenizer {
         self.decoded(&spoken, true)
     }
 
+    /// The ids' text, special tokens by name.
+    pub fn decode_with_special(&self, ids: &[u32]) -> String {
+        let spoken: Vec<u32> = ids.iter().map(|id| self.spoken(*id)).collect();
+        self.decoded(&spoken, false)
+    }
+
     /// One token as text of its own, special tokens by name; bytes that are no whole character show as
     /// U+FFFD.
     pub fn token_text(&self, id: u32) -> String {

@@ -141,9 +141,8 @@ pub fn first_event_estimate<'a>(sound: impl Iterator<Item = &'a Sample>) -> Opti
 
 fn resent(view: &View<'_, '_>) -> Option<Remark> {
     let launches = view.of(Arm::Head).kept.iter().map(|kept| kept.launch);
-    let clients = launches.flat_map(|launch| &launch.clients);
-    let mine = clients.filter(|client| client.workload == view.case.workload.id);
-    let requests = mine.map(|client| u64::from(client.resent)).sum();
+    let clients = launches.filter_map(|launch| launch.client(&view.case.workload.id));
+    let requests = clients.map(|client| u64::from(client.resent)).sum();
     (requests > 0).then_some(Remark::Resent { requests })
 }
 

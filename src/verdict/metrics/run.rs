@@ -43,6 +43,13 @@ pub struct RunNumbers {
     pub goodput: Option<Goodput>,
 }
 
+impl RunNumbers {
+    /// Streams of several events, with a TTFT or without.
+    pub fn streams(&self) -> usize {
+        self.ttft_ms.len() + self.first_shared
+    }
+}
+
 /// Requests within every bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goodput {

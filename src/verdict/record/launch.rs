@@ -41,6 +41,15 @@ pub struct Launch {
     pub rest: Option<Rest>,
 }
 
+impl Launch {
+    /// Health of the load client that ran this workload (`gate/workload`).
+    pub fn client(&self, workload: &str) -> Option<&ClientHealth> {
+        self.clients
+            .iter()
+            .find(|client| client.workload == workload)
+    }
+}
+
 /// Whether the engine's files are in the page cache when it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -80,8 +80,7 @@ fn counted(
 
 /// The first way in which the client could have moved this launch's numbers.
 fn client_beyond_limit(launch: &Launch, workload: &Workload) -> Option<String> {
-    let mut clients = launch.clients.iter();
-    let health = clients.find(|client| client.workload == workload.id)?;
+    let health = launch.client(&workload.id)?;
     let samples = launch.samples.iter();
     let samples: Vec<Sample> = samples
         .filter(|sample| sample.workload == workload.id)

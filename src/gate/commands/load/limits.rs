@@ -52,8 +52,7 @@ pub fn beyond_limit(
              longer answers"
         ));
     }
-    let shared = numbers.first_shared;
-    let all = numbers.ttft_ms.len() + shared;
+    let (shared, all) = (numbers.first_shared, numbers.streams());
     if shared as f64 > AMBIGUOUS_MIDDLE * all as f64 {
         beyond.push(format!(
             "{shared} of {all} first events arrived together with the second one, so that neither TTFT nor TPOT is known of them: \

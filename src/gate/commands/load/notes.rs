@@ -45,8 +45,7 @@ const FEW: f64 = 0.01;
 
 /// Beyond [`AMBIGUOUS_MIDDLE`] the run is invalid (`limits`).
 fn first_token(numbers: &RunNumbers) -> Option<String> {
-    let shared = numbers.first_shared;
-    let all = numbers.ttft_ms.len() + shared;
+    let (shared, all) = (numbers.first_shared, numbers.streams());
     (shared as f64 > FEW * all as f64).then(|| {
         format!(
             "{shared} of {all} first events arrived together with the second one: their TTFT and TPOT are not known, \

@@ -31,9 +31,7 @@ pub fn reads_medians(check: &Check) -> bool {
 }
 
 pub fn health<'a>(launch_view: &LaunchView<'_, 'a>) -> Option<&'a ClientHealth> {
-    let workload = &launch_view.workload.id;
-    let clients = &launch_view.launch.clients;
-    clients.iter().find(|c| c.workload == *workload)
+    launch_view.launch.client(&launch_view.workload.id)
 }
 
 /// Too many events have an upper bound of their time alone.

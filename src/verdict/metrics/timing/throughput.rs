@@ -122,18 +122,14 @@ pub fn failed_requests(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         by_rule.entry(rule).or_insert_with(first).0 += 1;
     }
     // The first attempt got no answer: a connection that was closed in time looks like a crash.
-    let clients = at.launch.clients.iter();
-    let resent = clients
-        .filter(|client| client.workload == at.workload.id)
-        .map(|it| it.resent);
-    let resent: u32 = resent.sum();
-    if resent > 0 {
+    let client = at.launch.client(&at.workload.id);
+    if let Some(resent) = client.map(|client| client.resent).filter(|n| *n > 0) {
         let detail =
             "answered at the second attempt; keep_alive = false opens a connection for each";
         by_rule.insert("resent", (resent, detail.to_owned()));
     }
-    let failed: u32 = by_rule.values().map(|(n, _)| n).sum();
-    let mut measure = LaunchMeasure::single(f64::from(failed), measured.len());
+    let failed: f64 = by_rule.values().map(|(n, _)| f64::from(*n)).sum();
+    let mut measure = LaunchMeasure::single(failed, measured.len());
     let remarks = by_rule
         .iter()
         .map(|(rule, (n, first))| format!("{n} × {rule}, first {first}"));
@@ -251,7 +247,27 @@ mod tests {
     use crate::metrics::testing::{check, launch, steady, streamed};
     use crate::metrics::{LaunchMeasure, Undefined, Why, measure};
     use crate::plan::{Arrivals, Slo, WorkloadKind};
-    use crate::record::{Metric, Sample, Statistic, Void, VoidRule};
+    use crate::record::{ClientHealth, Metric, Sample, Statistic, Void, VoidRule};
+
+    #[test]
+    fn a_request_that_was_sent_again_failed_once() {
+        let failed = |resent: u32| {
+            let (check, workload) = (
+                check(Metric::FailedRequests, Statistic::Single),
+                steady("w"),
+            );
+            let mut launch = launch(0, vec![request(0, 0, 4), request(1, 500, 4)]);
+            launch.clients = vec![ClientHealth {
+                workload: workload.id.clone(),
+                resent,
+                ..ClientHealth::default()
+            }];
+            measure(&check, &workload, &launch).unwrap().value
+        };
+        for resent in [0, 3, u32::MAX] {
+            assert!((failed(resent) - f64::from(resent)).abs() < 0.5, "{resent}");
+        }
+    }
 
     /// Sent at `from` ms, first token 100 ms later, then one every 100 ms.
     fn request(index: u32, from: u64, tokens: u32) -> Sample {
