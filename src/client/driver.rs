@@ -163,6 +163,8 @@ impl<'a> Driver<'a> {
             Pace::At(moments) => (now_ns + nanos(AHEAD), Some(moments)),
             Pace::InTurn(moments) => return self.in_turn(wave.requests, moments).await,
         };
+        let until = wave.until.map(nanos);
+        let until_ns = until.map_or(u64::MAX, |until| origin_ns.saturating_add(until));
         let mut moments = moments.map(Vec::into_iter);
         let due = wave.requests.into_iter().map_while(|mut planned| {
             count_from(origin_ns, &mut planned.label);
@@ -173,7 +175,7 @@ impl<'a> Driver<'a> {
             Some(Due { planned, at_ns })
         });
         let due = due.collect();
-        self.send(due, slots).await;
+        self.send(due, slots, until_ns).await;
     }
 
     /// Sends each at its moment, or where the one before was not answered by then, at once.
@@ -184,7 +186,7 @@ impl<'a> Driver<'a> {
             count_from(origin_ns, &mut planned.label);
             let arrives_ns = origin_ns.saturating_add(nanos(moment));
             let at_ns = Some(arrives_ns).filter(|at| *at > self.clock.now_ns());
-            self.send(vec![Due { planned, at_ns }], 1).await;
+            self.send(vec![Due { planned, at_ns }], 1, u64::MAX).await;
             if self.has_stopped() {
                 return;
             }
@@ -195,12 +197,12 @@ impl<'a> Driver<'a> {
     /// is none.
     pub async fn one(&mut self, planned: Planned, at_ns: Option<u64>) -> String {
         self.slots = self.slots.max(1);
-        self.send(vec![Due { planned, at_ns }], 1).await;
+        self.send(vec![Due { planned, at_ns }], 1, u64::MAX).await;
         self.read().unwrap_or_default()
     }
 
-    async fn send(&mut self, wave: Vec<Due>, slots: u32) {
-        self.reports = self.crew.send(wave, slots);
+    async fn send(&mut self, wave: Vec<Due>, slots: u32, until_ns: u64) {
+        self.reports = self.crew.send(wave, slots, until_ns);
         while !self.has_stopped() {
             match timeout(READ_EVERY, self.reports.recv()).await {
                 Ok(None) => break,
@@ -366,7 +368,7 @@ mod tests {
             at_ns: Some(at_ns),
         });
         // Three are due at one moment, and there is one slot.
-        driver.send(due.collect(), 1).await;
+        driver.send(due.collect(), 1, u64::MAX).await;
         let outcome = driver.finish();
         let stamps: Vec<_> = outcome
             .samples

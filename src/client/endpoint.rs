@@ -1,6 +1,7 @@
 //! An engine that listens: where it is, and how it is asked.
 
 use super::Tokenizer;
+use hyper::HeaderMap;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +29,13 @@ pub struct Endpoint {
     pub stream_usage: bool,
     /// It leaves connections open; else each request has one of its own.
     pub keep_alive: bool,
-    /// Further keys of every request, by name.
+    /// Prompts of text go over the chat route, as one message of a user.
+    pub chat: bool,
+    /// What stands before each route's path: empty, or as `/prefix`.
+    pub path: String,
+    /// Further headers of every request. Values that are marked as sensitive are never shown.
+    pub headers: HeaderMap,
+    /// Further keys of every request, by name; one of ours, such as `temperature`, is replaced.
     pub request: Vec<(String, Value)>,
     pub plausible: Plausible,
     /// The served model's: texts then have an exact length, and outputs are counted here too.
@@ -50,6 +57,9 @@ impl Endpoint {
             forces_length: true,
             stream_usage: true,
             keep_alive: true,
+            chat: false,
+            path: String::new(),
+            headers: HeaderMap::new(),
             request: Vec::new(),
             plausible: Plausible::default(),
             tokenizer: None,
@@ -68,6 +78,9 @@ impl Endpoint {
             forces_length: engine.forces_length,
             stream_usage: engine.stream_usage,
             keep_alive: engine.keep_alive,
+            chat: false,
+            path: String::new(),
+            headers: HeaderMap::new(),
             request: engine.request.clone(),
             plausible: engine.plausible,
             tokenizer,

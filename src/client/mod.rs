@@ -61,7 +61,7 @@ pub async fn run(
         }
         WorkloadKind::Steady(steady) => vec![workloads::steady(endpoint, id, steady, seed)],
         WorkloadKind::Mixed(mixed) => vec![workloads::mixed(endpoint, id, mixed, seed)],
-        WorkloadKind::Trace(trace) => vec![workloads::trace(endpoint, id, trace, seed)],
+        WorkloadKind::Trace(trace) => vec![workloads::trace::wave(endpoint, id, trace, seed)],
         WorkloadKind::FirstRequest(first) => {
             vec![workloads::first_request(endpoint, id, first, seed)]
         }

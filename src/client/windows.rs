@@ -24,6 +24,7 @@ pub fn apart(mut wave: Wave) -> Vec<Wave> {
     let measured = Wave {
         requests: measured,
         pace,
+        until: wave.until,
     };
     vec![wave, measured]
 }
@@ -61,10 +62,7 @@ mod tests {
             expect: Expect::default(),
             ask: Ask::post("/", Bytes::new()),
         });
-        Wave {
-            requests: requests.collect(),
-            pace,
-        }
+        Wave::new(requests.collect(), pace)
     }
 
     #[test]

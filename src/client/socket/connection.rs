@@ -20,7 +20,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
-use hyper::{Method, Request, Response};
+use hyper::{HeaderMap, Method, Request, Response};
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -55,6 +55,8 @@ pub struct Ask {
 pub struct Client {
     address: SocketAddr,
     authority: String,
+    path: String,
+    headers: HeaderMap,
     silence: Duration,
     keep_alive: bool,
     clock: SessionClock,
@@ -81,6 +83,8 @@ impl Client {
         Self {
             address: endpoint.address,
             authority: endpoint.authority.clone(),
+            path: endpoint.path.clone(),
+            headers: endpoint.headers.clone(),
             silence: endpoint.request_timeout.min(LONGEST_SILENCE),
             keep_alive: endpoint.keep_alive,
             clock: clock.clone(),
@@ -156,13 +160,17 @@ impl Client {
     }
 
     fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, Ending> {
-        Request::builder()
+        let mut request = Request::builder()
             .method(&ask.method)
-            .uri(&ask.path)
+            .uri(format!("{}{}", self.path, ask.path))
             .header(HOST, &self.authority)
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(ask.body.clone()))
-            .map_err(|error| Ending::Garbled(format!("the request cannot be made: {error}")))
+            .map_err(|error| Ending::Garbled(format!("the request cannot be made: {error}")))?;
+        let headers = self.headers.iter();
+        let headers = headers.map(|(name, value)| (name.clone(), value.clone()));
+        request.headers_mut().extend(headers);
+        Ok(request)
     }
 }
 

@@ -83,10 +83,15 @@ impl Crew {
     }
 
     /// Sends a wave with so many slots at the most; the answers come as they end, and the channel closes
-    /// after the last.
-    pub fn send(&self, wave: Vec<Due>, slots: u32) -> mpsc::UnboundedReceiver<Finished> {
+    /// after the last. No request is sent after `until_ns`.
+    pub fn send(
+        &self,
+        wave: Vec<Due>,
+        slots: u32,
+        until_ns: u64,
+    ) -> mpsc::UnboundedReceiver<Finished> {
         let (report, reports) = mpsc::unbounded_channel();
-        let queue = Queue::new(wave);
+        let queue = Queue::new(wave, until_ns);
         let lanes = u32::try_from(self.lanes.len()).unwrap_or(1);
         for (lane, number) in self.lanes.iter().zip(0..) {
             let limit = slots / lanes + u32::from(number < slots % lanes);

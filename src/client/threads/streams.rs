@@ -43,20 +43,33 @@ pub struct Finished {
 
 /// What is left of a wave, in the order of sending; all threads take from it.
 #[derive(Clone, Debug)]
-pub struct Queue(Arc<Mutex<std::vec::IntoIter<Due>>>);
+pub struct Queue {
+    left: Arc<Mutex<std::vec::IntoIter<Due>>>,
+    until_ns: u64,
+}
 
 impl Queue {
-    pub fn new(wave: Vec<Due>) -> Self {
-        Self(Arc::new(Mutex::new(wave.into_iter())))
+    /// No request is taken after `until_ns`.
+    pub fn new(wave: Vec<Due>, until_ns: u64) -> Self {
+        Self {
+            left: Arc::new(Mutex::new(wave.into_iter())),
+            until_ns,
+        }
     }
 
-    fn next(&self) -> Option<Due> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).next()
+    fn next(&self, now_ns: u64) -> Option<Due> {
+        let left = || {
+            self.left
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next()
+        };
+        (now_ns <= self.until_ns).then(left).flatten()
     }
 
     /// Leaves nothing for the others.
     fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new().into_iter();
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new().into_iter();
     }
 }
 
@@ -152,7 +165,7 @@ impl Shared {
 
     /// The next request, shortly before it is due.
     async fn watch(&self) -> Option<Due> {
-        let next = self.shift.queue.next();
+        let next = self.shift.queue.next(self.clock.now_ns());
         if let Some(Due {
             at_ns: Some(at_ns), ..
         }) = next

@@ -74,10 +74,7 @@ impl Writer<'_> {
             Condition::Alone | Condition::Cached => 1,
             _ => self.answers.batch,
         };
-        Wave {
-            requests,
-            pace: Pace::Slots(slots),
-        }
+        Wave::new(requests, Pace::Slots(slots))
     }
 
     fn prompt(&mut self, number: u32, condition: Condition, pass: u32, place: u32) -> Planned {

@@ -9,6 +9,7 @@ use super::request_plan::Pace;
 use crate::PromptSeed;
 use std::time::Duration;
 use verdict::plan::Arrivals;
+use verdict::stats::gamma_quantile;
 
 /// The pace of `count` requests of the workload `id`; an open loop sends none after `until`.
 pub fn pace(
@@ -21,7 +22,12 @@ pub fn pace(
     let within = |at: &Duration| until.is_none_or(|until| *at <= until);
     let moments = match arrivals {
         Arrivals::Closed { concurrency } => return Pace::Slots(*concurrency),
-        Arrivals::Poisson { rate } => poisson(seed.gaps(id), *rate, count),
+        // By inversion: −ln(1 − u) / rate.
+        Arrivals::Poisson { rate } => spread(seed.gaps(id).map(|u| -(-u).ln_1p() / rate), count),
+        Arrivals::Gamma { rate, shape } => {
+            let gap = |u| gamma_quantile(u, *shape).unwrap_or(0.0) / rate;
+            spread(seed.gaps(id).map(gap), count)
+        }
         Arrivals::Constant { rate } => (0..count)
             .map(|index| Duration::from_secs_f64(f64::from(index) / rate))
             .collect(),
@@ -33,16 +39,14 @@ pub fn pace(
     Pace::At(moments.into_iter().take_while(within).collect())
 }
 
-/// Exponential gaps by inversion: −ln(1 − u) / rate.
-fn poisson(uniform: impl Iterator<Item = f64>, rate: f64, count: u32) -> Vec<Duration> {
+/// Moments with these gaps, in seconds.
+fn spread(gaps: impl Iterator<Item = f64>, count: u32) -> Vec<Duration> {
     let mut at = 0.0;
-    uniform
-        .take(count as usize)
-        .map(|u| {
-            at += -(-u).ln_1p() / rate;
-            Duration::from_secs_f64(at)
-        })
-        .collect()
+    let moments = gaps.take(count as usize).map(|gap| {
+        at += gap;
+        Duration::from_secs_f64(at)
+    });
+    moments.collect()
 }
 
 #[cfg(test)]
@@ -84,18 +88,36 @@ mod tests {
         assert_eq!(moments(&constant, 4, until), [0.0, 0.25, 0.5]);
     }
 
-    #[test]
-    fn poisson_gaps_have_the_rate_and_the_spread_of_an_exponential() {
-        let at = moments(&Arrivals::Poisson { rate: 50.0 }, 20_000, None);
+    /// `variation`: deviation of the gaps over their mean.
+    #[track_caller]
+    fn check_gaps(arrivals: &Arrivals, variation: f64) {
+        let at = moments(arrivals, 20_000, None);
         assert!(at.is_sorted());
         let gaps: Vec<f64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let n = gaps.len() as f64;
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
-        // Standard errors: 0.7 % of the mean, 1.4 % of the deviation; five of each.
-        assert!((mean * 50.0 - 1.0).abs() < 0.036, "{mean}");
-        assert!((variance.sqrt() / mean - 1.0).abs() < 0.071, "{variance}");
-        let again = moments(&Arrivals::Poisson { rate: 50.0 }, 20_000, None);
-        assert_eq!(at, again);
+        // Five standard errors of an exponential: 0.7 % of the mean, 1.4 % of the deviation.
+        let bound = 5.0 / n.sqrt();
+        assert!(
+            (mean * 50.0 - 1.0).abs() < bound * variation.max(1.0),
+            "{mean}"
+        );
+        let got = variance.sqrt() / mean;
+        assert!(
+            (got / variation - 1.0).abs() < 2.0 * bound * variation.max(1.0),
+            "{got}"
+        );
+        assert_eq!(at, moments(arrivals, 20_000, None));
+    }
+
+    #[test]
+    fn gaps_have_their_rate_and_their_spread() {
+        let rate = 50.0;
+        check_gaps(&Arrivals::Poisson { rate }, 1.0);
+        // A gamma's variation is 1 / √shape.
+        check_gaps(&Arrivals::Gamma { rate, shape: 1.0 }, 1.0);
+        check_gaps(&Arrivals::Gamma { rate, shape: 0.25 }, 2.0);
+        check_gaps(&Arrivals::Gamma { rate, shape: 16.0 }, 0.25);
     }
 }

@@ -95,11 +95,7 @@ impl Writer<'_> {
                 Output::streamed(self.matrix.output_tokens),
             )
         });
-        let requests = requests.collect();
-        Wave {
-            requests,
-            pace: Pace::Slots(1),
-        }
+        Wave::new(requests.collect(), Pace::Slots(1))
     }
 
     /// The priming of a cell, then its requests.
@@ -139,7 +135,7 @@ impl Writer<'_> {
         }
         let slots = Pace::Slots(cell.batch);
         [(priming, Pace::Slots(1)), (requests, slots)]
-            .map(|(requests, pace)| Wave { requests, pace })
+            .map(|(requests, pace)| Wave::new(requests, pace))
     }
 
     /// The prompt at a place of a cell, and the name under which its answers are compared.

@@ -13,6 +13,7 @@ pub mod request;
 pub mod request_plan;
 pub mod splitmix;
 pub mod staggered;
+pub mod trace;
 
 use self::prompt::SentPrompt;
 use self::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, body};
@@ -21,7 +22,7 @@ use super::socket::connection::Ask;
 use super::{Endpoint, PromptSeed};
 use verdict::plan::{
     FirstRequest, GoldenCase, Goldens, Mixed, Session, Shape, Steady, TaskCase, Tasks, TextPrompt,
-    Texts, Trace,
+    Texts,
 };
 use verdict::record::Phase;
 
@@ -33,10 +34,8 @@ pub fn steady(endpoint: &Endpoint, id: &str, steady: &Steady, seed: PromptSeed) 
         let label = Label::of(index, phase(index, steady.warmup));
         completion(endpoint, id, seed, shape, label)
     });
-    Wave {
-        requests: requests.collect(),
-        pace: arrivals::pace(&steady.arrivals, id, seed, total, None),
-    }
+    let pace = arrivals::pace(&steady.arrivals, id, seed, total, None);
+    Wave::new(requests.collect(), pace)
 }
 
 /// A soak's requests: shapes are drawn by weight from the session's seed.
@@ -51,19 +50,7 @@ pub fn mixed(endpoint: &Endpoint, id: &str, mixed: &Mixed, seed: PromptSeed) -> 
     Wave {
         requests: requests.collect(),
         pace,
-    }
-}
-
-/// Recorded lengths at their recorded moments.
-pub fn trace(endpoint: &Endpoint, id: &str, trace: &Trace, seed: PromptSeed) -> Wave {
-    let requests = (0..).zip(&trace.entries).map(|(index, entry)| {
-        let shape = streamed(entry.prompt_tokens, entry.output_tokens);
-        let label = Label::of(index, phase(index, trace.warmup));
-        completion(endpoint, id, seed, shape, label)
-    });
-    Wave {
-        requests: requests.collect(),
-        pace: Pace::At(trace.entries.iter().map(|entry| entry.at).collect()),
+        until: mixed.duration,
     }
 }
 
@@ -76,10 +63,8 @@ pub fn first_request(
 ) -> Wave {
     let shape = streamed(first.prompt_tokens, first.output_tokens);
     let label = Label::of(0, Phase::Measured);
-    Wave {
-        requests: vec![completion(endpoint, id, seed, shape, label)],
-        pace: Pace::Slots(1),
-    }
+    let request = completion(endpoint, id, seed, shape, label);
+    Wave::new(vec![request], Pace::Slots(1))
 }
 
 /// The one shape of a workload that streams all its answers.
@@ -128,41 +113,65 @@ impl Output {
     }
 }
 
-/// A completion of this prompt.
+/// A request with this prompt: a completion, or where the endpoint is asked over the chat route, one message.
 pub fn prompted(endpoint: &Endpoint, said: SentPrompt, label: Label, output: Output) -> Planned {
-    let Output {
-        tokens,
-        streamed,
-        logprobs,
-    } = output;
     let (prompt, counted, unfit) = match &said {
         SentPrompt::Ids(ids) => (Prompt::Ids(ids), Some(length(ids.len())), None),
+        SentPrompt::Text { text, unfit } if endpoint.chat => {
+            let mut planned = chat(endpoint, &[Message::of_user(text)], label, output);
+            planned.expect.unfit = *unfit;
+            return planned;
+        }
         SentPrompt::Text { text, unfit } => (Prompt::Text(text), None, *unfit),
     };
-    let (asked, expect) = length_of(endpoint, tokens);
+    let (asked, expect) = length_of(endpoint, output.tokens);
     let request = Completion {
         model: &endpoint.model,
         prompt,
         length: asked,
-        mode: if streamed {
-            stream(endpoint)
-        } else {
-            Mode::WHOLE
-        },
-        logprobs,
+        mode: mode(endpoint, output),
+        logprobs: output.logprobs,
         echo: false,
     };
     Planned {
         expect: Expect {
-            streamed,
+            streamed: output.streamed,
             prompt: counted,
             unfit,
-            logprobs: logprobs.is_some(),
+            logprobs: output.logprobs.is_some(),
             keep_text: true,
             ..expect
         },
         ask: Ask::post(COMPLETIONS, body(endpoint, &request)),
         label,
+    }
+}
+
+/// A conversation that is to be answered, over the chat route; `output`'s log-probabilities are not asked for.
+pub fn chat(endpoint: &Endpoint, messages: &[Message], label: Label, output: Output) -> Planned {
+    let (length, expect) = length_of(endpoint, output.tokens);
+    let request = Chat {
+        model: &endpoint.model,
+        messages,
+        length,
+        mode: mode(endpoint, output),
+    };
+    Planned {
+        label,
+        expect: Expect {
+            streamed: output.streamed,
+            keep_text: true,
+            ..expect
+        },
+        ask: Ask::post(CHAT, body(endpoint, &request)),
+    }
+}
+
+fn mode(endpoint: &Endpoint, output: Output) -> Mode {
+    if output.streamed {
+        stream(endpoint)
+    } else {
+        Mode::WHOLE
     }
 }
 
@@ -193,25 +202,12 @@ fn stream(endpoint: &Endpoint) -> Mode {
 
 /// One turn of a conversation: the whole history, the new message last.
 pub fn turn(endpoint: &Endpoint, session: &Session, turn: u32, history: &[Message]) -> Planned {
-    let (length, expect) = length_of(endpoint, session.reply_tokens);
-    let request = Chat {
-        model: &endpoint.model,
-        messages: history,
-        length,
-        mode: stream(endpoint),
+    let label = Label {
+        turn: Some(turn),
+        ..Label::of(turn, phase(turn, session.warmup_turns))
     };
-    Planned {
-        label: Label {
-            turn: Some(turn),
-            ..Label::of(turn, phase(turn, session.warmup_turns))
-        },
-        expect: Expect {
-            streamed: true,
-            keep_text: true,
-            ..expect
-        },
-        ask: Ask::post(CHAT, body(endpoint, &request)),
-    }
+    let output = Output::streamed(session.reply_tokens);
+    chat(endpoint, history, label, output)
 }
 
 fn phase(index: u32, warmup: u32) -> Phase {
@@ -396,10 +392,7 @@ fn in_turn(requests: impl Iterator<Item = Planned>) -> Wave {
         planned.label.index = index;
         planned
     });
-    Wave {
-        requests: numbered.collect(),
-        pace: Pace::Slots(1),
-    }
+    Wave::new(numbered.collect(), Pace::Slots(1))
 }
 
 fn length(items: usize) -> u32 {

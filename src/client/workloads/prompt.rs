@@ -4,6 +4,7 @@
 
 use crate::tokenizer::Fitted;
 use crate::{Endpoint, PromptSeed};
+use verdict::plan::PromptBlocks;
 
 /// A prompt before it stands in a request.
 #[derive(Clone, Debug)]
@@ -23,6 +24,24 @@ impl SentPrompt {
         match endpoint.prompt_ids {
             Some(range) => Self::Ids(seed.ids(id, index, tokens, range)),
             None => Self::text(endpoint, |words| seed.words(id, index, words), tokens),
+        }
+    }
+
+    /// Blocks of a workload that other requests begin with too. Without a tokenizer a word counts as a token.
+    pub fn of_blocks(
+        endpoint: &Endpoint,
+        id: &str,
+        seed: PromptSeed,
+        blocks: &PromptBlocks,
+        tokens: u32,
+    ) -> Self {
+        match endpoint.prompt_ids {
+            Some(range) => Self::Ids(seed.block_ids(id, blocks, tokens, range)),
+            None => Self::text(
+                endpoint,
+                |words| seed.block_words(id, blocks, words),
+                tokens,
+            ),
         }
     }
 

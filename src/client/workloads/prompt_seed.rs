@@ -13,12 +13,13 @@
 //! Refuses to know: requests, tokenizers, arms.
 
 use super::splitmix::SplitMix64;
-use verdict::plan::Shape;
+use verdict::plan::{PromptBlocks, Shape};
 
 /// Keys of what is drawn beside prompts, beyond every request's index.
 const ARRIVALS: u64 = 1 << 40;
 const SHAPES: u64 = 1 << 41;
 const ORDER: u64 = 1 << 42;
+const BLOCKS: u64 = 1 << 43;
 
 /// Where a launch's prompts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,44 @@ impl PromptSeed {
         (0..count)
             .map(|_| low + random.below(width) as u32)
             .collect()
+    }
+
+    /// `count` ids, block after block: equal blocks of a workload are equal ids.
+    pub fn block_ids(
+        self,
+        workload: &str,
+        blocks: &PromptBlocks,
+        count: u32,
+        range: (u32, u32),
+    ) -> Vec<u32> {
+        let of = |id| {
+            let mut random = SplitMix64::keyed(&[
+                self.session,
+                self.block.into(),
+                fingerprint(workload),
+                BLOCKS,
+                id,
+            ]);
+            let width = u64::from(range.1.saturating_sub(range.0));
+            std::iter::repeat_with(move || range.0 + random.below(width) as u32)
+        };
+        let all = blocks.ids.iter();
+        let all = all.flat_map(|&id| of(id).take(blocks.size as usize));
+        all.take(count as usize).collect()
+    }
+
+    /// `count` words, block after block; past the last block words of that one go on.
+    pub fn block_words(self, workload: &str, blocks: &PromptBlocks, count: u32) -> String {
+        let of = |id| {
+            let mut random = SplitMix64::keyed(&[self.session, fingerprint(workload), BLOCKS, id]);
+            std::iter::repeat_with(move || WORDS[random.below(WORDS.len() as u64) as usize])
+        };
+        let (last, before) = blocks.ids.split_last().unwrap_or((&0, &[]));
+        let whole = before
+            .iter()
+            .flat_map(|&id| of(id).take(blocks.size as usize));
+        let words: Vec<&str> = whole.chain(of(*last)).take(count as usize).collect();
+        words.join(" ")
     }
 
     /// Uniform numbers in [0, 1) for the arrivals of a workload, the same in both arms of a block.
@@ -115,7 +154,7 @@ pub const WORDS: [&str; 128] = [
 
 #[cfg(test)]
 mod tests {
-    use super::{PromptSeed, WORDS};
+    use super::{PromptBlocks, PromptSeed, WORDS};
     use std::collections::BTreeSet;
 
     const SEED: PromptSeed = PromptSeed {
@@ -157,6 +196,27 @@ mod tests {
         assert_eq!(words, later.words("drift/chat", 2, 40));
         assert_ne!(words, SEED.words("drift/chat", 3, 40));
         assert_eq!(SEED.words("drift/chat", 0, 0), "");
+    }
+
+    #[test]
+    fn equal_blocks_are_equal_tokens() {
+        let blocks = |ids: &[u64]| PromptBlocks {
+            ids: ids.to_vec(),
+            size: 16,
+        };
+        let ids =
+            |blocks_of: &[u64], count| SEED.block_ids("t/w", &blocks(blocks_of), count, (0, 900));
+        let (a, b) = (ids(&[7, 8, 9], 40), ids(&[7, 8, 5], 44));
+        assert_eq!((a.len(), b.len()), (40, 44));
+        assert_eq!(a[..32], b[..32]);
+        assert_ne!(a[32..40], b[32..40]);
+        assert_eq!(ids(&[8], 16), a[16..32]);
+        let words = |of: &[u64], count| SEED.block_words("t/w", &blocks(of), count);
+        let (a, b) = (words(&[7, 8], 30), words(&[7, 6], 30));
+        let shared = |text: &str| text.split(' ').take(16).collect::<Vec<_>>().join(" ");
+        assert_eq!(shared(&a), shared(&b));
+        assert_ne!(a, b);
+        assert_eq!(words(&[7], 20).split(' ').count(), 20);
     }
 
     #[test]

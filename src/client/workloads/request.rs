@@ -52,6 +52,15 @@ pub struct Message {
     pub content: String,
 }
 
+impl Message {
+    pub fn of_user(content: &str) -> Self {
+        Self {
+            role: "user".into(),
+            content: content.into(),
+        }
+    }
+}
+
 /// How long the answer may or must be.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Length {
@@ -138,14 +147,15 @@ impl Mode {
 
 /// The JSON of a request to this endpoint, with the further keys that it is sent.
 pub fn body(endpoint: &Endpoint, request: &impl Serialize) -> Bytes {
-    let own = json(request);
-    let Some((_, own)) = own.split_last().filter(|_| !endpoint.request.is_empty()) else {
-        return own;
+    if endpoint.request.is_empty() {
+        return json(request);
+    }
+    let own = serde_json::to_value(request).expect("strings and numbers always serialise");
+    let Value::Object(mut keys) = own else {
+        unreachable!("a request is an object");
     };
-    let further = endpoint.request.iter();
-    let further = further.map(|(name, value)| format!(",{}:{value}", Value::from(name.as_str())));
-    let text = [own, further.collect::<String>().as_bytes(), b"}"].concat();
-    Bytes::from(text)
+    keys.extend(endpoint.request.iter().cloned());
+    json(&keys)
 }
 
 /// The JSON of a request.
@@ -156,7 +166,9 @@ pub fn json(request: &impl Serialize) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chat, Completion, Endpoint, Extras, Length, Message, Mode, Prompt, body, json};
+    use super::{
+        Chat, Completion, Endpoint, Extras, Length, Message, Mode, Prompt, Value, body, json,
+    };
 
     fn text(bytes: &[u8]) -> &str {
         std::str::from_utf8(bytes).unwrap()
@@ -200,9 +212,12 @@ mod tests {
             ("repeat_penalty".into(), 1.0.into()),
             ("a".into(), "b".into()),
         ];
-        let ours = text(&json(&request)).trim_end_matches('}').to_owned();
-        let expect = ours + r#","repeat_penalty":1.0,"a":"b"}"#;
-        assert_eq!(text(&body(&endpoint, &request)), expect);
+        endpoint.request.push(("temperature".into(), 0.5.into()));
+        let sent: Value = serde_json::from_slice(&body(&endpoint, &request)).unwrap();
+        let expect = serde_json::json!({
+            "model": "m", "prompt": [3], "max_tokens": 1, "stream": false, "temperature": 0.5, "repeat_penalty": 1.0, "a": "b",
+        });
+        assert_eq!(sent, expect);
     }
 
     #[test]

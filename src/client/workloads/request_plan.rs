@@ -27,9 +27,20 @@ pub struct Wave {
     /// In the order of sending.
     pub requests: Vec<Planned>,
     pub pace: Pace,
+    /// How long after its start slots still take a request.
+    pub until: Option<Duration>,
 }
 
 impl Wave {
+    /// All of these requests.
+    pub fn new(requests: Vec<Planned>, pace: Pace) -> Self {
+        Self {
+            requests,
+            pace,
+            until: None,
+        }
+    }
+
     /// Requests that will be sent.
     pub fn len(&self) -> u32 {
         let sent = match &self.pace {

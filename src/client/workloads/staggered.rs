@@ -26,10 +26,7 @@ pub fn waves(endpoint: &Endpoint, id: &str, staggered: &Staggered, seed: PromptS
         completion(endpoint, id, seed, shape, label)
     };
     let warm_up = (0..staggered.warmup).map(|_| request(Phase::Warmup, None));
-    let mut waves = vec![Wave {
-        requests: warm_up.collect(),
-        pace: Pace::Slots(1),
-    }];
+    let mut waves = vec![Wave::new(warm_up.collect(), Pace::Slots(1))];
     for pass in 0..staggered.passes {
         let sequential = (0..staggered.users).map(|user| Setting::Sequential {
             user,
@@ -43,18 +40,11 @@ pub fn waves(endpoint: &Endpoint, id: &str, staggered: &Staggered, seed: PromptS
         });
         let arrivals = (0..staggered.users).map(|user| staggered.offset * user);
         let arrivals: Vec<Duration> = arrivals.collect();
-        waves.push(Wave {
-            requests: sequential
-                .map(|setting| request(Phase::Measured, Some(setting)))
-                .collect(),
-            pace: Pace::InTurn(arrivals.clone()),
-        });
-        waves.push(Wave {
-            requests: together
-                .map(|setting| request(Phase::Measured, Some(setting)))
-                .collect(),
-            pace: Pace::At(arrivals),
-        });
+        let mut measured = |setting| request(Phase::Measured, Some(setting));
+        let one_by_one = sequential.map(&mut measured).collect();
+        waves.push(Wave::new(one_by_one, Pace::InTurn(arrivals.clone())));
+        let at_once = together.map(measured).collect();
+        waves.push(Wave::new(at_once, Pace::At(arrivals)));
     }
     waves.retain(|wave| !wave.requests.is_empty());
     waves

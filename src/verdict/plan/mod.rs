@@ -17,13 +17,14 @@ pub use cost::least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse
 pub use cost::shards::{Piece, ShardPlan, shards};
 pub use gates::compatibility::{MIN_SAMPLES, lack};
 pub use gates::goldens::read as read_goldens;
-pub use gates::trace::entries as trace_entries;
+pub use gates::trace::{TraceLine, entries as trace_entries};
 pub use model::{
     Answers, Arrivals, BaselineConfig, Build, Cached, CalibrationConfig, Check, Contender,
     Cooldown, Design, Engine, EngineMetrics, EngineSeries, FirstRequest, Gate, GoldenCase,
-    GoldenToken, Goldens, Host, Matrix, Mixed, Named, Part, Plan, Plausible, Rule, SandboxSetting,
-    Session, Shape, Slo, Spending, Staggered, Steady, Suite, TaskCase, Tasks, Telemetry, TextCase,
-    TextPrompt, Texts, Trace, TraceEntry, Waiver, Workload, WorkloadKind,
+    GoldenToken, Goldens, Host, Matrix, Mixed, Named, Part, Plan, Plausible, PromptBlocks, Rule,
+    SandboxSetting, Session, Shape, Slo, Spending, Staggered, Steady, Suite, TaskCase, Tasks,
+    Telemetry, TextCase, TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Waiver, Workload,
+    WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,
@@ -33,6 +34,7 @@ pub use read::{
 pub use settings::engines::contenders;
 pub use settings::github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
 pub use settings::labels::{LabelRule, Needed};
+pub use settings::project::REQUEST_KEYS;
 pub use settings::store::BaselineStore;
 pub use settings::waivers::WAIVERS_FILE;
 pub use source::diagnostic::Diagnostic;

@@ -14,6 +14,7 @@ mod series;
 mod shares;
 
 pub use distributions::divergence::kl_at_least;
+pub use distributions::gamma::gamma_quantile;
 pub use distributions::student::t_quantile;
 pub use error_rates::holm::holm;
 pub use error_rates::midpoint_test::{Halfway, Tail};

@@ -27,7 +27,7 @@ const ROOMS: [(&str, &[&str]); 34] = [
     ("plural", &[]),
     ("splitmix", &[]),
     ("plan", &["record", "digest"]),
-    ("client", &["record", "plan", "digest", "splitmix"]),
+    ("client", &["record", "plan", "stats", "digest", "splitmix"]),
     ("metrics", &["record", "plan", "stats"]),
     ("telemetry", &["record", "plan", "client"]),
     (
@@ -203,7 +203,12 @@ const HOMES: [(&str, &[&str]); 20] = [
 ];
 
 /// Files in a command's folder that belong to its command line like `mod.rs`: they read arguments or start the engine.
-const ARGUMENTS: [&str; 3] = ["baseline/remote", "roofline/kernels", "serve/fault"];
+const ARGUMENTS: [&str; 4] = [
+    "baseline/remote",
+    "load/arguments",
+    "roofline/kernels",
+    "serve/fault",
+];
 
 /// The root file of each library and of the binary, below `src/`.
 const ROOTS: [&str; 6] = [

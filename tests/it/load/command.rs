@@ -309,8 +309,8 @@ fn the_help_tells_the_unit_of_each_form_of_a_trace() {
     let help = String::from_utf8(output.stdout).unwrap();
     let help = help.split_whitespace().collect::<Vec<&str>>().join(" ");
     for part in [
-        "timestamp (s), prompt_length, output_length",
-        "timestamp (ms), input_length, output_length",
+        "`timestamp` (s), `prompt_length`, `output_length`",
+        "`timestamp` (ms), `input_length`, `output_length`, `hash_ids`",
     ] {
         assert!(help.contains(part), "{part} in\n{help}");
     }
@@ -335,7 +335,7 @@ async fn what_cannot_be_asked_is_refused_with_the_way_out() {
     for dropped in [
         &["--concurrency", "2", "--arrivals", "constant"][..],
         &["--concurrency", "2", "--burst-size", "3"],
-        &["--trace", "no.jsonl", "--requests", "9"],
+        &["--trace", "no.jsonl", "--prompt-tokens", "9"],
     ] {
         check(dropped, "cannot be used with").await;
     }

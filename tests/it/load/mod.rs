@@ -9,6 +9,7 @@ mod faults;
 mod pace;
 mod phases;
 mod questions;
+mod requests;
 mod server;
 #[cfg(target_os = "linux")]
 mod stamps;

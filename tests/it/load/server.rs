@@ -26,6 +26,8 @@ pub(crate) enum Step {
 pub(crate) struct Received {
     pub(crate) path: String,
     /// The `Host` header.
+    /// The request line and the headers.
+    pub(crate) head: String,
     pub(crate) host: String,
     pub(crate) json: Value,
     /// Ordinal of its connection, from 0.
@@ -134,6 +136,7 @@ async fn read_request(
     let path = head.split(' ').nth(1).unwrap().to_owned();
     Ok(Received {
         path,
+        head,
         host,
         json,
         connection,

@@ -1,6 +1,6 @@
-//! Parsing of a server's address: `http://host[:port]` and nothing else.
+//! Parsing of a server's address: `http://host[:port][/prefix][/v1]`.
 //!
-//! Main functions: [`authority`], its name; [`address`], where that is. Refuses to know: what is sent there.
+//! Main functions: [`ServerUrl::parse`]; [`ServerUrl::address`], where that is. Refuses to know: what is sent there.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -8,76 +8,109 @@ use std::time::Duration;
 /// How long each of a name's addresses is tried.
 const TRY: Duration = Duration::from_secs(1);
 
-/// Where `http://host[:port]` is.
-pub fn address(url: &str) -> Result<SocketAddr, String> {
-    let authority = authority(url)?;
-    let port_is_named = authority
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| !port.ends_with(']'));
-    let named = if port_is_named {
-        authority.to_owned()
-    } else {
-        format!("{authority}:80")
-    };
-    let unknown = |cause: String| format!("{url}: {cause}; check --url");
-    let found = named
-        .to_socket_addrs()
-        .map_err(|e| unknown(e.to_string()))?;
-    let addresses: Vec<SocketAddr> = found.collect();
-    // A name such as localhost may stand for several, of which the server listens on one.
-    let listening = |address: &&SocketAddr| TcpStream::connect_timeout(address, TRY).is_ok();
-    let first = match addresses.as_slice() {
-        [only] => Some(only),
-        several => several.iter().find(listening).or(several.first()),
-    };
-    first.copied().ok_or_else(|| unknown("no address".into()))
+/// A server as its URL names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerUrl<'a> {
+    pub url: &'a str,
+    /// Host and port.
+    pub authority: &'a str,
+    /// What stands before `/v1/completions`: empty, or as `/prefix`.
+    pub path: &'a str,
 }
 
-/// The host and port of a URL that names nothing else.
-pub fn authority(url: &str) -> Result<&str, String> {
-    if url.starts_with("https://") {
-        return Err(format!(
-            "{url}: TLS is not spoken, since it would be timed too; give the server's plain http:// address"
-        ));
+impl<'a> ServerUrl<'a> {
+    /// A URL with or without the `/v1` that OpenAI's clients have in theirs.
+    pub fn parse(url: &'a str) -> Result<Self, String> {
+        if url.starts_with("https://") {
+            return Err(format!(
+                "{url}: TLS is not spoken, since it would be timed too; give the server's plain http:// address"
+            ));
+        }
+        let no_host = || format!("{url} names no host; write it as http://127.0.0.1:8000");
+        let rest = url.strip_prefix("http://").ok_or_else(|| {
+            format!("{url} is not the address of a server; write it as http://127.0.0.1:8000")
+        })?;
+        let (authority, path) = match rest.find('/') {
+            Some(end) => rest.split_at(end),
+            None => (rest, ""),
+        };
+        let path = path.trim_end_matches('/');
+        let path = path.strip_suffix("/v1").unwrap_or(path);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~%".contains(c);
+        if authority.is_empty() {
+            return Err(no_host());
+        }
+        if authority.contains(['?', '#', '@']) || !path.chars().all(is_plain) {
+            return Err(format!(
+                "{url}: a host, a port and a path are enough; write http://127.0.0.1:8000, and a key by --api-key-env"
+            ));
+        }
+        if path.ends_with("completions") {
+            return Err(format!(
+                "{url}: the routes are OpenAI's (/v1/completions, --chat for /v1/chat/completions) and not to be named; \
+                 write http://{authority}"
+            ));
+        }
+        Ok(Self {
+            url,
+            authority,
+            path,
+        })
     }
-    let rest = url.strip_prefix("http://").ok_or_else(|| {
-        format!("{url} is not the address of a server; write it as http://127.0.0.1:8000")
-    })?;
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    match rest.split_once(['/', '?', '#', '@']) {
-        None if !rest.is_empty() => Ok(rest),
-        None => Err(format!(
-            "{url} names no host; write it as http://127.0.0.1:8000"
-        )),
-        Some((host, _)) => Err(format!(
-            "{url}: the routes are OpenAI's (/v1/completions) and not to be named; write http://{host}"
-        )),
+
+    /// Where it listens.
+    pub fn address(self) -> Result<SocketAddr, String> {
+        let Self { url, authority, .. } = self;
+        let port_is_named = authority
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| !port.ends_with(']'));
+        let named = if port_is_named {
+            authority.to_owned()
+        } else {
+            format!("{authority}:80")
+        };
+        let unknown = |cause: String| format!("{url}: {cause}; check --url");
+        let found = named
+            .to_socket_addrs()
+            .map_err(|e| unknown(e.to_string()))?;
+        let addresses: Vec<SocketAddr> = found.collect();
+        // A name such as localhost may stand for several, of which the server listens on one.
+        let listening = |address: &&SocketAddr| TcpStream::connect_timeout(address, TRY).is_ok();
+        let first = match addresses.as_slice() {
+            [only] => Some(only),
+            several => several.iter().find(listening).or(several.first()),
+        };
+        first.copied().ok_or_else(|| unknown("no address".into()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{address, authority};
+    use super::ServerUrl;
 
     #[test]
-    fn only_a_plain_address_is_taken() {
+    fn a_host_with_or_without_a_path_is_taken() {
         for (url, expect) in [
-            ("http://127.0.0.1:8000", Ok("127.0.0.1:8000")),
-            ("http://[::1]:8000/", Ok("[::1]:8000")),
-            ("http://h", Ok("h")),
+            ("http://127.0.0.1:8000", Ok(("127.0.0.1:8000", ""))),
+            ("http://[::1]:8000/", Ok(("[::1]:8000", ""))),
+            ("http://h", Ok(("h", ""))),
+            ("http://h:1/v1", Ok(("h:1", ""))),
+            ("http://h:1/llm/a/v1/", Ok(("h:1", "/llm/a"))),
             ("https://h:1", Err("plain http://")),
-            ("http://h:1/v1", Err("write http://h:1")),
+            ("http://h:1/v1/chat/completions", Err("write http://h:1")),
+            ("http://h:1/a?key=1", Err("--api-key-env")),
+            ("http://me:secret@h:1", Err("--api-key-env")),
             ("h:1", Err("http://127.0.0.1:8000")),
             ("http://", Err("no host")),
         ] {
-            match (authority(url), expect) {
-                (Ok(got), Ok(want)) => assert_eq!(got, want),
+            match (ServerUrl::parse(url), expect) {
+                (Ok(got), Ok(want)) => assert_eq!((got.authority, got.path), want),
                 (Err(got), Err(want)) => assert!(got.contains(want), "{url}: {got}"),
                 (got, want) => panic!("{url}: {got:?}, not {want:?}"),
             }
         }
-        let without_port = address("http://127.0.0.1").unwrap();
-        assert_eq!(without_port, ([127, 0, 0, 1], 80).into());
-        assert_eq!(address("http://[::1]").unwrap().port(), 80);
+        let address = |url| ServerUrl::parse(url).unwrap().address().unwrap();
+        assert_eq!(address("http://127.0.0.1"), ([127, 0, 0, 1], 80).into());
+        assert_eq!(address("http://[::1]").port(), 80);
     }
 }

@@ -10,6 +10,9 @@ use verdict::metrics::{RunNumbers, tpot_bounds_ms};
 use verdict::record::{ClientHealth, Sample};
 use verdict::stats::median;
 
+/// Share of prompt tokens that a cache may give without a word: what begins every text.
+const CACHED: f64 = 0.05;
+
 /// In one sentence each. `sound`: the samples that the numbers are of; `client`: who took them.
 pub fn notes<'a>(
     numbers: &RunNumbers,
@@ -19,13 +22,29 @@ pub fn notes<'a>(
     [
         at_once(numbers),
         first_token(numbers),
-        first_event(numbers, sound),
+        first_event(numbers, sound.clone()),
+        cached(sound),
         gaps(numbers),
         resent(client),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Tokens of a cache are not computed: a TTFT over them is no prefill.
+fn cached<'a>(sound: impl Iterator<Item = &'a Sample>) -> Option<String> {
+    let counts = sound.filter_map(|sample| sample.tokens.prompt.zip(sample.tokens.cached));
+    let (prompt, cached) = counts.fold((0_u64, 0_u64), |sum, (prompt, cached)| {
+        (sum.0 + u64::from(prompt), sum.1 + u64::from(cached))
+    });
+    let share = cached as f64 / prompt as f64;
+    (share > CACHED).then(|| {
+        format!(
+            "{} % of the prompt tokens came from the server's cache; TTFT holds only the rest",
+            number(share * 100.0)
+        )
+    })
 }
 
 /// A span of 0 is no time that tokens took.

@@ -33,7 +33,7 @@ fn of(kind: &WorkloadKind) -> f64 {
         WorkloadKind::Trace(w) => {
             let entries = w.entries.iter();
             entries
-                .map(|e| each(e.prompt_tokens, e.output_tokens))
+                .map(|e| each(e.prompt.tokens(), e.output_tokens))
                 .sum()
         }
         WorkloadKind::FirstRequest(w) => each(w.prompt_tokens, w.output_tokens),

@@ -179,7 +179,10 @@ fn waits_s(kind: &WorkloadKind) -> f64 {
             let until_s = w.duration.map_or(f64::INFINITY, |d| d.as_secs_f64());
             arrivals_s(&w.arrivals, w.warmup + w.requests).min(until_s)
         }
-        WorkloadKind::Trace(w) => w.entries.last().map_or(0.0, |e| e.at.as_secs_f64()),
+        WorkloadKind::Trace(w) => arrivals_s(
+            &w.arrivals,
+            u32::try_from(w.entries.len()).unwrap_or(u32::MAX),
+        ),
         WorkloadKind::Staggered(w) => {
             // One after another, and together.
             let waits = 2 * w.passes * (w.users - 1);
@@ -204,7 +207,9 @@ fn arrivals_s(arrivals: &Arrivals, requests: u32) -> f64 {
     let gaps = requests.saturating_sub(1);
     match arrivals {
         Arrivals::Closed { .. } => 0.0,
-        Arrivals::Poisson { rate } | Arrivals::Constant { rate } => f64::from(gaps) / rate,
+        Arrivals::Poisson { rate } | Arrivals::Gamma { rate, .. } | Arrivals::Constant { rate } => {
+            f64::from(gaps) / rate
+        }
         Arrivals::Burst { size, every } => f64::from(gaps / size) * every.as_secs_f64(),
         Arrivals::Recorded { at } => at.last().map_or(0.0, |at| at.as_secs_f64()),
     }
@@ -254,7 +259,9 @@ fn within(kind: &WorkloadKind, seconds: f64) -> Option<Setting> {
 
 fn requests(arrivals: &Arrivals, warmup: u32, seconds: f64) -> Option<Setting> {
     let sent = match arrivals {
-        Arrivals::Poisson { rate } | Arrivals::Constant { rate } => (seconds * rate).floor() + 1.0,
+        Arrivals::Poisson { rate } | Arrivals::Gamma { rate, .. } | Arrivals::Constant { rate } => {
+            (seconds * rate).floor() + 1.0
+        }
         Arrivals::Burst { size, every } => {
             ((seconds / every.as_secs_f64()).floor() + 1.0) * f64::from(*size)
         }
@@ -268,8 +275,10 @@ fn requests(arrivals: &Arrivals, warmup: u32, seconds: f64) -> Option<Setting> {
 }
 
 fn requests_of_trace(trace: &Trace, seconds: f64) -> Option<Setting> {
-    let entries = trace.entries.iter();
-    let sent = entries.filter(|e| e.at.as_secs_f64() <= seconds).count();
+    let Arrivals::Recorded { at } = &trace.arrivals else {
+        return requests(&trace.arrivals, 0, seconds);
+    };
+    let sent = at.iter().filter(|at| at.as_secs_f64() <= seconds).count();
     (sent > trace.warmup as usize).then(|| Setting {
         key: "requests",
         value: sent.to_string(),

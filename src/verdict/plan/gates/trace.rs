@@ -1,132 +1,323 @@
-//! Recorded traffic: one request a line, `{"timestamp": s, "prompt_length": n, "output_length": m}`.
+//! Requests of a file: recorded lengths, prompts or conversations, one JSON object a line, or a JSON list as ShareGPT's.
 //!
-//! The names of Mooncake's published traces (`timestamp` in ms, `input_length`, `output_length`) are read
-//! too; a file must keep to one of the two.
+//! Main function: [`entries`]. Refuses to know: how they are sent.
 
-use crate::plan::model::TraceEntry;
+use crate::plan::model::{PromptBlocks, TracePrompt};
 use serde::Deserialize;
 use std::time::Duration;
 
 /// Longest prompt or answer, in tokens.
 const LONGEST: u32 = 1_000_000;
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum TraceLine {
-    Ours {
-        timestamp: f64,
-        prompt_length: u32,
-        output_length: u32,
-    },
-    Mooncake {
-        timestamp: f64,
-        input_length: u32,
-        output_length: u32,
-    },
+/// Tokens of a block of `hash_ids`: Mooncake's traces, and Qwen's from Bailian.
+const BLOCK_SIZES: [u32; 2] = [512, 16];
+
+/// A request as the file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceLine {
+    /// From the first request's moment.
+    pub at: Option<Duration>,
+    pub prompt: TracePrompt,
+    pub output_tokens: Option<u32>,
+    /// The recorded answer, whose length may be asked for.
+    pub reply: Option<String>,
 }
 
-/// Reads the text of a whole file; moments count from the first request's.
+/// The names of all forms: ours, Mooncake's, vLLM's custom datasets, ShareGPT's.
+#[derive(Deserialize)]
+struct Entry {
+    /// Seconds; beside `input_length` milliseconds, as Mooncake has it.
+    timestamp: Option<f64>,
+    prompt_length: Option<u32>,
+    input_length: Option<u32>,
+    #[serde(alias = "output_tokens")]
+    output_length: Option<u32>,
+    #[serde(default)]
+    hash_ids: Vec<u64>,
+    prompt: Option<String>,
+    messages: Option<Vec<Said>>,
+    conversations: Option<Vec<Said>>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    #[serde(alias = "from")]
+    role: String,
+    #[serde(alias = "value")]
+    content: String,
+}
+
+/// Reads the text of a whole file; moments count from the first request's, and all lines have one or none.
 ///
 /// # Errors
-/// What is wrong with which line.
-pub fn entries(text: &str) -> Result<Vec<TraceEntry>, String> {
-    let mut entries = Vec::<TraceEntry>::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        if line.trim().is_empty() {
-            continue;
-        }
-        let entry = entry(line).map_err(|reason| format!("line {number}: {reason}"))?;
-        if entries.last().is_some_and(|last| entry.at < last.at) {
-            return Err(format!(
-                "line {number}: its timestamp lies before the last line's"
-            ));
-        }
-        entries.push(entry);
-    }
-    // The replay begins with the first request, whatever clock the trace was taken by.
-    let Some(first) = entries.first().map(|entry| entry.at) else {
-        return Err("it holds no request".into());
+/// What is wrong with which line, or with which entry of a list.
+pub fn entries(text: &str) -> Result<Vec<TraceLine>, String> {
+    let mut lines = if text.trim_start().starts_with('[') {
+        list(text)?
+    } else {
+        objects(text)?
     };
-    for entry in &mut entries {
-        entry.at -= first;
+    if lines.is_empty() {
+        return Err("it holds no request".into());
     }
-    Ok(entries)
+    set_block_size(&mut lines)?;
+    count_from_first(&mut lines)?;
+    Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-fn entry(line: &str) -> Result<TraceEntry, String> {
-    let parsed = serde_json::from_str(line).map_err(|_| {
-        "neither {\"timestamp\" (s), \"prompt_length\", \"output_length\"} nor {\"timestamp\" (ms), \
-         \"input_length\", \"output_length\"}"
-            .to_owned()
-    })?;
-    let (seconds, prompt_tokens, output_tokens) = match parsed {
-        TraceLine::Ours {
-            timestamp,
-            prompt_length,
-            output_length,
-        } => (timestamp, prompt_length, output_length),
-        TraceLine::Mooncake {
-            timestamp,
-            input_length,
-            output_length,
-        } => (timestamp / 1e3, input_length, output_length),
+/// Each request with its place in the file.
+type Placed = (String, TraceLine);
+
+fn objects(text: &str) -> Result<Vec<Placed>, String> {
+    let lines = (1..).zip(text.lines());
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(number, line)| {
+            let place = format!("line {number}");
+            let entry = serde_json::from_str(line).map_err(|error| format!("{place}: {error}"))?;
+            placed(place, entry)
+        })
+        .collect()
+}
+
+fn list(text: &str) -> Result<Vec<Placed>, String> {
+    let entries: Vec<Entry> =
+        serde_json::from_str(text).map_err(|error| format!("the list: {error}"))?;
+    // ShareGPT has conversations that begin with an answer, or say nothing.
+    let has_question = |entry: &Entry| entry.conversations.as_deref().is_none_or(has_question);
+    let entries = (1..).zip(entries).filter(|(_, entry)| has_question(entry));
+    entries
+        .map(|(number, entry)| placed(format!("entry {number}"), entry))
+        .collect()
+}
+
+fn has_question(said: &[Said]) -> bool {
+    question(said).is_some_and(|text| !text.trim().is_empty())
+}
+
+/// What the user said first.
+fn question(said: &[Said]) -> Option<&str> {
+    let first = said.first().filter(|said| is_user(said))?;
+    Some(&first.content)
+}
+
+fn is_user(said: &Said) -> bool {
+    ["user", "human"].contains(&said.role.as_str())
+}
+
+fn placed(place: String, entry: Entry) -> Result<Placed, String> {
+    let line = line(entry).map_err(|reason| format!("{place}: {reason}"))?;
+    Ok((place, line))
+}
+
+fn line(entry: Entry) -> Result<TraceLine, String> {
+    let unit = if entry.input_length.is_some() {
+        1e3
+    } else {
+        1.0
     };
-    let at = Duration::try_from_secs_f64(seconds)
-        .map_err(|_| format!("a timestamp of {seconds} s cannot be"))?;
-    for length in [prompt_tokens, output_tokens] {
+    let at = entry.timestamp.map(|timestamp| {
+        let seconds = timestamp / unit;
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| format!("a timestamp of {seconds} s cannot be"))
+    });
+    let (prompt, reply) = prompt(&entry)?;
+    for length in [entry.output_length, Some(prompt.tokens())]
+        .into_iter()
+        .flatten()
+    {
         if !(1..=LONGEST).contains(&length) {
             return Err(format!("a length of {length} tokens cannot be asked for"));
         }
     }
-    Ok(TraceEntry {
-        at,
-        prompt_tokens,
-        output_tokens,
+    Ok(TraceLine {
+        at: at.transpose()?,
+        prompt,
+        output_tokens: entry.output_length,
+        reply,
     })
+}
+
+/// The prompt, and the recorded answer to it.
+fn prompt(entry: &Entry) -> Result<(TracePrompt, Option<String>), String> {
+    let drawn = |tokens| TracePrompt::Drawn {
+        tokens,
+        blocks: (!entry.hash_ids.is_empty()).then(|| PromptBlocks {
+            ids: entry.hash_ids.clone(),
+            size: 0,
+        }),
+    };
+    let message = |said: &Said| (said.role.clone(), said.content.clone());
+    let length = entry.prompt_length.or(entry.input_length);
+    match (length, &entry.prompt, &entry.messages, &entry.conversations) {
+        (Some(tokens), None, None, None) => Ok((drawn(tokens), None)),
+        (None, Some(text), None, None) => Ok((TracePrompt::Text(text.clone()), None)),
+        (None, None, Some(messages), None) => {
+            Ok((TracePrompt::Messages(messages.iter().map(message).collect()), None))
+        }
+        (None, None, None, Some(said)) => {
+            let text = question(said).ok_or("its conversation does not begin with a user's message")?;
+            let reply = said.get(1).filter(|said| !is_user(said));
+            let reply = reply.map(|said| said.content.clone());
+            Ok((TracePrompt::Text(text.to_owned()), reply))
+        }
+        _ => Err(
+            "name one of `prompt_length` (timestamp in s), `input_length` (timestamp in ms), `prompt`, `messages` \
+             and `conversations`"
+                .into(),
+        ),
+    }
+}
+
+/// One size of a block fits all requests of a file.
+fn set_block_size(lines: &mut [Placed]) -> Result<(), String> {
+    let blocks = |line: &TraceLine| match &line.prompt {
+        TracePrompt::Drawn {
+            tokens,
+            blocks: Some(blocks),
+        } => Some((*tokens, blocks.ids.len())),
+        _ => None,
+    };
+    let misfit = |size: u32| {
+        lines.iter().find_map(|(place, line)| {
+            let (tokens, ids) = blocks(line)?;
+            (tokens.div_ceil(size) as usize != ids).then(|| (place.clone(), tokens, ids))
+        })
+    };
+    let Some(size) = BLOCK_SIZES.into_iter().find(|&size| misfit(size).is_none()) else {
+        let (place, tokens, ids) = misfit(BLOCK_SIZES[0]).unwrap_or_default();
+        return Err(format!(
+            "{place}: {ids} `hash_ids` for {tokens} tokens; a block has 512 tokens (Mooncake) or 16 (Qwen-Bailian) \
+             throughout a file"
+        ));
+    };
+    for (_, line) in lines {
+        if let TracePrompt::Drawn {
+            blocks: Some(blocks),
+            ..
+        } = &mut line.prompt
+        {
+            blocks.size = size;
+        }
+    }
+    Ok(())
+}
+
+/// The replay begins with the first request, whatever clock the trace was taken by.
+fn count_from_first(lines: &mut [Placed]) -> Result<(), String> {
+    let origin = lines.first().and_then(|(_, line)| line.at);
+    let mut last = origin;
+    for (place, line) in lines {
+        if line.at.is_some() != origin.is_some() {
+            return Err(format!("{place}: all requests have a timestamp, or none"));
+        }
+        if line.at < last {
+            return Err(format!("{place}: its timestamp lies before the last one's"));
+        }
+        last = line.at;
+        line.at = line.at.zip(origin).map(|(at, origin)| at - origin);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{TraceEntry, entries};
+    use super::{PromptBlocks, TraceLine, TracePrompt, entries};
     use std::time::Duration;
 
+    fn drawn(at_ms: u64, tokens: u32, output_tokens: u32) -> TraceLine {
+        TraceLine {
+            at: Some(Duration::from_millis(at_ms)),
+            prompt: TracePrompt::Drawn {
+                tokens,
+                blocks: None,
+            },
+            output_tokens: Some(output_tokens),
+            reply: None,
+        }
+    }
+
     #[test]
-    fn both_forms_are_read_from_their_first_moment() {
-        let expect = [
-            TraceEntry {
-                at: Duration::ZERO,
-                prompt_tokens: 10,
-                output_tokens: 4,
-            },
-            TraceEntry {
-                at: Duration::from_millis(250),
-                prompt_tokens: 20,
-                output_tokens: 5,
-            },
-        ];
+    fn both_forms_of_lengths_are_read_from_their_first_moment() {
+        let expect = [drawn(0, 10, 4), drawn(250, 20, 5)];
         let ours = "{\"timestamp\":3.0,\"prompt_length\":10,\"output_length\":4}\n\n\
                     {\"timestamp\":3.25,\"prompt_length\":20,\"output_length\":5}\n";
         assert_eq!(entries(ours).unwrap(), expect);
-        let mooncake = "{\"timestamp\":0,\"input_length\":10,\"output_length\":4,\"hash_ids\":[1]}\n\
-                        {\"timestamp\":250,\"input_length\":20,\"output_length\":5,\"hash_ids\":[]}";
+        let mooncake = "{\"timestamp\":0,\"input_length\":10,\"output_length\":4,\"hash_ids\":[]}\n\
+                        {\"timestamp\":250,\"input_length\":20,\"output_length\":5}";
         assert_eq!(entries(mooncake).unwrap(), expect);
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_with_its_line() {
+    fn equal_hash_ids_are_blocks_of_one_size() {
+        let of = |tokens: u32, ids: &str| {
+            format!(
+                "{{\"timestamp\":0,\"input_length\":{tokens},\"output_length\":1,\"hash_ids\":{ids}}}\n"
+            )
+        };
+        let size = |text: &str| match &entries(text).unwrap()[0].prompt {
+            TracePrompt::Drawn {
+                blocks: Some(PromptBlocks { ids, size }),
+                ..
+            } => (ids.len(), *size),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(size(&(of(513, "[4,5]") + &of(2, "[4]"))), (2, 512));
+        assert_eq!(size(&(of(10, "[4]") + &of(17, "[4,6]"))), (1, 16));
+        let refusal = entries(&(of(513, "[4,5]") + &of(17, "[4,6]"))).unwrap_err();
+        assert!(
+            refusal.starts_with("line 2: 2 `hash_ids` for 17"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn prompts_and_conversations_are_read_with_or_without_moments() {
+        let text = r#"{"prompt": "Why?", "output_tokens": 7}"#;
+        let read = |text: &str| entries(text).unwrap().remove(0);
+        let line = read(text);
+        assert_eq!(line.prompt, TracePrompt::Text("Why?".into()));
+        assert_eq!((line.at, line.output_tokens), (None, Some(7)));
+        let line =
+            read(r#"{"timestamp": 2, "messages": [{"role": "system", "content": "Be brief."}]}"#);
+        let messages = vec![("system".to_owned(), "Be brief.".to_owned())];
+        assert_eq!(line.prompt, TracePrompt::Messages(messages));
+        assert_eq!(line.at, Some(Duration::ZERO));
+        let sharegpt = r#"[{"id": "a", "conversations": []},
+            {"id": "b", "conversations": [{"from": "gpt", "value": "Yes."}]},
+            {"id": "c", "conversations": [{"from": "human", "value": "Who?"}, {"from": "gpt", "value": "I."}]}]"#;
+        let lines = entries(sharegpt).unwrap();
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0].prompt, TracePrompt::Text("Who?".into()));
+        assert_eq!(lines[0].reply.as_deref(), Some("I."));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_its_place() {
         let good = r#"{"timestamp":1,"prompt_length":1,"output_length":1}"#;
         let table = [
             (String::new(), "no request"),
-            (format!("{good}\nnot json"), "line 2: neither"),
+            ("[]".into(), "no request"),
+            (format!("{good}\nnot json"), "line 2: expected"),
+            (
+                format!("{good}\n{{\"timestamp\":2}}"),
+                "line 2: name one of `prompt_length`",
+            ),
             (
                 format!("{good}\n{}", good.replace(":1,\"p", ":0.5,\"p")),
                 "line 2: its timestamp",
             ),
             (
+                format!("{good}\n{{\"prompt\": \"x\"}}"),
+                "line 2: all requests have a timestamp, or none",
+            ),
+            (
                 good.replace("\"output_length\":1", "\"output_length\":0"),
                 "0 tokens",
             ),
+            ("{\"prompt\": \"\"}".into(), "0 tokens"),
             (good.replace(":1,\"p", ":-1,\"p"), "cannot be"),
+            ("[{\"prompt\": 3}]".into(), "the list: invalid type"),
         ];
         for (text, expect) in table {
             let refusal = entries(&text).unwrap_err();

@@ -11,6 +11,7 @@ use crate::plan::source::files::Files;
 use crate::plan::source::quantity::{self, Dimension};
 use crate::plan::source::section::{Field, Section};
 use crate::record::CacheState;
+use std::time::Duration;
 
 /// Reads `[workload.NAME]`; what its data files hold is appended to `defined_by`.
 pub fn read(
@@ -110,30 +111,57 @@ fn read_trace(
     files: &mut dyn Files,
     defined_by: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
-    let entries_field = section.required("file")?;
-    let mut entries = read_data(&entries_field, files, defined_by, trace::entries)?;
-    let speed_field = section.optional("speed");
-    if let Some(field) = section.optional("requests") {
-        entries.truncate(field.count(1..1_000_001)? as usize);
-    }
-    if let Some(field) = speed_field {
-        speed_up(&mut entries, &field)?;
-    }
+    let file = section.required("file")?;
+    let mut lines = read_data(&file, files, defined_by, trace::entries)?;
     let warmup = warmup(section)?;
-    if warmup as usize >= entries.len() {
-        return Err(entries_field.wrong("nothing is left of the trace after its warm-up"));
+    if let Some(field) = section.optional("requests") {
+        lines.truncate(field.count(1..1_000_001)? as usize);
     }
-    Ok(WorkloadKind::Trace(Trace { entries, warmup }))
+    let measured = lines.len().saturating_sub(warmup as usize);
+    if measured == 0 {
+        return Err(file.wrong("nothing is left of the trace after its warm-up"));
+    }
+    let recorded: Option<Vec<Duration>> = lines.iter().map(|line| line.at).collect();
+    let paces = ["concurrency", "arrivals"];
+    let has_pace = paces.iter().any(|key| section.optional(key).is_some());
+    let arrivals = match recorded.filter(|_| !has_pace) {
+        Some(mut at) => {
+            if let Some(field) = section.optional("speed") {
+                speed_up(&mut at, &field)?;
+            }
+            Arrivals::Recorded { at }
+        }
+        None => arrivals(section, u32::try_from(measured).unwrap_or(u32::MAX))?,
+    };
+    let default = section.given("output_tokens", |f| f.count(1..1_000_001))?;
+    let entries = lines.into_iter().map(|line| {
+        let output_tokens = line.output_tokens.or(default)?;
+        Some(TraceEntry {
+            prompt: line.prompt,
+            output_tokens,
+        })
+    });
+    let entries: Option<Vec<TraceEntry>> = entries.collect();
+    let entries = entries.ok_or_else(|| {
+        file.wrong(
+            "some of its requests have no `output_length`: say `output_tokens = N` for those",
+        )
+    })?;
+    Ok(WorkloadKind::Trace(Trace {
+        entries,
+        warmup,
+        arrivals,
+        duration: None,
+    }))
 }
 
-fn speed_up(entries: &mut [TraceEntry], field: &Field<'_, '_>) -> Result<(), Diagnostic> {
+fn speed_up(moments: &mut [Duration], field: &Field<'_, '_>) -> Result<(), Diagnostic> {
     let speed = field.quantity(Dimension::Ratio)?;
     if speed <= 0.0 {
         return Err(field.wrong("`speed` must be more than nothing"));
     }
-    for entry in entries {
-        let seconds = entry.at.as_secs_f64() / speed;
-        entry.at = quantity::time(seconds)
+    for at in moments {
+        *at = quantity::time(at.as_secs_f64() / speed)
             .ok_or_else(|| field.wrong("at this `speed` the trace takes more than a century"))?;
     }
     Ok(())
@@ -235,6 +263,7 @@ fn arrivals(section: &Section<'_, '_>, requests: u32) -> Result<Arrivals, Diagno
     #[derive(Clone, Copy)]
     enum Name {
         Poisson,
+        Gamma,
         Constant,
         Burst,
     }
@@ -243,11 +272,12 @@ fn arrivals(section: &Section<'_, '_>, requests: u32) -> Result<Arrivals, Diagno
     }
     let Some(field) = section.optional("arrivals") else {
         return Err(section.wrong(
-            "say `concurrency = N`, or `arrivals = \"poisson\"` (`constant`, `burst`) with its rate",
+            "say `concurrency = N`, or `arrivals = \"poisson\"` (`gamma`, `constant`, `burst`) with its rate",
         ));
     };
     let name = field.choice(&[
         ("poisson", Name::Poisson),
+        ("gamma", Name::Gamma),
         ("constant", Name::Constant),
         ("burst", Name::Burst),
     ])?;
@@ -264,12 +294,26 @@ fn arrivals(section: &Section<'_, '_>, requests: u32) -> Result<Arrivals, Diagno
     };
     Ok(match name {
         Name::Poisson => Arrivals::Poisson { rate: rate()? },
+        Name::Gamma => Arrivals::Gamma {
+            rate: rate()?,
+            shape: gamma_shape(section)?,
+        },
         Name::Constant => Arrivals::Constant { rate: rate()? },
         Name::Burst => Arrivals::Burst {
             size: section.required("burst")?.count(1..4097)?,
             every: section.required("every")?.duration()?,
         },
     })
+}
+
+/// Of the gaps' gamma distribution; 1 is a Poisson process.
+fn gamma_shape(section: &Section<'_, '_>) -> Result<f64, Diagnostic> {
+    let field = section.required("shape")?;
+    let shape = field.quantity(Dimension::Ratio)?;
+    if !(0.01..=1e4).contains(&shape) {
+        return Err(field.wrong("`shape` must lie between 0.01 and 10000"));
+    }
+    Ok(shape)
 }
 
 /// More streams than requests are never in flight together: fewer would be measured than the gate says.

@@ -6,9 +6,9 @@ mod workload;
 
 pub use check::{Check, EngineSeries, Named, Part, Rule, Slo};
 pub use workload::{
-    Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, Session,
-    Shape, Staggered, Steady, Suite, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace,
-    TraceEntry, Workload, WorkloadKind,
+    Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, PromptBlocks,
+    Session, Shape, Staggered, Steady, Suite, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace,
+    TraceEntry, TracePrompt, Workload, WorkloadKind,
 };
 
 use super::settings::store::BaselineStore;

@@ -72,6 +72,8 @@ pub enum Arrivals {
     Closed { concurrency: u32 },
     /// An open loop: exponential gaps with this mean rate, requests a second.
     Poisson { rate: f64 },
+    /// An open loop: gaps of a gamma distribution, clustered where `shape` is below 1 and regular above.
+    Gamma { rate: f64, shape: f64 },
     /// An open loop: equal gaps.
     Constant { rate: f64 },
     /// An open loop: so many at once, again and again.
@@ -113,21 +115,58 @@ pub struct Shape {
     pub streamed: bool,
 }
 
-/// Recorded traffic, replayed: lengths and moments of real requests, with prompts of our own.
+/// Requests of a file: recorded lengths, or prompts of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// In the order of their moments.
+    /// In the order of sending.
     pub entries: Vec<TraceEntry>,
     /// First entries that no metric counts.
     pub warmup: u32,
+    /// [`Arrivals::Recorded`], the configured speed-up applied, or another pace than the file's.
+    pub arrivals: Arrivals,
+    /// The last moment, from the start, at which a request is sent.
+    pub duration: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEntry {
-    /// From the trace's start, the configured speed-up applied.
-    pub at: Duration,
-    pub prompt_tokens: u32,
+    pub prompt: TracePrompt,
     pub output_tokens: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TracePrompt {
+    /// So many tokens, drawn from the session's seed.
+    Drawn {
+        tokens: u32,
+        /// Where other requests of the file share their beginning.
+        blocks: Option<PromptBlocks>,
+    },
+    Text(String),
+    /// Role and content of each message, for the chat route.
+    Messages(Vec<(String, String)>),
+}
+
+/// A prompt in blocks of equal length, the last one cut off: equal ids are equal tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptBlocks {
+    pub ids: Vec<u64>,
+    /// Tokens of a block.
+    pub size: u32,
+}
+
+impl TracePrompt {
+    /// Its length; of a text about that, at four bytes a token.
+    pub fn tokens(&self) -> u32 {
+        let of_bytes = |bytes: usize| u32::try_from(bytes.div_ceil(4)).unwrap_or(u32::MAX);
+        match self {
+            Self::Drawn { tokens, .. } => *tokens,
+            Self::Text(text) => of_bytes(text.len()),
+            Self::Messages(messages) => {
+                of_bytes(messages.iter().map(|(_, content)| content.len()).sum())
+            }
+        }
+    }
 }
 
 /// One request, the first that the engine gets after it became ready.

@@ -162,7 +162,7 @@ pub fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
 }
 
 /// Keys of requests that are the client's own.
-const OWN_KEYS: [&str; 12] = [
+pub const REQUEST_KEYS: [&str; 12] = [
     "echo",
     "ignore_eos",
     "logprobs",
@@ -181,7 +181,7 @@ fn read_request(field: &Field<'_, '_>) -> Result<Vec<(String, Value)>, Diagnosti
     let section = field.section()?;
     let entries = section.entries();
     let read = entries.iter().map(|(name, field)| {
-        if OWN_KEYS.contains(name) {
+        if REQUEST_KEYS.contains(name) {
             return Err(field.wrong(format!("`{name}` is set by the workload")));
         }
         Ok(((*name).to_owned(), field.scalar()?))

@@ -2,41 +2,43 @@
 //!
 //! Main function: [`load`]. Refuses to know: arguments, how the report is shown.
 
+mod headers;
 mod parameters;
+pub mod traffic;
 
-use super::address::{address, authority};
+use self::traffic::Traffic;
+use super::address::ServerUrl;
 use super::limits::beyond_limit;
 use super::notes::{gaps_known, notes};
 use super::view::{GoodShare, LoadReport, Requests};
 use crate::figures::{Distribution, Speed, Throughput};
-use crate::session::files::replace;
+use crate::session::Error;
 use crate::session::project::{draw_seed, now, tool};
-use crate::session::{Error, ResultsError};
 use client::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
+pub use headers::Headers;
 use parameters::parameters;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::future::Future;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use verdict::metrics::{self, Clock, contradiction, implausible, run_numbers};
-use verdict::plan::{self, Arrivals, Plausible, Slo, Steady, Trace, Workload, WorkloadKind};
+use verdict::plan::{Arrivals, Plausible, Slo};
 use verdict::record::{ClientHealth, Phase, Sample, TokenCounts};
-
-/// The workload's name in raw samples.
-const WORKLOAD: &str = "load/run";
 
 /// What to send, and where.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// `http://host:port`.
+    /// `http://host:port`, with a path before `/v1` where there is one.
     pub url: String,
     pub model: String,
+    /// Over the chat route.
+    pub chat: bool,
+    pub headers: Headers,
+    /// Further keys of each request.
+    pub extra_body: Map<String, Value>,
     pub traffic: Traffic,
-    /// First requests, kept out of every number.
-    pub warmup: u32,
     /// Token ids that prompts are drawn from, half-open; `None`: words.
     pub prompt_ids: Option<(u32, u32)>,
     /// A tokenizer.json, for texts of exact length.
@@ -55,39 +57,22 @@ pub struct LoadOptions {
     pub out: Option<PathBuf>,
 }
 
-/// Which requests.
-#[derive(Clone, Debug)]
-pub enum Traffic {
-    /// Of one shape.
-    Steady {
-        arrivals: Arrivals,
-        requests: u32,
-        prompt_tokens: u32,
-        output_tokens: u32,
-    },
-    /// Of a recorded file, with its shapes and moments.
-    Trace(PathBuf),
-}
-
-/// Sends the requests and gives the numbers. `on_done` hears (done, of) after each; `cancel` ends the run
-/// early, and what was answered until then is reported.
+/// Sends the requests and gives the numbers and the samples. `on_done` hears (done, of) after each; `cancel` ends the
+/// run early, and what was answered until then is reported.
 ///
 /// # Errors
-/// Arguments that cannot be, files that cannot be read or written, and a server that never answered.
+/// Arguments that cannot be, files that cannot be read, and a server that never answered.
 pub async fn load(
     options: &LoadOptions,
     on_done: &dyn Fn(u32, u32),
     cancel: impl Future<Output = ()>,
-) -> Result<LoadReport, Error> {
+) -> Result<(LoadReport, Vec<Sample>), Error> {
     let endpoint = endpoint(options)?;
-    let workload = workload(options)?;
+    let workload = traffic::workload(&options.traffic, endpoint.tokenizer.as_deref())?;
     let seed = PromptSeed {
         session: options.seed.unwrap_or_else(draw_seed),
-        block: 0,
+        block: options.traffic.part.0,
     };
-    if let Some(path) = &options.out {
-        target(path)?;
-    }
     let date = now();
     let clock = SessionClock::start();
     let watch = Watch {
@@ -101,26 +86,29 @@ pub async fn load(
             () = cancel => None,
         }
     };
-    let (samples, ending) = match ended {
+    let is_answered = ended.is_some();
+    let (mut samples, ending) = match ended {
         None => interrupted(watch.cut_short.into_inner()),
         Some(outcome) => {
-            answered(options, &outcome.samples)?;
             let client = outcome.client;
             let ending = match outcome.stopped {
                 None => LoadEnding::Complete { client },
-                Some(why) => LoadEnding::Stopped {
-                    client,
-                    why: why.to_string(),
-                },
+                Some(why) => {
+                    let mut why = why.to_string();
+                    options.headers.redact(&mut why);
+                    LoadEnding::Stopped { client, why }
+                }
             };
             (outcome.samples, ending)
         }
     };
-    if let Some(path) = &options.out {
-        write(path, &samples)?;
+    options.headers.redact_all(&mut samples);
+    if is_answered {
+        answered(options, &samples)?;
     }
     let parameters = parameters(options, seed.session);
-    Ok(report(options, parameters, date, &samples, ending))
+    let report = report(options, parameters, date, &samples, ending);
+    Ok((report, samples))
 }
 
 /// Shows progress, and takes what an interrupted run leaves.
@@ -164,9 +152,11 @@ fn interrupted(outcome: Option<LoadOutcome>) -> (Vec<Sample>, LoadEnding) {
 
 fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
     let tokenizer = options.tokenizer.as_deref().map(Tokenizer::open);
+    let server = ServerUrl::parse(&options.url).map_err(Error::Usage)?;
+    let further = options.extra_body.iter();
     Ok(Endpoint {
-        address: address(&options.url).map_err(Error::Usage)?,
-        authority: authority(&options.url).map_err(Error::Usage)?.to_owned(),
+        address: server.address().map_err(Error::Usage)?,
+        authority: server.authority.to_owned(),
         model: options.model.clone(),
         request_timeout: options.timeout,
         prompt_ids: options.prompt_ids,
@@ -174,51 +164,15 @@ fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
         forces_length: options.forces_length,
         stream_usage: options.stream_usage,
         keep_alive: options.keep_alive,
-        request: Vec::new(),
+        chat: options.chat,
+        path: server.path.to_owned(),
+        headers: options.headers.0.clone(),
+        request: further
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
         plausible: options.plausible,
         tokenizer: tokenizer.transpose()?.map(Arc::new),
     })
-}
-
-fn workload(options: &LoadOptions) -> Result<Workload, Error> {
-    let kind = match &options.traffic {
-        Traffic::Steady {
-            arrivals,
-            requests,
-            prompt_tokens,
-            output_tokens,
-        } => WorkloadKind::Steady(Steady {
-            requests: *requests,
-            warmup: options.warmup,
-            prompt_tokens: *prompt_tokens,
-            output_tokens: *output_tokens,
-            arrivals: arrivals.clone(),
-        }),
-        Traffic::Trace(path) => WorkloadKind::Trace(trace(path, options.warmup)?),
-    };
-    Ok(Workload {
-        id: WORKLOAD.to_owned(),
-        launches: None,
-        kind,
-    })
-}
-
-fn trace(path: &Path, warmup: u32) -> Result<Trace, Error> {
-    let refused = |cause: String| Error::Usage(format!("--trace {}: {cause}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        refused(format!(
-            "{error}; name a file with a JSON object a line: timestamp, prompt_length, output_length"
-        ))
-    })?;
-    let entries = plan::trace_entries(&text).map_err(refused)?;
-    if entries.len() <= warmup as usize {
-        let cause = format!(
-            "it holds {} requests and --warmup {warmup} leaves none to measure; lower --warmup",
-            entries.len()
-        );
-        return Err(refused(cause));
-    }
-    Ok(Trace { entries, warmup })
 }
 
 /// A server that gave no status to any request is not there.
@@ -238,36 +192,6 @@ fn answered(options: &LoadOptions, samples: &[Sample]) -> Result<(), Error> {
     }
 }
 
-/// The folder and the name of a file that can be written: known before anything is sent, since a long run
-/// would otherwise be in vain.
-fn target(path: &Path) -> Result<(&Path, &str), Error> {
-    let refused = |cause| Error::Usage(format!("--out {}: {cause}", path.display()));
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.filter(|_| !path.is_dir());
-    let name = name.ok_or_else(|| refused("that is no name of a file; give one"))?;
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    if !folder.is_dir() {
-        return Err(refused("there is no such folder; create it"));
-    }
-    Ok((folder, name))
-}
-
-/// One sample a line, replaced whole.
-fn write(path: &Path, samples: &[Sample]) -> Result<(), Error> {
-    let (folder, name) = target(path)?;
-    let lines = |file: &mut io::BufWriter<&std::fs::File>| {
-        for sample in samples {
-            serde_json::to_writer(&mut *file, sample)?;
-            file.write_all(b"\n")?;
-        }
-        Ok(())
-    };
-    replace(folder, name, lines).map_err(|error: ResultsError| error.into())
-}
-
 fn report(
     options: &LoadOptions,
     parameters: Map<String, Value>,
@@ -281,11 +205,8 @@ fn report(
         LoadEnding::Stopped { client, why } => (Some(client), Some(why)),
         LoadEnding::Interrupted { client } => (client, None),
     };
-    let streams = match options.traffic {
-        Traffic::Steady {
-            arrivals: Arrivals::Closed { concurrency },
-            ..
-        } => Some(concurrency),
+    let streams = match options.traffic.pace {
+        Some(Arrivals::Closed { concurrency }) => Some(concurrency),
         _ => None,
     };
     let numbers = run_numbers(samples, streams, &options.slo);

@@ -2,7 +2,8 @@
 //!
 //! Main function: [`parameters`]. Refuses to know: what came of it.
 
-use super::{LoadOptions, Traffic};
+use super::LoadOptions;
+use super::traffic::Prompts;
 use serde_json::{Map, Value, json};
 use verdict::plan::Arrivals;
 
@@ -16,23 +17,32 @@ pub fn parameters(options: &LoadOptions, seed: u64) -> Map<String, Value> {
             named.insert(name.to_owned(), value);
         }
     };
-    match &options.traffic {
-        Traffic::Trace(path) => name("trace", json!(path.display().to_string())),
-        Traffic::Steady {
-            arrivals,
-            requests,
-            prompt_tokens,
-            output_tokens,
-        } => {
-            for (key, value) in pace(arrivals) {
-                name(key, value);
-            }
-            name("requests", json!(requests));
-            name("prompt_tokens", json!(prompt_tokens));
-            name("output_tokens", json!(output_tokens));
+    let traffic = &options.traffic;
+    match &traffic.prompts {
+        Prompts::File(path) if traffic.pace.is_none() => {
+            name("trace", json!(path.display().to_string()));
         }
+        Prompts::File(path) => name("prompts", json!(path.display().to_string())),
+        Prompts::Drawn { tokens } => name("prompt_tokens", json!(tokens)),
     }
-    name("warmup", json!(options.warmup));
+    for (key, value) in traffic.pace.iter().flat_map(pace) {
+        name(key, value);
+    }
+    name("requests", json!(traffic.requests));
+    name(
+        "duration",
+        json!(traffic.duration.map(|of| of.as_secs_f64())),
+    );
+    name("output_tokens", json!(traffic.output_tokens));
+    name("warmup", json!(traffic.warmup));
+    name("chat", json!(options.chat));
+    let headers = options.headers.names();
+    if !headers.is_empty() {
+        name("header", json!(headers.join(", ")));
+    }
+    if !options.extra_body.is_empty() {
+        name("extra_body", json!(options.extra_body));
+    }
     let ids = options.prompt_ids;
     name(
         "prompt_ids",
@@ -62,6 +72,11 @@ fn pace(arrivals: &Arrivals) -> Vec<(&'static str, Value)> {
     match arrivals {
         Arrivals::Closed { concurrency } => vec![("concurrency", json!(concurrency))],
         Arrivals::Poisson { rate: of } => rate("poisson", *of),
+        Arrivals::Gamma { rate: of, shape } => {
+            let mut named = rate("gamma", *of);
+            named.push(("shape", json!(shape)));
+            named
+        }
         Arrivals::Constant { rate: of } => rate("constant", *of),
         Arrivals::Burst { size, every } => {
             let mut named = rate("burst", f64::from(*size) / every.as_secs_f64());

@@ -1,0 +1,430 @@
+//! Arguments of `gate load`, and what they ask for.
+//!
+//! Main type: [`LoadArgs`]. Refuses to know: how it is sent.
+
+use super::workload::traffic::{Prompts, Traffic};
+use super::workload::{Headers, LoadOptions};
+use crate::session::Error;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::time::Duration;
+use verdict::plan::{Arrivals, Plausible, REQUEST_KEYS, Slo};
+
+/// Requests of a burst, where nobody says how many.
+const BURST: u32 = 8;
+
+/// Requests, where nobody says how many; the most of a run of set duration.
+const REQUESTS: u32 = 100;
+const REQUESTS_IN_TIME: u32 = 10_000;
+
+/// Measure a server that already runs, with one workload
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("pace").required(true).args(["concurrency", "rate", "trace"]))]
+pub struct LoadArgs {
+    /// The server, as http://HOST:PORT, with a path before /v1 where it has one
+    #[arg(long)]
+    url: String,
+    /// Name of the model in requests
+    #[arg(long, value_name = "NAME")]
+    model: String,
+    /// Environment variable with the server's API key, which is sent as a bearer token and never shown
+    #[arg(long, value_name = "VARIABLE")]
+    api_key_env: Option<String>,
+    /// A further header of each request, as "NAME: VALUE"; may be repeated. Its value is never shown
+    #[arg(long, value_name = "HEADER")]
+    header: Vec<String>,
+    /// Further keys of each request, as a JSON object: {"temperature": 0.7, "top_p": 0.9}
+    #[arg(long, value_name = "JSON")]
+    extra_body: Option<String>,
+    /// Ask /v1/chat/completions, each prompt as one message of a user; else /v1/completions
+    #[arg(long, conflicts_with = "prompt_ids")]
+    chat: bool,
+    /// Closed loop: keep N requests in flight. Several numbers, as 1,2,4,8, are measured one after another
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
+    concurrency: Vec<u32>,
+    /// Open loop: send R requests a second, whatever the server does. Several numbers are measured one after another
+    #[arg(long, value_name = "R", value_delimiter = ',', value_parser = positive)]
+    rate: Vec<f64>,
+    /// How an open loop spreads its requests
+    #[arg(long, value_enum, default_value_t = Process::Poisson, conflicts_with_all = ["concurrency", "trace"])]
+    arrivals: Process,
+    /// Requests of one burst of `--arrivals burst` [default: 8]
+    #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "trace"], value_parser = clap::value_parser!(u32).range(1..))]
+    burst_size: Option<u32>,
+    /// Shape of the gaps of `--arrivals gamma`: below 1 requests come in clusters, above 1 regularly
+    #[arg(long, value_name = "K", conflicts_with_all = ["concurrency", "trace"], value_parser = shape)]
+    shape: Option<f64>,
+    /// Replay the requests of a file at their recorded moments: a JSON object a line with `timestamp` (s),
+    /// `prompt_length`, `output_length`, or as Mooncake's traces with `timestamp` (ms), `input_length`,
+    /// `output_length`, `hash_ids`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Send the requests of such a file at --concurrency or --rate. Instead of lengths its lines may have a
+    /// `prompt`, or `messages` for the chat route; or it is a JSON list as ShareGPT's
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "prompt_tokens"])]
+    prompts: Option<PathBuf>,
+    /// Requests to measure [default: 100; of a file all; with --duration at most 10000]
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    requests: Option<u32>,
+    /// Send no request after so many seconds
+    #[arg(long, value_name = "S", value_parser = positive)]
+    duration: Option<f64>,
+    /// Requests sent before those, kept out of every number; of a file, its first ones
+    #[arg(long, value_name = "W", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    warmup: u32,
+    /// Tokens of each prompt; without --prompt-ids or --tokenizer so many words, which are more tokens
+    #[arg(long, value_name = "P", default_value_t = 128, conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    prompt_tokens: u32,
+    /// Tokens of each answer; of a file's, where it names none and has no recorded answer to count
+    #[arg(long, value_name = "K", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    output_tokens: u32,
+    /// Draw prompts from the token ids A to B − 1; without it, prompts are words
+    #[arg(long, value_name = "A..B", value_parser = ids)]
+    prompt_ids: Option<(u32, u32)>,
+    /// The model's tokenizer.json: word prompts then have exactly P tokens, and answers are counted
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+    /// A good request has a TTFT of at most so many milliseconds
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    slo_ttft: Option<f64>,
+    /// A good request has a TPOT of at most so many milliseconds
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    slo_tpot: Option<f64>,
+    /// A good request ends within so many milliseconds
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    slo_e2e: Option<f64>,
+    /// No token after the first can take fewer milliseconds (weights over memory bandwidth, see gate roofline); a
+    /// faster answer is void
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    tpot_floor: Option<f64>,
+    /// No token of a prompt can be computed in fewer microseconds; a faster answer is void
+    #[arg(long, value_name = "US", value_parser = positive)]
+    prefill_floor: Option<f64>,
+    /// Seed of prompts and arrivals [default: drawn and reported]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Longest silence within an answer, in seconds
+    #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = positive)]
+    timeout: f64,
+    /// The server cannot be made to go on to a set length: answers may end early
+    #[arg(long)]
+    no_ignore_eos: bool,
+    /// The server sends no usage in streams: count by token ids or tokenizer
+    #[arg(long)]
+    no_stream_usage: bool,
+    /// The server closes connections after its answers: open one for each request
+    #[arg(long)]
+    no_keep_alive: bool,
+    /// Ask for token ids in streams (vLLM, gate serve)
+    #[arg(long)]
+    return_token_ids: bool,
+    /// Write the raw samples here, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How to print the numbers
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Process {
+    /// Exponential gaps
+    Poisson,
+    /// Gaps of a gamma distribution with --shape
+    Gamma,
+    /// Equal gaps
+    Constant,
+    /// Several at once, again and again
+    Burst,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Format {
+    /// For a terminal
+    Table,
+    /// For a pull request
+    Markdown,
+    /// One JSON object
+    Json,
+}
+
+impl LoadArgs {
+    /// What to measure, one after another: several where several paces are named.
+    ///
+    /// # Errors
+    /// Arguments that contradict each other, and a key that is not there.
+    pub fn steps(self) -> Result<Vec<LoadOptions>, Error> {
+        self.refuse_settings_of_other_arrivals()?;
+        self.refuse_streams_without_requests()?;
+        let paces = self.paces();
+        let of = u32::try_from(paces.len()).unwrap_or(u32::MAX);
+        let options = self.options()?;
+        let steps = (0..).zip(paces).map(|(number, pace)| {
+            let mut step = options.clone();
+            step.traffic.pace = pace;
+            step.traffic.part = (number, of);
+            step
+        });
+        Ok(steps.collect())
+    }
+
+    fn refuse_settings_of_other_arrivals(&self) -> Result<(), Error> {
+        let usage = |text: &str| Err(Error::Usage(text.into()));
+        let (is_burst, is_gamma) = match self.arrivals {
+            Process::Burst => (true, false),
+            Process::Gamma => (false, true),
+            _ => (false, false),
+        };
+        if self.burst_size.is_some() && !is_burst {
+            return usage("--burst-size is for bursts: say --arrivals burst too, or leave it out");
+        }
+        if self.shape.is_some() != is_gamma {
+            return usage(
+                "--shape and --arrivals gamma belong together: say both, as --arrivals gamma --shape 0.5, or neither",
+            );
+        }
+        Ok(())
+    }
+
+    /// Such a run would be of fewer streams than it says.
+    fn refuse_streams_without_requests(&self) -> Result<(), Error> {
+        let Some(requests) = self.requests_to_measure() else {
+            return Ok(());
+        };
+        let streams = self.concurrency.iter().find(|streams| **streams > requests);
+        let Some(streams) = streams else {
+            return Ok(());
+        };
+        Err(Error::Usage(format!(
+            "{streams} streams are never in flight with {requests} requests: say --requests {streams} at least, several \
+             times as many for numbers of a full engine, or fewer in --concurrency"
+        )))
+    }
+
+    /// `None`: as many as the file has.
+    fn requests_to_measure(&self) -> Option<u32> {
+        let is_of_file = self.trace.is_some() || self.prompts.is_some();
+        let default = match self.duration {
+            Some(_) => REQUESTS_IN_TIME,
+            None => REQUESTS,
+        };
+        self.requests.or((!is_of_file).then_some(default))
+    }
+
+    /// `None`: the file's own moments.
+    fn paces(&self) -> Vec<Option<Arrivals>> {
+        if self.trace.is_some() {
+            return vec![None];
+        }
+        let closed = self.concurrency.iter();
+        let closed = closed.map(|&concurrency| Arrivals::Closed { concurrency });
+        let open = self.rate.iter().map(|&rate| self.open_loop(rate));
+        closed.chain(open).map(Some).collect()
+    }
+
+    fn open_loop(&self, rate: f64) -> Arrivals {
+        match self.arrivals {
+            Process::Poisson => Arrivals::Poisson { rate },
+            Process::Gamma => Arrivals::Gamma {
+                rate,
+                shape: self.shape.unwrap_or(1.0),
+            },
+            Process::Constant => Arrivals::Constant { rate },
+            Process::Burst => {
+                let size = self.burst_size.unwrap_or(BURST);
+                Arrivals::Burst {
+                    size,
+                    every: Duration::from_secs_f64(f64::from(size) / rate),
+                }
+            }
+        }
+    }
+
+    fn options(self) -> Result<LoadOptions, Error> {
+        let requests = self.requests_to_measure();
+        let headers = self.headers()?;
+        let extra_body = self.extra_body.as_deref().map(extra_body).transpose()?;
+        let prompts = match self.trace.or(self.prompts) {
+            Some(path) => Prompts::File(path),
+            None => Prompts::Drawn {
+                tokens: self.prompt_tokens,
+            },
+        };
+        Ok(LoadOptions {
+            url: self.url,
+            model: self.model,
+            chat: self.chat,
+            headers,
+            extra_body: extra_body.unwrap_or_default(),
+            traffic: Traffic {
+                prompts,
+                pace: None,
+                requests,
+                warmup: self.warmup,
+                output_tokens: self.output_tokens,
+                duration: self.duration.map(Duration::from_secs_f64),
+                part: (0, 1),
+            },
+            prompt_ids: self.prompt_ids,
+            tokenizer: self.tokenizer,
+            slo: Slo {
+                ttft_ms: self.slo_ttft,
+                tpot_ms: self.slo_tpot,
+                e2e_ms: self.slo_e2e,
+            },
+            plausible: Plausible {
+                tpot_floor_ms: self.tpot_floor,
+                prefill_floor_us: self.prefill_floor,
+            },
+            seed: self.seed,
+            timeout: Duration::from_secs_f64(self.timeout),
+            forces_length: !self.no_ignore_eos,
+            stream_usage: !self.no_stream_usage,
+            keep_alive: !self.no_keep_alive,
+            return_token_ids: self.return_token_ids,
+            out: self.out,
+        })
+    }
+
+    fn headers(&self) -> Result<Headers, Error> {
+        let mut headers = Headers::default();
+        if let Some(variable) = &self.api_key_env {
+            let key = std::env::var(variable).map_err(|_| {
+                Error::Usage(format!(
+                    "--api-key-env {variable}: no such environment variable, or not text; set it, as `export {variable}=…`"
+                ))
+            })?;
+            headers.add("authorization", &format!("Bearer {}", key.trim()))?;
+        }
+        for header in &self.header {
+            let (name, value) = header
+                .split_once(':')
+                .ok_or_else(|| Error::Usage("--header: write it as \"NAME: VALUE\"".into()))?;
+            headers.add(name.trim(), value.trim())?;
+        }
+        Ok(headers)
+    }
+}
+
+fn extra_body(text: &str) -> Result<Map<String, Value>, Error> {
+    let keys: Map<String, Value> = serde_json::from_str(text)
+        .map_err(|error| Error::Usage(format!("--extra-body is no JSON object: {error}")))?;
+    let own = |key: &&String| REQUEST_KEYS.contains(&key.as_str()) && *key != "temperature";
+    match keys.keys().find(own) {
+        None => Ok(keys),
+        Some(key) => Err(Error::Usage(format!(
+            "--extra-body: `{key}` is set by the other options; leave it out"
+        ))),
+    }
+}
+
+/// Bounded, so that no duration made of it is too long.
+fn positive(text: &str) -> Result<f64, String> {
+    between(text, 1e-6, 1e9)
+}
+
+fn shape(text: &str) -> Result<f64, String> {
+    between(text, 0.01, 1e4)
+}
+
+fn between(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let fits = number.filter(|number| (least..=most).contains(number));
+    fits.ok_or_else(|| format!("must be a number between {least} and {most}"))
+}
+
+fn ids(text: &str) -> Result<(u32, u32), String> {
+    let ends = text.split_once("..").and_then(|(low, high)| {
+        let ends = (low.parse().ok()?, high.parse().ok()?);
+        (ends.0 < ends.1).then_some(ends)
+    });
+    ends.ok_or_else(|| "must be two rising numbers as in 3..384".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arrivals, LoadArgs, extra_body, ids, positive};
+    use clap::Parser;
+    use std::time::Duration;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: LoadArgs,
+    }
+
+    fn args(further: &[&str]) -> LoadArgs {
+        let line = ["load", "--url", "http://h", "--model", "m"];
+        Line::parse_from(line.iter().chain(further)).load
+    }
+
+    #[test]
+    fn ranges_and_numbers_are_read_or_refused() {
+        assert_eq!(ids("3..384"), Ok((3, 384)));
+        for wrong in ["3", "3..3", "4..3", "a..b", "3..=4", ""] {
+            assert!(ids(wrong).is_err(), "{wrong}");
+        }
+        assert!(positive("0.5").is_ok());
+        for wrong in ["0", "-1", "nan", "inf", "1e12", "x"] {
+            assert!(positive(wrong).is_err(), "{wrong}");
+        }
+        assert!(extra_body(r#"{"temperature": 0.7, "x": {"y": 1}}"#).is_ok());
+        for wrong in ["1", "{", r#"{"stream": false}"#] {
+            assert!(extra_body(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_pace_is_a_step() {
+        let burst = args(&["--rate", "4", "--arrivals", "burst"]);
+        let expect = Arrivals::Burst {
+            size: 8,
+            every: Duration::from_secs(2),
+        };
+        assert_eq!(burst.paces(), [Some(expect)]);
+        let steps = args(&["--concurrency", "1,4", "--duration", "3"]).steps();
+        let steps: Vec<_> = steps
+            .unwrap()
+            .into_iter()
+            .map(|step| step.traffic)
+            .collect();
+        let paces: Vec<_> = steps
+            .iter()
+            .map(|step| (step.part, step.pace.clone()))
+            .collect();
+        let closed = |concurrency| Some(Arrivals::Closed { concurrency });
+        assert_eq!(paces, [((0, 2), closed(1)), ((1, 2), closed(4))]);
+        assert_eq!(steps[0].requests, Some(10_000));
+        let of_file = args(&["--concurrency", "1", "--prompts", "f"])
+            .steps()
+            .unwrap();
+        assert_eq!(of_file[0].traffic.requests, None);
+    }
+
+    #[test]
+    fn what_contradicts_is_refused() {
+        for (arguments, expect) in [
+            (
+                &["--rate", "4", "--burst-size", "2"][..],
+                "--arrivals burst",
+            ),
+            (&["--rate", "4", "--shape", "2"], "belong together"),
+            (&["--rate", "4", "--arrivals", "gamma"], "belong together"),
+            (&["--concurrency", "2,101"], "101 streams are never"),
+            (&["--rate", "4", "--header", "x"], "NAME: VALUE"),
+            (
+                &["--rate", "4", "--header", "host: x"],
+                "is set by the client",
+            ),
+            (&["--rate", "4", "--header", "a b: x"], "--header"),
+            (
+                &["--rate", "4", "--api-key-env", "NO_SUCH_KEY_1"],
+                "NO_SUCH_KEY_1: no such",
+            ),
+        ] {
+            let refusal = args(arguments).steps().unwrap_err().to_string();
+            assert!(refusal.contains(expect), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Several paces of `gate load` side by side, and the knee between them.
+//!
+//! Main functions: [`table`], [`markdown`], [`json`]; [`knee`]. Refuses to know: how a step was measured.
+
+use super::view::LoadReport;
+use crate::report::markdown::escape;
+use crate::report::numbers::number;
+use crate::report::terminal::{STYLE, WIDTH, wrap};
+use comfy_table::{CellAlignment, Table};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Steps from which a knee can be told.
+const LEAST_STEPS: usize = 3;
+
+/// How far above the straight line to the last step the knee must lie, as a share of the best throughput: below that
+/// throughput grows in proportion to the load.
+const BEND: f64 = 0.1;
+
+const COLUMNS: [&str; 8] = [
+    "", "sound", "TTFT p50", "p99", "TPOT p50", "p99", "tokens/s", "good",
+];
+
+/// Each step's pace and throughput, and the knee: the pace of the step that lies farthest above the straight line from
+/// nothing to the greatest load (Satopaa et al., "Finding a Kneedle in a Haystack", 2011, for a rising curve without
+/// smoothing). Steps without numbers are left out; `None`: too few are left, or none stands out.
+pub fn knee(points: &[(f64, Option<f64>)]) -> Option<usize> {
+    let known = || {
+        let points = points.iter().enumerate();
+        points.filter_map(|(place, (load, rate))| Some((place, *load, (*rate)?)))
+    };
+    if known().count() < LEAST_STEPS {
+        return None;
+    }
+    let greatest = |of: fn((usize, f64, f64)) -> f64| known().map(of).fold(0.0, f64::max);
+    let (most_load, most_rate) = (greatest(|at| at.1), greatest(|at| at.2));
+    let above = |(_, load, rate): (usize, f64, f64)| rate / most_rate - load / most_load;
+    let best = known().max_by(|a, b| above(*a).total_cmp(&above(*b)))?;
+    (above(best) >= BEND).then_some(best.0)
+}
+
+/// The steps for a terminal.
+pub fn table(reports: &[LoadReport]) -> String {
+    let mut out = String::new();
+    if let Some(first) = reports.first() {
+        let _ = writeln!(out, "{}  {}  {}", first.server, first.model, first.date);
+        for line in wrap(&same(first), usize::from(WIDTH)) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    let mut table = Table::new();
+    let mut header = COLUMNS;
+    header[0] = reports.first().map_or("", pace_shown);
+    table.load_style(STYLE).set_width(WIDTH).set_header(header);
+    for row in rows(reports) {
+        table.add_row(row);
+    }
+    for (number, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if number > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let _ = writeln!(out, "\n{}\n", table.trim_fmt());
+    for text in remarks(reports) {
+        for line in wrap(&text, usize::from(WIDTH)) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    out
+}
+
+/// The steps as Markdown.
+pub fn markdown(reports: &[LoadReport]) -> String {
+    let mut out = String::new();
+    let mut header = COLUMNS;
+    if let Some(first) = reports.first() {
+        header[0] = pace_shown(first);
+        let [server, model] = [&first.server, &first.model].map(|text| escape(text));
+        let _ = writeln!(
+            out,
+            "{server} · {model} · {}\n\n{}\n",
+            first.date,
+            escape(&same(first))
+        );
+    }
+    let _ = writeln!(
+        out,
+        "| {} |\n|---{}",
+        header.join(" | "),
+        "|--:".repeat(7) + "|"
+    );
+    for row in rows(reports) {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+    }
+    out.push('\n');
+    for text in remarks(reports) {
+        let _ = writeln!(out, "- {}", escape(&text));
+    }
+    out
+}
+
+/// Every step's report, and the knee's pace.
+pub fn json(reports: &[LoadReport]) -> String {
+    let knee = knee(&points(reports));
+    let all = json!({
+        "steps": reports,
+        "knee": knee.map(|place| load(&reports[place])),
+    });
+    let mut text = serde_json::to_string_pretty(&all).expect("strings and numbers serialise");
+    text.push('\n');
+    text
+}
+
+fn pace_name(report: &LoadReport) -> &'static str {
+    if report.parameters.contains_key("rate") {
+        "rate"
+    } else {
+        "concurrency"
+    }
+}
+
+fn pace_shown(report: &LoadReport) -> &'static str {
+    match pace_name(report) {
+        "concurrency" => "streams",
+        other => other,
+    }
+}
+
+/// The streams or the rate that was asked for.
+fn load(report: &LoadReport) -> f64 {
+    let value = report.parameters.get(pace_name(report));
+    value.and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+fn points(reports: &[LoadReport]) -> Vec<(f64, Option<f64>)> {
+    let points = reports.iter().map(|report| {
+        let rate = report.throughput.output_tokens_per_s;
+        let is_known = report.complete && report.invalid().next().is_none();
+        (load(report), rate.filter(|_| is_known))
+    });
+    points.collect()
+}
+
+/// What all steps have in common.
+fn same(report: &LoadReport) -> String {
+    let own = pace_name(report);
+    let shown = report.parameters.iter().filter(|(name, _)| *name != own);
+    let shown = shown.map(|(name, value)| match value {
+        Value::String(text) => format!("{name} {text}"),
+        other => format!("{name} {other}"),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn rows(reports: &[LoadReport]) -> Vec<[String; 8]> {
+    let value = |value: Option<f64>| value.map_or_else(|| "–".into(), number);
+    let knee = knee(&points(reports));
+    let rows = reports.iter().enumerate().map(|(place, report)| {
+        let mark = match report.invalid().next() {
+            Some(_) => " !",
+            None if knee == Some(place) => " *",
+            None => "",
+        };
+        let good = report
+            .goodput
+            .map(|good| format!("{} %", number(good.share * 100.0)));
+        [
+            number(load(report)) + mark,
+            format!("{}/{}", report.requests.ok, report.requests.sent),
+            value(report.ttft_ms.p50),
+            value(report.ttft_ms.p99),
+            value(report.tpot_ms.p50),
+            value(report.tpot_ms.p99),
+            value(report.throughput.output_tokens_per_s),
+            good.unwrap_or_else(|| "–".into()),
+        ]
+    });
+    rows.collect()
+}
+
+/// The knee, and what is wrong with which step.
+fn remarks(reports: &[LoadReport]) -> Vec<String> {
+    let mut remarks = vec!["Times in ms.".to_owned()];
+    let points = points(reports);
+    remarks.push(match knee(&points) {
+        Some(place) => {
+            let (load, rate) = points[place];
+            let best = points.iter().filter_map(|point| point.1).fold(0.0, f64::max);
+            format!(
+                "* Knee: {} {}. It has {} % of the greatest throughput; beyond it load grows faster than throughput.",
+                reports.first().map_or("", pace_shown),
+                number(load),
+                number(100.0 * rate.unwrap_or(0.0) / best),
+            )
+        }
+        None => "No knee: fewer than three sound steps, or throughput grows with the load up to the last one.".into(),
+    });
+    remarks.extend(of_steps(reports));
+    remarks
+}
+
+/// What is wrong with which steps: a sentence that several share is said once.
+fn of_steps(reports: &[LoadReport]) -> Vec<String> {
+    let mut said = Vec::<(String, Vec<String>)>::new();
+    for report in reports {
+        let pace = number(load(report));
+        for text in wrong(report) {
+            match said.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, paces)) => paces.push(pace.clone()),
+                None => said.push((text, vec![pace.clone()])),
+            }
+        }
+    }
+    let name = reports.first().map_or("", pace_shown);
+    let texts = said.into_iter();
+    let texts = texts.map(|(text, paces)| format!("{name} {}: {text}", paces.join(", ")));
+    texts.collect()
+}
+
+fn wrong(report: &LoadReport) -> Vec<String> {
+    let mut wrong = Vec::new();
+    match &report.stopped {
+        Some(why) => wrong.push(format!("STOPPED: {why}")),
+        None if report.complete => {}
+        None => wrong.push("INTERRUPTED".to_owned()),
+    }
+    let broken = report.requests.void.iter().map(|(name, count)| {
+        let detail = report.requests.details.get(name).map_or("", String::as_str);
+        format!("{count} void, {name}; the first: {detail}")
+    });
+    wrong.extend(broken);
+    wrong.extend(report.invalid().map(|text| format!("! INVALID: {text}")));
+    wrong.extend(report.notes.iter().cloned());
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::knee;
+
+    #[test]
+    fn the_knee_is_where_throughput_stops_growing_with_the_load() {
+        let known = |points: &[(f64, f64)]| {
+            let points: Vec<_> = points
+                .iter()
+                .map(|(load, rate)| (*load, Some(*rate)))
+                .collect();
+            knee(&points)
+        };
+        let saturated = [
+            (1.0, 10.0),
+            (2.0, 20.0),
+            (4.0, 38.0),
+            (8.0, 45.0),
+            (16.0, 46.0),
+        ];
+        assert_eq!(known(&saturated), Some(2));
+        // In proportion up to the end.
+        assert_eq!(
+            known(&[(1.0, 10.0), (2.0, 20.0), (4.0, 40.0), (8.0, 79.0)]),
+            None
+        );
+        assert_eq!(known(&[(1.0, 10.0), (8.0, 12.0)]), None);
+        // A step without numbers is none, in whatever order they were measured.
+        let mut gap: Vec<_> = saturated
+            .iter()
+            .rev()
+            .map(|(load, rate)| (*load, Some(*rate)))
+            .collect();
+        gap[2].1 = None;
+        assert_eq!(knee(&gap), Some(1));
+        assert_eq!(knee(&[]), None);
+    }
+}
