@@ -4,7 +4,7 @@
 //! queue and counters. Refuses to know: how a request is computed.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use super::scheduler::{self, Pending, Refusal, Setup, Shared};
 use super::startup::{ModelInfo, Stage, StartError, timed};
 use super::stats::Stats;
 use super::text::chat::{ChatTemplate, TemplateError};
+use super::text::guide::{AnswerForm, Guide, GuideError, Guides};
 use super::text::stop::StopText;
 use super::text::tokenizer::{Tokenizer, TokenizerError};
 use super::weights::Checkpoint;
@@ -71,6 +72,8 @@ pub struct Engine {
     worker: Mutex<Option<JoinHandle<()>>>,
     tokenizer: Tokenizer,
     chat: Result<ChatTemplate, TemplateError>,
+    /// Made when the first answer is guided: it takes a large vocabulary a second.
+    guides: OnceLock<Result<Guides, GuideError>>,
     info: ModelInfo,
     startup: Vec<Stage>,
     no_cuda: Option<String>,
@@ -127,6 +130,7 @@ impl Engine {
             worker: Mutex::new(Some(worker)),
             tokenizer,
             chat,
+            guides: OnceLock::new(),
             info,
             startup,
             no_cuda,
@@ -214,6 +218,19 @@ impl Engine {
     /// `Err` where the model brings no template, or one that cannot be read.
     pub fn chat_template(&self) -> Result<&ChatTemplate, &TemplateError> {
         self.chat.as_ref()
+    }
+
+    /// A guide to an answer of this form.
+    ///
+    /// # Errors
+    /// A tokenizer that cannot guide, and a form that is none.
+    pub fn guide(&self, form: AnswerForm) -> Result<Guide, GuideError> {
+        let ModelInfo {
+            eos, vocab_size, ..
+        } = &self.info;
+        let guides = || Guides::new(&self.tokenizer, eos, *vocab_size);
+        let guides = self.guides.get_or_init(guides);
+        guides.as_ref().map_err(Clone::clone)?.guide(form)
     }
 
     /// Why it computes on the CPU, where a GPU would have been taken.

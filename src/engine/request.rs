@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 pub use super::sampling::Sampling;
+use super::text::guide::Guide;
 
 /// A validated generation request. `Engine::submit` checks it against the model once more.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,9 @@ pub struct Request {
     pub stop: Vec<String>,
     /// How tokens are chosen.
     pub sampling: Sampling,
+    /// Which tokens may come next; `sampling.allowed` then holds those of the first, and the engine those of each
+    /// further one.
+    pub guide: Option<Guide>,
     /// Report each generated token's log-probability and this many best tokens (0: the chosen only).
     pub logprobs: Option<u32>,
     /// Report the prompt's own log-probabilities (teacher forcing) with `logprobs` best tokens. Such a
@@ -42,6 +46,7 @@ impl Request {
             stop_ids: Vec::new(),
             stop: Vec::new(),
             sampling: Sampling::default(),
+            guide: None,
             logprobs: None,
             prompt_logprobs: false,
             cache: CacheUse::Shared,

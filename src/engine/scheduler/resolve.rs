@@ -10,11 +10,12 @@ use crate::backend::SampledToken;
 use crate::request::{Event, FinishReason, Logprob, Prompt, Token};
 
 /// What a step did to a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The prompt is now computed, for the first time.
     pub prefilled: bool,
-    pub finished: Option<FinishReason>,
+    /// `Err`: why it cannot go on.
+    pub finished: Option<Result<FinishReason, String>>,
 }
 
 /// Takes the answers to [`Sequence::asks`] in their order. `rows` were computed; `token` may replace the id
@@ -37,7 +38,7 @@ pub fn resolve(
     }
     let finished = match answers.next() {
         Some(answer) => append(sequence, answer, eos, token, effects),
-        None if reaches_end => Some(FinishReason::Length),
+        None if reaches_end => Some(Ok(FinishReason::Length)),
         None => None,
     };
     Outcome {
@@ -73,7 +74,7 @@ fn append(
     eos: &[u32],
     token: impl FnOnce(u32) -> u32,
     effects: &mut Effects,
-) -> Option<FinishReason> {
+) -> Option<Result<FinishReason, String>> {
     let now = Instant::now();
     sequence.first.get_or_insert(now);
     sequence.last = Some(now);
@@ -81,7 +82,18 @@ fn append(
     sequence.tokens.push(id);
     let logprob = logprob(answer);
     effects.tell(&sequence.caller, Event::Token(Token { id, logprob }));
-    ending(sequence, id, eos)
+    let ending = ending(sequence, id, eos).map(Ok);
+    ending.or_else(|| guide(sequence, id).err().map(Err))
+}
+
+/// Where the answer has a form: which tokens may come next.
+fn guide(sequence: &mut Sequence, id: u32) -> Result<(), String> {
+    let Some(guide) = &mut sequence.request.guide else {
+        return Ok(());
+    };
+    let allowed = guide.take(id).and_then(|()| guide.allowed());
+    sequence.request.sampling.allowed = allowed.map_err(|error| error.to_string())?;
+    Ok(())
 }
 
 /// Whether the answer ends with the token `id`, and why.

@@ -376,7 +376,7 @@ impl<E: Executor> Worker<E> {
         let generated = sequence.generated() - before;
         count_step(
             sequence,
-            outcome,
+            &outcome,
             generated,
             if decoded { 0 } else { rows },
             shared,
@@ -385,8 +385,8 @@ impl<E: Executor> Worker<E> {
             sequence.tidy(&mut self.pool);
         }
         let blank = blank.filter(|_| generated > 0);
-        let finished = blank.map(|_| FinishReason::End).or(outcome.finished);
-        finished.map(End::Finished)
+        let finished = blank.map(|_| Ok(FinishReason::End)).or(outcome.finished);
+        finished.map(|finished| finished.map_or_else(End::Failed, End::Finished))
     }
 
     fn part(&mut self, sequence: Sequence, end: End, shared: &Shared, effects: &mut Effects) {
@@ -436,7 +436,7 @@ impl<E: Executor> Worker<E> {
 /// `prefilled`: rows of this step that were no decoding.
 fn count_step(
     sequence: &Sequence,
-    outcome: Outcome,
+    outcome: &Outcome,
     generated: usize,
     prefilled: usize,
     shared: &Shared,

@@ -3,8 +3,11 @@
 //! [`Answer`] is the one place where tokens become text, for both routes, streamed or not, so that these
 //! cannot differ. Refuses to know: JSON, HTTP, the form of chunks, other choices.
 
+use super::parts::{Added, Expected, Parts};
+use super::seeds::fresh_seed;
 use super::stop_buffer::Tail;
 use super::wire::Show;
+use super::wire::chat::Call;
 use super::wire::logprobs::{Score, Scored};
 use super::wire::stops::Stops;
 use super::wire::usage::{StopReason, Timings};
@@ -16,6 +19,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delta {
     pub text: String,
+    /// Of a chat that thinks or calls.
+    pub reasoning: String,
+    pub calls: Vec<Call>,
     /// Shared: the choices of one prompt show the same scores of it.
     pub scored: Vec<Arc<Scored>>,
     pub ids: Vec<u32>,
@@ -23,11 +29,14 @@ pub struct Delta {
 
 impl Delta {
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.scored.is_empty() && self.ids.is_empty()
+        let is_silent = self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty();
+        is_silent && self.scored.is_empty() && self.ids.is_empty()
     }
 
     pub fn append(&mut self, more: Self) {
         self.text.push_str(&more.text);
+        self.reasoning.push_str(&more.reasoning);
+        self.calls.extend(more.calls);
         self.scored.extend(more.scored);
         self.ids.extend(more.ids);
     }
@@ -76,10 +85,22 @@ pub struct Answer {
     /// Characters decoded so far, echo included.
     offset: usize,
     cached: u32,
+    expected: Expected,
+    /// `None`: all of it is text.
+    parts: Option<Parts>,
 }
 
 impl Answer {
-    pub fn new(tokenizer: &Tokenizer, show: Show, stops: &Arc<Stops>, echo: Option<Echo>) -> Self {
+    /// `expected`: of a chat, which parts its answer may have.
+    pub fn new(
+        tokenizer: &Tokenizer,
+        show: Show,
+        stops: &Arc<Stops>,
+        echo: Option<Echo>,
+        expected: Expected,
+    ) -> Self {
+        let is_parted = expected != Expected::default();
+        let parts = || Parts::new(expected, format!("{:016x}", fresh_seed()));
         Self {
             tokenizer: tokenizer.clone(),
             stream: tokenizer.stream(),
@@ -91,6 +112,8 @@ impl Answer {
             waiting: Delta::default(),
             offset: 0,
             cached: 0,
+            expected,
+            parts: is_parted.then(parts),
         }
     }
 
@@ -99,7 +122,7 @@ impl Answer {
         Self {
             waiting: self.waiting.clone(),
             offset: self.offset,
-            ..Self::new(&self.tokenizer, self.show, &self.stops, None)
+            ..Self::new(&self.tokenizer, self.show, &self.stops, None, self.expected)
         }
     }
 
@@ -112,12 +135,38 @@ impl Answer {
                 }
                 AnswerStep::Begin(self.cached)
             }
-            Event::Token(token) => AnswerStep::Grow(self.grow(token)),
+            Event::Token(token) => {
+                let mut delta = self.grow(token);
+                self.part(&mut delta, false);
+                AnswerStep::Grow(delta)
+            }
             Event::Finished(finished) => {
-                let (delta, ending) = self.finish(finished);
+                let (mut delta, mut ending) = self.finish(finished);
+                self.part(&mut delta, true);
+                let calls = self.parts.as_ref().is_some_and(Parts::has_calls);
+                if calls && ending.reason == "stop" {
+                    ending.reason = "tool_calls";
+                }
                 AnswerStep::Finish(delta, ending)
             }
             Event::Failed(detail) => AnswerStep::Fail(detail),
+        }
+    }
+
+    /// Divides the text of a chat that thinks or calls.
+    fn part(&mut self, delta: &mut Delta, is_last: bool) {
+        let Some(parts) = &mut self.parts else {
+            return;
+        };
+        let text = std::mem::take(&mut delta.text);
+        let mut take = |added: Added| {
+            delta.text.push_str(&added.content);
+            delta.reasoning.push_str(&added.reasoning);
+            delta.calls.extend(added.calls);
+        };
+        take(parts.push(&text));
+        if is_last {
+            take(parts.finish());
         }
     }
 

@@ -186,11 +186,20 @@ impl Envelope {
 
     fn chat(&mut self, content: Content, streamed: bool) -> Vec<u8> {
         let choice = |said: ChunkText| {
-            // A finish chunk without text is `delta: {}`; the role chunk and a whole answer always have text.
-            let (role, text) = (said.role, said.delta.text);
+            // A finish chunk without text is `delta: {}`; the role chunk and a whole answer always have text, but for
+            // a whole one of calls alone, where it is null.
+            let (role, text, mut calls) = (said.role, said.delta.text, said.delta.calls);
+            for call in calls.iter_mut().filter(|_| !streamed) {
+                call.index = None;
+            }
+            let has_content = role.is_some() || !text.is_empty();
+            let is_null = text.is_empty() && !calls.is_empty();
+            let reasoning = said.delta.reasoning;
             let text = ChatText {
-                content: (role.is_some() || !text.is_empty()).then_some(text),
                 role,
+                content: has_content.then(|| (!is_null).then_some(text)),
+                reasoning_content: (!reasoning.is_empty()).then_some(reasoning),
+                tool_calls: calls,
             };
             ChatChoice {
                 index: said.index as u32,

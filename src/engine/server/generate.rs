@@ -7,14 +7,18 @@ use super::app::App;
 use super::choices::{Choices, Wanted};
 use super::chunks::{Envelope, Form};
 use super::flush_each::Separately;
+use super::parts::{Expected, THINK, THOUGHT};
 use super::seeds::{choice_seed, fresh_seed};
 use super::stream::EventStream;
 use super::wire::chat::ChatRequest;
 use super::wire::completions::{CompletionRequest, DEFAULT_MAX_TOKENS, PromptInput};
 use super::wire::sampling::check_ids;
 use super::wire::{ApiError, Common, Delivery, StreamUsage};
-use crate::request::Request;
-use crate::{Conversation, Engine, SubmitError, TemplateError, TokenizerError};
+use crate::request::{Request, Sampling};
+use crate::{
+    AnswerForm, Conversation, Engine, Guide, GuideError, PromptEnding, SubmitError, TemplateError,
+    TokenizerError,
+};
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -36,6 +40,10 @@ pub struct Job {
     form: Form,
     common: Common,
     prompts: Vec<EncodedPrompt>,
+    /// Which parts the answer may have.
+    expected: Expected,
+    /// Where it has a set form.
+    guide: Option<Guide>,
 }
 
 struct EncodedPrompt {
@@ -60,6 +68,7 @@ impl Job {
         }
         let bytes = prompts.iter().map(|prompt| prompt.work_bytes(echo)).sum();
         let scored = common.show.logprobs.is_some();
+        let guide = guide(app, &common).await?;
         let read = move |engine: &Engine| {
             let prompts = prompts.into_iter();
             prompts
@@ -73,15 +82,33 @@ impl Job {
             form: Form::Completion,
             common,
             prompts: tokenise(app, bytes, false, read).await?,
+            expected: Expected::default(),
+            guide,
         })
     }
 
     pub async fn chat(app: &Arc<App>, request: ChatRequest) -> Result<Self, ApiError> {
-        let (common, ids) = chat_tokens(app, request).await?;
+        let calls = request.calls;
+        let guide = guide(app, &request.common).await?;
+        let (common, chat) = chat_tokens(app, request).await?;
+        let ChatPrompt { ids, reasoning } = chat;
+        let (reasoning, begun) = match reasoning {
+            // A form is held from the first token on, so that no thought can stand before it.
+            _ if guide.is_some() => (false, false),
+            Reasoning::Never => (false, false),
+            Reasoning::Possible => (true, false),
+            Reasoning::Begun => (true, true),
+        };
         Ok(Self {
             form: Form::Chat,
             common,
             prompts: vec![EncodedPrompt { ids, echo: None }],
+            expected: Expected {
+                reasoning,
+                begun,
+                calls,
+            },
+            guide,
         })
     }
 
@@ -162,7 +189,21 @@ impl Job {
         let sampling = common
             .parameters
             .sampling(&model.sampling, model.vocab_size)?;
+        let (guide, sampling) = match self.guide.clone() {
+            None => (None, sampling),
+            Some(mut guide) => {
+                let allowed = guide.allowed().map_err(|error| misformed(&error, common))?;
+                (
+                    Some(guide),
+                    Sampling {
+                        allowed,
+                        ..sampling
+                    },
+                )
+            }
+        };
         Ok(Request {
+            guide,
             min_tokens: common.min_tokens,
             ignore_eos: common.ignore_eos,
             stop_ids: stop_ids.clone(),
@@ -177,7 +218,10 @@ impl Job {
     /// What each prompt asks of the engine.
     fn wanted(self, lengths: Vec<u32>, alike: &Request, app: &App) -> Vec<Wanted> {
         let Self {
-            common, prompts, ..
+            common,
+            prompts,
+            expected,
+            ..
         } = self;
         let stops = Arc::new(common.stops);
         let one = |(prompt, max_tokens): (EncodedPrompt, u32)| {
@@ -196,7 +240,7 @@ impl Job {
             };
             Wanted {
                 siblings: (1..common.n).map(sibling).collect(),
-                answer: Answer::new(app.engine.tokenizer(), common.show, &stops, echo),
+                answer: Answer::new(app.engine.tokenizer(), common.show, &stops, echo, expected),
                 request: Request {
                     prompt_logprobs: scored,
                     ..request
@@ -344,15 +388,50 @@ async fn tokenise<T: Send + 'static>(
     }
 }
 
+/// Compiles the answer's form, if it has one.
+async fn guide(app: &App, common: &Common) -> Result<Option<Guide>, ApiError> {
+    let Some(form) = common.form.clone() else {
+        return Ok(None);
+    };
+    let guide = tokenise(app, 0, true, |engine| Ok(engine.guide(form))).await?;
+    guide.map(Some).map_err(|error| misformed(&error, common))
+}
+
+fn misformed(error: &GuideError, common: &Common) -> ApiError {
+    let param = match common.form {
+        Some(AnswerForm::Call(_)) => "tools",
+        _ => "response_format",
+    };
+    ApiError::invalid_value(param, error.to_string())
+}
+
+/// What a chat's template makes of it.
+pub struct ChatPrompt {
+    pub ids: Vec<u32>,
+    reasoning: Reasoning,
+}
+
+/// Whether the answer to a prompt may hold a thought.
+enum Reasoning {
+    Never,
+    Possible,
+    /// The prompt ends within one.
+    Begun,
+}
+
 /// The prompt that a chat's template makes of it, as token ids.
-pub async fn chat_tokens(app: &App, request: ChatRequest) -> Result<(Common, Vec<u32>), ApiError> {
+pub async fn chat_tokens(
+    app: &App,
+    request: ChatRequest,
+) -> Result<(Common, ChatPrompt), ApiError> {
     app.check_model(request.common.model.as_deref())?;
     let bytes = request.work_bytes();
     let ChatRequest {
         common,
         conversation,
+        ..
     } = request;
-    let read = move |engine: &Engine| chat_ids(engine, conversation);
+    let read = move |engine: &Engine| chat_prompt(engine, conversation);
     Ok((common, tokenise(app, bytes, true, read).await?))
 }
 
@@ -364,19 +443,28 @@ pub async fn text_tokens(app: &App, text: String, add_special: bool) -> Result<V
 }
 
 /// Models were trained on OpenAI's `developer` as `system`, unless their template names that role.
-fn chat_ids(engine: &Engine, mut conversation: Conversation) -> Result<Vec<u32>, ApiError> {
+fn chat_prompt(engine: &Engine, mut conversation: Conversation) -> Result<ChatPrompt, ApiError> {
     const DEVELOPER: &str = "developer";
     let template = engine.chat_template().map_err(chat_error)?;
     let messages = conversation.messages.iter_mut();
     let roles = messages.filter_map(|message| message.get_mut("role"));
-    for role in roles.filter(|role| **role == DEVELOPER && !template.knows_role(DEVELOPER)) {
+    for role in roles.filter(|role| **role == DEVELOPER && !template.speaks_of(DEVELOPER)) {
         *role = "system".into();
     }
     let text = template
         .render(&conversation)
         .map_err(|error| chat_error(&error))?;
-    // The template writes the special tokens itself.
-    encode(engine, &text, false, "messages")
+    let reasoning = match conversation.ending {
+        _ if text.trim_end().ends_with(THINK) => Reasoning::Begun,
+        // Qwen3's template closes the thought itself where thinking is switched off, and then none follows.
+        PromptEnding::Answer if template.speaks_of(THOUGHT) => Reasoning::Possible,
+        _ => Reasoning::Never,
+    };
+    Ok(ChatPrompt {
+        // The template writes the special tokens itself.
+        ids: encode(engine, &text, false, "messages")?,
+        reasoning,
+    })
 }
 
 fn encode(

@@ -20,6 +20,7 @@ mod exposition;
 pub mod flush_each;
 mod generate;
 mod metrics;
+mod parts;
 pub mod retry_after;
 mod routes;
 mod seeds;

@@ -18,7 +18,7 @@ pub async fn tokenize(
     let members = body::object(request, &app.limits).await?;
     let (tokens, with_texts) = match members.contains_key("messages") {
         true => (
-            chat_tokens(&app, ChatRequest::read(members)?).await?.1,
+            chat_tokens(&app, ChatRequest::read(members)?).await?.1.ids,
             false,
         ),
         false => {

@@ -179,10 +179,10 @@ impl ChatTemplate {
         }
     }
 
-    /// Whether the template speaks of this role.
-    pub fn knows_role(&self, role: &str) -> bool {
+    /// Whether the template has this word: a role, a tag.
+    pub fn speaks_of(&self, word: &str) -> bool {
         let source = self.environment.get_template(NAME);
-        source.is_ok_and(|template| template.source().contains(role))
+        source.is_ok_and(|template| template.source().contains(word))
     }
 }
 
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(chat.render(&asked).unwrap(), "hi<think>\n\n</think>");
         asked.tools = vec![json!({"function": {"name": "add"}})];
         assert_eq!(chat.render(&asked).unwrap(), "add hi<think>\n\n</think>");
-        assert!(chat.knows_role("enable_thinking") && !chat.knows_role("developer"));
+        assert!(chat.speaks_of("enable_thinking") && !chat.speaks_of("developer"));
     }
 
     #[test]

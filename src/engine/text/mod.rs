@@ -1,5 +1,6 @@
-//! Text and tokens: the chat template, the tokenizer, stop strings.
+//! Text and tokens: the chat template, the tokenizer, stop strings, guided answers.
 
 pub mod chat;
+pub mod guide;
 pub mod stop;
 pub mod tokenizer;

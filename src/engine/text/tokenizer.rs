@@ -150,6 +150,19 @@ impl Tokenizer {
         })
     }
 
+    /// What a tokenizer.json of it holds.
+    pub fn as_json(&self) -> Result<serde_json::Value, TokenizerError> {
+        let bad = |cause: String| TokenizerError::Format {
+            path: FILE.into(),
+            cause,
+        };
+        let text = self
+            .inner
+            .to_string(false)
+            .map_err(|error| bad(error.to_string()))?;
+        serde_json::from_str(&text).map_err(|error| bad(error.to_string()))
+    }
+
     /// Gives every id that the tokenizer does not know the text of one that it knows: for a model whose
     /// vocabulary is wider and whose words mean nothing.
     pub fn speaking_for_all(mut self) -> Self {

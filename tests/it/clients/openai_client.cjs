@@ -229,12 +229,23 @@ check("eight calls at once", async () => {
   assert.deepEqual(answers.map((answer) => answer.choices[0].text), alone);
 });
 
-check("tools are shown and not forced", async () => {
-  const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
-  assert.ok((await chat({ tools, tool_choice: "none" })).usage.total_tokens > 0);
-  const forced = () => chat({ tools, tool_choice: "required" });
-  const error = await fails(OpenAI.BadRequestError, forced, { param: "tool_choice" });
-  assert.match(error.message, /can't be forced/);
+check("tools are called", async () => {
+  const a = { type: "integer", minimum: 0, maximum: 9 };
+  const parameters = { type: "object", properties: { a }, required: ["a"], additionalProperties: false };
+  const tools = [{ type: "function", function: { name: "add", parameters } }];
+  assert.equal((await chat({ tools, tool_choice: "none" })).choices[0].message.tool_calls, undefined);
+  const [choice] = (await chat({ tools, tool_choice: "required", max_tokens: 200 })).choices;
+  assert.equal(choice.finish_reason, "tool_calls");
+  assert.equal(choice.message.content, null);
+  const call = choice.message.tool_calls[0].function;
+  assert.equal(call.name, "add");
+  assert.ok(JSON.parse(call.arguments).a <= 9);
+  const tool_choice = { type: "function", function: { name: "add" } };
+  const got = [];
+  for await (const chunk of await chat({ tools, tool_choice, max_tokens: 200, stream: true })) {
+    for (const { delta } of chunk.choices) got.push(...(delta.tool_calls ?? []));
+  }
+  assert.deepEqual(got.map((one) => one.function.arguments), [call.arguments]);
 });
 
 check("Qwen3's switch, and an answer has a name", async () => {
@@ -242,10 +253,17 @@ check("Qwen3's switch, and an answer has a name", async () => {
   assert.match(answer._request_id, /^req-/);
 });
 
-check("JSON schema is refused", async () => {
-  const response_format = { type: "json_schema", json_schema: { name: "n", schema: { type: "object" } } };
-  const error = await fails(OpenAI.BadRequestError, () => chat({ response_format }), { param: "response_format" });
-  assert.match(error.message, /not implemented/);
+check("answers have the schema", async () => {
+  const properties = { x: { enum: ["on", "off"] } };
+  const schema = { type: "object", properties, required: ["x"], additionalProperties: false };
+  const response_format = { type: "json_schema", json_schema: { name: "n", strict: true, schema } };
+  const text = (await chat({ response_format, max_tokens: 100 })).choices[0].message.content;
+  assert.ok(["on", "off"].includes(JSON.parse(text).x), text);
+  let streamed = "";
+  for await (const chunk of await chat({ response_format, max_tokens: 100, stream: true })) {
+    for (const { delta } of chunk.choices) streamed += delta.content ?? "";
+  }
+  assert.equal(streamed, text);
 });
 
 check("a wrong model is not found", () =>

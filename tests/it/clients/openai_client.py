@@ -309,12 +309,21 @@ def eight_async_calls_at_once():
 
 
 @check
-def tools_are_shown_and_not_forced():
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-    holds(chat(tools=[tool], tool_choice="none").usage.total_tokens > 0, "an answer")
-    forced = lambda: chat(tools=[tool], tool_choice="required")
-    error = raises(openai.BadRequestError, forced, param="tool_choice")
-    holds("can't be forced" in error.message, error.message)
+def tools_are_called():
+    digit = {"type": "integer", "minimum": 0, "maximum": 9}
+    schema = {"type": "object", "properties": {"a": digit}, "required": ["a"], "additionalProperties": False}
+    tools = [{"type": "function", "function": {"name": "add", "parameters": schema}}]
+    holds(chat(tools=tools, tool_choice="none").choices[0].message.tool_calls is None, "no call")
+    choice = chat(tools=tools, tool_choice="required", max_tokens=200).choices[0]
+    same(choice.finish_reason, "tool_calls")
+    same(choice.message.content, None)
+    call = choice.message.tool_calls[0].function
+    same(call.name, "add")
+    holds(0 <= json.loads(call.arguments)["a"] <= 9, call.arguments)
+    named = {"type": "function", "function": {"name": "add"}}
+    chunks = list(chat(tools=tools, tool_choice=named, max_tokens=200, stream=True))
+    deltas = [choice.delta.tool_calls for chunk in chunks for choice in chunk.choices if choice.delta.tool_calls]
+    same([calls[0].function.arguments for calls in deltas], [call.arguments])
 
 
 @check
@@ -325,10 +334,13 @@ def qwen3s_switch_and_an_answer_have_names():
 
 
 @check
-def json_schema_is_refused():
-    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
-    error = raises(openai.BadRequestError, lambda: chat(response_format=form), param="response_format")
-    holds("not implemented" in error.message, error.message)
+def answers_have_the_schema():
+    schema = {"type": "object", "properties": {"x": {"enum": ["on", "off"]}}, "required": ["x"], "additionalProperties": False}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": schema}}
+    text = chat(response_format=form, max_tokens=100).choices[0].message.content
+    holds(json.loads(text)["x"] in ("on", "off"), text)
+    chunks = chat(response_format=form, max_tokens=100, stream=True)
+    same("".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices), text)
 
 
 @check

@@ -9,6 +9,7 @@ mod backends;
 mod chats;
 mod choices;
 mod connections;
+mod forms;
 mod lifecycle;
 mod logprobs;
 mod models;

@@ -46,8 +46,7 @@ fn parameters_that_are_not_implemented_are_refused_by_name() {
         ("prompt_logprobs", json!(1)),
         ("guided_regex", json!("x")),
         ("skip_special_tokens", json!(false)),
-        ("response_format", json!({"type": "json_object"})),
-        ("tool_choice", json!("required")),
+        ("response_format", json!({"type": "grammar"})),
     ] {
         let body = json!({"prompt": "a", name: value});
         check(

@@ -4,12 +4,13 @@
 
 use super::common::Common;
 use super::error::ApiError;
+use super::form::{self, ToolChoice};
 use super::json::{self, join};
 use super::logprobs::ChatLogprobs;
 use super::parameters::Parameters;
 use super::truncate::{kind, shorten};
 use super::usage::{StopReason, Timings, Usage};
-use crate::{Conversation, Ending};
+use crate::{Conversation, PromptEnding as Ending};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -19,6 +20,8 @@ const COMPLETION_NAMES: &[&str] = &["prompt", "echo"];
 pub struct ChatRequest {
     pub common: Common,
     pub conversation: Conversation,
+    /// Whether calls of tools are looked for in the answer.
+    pub calls: bool,
 }
 
 /// What the template does for one message takes about as long as so many bytes to tokenise.
@@ -36,15 +39,27 @@ impl ChatRequest {
         }
         let messages = messages.into_iter().enumerate();
         let messages = messages.map(|(at, message)| message_of(at, message));
+        let tools = tools(&mut common.parameters)?;
+        let choice = form::tool_choice(common.parameters.tool_choice.take(), &tools)?;
+        let calls = !tools.is_empty() && choice != ToolChoice::None;
+        if let ToolChoice::Call(call) = choice {
+            if common.form.is_some() {
+                let message = "`response_format` and a `tool_choice` that wants a call exclude each other: send one";
+                return Err(ApiError::invalid_value("response_format", message));
+            }
+            common.form = Some(call);
+        }
+        common.check_form()?;
         let conversation = Conversation {
             messages: messages.collect::<Result<_, _>>()?,
-            tools: tools(&mut common.parameters)?,
+            tools,
             variables: variables(&mut common.parameters)?,
             ending: ending(&common.parameters)?,
         };
         Ok(Self {
             common,
             conversation,
+            calls,
         })
     }
 
@@ -101,18 +116,6 @@ fn ending(parameters: &Parameters) -> Result<Ending, ApiError> {
 
 /// Descriptions of functions, which the template shows to the model as they are.
 fn tools(parameters: &mut Parameters) -> Result<Vec<Value>, ApiError> {
-    let choice = parameters
-        .tool_choice
-        .take()
-        .unwrap_or_else(|| "auto".into());
-    if !matches!(choice.as_str(), Some("auto" | "none")) {
-        let choice = choice.to_string();
-        let message = format!(
-            "`tool_choice` = {} is not supported: a call can't be forced; send `auto` or `none`",
-            shorten(&choice)
-        );
-        return Err(ApiError::unsupported("tool_choice", message));
-    }
     let tools = parameters.tools.take().unwrap_or_default();
     for (at, tool) in tools.iter().enumerate() {
         if tool["type"] != "function" || !tool["function"]["name"].is_string() {
@@ -338,6 +341,31 @@ pub enum ChatPart {
 pub struct ChatText {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
+    /// Null where the answer is calls alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
+    pub content: Option<Option<String>>,
+    /// What the model thought before it answered (DeepSeek's and vLLM's name).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<Call>,
+}
+
+/// A function that the model calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Call {
+    /// In a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    pub id: String,
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub function: CalledFunction,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CalledFunction {
+    pub name: String,
+    /// An object's JSON.
+    pub arguments: String,
 }

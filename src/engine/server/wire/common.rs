@@ -1,10 +1,12 @@
 //! The parameters of both generation routes as they are meant: [`Common`], checked one against another.
 
 use super::error::ApiError;
+use super::form;
 use super::json::{self, Count, Whole};
 use super::neutral;
 use super::parameters::Parameters;
 use super::stops::Stops;
+use crate::AnswerForm;
 use crate::request::CacheUse;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -25,6 +27,8 @@ pub struct Common {
     /// Choices of each prompt, at least 1.
     pub n: usize,
     pub cache: CacheUse,
+    /// What the answer must be, where it is not any text.
+    pub form: Option<AnswerForm>,
     /// The other parameters: how tokens are sampled.
     pub parameters: Parameters,
 }
@@ -86,8 +90,29 @@ impl Common {
             stops: Stops::read(&mut parameters)?,
             n: parameters.n()?,
             cache: parameters.cache()?,
+            form: form::read(parameters.response_format.take())?,
             parameters,
         })
+    }
+
+    /// A form is held from the first token to the last, so that the answer must be free to end.
+    pub fn check_form(&self) -> Result<(), ApiError> {
+        let against = [
+            ("ignore_eos", self.ignore_eos),
+            ("min_tokens", self.min_tokens > 0),
+            (
+                "allowed_token_ids",
+                self.parameters.allowed_token_ids.is_some(),
+            ),
+        ];
+        let against = against.into_iter().find(|(_, is_set)| *is_set);
+        match against.filter(|_| self.form.is_some()) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let message = format!("an answer of a set form takes no `{name}`: leave it out");
+                Err(ApiError::invalid_value(name, message))
+            }
+        }
     }
 }
 

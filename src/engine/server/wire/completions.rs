@@ -57,6 +57,7 @@ impl CompletionRequest {
             return Err(ApiError::invalid_value("max_tokens", message));
         }
         check_choices(prompts.len(), common.n)?;
+        common.check_form()?;
         Ok(Self {
             common,
             prompts,

@@ -7,6 +7,7 @@ pub mod chat;
 mod common;
 pub mod completions;
 pub mod error;
+mod form;
 mod json;
 pub mod logprobs;
 pub mod models;

@@ -18,8 +18,6 @@ enum Neutral {
     Text(&'static [&'static str]),
     /// An empty array, object or string.
     Empty,
-    /// `{"type": "text"}` and nothing beside it.
-    TextFormat,
     /// `["text"]`.
     TextAlone,
     /// No value but null.
@@ -50,7 +48,7 @@ const fn parameter(name: &'static str, neutral: Neutral, remedy: &'static str) -
 }
 
 const NO_TOOLS: &str = "describe functions in `tools`";
-const NO_GUIDE: &str = "guided decoding is not implemented";
+const NO_GUIDE: &str = "send the schema as `response_format`";
 const TEXT_ONLY: &str = "only text is generated";
 
 /// Known to OpenAI, vLLM or llama.cpp, and not implemented here.
@@ -104,7 +102,6 @@ const TABLE: &[Parameter] = &[
         "send `echo: true` with `logprobs` to /v1/completions",
     ),
     parameter("prompt_embeds", Neutral::Nothing, "send text or token ids"),
-    parameter("response_format", Neutral::TextFormat, NO_GUIDE),
     parameter("structured_outputs", Neutral::Nothing, NO_GUIDE),
     parameter("guided_json", Neutral::Nothing, NO_GUIDE),
     parameter("guided_regex", Neutral::Nothing, NO_GUIDE),
@@ -224,9 +221,6 @@ impl Neutral {
                 _ => false,
             },
             Self::TextAlone => *value == serde_json::json!(["text"]),
-            Self::TextFormat => value
-                .as_object()
-                .is_some_and(|format| format.len() == 1 && value["type"] == "text"),
         }
     }
 }
@@ -253,7 +247,6 @@ mod tests {
             ("suffix", json!("")),
             ("bad_words", json!([])),
             ("bad_words", json!(null)),
-            ("response_format", json!({"type": "text"})),
             ("modalities", json!(["text"])),
             ("store", json!(false)),
             ("user", json!("somebody")),
@@ -277,9 +270,7 @@ mod tests {
             ("prompt_logprobs", json!(1)),
             ("modalities", json!(["text", "audio"])),
             ("functions", json!([{"name": "add"}])),
-            ("response_format", json!({"type": "json_object"})),
-            ("response_format", json!({"type": "text", "x": 1})),
-            ("response_format", json!("text")),
+            ("guided_json", json!({"type": "object"})),
             ("store", json!(true)),
         ] {
             let error = check(name, value).unwrap_err();

@@ -56,6 +56,7 @@ pub struct Parameters {
     pub chat_template_kwargs: Option<Map<String, Value>>,
     pub tools: Option<Vec<Value>>,
     pub tool_choice: Option<Value>,
+    pub response_format: Option<Value>,
 }
 
 /// Any integer of 64 bits; −1 is none, as vLLM and llama.cpp have it.

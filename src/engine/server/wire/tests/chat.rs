@@ -1,7 +1,7 @@
 //! Bodies of chats: limits, log-probabilities, messages, tools.
 
 use super::{chat, completion, refused};
-use crate::Ending;
+use crate::PromptEnding as Ending;
 use serde_json::{Value, json};
 
 #[test]
@@ -142,13 +142,35 @@ fn calls_and_their_results_are_the_templates() {
 #[test]
 fn what_no_chat_can_be_is_refused() {
     let check = |body: Value, code: &str, param: &str| refused(chat(body), code, param);
-    for choice in [json!("required"), json!({"type": "function"})] {
+    let tool = json!({"type": "function", "function": {"name": "add"}});
+    let named = json!({"type": "function", "function": {"name": "sub"}});
+    for (tools, choice) in [
+        (json!([]), json!("required")),
+        (json!([tool]), named),
+        (json!([tool]), json!({"type": "function"})),
+        (json!([tool]), json!("any")),
+    ] {
+        let body = json!({"tools": tools, "tool_choice": choice});
+        check(body, "invalid_value", "tool_choice");
+    }
+    let format = json!({"type": "json_object"});
+    for (name, value) in [
+        ("ignore_eos", json!(true)),
+        ("min_tokens", json!(1)),
+        ("allowed_token_ids", json!([3])),
+    ] {
         check(
-            json!({"tool_choice": choice}),
-            "unsupported_parameter",
-            "tool_choice",
+            json!({"response_format": format, name: value}),
+            "invalid_value",
+            name,
         );
     }
+    let both = json!({"response_format": format, "tools": [tool], "tool_choice": "required"});
+    check(both, "invalid_value", "response_format");
+    let unnamed = json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}});
+    check(unnamed, "invalid_value", "response_format.json_schema");
+    let other = json!({"response_format": {"type": "grammar"}});
+    check(other, "unsupported_parameter", "response_format");
     check(json!({"tools": [{}]}), "invalid_value", "tools.0");
     check(json!({"tools": {}}), "invalid_type", "tools");
     check(
