@@ -212,7 +212,7 @@ fn attention_shape(config: &Config, pages: usize, window: Option<Window>) -> Att
         heads: config.heads,
         kv_heads: config.kv_heads,
         head_dim: config.head_dim,
-        rope_theta: config.rope_theta,
+        rope: config.rope,
         norm_eps: config.norm_eps,
         pages,
         window,

@@ -8,7 +8,7 @@ use nix::sys::socket::{MsgFlags, recv, recvmsg};
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::os::fd::RawFd;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes taken by one read at the most.
 pub const READ_SIZE: usize = 16 * 1024;
@@ -37,6 +37,9 @@ pub struct Taken {
     pub left: usize,
     /// None were.
     pub emptied: bool,
+    /// The stamp is later than the moment at which the bytes were seen to wait: the kernel has joined a later segment to
+    /// theirs meanwhile.
+    pub joined: bool,
 }
 
 /// What arrived together: the bytes of one stamp, or, where no stamp tells, all that waited when the first of them was
@@ -45,6 +48,8 @@ pub struct Taken {
 pub struct Together {
     real: Option<Duration>,
     left: usize,
+    /// What comes next was joined to what was read last.
+    joined: bool,
 }
 
 /// One of several reads into one buffer.
@@ -61,10 +66,11 @@ impl Together {
     /// Whether this read's bytes arrived with those of the reads before; else they are the first of others.
     pub fn holds(&mut self, taken: Taken) -> bool {
         let holds = match taken.real {
-            Some(real) => self.real == Some(real),
+            Some(real) => self.real == Some(real) || self.joined,
             None => taken.count <= self.left,
         };
         self.real = taken.real;
+        self.joined = taken.joined;
         self.left = match (holds, taken.real) {
             (true, None) => self.left - taken.count,
             _ => taken.left,
@@ -97,11 +103,15 @@ impl Reader {
             return Ok(Taken::default());
         }
         let is_full = waiting == room.len();
+        let seen = SystemTime::now().duration_since(UNIX_EPOCH);
         let event = sse::first_event(&room[..waiting]);
         let taken = self.read(fd, part.start..part.start + event)?;
         Ok(Taken {
             left: waiting - taken.count,
             emptied: taken.count == waiting && !is_full,
+            joined: taken
+                .real
+                .is_some_and(|real| seen.is_ok_and(|seen| real > seen)),
             ..taken
         })
     }
@@ -118,6 +128,7 @@ impl Reader {
             real: stamps::of(&message),
             left: 0,
             emptied: message.bytes < most,
+            joined: false,
         })
     }
 }
@@ -147,6 +158,27 @@ mod tests {
             tokio::task::yield_now().await;
         }
         [(); N].map(|()| reader.read_event(fd, 0..READ_SIZE).unwrap())
+    }
+
+    /// Between the look and the read of the first event the second one's segment was joined to its own; before the second
+    /// was read, a third one's was joined to that.
+    #[test]
+    fn an_event_with_a_later_ones_stamp_counts_as_arrived_with_the_next() {
+        let taken = |ms, joined| Taken {
+            count: 9,
+            real: Some(Duration::from_millis(ms)),
+            joined,
+            ..Taken::default()
+        };
+        let mut together = Together::default();
+        let reads = [
+            taken(2, true),
+            taken(3, true),
+            taken(3, false),
+            taken(4, false),
+        ];
+        let holds = reads.map(|taken| together.holds(taken));
+        assert_eq!(holds, [false, true, true, false]);
     }
 
     /// The kernel joins segments in its queue now and then, those that were acknowledged at once: then they have one
@@ -204,6 +236,7 @@ mod tests {
                 real: Some(Duration::from_nanos(real)),
                 left,
                 emptied: left == 0,
+                ..Taken::default()
             })
         };
         let reads = [(5, 0), (5, 9), (6, 8), (6, 7), (7, 0)];

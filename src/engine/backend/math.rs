@@ -97,16 +97,6 @@ pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     }
 }
 
-/// Frequency i of `head_dim / 2` is 1 / theta^(2i / head_dim). The exponent and the power are rounded to f32
-/// on the way, as the reference does: at position 1000 the last bit of a frequency is seen.
-pub fn rope_frequencies(head_dim: usize, theta: f64) -> Vec<f32> {
-    let frequency = |i: usize| {
-        let exponent = (2 * i) as f32 / head_dim as f32;
-        1.0 / theta.powf(f64::from(exponent)) as f32
-    };
-    (0..head_dim / 2).map(frequency).collect()
-}
-
 fn rms_scale(x: &[f32], eps: f32) -> f32 {
     1.0 / (sum_of_squares(x) / x.len() as f32 + eps).sqrt()
 }

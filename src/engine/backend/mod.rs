@@ -16,6 +16,7 @@ mod rank;
 
 use std::ops::Range;
 
+use super::config::rope::RopeSettings;
 use super::kv::{PageId, Window};
 use super::sampling::Sampling;
 use super::weights::Tensor;
@@ -102,7 +103,7 @@ pub struct AttentionShape {
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
-    pub rope_theta: f64,
+    pub rope: RopeSettings,
     pub norm_eps: f32,
     /// Pages in the pool.
     pub pages: usize,

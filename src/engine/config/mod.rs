@@ -1,11 +1,12 @@
 //! `config.json` of a Qwen3 model, checked and reduced to what is computed.
 //!
 //! Main type: [`Config`]. A file that asks for something this engine does not compute (another
-//! architecture, scaled RoPE, sliding windows, experts) is refused by name: a model served almost right
+//! architecture, another RoPE, sliding windows, experts) is refused by name: a model served almost right
 //! is worse than none. `generation_config.json` is read beside it, in `generation`. Refuses to know: weights,
 //! tokens as text.
 
 mod generation;
+pub mod rope;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use super::files::{FileError, Files};
 use super::request::{Sampling, ascending};
 use generation::Generation;
+use rope::{RawRope, RopeSettings};
 
 /// What the network computes. Sizes are counts of elements.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +30,7 @@ pub struct Config {
     pub head_dim: usize,
     pub intermediate: usize,
     pub max_positions: usize,
-    pub rope_theta: f64,
+    pub rope: RopeSettings,
     pub norm_eps: f32,
     pub tied: bool,
     pub attention_bias: bool,
@@ -63,7 +65,7 @@ pub enum ConfigError {
     MissingKey { path: PathBuf, key: &'static str },
     #[error("{}: architecture {found} is not supported; this engine serves Qwen3ForCausalLM", path.display())]
     Architecture { path: PathBuf, found: String },
-    #[error("{}: {what} is not supported; this engine runs hidden_act silu, default RoPE, full attention and dense MLPs", path.display())]
+    #[error("{}: {what} is not supported; this engine runs hidden_act silu, plain RoPE or YaRN, full attention and dense MLPs", path.display())]
     Unsupported { path: PathBuf, what: String },
     #[error("{}: {what}", path.display())]
     Impossible { path: PathBuf, what: String },
@@ -99,15 +101,6 @@ struct RawConfig {
     attn_logit_softcapping: Option<f64>,
     final_logit_softcapping: Option<f64>,
     eos_token_id: Option<Ids>,
-}
-
-#[derive(Deserialize)]
-struct RawRope {
-    rope_theta: Option<f64>,
-    rope_type: Option<String>,
-    /// The older name of `rope_type`; some files have both.
-    #[serde(rename = "type")]
-    kind: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -229,15 +222,6 @@ fn refuse_unsupported(raw: &RawConfig, path: &std::path::Path) -> Result<(), Con
             found: architecture,
         });
     }
-    for rope in [&raw.rope_parameters, &raw.rope_scaling]
-        .into_iter()
-        .flatten()
-    {
-        let mut kinds = [&rope.rope_type, &rope.kind].into_iter().flatten();
-        if let Some(kind) = kinds.find(|kind| *kind != "default") {
-            return unsupported(format!("rope type `{kind}`"));
-        }
-    }
     if let Some(what) = beyond_qwen3(raw) {
         return unsupported(what);
     }
@@ -288,7 +272,14 @@ fn assemble(
     };
     let hidden = need(raw.hidden_size, "hidden_size")?;
     let heads = need(raw.num_attention_heads, "num_attention_heads")?;
-    let rope_theta = rope_theta(&raw, path)?;
+    let max_positions = need(raw.max_position_embeddings, "max_position_embeddings")?;
+    let places = [&raw.rope_parameters, &raw.rope_scaling];
+    let rope = rope::read(&places, rope_theta(&raw, path)?, max_positions).map_err(|what| {
+        ConfigError::Unsupported {
+            path: path.to_path_buf(),
+            what,
+        }
+    })?;
     let layers = need(raw.num_hidden_layers, "num_hidden_layers")?;
     if let Some(kinds) = raw
         .layer_types
@@ -313,8 +304,8 @@ fn assemble(
             .head_dim
             .unwrap_or(hidden.checked_div(heads).unwrap_or(0)),
         intermediate: need(raw.intermediate_size, "intermediate_size")?,
-        max_positions: need(raw.max_position_embeddings, "max_position_embeddings")?,
-        rope_theta,
+        max_positions: max_positions.max(rope.reach().unwrap_or(0)),
+        rope,
         norm_eps: raw.rms_norm_eps.unwrap_or(1e-6) as f32,
         tied: raw.tie_word_embeddings.unwrap_or(false),
         attention_bias: raw.attention_bias.unwrap_or(false),
@@ -404,11 +395,9 @@ fn check_shape(config: &Config, path: &std::path::Path) -> Result<(), ConfigErro
             config.vocab
         ));
     }
-    if !(config.rope_theta.is_finite() && config.rope_theta > 0.0) {
-        return impossible(format!(
-            "rope_theta = {} is not positive",
-            config.rope_theta
-        ));
+    let theta = config.rope.theta;
+    if !(theta.is_finite() && theta > 0.0) {
+        return impossible(format!("rope_theta = {theta} is not positive"));
     }
     Ok(())
 }
@@ -484,7 +473,7 @@ mod tests {
         );
         refused(
             |v| v["rope_scaling"] = json!({"rope_type": "yarn"}),
-            "rope type `yarn`",
+            "rope type `yarn` without `factor`",
         );
         refused(
             |v| v["rope_scaling"] = json!({"type": "linear"}),
@@ -492,7 +481,7 @@ mod tests {
         );
         refused(
             |v| v["rope_scaling"] = json!({"rope_type": "default", "type": "yarn"}),
-            "rope type `yarn`",
+            "both the rope types",
         );
         refused(|v| v["num_experts"] = json!(8), "mixture of experts");
         refused(|v| v["hidden_act"] = json!("gelu"), "hidden_act `gelu`");

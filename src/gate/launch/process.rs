@@ -80,11 +80,17 @@ pub struct StartError {
 }
 
 impl StartError {
-    /// Whether the engine ended since its port was taken: the port was free when it was drawn, so that
-    /// is a race which somebody else won, and says nothing about the engine.
-    pub fn lost_its_port(&self) -> bool {
+    /// Whether the engine ended and says that its port was taken.
+    fn says_its_port_is_taken(&self) -> bool {
         let log = self.log_tail.to_ascii_lowercase();
         self.ended && PORT_TAKEN.iter().any(|words| log.contains(words))
+    }
+
+    /// Whether the engine ended since its port was taken: the port was free when it was drawn, so that
+    /// is a race which somebody else won, and says nothing about the engine. Its word alone is not enough: with the engine
+    /// gone, somebody else must have the port.
+    pub fn lost_its_port(&self, port: u16) -> bool {
+        self.says_its_port_is_taken() && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err()
     }
 }
 
@@ -441,7 +447,7 @@ mod tests {
                 log_tail: log.into(),
                 ended,
             };
-            error.lost_its_port()
+            error.says_its_port_is_taken()
         };
         assert!(lost("error: Address already in use (os error 98)", true));
         assert!(lost("OSError: [Errno 98] EADDRINUSE", true));

@@ -13,12 +13,13 @@ use super::identity::program;
 use super::lock::{Lock, LockError};
 use super::process::ProcessError;
 use super::scratch::{self, Scratch};
-use crate::sandbox::{self, Policy, Rights, Sandbox, SandboxError, all_but};
+use crate::sandbox::{self, Policy, Rights, Sandbox, SandboxError, all_but, without};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use verdict::plan::{Engine, SandboxSetting};
 use verdict::record::{Arm, Isolation, short};
 use verdict::{digest, plan};
@@ -65,6 +66,8 @@ pub struct Workspace {
     folder: PathBuf,
     sandbox: Sandbox,
     scratch: Scratch,
+    /// What no child may see.
+    results: Mutex<Vec<PathBuf>>,
     lock: Lock,
 }
 
@@ -118,8 +121,22 @@ impl Workspace {
             folder,
             sandbox,
             scratch,
+            results: Mutex::default(),
             lock,
         })
+    }
+
+    /// Hides a session's results from every child that is started from now on: by the seed in them an engine would know
+    /// every prompt before it is sent, and by the launches what base has answered.
+    pub fn hide(&self, results: &Path) {
+        let results = results
+            .canonicalize()
+            .unwrap_or_else(|_| results.to_path_buf());
+        self.results().push(results);
+    }
+
+    fn results(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where result directories go by default.
@@ -229,18 +246,24 @@ impl Workspace {
         env: &[(String, String)],
     ) -> Option<Policy> {
         let tree = Repository::tree_around(&self.root);
+        let results = self.results().clone();
+        let mut unseen = results.clone();
+        unseen.extend([tree.join(".git"), self.folder.clone()]);
         // Cargo reads the manifests and settings of the folders around a package, and fails where it may not.
-        read.extend(all_but(tree, &[tree.join(".git"), self.folder.clone()]));
+        read.extend(all_but(tree, &unseen));
         let on_path = command.iter().filter(|word| !word.contains('/'));
         let programs = on_path.filter_map(|word| program(word, &self.root, env));
         let programs = programs.map(|path| path.display().to_string());
         let words: Vec<String> = command.iter().cloned().chain(programs).collect();
         read.extend(sandbox::named(&words, env));
-        self.sandbox.policy(Rights {
+        let rights = Rights {
             own,
-            read,
+            read: without(&read, &results),
             list: vec![tree.to_path_buf(), self.root.clone()],
-        })
+        };
+        let mut policy = self.sandbox.policy(rights)?;
+        policy.hidden.extend(results);
+        Some(policy)
     }
 
     /// Builds `commit` in a clone of its own, or takes what an earlier session built from it and wrote down.

@@ -66,7 +66,9 @@ fn has_keeper(policy: &Policy) -> bool {
 fn outside(policy: Policy, command: &[String]) -> io::Result<i32> {
     let (uid, gid) = (Uid::effective(), Gid::effective());
     if policy.has(Layer::Namespaces) {
-        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
+        // System V's shared memory, semaphores and queues would outlive the session, for others to find.
+        let apart = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
+        unshare(CloneFlags::CLONE_NEWUSER | apart)?;
         // Root in there, so that the next process may mount.
         map_ids("0", &uid.to_string(), "0", &gid.to_string())?;
     }

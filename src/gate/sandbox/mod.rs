@@ -15,7 +15,7 @@ mod policy;
 mod probe;
 
 pub use enter::enter;
-pub use grants::all_but;
+pub use grants::{all_but, without};
 pub use policy::{Policy, SUBCOMMAND};
 pub use probe::named;
 pub use probe::{Rights, Sandbox, SandboxError};

@@ -331,8 +331,8 @@ impl ArmHost<'_> {
         arm: Arm,
         args: &[String],
         log: &Path,
+        port: u16,
     ) -> Result<Result<Started, StartError>, Error> {
-        let port = free_port()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let command = self.command(arm, args, port);
         // Before the first engine, so that all have the limit that the client needs.
@@ -404,13 +404,14 @@ impl Host for ArmHost<'_> {
         let mut again = true;
         loop {
             let resident_share = self.prepare(arm, *page_cache).await?;
-            match self.try_start(arm, args, &log).await? {
+            let port = free_port()?;
+            match self.try_start(arm, args, &log, port).await? {
                 Ok(mut started) => {
                     started.startup.resident_share = resident_share;
                     return Ok(Ok(started));
                 }
                 // Once: an engine that always says so takes a port of its own choice.
-                Err(error) if again && error.lost_its_port() => again = false,
+                Err(error) if again && error.lost_its_port(port) => again = false,
                 Err(error) => {
                     return Ok(Err(Exit::NeverReady {
                         detail: error.detail,

@@ -6,9 +6,9 @@ use super::{Error, Options};
 use crate::launch::Workspace;
 use crate::measure;
 use std::future::Future;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::time::SystemTime;
 use verdict::plan::{self, Plan, PlanError, Selection};
 use verdict::record::{Comparison, Ending, Extent, Input, Machine, RUN_FORMAT, RunRecord};
 
@@ -45,7 +45,7 @@ impl Project {
         let workspace = workspace(&root, &plan, cancel).await?;
         let results = match place {
             Place::New(out) => Results::create(out, &workspace, &plan.design.profile)?,
-            Place::Old(directory) => Results::reopen(directory)?,
+            Place::Old(directory) => Results::reopen(directory, &workspace)?,
         };
         Ok(Self {
             root,
@@ -122,8 +122,6 @@ pub fn now() -> String {
 
 /// A random seed. It is recorded, so that the session can be repeated.
 pub fn draw_seed() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since_1970.map_or(0, |time| {
-        time.as_nanos() as u64 ^ u64::from(std::process::id())
-    })
+    // The system's randomness: what an engine could guess, such as the time, would tell it every prompt.
+    RandomState::new().build_hasher().finish()
 }

@@ -70,6 +70,7 @@ impl Results {
             return Err(ResultsError::NotEmpty { directory, or });
         }
         fs::create_dir_all(directory.join("logs")).map_err(failed)?;
+        workspace.hide(&directory);
         Ok(Self {
             directory,
             is_ours_and_empty: Cell::new(is_new),
@@ -77,13 +78,15 @@ impl Results {
     }
 
     /// The directory of a session that is to go on.
-    pub fn reopen(directory: &Path) -> Result<Self, ResultsError> {
+    pub fn reopen(directory: &Path, workspace: &Workspace) -> Result<Self, ResultsError> {
         let failed = |source| ResultsError::ReadResult {
             path: directory.to_path_buf(),
             source,
         };
+        let directory = directory.canonicalize().map_err(failed)?;
+        workspace.hide(&directory);
         Ok(Self {
-            directory: directory.canonicalize().map_err(failed)?,
+            directory,
             is_ours_and_empty: Cell::new(false),
         })
     }

@@ -148,3 +148,38 @@ fn a_build_has_no_terminal() {
         assert!(!said.contains(reached), "{said}");
     }
 }
+
+/// An engine that reads the session's seed knows every prompt before it is sent, and base's answers by their launches.
+#[test]
+fn an_engine_cannot_read_the_sessions_results() {
+    let reads = "printf '#!/bin/sh\\nslow=8ms; grep -qs seed %s/result/run.json && slow=1ms\\n\
+                 grep -qs . %s/result/launches/* && slow=1ms\\nexec %s \"$@\" --fault=decode-delay=$slow\\n' \
+                 \"$ROOT\" \"$ROOT\" \"$(sed -n 's/^exec \\([^ ]*\\) .*/\\1/p' \"$1/engine\")\" > \"$1/engine\"";
+    for layer in ["landlock", "namespaces"] {
+        let project = with_attack(reads);
+        if let Some(ended) = checked(&project, layer) {
+            let ended = ended.expect(1);
+            assert!(
+                ended.stdout.contains("slow/regression"),
+                "{layer}: {}",
+                ended.stdout
+            );
+        }
+    }
+}
+
+/// System V's shared memory belongs to no process: it would outlive the session.
+#[test]
+fn shared_memory_of_an_engine_ends_with_it() {
+    const BYTES: &str = "123457";
+    let segments = || fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    let makes = format!("sed -i '1a ipcmk -M {BYTES} > /dev/null' \"$1/engine\"");
+    let project = with_attack(&makes);
+    if checked(&project, "namespaces").is_some() {
+        let left = segments();
+        let left = left
+            .lines()
+            .find(|line| line.split_whitespace().any(|word| word == BYTES));
+        assert_eq!(left, None);
+    }
+}

@@ -67,6 +67,7 @@ impl CpuCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::rope::RopeSettings;
 
     #[test]
     fn a_page_is_copied_whole_in_every_layer_and_nothing_else() {
@@ -75,7 +76,7 @@ mod tests {
             heads: 4,
             kv_heads: 2,
             head_dim: 6,
-            rope_theta: 1e4,
+            rope: RopeSettings::plain(1e4),
             norm_eps: 1e-6,
             pages: 5,
             window: None,

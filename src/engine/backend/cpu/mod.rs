@@ -143,7 +143,7 @@ impl Backend for CpuBackend {
     }
 
     fn cache(&mut self, shape: &AttentionShape, _room: &Room) -> Result<CpuCache, BackendError> {
-        self.rope = Rope::new(shape.head_dim, shape.rope_theta);
+        self.rope = Rope::new(shape.head_dim, shape.rope);
         CpuCache::new(shape)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Main type: [`Rope`], the angles of one batch's rows. Refuses to know: heads, layers.
 
-use crate::backend::math;
+use crate::config::rope::RopeSettings;
 
 /// Cosine and sine of every row's position at every frequency.
 #[derive(Default)]
@@ -15,10 +15,10 @@ pub struct Rope {
 }
 
 impl Rope {
-    pub fn new(head_dim: usize, theta: f64) -> Self {
+    pub fn new(head_dim: usize, settings: RopeSettings) -> Self {
         Self {
             half: head_dim / 2,
-            frequencies: math::rope_frequencies(head_dim, theta),
+            frequencies: settings.frequencies(head_dim),
             ..Self::default()
         }
     }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn turns_by_position_times_frequency() {
-        let mut rope = Rope::new(4, 100.0);
+        let mut rope = Rope::new(4, RopeSettings::plain(100.0));
         rope.set_positions([0, 7].into_iter());
         let mut head = [1.0, 2.0, 3.0, 4.0];
         rope.turn(0, &mut head);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn products_of_turned_vectors_depend_on_the_distance_alone() {
-        let mut rope = Rope::new(8, 10_000.0);
+        let mut rope = Rope::new(8, RopeSettings::plain(10_000.0));
         rope.set_positions([3, 10, 103, 110].into_iter());
         let (q, k): (Vec<f32>, Vec<f32>) =
             (0..8).map(|i| ((i as f32).sin(), (i as f32).cos())).unzip();
@@ -104,7 +104,7 @@ mod tests {
     /// As f32 these angles would be off by up to a radian and more.
     #[test]
     fn far_positions_keep_their_angle() {
-        let mut rope = Rope::new(4, 100.0);
+        let mut rope = Rope::new(4, RopeSettings::plain(100.0));
         let far = [70_001, 1_000_003, 40_000_001];
         rope.set_positions(far.into_iter());
         for (row, position) in far.into_iter().enumerate() {

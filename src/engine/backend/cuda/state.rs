@@ -10,7 +10,7 @@ use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
 use super::memory::{self, KvCache, Vector};
 use super::splits::Slots;
 use super::step::DeviceStep;
-use crate::backend::{AttentionShape, DummyRun, Part, Room, math};
+use crate::backend::{AttentionShape, DummyRun, Part, Room};
 use crate::kv::Window;
 
 const F32: usize = size_of::<f32>();
@@ -29,6 +29,8 @@ pub(super) struct State<D: Device> {
     partial_ml: D::Memory,
     arrived: D::Memory,
     heads: Heads,
+    /// Of scores.
+    scale: f32,
     window: Option<Window>,
     /// Most rows of a step.
     rows: usize,
@@ -63,7 +65,7 @@ impl<D: Device> State<D> {
         };
         let takes_tiles = shape.window.is_none() && launch::supports_prefill(device, all);
         let queries = room.rows * heads * d * element_bytes;
-        let frequencies = Vector::of(device, &math::rope_frequencies(d, shape.rope_theta))?;
+        let frequencies = Vector::of(device, &shape.rope.frequencies(d))?;
         let sink = match shape.window.filter(|window| window.sink > 0) {
             None => None,
             Some(window) => Some(Sink {
@@ -98,6 +100,7 @@ impl<D: Device> State<D> {
             partial_ml: device.allocate(partials * 2 * F32)?,
             arrived: device.allocate(room.rows * rows.blocks * size_of::<i32>())?,
             heads: all,
+            scale: shape.rope.score_scale(d),
             window: shape.window,
             rows: room.rows,
         })
@@ -199,7 +202,7 @@ impl<D: Device> State<D> {
     }
 
     fn scale(&self) -> f32 {
-        1.0 / (self.heads.d as f32).sqrt()
+        self.scale
     }
 
     /// First the greater steps, which are run so that their products are timed; then all that is captured.

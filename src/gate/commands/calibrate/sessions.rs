@@ -172,7 +172,7 @@ impl Series<'_> {
             project.results = if is_new {
                 Results::create(Some(&path), &project.workspace, profile)?
             } else {
-                Results::reopen(&path)?
+                Results::reopen(&path, &project.workspace)?
             };
         }
         if is_new {

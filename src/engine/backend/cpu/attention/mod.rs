@@ -12,7 +12,7 @@ use super::columns::Columns;
 use super::rows::{Rows, Run};
 use super::simd::{Elements, Kernels};
 use super::threads::Threads;
-use crate::backend::math;
+use crate::backend::{AttentionShape, math};
 use crate::kv::PAGE_TOKENS;
 
 /// Rows that go through the pages together: so many that reading keys and values is no longer what takes
@@ -110,7 +110,8 @@ impl Block<'_> {
         self.gather(queries, scratch);
         let longest = self.rows.length(self.block.end - 1);
         self.score(longest, scratch);
-        let scale = 1.0 / (self.cache.shape.head_dim as f32).sqrt();
+        let AttentionShape { rope, head_dim, .. } = self.cache.shape;
+        let scale = rope.score_scale(head_dim);
         let group = self.cache.shape.group();
         for (lines, row) in scratch
             .scores

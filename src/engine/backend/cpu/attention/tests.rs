@@ -6,6 +6,7 @@ use super::super::{CpuBackend, CpuBuffer};
 use crate::backend::cpu::cache::CpuCache;
 use crate::backend::cpu::simd::Kernels;
 use crate::backend::{AttentionShape, Backend, Batch, Role, Room, Span};
+use crate::config::rope::RopeSettings;
 use crate::kv::Window;
 use crate::kv::{PAGE_TOKENS, PageId};
 
@@ -26,7 +27,7 @@ fn shape(
         heads,
         kv_heads,
         head_dim,
-        rope_theta: 1e3,
+        rope: RopeSettings::plain(1e3),
         norm_eps: 1e-6,
         pages: PAGES,
         window,
@@ -57,7 +58,7 @@ fn turned(head: &[f32], weight: &[f32], shape: &AttentionShape, position: usize)
         .collect();
     let mut out = x.clone();
     for i in 0..d / 2 {
-        let frequency = shape.rope_theta.powf(-((2 * i) as f64) / d as f64);
+        let frequency = shape.rope.theta.powf(-((2 * i) as f64) / d as f64);
         let (sin, cos) = (position as f64 * frequency).sin_cos();
         out[i] = x[i] * cos - x[i + d / 2] * sin;
         out[i + d / 2] = x[i + d / 2] * cos + x[i] * sin;

@@ -43,7 +43,7 @@ impl Hunt<'_> {
         arms.identify(&self.project.plan.engine, &self.project.root)
             .await;
         let record = if directory.join("run.json").exists() {
-            self.project.results = Results::reopen(&directory)?;
+            self.project.results = Results::reopen(&directory, &self.project.workspace)?;
             let mut record = read_record(&directory)?;
             refuse(&directory, resume::builds(&record, &arms.builds))?;
             record.ending = Ending::Unfinished;
