@@ -1,6 +1,6 @@
 """Kills `gate check` by SIGKILL at random moments, resumes it, and looks for what was lost or left.
 
-After each kill: no process of the session lives on, every file of a finished launch is there as it was, and the next
+After each kill: no process of the session lives on, every finished launch is there as it was, and the next
 `--resume` goes on. A session that comes to its end is judged, and a new one begins.
 Output: a line per session, and the counts; exit 1 where anything was lost or left.
 Needs: a built gate, no Python package.
@@ -9,6 +9,7 @@ Command: python3 scripts/kill_sessions.py target/release/gate --kills 200
 
 import argparse
 import hashlib
+import json
 import os
 import random
 import re
@@ -53,9 +54,14 @@ def living(mark):
 
 
 def finished(result):
-    """Hashes of the launches that are kept, by name."""
-    files = sorted((result / "launches").glob("[0-9]*.json"))
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    """Hashes of the launches that are kept, by position: each in a file of its own, and at the end in the record."""
+    files = (result / "launches").glob("[0-9][0-9][0-9].json")
+    launches = [json.loads(file.read_text())["launch"] for file in files]
+    record = result / "run.json"
+    if record.exists():
+        launches += json.loads(record.read_text())["launches"]
+    digest = lambda launch: hashlib.sha256(json.dumps(launch, sort_keys=True).encode()).hexdigest()
+    return {launch["position"]: digest(launch) for launch in launches}
 
 
 class Counts:
@@ -102,9 +108,9 @@ def session(gate, folder, environment, draw, counts, most):
         if code is None:
             counts.kills += 1
             now = finished(result)
-            for name, digest in kept.items():
-                if now.get(name) != digest:
-                    counts.wrong.append(f"{name} is lost or changed after kill {counts.kills}")
+            for position, digest in kept.items():
+                if now.get(position) != digest:
+                    counts.wrong.append(f"launch {position} is lost or changed after kill {counts.kills}")
             kept = now
             continue
         record = result / "run.json"

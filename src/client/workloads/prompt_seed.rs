@@ -7,8 +7,8 @@
 //! - Token-id prompts differ from block to block and are the same in both arms of a block: the arms
 //!   do the same work, and a cache that outlives a process has nothing from the blocks before. (One
 //!   that the block's other arm filled would show as cached tokens in the second arm's usage.)
-//! - Word prompts are the same in every launch of a session: their length in tokens depends on the
-//!   words, and counters such as prefilled tokens are compared exactly between launches.
+//! - Word prompts have the same words in every launch of a session, since their length in tokens depends on the words,
+//!   but from block to block in another order behind the first: what an engine keeps on disk answers none of them.
 //!
 //! Refuses to know: requests, tokenizers, arms.
 
@@ -20,6 +20,7 @@ const ARRIVALS: u64 = 1 << 40;
 const SHAPES: u64 = 1 << 41;
 const ORDER: u64 = 1 << 42;
 const BLOCKS: u64 = 1 << 43;
+const WORD_ORDER: u64 = 1 << 44;
 
 /// Where a launch's prompts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,9 +123,14 @@ impl PromptSeed {
     pub fn words(self, workload: &str, index: u32, count: u32) -> String {
         let mut random =
             SplitMix64::keyed(&[self.session, fingerprint(workload), u64::from(index)]);
-        let words: Vec<&str> = (0..count)
+        let mut words: Vec<&str> = (0..count)
             .map(|_| WORDS[random.below(WORDS.len() as u64) as usize])
             .collect();
+        // Fisher and Yates. The first stays: without a space before it, it may be another token.
+        let mut order = self.stream(workload, WORD_ORDER + u64::from(index));
+        for last in (2..words.len()).rev() {
+            words.swap(last, 1 + order.below(last as u64) as usize);
+        }
         words.join(" ")
     }
 }
@@ -188,12 +194,27 @@ mod tests {
     }
 
     #[test]
-    fn words_are_counted_and_equal_in_every_block() {
+    fn words_are_counted_and_in_every_block_the_same_in_another_order() {
         let words = SEED.words("drift/chat", 2, 40);
         assert_eq!(words.split(' ').count(), 40);
         assert!(words.split(' ').all(|word| WORDS.contains(&word)));
         let later = PromptSeed { block: 9, ..SEED };
-        assert_eq!(words, later.words("drift/chat", 2, 40));
+        let again = later.words("drift/chat", 2, 40);
+        let sorted = |text: &str| {
+            let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            words.sort();
+            words
+        };
+        assert_eq!(sorted(&words), sorted(&again));
+        assert_eq!(words.split(' ').next(), again.split(' ').next());
+        // Three words in a row are alike by chance once in some thousand.
+        let alike = words
+            .split(' ')
+            .zip(again.split(' '))
+            .skip(1)
+            .filter(|(a, b)| a == b);
+        assert!(alike.count() < 8, "{words}\n{again}");
+        assert_eq!(words, SEED.words("drift/chat", 2, 40));
         assert_ne!(words, SEED.words("drift/chat", 3, 40));
         assert_eq!(SEED.words("drift/chat", 0, 0), "");
     }

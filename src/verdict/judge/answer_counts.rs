@@ -11,6 +11,9 @@ pub struct AnswerCounts {
     /// Those with a count of output tokens, and the tokens.
     counted: u64,
     tokens: u64,
+    /// Those with a count of prompt tokens, and the tokens.
+    prompts: u64,
+    prompt_tokens: u64,
     /// Those that ended by themselves, and their tokens.
     pub ended: u64,
     ended_tokens: u64,
@@ -31,6 +34,8 @@ impl AnswerCounts {
             self.all += 1;
             self.counted += u64::from(tokens.is_some());
             self.tokens += u64::from(tokens.unwrap_or(0));
+            self.prompts += u64::from(sample.tokens.prompt.is_some());
+            self.prompt_tokens += u64::from(sample.tokens.prompt.unwrap_or(0));
             if sample.is_blank() {
                 self.blank += 1;
             } else if sample.finish_reason.as_deref() == Some("stop") {
@@ -50,6 +55,8 @@ impl AnswerCounts {
         self.all += other.all;
         self.counted += other.counted;
         self.tokens += other.tokens;
+        self.prompts += other.prompts;
+        self.prompt_tokens += other.prompt_tokens;
         self.ended += other.ended;
         self.ended_tokens += other.ended_tokens;
         self.blank += other.blank;
@@ -61,6 +68,11 @@ impl AnswerCounts {
     /// Output tokens a request; `None` where none was counted.
     pub fn mean_tokens(&self) -> Option<f64> {
         mean(self.tokens, self.counted)
+    }
+
+    /// Prompt tokens a request, as the engine counts them; `None` where it counted none.
+    pub fn mean_prompt_tokens(&self) -> Option<f64> {
+        mean(self.prompt_tokens, self.prompts)
     }
 
     /// Output tokens of an answer that ended by itself; `None` where none did.

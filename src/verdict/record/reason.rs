@@ -150,6 +150,11 @@ pub enum Facts {
         base: f64,
         head: f64,
     },
+    /// Mean tokens of a prompt, as each engine counts the same texts.
+    PromptTokens {
+        base: f64,
+        head: f64,
+    },
     /// All values are 0, in `launches` launches.
     Zeros {
         launches: usize,

@@ -283,10 +283,18 @@ fn an_orphan_branch_is_told_and_not_run() {
 }
 
 #[test]
-fn gates_are_those_asked_for_or_those_that_the_paths_need() {
+fn gates_are_those_that_the_paths_need_and_those_asked_for() {
     for (files, asked, expect) in [
-        (&["src/lib.rs"][..], "soak  tpot", "soak tpot"),
+        (
+            &["src/lib.rs"][..],
+            "soak  tpot",
+            "e2e prefill-drift soak tpot",
+        ),
+        // Fewer would turn the required check green without the rest.
+        (&["src/lib.rs"], "e2e", "e2e prefill-drift tpot"),
         (&["src/lib.rs"], "", "e2e prefill-drift tpot"),
+        (&["README.md"], "tpot", ""),
+        (&["README.md"], "soak", "e2e prefill-drift soak tpot"),
         // Started by hand although no path needs it: the profile's.
         (&["README.md"], "", ""),
     ] {

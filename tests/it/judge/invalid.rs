@@ -371,6 +371,34 @@ pub(super) fn parting_at_once(
     session
 }
 
+/// The first token is base's, and nothing after it. A model whose near-ties lead elsewhere does so here and there.
+#[test]
+fn answers_that_part_from_bases_early_are_no_pass() {
+    let check = |others: usize, place: usize, verdict: Verdict| {
+        let mut session = interleaved(tpot_blocks(4, 0.0, 0.003));
+        for launch in &mut session.launches {
+            let is_head = launch.arm == Arm::Head;
+            for (i, sample) in launch.samples.iter_mut().enumerate() {
+                let mut words: Vec<String> = (0..64).map(|word| format!("{i}-{word}")).collect();
+                if is_head && i < others {
+                    words[place..].fill("mu".into());
+                }
+                let text = words.join(" ");
+                sample.tokens.completion = Some(64);
+                sample.text_sha256.clone_from(&text);
+                sample.text = Some(text);
+            }
+        }
+        let got = judge(&tpot_plan(), &session);
+        let got = first(&got);
+        assert_eq!(got.verdict, verdict, "{others} {place}: {}", sentence(got));
+    };
+    check(30, 1, Verdict::Inconclusive);
+    check(27, 6, Verdict::Inconclusive);
+    check(26, 6, Verdict::Pass);
+    check(30, 10, Verdict::Pass);
+}
+
 #[test]
 fn answers_that_part_from_bases_at_once_are_no_pass() {
     let check = |session: &RunRecord, verdict: Verdict, rule: &str| {

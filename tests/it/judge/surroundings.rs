@@ -373,6 +373,31 @@ fn a_page_cache_in_another_state_than_asked_for() {
     );
 }
 
+/// Head told ever more prompt tokens, so that a prefill of the whole history looked as if each turn had added much.
+#[test]
+fn arms_that_count_different_prompt_tokens() {
+    let check = |tokens: u32, expect: Verdict| {
+        let session = spoiled(|launch| {
+            for sample in &mut launch.samples {
+                sample.tokens.prompt = Some(match launch.arm {
+                    Arm::Head => tokens,
+                    Arm::Base => 100,
+                });
+            }
+        });
+        let got = judge(&plan_on(Metric::E2e, Statistic::Median), &session);
+        let check = first(&got);
+        assert_eq!(check.verdict, expect, "{}", sentence(check));
+        if expect == Verdict::Invalid {
+            assert_eq!(check.reason.rule.name(), "token-parity");
+            assert!(sentence(check).contains("head counts 97 tokens in a prompt, base 100"));
+        }
+    };
+    check(100, Verdict::Pass);
+    check(99, Verdict::Pass);
+    check(97, Verdict::Invalid);
+}
+
 #[test]
 fn arms_that_answer_with_different_numbers_of_tokens() {
     let check = |tokens: u32, expect: Verdict| {

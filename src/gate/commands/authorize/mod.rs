@@ -21,7 +21,7 @@ pub struct AuthorizeArgs {
     /// The commit that is to run, all 40 digits; any other head means that it is superseded
     #[arg(long, value_name = "SHA")]
     head_sha: String,
-    /// Gates to run, with spaces between [default: those that the paths need, else the profile's]
+    /// Further gates to run beside those that the paths need, else the profile's, with spaces between
     #[arg(
         long,
         value_name = "NAMES",

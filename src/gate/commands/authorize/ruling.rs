@@ -8,6 +8,7 @@ use crate::session::{Error, GitHubOptions};
 use github::{
     ChangedFile, Client, CommitStatus, MOST_COMPARED, Pull, QueueBranch, Sha, State, clean,
 };
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use verdict::plan::{self, Forks, GitHubConfig, GitHubRules, Needed};
 
@@ -233,14 +234,26 @@ pub async fn authorize(options: &AuthorizeOptions) -> Result<Ruling, Error> {
     } else {
         pull.changed_files
     };
-    ruling.gates = match options.gates.as_slice() {
-        [] => needed(&rules, known, compared.files)
-            .gates(&rules.of_profile)
-            .join(" "),
-        asked => asked.join(" "),
-    };
+    let needed = needed(&rules, known, compared.files).gates(&rules.of_profile);
+    ruling.gates = with_asked(needed, &options.gates, &rules.of_profile).join(" ");
     ruling.base_sha = Some(compared.merge_base);
     Ok(ruling)
+}
+
+/// Gates to run: those that the paths need, and further ones that were asked for. Whoever asks for fewer would turn the
+/// required check green without them. None are those of the profile, as is asked for by none.
+fn with_asked(needed: Vec<String>, asked: &[String], of_profile: &[String]) -> Vec<String> {
+    let further = |gate: &&String| !needed.contains(gate) && !of_profile.contains(gate);
+    if asked.is_empty() || needed.is_empty() && !asked.iter().any(|gate| further(&gate)) {
+        return needed;
+    }
+    let least = if needed.is_empty() {
+        of_profile
+    } else {
+        &needed
+    };
+    let all: BTreeSet<&String> = least.iter().chain(asked).collect();
+    all.into_iter().cloned().collect()
 }
 
 /// Branch and base, checked before GitHub is asked.

@@ -42,6 +42,12 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             number(*head),
             number(*base)
         ),
+        Facts::PromptTokens { base, head } => format!(
+            "head counts {} tokens in a prompt, base {} in the same texts: they did not do the same work, or one counts \
+             wrongly; see what of the tokenizer or the template has changed",
+            number(*head),
+            number(*base)
+        ),
         Facts::Zeros { launches } => {
             let n = count(*launches, "launch");
             format!("{metric} is 0 in all of {n}: {}", why_vacuous(metric))

@@ -46,7 +46,7 @@ pub fn other_answers(view: &View<'_, '_>) -> Option<Reason> {
     }
     let found = Some(&view.of(Arm::Head).other).filter(|found| found.are_most())?;
     let facts = Facts::OtherAnswers {
-        other: found.other,
+        other: found.other.max(found.early),
         all: found.all,
         first: found.first.clone().unwrap_or_default(),
     };

@@ -59,6 +59,17 @@ pub fn parts_at_once(other: &Sample, sample: &Sample) -> bool {
     first_character(other, sample) * (tokens.max(1) as usize) < text(other).chars().count()
 }
 
+/// True if two texts differ within the first `share`th part of `other`: in tokens where they are listed, else in characters.
+pub fn parts_within(other: &Sample, sample: &Sample, share: usize) -> bool {
+    if other.text.is_none() || sample.text.is_none() || other.text == sample.text {
+        return false;
+    }
+    match first_token(other, sample) {
+        Some(token) => token * share < other.logprobs.len(),
+        None => first_character(other, sample) * share < text(other).chars().count(),
+    }
+}
+
 /// Number of the first token that differs; `None` where tokens are unknown or do not tell the texts apart.
 fn first_token(a: &Sample, b: &Sample) -> Option<usize> {
     let (a, b) = (&a.logprobs, &b.logprobs);

@@ -5,7 +5,7 @@
 //! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's,
 //! or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
-use super::near_tie::{Parting, parting, parts_at_once, quoted};
+use super::near_tie::{Parting, parting, parts_at_once, parts_within, quoted};
 use crate::metrics::{LaunchMeasure, Place, Requests, Undefined, Why};
 use crate::plan::WorkloadKind;
 use crate::record::{Condition, Phase, Sample, Setting, VoidRule, is_blank};
@@ -20,6 +20,9 @@ const TELLING: u32 = 8;
 
 /// Fewer answers that part from base's at once may be near-ties.
 const LEAST_OTHER: usize = 3;
+
+/// Answers that part within an eighth of their length part early: some near-ties lie there, but not in nine of ten answers.
+const EARLY: usize = 8;
 
 /// Of an answer that nothing is held against.
 const BLANK: &str =
@@ -203,6 +206,8 @@ pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
 pub struct OtherAnswers {
     /// Those that part from base's at once.
     pub other: usize,
+    /// Those that part within the first [`EARLY`]th part of it.
+    pub early: usize,
     /// Those that were compared.
     pub all: usize,
     /// `launch 1, request 4: "fifteen" for "twelve"`.
@@ -223,8 +228,11 @@ impl OtherAnswers {
         let other = pairs
             .iter()
             .filter(|(head, base)| parts_at_once(base, head));
-        let other: Vec<_> = other.collect();
-        let first = other.first().map(|(head, base)| {
+        let early = pairs
+            .iter()
+            .filter(|(head, base)| parts_within(base, head, EARLY));
+        let (other, early): (Vec<_>, Vec<_>) = (other.collect(), early.collect());
+        let first = other.first().or(early.first()).map(|(head, base)| {
             let (said, expected) = (quoted(head, 0), quoted(base, 0));
             let launch = requests.launch.position;
             format!(
@@ -234,6 +242,7 @@ impl OtherAnswers {
         });
         Self {
             other: other.len(),
+            early: early.len(),
             all: pairs.len(),
             first,
         }
@@ -242,15 +251,18 @@ impl OtherAnswers {
     /// Adds those of a later launch.
     pub fn join(&mut self, later: &Self) {
         self.other += later.other;
+        self.early += later.early;
         self.all += later.all;
         if self.first.is_none() {
             self.first.clone_from(&later.first);
         }
     }
 
-    /// True if more than half part at once, and three or more: near-ties are not that many.
+    /// True if more than half part at once, or nine in ten early, and three or more: near-ties are not that many.
     pub fn are_most(&self) -> bool {
-        self.other >= LEAST_OTHER && 2 * self.other > self.all
+        let at_once = self.other >= LEAST_OTHER && 2 * self.other > self.all;
+        let early = self.early >= LEAST_OTHER && 10 * self.early >= 9 * self.all;
+        at_once || early
     }
 }
 
