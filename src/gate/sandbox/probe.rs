@@ -181,7 +181,9 @@ impl Sandbox {
 
     /// A child under this sandbox that does what it may, and fails at what it may not.
     fn tried(self) -> Result<Self, String> {
-        let folder = TempDir::with_prefix("infergate-probe-").map_err(|error| error.to_string())?;
+        remove_left();
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let folder = TempDir::with_prefix(prefix).map_err(|error| error.to_string())?;
         let open = Permissions::from_mode(0o711);
         std::fs::set_permissions(folder.path(), open).map_err(|error| error.to_string())?;
         let place = |name: &str| -> io::Result<PathBuf> {
@@ -260,4 +262,21 @@ pub fn named(words: &[String], env: &[(String, String)]) -> Vec<PathBuf> {
         }
     }
     found
+}
+/// Begins the name of a probe's folder; the process that made it follows.
+const PREFIX: &str = "infergate-probe-";
+
+/// Removes folders of probes whose process was killed.
+fn remove_left() {
+    let entries = std::fs::read_dir(std::env::temp_dir());
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let maker = maker.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        let is_gone = maker.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists());
+        if is_gone && Path::new("/proc/self").exists() {
+            // What cannot be removed harms nobody: its name is not used again.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }

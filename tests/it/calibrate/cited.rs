@@ -93,7 +93,7 @@ fn it_is_planned_with(project: &Project) {
     assert_eq!(ended.json()["rows"].as_array().unwrap().len(), 1);
     let unknown = ended.json()["unknown"][0].to_string();
     assert!(
-        unknown.contains("prefill-drift/vs-main vary: it was not calibrated"),
+        unknown.contains("prefill-drift/e2e vary: it was not calibrated"),
         "{unknown}"
     );
 }

@@ -1,6 +1,7 @@
 //! What is published of a pull request's commit: texts, hostile artifacts, and what GitHub is told.
 
 mod artifacts;
+mod beside;
 mod comments;
 mod forms;
 mod hostile;

@@ -39,7 +39,7 @@ pub(super) fn publish(site: &Site, fake: &Fake, token: &str, arguments: &[&str])
 }
 
 /// The same of the site's artifact, as the report job runs it.
-fn report(site: &Site, fake: &Fake, further: &[&str]) -> Ended {
+pub(super) fn report(site: &Site, fake: &Fake, further: &[&str]) -> Ended {
     let mut command = site.command(further);
     command
         .env("GITHUB_TOKEN", ACTIONS_TOKEN)

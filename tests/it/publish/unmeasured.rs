@@ -2,7 +2,7 @@
 
 use super::posted::{github, publish, publishing};
 use super::records::{BASE, HEAD, Site, record};
-use fixture::github::{ACTIONS_TOKEN, REPOSITORY, sha};
+use fixture::github::{ACTIONS_TOKEN, sha};
 use fixture::{Ended, workflow};
 use serde_json::{Value, json};
 use std::fs;
@@ -125,32 +125,6 @@ fn an_older_commit_is_not_said_to_need_nothing() {
     fake.state().pull(12).head_sha = HEAD.into();
     publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
     assert_eq!(fake.state().check_runs[0]["conclusion"], "skipped");
-}
-
-#[test]
-fn what_needs_nothing_hides_no_other_pull_requests_word() {
-    let (site, fake) = (Site::new(&Value::Null), github());
-    let mut state = fake.state();
-    state.open_pull(14, "ada", false, &["src/lib.rs"]);
-    state.pull(14).head_sha = HEAD.into();
-    drop(state);
-    let refused = ["--not-run", "nobody approved it", "--pr", "14"];
-    let mut of_other = site.main.command(&["publish", "--head-sha", HEAD]);
-    of_other
-        .args(refused)
-        .args(["--patience", "0"])
-        .env("GITHUB_TOKEN", ACTIONS_TOKEN)
-        .env("GITHUB_REPOSITORY", REPOSITORY)
-        .env("GITHUB_API_URL", fake.url());
-    Ended::of(&of_other.output().unwrap()).expect(0);
-    let not_needed = || publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
-    not_needed().says(&["the check run of #14 on the same commit says `action_required`"]);
-    assert_eq!(fake.state().check_runs.len(), 1);
-    // Once it is closed it has no word any more.
-    fake.state().pull(14).is_open = false;
-    not_needed();
-    let state = fake.state();
-    assert_eq!(state.check_runs.last().unwrap()["conclusion"], "skipped");
 }
 
 #[test]

@@ -252,16 +252,7 @@ async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Opti
 /// GitHub shows the newest check run of a name on a commit. So that this pull request needs nothing hides no more than that
 /// of another one of the same commit while it is open.
 async fn others_word(client: &Client, options: &PublishOptions, name: &str) -> Option<String> {
-    let mut newest = BTreeMap::new();
-    let mut runs = client.checks(name, &options.head).await.ok()?;
-    runs.sort_by_key(|run| run.id);
-    for run in runs {
-        let number = run.external_id.strip_prefix(&format!("{name}:"));
-        let number = number.and_then(|rest| rest.split(':').next()?.parse::<u64>().ok());
-        let other = number.filter(|number| *number != options.pull);
-        newest.extend(other.map(|number| (number, run)));
-    }
-    for (number, run) in newest {
+    for (number, run) in of_others(client, options, name).await? {
         let word = run.conclusion.as_deref().unwrap_or("in progress");
         if word != "skipped" && client.pull(number).await.is_ok_and(|pull| pull.is_open) {
             return Some(format!(
@@ -272,6 +263,34 @@ async fn others_word(client: &Client, options: &PublishOptions, name: &str) -> O
         }
     }
     None
+}
+
+/// Another pull request of the same commit that failed. One commit has one verdict: else whoever opens a second pull request
+/// has it measured again until it is green, and the newest check run is the one that is shown.
+async fn failed_another(client: &Client, options: &PublishOptions, name: &str) -> Option<u64> {
+    let others = of_others(client, options, name).await?;
+    let mut failed = others
+        .into_iter()
+        .filter(|(_, run)| run.conclusion.as_deref() == Some("failure"));
+    failed.next().map(|(number, _)| number)
+}
+
+/// The newest check runs of this name on the commit that belong to other pull requests, by their numbers.
+async fn of_others(
+    client: &Client,
+    options: &PublishOptions,
+    name: &str,
+) -> Option<BTreeMap<u64, CheckRun>> {
+    let mut newest = BTreeMap::new();
+    let mut runs = client.checks(name, &options.head).await.ok()?;
+    runs.sort_by_key(|run| run.id);
+    for run in runs {
+        let number = run.external_id.strip_prefix(&format!("{name}:"));
+        let number = number.and_then(|rest| rest.split(':').next()?.parse::<u64>().ok());
+        let other = number.filter(|number| *number != options.pull);
+        newest.extend(other.map(|number| (number, run)));
+    }
+    Some(newest)
 }
 
 /// The page of a workflow run, whichever of its attempts an address is of.
@@ -289,9 +308,29 @@ async fn check(
 ) -> Result<Option<String>, github::Error> {
     let id = check_of(check, options.pull, &options.head);
     let name = check_name(options, &id);
+    let failed = match said.conclusion {
+        Some(Conclusion::Success) => failed_another(client, options, check).await,
+        _ => None,
+    };
+    let withheld = failed.map(|number| {
+        let own = options.pull;
+        format!(
+            "the check run of #{number} on the same commit says `failure`: that #{own} passes is not said beside it; push \
+             another commit, or have a maintainer measure #{number} again"
+        )
+    });
+    remarks.extend(withheld.clone());
+    let conclusion = match withheld {
+        Some(_) => Some(Conclusion::ActionRequired),
+        None => said.conclusion,
+    };
+    let summary = match &withheld {
+        Some(why) => &format!("{why}\n\n{}", said.summary),
+        None => &said.summary,
+    };
     let text = CheckText {
-        title: &said.title,
-        summary: &said.summary,
+        title: withheld.as_ref().unwrap_or(&said.title),
+        summary,
     };
     let annotations: Vec<CheckAnnotation> = said
         .annotations
@@ -305,7 +344,7 @@ async fn check(
             message: annotation.message.clone(),
         })
         .collect();
-    let done = match said.conclusion {
+    let done = match conclusion {
         None => client.begin_check(&name, &text).await,
         Some(conclusion) => {
             client
@@ -319,8 +358,8 @@ async fn check(
         Err(github::Error::Refused(refusal)) if refusal.status == 403 && !refusal.is_limit => {
             let status = NewStatus {
                 context: check,
-                state: state(said.conclusion),
-                description: &said.title,
+                state: state(conclusion),
+                description: text.title,
                 target_url: options.run_url.as_deref(),
             };
             client.set_status(&options.head, &status).await?;

@@ -1,0 +1,56 @@
+//! Check runs of two pull requests with one commit: GitHub shows the newest.
+
+use super::posted::{github, publish, report};
+use super::records::{HEAD, Site, record};
+use fixture::Ended;
+use fixture::github::{ACTIONS_TOKEN, Fake, REPOSITORY};
+use serde_json::Value;
+
+/// A second pull request of the same commit, whose check run says `action_required`.
+fn with_another(measured: &Value) -> (Site, Fake) {
+    let (site, fake) = (Site::new(measured), github());
+    let mut state = fake.state();
+    state.open_pull(14, "ada", false, &["src/lib.rs"]);
+    state.pull(14).head_sha = HEAD.into();
+    drop(state);
+    let refused = ["--not-run", "nobody approved it", "--pr", "14"];
+    let mut of_other = site.main.command(&["publish", "--head-sha", HEAD]);
+    of_other
+        .args(refused)
+        .args(["--patience", "0"])
+        .env("GITHUB_TOKEN", ACTIONS_TOKEN)
+        .env("GITHUB_REPOSITORY", REPOSITORY)
+        .env("GITHUB_API_URL", fake.url());
+    Ended::of(&of_other.output().unwrap()).expect(0);
+    (site, fake)
+}
+
+#[test]
+fn what_needs_nothing_hides_no_other_pull_requests_word() {
+    let (site, fake) = with_another(&Value::Null);
+    let not_needed = || publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
+    not_needed().says(&["the check run of #14 on the same commit says `action_required`"]);
+    assert_eq!(fake.state().check_runs.len(), 1);
+    // Once it is closed it has no word any more.
+    fake.state().pull(14).is_open = false;
+    not_needed();
+    let state = fake.state();
+    assert_eq!(state.check_runs.last().unwrap()["conclusion"], "skipped");
+}
+
+/// Else a second pull request would have the commit measured again until it is green.
+#[test]
+fn a_pass_does_not_cover_another_pull_requests_failure() {
+    let (site, fake) = with_another(&record());
+    let conclusion = |fake: &Fake| fake.state().check_runs.last().unwrap()["conclusion"].clone();
+    fake.state().check_runs[0]["conclusion"] = "failure".into();
+    report(&site, &fake, &[]).says(&["the check run of #14 on the same commit says `failure`"]);
+    assert_eq!(conclusion(&fake), "action_required");
+    // Also once it is closed.
+    fake.state().pull(14).is_open = false;
+    report(&site, &fake, &[]);
+    assert_eq!(conclusion(&fake), "action_required");
+    fake.state().check_runs[0]["conclusion"] = "success".into();
+    report(&site, &fake, &[]);
+    assert_eq!(conclusion(&fake), "success");
+}
