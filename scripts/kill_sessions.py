@@ -38,7 +38,7 @@ def project(folder, gate):
 
 
 def living(mark):
-    """Processes whose environment holds the mark, which every child inherits that is not given another."""
+    """Processes that were started from the project's folder or work in it."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

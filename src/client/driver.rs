@@ -163,7 +163,8 @@ impl<'a> Driver<'a> {
             Pace::At(moments) => (now_ns + nanos(AHEAD), Some(moments)),
             Pace::InTurn(moments) => return self.in_turn(wave.requests, moments).await,
         };
-        let until = wave.until.map(nanos);
+        // Of moments none lies behind it: one that is sent late is sent all the same.
+        let until = wave.until.filter(|_| moments.is_none()).map(nanos);
         let until_ns = until.map_or(u64::MAX, |until| origin_ns.saturating_add(until));
         let mut moments = moments.map(Vec::into_iter);
         let due = wave.requests.into_iter().map_while(|mut planned| {

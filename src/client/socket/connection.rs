@@ -167,9 +167,9 @@ impl Client {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(ask.body.clone()))
             .map_err(|error| Ending::Garbled(format!("the request cannot be made: {error}")))?;
-        let headers = self.headers.iter();
-        let headers = headers.map(|(name, value)| (name.clone(), value.clone()));
-        request.headers_mut().extend(headers);
+        for (name, value) in &self.headers {
+            request.headers_mut().insert(name, value.clone());
+        }
         Ok(request)
     }
 }

@@ -9,6 +9,7 @@
 //!   that the block's other arm filled would show as cached tokens in the second arm's usage.)
 //! - Word prompts have the same words in every launch of a session, since their length in tokens depends on the words,
 //!   but from block to block in another order behind the first: what an engine keeps on disk answers none of them.
+//!   (A file's own texts are the same in every launch.)
 //!
 //! Refuses to know: requests, tokenizers, arms.
 
@@ -69,7 +70,13 @@ impl PromptSeed {
     /// `count` words, block after block; past the last block words of that one go on.
     pub fn block_words(self, workload: &str, blocks: &PromptBlocks, count: u32) -> String {
         let of = |id| {
-            let mut random = SplitMix64::keyed(&[self.session, fingerprint(workload), BLOCKS, id]);
+            let mut random = SplitMix64::keyed(&[
+                self.session,
+                self.block.into(),
+                fingerprint(workload),
+                BLOCKS,
+                id,
+            ]);
             std::iter::repeat_with(move || WORDS[random.below(WORDS.len() as u64) as usize])
         };
         let (last, before) = blocks.ids.split_last().unwrap_or((&0, &[]));

@@ -43,7 +43,14 @@ pub struct Job {
     /// Which parts the answer may have.
     expected: Expected,
     /// Where it has a set form.
-    guide: Option<Guide>,
+    guide: Option<Guided>,
+}
+
+/// A guide, and the tokens that may come first.
+#[derive(Clone)]
+struct Guided {
+    guide: Guide,
+    first: Vec<u32>,
 }
 
 struct EncodedPrompt {
@@ -191,8 +198,8 @@ impl Job {
             .sampling(&model.sampling, model.vocab_size)?;
         let (guide, sampling) = match self.guide.clone() {
             None => (None, sampling),
-            Some(mut guide) => {
-                let allowed = guide.allowed().map_err(|error| misformed(&error, common))?;
+            Some(Guided { guide, first }) => {
+                let allowed = first;
                 (
                     Some(guide),
                     Sampling {
@@ -388,13 +395,21 @@ async fn tokenise<T: Send + 'static>(
     }
 }
 
-/// Compiles the answer's form, if it has one.
-async fn guide(app: &App, common: &Common) -> Result<Option<Guide>, ApiError> {
+/// Compiles the answer's form, if it has one, and says which tokens may come first. Of such work only so much is done at
+/// once, as of long texts.
+async fn guide(app: &App, common: &Common) -> Result<Option<Guided>, ApiError> {
     let Some(form) = common.form.clone() else {
         return Ok(None);
     };
-    let guide = tokenise(app, 0, true, |engine| Ok(engine.guide(form))).await?;
-    guide.map(Some).map_err(|error| misformed(&error, common))
+    let compile = |engine: &Engine| {
+        let guided = engine.guide(form).and_then(|mut guide| {
+            let first = guide.allowed()?;
+            Ok(Guided { guide, first })
+        });
+        Ok(guided)
+    };
+    let guided = tokenise(app, LONG_TEXT_BYTES, true, compile).await?;
+    guided.map(Some).map_err(|error| misformed(&error, common))
 }
 
 fn misformed(error: &GuideError, common: &Common) -> ApiError {

@@ -8,7 +8,7 @@ use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie, TokenId};
 use llguidance::{Matcher, ParserFactory, token_bytes_from_tokenizer_json};
 use serde_json::{Value, json};
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// What an answer must be.
@@ -144,19 +144,22 @@ impl fmt::Debug for Guide {
 fn grammar(form: &AnswerForm) -> TopLevelGrammar {
     match form {
         AnswerForm::Json(schema) => TopLevelGrammar::from_json_schema(spaced(schema)),
+        // A rule for each, since a schema's references begin at its own root.
         AnswerForm::Call(functions) => {
-            let calls = functions.iter().map(|Function { name, parameters }| {
-                json!({
-                    "type": "object",
-                    "properties": {"name": {"const": name}, "arguments": parameters},
-                    "required": ["name", "arguments"],
-                    "additionalProperties": false,
-                })
-            });
-            let schema = spaced(&json!({"anyOf": calls.collect::<Vec<_>>()}));
-            let lark = format!(
-                "start: \"<tool_call>\\n\" call \"\\n</tool_call>\"\ncall: %json {schema}\n"
-            );
+            let mut lark = "start: \"<tool_call>\\n\" call \"\\n</tool_call>\"\n".to_owned();
+            let names: Vec<String> = (0..functions.len()).map(|at| format!("f{at}")).collect();
+            let _ = writeln!(lark, "call: {}", names.join(" | "));
+            for (rule, Function { name, parameters }) in names.iter().zip(functions) {
+                let head = format!(
+                    "{{\"name\": {}, \"arguments\": ",
+                    Value::from(name.as_str())
+                );
+                let (head, schema) = (Value::from(head), spaced(parameters));
+                let _ = writeln!(
+                    lark,
+                    "{rule}: {head} {rule}_arguments \"}}\"\n{rule}_arguments: %json {schema}"
+                );
+            }
             TopLevelGrammar::from_lark(lark)
         }
     }
@@ -238,6 +241,16 @@ mod tests {
             &call("{\"name\": \"say\", \"arguments\": {\"v\": 3}}")
         ));
         assert!(!accepts(&form, "add"));
+        // As Pydantic writes nested models; a name that JSON and the grammar escape.
+        let nested = Function {
+            name: "a \"b\"".into(),
+            parameters: json!({
+                "$defs": {"Point": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}},
+                "type": "object", "properties": {"p": {"$ref": "#/$defs/Point"}}, "required": ["p"],
+            }),
+        };
+        let text = call("{\"name\": \"a \\\"b\\\"\", \"arguments\": {\"p\": {\"x\": 3}}}");
+        assert!(accepts(&AnswerForm::Call(vec![nested]), &text), "{text}");
     }
 
     #[test]

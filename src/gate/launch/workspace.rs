@@ -258,10 +258,13 @@ impl Workspace {
         read.extend(sandbox::named(&words, env));
         let rights = Rights {
             own,
-            read: without(&read, &results),
+            read,
             list: vec![tree.to_path_buf(), self.root.clone()],
         };
         let mut policy = self.sandbox.policy(rights)?;
+        // The machine's grants and a tree's own hold them too, wherever `--out` is.
+        policy.read = without(&policy.read, &results);
+        policy.write = without(&policy.write, &results);
         policy.hidden.extend(results);
         Some(policy)
     }

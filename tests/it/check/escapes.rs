@@ -155,6 +155,10 @@ fn an_engine_cannot_read_the_sessions_results() {
     let reads = "printf '#!/bin/sh\\nslow=8ms; grep -qs seed %s/result/run.json && slow=1ms\\n\
                  grep -qs . %s/result/launches/* && slow=1ms\\nexec %s \"$@\" --fault=decode-delay=$slow\\n' \
                  \"$ROOT\" \"$ROOT\" \"$(sed -n 's/^exec \\([^ ]*\\) .*/\\1/p' \"$1/engine\")\" > \"$1/engine\"";
+    // What is tried works where nothing hinders it.
+    let free = with_attack(reads);
+    let ended = checked(&free, "none").unwrap();
+    assert_ne!(ended.code, Some(1), "{}", ended.stdout);
     for layer in ["landlock", "namespaces"] {
         let project = with_attack(reads);
         if let Some(ended) = checked(&project, layer) {
@@ -168,18 +172,58 @@ fn an_engine_cannot_read_the_sessions_results() {
     }
 }
 
+/// Wherever they are: the rest of the machine may be read.
+#[test]
+fn results_outside_of_the_project_are_hidden_too() {
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let out = elsewhere.path().join("result");
+    let (out, run) = (out.display().to_string(), out.join("run.json"));
+    let reads = format!(
+        "printf '#!/bin/sh\\nslow=8ms; grep -qs seed {} && slow=1ms\\n\
+         grep -qs . {out}/launches/* && slow=1ms\\nexec %s \"$@\" --fault=decode-delay=$slow\\n' \
+         \"$(sed -n 's/^exec \\([^ ]*\\) .*/\\1/p' \"$1/engine\")\" > \"$1/engine\"",
+        run.display()
+    );
+    for layer in ["none", "landlock", "namespaces"] {
+        let project = with_attack(&reads);
+        project.with_sandbox(layer);
+        let ended = project.run(&["check", "--head", "evil", "--gate", "slow", "--out", &out]);
+        let is_had = !(ended.code == Some(2) && ended.stderr.contains("cannot be had here"));
+        assert!(
+            !is_had || (ended.code == Some(1)) == (layer != "none"),
+            "{layer}: {}",
+            ended.stdout
+        );
+        let _ = fs::remove_dir_all(&out);
+    }
+}
+
 /// System V's shared memory belongs to no process: it would outlive the session.
 #[test]
 fn shared_memory_of_an_engine_ends_with_it() {
     const BYTES: &str = "123457";
-    let segments = || fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-    let makes = format!("sed -i '1a ipcmk -M {BYTES} > /dev/null' \"$1/engine\"");
-    let project = with_attack(&makes);
-    if checked(&project, "namespaces").is_some() {
-        let left = segments();
-        let left = left
+    let left = || {
+        let all = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+        let mut all = all
             .lines()
-            .find(|line| line.split_whitespace().any(|word| word == BYTES));
-        assert_eq!(left, None);
+            .map(|line| line.split_whitespace().collect::<Vec<&str>>());
+        let found = all.find(|words| words.contains(&BYTES));
+        found.map(|words| words[1].to_owned())
+    };
+    let makes = format!("sed -i '1a ipcmk -M {BYTES} > /dev/null' \"$1/engine\"");
+    // What is tried works where nothing hinders it.
+    checked(&with_attack(&makes), "none").unwrap();
+    assert!(left().is_some(), "ipcmk makes none");
+    while let Some(id) = left() {
+        assert!(
+            Command::new("ipcrm")
+                .args(["-m", &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    if checked(&with_attack(&makes), "namespaces").is_some() {
+        assert_eq!(left(), None);
     }
 }

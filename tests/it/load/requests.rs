@@ -305,7 +305,7 @@ async fn what_cannot_be_sent_is_refused_before_anything_is() {
         ),
         (
             &["--concurrency", "1", "--api-key-env", "NO_SUCH_KEY_1"],
-            "export NO_SUCH_KEY_1=",
+            "give the name of one that holds the key",
         ),
         (
             &["--concurrency", "1", "--chat", "--prompt-ids", "1..9"],

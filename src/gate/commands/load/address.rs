@@ -21,14 +21,18 @@ pub struct ServerUrl<'a> {
 impl<'a> ServerUrl<'a> {
     /// A URL with or without the `/v1` that OpenAI's clients have in theirs.
     pub fn parse(url: &'a str) -> Result<Self, String> {
+        // It may hold a key.
+        let shown = match url.contains(['@', '?']) {
+            true => "--url",
+            false => url,
+        };
         if url.starts_with("https://") {
             return Err(format!(
-                "{url}: TLS is not spoken, since it would be timed too; give the server's plain http:// address"
+                "{shown}: TLS is not supported, since it would be timed too; give the server's plain http:// address"
             ));
         }
-        let no_host = || format!("{url} names no host; write it as http://127.0.0.1:8000");
         let rest = url.strip_prefix("http://").ok_or_else(|| {
-            format!("{url} is not the address of a server; write it as http://127.0.0.1:8000")
+            format!("{shown} is not the address of a server; write it as http://127.0.0.1:8000")
         })?;
         let (authority, path) = match rest.find('/') {
             Some(end) => rest.split_at(end),
@@ -38,16 +42,18 @@ impl<'a> ServerUrl<'a> {
         let path = path.strip_suffix("/v1").unwrap_or(path);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~%".contains(c);
         if authority.is_empty() {
-            return Err(no_host());
+            return Err(format!(
+                "{shown} names no host; write it as http://127.0.0.1:8000"
+            ));
         }
         if authority.contains(['?', '#', '@']) || !path.chars().all(is_plain) {
             return Err(format!(
-                "{url}: a host, a port and a path are enough; write http://127.0.0.1:8000, and a key by --api-key-env"
+                "{shown}: a host, a port and a path are enough; write http://127.0.0.1:8000, and a key by --api-key-env"
             ));
         }
         if path.ends_with("completions") {
             return Err(format!(
-                "{url}: the routes are OpenAI's (/v1/completions, --chat for /v1/chat/completions) and not to be named; \
+                "{shown}: the routes are OpenAI's (/v1/completions, --chat for /v1/chat/completions) and not to be named; \
                  write http://{authority}"
             ));
         }
@@ -100,6 +106,7 @@ mod tests {
             ("http://h:1/v1/chat/completions", Err("write http://h:1")),
             ("http://h:1/a?key=1", Err("--api-key-env")),
             ("http://me:secret@h:1", Err("--api-key-env")),
+            ("https://me:secret@h:1", Err("--url: TLS")),
             ("h:1", Err("http://127.0.0.1:8000")),
             ("http://", Err("no host")),
         ] {

@@ -5,6 +5,7 @@
 use super::workload::traffic::{Prompts, Traffic};
 use super::workload::{Headers, LoadOptions};
 use crate::session::Error;
+use crate::session::project::draw_seed;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -17,6 +18,9 @@ const BURST: u32 = 8;
 /// Requests, where nobody says how many; the most of a run of set duration.
 const REQUESTS: u32 = 100;
 const REQUESTS_IN_TIME: u32 = 10_000;
+
+/// Tokens of all prompts of a run of set duration, where nobody says how many requests.
+const TOKENS_IN_TIME: u32 = 20_000_000;
 
 /// Measure a server that already runs, with one workload
 #[derive(Args)]
@@ -37,7 +41,7 @@ pub struct LoadArgs {
     /// Further keys of each request, as a JSON object: {"temperature": 0.7, "top_p": 0.9}
     #[arg(long, value_name = "JSON")]
     extra_body: Option<String>,
-    /// Ask /v1/chat/completions, each prompt as one message of a user; else /v1/completions
+    /// Ask /v1/chat/completions, each prompt as a single user message; else /v1/completions
     #[arg(long, conflicts_with = "prompt_ids")]
     chat: bool,
     /// Closed loop: keep N requests in flight. Several numbers, as 1,2,4,8, are measured one after another
@@ -64,10 +68,10 @@ pub struct LoadArgs {
     /// `prompt`, or `messages` for the chat route; or it is a JSON list as ShareGPT's
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "prompt_tokens"])]
     prompts: Option<PathBuf>,
-    /// Requests to measure [default: 100; of a file all; with --duration at most 10000]
+    /// Requests to measure [default: 100; 10000 with --duration; with a file, all of it]
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests: Option<u32>,
-    /// Send no request after so many seconds
+    /// Stop sending after S seconds
     #[arg(long, value_name = "S", value_parser = positive)]
     duration: Option<f64>,
     /// Requests sent before those, kept out of every number; of a file, its first ones
@@ -107,7 +111,7 @@ pub struct LoadArgs {
     /// Longest silence within an answer, in seconds
     #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = positive)]
     timeout: f64,
-    /// The server cannot be made to go on to a set length: answers may end early
+    /// The server cannot force an answer's length: answers may end early
     #[arg(long)]
     no_ignore_eos: bool,
     /// The server sends no usage in streams: count by token ids or tokenizer
@@ -135,7 +139,7 @@ enum Process {
     Gamma,
     /// Equal gaps
     Constant,
-    /// Several at once, again and again
+    /// N at once, at equal intervals
     Burst,
 }
 
@@ -206,7 +210,10 @@ impl LoadArgs {
     fn requests_to_measure(&self) -> Option<u32> {
         let is_of_file = self.trace.is_some() || self.prompts.is_some();
         let default = match self.duration {
-            Some(_) => REQUESTS_IN_TIME,
+            // All prompts are made before the first is sent.
+            Some(_) => REQUESTS_IN_TIME
+                .min(TOKENS_IN_TIME / self.prompt_tokens)
+                .max(1),
             None => REQUESTS,
         };
         self.requests.or((!is_of_file).then_some(default))
@@ -277,7 +284,8 @@ impl LoadArgs {
                 tpot_floor_ms: self.tpot_floor,
                 prefill_floor_us: self.prefill_floor,
             },
-            seed: self.seed,
+            // One for all steps, so that any of them can be repeated.
+            seed: self.seed.unwrap_or_else(draw_seed),
             timeout: Duration::from_secs_f64(self.timeout),
             forces_length: !self.no_ignore_eos,
             stream_usage: !self.no_stream_usage,
@@ -291,10 +299,16 @@ impl LoadArgs {
         let mut headers = Headers::default();
         if let Some(variable) = &self.api_key_env {
             let key = std::env::var(variable).map_err(|_| {
-                Error::Usage(format!(
-                    "--api-key-env {variable}: no such environment variable, or not text; set it, as `export {variable}=…`"
-                ))
+                // Not named: it may be the key itself, given by mistake.
+                Error::Usage(
+                    "--api-key-env: there is no environment variable of that name, or it is not text; give the name of \
+                     one that holds the key, as KEY after `export KEY=…`"
+                        .into(),
+                )
             })?;
+            if key.trim().is_empty() {
+                return Err(Error::Usage("--api-key-env: that variable is empty".into()));
+            }
             headers.add("authorization", &format!("Bearer {}", key.trim()))?;
         }
         for header in &self.header {
@@ -420,7 +434,7 @@ mod tests {
             (&["--rate", "4", "--header", "a b: x"], "--header"),
             (
                 &["--rate", "4", "--api-key-env", "NO_SUCH_KEY_1"],
-                "NO_SUCH_KEY_1: no such",
+                "give the name of one",
             ),
         ] {
             let refusal = args(arguments).steps().unwrap_err().to_string();

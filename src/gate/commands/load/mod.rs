@@ -29,8 +29,17 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     }
     let mut reports = Vec::new();
     let mut samples = Vec::new();
+    let mut failed = None;
     for step in &steps {
-        let (report, of_step) = measured(step)?;
+        let (report, of_step) = match measured(step) {
+            Ok(measured) => measured,
+            Err(error) if reports.is_empty() => return Err(error),
+            // What the steps before have measured is shown all the same.
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        };
         samples.extend(of_step);
         if let Some(path) = &out {
             samples_file::write(path, &samples)?;
@@ -43,6 +52,9 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     }
     output::print(&shown(&reports, steps.len(), format))
         .context("cannot write the report to standard output")?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
     let exits = reports.iter().map(|report| exit(report, format));
     Ok(exits.max_by_key(|exit| *exit as u8).unwrap_or(Exit::Usage))
 }

@@ -194,7 +194,10 @@ fn remarks(reports: &[LoadReport]) -> Vec<String> {
                 number(100.0 * rate.unwrap_or(0.0) / best),
             )
         }
-        None => "No knee: fewer than three sound steps, or throughput grows with the load up to the last one.".into(),
+        None if points.iter().filter(|point| point.1.is_some()).count() < LEAST_STEPS => {
+            "No knee: fewer than three valid steps.".into()
+        }
+        None => "No knee: throughput grows with the load up to the last step; add greater loads.".into(),
     });
     remarks.extend(of_steps(reports));
     remarks

@@ -252,7 +252,7 @@ async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Opti
 /// GitHub shows the newest check run of a name on a commit. So that this pull request needs nothing hides no more than that
 /// of another one of the same commit while it is open.
 async fn others_word(client: &Client, options: &PublishOptions, name: &str) -> Option<String> {
-    for (number, run) in of_others(client, options, name).await? {
+    for (number, run) in of_others(client, options, name).await.ok()? {
         let word = run.conclusion.as_deref().unwrap_or("in progress");
         if word != "skipped" && client.pull(number).await.is_ok_and(|pull| pull.is_open) {
             return Some(format!(
@@ -267,12 +267,16 @@ async fn others_word(client: &Client, options: &PublishOptions, name: &str) -> O
 
 /// Another pull request of the same commit that failed. One commit has one verdict: else whoever opens a second pull request
 /// has it measured again until it is green, and the newest check run is the one that is shown.
-async fn failed_another(client: &Client, options: &PublishOptions, name: &str) -> Option<u64> {
+async fn failed_another(
+    client: &Client,
+    options: &PublishOptions,
+    name: &str,
+) -> Result<Option<u64>, github::Error> {
     let others = of_others(client, options, name).await?;
     let mut failed = others
         .into_iter()
         .filter(|(_, run)| run.conclusion.as_deref() == Some("failure"));
-    failed.next().map(|(number, _)| number)
+    Ok(failed.next().map(|(number, _)| number))
 }
 
 /// The newest check runs of this name on the commit that belong to other pull requests, by their numbers.
@@ -280,9 +284,9 @@ async fn of_others(
     client: &Client,
     options: &PublishOptions,
     name: &str,
-) -> Option<BTreeMap<u64, CheckRun>> {
+) -> Result<BTreeMap<u64, CheckRun>, github::Error> {
     let mut newest = BTreeMap::new();
-    let mut runs = client.checks(name, &options.head).await.ok()?;
+    let mut runs = client.checks(name, &options.head).await?;
     runs.sort_by_key(|run| run.id);
     for run in runs {
         let number = run.external_id.strip_prefix(&format!("{name}:"));
@@ -290,7 +294,7 @@ async fn of_others(
         let other = number.filter(|number| *number != options.pull);
         newest.extend(other.map(|number| (number, run)));
     }
-    Some(newest)
+    Ok(newest)
 }
 
 /// The page of a workflow run, whichever of its attempts an address is of.
@@ -309,7 +313,9 @@ async fn check(
     let id = check_of(check, options.pull, &options.head);
     let name = check_name(options, &id);
     let failed = match said.conclusion {
-        Some(Conclusion::Success) => failed_another(client, options, check).await,
+        Some(Conclusion::Success | Conclusion::Neutral) => {
+            failed_another(client, options, check).await?
+        }
         _ => None,
     };
     let withheld = failed.map(|number| {

@@ -59,15 +59,22 @@ pub fn parts_at_once(other: &Sample, sample: &Sample) -> bool {
     first_character(other, sample) * (tokens.max(1) as usize) < text(other).chars().count()
 }
 
-/// True if two texts differ within the first `share`th part of `other`: in tokens where they are listed, else in characters.
-pub fn parts_within(other: &Sample, sample: &Sample, share: usize) -> bool {
+/// True if two texts differ within the first `share`th part of `other` and within its first `most` tokens: by the tokens
+/// where they are listed, else by the mean length of a token of `other`.
+pub fn parts_within(other: &Sample, sample: &Sample, share: usize, most: usize) -> bool {
     if other.text.is_none() || sample.text.is_none() || other.text == sample.text {
         return false;
     }
-    match first_token(other, sample) {
-        Some(token) => token * share < other.logprobs.len(),
-        None => first_character(other, sample) * share < text(other).chars().count(),
+    if let Some(token) = first_token(other, sample) {
+        return token < most && token * share < other.logprobs.len();
     }
+    let tokens = other
+        .tokens
+        .completion
+        .unwrap_or(other.tokens.events)
+        .max(1) as usize;
+    let (place, all) = (first_character(other, sample), text(other).chars().count());
+    place * tokens < most * all && place * share < all
 }
 
 /// Number of the first token that differs; `None` where tokens are unknown or do not tell the texts apart.

@@ -10,7 +10,10 @@ use std::time::Duration;
 const LONGEST: u32 = 1_000_000;
 
 /// Tokens of a block of `hash_ids`: Mooncake's traces, and Qwen's from Bailian.
-const BLOCK_SIZES: [u32; 2] = [512, 16];
+const BLOCK_SIZES: [u32; 2] = [512, IN_SECONDS];
+
+/// The size of blocks in traces whose `timestamp` is in seconds.
+const IN_SECONDS: u32 = 16;
 
 /// A request as the file has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +38,24 @@ struct Entry {
     #[serde(default)]
     hash_ids: Vec<u64>,
     prompt: Option<String>,
-    messages: Option<Vec<Said>>,
+    messages: Option<Vec<ChatMessage>>,
     conversations: Option<Vec<Said>>,
 }
 
+/// What else a message may have, such as calls of tools, is not sent and so refused.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChatMessage {
+    role: String,
+    content: String,
+}
+
+/// ShareGPT's.
 #[derive(Deserialize)]
 struct Said {
-    #[serde(alias = "from")]
+    #[serde(rename = "from")]
     role: String,
-    #[serde(alias = "value")]
+    #[serde(rename = "value")]
     content: String,
 }
 
@@ -74,10 +86,17 @@ fn objects(text: &str) -> Result<Vec<Placed>, String> {
     lines
         .map(|(number, line)| {
             let place = format!("line {number}");
-            let entry = serde_json::from_str(line).map_err(|error| format!("{place}: {error}"))?;
+            let entry = serde_json::from_str(line).map_err(|error| unreadable(&place, &error))?;
             placed(place, entry)
         })
         .collect()
+}
+
+/// The line's own number in the place of serde's, which is that within the line.
+fn unreadable(place: &str, error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let cause = text.split(" at line ").next().unwrap_or(&text);
+    format!("{place}, column {}: {cause}", error.column())
 }
 
 fn list(text: &str) -> Result<Vec<Placed>, String> {
@@ -147,7 +166,7 @@ fn prompt(entry: &Entry) -> Result<(TracePrompt, Option<String>), String> {
             size: 0,
         }),
     };
-    let message = |said: &Said| (said.role.clone(), said.content.clone());
+    let message = |message: &ChatMessage| (message.role.clone(), message.content.clone());
     let length = entry.prompt_length.or(entry.input_length);
     match (length, &entry.prompt, &entry.messages, &entry.conversations) {
         (Some(tokens), None, None, None) => Ok((drawn(tokens), None)),
@@ -191,7 +210,12 @@ fn set_block_size(lines: &mut [Placed]) -> Result<(), String> {
              throughout a file"
         ));
     };
+    let has_blocks = lines.iter().any(|(_, line)| blocks(line).is_some());
     for (_, line) in lines {
+        // Qwen's traces count seconds under Mooncake's names.
+        if size == IN_SECONDS && has_blocks {
+            line.at = line.at.map(|at| at.saturating_mul(1000));
+        }
         if let TracePrompt::Drawn {
             blocks: Some(blocks),
             ..
@@ -263,7 +287,12 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(size(&(of(513, "[4,5]") + &of(2, "[4]"))), (2, 512));
-        assert_eq!(size(&(of(10, "[4]") + &of(17, "[4,6]"))), (1, 16));
+        let bailian = of(10, "[4]") + &of(17, "[4,6]").replace(":0,", ":61.5,");
+        assert_eq!(size(&bailian), (1, 16));
+        assert_eq!(
+            entries(&bailian).unwrap()[1].at,
+            Some(Duration::from_millis(61_500))
+        );
         let refusal = entries(&(of(513, "[4,5]") + &of(17, "[4,6]"))).unwrap_err();
         assert!(
             refusal.starts_with("line 2: 2 `hash_ids` for 17"),
@@ -298,7 +327,16 @@ mod tests {
         let table = [
             (String::new(), "no request"),
             ("[]".into(), "no request"),
-            (format!("{good}\nnot json"), "line 2: expected"),
+            (format!("{good}\nnot json"), "line 2, column 2: expected"),
+            (
+                "{\"messages\": [{\"role\": \"tool\", \"content\": \"x\", \"name\": \"f\"}]}"
+                    .into(),
+                "unknown field `name`",
+            ),
+            (
+                "{\"messages\": [{\"role\": \"user\", \"content\": null}]}".into(),
+                ": invalid type: null",
+            ),
             (
                 format!("{good}\n{{\"timestamp\":2}}"),
                 "line 2: name one of `prompt_length`",

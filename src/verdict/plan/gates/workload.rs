@@ -115,7 +115,11 @@ fn read_trace(
     let mut lines = read_data(&file, files, defined_by, trace::entries)?;
     let warmup = warmup(section)?;
     if let Some(field) = section.optional("requests") {
-        lines.truncate(field.count(1..1_000_001)? as usize);
+        let requests = field.count(1..1_000_001)? as usize;
+        if requests > lines.len() {
+            return Err(field.wrong(format!("the file holds {} requests", lines.len())));
+        }
+        lines.truncate(requests);
     }
     let measured = lines.len().saturating_sub(warmup as usize);
     if measured == 0 {

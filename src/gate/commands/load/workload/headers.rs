@@ -3,12 +3,17 @@
 //! Main type: [`Headers`].
 
 use crate::session::Error;
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use verdict::record::Sample;
 
 /// Shorter values stand in too many texts to be looked for.
 const LEAST_SECRET: usize = 4;
+
+const BLOT: &str = "[redacted]";
+
+/// Words that are no secret.
+const SCHEMES: [&str; 2] = ["Bearer", "Basic"];
 
 /// Shown as their names.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +29,16 @@ impl Headers {
         let key: HeaderName = name.parse().map_err(|_| {
             usage("--header: what stands before the colon is no header's name".into())
         })?;
-        if [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&key) {
+        if [
+            ACCEPT_ENCODING,
+            CONNECTION,
+            CONTENT_LENGTH,
+            EXPECT,
+            HOST,
+            TRANSFER_ENCODING,
+        ]
+        .contains(&key)
+        {
             return Err(usage(format!(
                 "--header: `{key}` is set by the client; leave it out"
             )));
@@ -47,30 +61,45 @@ impl Headers {
     /// Takes the values out of what a server says, which may quote them.
     pub fn redact(&self, text: &mut String) {
         for secret in self.secrets() {
-            if text.contains(secret) {
-                *text = text.replace(secret, "[redacted]");
+            if text.contains(&secret) {
+                *text = text.replace(&secret, BLOT);
+            }
+            // A text that was cut off within it.
+            let body = text.trim_end_matches('…');
+            let ends = (LEAST_SECRET..secret.len()).rev();
+            let mut ends = ends.filter(|end| secret.is_char_boundary(*end));
+            if let Some(end) = ends.find(|end| body.ends_with(&secret[..*end])) {
+                *text = format!("{}{BLOT}", &body[..body.len() - end]);
             }
         }
     }
 
     /// The same in every text of these samples.
     pub fn redact_all(&self, samples: &mut [Sample]) {
-        if self.secrets().next().is_none() {
+        if self.0.is_empty() {
             return;
         }
         for sample in samples {
             let said = sample.void.as_mut().map(|void| &mut void.detail);
-            for text in said.into_iter().chain(&mut sample.text) {
+            let reason = sample.finish_reason.as_mut();
+            for text in said.into_iter().chain(&mut sample.text).chain(reason) {
                 self.redact(text);
             }
         }
     }
 
-    /// A bearer token without its scheme.
-    fn secrets(&self) -> impl Iterator<Item = &str> {
-        let values = self.0.values().filter_map(|value| value.to_str().ok());
-        let values = values.map(|value| value.rsplit(' ').next().unwrap_or(value));
-        values.filter(|value| value.len() >= LEAST_SECRET)
+    /// Each value and each word of it, the longest first: a bearer token stands without its scheme too.
+    fn secrets(&self) -> Vec<String> {
+        let values = self.0.values();
+        let values: Vec<String> = values
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect();
+        let words = values.iter().flat_map(|value| value.split([' ', ';', ',']));
+        let mut secrets: Vec<String> = words.map(str::to_owned).chain(values.clone()).collect();
+        secrets
+            .retain(|secret| secret.len() >= LEAST_SECRET && !SCHEMES.contains(&secret.as_str()));
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets
     }
 }
 
@@ -92,6 +121,16 @@ mod tests {
         let mut text = "Incorrect API key: key-1234 of inference".to_owned();
         headers.redact(&mut text);
         assert_eq!(text, "Incorrect API key: [redacted] of [redacted]");
+        headers.add("cookie", "sid=SECRET-7; a=b").unwrap();
+        for (said, expect) in [
+            ("bad cookie sid=SECRET-7", "bad cookie [redacted]"),
+            ("no such key: key-12", "no such key: [redacted]"),
+            ("no such key: key-12…", "no such key: [redacted]"),
+        ] {
+            let mut text = said.to_owned();
+            headers.redact(&mut text);
+            assert_eq!(text, expect);
+        }
         for wrong in [("a b", "x"), ("", "x"), ("Host", "x"), ("x", "a\nb")] {
             assert!(headers.add(wrong.0, wrong.1).is_err(), "{wrong:?}");
         }

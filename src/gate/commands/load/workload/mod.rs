@@ -13,7 +13,7 @@ use super::notes::{gaps_known, notes};
 use super::view::{GoodShare, LoadReport, Requests};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::Error;
-use crate::session::project::{draw_seed, now, tool};
+use crate::session::project::{now, tool};
 use client::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
 pub use headers::Headers;
 use parameters::parameters;
@@ -46,7 +46,7 @@ pub struct LoadOptions {
     pub slo: Slo,
     /// What no answer can undercut, where the machine and the model are known.
     pub plausible: Plausible,
-    pub seed: Option<u64>,
+    pub seed: u64,
     /// Longest silence within an answer.
     pub timeout: Duration,
     pub forces_length: bool,
@@ -70,7 +70,7 @@ pub async fn load(
     let endpoint = endpoint(options)?;
     let workload = traffic::workload(&options.traffic, endpoint.tokenizer.as_deref())?;
     let seed = PromptSeed {
-        session: options.seed.unwrap_or_else(draw_seed),
+        session: options.seed,
         block: options.traffic.part.0,
     };
     let date = now();
@@ -106,7 +106,7 @@ pub async fn load(
     if is_answered {
         answered(options, &samples)?;
     }
-    let parameters = parameters(options, seed.session);
+    let parameters = parameters(options);
     let report = report(options, parameters, date, &samples, ending);
     Ok((report, samples))
 }

@@ -9,7 +9,7 @@ use verdict::plan::Arrivals;
 
 /// What was asked for, by the names of the command line; what stands at its default is named too, but for
 /// what would say nothing.
-pub fn parameters(options: &LoadOptions, seed: u64) -> Map<String, Value> {
+pub fn parameters(options: &LoadOptions) -> Map<String, Value> {
     let mut named = Map::new();
     let mut name = |name: &str, value: Value| {
         let silent = value.is_null() || value == json!(false);
@@ -58,7 +58,7 @@ pub fn parameters(options: &LoadOptions, seed: u64) -> Map<String, Value> {
     name("slo_e2e", json!(options.slo.e2e_ms));
     name("tpot_floor", json!(options.plausible.tpot_floor_ms));
     name("prefill_floor", json!(options.plausible.prefill_floor_us));
-    name("seed", json!(seed));
+    name("seed", json!(options.seed));
     name("timeout", json!(options.timeout.as_secs_f64()));
     name("no_ignore_eos", json!(!options.forces_length));
     name("no_stream_usage", json!(!options.stream_usage));

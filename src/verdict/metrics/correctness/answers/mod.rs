@@ -24,6 +24,9 @@ const LEAST_OTHER: usize = 3;
 /// Answers that part within an eighth of their length part early: some near-ties lie there, but not in nine of ten answers.
 const EARLY: usize = 8;
 
+/// Of a long answer, tokens within which it parts early.
+const EARLY_TOKENS: usize = 16;
+
 /// Of an answer that nothing is held against.
 const BLANK: &str =
     "nothing but white space, like most answers: choose prompts that the engine answers with text";
@@ -206,7 +209,7 @@ pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
 pub struct OtherAnswers {
     /// Those that part from base's at once.
     pub other: usize,
-    /// Those that part within the first [`EARLY`]th part of it.
+    /// Those that part early: within the first [`EARLY`]th part of it, and its first [`EARLY_TOKENS`].
     pub early: usize,
     /// Those that were compared.
     pub all: usize,
@@ -230,7 +233,7 @@ impl OtherAnswers {
             .filter(|(head, base)| parts_at_once(base, head));
         let early = pairs
             .iter()
-            .filter(|(head, base)| parts_within(base, head, EARLY));
+            .filter(|(head, base)| parts_within(base, head, EARLY, EARLY_TOKENS));
         let (other, early): (Vec<_>, Vec<_>) = (other.collect(), early.collect());
         let first = other.first().or(early.first()).map(|(head, base)| {
             let (said, expected) = (quoted(head, 0), quoted(base, 0));
