@@ -1,6 +1,6 @@
 //! The file of raw samples, one JSON object a line.
 //!
-//! Main functions: [`target`], asked before anything is sent; [`write`].
+//! Main functions: [`target`], asked before anything is sent; [`write()`].
 
 use crate::session::files::replace;
 use crate::session::{Error, ResultsError};

@@ -1,6 +1,6 @@
 //! Several paces of `gate load` side by side, and the knee between them.
 //!
-//! Main functions: [`table`], [`markdown`], [`json`]; [`knee`]. Refuses to know: how a step was measured.
+//! Main functions: [`table`], [`markdown`], [`json()`]; [`knee`]. Refuses to know: how a step was measured.
 
 use super::view::LoadReport;
 use crate::report::markdown::escape;
