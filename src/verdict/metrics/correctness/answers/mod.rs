@@ -209,7 +209,7 @@ pub fn wrong_answers(requests: &Requests<'_>) -> Option<WrongAnswers> {
 pub struct OtherAnswers {
     /// Those that part from base's at once.
     pub other: usize,
-    /// Those that part early: within the first [`EARLY`]th part of it, and its first [`EARLY_TOKENS`].
+    /// Those that part early: within its first eighth, and its first 16 tokens.
     pub early: usize,
     /// Those that were compared.
     pub all: usize,
