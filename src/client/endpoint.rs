@@ -31,7 +31,7 @@ pub struct Endpoint {
     pub keep_alive: bool,
     /// Prompts of text go over the chat route, as one message of a user.
     pub chat: bool,
-    /// What stands before each route's path: empty, or as `/prefix`.
+    /// Prefix of each route's path, such as `/prefix`; may be empty.
     pub path: String,
     /// Further headers of every request. Values that are marked as sensitive are never shown.
     pub headers: HeaderMap,

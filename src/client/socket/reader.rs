@@ -48,7 +48,7 @@ pub struct Taken {
 pub struct Together {
     real: Option<Duration>,
     left: usize,
-    /// What comes next was joined to what was read last.
+    /// The kernel joined the next bytes to those that were read last.
     joined: bool,
 }
 

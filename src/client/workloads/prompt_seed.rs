@@ -49,42 +49,39 @@ impl PromptSeed {
         workload: &str,
         blocks: &PromptBlocks,
         count: u32,
-        range: (u32, u32),
+        (low, high): (u32, u32),
     ) -> Vec<u32> {
-        let of = |id| {
-            let mut random = SplitMix64::keyed(&[
-                self.session,
-                self.block.into(),
-                fingerprint(workload),
-                BLOCKS,
-                id,
-            ]);
-            let width = u64::from(range.1.saturating_sub(range.0));
-            std::iter::repeat_with(move || range.0 + random.below(width) as u32)
-        };
-        let all = blocks.ids.iter();
-        let all = all.flat_map(|&id| of(id).take(blocks.size as usize));
-        all.take(count as usize).collect()
+        let width = u64::from(high.saturating_sub(low));
+        let ids = self.in_blocks(workload, blocks, |random| low + random.below(width) as u32);
+        ids.take(count as usize).collect()
     }
 
-    /// `count` words, block after block; past the last block words of that one go on.
+    /// `count` words, block after block.
     pub fn block_words(self, workload: &str, blocks: &PromptBlocks, count: u32) -> String {
-        let of = |id| {
-            let mut random = SplitMix64::keyed(&[
-                self.session,
-                self.block.into(),
-                fingerprint(workload),
-                BLOCKS,
-                id,
-            ]);
-            std::iter::repeat_with(move || WORDS[random.below(WORDS.len() as u64) as usize])
+        let word = |random: &mut SplitMix64| WORDS[random.below(WORDS.len() as u64) as usize];
+        let words = self.in_blocks(workload, blocks, word).take(count as usize);
+        words.collect::<Vec<&str>>().join(" ")
+    }
+
+    /// What `draw` gives in each block in turn; the last block goes on without end.
+    fn in_blocks<T>(
+        self,
+        workload: &str,
+        blocks: &PromptBlocks,
+        draw: impl Fn(&mut SplitMix64) -> T + Copy,
+    ) -> impl Iterator<Item = T> {
+        let block = u64::from(self.block);
+        let keys = [self.session, block, fingerprint(workload), BLOCKS];
+        let of = move |&id: &u64| {
+            let [session, block, workload, blocks] = keys;
+            let mut random = SplitMix64::keyed(&[session, block, workload, blocks, id]);
+            std::iter::repeat_with(move || draw(&mut random))
         };
         let (last, before) = blocks.ids.split_last().unwrap_or((&0, &[]));
         let whole = before
             .iter()
-            .flat_map(|&id| of(id).take(blocks.size as usize));
-        let words: Vec<&str> = whole.chain(of(*last)).take(count as usize).collect();
-        words.join(" ")
+            .flat_map(move |id| of(id).take(blocks.size as usize));
+        whole.chain(of(last))
     }
 
     /// Uniform numbers in [0, 1) for the arrivals of a workload, the same in both arms of a block.

@@ -27,7 +27,7 @@ pub struct Wave {
     /// In the order of sending.
     pub requests: Vec<Planned>,
     pub pace: Pace,
-    /// How long after its start slots still take a request.
+    /// Time after its start at which slots stop taking requests; `None`: never.
     pub until: Option<Duration>,
 }
 

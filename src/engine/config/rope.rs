@@ -77,7 +77,7 @@ impl RopeSettings {
         (0..pairs).map(frequency).collect()
     }
 
-    /// What scores of a query and a key are multiplied by: 1 / √head_dim, and YaRN's factor for each of the two.
+    /// Factor of attention scores: 1 / √head_dim, times YaRN's factor for the query and again for the key.
     pub fn score_scale(&self, head_dim: usize) -> f32 {
         let factor = self.yarn.map_or(1.0, |yarn| yarn.attention);
         let plain = 1.0 / (head_dim as f32).sqrt();

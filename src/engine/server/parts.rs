@@ -137,18 +137,25 @@ impl Parts {
             let blanks = self.held.len() - self.held.trim_start_matches('\n').len();
             self.held.drain(..blanks);
         }
-        if let Some(at) = self.held.find(THOUGHT) {
-            added
-                .reasoning
-                .push_str(self.held[..at].trim_end_matches('\n'));
-            self.held.drain(..at + THOUGHT.len());
+        let before = added.reasoning.len();
+        if self.take_until(THOUGHT, &mut added.reasoning) {
             self.place = Place::Thought;
             return true;
         }
-        let certain = certain(&self.held, THOUGHT);
-        added.reasoning.extend(self.held.drain(..certain));
-        let is_blank = is_blank && certain == 0;
+        let is_blank = is_blank && added.reasoning.len() == before;
         self.place = Place::Reasoning { is_blank };
+        false
+    }
+
+    /// Gives out the text before a tag and takes the tag; where there is none yet, gives out what is certain.
+    fn take_until(&mut self, tag: &str, out: &mut String) -> bool {
+        if let Some(at) = self.held.find(tag) {
+            out.push_str(self.held[..at].trim_end_matches('\n'));
+            self.held.drain(..at + tag.len());
+            return true;
+        }
+        let certain = certain(&self.held, tag);
+        out.extend(self.held.drain(..certain));
         false
     }
 
@@ -168,17 +175,11 @@ impl Parts {
             added.content.push_str(&std::mem::take(&mut self.held));
             return false;
         }
-        if let Some(at) = self.held.find(CALL) {
-            added
-                .content
-                .push_str(self.held[..at].trim_end_matches('\n'));
-            self.held.drain(..at + CALL.len());
+        let is_call = self.take_until(CALL, &mut added.content);
+        if is_call {
             self.place = Place::Call;
-            return true;
         }
-        let certain = certain(&self.held, CALL);
-        added.content.extend(self.held.drain(..certain));
-        false
+        is_call
     }
 
     fn call(&mut self, added: &mut Added) -> bool {

@@ -29,7 +29,7 @@ pub(super) struct State<D: Device> {
     partial_ml: D::Memory,
     arrived: D::Memory,
     heads: Heads,
-    /// Of scores.
+    /// Factor of attention scores.
     scale: f32,
     window: Option<Window>,
     /// Most rows of a step.

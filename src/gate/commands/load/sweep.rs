@@ -2,11 +2,10 @@
 //!
 //! Main functions: [`table`], [`markdown`], [`json()`]; [`knee`]. Refuses to know: how a step was measured.
 
-use super::view::LoadReport;
+use super::view::{self, LoadReport, optional};
 use crate::report::markdown::escape;
 use crate::report::numbers::number;
-use crate::report::terminal::{STYLE, WIDTH, wrap};
-use comfy_table::{CellAlignment, Table};
+use crate::report::terminal::{WIDTH, wrap};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -48,20 +47,9 @@ pub fn table(reports: &[LoadReport]) -> String {
             let _ = writeln!(out, "{line}");
         }
     }
-    let mut table = Table::new();
     let mut header = COLUMNS;
     header[0] = reports.first().map_or("", pace_shown);
-    table.load_style(STYLE).set_width(WIDTH).set_header(header);
-    for row in rows(reports) {
-        table.add_row(row);
-    }
-    for (number, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if number > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let _ = writeln!(out, "\n{}\n", table.trim_fmt());
+    let _ = writeln!(out, "\n{}\n", view::table(header, rows(reports)));
     for text in remarks(reports) {
         for line in wrap(&text, usize::from(WIDTH)) {
             let _ = writeln!(out, "{line}");
@@ -144,17 +132,10 @@ fn points(reports: &[LoadReport]) -> Vec<(f64, Option<f64>)> {
 
 /// What all steps have in common.
 fn same(report: &LoadReport) -> String {
-    let own = pace_name(report);
-    let shown = report.parameters.iter().filter(|(name, _)| *name != own);
-    let shown = shown.map(|(name, value)| match value {
-        Value::String(text) => format!("{name} {text}"),
-        other => format!("{name} {other}"),
-    });
-    shown.collect::<Vec<_>>().join(", ")
+    view::parameters(report, pace_name(report))
 }
 
-fn rows(reports: &[LoadReport]) -> Vec<[String; 8]> {
-    let value = |value: Option<f64>| value.map_or_else(|| "–".into(), number);
+fn rows(reports: &[LoadReport]) -> Vec<Vec<String>> {
     let knee = knee(&points(reports));
     let rows = reports.iter().enumerate().map(|(place, report)| {
         let mark = match report.invalid().next() {
@@ -165,14 +146,14 @@ fn rows(reports: &[LoadReport]) -> Vec<[String; 8]> {
         let good = report
             .goodput
             .map(|good| format!("{} %", number(good.share * 100.0)));
-        [
+        vec![
             number(load(report)) + mark,
             format!("{}/{}", report.requests.ok, report.requests.sent),
-            value(report.ttft_ms.p50),
-            value(report.ttft_ms.p99),
-            value(report.tpot_ms.p50),
-            value(report.tpot_ms.p99),
-            value(report.throughput.output_tokens_per_s),
+            optional(report.ttft_ms.p50),
+            optional(report.ttft_ms.p99),
+            optional(report.tpot_ms.p50),
+            optional(report.tpot_ms.p99),
+            optional(report.throughput.output_tokens_per_s),
             good.unwrap_or_else(|| "–".into()),
         ]
     });

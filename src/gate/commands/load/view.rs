@@ -110,7 +110,7 @@ pub fn load_table(report: &LoadReport) -> String {
         ..
     } = report;
     let _ = writeln!(out, "{server}  {model}  {date}");
-    for line in wrap(&parameters(report), usize::from(WIDTH)) {
+    for line in wrap(&parameters(report, ""), usize::from(WIDTH)) {
         let _ = writeln!(out, "{line}");
     }
     if let Some(cut) = cut(report) {
@@ -118,7 +118,7 @@ pub fn load_table(report: &LoadReport) -> String {
             let _ = writeln!(out, "{line}");
         }
     }
-    let _ = writeln!(out, "\n{}\n", times(report));
+    let _ = writeln!(out, "\n{}\n", table(TIMES, time_rows(report)));
     for (label, text) in lines(report) {
         let mut wrapped = wrap(&text, usize::from(WIDTH) - LABEL).into_iter();
         let first = wrapped.next().unwrap_or_default();
@@ -139,7 +139,7 @@ pub fn load_markdown(report: &LoadReport) -> String {
         ..
     } = report;
     let mut out = format!("{} · {} · {date}\n\n", escape(server), escape(model));
-    let _ = writeln!(out, "{}\n", escape(&parameters(report)));
+    let _ = writeln!(out, "{}\n", escape(&parameters(report, "")));
     let _ = writeln!(
         out,
         "| {} |\n|---{}",
@@ -168,22 +168,27 @@ fn cut(report: &LoadReport) -> Option<String> {
     }
 }
 
-fn parameters(report: &LoadReport) -> String {
-    let shown = report.parameters.iter().map(|(name, value)| match value {
+/// What was asked for, but for the parameter of this name.
+pub fn parameters(report: &LoadReport, left_out: &str) -> String {
+    let shown = report
+        .parameters
+        .iter()
+        .filter(|(name, _)| *name != left_out);
+    let shown = shown.map(|(name, value)| match value {
         Value::String(text) => format!("{name} {text}"),
         other => format!("{name} {other}"),
     });
     shown.collect::<Vec<_>>().join(", ")
 }
 
-const TIMES: [&str; 8] = ["ms", "mean", "p50", "p90", "p99", "min", "max", "n"];
-
-fn times(report: &LoadReport) -> String {
+/// A table for a terminal: names on the left, numbers on the right of their columns.
+pub fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
     let mut table = Table::new();
-    table.load_style(STYLE).set_width(WIDTH).set_header(TIMES);
-    for row in time_rows(report) {
-        table.add_row(row);
-    }
+    table.load_style(STYLE).set_width(WIDTH).set_header(header);
+    table.add_rows(rows);
     for (number, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if number > 0 {
@@ -192,6 +197,8 @@ fn times(report: &LoadReport) -> String {
     }
     table.trim_fmt()
 }
+
+const TIMES: [&str; 8] = ["ms", "mean", "p50", "p90", "p99", "min", "max", "n"];
 
 /// The rows of the table under [`TIMES`].
 fn time_rows(report: &LoadReport) -> Vec<Vec<String>> {
@@ -324,7 +331,7 @@ fn client(health: &ClientHealth) -> String {
     )
 }
 
-fn optional(value: Option<f64>) -> String {
+pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), number)
 }
 
