@@ -123,7 +123,7 @@ fn one_line_a_case_in_the_manifests_order() {
     assert_eq!(
         got,
         [
-            "slow fail 8 regression",
+            "slow fail 12 regression",
             "same pass 8 regression",
             "zero invalid 2 vacuous",
             "more fail 8 regression",
@@ -214,6 +214,7 @@ fn record(directory: &Path, manifest: &Manifest, case: &str) -> RunRecord {
         launches: &read("launches.csv"),
         samples: &read("samples.jsonl"),
         history: &read("history.csv"),
+        noise: None,
     };
     import::case(manifest, &files).unwrap()
 }

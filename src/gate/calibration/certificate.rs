@@ -6,6 +6,8 @@ use crate::baseline::Key;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use verdict::plan::Spending;
+use verdict::record::LaunchNoise;
+use verdict::stats::Spread;
 
 /// Name and version of the format.
 pub const CALIBRATION_FORMAT: &str = "infergate-calibration/1";
@@ -34,7 +36,10 @@ pub struct Certificate {
     /// Chance that a check passes although its effect is at the ceiling.
     pub beta: f64,
     /// How the looks share the two. Older certificates do not say it: theirs is by equal parts, whatever the judge did.
-    #[serde(default, skip_serializing_if = "Spending::is_equal")]
+    #[serde(
+        default = "Spending::equal",
+        skip_serializing_if = "Spending::is_equal"
+    )]
     pub spending: Spending,
     /// The gates that were judged together, this one among them.
     pub gates: Vec<String>,
@@ -93,6 +98,9 @@ pub struct CheckCertificate {
     pub invalid: BTreeMap<String, u32>,
     /// `None` for a metric that is not compared by t, and where no launch gave it a value.
     pub noise: Option<Noise>,
+    /// By which later sessions judge it; `None` for a metric that is not compared by t, and of fewer than five sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch_noise: Option<LaunchNoise>,
     /// Of a comparison by t: what it can find at each look; empty for all others.
     pub effects: Vec<Effect>,
     /// A comparison by t: the change that it must find; `None` for all others.
@@ -102,6 +110,18 @@ pub struct CheckCertificate {
 }
 
 impl CheckCertificate {
+    /// How its launches vary, as its test knows it.
+    pub fn spread(&self) -> Option<Spread> {
+        match self.launch_noise {
+            Some(LaunchNoise { paired, sd, df }) => Some(Spread {
+                sd,
+                paired,
+                known_df: df,
+            }),
+            None => Some(Spread::unknown(self.noise?.launch_sd)),
+        }
+    }
+
     /// What the check finds at the last look with 95 % power.
     pub fn effect_at_cap(&self) -> Option<f64> {
         self.effects.last().map(|last| last.effect)

@@ -1,14 +1,14 @@
 //! From measured and drawn sessions to one certificate a gate.
 
 use super::history::{self, PastSession};
-use super::noise::{Observed, launch_seconds, noise, observe};
+use super::noise::{Observed, blocks, launch_noise, launch_seconds, noise, observe};
 use super::{
-    CALIBRATION_FORMAT, Certificate, CheckCertificate, Drawn, Effect, Noise, Sessions, Tally,
-    outcome, test_of,
+    CALIBRATION_FORMAT, Certificate, CheckCertificate, Drawn, Effect, Sessions, Tally, outcome,
+    test_of,
 };
 use crate::baseline::Key;
 use std::collections::BTreeMap;
-use verdict::plan::{Check, Design, Gate, Plan};
+use verdict::plan::{Check, Design, Gate, Plan, Rule};
 use verdict::record::{Arm, Build, RuleId, RunRecord, RunVerdict, Verdict};
 use verdict::stats;
 
@@ -177,31 +177,36 @@ fn certify_check(
         .filter_map(|session| session.observed.get(&check.id).cloned())
         .collect();
     let design = &evidence.plan.design;
-    let noise = noise(&observed, launch_s);
-    let test = test_of(check, design, family);
-    let sd = noise.as_ref().map(|noise: &Noise| noise.launch_sd);
-    let effects = test.iter().flat_map(|test| {
-        test.looks.iter().filter_map(|look| {
-            Some(Effect {
-                blocks: look.blocks,
-                minutes: f64::from(2 * look.blocks) * launch_s / 60.0,
-                effect: test.smallest_effect(sd?, look, POWER)?,
-            })
-        })
-    });
-    CheckCertificate {
+    let is_compared = matches!(check.rule, Rule::Regression { .. });
+    let in_blocks: Vec<_> = observed.iter().map(|session| blocks(session)).collect();
+    let launch_noise = launch_noise(&in_blocks).filter(|_| is_compared);
+    let mut certified = CheckCertificate {
         id: check.id.clone(),
         measured,
         drawn: history::draw(check, design, past, evidence.seed),
         invalid,
-        noise,
-        effects: effects.collect(),
-        ceiling: test.as_ref().map(|test| test.ceiling),
-        blocks_for_ceiling: test
-            .as_ref()
-            .zip(sd)
-            .and_then(|(test, sd)| test.blocks_to_find(sd, test.ceiling, POWER).blocks()),
+        noise: noise(&observed, launch_s),
+        launch_noise,
+        effects: Vec::new(),
+        ceiling: None,
+        blocks_for_ceiling: None,
+    };
+    let Some(test) = test_of(check, design, family, launch_noise.is_some()) else {
+        return certified;
+    };
+    certified.ceiling = Some(test.ceiling);
+    if let Some(spread) = certified.spread() {
+        let effects = test.looks.iter().filter_map(|look| {
+            Some(Effect {
+                blocks: look.blocks,
+                minutes: f64::from(2 * look.blocks) * launch_s / 60.0,
+                effect: test.smallest_effect(spread, look, POWER)?,
+            })
+        });
+        certified.effects = effects.collect();
+        certified.blocks_for_ceiling = test.blocks_to_find(spread, test.ceiling, POWER).blocks();
     }
+    certified
 }
 
 fn count(n: usize) -> u32 {

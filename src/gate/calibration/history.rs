@@ -59,7 +59,7 @@ pub fn draw(check: &Check, design: &Design, past: &[PastSession], seed: u64) -> 
     let (Some(&first), Some(&cap)) = (design.looks.first(), design.looks.last()) else {
         return tally;
     };
-    let Some(test) = test_of(check, design, 1) else {
+    let Some(test) = test_of(check, design, 1, false) else {
         return tally;
     };
     let mut coins = Coins(seed ^ check.id.bytes().fold(0, |h, b| mix(h ^ u64::from(b))));

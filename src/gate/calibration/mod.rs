@@ -21,7 +21,7 @@ pub use certificate::{
 };
 pub use certify::{Evidence, MeasuredSession, certify};
 pub use history::{PastSession, pairs_of_blocks, pairs_of_launches};
-pub use noise::stored_sd;
+pub use noise::{launch_noise, stored_sd};
 pub use plan::{LookLevels, Test, Wanted, test_of};
 pub use power::{NoiseSource, PowerPlan, PowerRow};
 pub use signed::{RefusedCertificate, admit_certificate, ready_certificate, sign_certificate};

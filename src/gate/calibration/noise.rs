@@ -1,15 +1,23 @@
 //! From the launches of A/A sessions to the variances of one check.
 
 use super::{Noise, Warmup};
-use verdict::judge::{is_throttled, on_test_scale};
+use verdict::judge::{self, is_throttled, on_test_scale};
 use verdict::metrics;
 use verdict::plan::{Check, Gate, Workload};
-use verdict::record::{Launch, Phase, RunRecord, Sample};
+use verdict::record::{Arm, Launch, LaunchNoise, Phase, RunRecord, Sample};
 use verdict::stats::{self, WarmUp};
+
+/// Fewer sessions with a variance do not tell how much it differs from one to the next.
+const SESSIONS: usize = 5;
+/// Launches of a block are compared in pairs where the differences have at most this share of the variance that
+/// launches by themselves would give them: a pair has half the degrees of freedom, so less does not pay.
+const SHARE: f64 = 0.7;
 
 /// What one launch gave one check; values on the scale of the test, that is logarithms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
+    arm: Arm,
+    block: u32,
     /// The launch's value.
     y: f64,
     /// The single values behind it, in order; empty for a value that is none of many.
@@ -56,6 +64,8 @@ fn observe_launch(check: &Check, workload: &Workload, launch: &Launch) -> Option
     let mine: Vec<&Sample> = mine.collect();
     let counted = mine.iter().filter(|s| s.phase == Phase::Measured).count() as f64;
     Some(Observed {
+        arm: launch.arm,
+        block: launch.block,
         y: on_scale(&measured.value)?,
         request_s: seconds(&mine) * counted / mine.len() as f64 / series.len() as f64,
         from_first: on_scale_all(&whole).unwrap_or_default(),
@@ -128,6 +138,49 @@ pub fn noise(sessions: &[Vec<Observed>], launch_s: f64) -> Option<Noise> {
         requests,
         requests_wanted,
     })
+}
+
+/// By which variance later sessions are judged, and whether in pairs: from the blocks (base, head) of A/A sessions, on the
+/// scale of the test. `None` where fewer than five sessions have two blocks, and where nothing varies.
+///
+/// The variance is pooled over sessions by degrees of freedom, so that sessions which ended early since they seemed quiet
+/// do not make it too small.
+pub fn launch_noise(sessions: &[Vec<(f64, f64)>]) -> Option<LaunchNoise> {
+    let arms = sessions.iter().filter_map(|blocks| {
+        let (base, head): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
+        let both = f64::midpoint(stats::variance(&base)?, stats::variance(&head)?);
+        Some((both, (2 * (blocks.len() - 1)) as f64))
+    });
+    let pairs = sessions.iter().filter_map(|blocks| {
+        let differences: Vec<f64> = blocks.iter().map(|(base, head)| head - base).collect();
+        Some((stats::variance(&differences)?, (blocks.len() - 1) as f64))
+    });
+    let (arms, pairs): (Vec<_>, Vec<_>) = (arms.collect(), pairs.collect());
+    if pairs.len() < SESSIONS {
+        return None;
+    }
+    let (launches, differences) = (
+        stats::prior_variance(&arms)?,
+        stats::prior_variance(&pairs)?,
+    );
+    let paired = differences.variance <= SHARE * 2.0 * launches.variance;
+    let prior = if paired { differences } else { launches };
+    Some(LaunchNoise {
+        paired,
+        sd: prior.variance.sqrt(),
+        df: prior.df.min(judge::MOST_DF),
+    })
+}
+
+/// The blocks of a session that have one launch of each arm.
+pub fn blocks(session: &[Observed]) -> Vec<(f64, f64)> {
+    let of = |arm: Arm, block: u32| {
+        let mut mine = session.iter().filter(|o| o.arm == arm && o.block == block);
+        mine.next().filter(|_| mine.next().is_none()).map(|o| o.y)
+    };
+    let heads = session.iter().filter(|o| o.arm == Arm::Head);
+    let blocks = heads.filter_map(|o| of(Arm::Base, o.block).zip(of(Arm::Head, o.block)));
+    blocks.collect()
 }
 
 /// From launch to launch within a session, of values in the check's own unit; as [`Noise::launch_sd`]. `None`

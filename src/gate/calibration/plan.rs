@@ -1,14 +1,12 @@
 //! Launches that an effect needs: the test's level at each look, its distance, and the answer
 //! as short text for a table.
 
-use verdict::judge::{ErrorBudget, on_test_scale};
+use verdict::judge::{Budgets, on_test_scale};
 use verdict::plan::{Check, Design, Rule};
-use verdict::stats;
+use verdict::stats::{self, Spread};
 
 /// The most blocks that a profile may name.
 const MOST_BLOCKS: u32 = 1000;
-/// Launches an arm below which the judge makes no test.
-const LEAST_BLOCKS: u32 = 4;
 
 /// A comparison by t as the judge makes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +14,9 @@ pub struct Test {
     /// Fractions.
     pub margin: f64,
     pub ceiling: f64,
-    /// Rising; at least one.
+    /// Launches an arm below which the judge makes no test.
+    least: u32,
+    /// Rising.
     pub looks: Vec<LookLevels>,
 }
 
@@ -25,50 +25,67 @@ pub struct Test {
 pub struct LookLevels {
     /// Blocks after which the judge looks.
     pub blocks: u32,
-    /// Of the run's budget over looks and checks, as Holm's first step has it.
+    /// Of the run's budget over looks and checks, as Holm's first step has it; 0 where so few launches cannot fail.
     pub fail: f64,
     pub pass: f64,
 }
 
-/// How a check is tested beside others, `checks` in all; `None` for one that is not compared by t.
-pub fn test_of(check: &Check, design: &Design, checks: u32) -> Option<Test> {
+/// How a check is tested beside others, `checks` in all; `None` for one that is not compared by t. `is_calibrated`: its
+/// launches' variance is known from before.
+pub fn test_of(check: &Check, design: &Design, checks: u32, is_calibrated: bool) -> Option<Test> {
     let Rule::Regression { margin, ceiling } = check.rule else {
         return None;
     };
     // What has no scale is compared exactly, or by counts.
     on_test_scale(check.metric, 1.0)?;
-    let (looks, family) = (ErrorBudget::of(design), f64::from(checks.max(1)));
-    let fail = looks.levels(design.alpha / family);
-    let levels = design.looks.iter().zip(fail).zip(looks.levels(design.beta));
-    let levels = levels.map(|((&blocks, fail), pass)| LookLevels { blocks, fail, pass });
+    let family = checks.max(1);
+    let budgets = Budgets::new(design, family as usize, true, is_calibrated);
+    let fail: Vec<(u32, f64)> = budgets
+        .fail
+        .looks(design.alpha / f64::from(family))
+        .collect();
+    let level_of = |blocks| {
+        fail.iter()
+            .find(|look| look.0 == blocks)
+            .map_or(0.0, |look| look.1)
+    };
+    let looks = budgets
+        .pass
+        .looks(design.beta)
+        .map(|(blocks, pass)| LookLevels {
+            blocks,
+            fail: level_of(blocks),
+            pass,
+        });
     Some(Test {
         margin,
         ceiling,
-        looks: levels.collect(),
+        least: budgets.least,
+        looks: looks.collect(),
     })
 }
 
 impl Test {
-    /// The smallest change for the worse that this look finds with chance `power`, where launches vary by `sd` (of
-    /// logarithms). A fraction; `None` without variance.
-    pub fn smallest_effect(&self, sd: f64, look: &LookLevels, power: f64) -> Option<f64> {
-        let beyond = stats::detectable(sd, look.blocks, look.fail, power)?;
+    /// The smallest change for the worse that this look finds with chance `power`, where launches vary so (on a scale of
+    /// logarithms). A fraction; `None` without variance, and where so few launches cannot fail.
+    pub fn smallest_effect(&self, spread: Spread, look: &LookLevels, power: f64) -> Option<f64> {
+        let beyond = stats::detectable(spread, look.blocks, look.fail, power)?;
         let effect = (self.margin.ln_1p() + beyond).exp_m1();
         effect.is_finite().then_some(effect)
     }
 
     /// Blocks after which an unchanged head is shown to be below the ceiling with chance `power`.
-    pub fn blocks_to_pass(&self, sd: f64, power: f64) -> Option<u32> {
-        self.blocks_at(|look| values_needed(self.ceiling.ln_1p(), sd, look.pass, power))
+    pub fn blocks_to_pass(&self, spread: Spread, power: f64) -> Option<u32> {
+        self.blocks_at(|look| values_needed(self.ceiling.ln_1p(), spread, look.pass, power))
     }
 
     /// Blocks after which a look finds a change of `effect` with chance `power`.
-    pub fn blocks_to_find(&self, sd: f64, effect: f64, power: f64) -> Wanted {
+    pub fn blocks_to_find(&self, spread: Spread, effect: f64, power: f64) -> Wanted {
         if effect <= self.margin {
             return Wanted::WithinMargin;
         }
         let distance = effect.ln_1p() - self.margin.ln_1p();
-        match self.blocks_at(|look| values_needed(distance, sd, look.fail, power)) {
+        match self.blocks_at(|look| values_needed(distance, spread, look.fail, power)) {
             Some(blocks) => Wanted::Blocks(blocks),
             None => Wanted::TooMany,
         }
@@ -77,7 +94,7 @@ impl Test {
     /// The blocks that suffice for the first look which has so many; beyond the last look, those that would suffice
     /// for it if it came later.
     fn blocks_at(&self, needed: impl Fn(&LookLevels) -> Option<u32>) -> Option<u32> {
-        let mut before = LEAST_BLOCKS - 1;
+        let mut before = self.least - 1;
         for look in &self.looks {
             // Fewer than the look before had come too late for that one's level.
             let needed = needed(look).map(|blocks| blocks.max(before + 1));
@@ -90,8 +107,8 @@ impl Test {
     }
 }
 
-fn values_needed(distance: f64, sd: f64, level: f64, power: f64) -> Option<u32> {
-    stats::values_needed(distance, sd, level, power, MOST_BLOCKS)
+fn values_needed(distance: f64, spread: Spread, level: f64, power: f64) -> Option<u32> {
+    stats::values_needed(distance, spread, level, power, MOST_BLOCKS)
 }
 
 /// How many blocks an effect needs.
@@ -146,7 +163,7 @@ mod tests {
             min_samples: 1,
             line: 1,
         };
-        test_of(&check, &design, 2).unwrap()
+        test_of(&check, &design, 2, false).unwrap()
     }
 
     #[test]
@@ -157,7 +174,7 @@ mod tests {
             Spending::ObrienFleming,
         ]
         .map(test);
-        let to_pass = |test: &Test| test.blocks_to_pass(0.007, 0.95).unwrap();
+        let to_pass = |test: &Test| test.blocks_to_pass(Spread::unknown(0.007), 0.95).unwrap();
         assert_eq!((to_pass(&equal), to_pass(&pocock)), (4, 4));
         // Its first look has nearly nothing to spend: four launches pass in one session of eight.
         assert!(
@@ -165,7 +182,9 @@ mod tests {
             "{}",
             to_pass(&late)
         );
-        let at_last = |test: &Test| test.smallest_effect(0.007, test.looks.last().unwrap(), 0.95);
+        let at_last = |test: &Test| {
+            test.smallest_effect(Spread::unknown(0.007), test.looks.last().unwrap(), 0.95)
+        };
         assert!(at_last(&late) < at_last(&pocock));
     }
 
@@ -173,9 +192,15 @@ mod tests {
     fn beyond_the_last_look_its_own_level_counts() {
         let test = test(Spending::ObrienFleming);
         let last = *test.looks.last().unwrap();
-        let wanted = test.blocks_to_find(0.02, 0.03, 0.95).blocks().unwrap();
+        let wanted = test
+            .blocks_to_find(Spread::unknown(0.02), 0.03, 0.95)
+            .blocks()
+            .unwrap();
         let distance = 0.03_f64.ln_1p() - 0.01_f64.ln_1p();
-        assert_eq!(Some(wanted), values_needed(distance, 0.02, last.fail, 0.95));
+        assert_eq!(
+            Some(wanted),
+            values_needed(distance, Spread::unknown(0.02), last.fail, 0.95)
+        );
         assert!(wanted > 16);
     }
 }

@@ -21,7 +21,9 @@ pub struct PowerPlan {
 pub struct PowerRow {
     /// `gate/check`.
     pub check: String,
+    /// Of a launch; of the difference of two of a block where they are compared in pairs.
     pub sd: f64,
+    pub paired: bool,
     pub source: NoiseSource,
     /// Fractions.
     pub effect: f64,

@@ -51,6 +51,7 @@ impl Certificate {
     pub fn certified(&self) -> Certified {
         let effect =
             |check: &super::CheckCertificate| Some((check.id.clone(), check.effect_at_cap()?));
+        let noise = |check: &super::CheckCertificate| Some((check.id.clone(), check.launch_noise?));
         Certified {
             created: self.created.clone(),
             sessions: self.sessions.verdicts.judged(),
@@ -58,6 +59,7 @@ impl Certificate {
             interval: self.false_alarm_interval(),
             blocks: self.looks.last().copied().unwrap_or_default(),
             effects: self.checks.iter().filter_map(effect).collect(),
+            noise: self.checks.iter().filter_map(noise).collect(),
         }
     }
 

@@ -24,7 +24,7 @@ mod vllm;
 pub use junit::junit;
 pub use parse::{own_samples, parse};
 pub use record::{Batch, record};
-pub use replay::{CaseFiles, Manifest, ReplayError, case, manifest};
+pub use replay::{CaseFiles, Manifest, ReplayError, calibration_blocks, case, manifest};
 pub use request::{Imported, Request};
 
 use serde_json::Value;

@@ -7,15 +7,14 @@ use crate::record::{
 };
 use crate::stats::Degenerate;
 
-/// Fewer launches an arm than this carry no t-test.
-const LAUNCHES: usize = 4;
-
 /// Numbers and finding of one check.
 pub struct Assessment {
     pub figures: Figures,
     pub finding: Finding,
     /// Why it does not pass, whatever the test says.
     pub doubt: Option<Reason>,
+    /// Why it does not fail, whatever the test says.
+    pub doubt_of_failure: Option<Reason>,
 }
 
 /// The numbers of a [`CheckVerdict`], in its units.
@@ -60,6 +59,7 @@ impl Assessment {
             figures,
             finding,
             doubt: None,
+            doubt_of_failure: None,
         }
     }
 
@@ -80,12 +80,13 @@ impl Assessment {
 
 /// The assessment of fewer launches an arm than a t-test needs.
 pub fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
-    if n >= LAUNCHES {
+    let an_arm = view.case.budgets.least as usize;
+    if n >= an_arm {
         return None;
     }
     let figures = Figures::of(view);
     if view.is_exhausted() {
-        let facts = Facts::TooFew(TooFew::Needed { an_arm: LAUNCHES });
+        let facts = Facts::TooFew(TooFew::Needed { an_arm });
         return Some(Assessment::never(figures, RuleId::TooFewLaunches, facts));
     }
     let blocks = view.wants();

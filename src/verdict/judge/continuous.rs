@@ -7,27 +7,39 @@ use super::sequential::{INTERVAL_ALPHA, Look, PastLooks, smallest_effect, too_no
 use super::view::{View, values};
 use crate::plan::Rule;
 use crate::record::{
-    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Remark, RuleId,
-    StoredSessions,
+    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, LaunchNoise, Limit, Remark,
+    RuleId, StoredSessions,
 };
-use crate::stats::{self, Degenerate, Estimate, Scale};
+use crate::stats::{self, Degenerate, Estimate, PriorVariance, Scale};
 
-/// Launch values on the scale of the test.
+/// Launch values on the scale of the test, block by block.
 struct Sides {
     base: Vec<f64>,
     head: Vec<f64>,
     /// Means of stored sessions, where they stand for the base.
     sessions: Option<Vec<f64>>,
+    /// The values of both arms are of the same blocks, in order.
+    is_in_blocks: bool,
 }
 
 impl Sides {
-    fn estimate(&self) -> Result<Estimate, Degenerate> {
-        match &self.sessions {
-            None => stats::welch(&self.head, &self.base),
-            Some(means) => {
-                let head = stats::mean(&self.head).unwrap_or(f64::NAN);
-                stats::prediction(head, means)
-            }
+    fn estimate(&self, noise: Option<&LaunchNoise>) -> Result<Estimate, Degenerate> {
+        let Self { base, head, .. } = self;
+        if let Some(means) = &self.sessions {
+            let head = stats::mean(head).unwrap_or(f64::NAN);
+            return stats::prediction(head, means);
+        }
+        let Some(noise) = noise else {
+            return stats::welch(head, base);
+        };
+        let prior = PriorVariance {
+            variance: noise.sd.powi(2),
+            df: noise.df,
+        };
+        match (noise.paired, self.is_in_blocks) {
+            (true, true) => stats::moderated_paired(head, base, prior),
+            (true, false) => stats::welch(head, base),
+            (false, _) => stats::moderated_welch(head, base, prior),
         }
     }
 }
@@ -44,8 +56,8 @@ pub fn assess(
         Rule::Regression { margin, ceiling } => {
             regression(rules, view, scale, trail, (margin, ceiling))
         }
-        Rule::Ceiling { limit } => limit::assess(rules, view, scale, trail, Limit::ceiling(limit)),
-        Rule::Floor { limit } => limit::assess(rules, view, scale, trail, Limit::floor(limit)),
+        Rule::Ceiling { limit } => limit::assess(view, scale, trail, Limit::ceiling(limit)),
+        Rule::Floor { limit } => limit::assess(view, scale, trail, Limit::floor(limit)),
     }
 }
 
@@ -82,7 +94,7 @@ fn regression(
         mut figures,
     } = trail.latest(view.scope, || {
         let figures = Figures::of(view).with_launches(base, head);
-        look(rules, view, scale, m, figures)
+        look(view, scale, m, figures)
     });
     let e = match estimate {
         Ok(e) => e,
@@ -95,17 +107,24 @@ fn regression(
     let direction = view.case.check.metric.direction();
     if view.scope.is_look {
         let loss = loss(&e, direction);
-        trail.look(rules, view.scope, loss.p_greater(m), loss.p_less(c));
-        trail.foretell(rules, view, &loss, (m, c), head);
+        let (budgets, blocks) = (&view.case.budgets, view.scope.looked);
+        let p_fail = budgets.paid_failure(loss.p_greater(m), loss.est, base.min(head), blocks);
+        trail.look(
+            view.scope,
+            p_fail,
+            budgets.pass.paid(loss.p_less(c), blocks),
+        );
+        trail.foretell(view, &loss, (m, c), head);
     }
     trail.write(&mut figures);
     if is_better(&figures, margin, direction) {
         figures.remarks.push(Remark::Better { is_exact: false });
     }
+    let few = few_launches(view, is_worse(&figures, margin, direction));
     let tested = Tested {
         rule: RuleId::Regression,
         hypothesis: Hypothesis::Change { margin, ceiling },
-        advice: noise(rules, view, trail, &figures, ceiling),
+        advice: few.or_else(|| noise(rules, view, trail, &figures, ceiling)),
         wants: (!view.is_exhausted()).then(|| view.wants()),
     };
     Assessment::new(figures, Finding::Tested(tested))
@@ -137,11 +156,14 @@ fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
         |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.forward(*v)).collect() };
     let looked_at = |arm| on_scale(&values(view.of(arm).looked_at()));
     let (head, stored) = (looked_at(Arm::Head), view.case.stored.as_ref().ok());
+    let blocks = |arm| view.of(arm).looked_at().map(|reading| reading.launch.block);
+    let is_in_blocks = blocks(Arm::Base).eq(blocks(Arm::Head));
     match stored.filter(|_| view.comparison == Comparison::Stored) {
         None => Sides {
             base: looked_at(Arm::Base),
             head,
             sessions: None,
+            is_in_blocks,
         },
         Some(stored) => {
             let sessions = stored.sessions.iter().map(|values| on_scale(values));
@@ -151,32 +173,28 @@ fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
                 head,
                 sessions: Some(means.collect()),
                 base: sessions.concat(),
+                is_in_blocks,
             }
         }
     }
 }
 
 /// The estimate, and into the figures base, head, change, the repeated interval and the smallest effect.
-fn look(
-    rules: &Rules<'_>,
-    view: &View<'_, '_>,
-    scale: Scale,
-    margin: f64,
-    mut figures: Figures,
-) -> Look {
+fn look(view: &View<'_, '_>, scale: Scale, margin: f64, mut figures: Figures) -> Look {
     let sides = sides(view, scale);
-    let estimate = sides.estimate();
+    let estimate = sides.estimate(view.case.noise.as_ref());
     let Ok(e) = &estimate else {
         return Look { estimate, figures };
     };
     let middle = stats::mean(sides.sessions.as_ref().unwrap_or(&sides.base));
     figures.base = middle.map(|y| scale.back(y));
     figures.head = stats::mean(&sides.head).map(|y| scale.back(y));
-    let level = rules.looks().level(INTERVAL_ALPHA / 2.0, view.scope.looked);
+    let budgets = &view.case.budgets;
+    let level = budgets.pass.level(INTERVAL_ALPHA / 2.0, view.scope.looked);
     let (low, high) = e.interval(1.0 - 2.0 * level);
     figures.change = Some(e.est.exp_m1());
     figures.interval = Some((low.exp_m1(), high.exp_m1()));
-    figures.smallest_effect = smallest_effect(rules, view.scope.looked, (e.se, e.df), margin);
+    figures.smallest_effect = smallest_effect(budgets, view.scope.looked, (e.se, e.df), margin);
     if let Some(sessions) = &sides.sessions {
         let sessions = sessions.len();
         figures.remarks.push(Remark::StoredBase { sessions });
@@ -193,6 +211,20 @@ fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
         Direction::LowerIsBetter => high < -margin,
         Direction::HigherIsBetter => low > margin,
     })
+}
+
+fn is_worse(figures: &Figures, margin: f64, direction: Direction) -> bool {
+    figures.interval.is_some_and(|(low, high)| match direction {
+        Direction::LowerIsBetter => low > margin,
+        Direction::HigherIsBetter => high < -margin,
+    })
+}
+
+/// Why what is worse does not fail yet.
+fn few_launches(view: &View<'_, '_>, is_worse: bool) -> Option<Advice> {
+    let blocks = view.case.budgets.fail.first();
+    let are_few = blocks.is_none_or(|first| view.scope.looked < first);
+    (is_worse && are_few).then_some(Advice::FewLaunches { blocks })
 }
 
 /// Whether the noise is to blame for what stays open: by what the launches could find where no more will come,

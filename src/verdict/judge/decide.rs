@@ -75,12 +75,20 @@ fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Cor
         figures,
         finding,
         doubt,
+        doubt_of_failure,
     } = assessment;
     let (mut verdict, mut reason, wants) = match finding {
         Finding::Settled { verdict, reason } => (verdict, reason, None),
         Finding::Never { reason } => (Verdict::Inconclusive, reason, None),
         Finding::Waiting { reason, wants } => (Verdict::Inconclusive, reason, Some(wants)),
-        Finding::Tested(tested) => weigh(rules, tested, figures.p_pass.unwrap_or(1.0), corrected),
+        Finding::Tested(tested) => {
+            let next = tested.wants;
+            let weighed = weigh(rules, tested, figures.p_pass.unwrap_or(1.0), corrected);
+            match (weighed, doubt_of_failure) {
+                ((Verdict::Fail, ..), Some(doubt)) => (Verdict::Inconclusive, doubt, next),
+                (weighed, _) => weighed,
+            }
+        }
     };
     if let (Verdict::Pass, Some(doubt)) = (verdict, doubt) {
         (verdict, reason) = (Verdict::Inconclusive, doubt);

@@ -5,32 +5,63 @@
 use crate::plan::{Design, Spending};
 use crate::stats;
 
-/// The looks of a session, in order.
-pub struct ErrorBudget<'a> {
-    blocks: &'a [u32],
+/// The looks at which a test is made, in order.
+#[derive(Clone, Debug)]
+pub struct ErrorBudget {
+    blocks: Vec<u32>,
     spending: Spending,
 }
 
-impl<'a> ErrorBudget<'a> {
-    /// Those of the session that is designed so.
-    pub fn of(design: &'a Design) -> Self {
+impl ErrorBudget {
+    /// Those of the session that is designed so, from `least` blocks on: before, there is no test to be paid for.
+    pub fn of(design: &Design, least: u32) -> Self {
+        let looks = design.looks.iter().copied();
         Self {
-            blocks: &design.looks,
+            blocks: looks.filter(|blocks| *blocks >= least).collect(),
             spending: design.spending,
         }
     }
 
+    /// From the first look on that has launches enough to reject by `budget`, whatever distribution launches have: of
+    /// n launches an arm all orders are equally likely, and [`least_p`] is the chance of the most extreme one.
+    pub fn from_shown(mut self, budget: f64) -> Self {
+        let shows = |from: usize| {
+            let rest = Self {
+                blocks: self.blocks[from..].to_vec(),
+                spending: self.spending,
+            };
+            let level = rest.levels(budget).first().copied();
+            level.is_some_and(|level| least_p(rest.blocks[0]) <= level)
+        };
+        let from = (0..self.blocks.len()).find(|&from| shows(from));
+        self.blocks.drain(..from.unwrap_or(self.blocks.len()));
+        self
+    }
+
+    /// The fewest blocks of a test; `None`: there is none.
+    pub fn first(&self) -> Option<u32> {
+        self.blocks.first().copied()
+    }
+
     /// The p-value of a test at the look of so many blocks, with all looks paid for: it may be held against
-    /// the whole budget. Above 1 it says no more than 1.
+    /// the whole budget. 1 where no test is made; above 1 it says no more than 1.
     pub fn paid(&self, p: f64, blocks: u32) -> f64 {
-        match self.spending() {
+        if self.first().is_none_or(|first| blocks < first) {
+            return 1.0;
+        }
+        // One look has the whole budget, however it is spent.
+        match self.spending().filter(|_| self.blocks.len() > 1) {
             None => p * self.count(),
             Some(spending) => spending.repeated_p(p, self.number(blocks), &self.times()),
         }
     }
 
-    /// The level of each look for this budget.
-    pub fn levels(&self, budget: f64) -> Vec<f64> {
+    /// The blocks of each look, with its level for this budget.
+    pub fn looks(&self, budget: f64) -> impl Iterator<Item = (u32, f64)> {
+        self.blocks.iter().copied().zip(self.levels(budget))
+    }
+
+    fn levels(&self, budget: f64) -> Vec<f64> {
         let levels = self
             .spending()
             .and_then(|spending| spending.levels(budget, &self.times()));
@@ -68,5 +99,42 @@ impl<'a> ErrorBudget<'a> {
         let last = self.blocks.last().copied().unwrap_or(1);
         let share = |look: &u32| f64::from(*look) / f64::from(last);
         self.blocks.iter().map(share).collect()
+    }
+}
+
+/// 1 / C(2n, n): the chance that of n launches an arm, which differ by chance alone, all of one arm are above all of the
+/// other.
+pub fn least_p(launches: u32) -> f64 {
+    let n = f64::from(launches);
+    (1..=launches)
+        .map(|i| f64::from(i) / (n + f64::from(i)))
+        .product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_of_two_arms() {
+        for (n, orders) in [(1, 2.0), (3, 20.0), (4, 70.0), (8, 12_870.0)] {
+            assert!((least_p(n) * orders - 1.0).abs() < 1e-12, "{n}");
+        }
+    }
+
+    #[test]
+    fn a_look_that_cannot_reject_is_not_paid_for() {
+        let budget = |looks: &[u32]| ErrorBudget {
+            blocks: looks.to_vec(),
+            spending: Spending::Bonferroni,
+        };
+        let first = |looks: &[u32], alpha: f64| budget(looks).from_shown(alpha).first();
+        assert_eq!(first(&[4], 0.02), Some(4));
+        // A half of 2 % is below 1/70, and a third of it is not below 1/924.
+        assert_eq!(first(&[4, 6], 0.02), Some(6));
+        assert_eq!(first(&[4, 6, 8], 0.02), Some(6));
+        assert_eq!(first(&[4, 6, 8], 0.02 / 30.0), Some(8));
+        assert_eq!(first(&[4, 6], 1e-6), None);
+        assert!((budget(&[4, 6]).from_shown(1e-6).paid(0.0, 6) - 1.0).abs() < 1e-12);
     }
 }

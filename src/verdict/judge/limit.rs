@@ -1,7 +1,7 @@
 //! Absolute rules on metrics that vary: head's launch values against a limit, by the one-sample t.
 
-use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
+use super::budgets::Budgets;
 use super::sequential::{INTERVAL_ALPHA, Look, PastLooks};
 use super::view::{View, values};
 use crate::record::{Arm, Hypothesis, Limit, Side};
@@ -9,7 +9,6 @@ use crate::stats::{self, Scale};
 
 /// One-sample t of head's launch values against a limit.
 pub fn assess(
-    rules: &Rules<'_>,
     view: &View<'_, '_>,
     scale: Scale,
     trail: &mut PastLooks,
@@ -21,17 +20,24 @@ pub fn assess(
     let Look {
         estimate,
         mut figures,
-    } = trail.latest(view.scope, || look(rules, view, scale));
+    } = trail.latest(view.scope, || look(view, scale));
     let e = match estimate {
         Ok(e) => e,
         Err(degenerate) => return no_t(figures, degenerate),
     };
     if view.scope.is_look {
         let at = scale.forward(limit.value);
-        match limit.side {
-            Side::Ceiling => trail.look(rules, view.scope, e.p_greater(at), e.p_less(at)),
-            Side::Floor => trail.look(rules, view.scope, e.p_less(at), e.p_greater(at)),
-        }
+        let (p_fail, p_pass) = match limit.side {
+            Side::Ceiling => (e.p_greater(at), e.p_less(at)),
+            Side::Floor => (e.p_less(at), e.p_greater(at)),
+        };
+        let Budgets { fail, pass, .. } = &view.case.budgets;
+        let blocks = view.scope.looked;
+        trail.look(
+            view.scope,
+            fail.paid(p_fail, blocks),
+            pass.paid(p_pass, blocks),
+        );
     }
     trail.write(&mut figures);
     let tested = Tested {
@@ -44,7 +50,7 @@ pub fn assess(
 }
 
 /// Head's mean with its repeated interval, and base's mean beside it.
-fn look(rules: &Rules<'_>, view: &View<'_, '_>, scale: Scale) -> Look {
+fn look(view: &View<'_, '_>, scale: Scale) -> Look {
     let on_scale = |arm| -> Vec<f64> {
         let values = values(view.of(arm).looked_at()).into_iter();
         values.map(|v| scale.forward(v)).collect()
@@ -55,7 +61,8 @@ fn look(rules: &Rules<'_>, view: &View<'_, '_>, scale: Scale) -> Look {
     (figures.base, figures.head) = (middle(&base), middle(&head));
     let estimate = stats::one_sample(&head);
     if let Ok(e) = &estimate {
-        let level = rules.looks().level(INTERVAL_ALPHA / 2.0, view.scope.looked);
+        let budget = &view.case.budgets.pass;
+        let level = budget.level(INTERVAL_ALPHA / 2.0, view.scope.looked);
         let (low, high) = e.interval(1.0 - 2.0 * level);
         figures.interval = Some((scale.back(low), scale.back(high)));
     }

@@ -16,6 +16,7 @@
 
 pub mod answer_counts;
 mod assessment;
+mod budgets;
 pub mod continuous;
 mod contrast;
 pub mod decide;
@@ -35,6 +36,7 @@ pub mod test_kind;
 mod view;
 mod waived;
 
+pub use budgets::{Budgets, MOST_DF};
 pub use contrast::{Contrast, Unsound, contrast};
 pub use error_budget::ErrorBudget;
 pub use remarks::first_event_estimate;
@@ -188,7 +190,9 @@ fn take<'a>(
 ) {
     case.take(rules, block, shelf, scope, &rules::OF_A_LAUNCH);
     if scope.is_look {
-        case.unsteady = rules::unsteady(&View::new(case, scope, rules.record));
+        let view = View::new(case, scope, rules.record);
+        let (unsteady, apart) = (rules::unsteady(&view), rules::drifts_apart(&view));
+        (case.unsteady, case.drifts_apart) = (unsteady, apart);
     }
 }
 
@@ -272,5 +276,8 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut PastLooks) -> Asse
         TestKind::Share => proportion::assess(rules, view),
     });
     assessment.doubt = rules::doubt(view);
+    assessment
+        .doubt_of_failure
+        .clone_from(&view.case.drifts_apart);
     assessment
 }

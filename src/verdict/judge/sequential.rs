@@ -1,7 +1,7 @@
 //! State of one check over its looks: least p-values, and the forecast of the first look.
 
-use super::Rules;
 use super::assessment::Figures;
+use super::budgets::Budgets;
 use super::session::Scope;
 use super::view::View;
 use crate::record::{Advice, Comparison};
@@ -58,41 +58,46 @@ impl PastLooks {
         }
     }
 
-    /// Takes in the p-values of a look, once.
-    pub fn look(&mut self, rules: &Rules<'_>, scope: &Scope<'_>, p_fail: f64, p_pass: f64) {
+    /// Takes in the p-values of a look, once; all looks are paid for.
+    pub fn look(&mut self, scope: &Scope<'_>, p_fail: f64, p_pass: f64) {
         if self.taken == scope.looked {
             return;
         }
         self.taken = scope.looked;
-        let paid = |p| rules.looks().paid(p, scope.looked);
-        self.p_fail = self.p_fail.min(paid(p_fail));
-        self.p_pass = self.p_pass.min(paid(p_pass));
+        self.p_fail = self.p_fail.min(p_fail);
+        self.p_pass = self.p_pass.min(p_pass);
     }
 
     /// At the first look, of `n` launches an arm: could this session find an effect of the ceiling at
     /// its cap? Margin and ceiling are on the scale of the test.
-    pub fn foretell(
-        &mut self,
-        rules: &Rules<'_>,
-        view: &View<'_, '_>,
-        e: &Estimate,
-        (m, c): (f64, f64),
-        n: usize,
-    ) {
+    pub fn foretell(&mut self, view: &View<'_, '_>, e: &Estimate, (m, c): (f64, f64), n: usize) {
         if !self.first_look {
             return;
         }
         self.first_look = false;
         let limit = view.case.workload.launches.unwrap_or(u32::MAX);
-        let last = rules.design.looks.last().copied().unwrap_or(0);
+        let budgets = &view.case.budgets;
+        let last = budgets.cap;
         let cap = last.min(limit);
         let at_cap = f64::from(cap);
         // More launches narrow a launch's mean, and leave the spread between sessions as it is.
         let (se, df) = match view.comparison {
             Comparison::Stored => (e.se, e.df),
-            _ => (e.se * (n as f64 / at_cap).sqrt(), 2.0 * (at_cap - 1.0)),
+            _ => {
+                let prior = view.case.noise.as_ref();
+                let arms = if prior.is_some_and(|noise| noise.paired) {
+                    1.0
+                } else {
+                    2.0
+                };
+                let known = prior.map_or(0.0, |noise| noise.df);
+                (
+                    e.se * (n as f64 / at_cap).sqrt(),
+                    known + arms * (at_cap - 1.0),
+                )
+            }
         };
-        let Some(effect) = smallest_effect(rules, last, (se, df), m) else {
+        let Some(effect) = smallest_effect(budgets, last, (se, df), m) else {
             return;
         };
         self.too_noisy = too_noisy(Some(cap), effect, c.exp_m1());
@@ -120,12 +125,12 @@ pub fn too_noisy(cap: Option<u32>, effect: f64, ceiling: f64) -> Option<Advice> 
 
 /// exp(ln(1 + m) + (t₁₋a + t.₉₅) · se) − 1, with a the level of the look of so many blocks: alpha / L.
 pub fn smallest_effect(
-    rules: &Rules<'_>,
+    budgets: &Budgets,
     blocks: u32,
     (se, df): (f64, f64),
     margin: f64,
 ) -> Option<f64> {
-    let level = rules.looks().level(rules.design.alpha, blocks);
+    let level = budgets.fail.level(budgets.alpha, blocks);
     let alpha = stats::t_quantile(1.0 - level, df)?;
     let power = stats::t_quantile(POWER, df)?;
     Some((margin + (alpha + power) * se).exp_m1())

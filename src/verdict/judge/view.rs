@@ -1,6 +1,7 @@
 //! The launches that one check reads, block by block, and the session as seen from there.
 
 use super::Rules;
+use super::budgets::{self, Budgets};
 use super::evidence::{Evidence, Reading, Values};
 use super::launch_view::{LaunchCache, LaunchView};
 use super::rules::finding::LaunchRule;
@@ -9,7 +10,8 @@ use super::stored;
 use super::test_kind::{TestKind, test_kind_of};
 use crate::plan::{Check, Gate, Rule, Workload, WorkloadKind};
 use crate::record::{
-    Arm, CacheState, Comparison, Ending, Launch, Metric, RunRecord, StoredSessions,
+    Arm, CacheState, Comparison, Ending, Launch, LaunchNoise, Metric, Reason, RunRecord,
+    StoredSessions,
 };
 
 /// A check with all that its launches have shown so far.
@@ -18,11 +20,16 @@ pub struct Case<'a> {
     pub check: &'a Check,
     pub workload: &'a Workload,
     pub test_kind: TestKind,
+    /// What calibration says of the launches that are compared.
+    pub noise: Option<LaunchNoise>,
+    pub budgets: Budgets,
     /// Main's usable stored sessions, or what is missing.
     pub stored: Result<Stored, StoredSessions>,
     evidence: PerArm<Evidence<'a>>,
     /// Where the latest look saw that launches are no steady state.
     pub unsteady: Option<Unsteady>,
+    /// … and that head's drift otherwise than base's.
+    pub drifts_apart: Option<Reason>,
 }
 
 /// A mean drift within launches, and where it was seen.
@@ -48,7 +55,10 @@ impl<'a> Case<'a> {
     ) -> Self {
         let max_age_days = rules.plan.baseline.max_age_days;
         let stored = stored::sessions(rules.record, &check.id, max_age_days);
+        let noise = budgets::noise(rules.record, gate, check);
         Self {
+            budgets: Budgets::of(rules, check, noise.is_some()),
+            noise,
             gate,
             check,
             workload,
@@ -59,6 +69,7 @@ impl<'a> Case<'a> {
             }),
             evidence: PerArm::default(),
             unsteady: None,
+            drifts_apart: None,
         }
     }
 

@@ -46,4 +46,19 @@ pub struct Certified {
     pub blocks: u32,
     /// Check id → the smallest relative effect found there with 95 % power.
     pub effects: BTreeMap<String, f64>,
+    /// Check id → what its launches' variance was there, by which a comparison is designed before it is measured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noise: BTreeMap<String, LaunchNoise>,
+}
+
+/// The variance of a check's launches in A/A sessions, and whether its launches are compared in pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchNoise {
+    /// Head's launch with base's of the same block, since these share what the machine does at that time.
+    pub paired: bool,
+    /// Standard deviation of the logarithm: of a launch, or (paired) of the difference of two launches of a block.
+    pub sd: f64,
+    /// Degrees of freedom that it counts for beside a session's own variance: few where sessions differ in it.
+    pub df: f64,
 }

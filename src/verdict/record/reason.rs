@@ -433,6 +433,9 @@ pub enum Advice {
         effect: f64,
         ceiling: f64,
     },
+    /// The change is beyond the margin, and so few launches that nobody calibrated cannot fail: `blocks` can.
+    /// `None`: more than the profile has.
+    FewLaunches { blocks: Option<u32> },
     /// Even if all were right.
     MoreCases { cases: u64, needed: f64 },
 }

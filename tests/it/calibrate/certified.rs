@@ -79,7 +79,8 @@ fn variances_within_launches_between_them_and_between_sessions() {
         (280.0 * 2.0 / 29.0_f64).sqrt() * 1e-3,
     );
     let effects: Vec<u32> = made.checks[0].effects.iter().map(|e| e.blocks).collect();
-    assert_eq!(effects, [4, 6, 8, 12, 16]);
+    // Four launches an arm that nobody calibrated cannot fail.
+    assert_eq!(effects, [6, 8, 12, 16]);
     assert_eq!(made.checks[0].is_resolved(), Some(true));
     let needed = made.checks[0].blocks_for_ceiling.unwrap();
     assert!(needed <= 16, "{needed}");

@@ -68,7 +68,7 @@ fn it_is_cited(project: &Project) {
     let gate = verdict(project)["calibration"]["gates"][0].clone();
     assert_eq!(gate["standing"], "valid");
     assert_eq!(gate["created"], made["created"]);
-    let effect = &made["checks"][0]["effects"][1]["effect"];
+    let effect = &made["checks"][0]["effects"][0]["effect"];
     assert_eq!(&gate["smallest_effects"]["start/regression"], effect);
     // The record holds it: the same bytes again, whatever becomes of the certificate.
     forge(project, |c| c["alpha"] = 0.01.into());

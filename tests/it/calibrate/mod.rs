@@ -37,7 +37,11 @@ limit = "60 s"
 fn small() -> Project {
     let project = Project::without_build();
     project.write("gates/start.toml", START);
-    project.edit("gates/gate.toml", "looks = [4, 6, 8, 10]", "looks = [4, 5]");
+    project.edit(
+        "gates/gate.toml",
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
+        "looks = [4, 5]",
+    );
     project
 }
 

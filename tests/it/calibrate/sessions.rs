@@ -47,7 +47,7 @@ fn sessions_are_measured_counted_and_kept() {
     assert_eq!(made["checks"][0]["id"], "start/regression");
     let noise = &made["checks"][0]["noise"];
     assert!(noise["launch_sd"].as_f64().unwrap() > 0.0, "{made}");
-    assert_eq!(made["checks"][0]["effects"].as_array().unwrap().len(), 2);
+    assert_eq!(made["checks"][0]["effects"].as_array().unwrap().len(), 1);
     assert!(ended.stdout.contains("false alarms: "), "{}", ended.stdout);
     for line in ended.stdout.lines() {
         assert!(line.chars().count() <= 80, "{line}");

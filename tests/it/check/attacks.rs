@@ -31,7 +31,11 @@ min_samples = 5
 pub(super) fn with_attack(attack: &str) -> Project {
     let project = Project::with_commits();
     project.write("gates/slow.toml", SLOW);
-    project.edit("gates/gate.toml", "looks = [4, 6, 8, 10]", "looks = [4]");
+    project.edit(
+        "gates/gate.toml",
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
+        "looks = [4]",
+    );
     project.write("flags", "--fault=decode-delay=2ms");
     project.commit("decodes steadily");
     project.git(&["checkout", "--quiet", "-b", "evil"]);

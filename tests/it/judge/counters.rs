@@ -135,7 +135,7 @@ fn an_excess_of_zero_is_sound_and_any_above_the_limit_fails_at_once() {
 fn a_counter_that_varies_is_tested_or_refused() {
     let varying = |low: u32| {
         interleaved(blocks(4, move |arm, block| {
-            let head = if arm == Arm::Head { 200 } else { 0 };
+            let head = if arm == Arm::Head { 700 } else { 0 };
             vec![prefilled(
                 0,
                 if block == 0 { low } else { 1000 } + head + block,

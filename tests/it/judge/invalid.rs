@@ -422,7 +422,7 @@ fn answers_that_part_from_bases_at_once_are_no_pass() {
     );
     // Other answers excuse no loss of speed.
     check(
-        &parting_at_once(30, |_| None, 0.1),
+        &parting_at_once(30, |_| None, 0.6),
         Verdict::Fail,
         "regression",
     );

@@ -116,16 +116,16 @@ fn a_failure() {
     <!-- infergate:gate -->
     ## ❌ infergate: fail
 
-    gate tpot, check tpot/regression: TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-9, 5e-9 over 2 checks; 4 + 4 launches)
+    gate tpot, check tpot/regression: TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-8, 5e-8 over 2 checks; 4 + 4 launches)
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
-    | ❌ fail | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-9, 5e-9 over 2 checks; 4 + 4 launches) |
+    | ❌ fail | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-8, 5e-8 over 2 checks; 4 + 4 launches) |
     | ✅ pass | `tpot/ceiling` | 0.08788 ms | 3.684 ms | – | TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches) |
 
     <details open><summary>❌ <b>Time per output token</b>: fail</summary>
 
-    - **fail** `tpot/regression`, tpot (regression): TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-9, 5e-9 over 2 checks; 4 + 4 launches)
+    - **fail** `tpot/regression`, tpot (regression): TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-8, 5e-8 over 2 checks; 4 + 4 launches)
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches)
 
     </details>
@@ -166,16 +166,16 @@ fn an_inconclusive_result() {
     <!-- infergate:gate -->
     ## ⚠️ infergate: inconclusive
 
-    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
+    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
-    | ⚠️ inconclusive | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + … |
+    | ⚠️ inconclusive | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 … |
     | ✅ pass | `tpot/ceiling` | 0.08788 ms | 0.2256 ms | – | TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches) |
 
     <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
-    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.0847; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
+    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches)
 
     </details>

@@ -178,7 +178,7 @@ fn a_p_that_is_small_enough_for_two_checks_is_not_for_six() {
         own.extent = Extent::Whole;
         let two = judge(&plan_of(&plan, &own), &own);
         let six = judge(&plan_of(&plan, &session), &session);
-        if two.verdict == Verdict::Fail && two.blocks == 4 && six.blocks > 4 {
+        if two.verdict == Verdict::Fail && two.blocks == 6 && six.blocks > 6 {
             let p = two
                 .gates
                 .iter()

@@ -19,6 +19,10 @@ fn three() -> Project {
             &format!("{arguments}{START}"),
         );
     }
-    project.edit("gates/gate.toml", "looks = [4, 6, 8, 10]", "looks = [4, 5]");
+    project.edit(
+        "gates/gate.toml",
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
+        "looks = [4, 5]",
+    );
     project
 }

@@ -8,6 +8,7 @@ use crate::session::{Error, baseline, citation};
 use std::path::{Path, PathBuf};
 use verdict::plan::{self, Check, Gate, Plan, Selection};
 use verdict::record::Standing;
+use verdict::stats::Spread;
 
 /// What to plan for.
 #[derive(Clone, Debug)]
@@ -33,11 +34,13 @@ pub fn power(options: &PowerOptions) -> Result<PowerPlan, Error> {
     for gate in &plan.gates {
         let known = Known::of(&plan, &root, gate)?;
         for check in &gate.checks {
-            let Some(test) = test_of(check, &plan.design, checks) else {
+            let of = known.spread(options, check);
+            let is_calibrated = of.as_ref().is_some_and(|(spread, _)| spread.known_df > 0.0);
+            let Some(test) = test_of(check, &plan.design, checks, is_calibrated) else {
                 continue;
             };
-            match known.sd(options, check) {
-                Some(sd) => rows.push(row(options, check, &test, sd, &known)),
+            match of {
+                Some(of) => rows.push(row(options, check, &test, of, &known)),
                 None => unknown.push(known.nothing(check)),
             }
         }
@@ -76,20 +79,20 @@ impl Known {
     }
 
     /// From launch to launch: as given, else by the certificate, else by main's stored sessions.
-    fn sd(&self, options: &PowerOptions, check: &Check) -> Option<(f64, NoiseSource)> {
+    fn spread(&self, options: &PowerOptions, check: &Check) -> Option<(Spread, NoiseSource)> {
         if let Some(sd) = options.sd {
-            return Some((sd, NoiseSource::Given));
+            return Some((Spread::unknown(sd), NoiseSource::Given));
         }
         let certified = self.certificate.as_ref().and_then(|certificate| {
             let check = certificate.checks.iter().find(|c| c.id == check.id)?;
             let source = NoiseSource::Certificate(certificate.created.clone());
-            Some((check.noise?.launch_sd, source))
+            Some((check.spread()?, source))
         });
         certified.or_else(|| {
             let values = self.stored.iter().filter_map(|s| s.values.get(&check.id));
             let values: Vec<Vec<f64>> = values.cloned().collect();
             let source = NoiseSource::Stored(values.len());
-            Some((stored_sd(check, &values)?, source))
+            Some((Spread::unknown(stored_sd(check, &values)?), source))
         })
     }
 
@@ -111,18 +114,19 @@ fn row(
     options: &PowerOptions,
     check: &Check,
     test: &Test,
-    (sd, source): (f64, NoiseSource),
+    (spread, source): (Spread, NoiseSource),
     known: &Known,
 ) -> PowerRow {
     let effect = options.effect.unwrap_or(test.ceiling);
     PowerRow {
         check: check.id.clone(),
-        sd,
+        sd: spread.sd,
+        paired: spread.paired,
         source,
         effect,
         margin: test.margin,
-        wanted: test.blocks_to_find(sd, effect, options.power),
-        to_pass: test.blocks_to_pass(sd, options.power),
+        wanted: test.blocks_to_find(spread, effect, options.power),
+        to_pass: test.blocks_to_pass(spread, options.power),
         launch_s: known.certificate.as_ref().map(|c| c.launch_s),
     }
 }

@@ -63,7 +63,10 @@ fn row(row: &PowerRow) -> Vec<String> {
     vec![
         row.check.clone(),
         percent(row.effect),
-        format!("{:.2} %", row.sd * 100.0),
+        match row.paired {
+            true => format!("{:.2} % (pairs)", row.sd * 100.0),
+            false => format!("{:.2} %", row.sd * 100.0),
+        },
         shown(blocks.map(|n| n.to_string())),
         shown(blocks.map(|n| format!("{n} + {n}"))),
         shown(minutes(row).map(|minutes| format!("{minutes:.1}"))),
@@ -130,6 +133,8 @@ struct JsonRow<'a> {
     /// Fraction.
     effect: f64,
     launch_sd: f64,
+    /// `launch_sd` is that of the difference of two launches of a block.
+    paired: bool,
     /// `certificate`, `stored` or `given`.
     source: &'static str,
     /// `null` where no number up to 1000 suffices.
@@ -146,6 +151,7 @@ pub fn power_json(plan: &PowerPlan) -> String {
         check: &row.check,
         effect: row.effect,
         launch_sd: row.sd,
+        paired: row.paired,
         source: match row.source {
             NoiseSource::Certificate(_) => "certificate",
             NoiseSource::Stored(_) => "stored",

@@ -1,5 +1,6 @@
 //! `gate replay`: the cases of a replay set through the judge, one line each.
 
+use crate::calibration::launch_noise;
 use crate::import::{self, CaseFiles, Manifest};
 use crate::session::Error;
 use crate::session::files::read_text;
@@ -80,13 +81,21 @@ fn line(directory: &Path, manifest: &Manifest, case: &str) -> Result<String, Err
     let folder = directory.join("cases").join(case);
     let read = |name| read_text(&folder.join(name));
     let (launches, samples) = (read("launches.csv")?, read("samples.jsonl")?);
+    let in_case = |error| Error::Usage(format!("{}: {error}", folder.display()));
+    let calibration = folder.join("calibration.csv");
+    let noise = match calibration.exists() {
+        true => {
+            launch_noise(&import::calibration_blocks(&read_text(&calibration)?).map_err(in_case)?)
+        }
+        false => None,
+    };
     let files = CaseFiles {
         launches: &launches,
         samples: &samples,
         history: &read("history.csv")?,
+        noise,
     };
-    let record = import::case(manifest, &files)
-        .map_err(|error| Error::Usage(format!("{}: {error}", folder.display())))?;
+    let record = import::case(manifest, &files).map_err(in_case)?;
     let plan = plan::from_record(&record).map_err(|error| {
         let manifest = directory.join("manifest.json");
         let what = "the numbers of `gate` make no gate";

@@ -6,7 +6,7 @@ use super::rows::Rows;
 use super::{CaseFiles, DAY, FORMAT, GATE, Manifest, ReplayError, Values};
 use crate::import::record::empty;
 use std::collections::{BTreeMap, BTreeSet};
-use verdict::record::{RunRecord, StoredBase};
+use verdict::record::{Certified, Citation, LaunchNoise, RunRecord, Standing, StoredBase};
 
 /// Reads `manifest.json`.
 pub fn manifest(text: &str) -> Result<Manifest, ReplayError> {
@@ -46,7 +46,38 @@ pub fn case(manifest: &Manifest, files: &CaseFiles<'_>) -> Result<RunRecord, Rep
     record.profile = GATE.to_owned();
     record.gates = vec![GATE.to_owned()];
     record.inputs = inputs(&manifest.gate, &measured);
+    record.calibration = files.noise.map(cited).into_iter().collect();
     Ok(record)
+}
+
+fn cited(noise: LaunchNoise) -> Citation {
+    Citation {
+        gate: GATE.to_owned(),
+        standing: Standing::Valid(Certified {
+            created: DAY.to_owned(),
+            sessions: 0,
+            false_alarms: 0,
+            interval: (0.0, 1.0),
+            blocks: 0,
+            effects: BTreeMap::new(),
+            noise: BTreeMap::from([(format!("{GATE}/tpot"), noise)]),
+        }),
+    }
+}
+
+/// The blocks of A/A sessions, session by session: logarithms of base and head.
+pub fn calibration_blocks(text: &str) -> Result<Vec<Vec<(f64, f64)>>, ReplayError> {
+    let mut sessions: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for row in Rows::read("calibration.csv", text)? {
+        let id = row.text("session")?;
+        let [base, head] = ["base_us", "head_us"].map(|column| row.number::<f64>(column));
+        let block = (base?.ln(), head?.ln());
+        match sessions.last_mut().filter(|(last, _)| *last == id) {
+            Some((_, blocks)) => blocks.push(block),
+            None => sessions.push((id, vec![block])),
+        }
+    }
+    Ok(sessions.into_iter().map(|(_, blocks)| blocks).collect())
 }
 
 /// Main's stored sessions: the median of each launch, ms per token.

@@ -1,8 +1,8 @@
 //! A case of a replay set, the exchange format `gate-replay/1`, as a record that can be judged.
 //!
 //! Main functions: [`manifest`], [`case()`]. A set holds `manifest.json` with the gate's numbers, and a folder a
-//! case: `launches.csv`, `samples.jsonl` (one line a launch, raw values with their warm-up) and `history.csv`
-//! (main's stored sessions). A latency becomes the gap between the two tokens of an answer, a counter what
+//! case: `launches.csv`, `samples.jsonl` (one line a launch, raw values with their warm-up), `history.csv`
+//! (main's stored sessions) and, where the machine is calibrated, `calibration.csv` (blocks of A/A sessions). A latency becomes the gap between the two tokens of an answer, a counter what
 //! telemetry read of the engine: so the values pass every rule that a session's own pass.
 //!
 //! Refuses to know: files, verdicts, and what a case should be judged as.
@@ -14,10 +14,11 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-pub use case::{case, manifest};
+pub use case::{calibration_blocks, case, manifest};
 
 use gate::GateNumbers;
 use serde::Deserialize;
+use verdict::record::LaunchNoise;
 
 const FORMAT: &str = "gate-replay/1";
 const GATE: &str = "replay";
@@ -63,6 +64,8 @@ pub struct CaseFiles<'a> {
     pub launches: &'a str,
     pub samples: &'a str,
     pub history: &'a str,
+    /// What calibration knows of the machine.
+    pub noise: Option<LaunchNoise>,
 }
 
 /// What the format's values become.

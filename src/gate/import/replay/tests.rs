@@ -17,6 +17,7 @@ fn read(launches: &str, samples: &str, history: &str) -> Result<RunRecord, Repla
         launches,
         samples,
         history,
+        noise: None,
     };
     case(&manifest(MANIFEST).unwrap(), &files)
 }

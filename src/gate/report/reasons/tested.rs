@@ -283,6 +283,16 @@ fn advise(check: &CheckVerdict, advice: Advice) -> String {
                 percent(ceiling)
             )
         }
+        Advice::FewLaunches { blocks } => {
+            let more = match blocks {
+                Some(blocks) => format!("{blocks} + {blocks} can"),
+                None => "name a later look in the profile's `looks`".to_owned(),
+            };
+            format!(
+                "so few launches may all be in one of two modes by chance, and do not fail: {more}, and fewer after \
+                 `gate calibrate`"
+            )
+        }
         Advice::MoreCases { cases, needed } => format!(
             "{} cannot show it even if all are right: {} are needed",
             count(cases, "case"),

@@ -1,6 +1,5 @@
 //! Input of the rules, and their findings.
 
-use crate::judge::error_budget::ErrorBudget;
 use crate::judge::launch_view::LaunchView;
 use crate::plan::{Design, Plan};
 use crate::record::{Extent, Facts, Launch, LaunchFact, Reason, RuleId, RunRecord, Verdict};
@@ -59,16 +58,12 @@ pub struct Rules<'a> {
     pub session: Option<Finding>,
 }
 
-impl<'a> Rules<'a> {
+impl Rules<'_> {
     /// How many checks share the error budget: those of this session, or of the whole run that it is a shard of.
     pub fn family(&self, own: usize) -> usize {
         match self.record.extent {
             Extent::Shard { checks, .. } => own.max(checks as usize),
             Extent::Whole | Extent::Merged { .. } => own,
         }
-    }
-
-    pub fn looks(&self) -> ErrorBudget<'a> {
-        ErrorBudget::of(self.design)
     }
 }

@@ -19,7 +19,7 @@ pub mod void_samples;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, reads_gaps};
 pub use machine::{others_cores, shared_gpu};
-pub use steady_state::unsteady;
+pub use steady_state::{drifts_apart, unsteady};
 
 use super::Rules;
 use super::view::View;

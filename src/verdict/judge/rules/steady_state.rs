@@ -3,46 +3,94 @@
 use super::super::view::{Unsteady, View};
 use super::finding::{Finding, invalid};
 use crate::plan::WorkloadKind;
-use crate::record::{Arm, Facts, MetricKind, RuleId};
+use crate::record::{Arm, Facts, MetricKind, Reason, RuleId};
 use crate::stats;
 
 /// Within-launch drift beyond this, and …
 const STEADY_DRIFT: f64 = 0.02;
 /// … this sure, is no steady state.
 const STEADY_P: f64 = 0.001;
+/// Arms that drift apart with a smaller p than this do not fail: a failure is not surer than its measurement.
+const APART_P: f64 = 0.05;
 
 /// Mean over launches of ln(median of the last third / median of the first third), per arm that the check reads and
-/// pooled. Only for requests of one shape: a conversation's turns are meant to differ.
+/// of both. Only for requests of one shape: a conversation's turns are meant to differ. How much launches differ in
+/// it is taken from all arms together.
 pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
-    let case = view.case;
-    let timed = case.check.metric.kind() == MetricKind::Latency;
-    if !timed || !matches!(case.workload.kind, WorkloadKind::Steady(_)) {
-        return None;
-    }
-    let drifts = |arm| case.of(arm).looked_at().filter_map(|r| r.drift);
-    let arms = view.arms().iter();
-    let mut groups: Vec<(Option<Arm>, Vec<f64>)> = arms
-        .map(|&arm| (Some(arm), drifts(arm).collect()))
-        .collect();
-    let pooled = groups.iter().flat_map(|(_, group)| group).copied();
-    groups.push((None, pooled.collect()));
-    groups.into_iter().find_map(|(arm, group)| {
-        let drift = stats::mean(&group)?;
-        let is_clear = drift.abs() > STEADY_DRIFT && drift_p(&group) < STEADY_P;
+    let drifts = Drifts::of(view)?;
+    let arms = view.arms().iter().copied().map(Some).chain([None]);
+    arms.into_iter().find_map(|arm| {
+        let (drift, n) = drifts.mean(arm)?;
+        let is_clear = drift.abs() > STEADY_DRIFT && drifts.p(drift, 1.0 / n) < STEADY_P;
         is_clear.then_some(Unsteady { arm, drift })
     })
+}
+
+/// Head's drift, where it is another one than base's: then a difference between the arms may be that of their warm-ups.
+pub fn drifts_apart(view: &View<'_, '_>) -> Option<Reason> {
+    let drifts = Drifts::of(view)?;
+    let (head, n) = drifts.mean(Some(Arm::Head))?;
+    let (base, m) = drifts.mean(Some(Arm::Base))?;
+    let apart = head - base;
+    let is_so = apart.abs() > STEADY_DRIFT && drifts.p(apart, 1.0 / n + 1.0 / m) < APART_P;
+    let facts = Facts::Drift {
+        arm: Some(Arm::Head),
+        drift: head,
+    };
+    is_so.then(|| Reason::new(RuleId::NotSteady, facts))
+}
+
+/// Drifts within the launches that the latest look reads.
+struct Drifts {
+    /// Base's and head's, of those arms that the check reads.
+    arms: Vec<(Arm, Vec<f64>)>,
+    variance: f64,
+    df: f64,
+}
+
+impl Drifts {
+    fn of(view: &View<'_, '_>) -> Option<Self> {
+        let case = view.case;
+        let timed = case.check.metric.kind() == MetricKind::Latency;
+        if !timed || !matches!(case.workload.kind, WorkloadKind::Steady(_)) {
+            return None;
+        }
+        let of = |arm| case.of(arm).looked_at().filter_map(|r| r.drift).collect();
+        let arms: Vec<(Arm, Vec<f64>)> = view.arms().iter().map(|&arm| (arm, of(arm))).collect();
+        let squares = arms.iter().filter_map(|(_, drifts)| {
+            let df = (drifts.len().max(1) - 1) as f64;
+            Some((stats::variance(drifts)? * df, df))
+        });
+        let (squares, df) = squares.fold((0.0, 0.0), |(s, d), (square, df)| (s + square, d + df));
+        Some(Self {
+            arms,
+            variance: squares / df,
+            df,
+        })
+    }
+
+    /// Mean of an arm's drifts, or of all, and their number.
+    fn mean(&self, arm: Option<Arm>) -> Option<(f64, f64)> {
+        let mine = self
+            .arms
+            .iter()
+            .filter(|(of, _)| arm.is_none_or(|arm| arm == *of));
+        let all: Vec<f64> = mine.flat_map(|(_, drifts)| drifts).copied().collect();
+        Some((stats::mean(&all)?, all.len() as f64))
+    }
+
+    /// Two-sided p that a mean is not zero whose variance is so many times a launch's. 1 where nothing tells how much
+    /// launches differ.
+    fn p(&self, mean: f64, share: f64) -> f64 {
+        match self.variance * share {
+            square if square > 0.0 => stats::t_p(mean.abs() / square.sqrt(), self.df) * 2.0,
+            square if square >= 0.0 && self.df > 0.0 => 0.0,
+            _ => 1.0,
+        }
+    }
 }
 
 pub fn not_steady(view: &View<'_, '_>) -> Option<Finding> {
     let Unsteady { arm, drift } = view.case.unsteady?;
     invalid(RuleId::NotSteady, Facts::Drift { arm, drift })
-}
-
-/// Two-sided p that the mean drift is not zero.
-fn drift_p(drifts: &[f64]) -> f64 {
-    match stats::one_sample(drifts) {
-        Ok(e) => 2.0 * e.p_greater(0.0).min(e.p_less(0.0)),
-        Err(stats::Degenerate::NoVariance) => 0.0,
-        Err(_) => 1.0,
-    }
 }

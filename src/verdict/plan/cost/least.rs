@@ -3,7 +3,7 @@
 //! An engine that answers at once still waits for the next arrival or turn. Where these waits alone are longer than the
 //! profile's budget, no verdict can come, and [`refuse_too_long`] says so before anything is built.
 
-use crate::plan::model::{Arrivals, Gate, Plan, Trace, Workload, WorkloadKind};
+use crate::plan::model::{Arrivals, Gate, LAUNCHES, Plan, Trace, Workload, WorkloadKind};
 use crate::record::Comparison;
 use std::fmt;
 
@@ -135,7 +135,10 @@ impl fmt::Display for TooLong {
 fn fewest_blocks(plan: &Plan, comparison: Comparison) -> u32 {
     match comparison.is_recording() {
         true => RECORDED_BLOCKS,
-        false => plan.design.looks.first().copied().unwrap_or_default(),
+        false => {
+            let first = plan.design.looks.first().copied();
+            first.unwrap_or_default().max(LAUNCHES)
+        }
     }
 }
 

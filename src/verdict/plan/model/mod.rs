@@ -218,6 +218,11 @@ pub struct Build {
     pub timeout: Duration,
 }
 
+/// Fewer launches an arm than this carry no t-test.
+pub const LAUNCHES: u32 = 4;
+/// … and fewer than this, where calibration has shown how much they vary.
+pub const CALIBRATED_LAUNCHES: u32 = 3;
+
 /// Design of the session: looks, error budgets, time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
@@ -245,9 +250,9 @@ pub struct Design {
 #[serde(rename_all = "kebab-case")]
 pub enum Spending {
     /// Equal parts, as if the looks knew nothing of one another.
-    #[default]
     Bonferroni,
     /// Much of it early.
+    #[default]
     Pocock,
     /// Nearly all of it late.
     ObrienFleming,
@@ -265,7 +270,12 @@ impl Spending {
         }
     }
 
-    /// Whether it is the one that was there before there was a choice.
+    /// The one that was there before there was a choice.
+    pub fn equal() -> Self {
+        Self::Bonferroni
+    }
+
+    /// Whether it is that one.
     pub fn is_equal(&self) -> bool {
         *self == Self::Bonferroni
     }

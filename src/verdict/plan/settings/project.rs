@@ -6,6 +6,7 @@ use crate::plan::model::{
     BaselineConfig, Build, CalibrationConfig, Cooldown, Design, Engine, EngineMetrics, Host,
     Plausible, Spending, Telemetry,
 };
+use crate::plan::model::{CALIBRATED_LAUNCHES, LAUNCHES};
 use crate::plan::source::diagnostic::{Diagnostic, suggestion};
 use crate::plan::source::quantity::Dimension;
 use crate::plan::source::section::{Field, Section, Source};
@@ -338,12 +339,18 @@ fn read_profile(name: &str, errors: Errors, field: &Field<'_, '_>) -> Result<Des
     let looks = looks_field
         .list()?
         .iter()
-        .map(|look| look.count(4..1001))
+        .map(|look| look.count(CALIBRATED_LAUNCHES..1001))
         .collect::<Result<Vec<_>, _>>()?;
     if looks.is_empty() || !looks.is_sorted_by(|a, b| a < b) {
         return Err(
             looks_field.wrong("`looks` must be rising numbers of blocks, such as [4, 6, 8]")
         );
+    }
+    if looks.last().is_some_and(|last| *last < LAUNCHES) {
+        return Err(looks_field.wrong(
+            "the last of `looks` must be 4 blocks or more: three launches an arm decide only where the machine is \
+             calibrated",
+        ));
     }
     let design = Design {
         profile: name.to_owned(),

@@ -23,6 +23,11 @@ pub fn t_sf(t: f64, df: f64) -> Option<f64> {
     Some(dist.sf(t))
 }
 
+/// [`t_sf`], and 1 outside its domain: what is no number shows nothing.
+pub fn t_p(t: f64, df: f64) -> f64 {
+    t_sf(t, df).unwrap_or(1.0)
+}
+
 /// The value that T stays below with probability `p`, for `p` strictly between 0 and 1. `None`
 /// elsewhere and where `df` is not positive.
 pub fn t_quantile(p: f64, df: f64) -> Option<f64> {

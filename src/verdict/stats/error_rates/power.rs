@@ -1,8 +1,9 @@
-//! Power of Welch's t test with two equal arms: smallest effect, launches needed.
+//! Power of a t test with two equal arms: smallest effect, launches needed.
 //!
 //! A distance is how far the true difference lies beyond the tested one, in the unit of the values; both
-//! arms are normal with one standard deviation. Exact under that, by an integral over the two sample
-//! variances: for four values an arm the usual approximations promise 95 % where 89 % are found.
+//! arms are normal with one standard deviation. Of Welch's test exact under that, by an integral over the two sample
+//! variances: for four values an arm the usual approximations promise 95 % where 89 % are found. Of a test whose
+//! variance is moderated, by the noncentral t with the degrees of freedom of the sample and the prior.
 
 use crate::stats::distributions::noncentral::{noncentral_t_sf, simpson};
 use crate::stats::t_quantile;
@@ -13,6 +14,48 @@ const INTERVALS: u32 = 32;
 /// Halvings of the bracket that holds the least distance.
 const HALVINGS: u32 = 40;
 
+/// How values vary, and what the test knows of it before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Of one value; for pairs of the difference of two.
+    pub sd: f64,
+    pub paired: bool,
+    /// Degrees of freedom that `sd` counts for; 0: the test is Welch's.
+    pub known_df: f64,
+}
+
+impl Spread {
+    /// Of two samples whose test knows nothing.
+    pub fn unknown(sd: f64) -> Self {
+        Self {
+            sd,
+            paired: false,
+            known_df: 0.0,
+        }
+    }
+}
+
+/// Chance that a one-sided t at `level` finds `distance`, with `n` values an arm.
+///
+/// `None` as for [`welch_power`].
+pub fn power(distance: f64, spread: Spread, n: u32, level: f64) -> Option<f64> {
+    let Spread {
+        sd,
+        paired,
+        known_df,
+    } = spread;
+    if known_df.is_nan() || known_df <= 0.0 {
+        return welch_power(distance, sd, n, level);
+    }
+    if n < 2 || !sd.is_finite() || sd <= 0.0 || !distance.is_finite() {
+        return None;
+    }
+    let arms = if paired { 1.0 } else { 2.0 };
+    let df = known_df + arms * f64::from(n - 1);
+    let se = sd * (arms / f64::from(n)).sqrt();
+    noncentral_t_sf(t_quantile(1.0 - level, df)?, df, distance / se)
+}
+
 /// Chance that Welch's one-sided t at `level` finds `distance`, with `n` values an arm of standard
 /// deviation `sd`. At distance 0 it is the test's true size.
 ///
@@ -22,7 +65,7 @@ const HALVINGS: u32 = 40;
 ///
 /// `None` for fewer than two values, an `sd` that is not above 0 (constants have no t), a `level` outside
 /// (0, 1), and where an argument is not finite.
-pub fn power(distance: f64, sd: f64, n: u32, level: f64) -> Option<f64> {
+fn welch_power(distance: f64, sd: f64, n: u32, level: f64) -> Option<f64> {
     if n < 2 || !sd.is_finite() || sd <= 0.0 || !distance.is_finite() {
         return None;
     }
@@ -45,21 +88,21 @@ pub fn power(distance: f64, sd: f64, n: u32, level: f64) -> Option<f64> {
     power.is_finite().then_some(power)
 }
 
-/// The least distance that is found with chance `wanted`, in the unit of `sd`.
+/// The least distance that is found with chance `wanted`, in the unit of the spread.
 ///
 /// `None` as for [`power`], and for a chance outside [`level`, 1).
-pub fn detectable(sd: f64, n: u32, level: f64, wanted: f64) -> Option<f64> {
+pub fn detectable(spread: Spread, n: u32, level: f64, wanted: f64) -> Option<f64> {
     if !(level..1.0).contains(&wanted) {
         return None;
     }
-    let mut high = sd;
-    while power(high, sd, n, level)? < wanted {
+    let mut high = spread.sd;
+    while power(high, spread, n, level)? < wanted {
         high *= 2.0;
     }
     let mut low = 0.0;
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
-        if power(middle, sd, n, level)? < wanted {
+        if power(middle, spread, n, level)? < wanted {
             low = middle;
         } else {
             high = middle;
@@ -72,11 +115,17 @@ pub fn detectable(sd: f64, n: u32, level: f64, wanted: f64) -> Option<f64> {
 ///
 /// `None` where even `most` do not suffice, where the distance is not above 0 (no number finds it), and
 /// as for [`power`].
-pub fn values_needed(distance: f64, sd: f64, level: f64, wanted: f64, most: u32) -> Option<u32> {
+pub fn values_needed(
+    distance: f64,
+    spread: Spread,
+    level: f64,
+    wanted: f64,
+    most: u32,
+) -> Option<u32> {
     if distance.is_nan() || distance <= 0.0 {
         return None;
     }
-    let finds = |n: u32| power(distance, sd, n, level).is_some_and(|found| found >= wanted);
+    let finds = |n: u32| power(distance, spread, n, level).is_some_and(|found| found >= wanted);
     if !finds(most) {
         return None;
     }
@@ -110,7 +159,7 @@ mod tests {
             (0.3, 1.0, 300, 0.004, 0.844_069_289_373),
         ];
         for (distance, sd, n, level, expect) in table {
-            let got = power(distance, sd, n, level).unwrap();
+            let got = power(distance, Spread::unknown(sd), n, level).unwrap();
             assert!((got - expect).abs() < 1e-7, "{distance} {sd} {n}: {got}");
         }
     }
@@ -124,7 +173,7 @@ mod tests {
             (0.014, 10, 0.0025, 0.031_755_968_262),
         ];
         for (sd, n, level, expect) in table {
-            let got = detectable(sd, n, level, 0.95).unwrap();
+            let got = detectable(Spread::unknown(sd), n, level, 0.95).unwrap();
             assert!((got / expect - 1.0).abs() < 1e-6, "{sd} {n}: {got}");
         }
     }
@@ -142,9 +191,26 @@ mod tests {
             (f64::NAN, 0.007, 0.005, 0.95, 1000, None),
         ];
         for (distance, sd, level, wanted, most, expect) in table {
-            let got = values_needed(distance, sd, level, wanted, most);
+            let got = values_needed(distance, Spread::unknown(sd), level, wanted, most);
             assert_eq!(got, expect, "{distance} {sd} {wanted} {most}");
         }
+    }
+
+    /// scipy.stats.nct(df, shift).sf(t(df).isf(level)), with df = 8 + 3 and 8 + 6.
+    #[test]
+    fn a_known_variance_finds_more() {
+        let spread = |paired| Spread {
+            sd: 0.007,
+            paired,
+            known_df: 8.0,
+        };
+        for (paired, expect) in [(true, 0.983_166_821_0), (false, 0.817_330_432_4)] {
+            let got = power(0.019_6, spread(paired), 4, 0.005).unwrap();
+            assert!((got - expect).abs() < 1e-7, "{paired}: {got}");
+            assert!(got > power(0.019_6, Spread::unknown(0.007), 4, 0.005).unwrap());
+        }
+        assert_eq!(power(1.0, spread(true), 1, 0.05), None);
+        assert_eq!(power(f64::NAN, spread(true), 4, 0.05), None);
     }
 
     #[test]
@@ -159,11 +225,19 @@ mod tests {
             (1.0, 4, 1.0),
             (1.0, 4, f64::NAN),
         ] {
-            assert_eq!(power(1.0, sd, n, level), None, "{sd} {n} {level}");
-            assert_eq!(detectable(sd, n, level, 0.95), None, "{sd} {n} {level}");
+            assert_eq!(
+                power(1.0, Spread::unknown(sd), n, level),
+                None,
+                "{sd} {n} {level}"
+            );
+            assert_eq!(
+                detectable(Spread::unknown(sd), n, level, 0.95),
+                None,
+                "{sd} {n} {level}"
+            );
         }
-        assert_eq!(power(f64::NAN, 1.0, 4, 0.05), None);
-        assert_eq!(detectable(1.0, 4, 0.05, 1.0), None);
-        assert_eq!(detectable(1.0, 4, 0.05, 0.01), None);
+        assert_eq!(power(f64::NAN, Spread::unknown(1.0), 4, 0.05), None);
+        assert_eq!(detectable(Spread::unknown(1.0), 4, 0.05, 1.0), None);
+        assert_eq!(detectable(Spread::unknown(1.0), 4, 0.05, 0.01), None);
     }
 }

@@ -15,12 +15,15 @@ use std::f64::consts::E;
 /// The Brownian motion is followed from so many standard deviations below zero.
 const DEPTH: f64 = 7.0;
 /// Nodes of an integral: so many a standard deviation of the next step, within bounds.
-const NODES_A_STEP: f64 = 4.0;
-const NODES: (usize, usize) = (48, 256);
+const NODES_A_STEP: f64 = 2.5;
+const NODES: (usize, usize) = (24, 256);
 /// Steps to a level and to a repeated p-value: more than either takes.
 const STEPS: usize = 60;
+/// Secants before the bracket is halved in.
+const SECANTS: usize = 8;
 /// So near to zero is a root, on a logarithmic scale.
-const ROOT: f64 = 1e-9;
+const ROOT: f64 = 1e-7;
+const HALF: f64 = 0.5;
 /// The greatest budget that is looked for: beyond, p is 1.
 const GREATEST: f64 = 0.999;
 /// Where a step changes nothing any more, relative.
@@ -79,14 +82,41 @@ impl Spending {
         let Some(so_far) = times.get(..=look).filter(|_| p >= 0.0) else {
             return 1.0;
         };
-        // ln of the level against ln of the budget is nearly a straight line, and no budget is below p.
+        // No budget is below p, and one of a half says nothing.
+        if p > HALF {
+            return 1.0;
+        }
         let target = p.max(f64::MIN_POSITIVE).ln();
         let beyond = |log: f64| {
             let level = *self.levels(log.exp(), so_far)?.last()?;
             Some(level.max(f64::MIN_POSITIVE).ln() - target)
         };
-        root(beyond, target, GREATEST.ln()).map_or(1.0, f64::exp)
+        let found = near_root(beyond, target).or_else(|| root(beyond, target, GREATEST.ln()));
+        found.map_or(1.0, f64::exp)
     }
+}
+
+/// Where a function is zero whose slope is nearly 1, as that of ln of the level against ln of the budget, by secants from
+/// the level itself. `None` where they leave the budgets that there are.
+fn near_root(f: impl Fn(f64) -> Option<f64>, start: f64) -> Option<f64> {
+    let (mut x, mut slope) = (start, 1.0);
+    let mut last: Option<(f64, f64)> = None;
+    for _ in 0..SECANTS {
+        let value = f(x)?;
+        if value.abs() < ROOT {
+            return Some(x);
+        }
+        if let Some((before, was)) = last {
+            slope = (value - was) / (x - before);
+        }
+        last = Some((x, value));
+        let step = value / slope;
+        if !(step.is_finite() && (start..GREATEST.ln()).contains(&(x - step))) {
+            return None;
+        }
+        x -= step;
+    }
+    None
 }
 
 /// Where a rising function is zero, by the Illinois form of false position (Dowell and Jarratt 1971); the

@@ -4,6 +4,8 @@ pub mod components;
 pub mod estimate;
 pub mod hodges_lehmann;
 pub mod mann_whitney;
+pub mod moderated;
 pub mod moments;
+pub mod prior;
 pub mod quantile;
 pub mod scale;

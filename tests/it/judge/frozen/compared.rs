@@ -82,7 +82,8 @@ fn tested() -> Vec<Case> {
     family.gates[0].checks[1].rule = Rule::Ceiling { limit: 20.01 };
     vec![
         tpot("pass", steady_blocks(4, 0.0, 0.003)),
-        tpot("regression", steady_blocks(4, 0.06, 0.003)),
+        tpot("few launches", steady_blocks(4, 0.06, 0.003)),
+        tpot("regression", steady_blocks(6, 0.06, 0.003)),
         tpot("gain", steady_blocks(4, -0.05, 0.003)),
         tpot("undecided", steady_blocks(4, 0.0, 0.05)),
         tpot("cap reached", steady_blocks(16, 0.02, 0.02)),
@@ -111,7 +112,7 @@ fn tested() -> Vec<Case> {
         ),
         ("below a floor", floor(21.0), steady_blocks(4, 0.0, 0.003)),
         ("stopped", two_checks(), steady_blocks(4, 0.0, 0.02)),
-        ("family", family, steady_blocks(4, 0.06, 0.003)),
+        ("family", family, steady_blocks(6, 0.06, 0.003)),
     ]
 }
 

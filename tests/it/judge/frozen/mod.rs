@@ -128,7 +128,7 @@ fn all() -> Vec<Case> {
 
 /// The sessions' gates side by side, each named after its session, with the verdict of a run that failed.
 fn together() -> (RunRecord, RunVerdict) {
-    let mut whole = judge(&tpot_plan(), &steady_blocks(4, 0.06, 0.003));
+    let mut whole = judge(&tpot_plan(), &steady_blocks(6, 0.06, 0.003));
     whole.gates.clear();
     for (name, plan, session) in all() {
         for gate in judge(&plan, &session).gates {
@@ -139,7 +139,7 @@ fn together() -> (RunRecord, RunVerdict) {
             });
         }
     }
-    (steady_blocks(4, 0.06, 0.003), whole)
+    (steady_blocks(6, 0.06, 0.003), whole)
 }
 
 #[test]
