@@ -14,6 +14,7 @@ mod server;
 #[cfg(target_os = "linux")]
 mod stamps;
 mod streams;
+mod tls;
 mod tokens;
 mod workloads;
 

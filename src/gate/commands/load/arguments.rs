@@ -26,7 +26,7 @@ const TOKENS_IN_TIME: u32 = 20_000_000;
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("pace").required(true).args(["concurrency", "rate", "trace"]))]
 pub struct LoadArgs {
-    /// The server, as http://HOST:PORT, with a path before /v1 where it has one
+    /// The server, as http://HOST:PORT or https://HOST, with a path before /v1 where it has one
     #[arg(long)]
     url: String,
     /// Name of the model in requests

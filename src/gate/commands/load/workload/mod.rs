@@ -14,7 +14,7 @@ use super::view::{GoodShare, LoadReport, Requests};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::Error;
 use crate::session::project::{now, tool};
-use client::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
+use client::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock, Tls, Tokenizer, run};
 pub use headers::Headers;
 use parameters::parameters;
 use serde_json::{Map, Value};
@@ -154,8 +154,11 @@ fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
     let tokenizer = options.tokenizer.as_deref().map(Tokenizer::open);
     let server = ServerUrl::parse(&options.url).map_err(Error::Usage)?;
     let further = options.extra_body.iter();
+    let tls = server.is_secure.then(|| Tls::new(server.host()));
+    let tls = tls.transpose();
     Ok(Endpoint {
         address: server.address().map_err(Error::Usage)?,
+        tls: tls.map_err(|cause| Error::Usage(format!("{}: {cause}", options.url)))?,
         authority: server.authority.to_owned(),
         model: options.model.clone(),
         request_timeout: options.timeout,
