@@ -3,8 +3,10 @@
 //! Main function: [`load`]. Refuses to know: arguments, how the report is shown.
 
 mod headers;
+pub mod lengths;
 mod parameters;
 pub mod traffic;
+mod turns;
 
 use self::traffic::Traffic;
 use super::address::ServerUrl;
@@ -68,7 +70,11 @@ pub async fn load(
     cancel: impl Future<Output = ()>,
 ) -> Result<(LoadReport, Vec<Sample>), Error> {
     let endpoint = endpoint(options)?;
-    let workload = traffic::workload(&options.traffic, endpoint.tokenizer.as_deref())?;
+    let workload = traffic::workload(
+        &options.traffic,
+        options.seed,
+        endpoint.tokenizer.as_deref(),
+    )?;
     let seed = PromptSeed {
         session: options.seed,
         block: options.traffic.part.0,
@@ -107,7 +113,19 @@ pub async fn load(
         answered(options, &samples)?;
     }
     let parameters = parameters(options);
-    let report = report(options, parameters, date, &samples, ending);
+    let mut report = report(options, parameters, date, &samples, ending);
+    if options.traffic.ramp_up.is_some() && report.complete && report.requests.sent == 0 {
+        report.notes.push("all requests were sent while the load rose: say more --requests, or a shorter --ramp-up".into());
+    }
+    if options.traffic.multi_turn {
+        report.turns = turns::by_turn(&samples);
+        // Of a run that ends by the clock it is no sign of anything.
+        let planned = workload.kind.requests();
+        let unsent = turns::unsent(&samples, planned);
+        report
+            .notes
+            .extend(unsent.filter(|_| report.complete && options.traffic.duration.is_none()));
+    }
     Ok((report, samples))
 }
 
@@ -245,6 +263,7 @@ fn report(
         burst_factor: numbers.burst_factor,
         prompt_tokens: tokens(samples, |counts| counts.prompt),
         output_tokens: tokens(samples, |counts| counts.completion),
+        turns: Vec::new(),
         requests: requests(samples),
         client,
         client_beyond_limit: beyond.unwrap_or_default(),
