@@ -109,6 +109,10 @@ async fn each_turn_holds_the_servers_own_answers_to_those_before_it() {
     assert_eq!(turns[1]["prompt_tokens"]["mean"], 3.0);
     assert_eq!(turns[1]["cached_share"], 1.0 / 3.0);
     assert!(turns[2]["ttft_ms"].is_object(), "{report}");
+    // A first turn follows no answer.
+    assert_eq!(turns[0]["pause_ms"]["n"], 0);
+    assert_eq!(turns[1]["pause_ms"]["n"], turns[1]["requests"]);
+    assert!(turns[1]["pause_ms"]["min"].as_f64() > Some(0.0), "{report}");
 }
 
 /// A user ends a conversation before the next one begins.

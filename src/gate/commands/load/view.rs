@@ -94,6 +94,8 @@ pub struct TurnReport {
     pub ttft_ms: Distribution,
     /// With the history.
     pub prompt_tokens: Distribution,
+    /// From the end of the answer before each to its send: what the client takes to read that answer.
+    pub pause_ms: Distribution,
     /// Prompt tokens from the server's cache, as a share; `None`: the server did not say so of each request.
     pub cached_share: Option<f64>,
 }
@@ -319,8 +321,11 @@ fn turns(turns: &TurnReport) -> (&'static str, String) {
         Some(share) => format!("{} % of them cached", number(share * 100.0)),
         None => "the server does not say how many were cached".to_owned(),
     };
+    let pause = turns.pause_ms.p50.map_or_else(String::new, |pause| {
+        format!("; sent {} ms after the answer before, p50", number(pause))
+    });
     let text = format!(
-        "{name}: TTFT {} ms p50, {} p99; {} prompt tokens, {cached}; {}",
+        "{name}: TTFT {} ms p50, {} p99; {} prompt tokens, {cached}; {}{pause}",
         optional(turns.ttft_ms.p50),
         optional(turns.ttft_ms.p99),
         optional(turns.prompt_tokens.mean),

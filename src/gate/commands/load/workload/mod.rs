@@ -205,8 +205,13 @@ fn answered(options: &LoadOptions, samples: &[Sample]) -> Result<(), Error> {
         None => Ok(()),
         Some(sample) => {
             let cause = sample.void.as_ref().map_or("", |void| &void.detail);
+            // TLS has named the cause and the remedy.
+            let question = match cause.contains("TLS: ") {
+                true => "",
+                false => "; is the server up, and is this its port?",
+            };
             Err(Error::Failed(format!(
-                "nothing answers at {}: {cause}; is the server up, and is this its port?",
+                "nothing answers at {}: {cause}{question}",
                 options.url
             )))
         }

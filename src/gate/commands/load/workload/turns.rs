@@ -4,6 +4,7 @@
 
 use super::super::view::TurnReport;
 use crate::figures::Distribution;
+use std::collections::HashMap;
 use verdict::metrics::run_numbers;
 use verdict::plan::Slo;
 use verdict::record::Sample;
@@ -11,6 +12,7 @@ use verdict::record::Sample;
 /// Each of the first two turns, and then groups that are each twice as long as the last.
 pub fn by_turn(samples: &[Sample]) -> Vec<TurnReport> {
     let turns = samples.iter().filter_map(|sample| sample.turn).max();
+    let ends: Ends = samples.iter().filter_map(ended).collect();
     let groups = groups(turns.map_or(0, |last| last + 1));
     let report = groups.into_iter().map(|(from, to)| {
         let is_in = |sample: &&Sample| {
@@ -25,7 +27,9 @@ pub fn by_turn(samples: &[Sample]) -> Vec<TurnReport> {
             .collect();
         let prompts = sound.iter().filter_map(|sample| sample.tokens.prompt);
         let prompts: Vec<f64> = prompts.map(f64::from).collect();
+        let pauses = sound.iter().filter_map(|sample| pause_ms(&ends, sample));
         TurnReport {
+            pause_ms: Distribution::of(&pauses.collect::<Vec<f64>>()),
             from,
             to,
             requests: sound.len(),
@@ -35,6 +39,22 @@ pub fn by_turn(samples: &[Sample]) -> Vec<TurnReport> {
         }
     });
     report.filter(|turns| turns.requests > 0).collect()
+}
+
+/// When each turn of each conversation was answered.
+type Ends<'a> = HashMap<(&'a str, u32), u64>;
+
+fn ended(sample: &Sample) -> Option<((&str, u32), u64)> {
+    Some((
+        (sample.case.as_deref()?, sample.turn?),
+        sample.stamps.done_ns?,
+    ))
+}
+
+fn pause_ms(ends: &Ends<'_>, sample: &Sample) -> Option<f64> {
+    let before = sample.turn?.checked_sub(1)?;
+    let answered_ns = ends.get(&(sample.case.as_deref()?, before))?;
+    Some(sample.stamps.send_ns.saturating_sub(*answered_ns) as f64 / 1e6)
 }
 
 fn groups(turns: u32) -> Vec<(u32, u32)> {
