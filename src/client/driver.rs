@@ -10,9 +10,10 @@
 use super::samples::build;
 use super::stop::Watchman;
 use super::threads::health;
-use super::threads::streams::{AHEAD, Due, Finished};
+use super::threads::streams::{AHEAD, Due, Ends, Finished, Queue, Unanswered};
 use super::threads::{Crew, MOST_IN_FLIGHT, Service, cpu_of_this_thread};
 use super::workloads::request_plan::{Label, Pace, Planned, Wave};
+use super::workloads::trace::next_turn;
 use super::{Endpoint, LoadOutcome, Progress, SessionClock, Side, windows};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -93,6 +94,12 @@ struct Unread {
     since: Option<Instant>,
 }
 
+/// The answer that was read last.
+struct Last {
+    reply: String,
+    is_sound: bool,
+}
+
 impl<'a> Driver<'a> {
     /// `streams` in flight at the most, `requests` in all.
     pub fn start(
@@ -166,6 +173,21 @@ impl<'a> Driver<'a> {
         // Of moments none lies behind it: one that is sent late is sent all the same.
         let until = wave.until.filter(|_| moments.is_none()).map(nanos);
         let until_ns = until.map_or(u64::MAX, |until| origin_ns.saturating_add(until));
+        let after = |time: Duration| origin_ns.saturating_add(nanos(time));
+        let ends = Ends {
+            requests_ns: until_ns,
+            turns_ns: wave.until.map_or(u64::MAX, after),
+            ramp_ns: wave.ramp_up.map_or(0, after),
+        };
+        let rises = match moments {
+            None => (origin_ns, ends.ramp_ns),
+            Some(_) => (0, 0),
+        };
+        let (talks, warmup) = match wave.talks {
+            Some(talks) => (talks.talks, talks.warmup),
+            None => (Vec::new(), 0),
+        };
+        let mut talks = talks.into_iter();
         let mut moments = moments.map(Vec::into_iter);
         let due = wave.requests.into_iter().map_while(|mut planned| {
             count_from(origin_ns, &mut planned.label);
@@ -173,10 +195,15 @@ impl<'a> Driver<'a> {
                 None => None,
                 Some(moments) => Some(origin_ns.saturating_add(nanos(moments.next()?))),
             };
-            Some(Due { planned, at_ns })
+            let talk = talks.next();
+            Some(Due {
+                planned,
+                at_ns,
+                talk,
+            })
         });
-        let due = due.collect();
-        self.send(due, slots, until_ns).await;
+        let queue = Queue::new(due.collect(), ends, warmup);
+        self.send(&queue, slots, rises).await;
     }
 
     /// Sends each at its moment, or where the one before was not answered by then, at once.
@@ -187,7 +214,7 @@ impl<'a> Driver<'a> {
             count_from(origin_ns, &mut planned.label);
             let arrives_ns = origin_ns.saturating_add(nanos(moment));
             let at_ns = Some(arrives_ns).filter(|at| *at > self.clock.now_ns());
-            self.send(vec![Due { planned, at_ns }], 1, u64::MAX).await;
+            self.alone(planned, at_ns).await;
             if self.has_stopped() {
                 return;
             }
@@ -198,20 +225,35 @@ impl<'a> Driver<'a> {
     /// is none.
     pub async fn one(&mut self, planned: Planned, at_ns: Option<u64>) -> String {
         self.slots = self.slots.max(1);
-        self.send(vec![Due { planned, at_ns }], 1, u64::MAX).await;
-        self.read().unwrap_or_default()
+        self.alone(planned, at_ns).await;
+        self.read().map(|read| read.reply).unwrap_or_default()
     }
 
-    async fn send(&mut self, wave: Vec<Due>, slots: u32, until_ns: u64) {
-        self.reports = self.crew.send(wave, slots, until_ns);
+    async fn alone(&mut self, planned: Planned, at_ns: Option<u64>) {
+        let due = Due {
+            planned,
+            at_ns,
+            talk: None,
+        };
+        let queue = Queue::new(vec![due], Ends::NONE, 0);
+        self.send(&queue, 1, (0, 0)).await;
+    }
+
+    /// `rises`: from when until when slots come one after another.
+    async fn send(&mut self, queue: &Queue, slots: u32, rises: (u64, u64)) {
+        self.reports = self.crew.send(queue, slots, rises);
         while !self.has_stopped() {
             match timeout(READ_EVERY, self.reports.recv()).await {
                 Ok(None) => break,
-                Ok(Some(finished)) => {
+                Ok(Some(mut finished)) => {
                     self.done += 1;
                     self.progress.request_done(self.done, self.requests);
                     self.outcome.stopped = self.watchman.note(&finished.exchange);
+                    let talk = finished.talk.take();
                     self.unread.hold(finished);
+                    if let Some(talk) = talk {
+                        self.go_on(talk);
+                    }
                 }
                 Err(_elapsed) => {}
             }
@@ -221,14 +263,38 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Reads what is held and hands it over; gives the last one's text.
-    fn read(&mut self) -> Option<String> {
+    /// Reads the answer that came last and hands the conversation's next turn out. A void answer ends it: what would
+    /// follow is no longer the same conversation.
+    fn go_on(&mut self, Unanswered { mut talk, next }: Unanswered) {
+        let Some(Last {
+            reply,
+            is_sound: true,
+        }) = self.read()
+        else {
+            return;
+        };
+        talk.answered(reply);
+        if let Some(planned) = next_turn(self.endpoint, &mut talk) {
+            // Nobody waits for it where the run is being ended.
+            let _ended = next.send(Due {
+                planned,
+                at_ns: None,
+                talk: Some(talk),
+            });
+        }
+    }
+
+    /// Reads what is held and hands it over; gives what the last one said.
+    fn read(&mut self) -> Option<Last> {
         let before = cpu_of_this_thread();
-        let mut text = None;
+        let mut last = None;
         let held = std::mem::take(&mut self.unread).held.into_iter();
         let samples = held.map(|finished| {
             let reading = build::read(self.workload, finished, self.endpoint);
-            text = Some(reading.reply);
+            last = Some(Last {
+                reply: reading.reply,
+                is_sound: reading.sample.void.is_none(),
+            });
             reading.sample
         });
         let samples: Vec<Sample> = samples.collect();
@@ -237,7 +303,7 @@ impl<'a> Driver<'a> {
             self.progress.samples(&samples);
         }
         self.outcome.samples.extend(samples);
-        text
+        last
     }
 
     /// Ends the threads, and says what came and how well the client did.
@@ -315,7 +381,7 @@ fn nanos(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Driver, Due, Label};
+    use super::{Driver, Due, Ends, Label, Queue};
     use crate::workloads::completion;
     use crate::{Endpoint, PromptSeed, SessionClock};
     use std::io::{Read, Write};
@@ -367,9 +433,11 @@ mod tests {
                 Label::of(index, Phase::Measured),
             ),
             at_ns: Some(at_ns),
+            talk: None,
         });
         // Three are due at one moment, and there is one slot.
-        driver.send(due.collect(), 1, u64::MAX).await;
+        let queue = Queue::new(due.collect(), Ends::NONE, 0);
+        driver.send(&queue, 1, (0, 0)).await;
         let outcome = driver.finish();
         let stamps: Vec<_> = outcome
             .samples

@@ -1,6 +1,6 @@
 //! An engine that listens: where it is, and how it is asked.
 
-use super::Tokenizer;
+use super::{Tls, Tokenizer};
 use hyper::HeaderMap;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -11,8 +11,9 @@ use verdict::plan::{Engine, Plausible};
 /// An engine that listens: where, and how it is asked.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Plain HTTP.
     pub address: SocketAddr,
+    /// `None`: plain HTTP.
+    pub tls: Option<Tls>,
     /// Its host and port as it was named, for the `Host` header: a proxy may tell servers apart by it.
     pub authority: String,
     /// The model's name in requests.
@@ -49,6 +50,7 @@ impl Endpoint {
     pub fn usual(address: SocketAddr, model: &str) -> Self {
         Self {
             address,
+            tls: None,
             authority: address.to_string(),
             model: model.to_owned(),
             request_timeout: Duration::from_secs(60),
@@ -70,6 +72,7 @@ impl Endpoint {
     pub fn new(address: SocketAddr, engine: &Engine, tokenizer: Option<Arc<Tokenizer>>) -> Self {
         Self {
             address,
+            tls: None,
             authority: address.to_string(),
             model: engine.model.clone(),
             request_timeout: engine.request_timeout,

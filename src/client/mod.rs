@@ -37,6 +37,7 @@ pub use endpoint::Endpoint;
 pub use probe::{ProbeError, probe, scrape};
 pub use progress::{Counters, LoadOutcome, Progress, Side};
 pub use response::observed::Observed;
+pub use socket::tls::Tls;
 pub use stop::Stopped;
 pub use threads::allow_files;
 pub use tokenizer::{Tokenizer, TokenizerError};

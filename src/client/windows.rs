@@ -25,6 +25,8 @@ pub fn apart(mut wave: Wave) -> Vec<Wave> {
         requests: measured,
         pace,
         until: wave.until,
+        ramp_up: None,
+        talks: None,
     };
     vec![wave, measured]
 }

@@ -85,6 +85,7 @@ impl Observed {
             label: Label::of(index, Phase::Measured),
             expect: expect(&request, texts),
             exchange: self.exchange,
+            talk: None,
         };
         let mut sample = build::read(workload, finished, &endpoint).sample;
         if !asks_usage && sample.tokens.completion.is_none() {

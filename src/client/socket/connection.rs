@@ -10,7 +10,7 @@
 //! Refuses to know: JSON, events, workloads.
 
 use super::hyper_io::Wire;
-use super::stamped::Tap;
+use super::tls::Tls;
 use crate::response::exchange::{Ending, Exchange};
 use crate::threads::gauges::Gauges;
 use crate::threads::idle_timeout::IdleTimeout;
@@ -54,6 +54,7 @@ pub struct Ask {
 #[derive(Debug)]
 pub struct Client {
     address: SocketAddr,
+    tls: Option<Tls>,
     authority: String,
     path: String,
     headers: HeaderMap,
@@ -69,7 +70,7 @@ pub struct Client {
 struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: Driver,
-    tap: Arc<Tap>,
+    wire: Wire,
     /// Asked for and established; taken by the first request.
     opened_ns: Option<(u64, u64)>,
 }
@@ -82,6 +83,7 @@ impl Client {
     pub fn new(endpoint: &Endpoint, clock: &SessionClock, gauges: &Arc<Gauges>) -> Self {
         Self {
             address: endpoint.address,
+            tls: endpoint.tls.clone(),
             authority: endpoint.authority.clone(),
             path: endpoint.path.clone(),
             headers: endpoint.headers.clone(),
@@ -126,13 +128,13 @@ impl Client {
     /// One request over this connection, and whether nothing came back.
     async fn over(&mut self, mut connection: Connection, ask: &Ask) -> (Exchange, bool) {
         let opened_ns = connection.opened_ns.take();
-        let before = connection.tap.last().number;
+        let before = connection.wire.received();
         let mut exchange = Exchange::begin(opened_ns, self.clock.now_ns());
         let mut idle_timeout = IdleTimeout::new(self.silence);
         let ended = connection
             .carry(ask, self.request(ask), &mut exchange, &mut idle_timeout)
             .await;
-        let is_silent = connection.tap.last().number == before;
+        let is_silent = connection.wire.received() == before;
         match ended {
             Ok(()) => self.connection = Some(connection).filter(|_| self.keep_alive),
             Err(ending) => exchange.ending = ending,
@@ -149,7 +151,7 @@ impl Client {
     }
 
     async fn open(&self) -> Result<Connection, Ending> {
-        let opening = Connection::open(self.address, &self.clock, &self.gauges);
+        let opening = Connection::open(self.address, self.tls.as_ref(), &self.clock, &self.gauges);
         match timeout(self.silence, opening).await {
             Ok(opened) => opened,
             Err(_elapsed) => Err(Ending::Silent(format!(
@@ -177,33 +179,33 @@ impl Client {
 impl Connection {
     async fn open(
         address: SocketAddr,
+        tls: Option<&Tls>,
         clock: &SessionClock,
         gauges: &Arc<Gauges>,
     ) -> Result<Self, Ending> {
         let asked_ns = clock.now_ns();
-        let wire = Wire::connect(address, clock, gauges)
+        let wire = Wire::connect(address, tls, clock, gauges)
             .await
             .map_err(|error| match error.kind() {
                 io::ErrorKind::ConnectionRefused => Ending::Refused(error.to_string()),
                 _ => Ending::Cut(format!("no connection: {error}")),
             })?;
-        let tap = wire.tap();
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(MAX_HEAD)
             .max_headers(MAX_HEADERS)
-            .handshake(wire)
+            .handshake(wire.clone())
             .await
             .map_err(|error| ending_of(&error))?;
         Ok(Self {
             sender,
             driver: Some(Box::pin(driver)),
-            tap,
+            wire,
             opened_ns: Some((asked_ns, clock.now_ns())),
         })
     }
 
     fn is_reusable(&self) -> bool {
-        self.driver.is_some() && !self.sender.is_closed() && self.tap.is_quiet()
+        self.driver.is_some() && !self.sender.is_closed() && self.wire.is_quiet()
     }
 
     async fn carry(
@@ -220,9 +222,9 @@ impl Connection {
         self.body(answer.into_body(), ask.limit, exchange, idle_timeout)
             .await?;
         exchange.end_ns = Some(if until_close {
-            self.tap.now_ns()
+            self.wire.tap.now_ns()
         } else {
-            self.tap.last().at_ns
+            self.wire.tap.last().at_ns
         });
         Ok(())
     }
@@ -235,11 +237,11 @@ impl Connection {
         exchange: &mut Exchange,
         idle_timeout: &mut IdleTimeout,
     ) -> Result<Response<Incoming>, Ending> {
-        self.tap.arm();
+        self.wire.tap.arm();
         let Self {
             sender,
             driver,
-            tap,
+            wire: Wire { tap, .. },
             opened_ns: _,
         } = self;
         let sending = async {
@@ -274,7 +276,7 @@ impl Connection {
             let Some(part) = frame.data_ref() else {
                 continue;
             };
-            if !exchange.store(part, self.tap.last(), limit) {
+            if !exchange.store(part, self.wire.tap.last(), limit) {
                 return Err(Ending::Garbled(format!(
                     "an answer of more than {limit} bytes"
                 )));
@@ -284,9 +286,9 @@ impl Connection {
 
     /// Takes events from the socket for as long as hyper can be left alone.
     async fn read_ahead(&self, idle_timeout: &mut IdleTimeout) -> Result<(), Ending> {
-        while self.tap.can_read_ahead() {
+        while self.wire.can_read_ahead() {
             idle_timeout
-                .wait(poll_fn(|cx| self.tap.poll_ahead(cx)))
+                .wait(poll_fn(|cx| self.wire.tap.poll_ahead(cx)))
                 .await?;
         }
         Ok(())

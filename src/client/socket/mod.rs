@@ -6,7 +6,9 @@ pub mod connection;
 pub mod hyper_io;
 pub mod read_buffer;
 pub mod reader;
+pub mod records;
 pub mod stamped;
 pub mod stamps;
 #[cfg(test)]
 pub mod test_socket;
+pub mod tls;

@@ -2,6 +2,7 @@
 //!
 //! Main types: [`Reader`]; [`Together`], whose reads arrived at once. Refuses to know: who waits, what events say.
 
+use super::records::Records;
 use super::stamps;
 use crate::response::sse;
 use nix::sys::socket::{MsgFlags, recv, recvmsg};
@@ -25,6 +26,8 @@ pub struct Reader {
     control: Vec<u8>,
     /// Reads whose bytes are in the buffer, one after another.
     pub noted: Vec<Noted>,
+    /// Of a connection with TLS, whose events cannot be seen: a read ends with a record instead.
+    pub records: Option<Records>,
 }
 
 /// What one read took.
@@ -85,6 +88,7 @@ impl Reader {
             buffer: vec![0; READ_SIZE].into_boxed_slice(),
             control: stamps::control_buffer(),
             noted: Vec::with_capacity(MOST_NOTED),
+            records: None,
         }
     }
 
@@ -104,8 +108,14 @@ impl Reader {
         }
         let is_full = waiting == room.len();
         let seen = SystemTime::now().duration_since(UNIX_EPOCH);
-        let event = sse::first_event(&room[..waiting]);
+        let event = match self.records {
+            None => sse::first_event(&room[..waiting]),
+            Some(mut records) => records.push(&room[..waiting]),
+        };
         let taken = self.read(fd, part.start..part.start + event)?;
+        if let Some(records) = &mut self.records {
+            records.push(&self.buffer[part.start..][..taken.count]);
+        }
         Ok(Taken {
             left: waiting - taken.count,
             emptied: taken.count == waiting && !is_full,

@@ -16,6 +16,7 @@ use super::blocking::{self, Blocking};
 use super::chunked::Framing;
 use super::read_buffer::Ahead;
 use super::reader::{Noted, READ_SIZE, Reader, Taken, Together};
+use super::records::Records;
 use super::stamps::{self, Arrival};
 use crate::SessionClock;
 use crate::threads::gauges::Gauges;
@@ -69,6 +70,11 @@ impl Tap {
             state: Mutex::default(),
             reader: Mutex::new(Reader::new()),
         }
+    }
+
+    /// From now on a read ends with a TLS record.
+    pub fn read_by_record(&self) {
+        self.reader().records = Some(Records::default());
     }
 
     /// From now on the first write counts as the request's.

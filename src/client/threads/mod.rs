@@ -16,7 +16,7 @@ pub mod streams;
 
 use self::cpu_steal::HostTime;
 use self::gauges::Gauges;
-use self::streams::{Bench, Due, Finished, Queue, Shift};
+use self::streams::{Bench, Finished, Queue, Shift};
 use super::{Endpoint, SessionClock};
 use nix::time::{ClockId, clock_gettime};
 use std::any::Any;
@@ -83,15 +83,15 @@ impl Crew {
     }
 
     /// Sends a wave with so many slots at the most; the answers come as they end, and the channel closes
-    /// after the last. No request is sent after `until_ns`.
+    /// after the last. Slots come from the first moment to the second, one after another.
     pub fn send(
         &self,
-        wave: Vec<Due>,
+        queue: &Queue,
         slots: u32,
-        until_ns: u64,
+        (from_ns, to_ns): (u64, u64),
     ) -> mpsc::UnboundedReceiver<Finished> {
+        let step_ns = to_ns.saturating_sub(from_ns) / u64::from(slots.max(1));
         let (report, reports) = mpsc::unbounded_channel();
-        let queue = Queue::new(wave, until_ns);
         let lanes = u32::try_from(self.lanes.len()).unwrap_or(1);
         for (lane, number) in self.lanes.iter().zip(0..) {
             let limit = slots / lanes + u32::from(number < slots % lanes);
@@ -99,6 +99,8 @@ impl Crew {
             let _gone = lane.shifts.send(Shift {
                 queue: queue.clone(),
                 limit,
+                first_ns: from_ns + step_ns * u64::from(number),
+                step_ns: step_ns * u64::from(lanes),
                 report: report.clone(),
             });
         }

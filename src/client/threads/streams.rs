@@ -16,12 +16,14 @@ use super::precise_sleep;
 use crate::response::exchange::Exchange;
 use crate::socket::connection::Client;
 use crate::workloads::request_plan::{Expect, Label, Planned};
+use crate::workloads::talk::Talk;
 use crate::{Endpoint, SessionClock};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use verdict::record::Phase;
 
 /// How long before its due moment a watch ends: time for further slots to come and to connect.
 pub const AHEAD: Duration = Duration::from_millis(50);
@@ -31,6 +33,8 @@ pub const AHEAD: Duration = Duration::from_millis(50);
 pub struct Due {
     pub planned: Planned,
     pub at_ns: Option<u64>,
+    /// The conversation that it is a turn of.
+    pub talk: Option<Talk>,
 }
 
 /// A request that was answered, or failed, and was not read yet.
@@ -39,37 +43,113 @@ pub struct Finished {
     pub label: Label,
     pub expect: Expect,
     pub exchange: Exchange,
+    pub talk: Option<Unanswered>,
+}
+
+/// A conversation whose last turn was answered, and who waits for its next one.
+#[derive(Debug)]
+pub struct Unanswered {
+    pub talk: Talk,
+    /// Gets the next turn; where it is dropped the conversation is over.
+    pub next: oneshot::Sender<Due>,
 }
 
 /// What is left of a wave, in the order of sending; all threads take from it.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    left: Arc<Mutex<std::vec::IntoIter<Due>>>,
-    until_ns: u64,
+    left: Arc<Mutex<Left>>,
+    ends: Ends,
+}
+
+/// Moments up to which something holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// Requests are sent.
+    pub requests_ns: u64,
+    /// Conversations that were begun go on.
+    pub turns_ns: u64,
+    /// What is sent is warm-up, since the load rises.
+    pub ramp_ns: u64,
+}
+
+impl Ends {
+    /// All is sent, and nothing rises.
+    pub const NONE: Self = Self {
+        requests_ns: u64::MAX,
+        turns_ns: u64::MAX,
+        ramp_ns: 0,
+    };
+}
+
+#[derive(Debug)]
+struct Left {
+    wave: std::vec::IntoIter<Due>,
+    /// Turns sent, of which so many first ones are warm-up.
+    turns: u32,
+    warmup: u32,
+}
+
+impl Left {
+    /// Turns are numbered as they are sent: which comes when depends on the answers.
+    fn number(&mut self, mut due: Due) -> Due {
+        if due.talk.is_some() {
+            let label = &mut due.planned.label;
+            label.index = self.turns;
+            label.phase = match self.turns < self.warmup {
+                true => Phase::Warmup,
+                false => Phase::Measured,
+            };
+            self.turns += 1;
+        }
+        due
+    }
 }
 
 impl Queue {
-    /// No request is taken after `until_ns`.
-    pub fn new(wave: Vec<Due>, until_ns: u64) -> Self {
+    /// `warmup`: first turns of conversations that are.
+    pub fn new(wave: Vec<Due>, ends: Ends, warmup: u32) -> Self {
         Self {
-            left: Arc::new(Mutex::new(wave.into_iter())),
-            until_ns,
+            left: Arc::new(Mutex::new(Left {
+                wave: wave.into_iter(),
+                turns: 0,
+                warmup,
+            })),
+            ends,
         }
     }
 
     fn next(&self, now_ns: u64) -> Option<Due> {
-        let left = || {
-            self.left
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .next()
-        };
-        (now_ns <= self.until_ns).then(left).flatten()
+        if now_ns > self.ends.requests_ns {
+            return None;
+        }
+        let mut left = self.left();
+        let due = left.wave.next()?;
+        Some(self.labelled(left.number(due), now_ns))
+    }
+
+    /// A conversation's next turn, if it is still to be sent.
+    fn goes_on(&self, due: Due, now_ns: u64) -> Option<Due> {
+        if now_ns > self.ends.turns_ns {
+            return None;
+        }
+        let due = self.left().number(due);
+        Some(self.labelled(due, now_ns))
+    }
+
+    fn labelled(&self, mut due: Due, now_ns: u64) -> Due {
+        if due.at_ns.unwrap_or(now_ns) < self.ends.ramp_ns {
+            due.planned.label.phase = Phase::Warmup;
+        }
+        due
     }
 
     /// Leaves nothing for the others.
     fn clear(&self) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new().into_iter();
+        self.left().wave = Vec::new().into_iter();
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,6 +159,9 @@ pub struct Shift {
     pub queue: Queue,
     /// The most slots of this thread.
     pub limit: u32,
+    /// When its first slot comes, and the time from each to the next; 0: at once.
+    pub first_ns: u64,
+    pub step_ns: u64,
     pub report: mpsc::UnboundedSender<Finished>,
 }
 
@@ -106,9 +189,15 @@ pub async fn run(shift: Shift, bench: &mut Bench) {
     });
     shared.call();
     let mut slots = JoinSet::new();
+    let mut come = 0;
     loop {
         while let Ok(()) = called.try_recv() {
-            slots.spawn(slot(bench.client(), Arc::clone(&shared)));
+            slots.spawn(slot(
+                bench.client(),
+                Arc::clone(&shared),
+                shared.start_ns(come),
+            ));
+            come += 1;
         }
         if slots.is_empty() {
             return;
@@ -124,7 +213,8 @@ pub async fn run(shift: Shift, bench: &mut Bench) {
                 }
             },
             Some(()) = called.recv() => {
-                slots.spawn(slot(bench.client(), Arc::clone(&shared)));
+                slots.spawn(slot(bench.client(), Arc::clone(&shared), shared.start_ns(come)));
+                come += 1;
             }
         }
     }
@@ -147,6 +237,14 @@ struct Shared {
 }
 
 impl Shared {
+    /// When the slot of this number comes.
+    fn start_ns(&self, number: u64) -> u64 {
+        let Shift {
+            first_ns, step_ns, ..
+        } = self.shift;
+        first_ns.saturating_add(step_ns.saturating_mul(number))
+    }
+
     /// Has a further slot come, if there may be one; it counts as on watch from now on.
     fn call(&self) {
         if self.started.load(Relaxed) < self.shift.limit {
@@ -161,6 +259,12 @@ impl Shared {
         if self.on_watch.fetch_sub(1, Relaxed) == 1 {
             self.call();
         }
+    }
+
+    /// The next turn of a conversation, once the answer to the last was read.
+    async fn turn(&self, turn: oneshot::Receiver<Due>) -> Option<Due> {
+        let due = turn.await.ok()?;
+        self.shift.queue.goes_on(due, self.clock.now_ns())
     }
 
     /// The next request, shortly before it is due.
@@ -180,9 +284,16 @@ impl Shared {
     }
 }
 
-/// Takes requests until none is left; gives its client back.
-async fn slot(mut client: Client, shared: Arc<Shared>) -> Client {
-    while let Some(Due { planned, at_ns }) = shared.watch().await {
+/// Takes requests until none is left, each conversation to its end; gives its client back.
+async fn slot(mut client: Client, shared: Arc<Shared>, start_ns: u64) -> Client {
+    precise_sleep::until(&shared.clock, start_ns).await;
+    let mut next = shared.watch().await;
+    while let Some(due) = next {
+        let Due {
+            planned,
+            at_ns,
+            talk,
+        } = due;
         let Planned { label, expect, ask } = planned;
         if let Some(at_ns) = at_ns {
             tokio::select! {
@@ -194,15 +305,29 @@ async fn slot(mut client: Client, shared: Arc<Shared>) -> Client {
         }
         let mut exchange = client.exchange(&ask).await;
         exchange.due_ns = at_ns;
+        let (talk, turn) = talk
+            .map(|talk| {
+                let (next, turn) = oneshot::channel();
+                (Unanswered { talk, next }, turn)
+            })
+            .unzip();
         let finished = Finished {
             label,
             expect,
             exchange,
+            talk,
         };
         if shared.shift.report.send(finished).is_err() {
             break;
         }
-        shared.on_watch.fetch_add(1, Relaxed);
+        next = match turn {
+            Some(turn) => shared.turn(turn).await,
+            None => None,
+        };
+        if next.is_none() {
+            shared.on_watch.fetch_add(1, Relaxed);
+            next = shared.watch().await;
+        }
     }
     client
 }

@@ -39,6 +39,23 @@ pub fn pace(
     Pace::At(moments.into_iter().take_while(within).collect())
 }
 
+/// The same with a rate that rises from nothing in proportion to the time until `ramp_up`; none after `until`.
+pub fn risen(pace: Pace, ramp_up: Option<Duration>, until: Option<Duration>) -> Pace {
+    let Pace::At(moments) = pace else {
+        return pace;
+    };
+    let rises_s = ramp_up.unwrap_or_default().as_secs_f64();
+    // The integral of the rising rate is that of the whole rate: t² / 2S while it rises, then t − S / 2.
+    let later = |at: Duration| match at.as_secs_f64() {
+        _ if rises_s == 0.0 => at,
+        at if at < rises_s / 2.0 => Duration::from_secs_f64((2.0 * rises_s * at).sqrt()),
+        at => Duration::from_secs_f64(at + rises_s / 2.0),
+    };
+    let moments = moments.into_iter().map(later);
+    let within = |at: &Duration| until.is_none_or(|until| *at <= until);
+    Pace::At(moments.take_while(within).collect())
+}
+
 /// Moments with these gaps, in seconds.
 fn spread(gaps: impl Iterator<Item = f64>, count: u32) -> Vec<Duration> {
     let mut at = 0.0;
@@ -51,7 +68,7 @@ fn spread(gaps: impl Iterator<Item = f64>, count: u32) -> Vec<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pace, PromptSeed, pace};
+    use super::{Pace, PromptSeed, pace, risen};
     use std::time::Duration;
     use verdict::plan::Arrivals;
 
@@ -86,6 +103,31 @@ mod tests {
         );
         let until = Some(Duration::from_millis(600));
         assert_eq!(moments(&constant, 4, until), [0.0, 0.25, 0.5]);
+    }
+
+    #[test]
+    fn a_rate_rises_in_proportion_to_the_time() {
+        let constant = pace(&Arrivals::Constant { rate: 100.0 }, "w", SEED, 1_000, None);
+        let moments = |until| match risen(constant.clone(), Some(Duration::from_secs(4)), until) {
+            Pace::At(moments) => moments
+                .iter()
+                .map(Duration::as_secs_f64)
+                .collect::<Vec<_>>(),
+            _ => panic!("an open loop has moments"),
+        };
+        let at = moments(None);
+        let before = |end: f64| at.iter().filter(|at| **at < end - 1e-9).count();
+        // Rates of 25, 50, 75 and 100 a second at the ends of four seconds, and then 100.
+        let counts = [1.0, 2.0, 3.0, 4.0, 5.0].map(before);
+        assert_eq!(counts, [13, 50, 113, 200, 300]);
+        assert!(at.is_sorted());
+        assert_eq!(moments(Some(Duration::from_secs(2))).len(), 51);
+        assert_eq!(risen(constant.clone(), None, None), constant);
+        let closed = Pace::Slots(3);
+        assert_eq!(
+            risen(closed.clone(), Some(Duration::from_secs(1)), None),
+            closed
+        );
     }
 
     /// `variation`: deviation of the gaps over their mean.

@@ -13,6 +13,7 @@ pub mod request;
 pub mod request_plan;
 pub mod splitmix;
 pub mod staggered;
+pub mod talk;
 pub mod trace;
 
 use self::prompt::SentPrompt;
@@ -51,6 +52,8 @@ pub fn mixed(endpoint: &Endpoint, id: &str, mixed: &Mixed, seed: PromptSeed) -> 
         requests: requests.collect(),
         pace,
         until: mixed.duration,
+        ramp_up: None,
+        talks: None,
     }
 }
 

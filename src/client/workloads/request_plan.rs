@@ -2,6 +2,7 @@
 //!
 //! Refuses to know: sockets, answers.
 
+use super::talk::Talk;
 use crate::response::exchange::MAX_BODY;
 use crate::socket::connection::Ask;
 use bytes::Bytes;
@@ -29,6 +30,21 @@ pub struct Wave {
     pub pace: Pace,
     /// Time after its start at which slots stop taking requests; `None`: never.
     pub until: Option<Duration>,
+    /// Time over which its slots come one after another; what is sent meanwhile is warm-up. Moments rise by themselves.
+    pub ramp_up: Option<Duration>,
+    /// Where each request begins a conversation.
+    pub talks: Option<Talks>,
+}
+
+/// Conversations that go on as the server answers. Their requests are numbered as they are sent.
+#[derive(Clone, Debug)]
+pub struct Talks {
+    /// One for each request of the wave, which is its first turn.
+    pub talks: Vec<Talk>,
+    /// First requests sent, whosever they are, that no metric counts.
+    pub warmup: u32,
+    /// Turns of all.
+    pub requests: u32,
 }
 
 impl Wave {
@@ -38,11 +54,16 @@ impl Wave {
             requests,
             pace,
             until: None,
+            ramp_up: None,
+            talks: None,
         }
     }
 
     /// Requests that will be sent.
     pub fn len(&self) -> u32 {
+        if let Some(talks) = &self.talks {
+            return talks.requests;
+        }
         let sent = match &self.pace {
             Pace::Slots(_) => self.requests.len(),
             Pace::At(moments) | Pace::InTurn(moments) => self.requests.len().min(moments.len()),

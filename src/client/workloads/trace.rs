@@ -1,26 +1,56 @@
 //! Requests of a file as they are sent: prompts drawn to their recorded lengths, or the file's own.
 //!
-//! Main function: [`wave`]. Refuses to know: sockets, how the file is read.
+//! Main functions: [`wave`]; [`next_turn`] of a conversation. Refuses to know: sockets, how the file is read.
 
 use super::prompt::SentPrompt;
 use super::request::Message;
-use super::request_plan::{Label, Planned, Wave};
+use super::request_plan::{Label, Planned, Talks, Wave};
+use super::talk::Talk;
 use super::{Output, arrivals, chat, phase, prompted};
 use crate::{Endpoint, PromptSeed};
 use verdict::plan::{Trace, TraceEntry, TracePrompt};
+use verdict::record::Phase;
 
 /// All of its requests, warm-up first.
 pub fn wave(endpoint: &Endpoint, id: &str, trace: &Trace, seed: PromptSeed) -> Wave {
     let total = u32::try_from(trace.entries.len()).unwrap_or(u32::MAX);
-    let requests = (0..).zip(&trace.entries).map(|(index, entry)| {
-        let label = Label::of(index, phase(index, trace.warmup));
-        request(endpoint, (id, seed), entry, label)
-    });
-    Wave {
-        requests: requests.collect(),
-        pace: arrivals::pace(&trace.arrivals, id, seed, total, trace.duration),
-        until: trace.duration,
+    let (mut requests, mut talks) = (Vec::new(), Vec::new());
+    for (index, entry) in (0..).zip(&trace.entries) {
+        if let TracePrompt::Turns(turns) = &entry.prompt {
+            let mut talk = Talk::new(index, turns.clone());
+            requests.extend(next_turn(endpoint, &mut talk));
+            talks.push(talk);
+        } else {
+            let label = Label::of(index, phase(index, trace.warmup));
+            requests.extend(request(endpoint, (id, seed), entry, label));
+        }
     }
+    let turns = trace.entries.iter().map(|entry| entry.prompt.requests());
+    let turns = u32::try_from(turns.sum::<usize>()).unwrap_or(u32::MAX);
+    let pace = arrivals::pace(&trace.arrivals, id, seed, total, None);
+    Wave {
+        requests,
+        pace: arrivals::risen(pace, trace.ramp_up, trace.duration),
+        until: trace.duration,
+        ramp_up: trace.ramp_up,
+        talks: (!talks.is_empty()).then_some(Talks {
+            talks,
+            warmup: trace.warmup,
+            requests: turns,
+        }),
+    }
+}
+
+/// The next turn of a conversation; `None` after the last. Whoever sends it gives it its index and phase.
+pub fn next_turn(endpoint: &Endpoint, talk: &mut Talk) -> Option<Planned> {
+    let begun = talk.next()?;
+    let label = Label {
+        turn: Some(begun.turn),
+        case: Some(format!("conversation {}", begun.conversation)),
+        ..Label::of(0, Phase::Measured)
+    };
+    let output = Output::streamed(begun.output_tokens);
+    Some(chat(endpoint, begun.history, label, output))
 }
 
 fn request(
@@ -28,7 +58,7 @@ fn request(
     (id, seed): (&str, PromptSeed),
     entry: &TraceEntry,
     label: Label,
-) -> Planned {
+) -> Option<Planned> {
     let output = Output::streamed(entry.output_tokens);
     let prompt = match &entry.prompt {
         TracePrompt::Drawn { tokens, blocks } => match blocks {
@@ -45,8 +75,9 @@ fn request(
                 content: content.clone(),
             });
             let messages: Vec<Message> = messages.collect();
-            return chat(endpoint, &messages, label, output);
+            return Some(chat(endpoint, &messages, label, output));
         }
+        TracePrompt::Turns(_) => return None,
     };
-    prompted(endpoint, prompt, label, output)
+    Some(prompted(endpoint, prompt, label, output))
 }

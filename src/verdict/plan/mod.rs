@@ -17,13 +17,13 @@ pub use cost::least::{RECORDED_BLOCKS, TooLong, least_s, least_session_s, refuse
 pub use cost::shards::{Piece, ShardPlan, shards};
 pub use gates::compatibility::{MIN_SAMPLES, lack};
 pub use gates::goldens::read as read_goldens;
-pub use gates::trace::{TraceLine, entries as trace_entries};
+pub use gates::trace::{TraceLine, TurnLine, conversations, entries as trace_entries};
 pub use model::{
     Answers, Arrivals, BaselineConfig, Build, CALIBRATED_LAUNCHES, Cached, CalibrationConfig,
     Check, Contender, Cooldown, Design, Engine, EngineMetrics, EngineSeries, FirstRequest, Gate,
     GoldenCase, GoldenToken, Goldens, Host, LAUNCHES, Matrix, Mixed, Named, Part, Plan, Plausible,
     PromptBlocks, Rule, SandboxSetting, Session, Shape, Slo, Spending, Staggered, Steady, Suite,
-    TaskCase, Tasks, Telemetry, TextCase, TextPrompt, Texts, Trace, TraceEntry, TracePrompt,
+    TaskCase, Tasks, Telemetry, TextCase, TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Turn,
     Waiver, Workload, WorkloadKind,
 };
 pub use read::{

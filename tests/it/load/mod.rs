@@ -6,6 +6,7 @@ mod capabilities;
 mod command;
 mod endings;
 mod faults;
+mod lengths;
 mod pace;
 mod phases;
 mod questions;
@@ -14,7 +15,9 @@ mod server;
 #[cfg(target_os = "linux")]
 mod stamps;
 mod streams;
+mod tls;
 mod tokens;
+mod turns;
 mod workloads;
 
 use client::{Endpoint, LoadOutcome, PromptSeed, SessionClock, run};

@@ -4,9 +4,10 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::{Barrier, watch};
+use tokio_rustls::TlsAcceptor;
 
 /// What happens on the connection after a request was read.
 #[derive(Clone, Debug)]
@@ -46,6 +47,14 @@ impl Server {
     pub(crate) async fn start(
         script: impl Fn(usize, &Received) -> Vec<Step> + Send + Sync + 'static,
     ) -> Self {
+        Self::start_behind(None, script).await
+    }
+
+    /// The same behind TLS; each write is a record.
+    pub(crate) async fn start_behind(
+        tls: Option<TlsAcceptor>,
+        script: impl Fn(usize, &Received) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -56,11 +65,17 @@ impl Server {
                 let (stream, _) = listener.accept().await.unwrap();
                 stream.set_nodelay(true).unwrap();
                 let (log, script) = (Arc::clone(&log), Arc::clone(&script));
-                let counter = counter.clone();
+                let (counter, tls) = (counter.clone(), tls.clone());
                 counter.send_modify(|open| *open += 1);
                 tokio::spawn(async move {
                     // A client that goes away ends its connection.
-                    let _gone = serve(stream, connection, &log, &*script).await;
+                    let _gone = match tls {
+                        None => serve(stream, connection, &log, &*script).await,
+                        Some(tls) => match tls.accept(stream).await {
+                            Ok(stream) => serve(stream, connection, &log, &*script).await,
+                            Err(error) => Err(error),
+                        },
+                    };
                     counter.send_modify(|open| *open -= 1);
                 });
             }
@@ -85,7 +100,7 @@ impl Server {
 }
 
 async fn serve(
-    mut stream: TcpStream,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
     connection: usize,
     log: &Mutex<Vec<Received>>,
     script: &(dyn Fn(usize, &Received) -> Vec<Step> + Send + Sync),
@@ -100,7 +115,10 @@ async fn serve(
         };
         for step in script(number, &request) {
             match step {
-                Step::Send(bytes) => stream.write_all(&bytes).await?,
+                Step::Send(bytes) => {
+                    stream.write_all(&bytes).await?;
+                    stream.flush().await?;
+                }
                 Step::Pause(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
                 Step::Meet(barrier) => {
                     barrier.wait().await;
@@ -114,7 +132,7 @@ async fn serve(
 }
 
 async fn read_request(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut Vec<u8>,
     connection: usize,
 ) -> std::io::Result<Received> {
@@ -143,7 +161,10 @@ async fn read_request(
     })
 }
 
-async fn read_more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+async fn read_more(
+    stream: &mut (impl AsyncRead + Unpin),
+    buffer: &mut Vec<u8>,
+) -> std::io::Result<()> {
     let count = stream.read_buf(buffer).await?;
     if count == 0 {
         Err(std::io::ErrorKind::UnexpectedEof.into())

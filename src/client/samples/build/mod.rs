@@ -24,6 +24,7 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         label,
         expect,
         exchange,
+        talk: _,
     } = finished;
     let mut transcript = Transcript::read(&exchange, expect.streamed);
     let stamps = stamps(&exchange, &transcript);

@@ -1,4 +1,4 @@
-//! Parsing of a server's address: `http://host[:port][/prefix][/v1]`.
+//! Parsing of a server's address: `http[s]://host[:port][/prefix][/v1]`.
 //!
 //! Main functions: [`ServerUrl::parse`]; [`ServerUrl::address`], where that is. Refuses to know: what is sent there.
 
@@ -16,6 +16,8 @@ pub struct ServerUrl<'a> {
     pub authority: &'a str,
     /// What stands before `/v1/completions`: empty, or as `/prefix`.
     pub path: &'a str,
+    /// Over TLS.
+    pub is_secure: bool,
 }
 
 impl<'a> ServerUrl<'a> {
@@ -26,12 +28,8 @@ impl<'a> ServerUrl<'a> {
             true => "--url",
             false => url,
         };
-        if url.starts_with("https://") {
-            return Err(format!(
-                "{shown}: TLS is not supported, since it would be timed too; give the server's plain http:// address"
-            ));
-        }
-        let rest = url.strip_prefix("http://").ok_or_else(|| {
+        let secure = url.strip_prefix("https://");
+        let rest = secure.or(url.strip_prefix("http://")).ok_or_else(|| {
             format!("{shown} is not the address of a server; write it as http://127.0.0.1:8000")
         })?;
         let (authority, path) = match rest.find('/') {
@@ -54,24 +52,33 @@ impl<'a> ServerUrl<'a> {
         if path.ends_with("completions") {
             return Err(format!(
                 "{shown}: the routes are OpenAI's (/v1/completions, --chat for /v1/chat/completions) and not to be named; \
-                 write http://{authority}"
+                 write {}{authority}",
+                url.trim_end_matches(rest)
             ));
         }
         Ok(Self {
             url,
             authority,
             path,
+            is_secure: secure.is_some(),
         })
+    }
+
+    /// The host without its port, in brackets where it is an IPv6 address.
+    pub fn host(self) -> &'a str {
+        match self.authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => host,
+            _ => self.authority,
+        }
     }
 
     /// Where it listens.
     pub fn address(self) -> Result<SocketAddr, String> {
         let Self { url, authority, .. } = self;
-        let port_is_named = authority
-            .rsplit_once(':')
-            .is_some_and(|(_, port)| !port.ends_with(']'));
-        let named = if port_is_named {
+        let named = if self.host() != authority {
             authority.to_owned()
+        } else if self.is_secure {
+            format!("{authority}:443")
         } else {
             format!("{authority}:80")
         };
@@ -102,11 +109,12 @@ mod tests {
             ("http://h", Ok(("h", ""))),
             ("http://h:1/v1", Ok(("h:1", ""))),
             ("http://h:1/llm/a/v1/", Ok(("h:1", "/llm/a"))),
-            ("https://h:1", Err("plain http://")),
+            ("https://h:1", Ok(("h:1", ""))),
+            ("https://h:1/v1/completions", Err("write https://h:1")),
             ("http://h:1/v1/chat/completions", Err("write http://h:1")),
             ("http://h:1/a?key=1", Err("--api-key-env")),
             ("http://me:secret@h:1", Err("--api-key-env")),
-            ("https://me:secret@h:1", Err("--url: TLS")),
+            ("https://me:secret@h:1", Err("--api-key-env")),
             ("h:1", Err("http://127.0.0.1:8000")),
             ("http://", Err("no host")),
         ] {
@@ -119,5 +127,9 @@ mod tests {
         let address = |url| ServerUrl::parse(url).unwrap().address().unwrap();
         assert_eq!(address("http://127.0.0.1"), ([127, 0, 0, 1], 80).into());
         assert_eq!(address("http://[::1]").port(), 80);
+        assert_eq!(address("https://[::1]").port(), 443);
+        let host = |url| ServerUrl::parse(url).unwrap().host();
+        assert_eq!(host("https://[::1]:8443"), "[::1]");
+        assert_eq!((host("https://h:1"), host("https://h")), ("h", "h"));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Main type: [`LoadArgs`]. Refuses to know: how it is sent.
 
+use super::workload::lengths::Lengths;
 use super::workload::traffic::{Prompts, Traffic};
 use super::workload::{Headers, LoadOptions};
 use crate::session::Error;
@@ -26,7 +27,7 @@ const TOKENS_IN_TIME: u32 = 20_000_000;
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("pace").required(true).args(["concurrency", "rate", "trace"]))]
 pub struct LoadArgs {
-    /// The server, as http://HOST:PORT, with a path before /v1 where it has one
+    /// The server, as http://HOST:PORT or https://HOST, with a path before /v1 where it has one
     #[arg(long)]
     url: String,
     /// Name of the model in requests
@@ -68,21 +69,40 @@ pub struct LoadArgs {
     /// `prompt`, or `messages` for the chat route; or it is a JSON list as ShareGPT's
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "prompt_tokens"])]
     prompts: Option<PathBuf>,
+    /// Send each conversation of --prompts turn by turn over the chat route, with the server's own answers in the place
+    /// of the recorded ones: N users with one conversation each, or R new conversations a second
+    #[arg(long, requires = "prompts")]
+    multi_turn: bool,
     /// Requests to measure [default: 100; 10000 with --duration; with a file, all of it]
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests: Option<u32>,
     /// Stop sending after S seconds
     #[arg(long, value_name = "S", value_parser = positive)]
     duration: Option<f64>,
+    /// Let the users of --concurrency come one after another, or --rate rise from 0, over S seconds; requests sent
+    /// meanwhile are kept out of every number, and are among those that --requests counts
+    #[arg(long, value_name = "S", conflicts_with = "trace", value_parser = positive)]
+    ramp_up: Option<f64>,
+    /// Measure the same load N times, and show the mean and its 95 % interval between the runs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub repeats: Option<u32>,
     /// Requests sent before those, kept out of every number; of a file, its first ones
     #[arg(long, value_name = "W", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     warmup: u32,
-    /// Tokens of each prompt; without --prompt-ids or --tokenizer so many words, which are more tokens
-    #[arg(long, value_name = "P", default_value_t = 128, conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    prompt_tokens: u32,
-    /// Tokens of each answer; of a file's, where it names none and has no recorded answer to count
-    #[arg(long, value_name = "K", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    output_tokens: u32,
+    /// Tokens of each prompt, or a range as 100-200, drawn from the seed; without --prompt-ids or --tokenizer so many
+    /// words, which are more tokens
+    #[arg(long, value_name = "P", default_value = "128", conflicts_with = "trace", value_parser = Lengths::parse)]
+    prompt_tokens: Lengths,
+    /// Standard deviation of the prompts' lengths around --prompt-tokens
+    #[arg(long, value_name = "S", conflicts_with_all = ["trace", "prompts"], value_parser = positive)]
+    prompt_tokens_stddev: Option<f64>,
+    /// Tokens of each answer, or a range as 100-200; of a file's, where it names none and has no recorded answer to
+    /// count
+    #[arg(long, value_name = "K", default_value = "128", value_parser = Lengths::parse)]
+    output_tokens: Lengths,
+    /// Standard deviation of the answers' lengths around --output-tokens
+    #[arg(long, value_name = "S", value_parser = positive)]
+    output_tokens_stddev: Option<f64>,
     /// Draw prompts from the token ids A to B − 1; without it, prompts are words
     #[arg(long, value_name = "A..B", value_parser = ids)]
     prompt_ids: Option<(u32, u32)>,
@@ -161,7 +181,8 @@ impl LoadArgs {
     pub fn steps(self) -> Result<Vec<LoadOptions>, Error> {
         self.refuse_settings_of_other_arrivals()?;
         self.refuse_streams_without_requests()?;
-        let paces = self.paces();
+        self.refuse_a_ramp_without_end()?;
+        let paces = self.repeated(self.paces())?;
         let of = u32::try_from(paces.len()).unwrap_or(u32::MAX);
         let options = self.options()?;
         let steps = (0..).zip(paces).map(|(number, pace)| {
@@ -171,6 +192,26 @@ impl LoadArgs {
             step
         });
         Ok(steps.collect())
+    }
+
+    /// One pace several times over.
+    fn repeated(&self, paces: Vec<Option<Arrivals>>) -> Result<Vec<Option<Arrivals>>, Error> {
+        match (self.repeats, &*paces) {
+            (None, _) => Ok(paces),
+            (Some(repeats), [pace]) => Ok(vec![pace.clone(); repeats as usize]),
+            (Some(_), _) => Err(Error::Usage(
+                "--repeats is of one load: name one number in --concurrency or --rate".into(),
+            )),
+        }
+    }
+
+    fn refuse_a_ramp_without_end(&self) -> Result<(), Error> {
+        match self.ramp_up.zip(self.duration) {
+            Some((ramp_up, duration)) if ramp_up >= duration => Err(Error::Usage(format!(
+                "the load still rises when it ends: say a --duration of more than the {ramp_up} s of --ramp-up"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn refuse_settings_of_other_arrivals(&self) -> Result<(), Error> {
@@ -212,7 +253,7 @@ impl LoadArgs {
         let default = match self.duration {
             // All prompts are made before the first is sent.
             Some(_) => REQUESTS_IN_TIME
-                .min(TOKENS_IN_TIME / self.prompt_tokens)
+                .min(TOKENS_IN_TIME / self.prompt_tokens.middle())
                 .max(1),
             None => REQUESTS,
         };
@@ -252,10 +293,12 @@ impl LoadArgs {
         let requests = self.requests_to_measure();
         let headers = self.headers()?;
         let extra_body = self.extra_body.as_deref().map(extra_body).transpose()?;
+        let output_tokens = lengths("output", self.output_tokens, self.output_tokens_stddev)?;
+        let prompt_tokens = lengths("prompt", self.prompt_tokens, self.prompt_tokens_stddev)?;
         let prompts = match self.trace.or(self.prompts) {
             Some(path) => Prompts::File(path),
             None => Prompts::Drawn {
-                tokens: self.prompt_tokens,
+                tokens: prompt_tokens,
             },
         };
         Ok(LoadOptions {
@@ -269,7 +312,9 @@ impl LoadArgs {
                 pace: None,
                 requests,
                 warmup: self.warmup,
-                output_tokens: self.output_tokens,
+                output_tokens,
+                multi_turn: self.multi_turn,
+                ramp_up: self.ramp_up.map(Duration::from_secs_f64),
                 duration: self.duration.map(Duration::from_secs_f64),
                 part: (0, 1),
             },
@@ -319,6 +364,14 @@ impl LoadArgs {
         }
         Ok(headers)
     }
+}
+
+fn lengths(of: &str, lengths: Lengths, stddev: Option<f64>) -> Result<Lengths, Error> {
+    lengths.spread(stddev).ok_or_else(|| {
+        Error::Usage(format!(
+            "--{of}-tokens-stddev goes with one length in --{of}-tokens; a range has its own spread"
+        ))
+    })
 }
 
 fn extra_body(text: &str) -> Result<Map<String, Value>, Error> {

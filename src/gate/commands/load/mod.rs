@@ -4,6 +4,7 @@ mod address;
 mod arguments;
 pub mod limits;
 mod notes;
+mod repeats;
 mod samples_file;
 mod sweep;
 mod view;
@@ -21,7 +22,7 @@ use view::LoadReport;
 use workload::LoadOptions;
 
 pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
-    let format = args.format;
+    let (format, is_repeated) = (args.format, args.repeats.is_some());
     let steps = args.steps()?;
     let out = steps.first().and_then(|step| step.out.clone());
     if let Some(path) = &out {
@@ -50,7 +51,7 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
             break;
         }
     }
-    output::print(&shown(&reports, steps.len(), format))
+    output::print(&shown(&reports, (steps.len(), is_repeated), format))
         .context("cannot write the report to standard output")?;
     if let Some(error) = failed {
         return Err(error);
@@ -73,8 +74,11 @@ fn measured(options: &LoadOptions) -> anyhow::Result<(LoadReport, Vec<Sample>)> 
     Ok(measured??)
 }
 
-fn shown(reports: &[LoadReport], steps: usize, format: Format) -> String {
+fn shown(reports: &[LoadReport], (steps, is_repeated): (usize, bool), format: Format) -> String {
     match (reports, steps, format) {
+        (runs, _, Format::Table) if is_repeated => repeats::table(runs),
+        (runs, _, Format::Markdown) if is_repeated => repeats::markdown(runs),
+        (runs, _, Format::Json) if is_repeated => repeats::json(runs),
         ([report], 1, Format::Table) => view::load_table(report),
         ([report], 1, Format::Markdown) => view::load_markdown(report),
         ([report], 1, Format::Json) => view::load_json(report),

@@ -202,7 +202,8 @@ fn of_steps(reports: &[LoadReport]) -> Vec<String> {
     texts.collect()
 }
 
-fn wrong(report: &LoadReport) -> Vec<String> {
+/// What is wrong with one run.
+pub fn wrong(report: &LoadReport) -> Vec<String> {
     let mut wrong = Vec::new();
     match &report.stopped {
         Some(why) => wrong.push(format!("STOPPED: {why}")),

@@ -49,6 +49,9 @@ pub struct LoadReport {
     /// Tokens of a sound request: whoever compares two runs must know that they did the same work.
     pub prompt_tokens: Distribution,
     pub output_tokens: Distribution,
+    /// Of conversations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<TurnReport>,
     pub requests: Requests,
     /// `None` where the run was interrupted before any request was done.
     pub client: Option<ClientHealth>,
@@ -79,6 +82,22 @@ impl LoadReport {
 pub struct GoodShare {
     pub share: f64,
     pub requests_per_s: f64,
+}
+
+/// Turns `from` to `to` of all conversations, counted from 1.
+#[derive(Clone, Debug, Serialize)]
+pub struct TurnReport {
+    pub from: u32,
+    pub to: u32,
+    /// Sound requests.
+    pub requests: usize,
+    pub ttft_ms: Distribution,
+    /// With the history.
+    pub prompt_tokens: Distribution,
+    /// From the end of the answer before each to its send: what the client takes to read that answer.
+    pub pause_ms: Distribution,
+    /// Prompt tokens from the server's cache, as a share; `None`: the server did not say so of each request.
+    pub cached_share: Option<f64>,
 }
 
 /// Measured requests; warm-up is counted apart.
@@ -240,11 +259,11 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
         ),
     )];
     lines.extend(speeds(report));
-    let [prompt, answer] = [report.prompt_tokens, report.output_tokens].map(|tokens| tokens.mean);
-    if prompt.is_some() {
-        let (prompt, answer) = (optional(prompt), optional(answer));
+    if report.prompt_tokens.mean.is_some() {
+        let [prompt, answer] = [report.prompt_tokens, report.output_tokens].map(mean_and_range);
         lines.push(("tokens", format!("{prompt} a prompt, {answer} an answer")));
     }
+    lines.extend(report.turns.iter().map(turns));
     if let Some(factor) = report.burst_factor {
         lines.push((
             "burst factor",
@@ -280,6 +299,39 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     lines.extend(report.notes.iter().map(|text| ("note", text.clone())));
     lines.extend(report.invalid().map(|text| ("INVALID", text.clone())));
     lines
+}
+
+/// The mean, and the ends where they differ.
+fn mean_and_range(tokens: Distribution) -> String {
+    let mean = optional(tokens.mean);
+    match (tokens.min, tokens.max) {
+        (Some(least), Some(most)) if least < most => {
+            format!("{mean} ({} to {})", number(least), number(most))
+        }
+        _ => mean,
+    }
+}
+
+fn turns(turns: &TurnReport) -> (&'static str, String) {
+    let name = match (turns.from, turns.to) {
+        (from, to) if from == to => format!("turn {from}"),
+        (from, to) => format!("turns {from} to {to}"),
+    };
+    let cached = match turns.cached_share {
+        Some(share) => format!("{} % of them cached", number(share * 100.0)),
+        None => "the server does not say how many were cached".to_owned(),
+    };
+    let pause = turns.pause_ms.p50.map_or_else(String::new, |pause| {
+        format!("; sent {} ms after the answer before, p50", number(pause))
+    });
+    let text = format!(
+        "{name}: TTFT {} ms p50, {} p99; {} prompt tokens, {cached}; {}{pause}",
+        optional(turns.ttft_ms.p50),
+        optional(turns.ttft_ms.p99),
+        optional(turns.prompt_tokens.mean),
+        count(turns.requests, "request"),
+    );
+    ("by turn", text)
 }
 
 /// What each phase did per second in the middle request, and how that is known.
@@ -374,6 +426,7 @@ mod tests {
             burst_factor: Some(1.0),
             prompt_tokens: few,
             output_tokens: few,
+            turns: Vec::new(),
             requests: Requests {
                 warmup: 2,
                 sent: 121,

@@ -1,6 +1,6 @@
 //! Requests of a file: recorded lengths, prompts or conversations, one JSON object a line, or a JSON list as ShareGPT's.
 //!
-//! Main function: [`entries`]. Refuses to know: how they are sent.
+//! Main functions: [`entries`]; [`conversations`], turn by turn. Refuses to know: how they are sent.
 
 use crate::plan::model::{PromptBlocks, TracePrompt};
 use serde::Deserialize;
@@ -15,12 +15,25 @@ const BLOCK_SIZES: [u32; 2] = [512, IN_SECONDS];
 /// The size of blocks in traces whose `timestamp` is in seconds.
 const IN_SECONDS: u32 = 16;
 
+/// The role of who answers.
+const ASSISTANT: &str = "assistant";
+
 /// A request as the file has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLine {
     /// From the first request's moment.
     pub at: Option<Duration>,
     pub prompt: TracePrompt,
+    pub output_tokens: Option<u32>,
+    /// The recorded answer, whose length may be asked for.
+    pub reply: Option<String>,
+}
+
+/// What a user says at once in a conversation, and what was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnLine {
+    /// Role and content of each message.
+    pub messages: Vec<(String, String)>,
     pub output_tokens: Option<u32>,
     /// The recorded answer, whose length may be asked for.
     pub reply: Option<String>,
@@ -64,30 +77,56 @@ struct Said {
 /// # Errors
 /// What is wrong with which line, or with which entry of a list.
 pub fn entries(text: &str) -> Result<Vec<TraceLine>, String> {
-    let mut lines = if text.trim_start().starts_with('[') {
-        list(text)?
-    } else {
-        objects(text)?
+    let lines = read(text)?.into_iter();
+    let placed = |(place, entry)| match line(entry) {
+        Ok(line) => Ok((place, line)),
+        Err(reason) => Err(format!("{place}: {reason}")),
     };
-    if lines.is_empty() {
-        return Err("it holds no request".into());
-    }
+    let mut lines = lines.map(placed).collect::<Result<Vec<Placed>, String>>()?;
     set_block_size(&mut lines)?;
     count_from_first(&mut lines)?;
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
+/// The turns of each conversation of a whole file. Moments are left aside.
+///
+/// # Errors
+/// What is no conversation, with its place.
+pub fn conversations(text: &str) -> Result<Vec<Vec<TurnLine>>, String> {
+    let conversations = read(text)?.into_iter().map(|(place, entry)| {
+        let turns = turns(entry).map_err(|reason| format!("{place}: {reason}"))?;
+        match turns.is_empty() {
+            true => Err(format!("{place}: no user says anything in it")),
+            false => Ok(turns),
+        }
+    });
+    conversations.collect()
+}
+
 /// Each request with its place in the file.
 type Placed = (String, TraceLine);
 
-fn objects(text: &str) -> Result<Vec<Placed>, String> {
+/// Each entry with its place in the file; at least one.
+fn read(text: &str) -> Result<Vec<(String, Entry)>, String> {
+    let entries = if text.trim_start().starts_with('[') {
+        list(text)?
+    } else {
+        objects(text)?
+    };
+    match entries.is_empty() {
+        true => Err("it holds no request".into()),
+        false => Ok(entries),
+    }
+}
+
+fn objects(text: &str) -> Result<Vec<(String, Entry)>, String> {
     let lines = (1..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(number, line)| {
             let place = format!("line {number}");
             let entry = serde_json::from_str(line).map_err(|error| unreadable(&place, &error))?;
-            placed(place, entry)
+            Ok((place, entry))
         })
         .collect()
 }
@@ -99,15 +138,15 @@ fn unreadable(place: &str, error: &serde_json::Error) -> String {
     format!("{place}, column {}: {cause}", error.column())
 }
 
-fn list(text: &str) -> Result<Vec<Placed>, String> {
+fn list(text: &str) -> Result<Vec<(String, Entry)>, String> {
     let entries: Vec<Entry> =
         serde_json::from_str(text).map_err(|error| format!("the list: {error}"))?;
     // ShareGPT has conversations that begin with an answer, or say nothing.
     let has_question = |entry: &Entry| entry.conversations.as_deref().is_none_or(has_question);
     let entries = (1..).zip(entries).filter(|(_, entry)| has_question(entry));
-    entries
-        .map(|(number, entry)| placed(format!("entry {number}"), entry))
-        .collect()
+    Ok(entries
+        .map(|(number, entry)| (format!("entry {number}"), entry))
+        .collect())
 }
 
 fn has_question(said: &[Said]) -> bool {
@@ -124,9 +163,52 @@ fn is_user(said: &Said) -> bool {
     ["user", "human"].contains(&said.role.as_str())
 }
 
-fn placed(place: String, entry: Entry) -> Result<Placed, String> {
-    let line = line(entry).map_err(|reason| format!("{place}: {reason}"))?;
-    Ok((place, line))
+/// Each ends where the user was answered, or with the conversation.
+fn turns(entry: Entry) -> Result<Vec<TurnLine>, String> {
+    let output_tokens = entry.output_length;
+    output_tokens.map_or(Ok(()), refuse_length)?;
+    let messages: Vec<(String, String)> = match (entry.messages, entry.conversations) {
+        (Some(messages), None) => messages.into_iter().map(|m| (m.role, m.content)).collect(),
+        (None, Some(said)) => said.into_iter().map(as_message).collect(),
+        _ => {
+            return Err(
+                "it is no conversation; --multi-turn needs `messages` or `conversations`".into(),
+            );
+        }
+    };
+    let mut turns = Vec::new();
+    let mut asked: Vec<(String, String)> = Vec::new();
+    for (role, content) in messages {
+        let is_asked = asked.iter().any(|(role, _)| role == "user");
+        match role == ASSISTANT {
+            true if is_asked => turns.push(TurnLine {
+                messages: std::mem::take(&mut asked),
+                output_tokens,
+                reply: Some(content),
+            }),
+            // More of an answer, whose place the server's takes.
+            true if asked.is_empty() && !turns.is_empty() => {}
+            _ => asked.push((role, content)),
+        }
+    }
+    if asked.iter().any(|(role, _)| role == "user") {
+        turns.push(TurnLine {
+            messages: asked,
+            output_tokens,
+            reply: None,
+        });
+    }
+    Ok(turns)
+}
+
+/// By the names of the chat route.
+fn as_message(said: Said) -> (String, String) {
+    let role = match &*said.role {
+        "human" => "user".to_owned(),
+        "gpt" | "chatgpt" | "bing" | "bard" => ASSISTANT.to_owned(),
+        _ => said.role,
+    };
+    (role, said.content)
 }
 
 fn line(entry: Entry) -> Result<TraceLine, String> {
@@ -145,9 +227,7 @@ fn line(entry: Entry) -> Result<TraceLine, String> {
         .into_iter()
         .flatten()
     {
-        if !(1..=LONGEST).contains(&length) {
-            return Err(format!("a length of {length} tokens cannot be asked for"));
-        }
+        refuse_length(length)?;
     }
     Ok(TraceLine {
         at: at.transpose()?,
@@ -155,6 +235,13 @@ fn line(entry: Entry) -> Result<TraceLine, String> {
         output_tokens: entry.output_length,
         reply,
     })
+}
+
+fn refuse_length(length: u32) -> Result<(), String> {
+    match (1..=LONGEST).contains(&length) {
+        true => Ok(()),
+        false => Err(format!("a length of {length} tokens cannot be asked for")),
+    }
 }
 
 /// The prompt, and the recorded answer to it.
@@ -246,7 +333,7 @@ fn count_from_first(lines: &mut [Placed]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PromptBlocks, TraceLine, TracePrompt, entries};
+    use super::{PromptBlocks, TraceLine, TracePrompt, conversations, entries};
     use std::time::Duration;
 
     fn drawn(at_ms: u64, tokens: u32, output_tokens: u32) -> TraceLine {
@@ -319,6 +406,53 @@ mod tests {
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0].prompt, TracePrompt::Text("Who?".into()));
         assert_eq!(lines[0].reply.as_deref(), Some("I."));
+    }
+
+    #[test]
+    fn a_turn_ends_where_the_user_was_answered() {
+        let said = |turns: &[super::TurnLine]| -> Vec<(String, Option<String>)> {
+            let texts = |turn: &super::TurnLine| {
+                let texts = turn
+                    .messages
+                    .iter()
+                    .map(|(role, text)| format!("{role} {text}"));
+                (texts.collect::<Vec<_>>().join(", "), turn.reply.clone())
+            };
+            turns.iter().map(texts).collect()
+        };
+        let messages = r#"{"output_length": 5, "messages": [
+            {"role": "system", "content": "S"}, {"role": "assistant", "content": "Hi"}, {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "A"}, {"role": "assistant", "content": "B"},
+            {"role": "tool", "content": "t"}, {"role": "user", "content": "b"}, {"role": "user", "content": "c"}]}"#;
+        let read = conversations(&messages.replace('\n', " ")).unwrap();
+        let expect = [
+            (
+                "system S, assistant Hi, user a".to_owned(),
+                Some("A".to_owned()),
+            ),
+            ("tool t, user b, user c".to_owned(), None),
+        ];
+        assert_eq!(said(&read[0]), expect);
+        assert!(read[0].iter().all(|turn| turn.output_tokens == Some(5)));
+        let sharegpt = r#"[{"conversations": [{"from": "gpt", "value": "I."}]},
+            {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "A"}]}]"#;
+        let read = conversations(sharegpt).unwrap();
+        assert_eq!(read.len(), 1);
+        assert_eq!(
+            said(&read[0]),
+            [("user a".to_owned(), Some("A".to_owned()))]
+        );
+        for (text, expect) in [
+            (r#"{"prompt": "x"}"#, "line 1: it is no conversation"),
+            (
+                r#"{"messages": [{"role": "system", "content": "x"}]}"#,
+                "line 1: no user says",
+            ),
+            (r#"{"output_length": 0, "messages": []}"#, "0 tokens"),
+        ] {
+            let refusal = conversations(text).unwrap_err();
+            assert!(refusal.contains(expect), "{refusal}");
+        }
     }
 
     #[test]

@@ -155,6 +155,7 @@ fn read_trace(
         entries,
         warmup,
         arrivals,
+        ramp_up: None,
         duration: None,
     }))
 }

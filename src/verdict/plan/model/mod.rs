@@ -8,7 +8,7 @@ pub use check::{Check, EngineSeries, Named, Part, Rule, Slo};
 pub use workload::{
     Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, PromptBlocks,
     Session, Shape, Staggered, Steady, Suite, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace,
-    TraceEntry, TracePrompt, Workload, WorkloadKind,
+    TraceEntry, TracePrompt, Turn, Workload, WorkloadKind,
 };
 
 use super::settings::store::BaselineStore;

@@ -37,7 +37,7 @@ impl WorkloadKind {
         match self {
             Self::Steady(w) => u64::from(w.warmup) + u64::from(w.requests),
             Self::Mixed(w) => u64::from(w.warmup) + u64::from(w.requests),
-            Self::Trace(w) => count(w.entries.len()),
+            Self::Trace(w) => w.entries.iter().map(|e| count(e.prompt.requests())).sum(),
             Self::FirstRequest(_) => 1,
             Self::Matrix(w) => {
                 let in_flight: u64 = w.batches.iter().copied().map(u64::from).sum();
@@ -124,6 +124,8 @@ pub struct Trace {
     pub warmup: u32,
     /// [`Arrivals::Recorded`], the configured speed-up applied, or another pace than the file's.
     pub arrivals: Arrivals,
+    /// Time over which rate or users rise from nothing, in proportion; what is sent meanwhile is warm-up too.
+    pub ramp_up: Option<Duration>,
     /// The last moment, from the start, at which a request is sent.
     pub duration: Option<Duration>,
 }
@@ -131,6 +133,7 @@ pub struct Trace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEntry {
     pub prompt: TracePrompt,
+    /// Of the answer, or of all answers of a conversation together.
     pub output_tokens: u32,
 }
 
@@ -145,6 +148,17 @@ pub enum TracePrompt {
     Text(String),
     /// Role and content of each message, for the chat route.
     Messages(Vec<(String, String)>),
+    /// A conversation over the chat route: each turn is sent after the server's own answers to those before it.
+    Turns(Vec<Turn>),
+}
+
+/// What a user says at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Role and content of each message; what the turns before said is not repeated.
+    pub messages: Vec<(String, String)>,
+    /// Of its answer.
+    pub output_tokens: u32,
 }
 
 /// A prompt in blocks of equal length, the last one cut off: equal ids are equal tokens.
@@ -162,11 +176,22 @@ impl TracePrompt {
         match self {
             Self::Drawn { tokens, .. } => *tokens,
             Self::Text(text) => of_bytes(text.len()),
-            Self::Messages(messages) => {
-                of_bytes(messages.iter().map(|(_, content)| content.len()).sum())
-            }
+            Self::Messages(messages) => of_bytes(bytes(messages)),
+            Self::Turns(turns) => of_bytes(turns.iter().map(|turn| bytes(&turn.messages)).sum()),
         }
     }
+
+    /// Requests that it is.
+    pub fn requests(&self) -> usize {
+        match self {
+            Self::Turns(turns) => turns.len(),
+            _ => 1,
+        }
+    }
+}
+
+fn bytes(messages: &[(String, String)]) -> usize {
+    messages.iter().map(|(_, content)| content.len()).sum()
 }
 
 /// One request, the first that the engine gets after it became ready.

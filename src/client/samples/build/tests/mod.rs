@@ -63,6 +63,7 @@ fn sample_at(endpoint: &Endpoint, label: Label, expect: &Expect, exchange: &Exch
         label,
         expect: *expect,
         exchange: exchange.clone(),
+        talk: None,
     };
     read("g/w", finished, endpoint).sample
 }

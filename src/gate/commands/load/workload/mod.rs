@@ -3,8 +3,10 @@
 //! Main function: [`load`]. Refuses to know: arguments, how the report is shown.
 
 mod headers;
+pub mod lengths;
 mod parameters;
 pub mod traffic;
+mod turns;
 
 use self::traffic::Traffic;
 use super::address::ServerUrl;
@@ -14,7 +16,7 @@ use super::view::{GoodShare, LoadReport, Requests};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::Error;
 use crate::session::project::{now, tool};
-use client::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock, Tokenizer, run};
+use client::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock, Tls, Tokenizer, run};
 pub use headers::Headers;
 use parameters::parameters;
 use serde_json::{Map, Value};
@@ -68,7 +70,11 @@ pub async fn load(
     cancel: impl Future<Output = ()>,
 ) -> Result<(LoadReport, Vec<Sample>), Error> {
     let endpoint = endpoint(options)?;
-    let workload = traffic::workload(&options.traffic, endpoint.tokenizer.as_deref())?;
+    let workload = traffic::workload(
+        &options.traffic,
+        options.seed,
+        endpoint.tokenizer.as_deref(),
+    )?;
     let seed = PromptSeed {
         session: options.seed,
         block: options.traffic.part.0,
@@ -107,7 +113,19 @@ pub async fn load(
         answered(options, &samples)?;
     }
     let parameters = parameters(options);
-    let report = report(options, parameters, date, &samples, ending);
+    let mut report = report(options, parameters, date, &samples, ending);
+    if options.traffic.ramp_up.is_some() && report.complete && report.requests.sent == 0 {
+        report.notes.push("all requests were sent while the load rose: say more --requests, or a shorter --ramp-up".into());
+    }
+    if options.traffic.multi_turn {
+        report.turns = turns::by_turn(&samples);
+        // Of a run that ends by the clock it is no sign of anything.
+        let planned = workload.kind.requests();
+        let unsent = turns::unsent(&samples, planned);
+        report
+            .notes
+            .extend(unsent.filter(|_| report.complete && options.traffic.duration.is_none()));
+    }
     Ok((report, samples))
 }
 
@@ -154,8 +172,11 @@ fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
     let tokenizer = options.tokenizer.as_deref().map(Tokenizer::open);
     let server = ServerUrl::parse(&options.url).map_err(Error::Usage)?;
     let further = options.extra_body.iter();
+    let tls = server.is_secure.then(|| Tls::new(server.host()));
+    let tls = tls.transpose();
     Ok(Endpoint {
         address: server.address().map_err(Error::Usage)?,
+        tls: tls.map_err(|cause| Error::Usage(format!("{}: {cause}", options.url)))?,
         authority: server.authority.to_owned(),
         model: options.model.clone(),
         request_timeout: options.timeout,
@@ -184,8 +205,13 @@ fn answered(options: &LoadOptions, samples: &[Sample]) -> Result<(), Error> {
         None => Ok(()),
         Some(sample) => {
             let cause = sample.void.as_ref().map_or("", |void| &void.detail);
+            // TLS has named the cause and the remedy.
+            let question = match cause.contains("TLS: ") {
+                true => "",
+                false => "; is the server up, and is this its port?",
+            };
             Err(Error::Failed(format!(
-                "nothing answers at {}: {cause}; is the server up, and is this its port?",
+                "nothing answers at {}: {cause}{question}",
                 options.url
             )))
         }
@@ -242,6 +268,7 @@ fn report(
         burst_factor: numbers.burst_factor,
         prompt_tokens: tokens(samples, |counts| counts.prompt),
         output_tokens: tokens(samples, |counts| counts.completion),
+        turns: Vec::new(),
         requests: requests(samples),
         client,
         client_beyond_limit: beyond.unwrap_or_default(),

@@ -23,17 +23,25 @@ pub fn parameters(options: &LoadOptions) -> Map<String, Value> {
             name("trace", json!(path.display().to_string()));
         }
         Prompts::File(path) => name("prompts", json!(path.display().to_string())),
-        Prompts::Drawn { tokens } => name("prompt_tokens", json!(tokens)),
+        Prompts::Drawn { tokens } => {
+            let (tokens, stddev) = tokens.named();
+            name("prompt_tokens", tokens);
+            name("prompt_tokens_stddev", json!(stddev));
+        }
     }
+    name("multi_turn", json!(traffic.multi_turn));
     for (key, value) in traffic.pace.iter().flat_map(pace) {
         name(key, value);
     }
     name("requests", json!(traffic.requests));
+    name("ramp_up", json!(traffic.ramp_up.map(|of| of.as_secs_f64())));
     name(
         "duration",
         json!(traffic.duration.map(|of| of.as_secs_f64())),
     );
-    name("output_tokens", json!(traffic.output_tokens));
+    let (tokens, stddev) = traffic.output_tokens.named();
+    name("output_tokens", tokens);
+    name("output_tokens_stddev", json!(stddev));
     name("warmup", json!(traffic.warmup));
     name("chat", json!(options.chat));
     let headers = options.headers.names();

@@ -1,0 +1,181 @@
+//! One load several times over: each run's numbers, and their mean with an interval between runs.
+//!
+//! Main functions: [`table`], [`markdown`], [`json()`]. Refuses to know: how a run was measured.
+
+use super::sweep::wrong;
+use super::view::{self, LoadReport, optional};
+use crate::report::markdown::escape;
+use crate::report::terminal::{WIDTH, wrap};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+use verdict::stats::{mean, t_quantile, variance};
+
+/// Confidence of the intervals.
+const CONFIDENCE: f64 = 0.95;
+
+type Number = fn(&LoadReport) -> Option<f64>;
+
+/// What is told of each run: its name in JSON, its column, and the number.
+const NUMBERS: [(&str, &str, Number); 6] = [
+    ("ttft_ms_p50", "TTFT p50", |run| run.ttft_ms.p50),
+    ("ttft_ms_p99", "p99", |run| run.ttft_ms.p99),
+    ("tpot_ms_p50", "TPOT p50", |run| run.tpot_ms.p50),
+    ("tpot_ms_p99", "p99", |run| run.tpot_ms.p99),
+    ("e2e_ms_p50", "E2E p50", |run| run.e2e_ms.p50),
+    ("output_tokens_per_s", "tokens/s", |run| {
+        run.throughput.output_tokens_per_s
+    }),
+];
+
+/// Of valid runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct BetweenRuns {
+    mean: f64,
+    /// Ends of the interval that holds the mean of all such runs with 95 % confidence, by Student's t: what one run's
+    /// many requests cannot tell.
+    low: f64,
+    high: f64,
+    runs: usize,
+}
+
+/// `None`: fewer than two runs have the number.
+fn between(values: &[f64]) -> Option<BetweenRuns> {
+    let (mean, n) = (mean(values)?, values.len() as f64);
+    let error = (variance(values)? / n).sqrt();
+    let half = error * t_quantile(0.5 + CONFIDENCE / 2.0, n - 1.0)?;
+    Some(BetweenRuns {
+        mean,
+        low: mean - half,
+        high: mean + half,
+        runs: values.len(),
+    })
+}
+
+fn of_runs(runs: &[LoadReport], value: Number) -> Option<BetweenRuns> {
+    let valid = runs.iter().filter(|run| is_valid(run));
+    between(&valid.filter_map(value).collect::<Vec<f64>>())
+}
+
+fn is_valid(run: &LoadReport) -> bool {
+    run.complete && run.invalid().next().is_none()
+}
+
+/// The runs for a terminal.
+pub fn table(runs: &[LoadReport]) -> String {
+    let mut out = String::new();
+    if let Some(first) = runs.first() {
+        let _ = writeln!(out, "{}  {}  {}", first.server, first.model, first.date);
+        for line in wrap(&view::parameters(first, ""), usize::from(WIDTH)) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    let _ = writeln!(out, "\n{}\n", view::table(header(), rows(runs)));
+    for text in remarks(runs) {
+        for line in wrap(&text, usize::from(WIDTH)) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    out
+}
+
+/// The runs as Markdown.
+pub fn markdown(runs: &[LoadReport]) -> String {
+    let mut out = String::new();
+    if let Some(first) = runs.first() {
+        let [server, model] = [&first.server, &first.model].map(|text| escape(text));
+        let parameters = escape(&view::parameters(first, ""));
+        let _ = writeln!(out, "{server} · {model} · {}\n\n{parameters}\n", first.date);
+    }
+    let header = header();
+    let _ = writeln!(out, "| {} |", header.join(" | "));
+    let _ = writeln!(out, "|---{}", "|--:".repeat(header.len() - 1) + "|");
+    for row in rows(runs) {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+    }
+    out.push('\n');
+    for text in remarks(runs) {
+        let _ = writeln!(out, "- {}", escape(&text));
+    }
+    out
+}
+
+/// Every run's report, and what lies between them.
+pub fn json(runs: &[LoadReport]) -> String {
+    let between = NUMBERS.iter().map(|(name, _, value)| {
+        let between = of_runs(runs, *value);
+        ((*name).to_owned(), json!(between))
+    });
+    let all = json!({
+        "runs": runs,
+        "between_runs": Value::from(between.collect::<Map<String, Value>>()),
+    });
+    let mut text = serde_json::to_string_pretty(&all).expect("strings and numbers serialise");
+    text.push('\n');
+    text
+}
+
+fn header() -> [&'static str; 8] {
+    let mut header = ["run", "sound", "", "", "", "", "", ""];
+    for (column, (_, name, _)) in header[2..].iter_mut().zip(NUMBERS) {
+        *column = name;
+    }
+    header
+}
+
+/// Each run's, then the mean's and the interval's.
+fn rows(runs: &[LoadReport]) -> Vec<Vec<String>> {
+    let of_run = |(number, run): (usize, &LoadReport)| {
+        let mark = if is_valid(run) { "" } else { " !" };
+        let name = format!("{number}{mark}");
+        let sound = format!("{}/{}", run.requests.ok, run.requests.sent);
+        let values = NUMBERS.iter().map(|(_, _, value)| optional(value(run)));
+        [name, sound].into_iter().chain(values).collect()
+    };
+    let between = NUMBERS.map(|(_, _, value)| of_runs(runs, value));
+    let of_all = |name: &str, value: fn(BetweenRuns) -> f64| {
+        let values = between.iter().map(|of| optional(of.map(value)));
+        let names = [name.to_owned(), String::new()];
+        names.into_iter().chain(values).collect()
+    };
+    let mut rows: Vec<Vec<String>> = (1..).zip(runs).map(of_run).collect();
+    rows.push(of_all("mean", |of| of.mean));
+    rows.push(of_all("95 % from", |of| of.low));
+    rows.push(of_all("to", |of| of.high));
+    rows
+}
+
+/// What the rows mean, and what is wrong with which run.
+fn remarks(runs: &[LoadReport]) -> Vec<String> {
+    let valid = runs.iter().filter(|run| is_valid(run)).count();
+    let mut remarks = vec![match valid {
+        0 | 1 => "Times in ms. There is no interval: fewer than two runs are valid.".to_owned(),
+        _ => format!(
+            "Times in ms. Mean and interval are over the {valid} valid runs, one value each."
+        ),
+    }];
+    let of_runs = (1..).zip(runs).flat_map(|(number, run)| {
+        let texts = wrong(run).into_iter();
+        texts.map(move |text| format!("run {number}: {text}"))
+    });
+    remarks.extend(of_runs);
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn the_interval_is_by_students_t() {
+        assert_eq!(between(&[]), None);
+        assert_eq!(between(&[3.0]), None);
+        // s = 1, n = 3: 4.302653 (two degrees of freedom) / √3.
+        let of = between(&[1.0, 2.0, 3.0]).unwrap();
+        assert!((of.mean - 2.0).abs() < 1e-12);
+        assert!((of.high - 2.0 - 2.484_138).abs() < 1e-5, "{of:?}");
+        assert!((of.low + of.high - 4.0).abs() < 1e-12);
+        let equal = between(&[5.0, 5.0]).unwrap();
+        assert!((equal.high - equal.low).abs() < 1e-12);
+    }
+}
