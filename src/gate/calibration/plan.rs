@@ -42,7 +42,7 @@ pub fn test_of(check: &Check, design: &Design, checks: u32, is_calibrated: bool)
     let budgets = Budgets::new(design, family as usize, true, is_calibrated);
     let fail: Vec<(u32, f64)> = budgets
         .fail
-        .looks(design.alpha / f64::from(family))
+        .looks(budgets.alpha / f64::from(family))
         .collect();
     let level_of = |blocks| {
         fail.iter()

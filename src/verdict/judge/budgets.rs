@@ -21,7 +21,7 @@ pub struct Budgets {
     pub least: u32,
     /// Blocks at the last look.
     pub cap: u32,
-    /// Budget for false alarms of the whole run, and what of it each look has.
+    /// Budget of the looks for false alarms, all checks together.
     pub alpha: f64,
     pub fail: ErrorBudget,
     pub pass: ErrorBudget,
@@ -45,17 +45,18 @@ impl Budgets {
         };
         let may_have_modes = compares && !is_calibrated;
         let pass = ErrorBudget::of(design, least);
-        let fail = match may_have_modes {
+        let (alpha, fail) = match may_have_modes {
             true => {
-                let budget = design.alpha * (1.0 - OF_MODES);
-                pass.clone().from_shown(budget / family.max(1) as f64)
+                let alpha = design.alpha * (1.0 - OF_MODES);
+                let shown = pass.clone().from_shown(alpha / family.max(1) as f64);
+                (alpha, shown)
             }
-            false => pass.clone(),
+            false => (design.alpha, pass.clone()),
         };
         Self {
             least,
             cap: design.looks.last().copied().unwrap_or_default(),
-            alpha: design.alpha,
+            alpha,
             fail,
             pass,
             may_have_modes,
