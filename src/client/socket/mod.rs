@@ -6,6 +6,7 @@ pub mod connection;
 pub mod hyper_io;
 pub mod read_buffer;
 pub mod reader;
+pub mod rhythm;
 pub mod stamped;
 pub mod stamps;
 #[cfg(test)]
