@@ -9,7 +9,7 @@ pub mod traffic;
 use self::traffic::Traffic;
 use super::address::ServerUrl;
 use super::limits::beyond_limit;
-use super::notes::{gaps_known, notes};
+use super::notes::{gaps_known, notes, ran_out};
 use super::view::{GoodShare, LoadReport, Requests};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::Error;
@@ -107,7 +107,13 @@ pub async fn load(
         answered(options, &samples)?;
     }
     let parameters = parameters(options);
-    let report = report(options, parameters, date, &samples, ending);
+    let mut report = report(options, parameters, date, &samples, ending);
+    if report.complete {
+        let planned = workload.kind.requests();
+        report
+            .notes
+            .extend(ran_out(options.traffic.duration, planned, &samples));
+    }
     Ok((report, samples))
 }
 
