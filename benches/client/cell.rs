@@ -5,6 +5,7 @@
 use crate::Outcome;
 use crate::command::PROMPT_TOKENS;
 use crate::errors::{Numbers, Seen};
+use crate::floor;
 use client::{Endpoint, PromptSeed, SessionClock};
 use fixture::records;
 use fixture::truth::{self, TOKENS, Truth, clock};
@@ -22,6 +23,8 @@ pub(crate) struct Cell {
     pub(crate) seen: Seen,
     /// CPU s per 10⁶ tokens of this whole process, from the first request's making to the last sample.
     pub(crate) cpu_s: f64,
+    /// The same of a thread that does nothing but wait for as many streams and read them ([`floor::polled`]).
+    pub(crate) bare_s: f64,
     /// Share of output events that arrived together with a later one.
     pub(crate) ambiguous: f64,
     /// The most requests that the server had at once.
@@ -36,6 +39,7 @@ pub(crate) fn requests(streams: u32, tokens: u32) -> u32 {
 /// Runs `streams` at once until `tokens` were measured, three answers a stream at the least. Each
 /// stream's first answer is warm-up.
 pub(crate) fn run(server: SocketAddr, streams: u32, tokens: u32) -> Outcome<Cell> {
+    let bare_s = floor::polled(server, streams, (tokens / streams).max(TOKENS))?;
     truth::reset(server)?;
     let workload = records::workload(
         None,
@@ -60,6 +64,7 @@ pub(crate) fn run(server: SocketAddr, streams: u32, tokens: u32) -> Outcome<Cell
     let ambiguous = f64::from(ambiguous) / events as f64;
     Ok(Cell {
         cpu_s: cpu_s / events as f64 * 1e6,
+        bare_s,
         ambiguous,
         reached,
         seen: Seen {

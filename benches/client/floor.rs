@@ -4,6 +4,7 @@
 
 use crate::Outcome;
 use fixture::truth::clock::thread_cpu_ns;
+use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{MsgFlags, TimestampingFlag, Timestamps, recvmsg, setsockopt, sockopt};
 use std::io::{self, IoSliceMut, Write};
@@ -11,8 +12,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use tokio::io::Interest;
 
-/// Tokens that are waited for.
-const TOKENS: usize = 500;
+/// Tokens that are waited for at one stream.
+const TOKENS: u32 = 500;
 
 /// CPU s per 10⁶ tokens at one stream.
 pub(crate) struct Floor {
@@ -26,19 +27,19 @@ pub(crate) struct Floor {
 
 pub(crate) fn measure(server: SocketAddr) -> Outcome<Floor> {
     Ok(Floor {
-        blocking: blocking(asked(server)?)?,
-        polled: polled(asked(server)?)?,
-        task: task(asked(server)?)?,
+        blocking: blocking(asked(server, TOKENS)?)?,
+        polled: polled(server, 1, TOKENS)?,
+        task: task(asked(server, TOKENS)?)?,
     })
 }
 
-/// A connection over which the tokens are to come.
-fn asked(server: SocketAddr) -> Outcome<TcpStream> {
+/// A connection over which so many tokens are to come.
+fn asked(server: SocketAddr, tokens: u32) -> Outcome<TcpStream> {
     let mut stream = TcpStream::connect(server)?;
     let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
         | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE;
     setsockopt(&stream, sockopt::Timestamping, &flags)?;
-    let body = format!(r#"{{"model":"none","prompt":"a","stream":true,"max_tokens":{TOKENS}}}"#);
+    let body = format!(r#"{{"model":"none","prompt":"a","stream":true,"max_tokens":{tokens}}}"#);
     let length = body.len();
     write!(
         stream,
@@ -54,19 +55,34 @@ fn blocking(stream: TcpStream) -> Outcome<f64> {
     Ok(reader.per_million(start))
 }
 
-fn polled(stream: TcpStream) -> Outcome<f64> {
+/// CPU s per 10⁶ tokens of one thread that waits for `streams` answers of so many tokens at once: an `epoll_wait` for
+/// those that are ready together, and a `recvmsg` each.
+pub(crate) fn polled(server: SocketAddr, streams: u32, tokens: u32) -> Outcome<f64> {
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
     let edges = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
-    epoll.add(&stream, EpollEvent::new(edges, 0))?;
-    let mut events = [EpollEvent::empty()];
+    let mut asked_for = Vec::new();
+    for place in 0..u64::from(streams) {
+        let stream = asked(server, tokens)?;
+        epoll.add(&stream, EpollEvent::new(edges, place))?;
+        asked_for.push(stream);
+    }
+    let mut events = [EpollEvent::empty(); 1024];
     let mut reader = Reader::new();
     let start = thread_cpu_ns();
-    loop {
-        epoll.wait(&mut events, EpollTimeout::NONE)?;
-        if !reader.read(stream.as_raw_fd())? {
-            return Ok(reader.per_million(start));
+    let mut open = streams;
+    while open > 0 {
+        let ready = match epoll.wait(&mut events, EpollTimeout::NONE) {
+            // This process was stopped and goes on.
+            Err(Errno::EINTR) => continue,
+            ready => ready?,
+        };
+        for event in &events[..ready] {
+            let stream = &asked_for[usize::try_from(event.data())?];
+            open -= u32::from(!reader.read(stream.as_raw_fd())?);
         }
     }
+    let tokens = f64::from(streams) * f64::from(tokens);
+    Ok((thread_cpu_ns() - start) as f64 / 1e9 / tokens * 1e6)
 }
 
 fn task(stream: TcpStream) -> Outcome<f64> {

@@ -11,6 +11,9 @@ use crate::tools::Run;
 /// CPU s per 10⁶ tokens, up to 256 streams.
 const CPU_BAR: f64 = 16.0;
 
+/// The same as a multiple of a bare loop's in the same run, from 16 streams on.
+const BARE_BAR: f64 = 2.0;
+
 /// CPU s per 10⁶ tokens of a bare tokio loop at one stream, of which the bar leaves the client the rest.
 const SLOW_HOST: f64 = 10.0;
 
@@ -44,7 +47,7 @@ fn bars(streams: u32, busy: usize) -> (Errors, Option<f64>) {
 }
 
 pub(crate) fn head() {
-    println!("reported - true in µs; `!`: beyond its bar");
+    println!("reported - true in µs; `!`: beyond its bar; x: times a bare epoll and recvmsg loop");
     let titles = [
         "TTFT", "TTFT", "TPOT", "TPOT", "ITL", "CPU s", "came as", "",
     ];
@@ -78,7 +81,11 @@ pub(crate) fn cell(streams: u32, busy: usize, cell: &Cell) {
         busy => format!("{streams}, {busy} busy"),
     };
     row(&name, &fields);
-    row("  one by one", &errors(&cell.seen.single(), &bars));
+    let mut fields = errors(&cell.seen.single(), &bars);
+    let bare_bar = Some(BARE_BAR).filter(|_| streams >= 16 && busy == 0);
+    let ratio = marked(Some(cell.cpu_s / cell.bare_s), bare_bar, 2);
+    fields.push(format!("x {ratio}"));
+    row("  one by one", &fields);
     let [ttft, tpot] = cell.seen.reported.left_out();
     if ttft + tpot > 0.0 {
         let (ttft, tpot) = (ttft * 100.0, tpot * 100.0);

@@ -1,7 +1,9 @@
 //! The session's clock: one monotonic clock, and the kernel's receive stamps mapped to it.
 //!
 //! Main type: [`SessionClock`]. The kernel stamps packets with real time, so the distance between real
-//! and monotonic time is measured anew every half second, and at once when a stamp cannot be true.
+//! and monotonic time is measured anew every half second, and at once when a stamp cannot be true. Nothing but setting
+//! real time changes that distance: NTP's slewing moves both clocks. Between two measurements that differ, no stamp is
+//! known ([`SessionClock::set_within`]).
 //!
 //! Refuses to know: sockets.
 
@@ -25,7 +27,14 @@ const TRIES: u32 = 100;
 #[derive(Clone, Debug)]
 pub struct SessionClock {
     origin: Instant,
-    anchor: Arc<Mutex<Anchor>>,
+    anchored: Arc<Mutex<Anchored>>,
+}
+
+#[derive(Debug)]
+struct Anchored {
+    now: Anchor,
+    /// Stretches of session time in which real time was set, and by how many nanoseconds.
+    set: Vec<(u64, u64, i64)>,
 }
 
 /// Real time minus session time, and when that was measured.
@@ -33,6 +42,8 @@ pub struct SessionClock {
 struct Anchor {
     offset_ns: i128,
     taken_ns: u64,
+    /// Between the two readings of monotonic time around it.
+    width_ns: u64,
 }
 
 impl SessionClock {
@@ -45,8 +56,14 @@ impl SessionClock {
     pub fn resume(before: Duration) -> Self {
         let now = Instant::now();
         let origin = now.checked_sub(before).unwrap_or(now);
-        let anchor = Arc::new(Mutex::new(measure(origin)));
-        Self { origin, anchor }
+        let anchored = Anchored {
+            now: measure(origin),
+            set: Vec::new(),
+        };
+        Self {
+            origin,
+            anchored: Arc::new(Mutex::new(anchored)),
+        }
     }
 
     pub fn now_ns(&self) -> u64 {
@@ -68,19 +85,52 @@ impl SessionClock {
     /// outside `earliest_ns..=now_ns` even after a fresh look at both clocks: real time was set, or the
     /// stamp is not one.
     pub fn arrival_ns(&self, real: Duration, earliest_ns: u64, now_ns: u64) -> Option<u64> {
-        let mut anchor = self.anchor();
-        let stale = now_ns.saturating_sub(anchor.taken_ns) > ANCHOR_AGE_NS;
-        if stale {
-            *anchor = measure(self.origin);
+        let mut anchored = self.anchored();
+        if now_ns.saturating_sub(anchored.now.taken_ns) > ANCHOR_AGE_NS {
+            anchored.renew(self.origin);
         }
-        place(*anchor, real, earliest_ns, now_ns).or_else(|| {
-            *anchor = measure(self.origin);
-            place(*anchor, real, earliest_ns, now_ns)
+        place(anchored.now, real, earliest_ns, now_ns).or_else(|| {
+            anchored.renew(self.origin);
+            place(anchored.now, real, earliest_ns, now_ns)
         })
     }
 
-    fn anchor(&self) -> MutexGuard<'_, Anchor> {
-        self.anchor.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Measures the clocks' distance, so that [`Self::set_within`] knows of everything up to now.
+    pub fn look(&self) {
+        self.anchored().renew(self.origin);
+    }
+
+    /// By how many nanoseconds real time was set, perhaps between these moments: a stamp from then may be off by as much.
+    pub fn set_within(&self, from_ns: u64, until_ns: u64) -> Option<i64> {
+        let anchored = self.anchored();
+        let touched = anchored
+            .set
+            .iter()
+            .find(|(begin, end, _)| *begin <= until_ns && from_ns <= *end);
+        touched.map(|(_, _, by_ns)| *by_ns)
+    }
+
+    /// As if real time had been set by so much since the last look.
+    #[cfg(test)]
+    pub fn pretend_set(&self, by_ns: i64) {
+        self.anchored().now.offset_ns -= i128::from(by_ns);
+    }
+
+    fn anchored(&self) -> MutexGuard<'_, Anchored> {
+        self.anchored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Anchored {
+    fn renew(&mut self, origin: Instant) {
+        let next = measure(origin);
+        let by_ns = next.offset_ns - self.now.offset_ns;
+        let error_ns = SLACK_NS + self.now.width_ns + next.width_ns;
+        if by_ns.unsigned_abs() > u128::from(error_ns) {
+            let by_ns = i64::try_from(by_ns).unwrap_or(if by_ns > 0 { i64::MAX } else { i64::MIN });
+            self.set.push((self.now.taken_ns, next.taken_ns, by_ns));
+        }
+        self.now = next;
     }
 }
 
@@ -107,20 +157,20 @@ fn measure(origin: Instant) -> Anchor {
             .unwrap_or_default();
         let after = since(origin);
         let middle = before + (after - before) / 2;
-        let anchor = Anchor {
+        Anchor {
             offset_ns: signed(real) - i128::from(middle),
             taken_ns: middle,
-        };
-        (after - before, anchor)
+            width_ns: after - before,
+        }
     };
-    let (mut width, mut best) = pair();
+    let mut best = pair();
     for _ in 1..TRIES {
-        if width <= TIGHT_NS {
+        if best.width_ns <= TIGHT_NS {
             break;
         }
-        let (next_width, next) = pair();
-        if next_width < width {
-            (width, best) = (next_width, next);
+        let next = pair();
+        if next.width_ns < best.width_ns {
+            best = next;
         }
     }
     best
@@ -159,6 +209,7 @@ mod tests {
         let anchor = Anchor {
             offset_ns: 1_000_000_000,
             taken_ns: 0,
+            width_ns: 0,
         };
         let at = |ns: u64| {
             place(
@@ -179,7 +230,7 @@ mod tests {
     fn a_wrong_anchor_is_measured_again_at_once() {
         let clock = SessionClock::start();
         // As if real time had been set an hour back since the last look.
-        clock.anchor().offset_ns += 3_600_000_000_000;
+        clock.pretend_set(-3_600_000_000_000);
         let before = clock.now_ns();
         let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let after = clock.now_ns();
@@ -189,5 +240,22 @@ mod tests {
             clock.arrival_ns(Duration::from_secs(1), before, after),
             None
         );
+    }
+
+    /// Too little for a stamp's bounds to show it.
+    #[test]
+    fn a_step_of_real_time_is_known_between_two_looks() {
+        let clock = SessionClock::start();
+        clock.look();
+        assert_eq!(clock.set_within(0, u64::MAX), None);
+        for by_ns in [-5_000_000, 5_000_000] {
+            let before = clock.now_ns();
+            clock.pretend_set(by_ns);
+            clock.look();
+            let after = clock.now_ns();
+            let found = clock.set_within(before, before).unwrap();
+            assert!(found.abs_diff(by_ns) < SLACK_NS, "{found}");
+            assert_eq!(clock.set_within(after, u64::MAX), None);
+        }
     }
 }

@@ -288,8 +288,11 @@ impl<'a> Driver<'a> {
     fn read(&mut self) -> Option<Last> {
         let before = cpu_of_this_thread();
         let mut last = None;
+        self.clock.look();
         let held = std::mem::take(&mut self.unread).held.into_iter();
-        let samples = held.map(|finished| {
+        let samples = held.map(|mut finished| {
+            let exchange = &mut finished.exchange;
+            exchange.clock_set_ns = self.clock.set_within(exchange.send_ns, exchange.last_ns());
             let reading = build::read(self.workload, finished, self.endpoint);
             last = Some(Last {
                 reply: reading.reply,
@@ -389,7 +392,7 @@ mod tests {
     use verdict::plan::Shape;
     use verdict::record::Phase;
 
-    /// Answers each request of one connection with an empty object.
+    /// Answers each request of one connection with two tokens.
     fn server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -397,7 +400,9 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             // A request is far smaller than the buffer, and the next one comes only after the answer.
             while stream.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {
-                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                let body = r#"{"choices":[{"text":"a b","finish_reason":"stop"}],"usage":{"completion_tokens":2}}"#;
+                let length = body.len();
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
                 stream.write_all(answer.as_bytes()).unwrap();
             }
         });
@@ -453,5 +458,43 @@ mod tests {
         }
         let late = (stamps[2].send_ns - at_ns) as f64 / 1e6;
         assert!((outcome.client.send_lag_ms.max - late).abs() < 1e-9);
+    }
+
+    /// By less than a stamp's bounds show.
+    #[tokio::test]
+    async fn requests_of_a_time_in_which_the_clock_was_set_are_void() {
+        let endpoint = Endpoint {
+            prompt_ids: Some((1, 9)),
+            forces_length: false,
+            ..Endpoint::usual(server(), "m")
+        };
+        let clock = SessionClock::start();
+        let progress = |_, _| {};
+        let mut driver = Driver::start(&endpoint, "g/w", &clock, &progress, (1, 2));
+        let shape = Shape {
+            prompt_tokens: 2,
+            output_tokens: 2,
+            weight: 1,
+            streamed: false,
+        };
+        let seed = PromptSeed {
+            session: 1,
+            block: 0,
+        };
+        for index in 0..2 {
+            if index == 0 {
+                clock.pretend_set(-5_000_000);
+            }
+            let label = Label::of(index, Phase::Measured);
+            let planned = completion(&endpoint, "g/w", seed, shape, label);
+            driver.one(planned, None).await;
+        }
+        let samples = driver.finish().samples;
+        if !samples[0].stamps.kernel_stamps {
+            return crate::skip::skip("this kernel stamps nothing");
+        }
+        let void = samples[0].void.as_ref().unwrap();
+        assert!(void.detail.contains("was set by -5.0"), "{}", void.detail);
+        assert_eq!(samples[1].void, None);
     }
 }

@@ -13,6 +13,9 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use verdict::record::{ServerTimings, TokenLogprob};
 
+/// Fields of a delta whose text no token makes.
+const NO_OUTPUT: [&str; 4] = ["role", "name", "id", "type"];
+
 /// A chunk of a stream, or a whole answer.
 #[derive(Debug, Deserialize)]
 pub struct Answer {
@@ -105,6 +108,12 @@ impl Answer {
         self.choices.as_mut()?.pop()
     }
 
+    /// True if it has a choice without output.
+    pub fn is_silent(&self) -> bool {
+        let choice = self.choices.as_ref().and_then(|choices| choices.first());
+        choice.is_some_and(|choice| !choice.has_output())
+    }
+
     /// The server's own message, if this is an error in the place of an answer.
     pub fn error_message(&self) -> Option<String> {
         let flagged = self.object.as_deref() == Some("error");
@@ -125,6 +134,17 @@ impl Answer {
             predicted_ms: raw.predicted_ms?,
         })
     }
+}
+
+/// The field of a stream's delta, not one of those above, in which this event has text.
+pub fn unknown_text(json: &str) -> Option<String> {
+    let event: Value = serde_json::from_str(json).ok()?;
+    let delta = event.pointer("/choices/0/delta")?.as_object()?;
+    let is_unknown = |(name, value): &(&String, &Value)| {
+        let text = value.as_str().unwrap_or_default();
+        !NO_OUTPUT.contains(&name.as_str()) && !text.is_empty()
+    };
+    delta.iter().find(is_unknown).map(|(name, _)| name.clone())
 }
 
 impl Usage {
@@ -190,7 +210,27 @@ impl Choice {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, AnswerError};
+    use super::{Answer, AnswerError, unknown_text};
+
+    #[test]
+    fn text_in_a_field_of_another_name_is_found() {
+        let check = |choice: &str, expect: Option<&str>| {
+            let event = format!("{{\"choices\":[{choice}]}}");
+            assert_eq!(unknown_text(&event).as_deref(), expect, "{choice}");
+        };
+        check(
+            r#"{"delta":{"content":"","thoughts":"a"}}"#,
+            Some("thoughts"),
+        );
+        check(r#"{"delta":{"content":null,"thoughts":""}}"#, None);
+        check(
+            r#"{"delta":{"role":"assistant","id":"x","refusal":null}}"#,
+            None,
+        );
+        check(r#"{"delta":{"thoughts":["a"]}}"#, None);
+        check(r#"{"text":"","thoughts":"a"}"#, None);
+        check("", None);
+    }
 
     fn output(choice: &str) -> (bool, String, String) {
         let mut answer = Answer::parse(format!("{{\"choices\":[{choice}]}}").as_bytes()).unwrap();

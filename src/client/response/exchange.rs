@@ -26,6 +26,8 @@ pub struct Exchange {
     /// End of the body, if it came.
     pub end_ns: Option<u64>,
     pub ending: Ending,
+    /// By how many nanoseconds the clock that its stamps come from was set, perhaps while it was under way.
+    pub clock_set_ns: Option<i64>,
 }
 
 /// An arrival that brought a part of the body.
@@ -64,6 +66,7 @@ impl Exchange {
             reads: Vec::new(),
             end_ns: None,
             ending: Ending::Whole,
+            clock_set_ns: None,
         }
     }
 
@@ -89,6 +92,13 @@ impl Exchange {
             _ => self.reads.push(BodyRead { end, arrival }),
         }
         true
+    }
+
+    /// When the last of it came.
+    pub fn last_ns(&self) -> u64 {
+        let read = self.reads.last().map(|read| read.arrival.at_ns);
+        let moments = [Some(self.send_ns), self.headers_ns, read, self.end_ns];
+        moments.into_iter().flatten().max().unwrap_or(self.send_ns)
     }
 
     /// True if the whole answer came: HTTP ended well, or the stream sent `[DONE]` before the connection broke.

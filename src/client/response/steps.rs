@@ -26,6 +26,14 @@ pub struct Step {
     pub scored: usize,
 }
 
+/// Events without output before the first one with output, those with the speaker's role left out. They do not count,
+/// since an engine could look faster by them, but may be tokens.
+pub fn silent_first(steps: &[Step]) -> u32 {
+    let before = steps.iter().take_while(|step| !step.has_output);
+    let silent = before.filter(|step| !step.names_role).count();
+    u32::try_from(silent).unwrap_or(u32::MAX)
+}
+
 /// A finish reason comes right behind the last token, a late end long after it; a token comes at the pace of the others,
 /// within this factor.
 const FAR: f64 = 2.0;

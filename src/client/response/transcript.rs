@@ -5,7 +5,7 @@
 //!
 //! Refuses to know: what was asked for, and so whether the answer is a good one.
 
-use super::answer::{Answer, AnswerError, Choice, Usage};
+use super::answer::{Answer, AnswerError, Choice, Usage, unknown_text};
 use super::exchange::{Ending, Exchange};
 use super::sanitize::brief;
 use super::sse::{Decoder, SseEvent};
@@ -24,6 +24,11 @@ pub struct Transcript {
     pub events_ns: Vec<u64>,
     /// Of those, how many arrived together with a later event of any kind: their time is an upper bound.
     pub ambiguous_events: u32,
+    /// Events with a choice and without output before the first one with output, where usage counts exactly as many
+    /// tokens more than there are events: the first tokens may have no text.
+    pub silent_first: u32,
+    /// A field that is not known as output, with text in an event without other output.
+    pub unknown_field: Option<String>,
     /// `[DONE]`.
     pub done_ns: Option<u64>,
     /// The stream ended within an event.
@@ -88,6 +93,10 @@ impl Transcript {
             .filter_map(|(step, is)| is.then_some(step))
             .collect();
         self.events_ns = events.iter().map(|step| step.at_ns).collect();
+        let silent = steps::silent_first(steps);
+        let untold = completion.map(|all| all.saturating_sub(count(events.len())));
+        let is_as_many = self.per_event.is_empty() && Some(silent) == untold;
+        self.silent_first = if is_as_many { silent } else { 0 };
         self.ambiguous_events = count(events.iter().filter(|step| step.is_shared).count());
         if let Some(first) = events.first() {
             self.first_event_characters = first.characters;
@@ -154,6 +163,9 @@ impl Reader {
         let number = self.events;
         let answer =
             parsed.map_err(|error| format!("event {number}: {error}: {}", brief(&event.data)))?;
+        if answer.is_silent() && self.transcript.unknown_field.is_none() {
+            self.transcript.unknown_field = unknown_text(&event.data);
+        }
         self.answer(answer, Some(arrival))
             .map_err(|error| format!("event {number}: {error}"))
     }

@@ -7,6 +7,7 @@ pub mod hyper_io;
 pub mod read_buffer;
 pub mod reader;
 pub mod records;
+pub mod rhythm;
 pub mod stamped;
 pub mod stamps;
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub struct Reader {
     pub noted: Vec<Noted>,
     /// Of a connection with TLS, whose events cannot be seen: a read ends with a record instead.
     pub records: Option<Records>,
+    /// When the latest look was that saw bytes which no read has taken yet.
+    seen: Option<Duration>,
 }
 
 /// What one read took.
@@ -43,6 +45,9 @@ pub struct Taken {
     /// The stamp is later than the moment at which the bytes were seen to wait: the kernel has joined a later segment to
     /// theirs meanwhile.
     pub joined: bool,
+    /// The same of bytes that waited together with those of the read before: before that, the kernel may have joined
+    /// them to those.
+    pub joined_before: bool,
 }
 
 /// What arrived together: the bytes of one stamp, or, where no stamp tells, all that waited when the first of them was
@@ -69,7 +74,7 @@ impl Together {
     /// Whether this read's bytes arrived with those of the reads before; else they are the first of others.
     pub fn holds(&mut self, taken: Taken) -> bool {
         let holds = match taken.real {
-            Some(real) => self.real == Some(real) || self.joined,
+            Some(real) => self.real == Some(real) || self.joined || taken.joined_before,
             None => taken.count <= self.left,
         };
         self.real = taken.real;
@@ -89,6 +94,7 @@ impl Reader {
             control: stamps::control_buffer(),
             noted: Vec::with_capacity(MOST_NOTED),
             records: None,
+            seen: None,
         }
     }
 
@@ -97,50 +103,134 @@ impl Reader {
         used + WINDOW <= READ_SIZE && self.noted.len() < MOST_NOTED
     }
 
-    /// Reads the first event of those that wait into this part of the buffer. Each has its own segment's stamp then,
-    /// however late this process is.
-    pub fn read_event(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
-        let window = part.start..part.end.min(part.start + WINDOW);
-        let room = &mut self.buffer[window];
-        let waiting = recv(fd, room, MsgFlags::MSG_PEEK)?;
-        if waiting == 0 {
-            return Ok(Taken::default());
-        }
-        let is_full = waiting == room.len();
-        let seen = SystemTime::now().duration_since(UNIX_EPOCH);
-        let event = match self.records {
-            None => sse::first_event(&room[..waiting]),
-            Some(mut records) => records.push(&room[..waiting]),
-        };
-        let taken = self.read(fd, part.start..part.start + event)?;
-        if let Some(records) = &mut self.records {
-            records.push(&self.buffer[part.start..][..taken.count]);
+    /// Looks at what waits, once, and reads each of its events by itself, behind `used` bytes of the buffer: every one
+    /// has its own segment's stamp then, however late this process is. Notes every read, with `now_ns` right after it,
+    /// and gives what they took together; nothing at the connection's end.
+    pub fn read_events(
+        &mut self,
+        fd: RawFd,
+        used: usize,
+        now_ns: impl Fn() -> u64,
+    ) -> io::Result<Taken> {
+        let look = self.look(fd, used..READ_SIZE)?;
+        let (mut at, mut last) = (used, Taken::default());
+        while at < look.end && self.noted.len() < MOST_NOTED {
+            last = match self.read_first(fd, at, &look) {
+                Ok(taken) => taken,
+                // The next read finds it again, or the connection's end.
+                Err(_later) if at > used => break,
+                Err(error) => return Err(error),
+            };
+            self.note(at, last, now_ns());
+            at += last.count;
         }
         Ok(Taken {
-            left: waiting - taken.count,
-            emptied: taken.count == waiting && !is_full,
-            joined: taken
-                .real
-                .is_some_and(|real| seen.is_ok_and(|seen| real > seen)),
+            count: at - used,
+            ..last
+        })
+    }
+
+    /// Reads all that waits, as one, behind `used` bytes of the buffer, and notes it.
+    pub fn read_all(
+        &mut self,
+        fd: RawFd,
+        used: usize,
+        now_ns: impl Fn() -> u64,
+    ) -> io::Result<Taken> {
+        let taken = self.read(fd, used..READ_SIZE)?;
+        if taken.count > 0 {
+            self.note(used, taken, now_ns());
+        }
+        Ok(taken)
+    }
+
+    fn note(&mut self, from: usize, taken: Taken, now_ns: u64) {
+        self.noted.push(Noted {
+            from,
+            taken,
+            now_ns,
+        });
+    }
+
+    /// Reads the first of the events that wait into this part of the buffer.
+    pub fn read_event(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
+        let look = self.look(fd, part.clone())?;
+        if look.end == part.start {
+            return Ok(Taken::default());
+        }
+        self.read_first(fd, part.start, &look)
+    }
+
+    /// Copies what waits to this part of the buffer, and leaves it where it is.
+    fn look(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Look> {
+        let room = &mut self.buffer[part.start..part.end.min(part.start + WINDOW)];
+        let waiting = recv(fd, room, MsgFlags::MSG_PEEK)?;
+        Ok(Look {
+            end: part.start + waiting,
+            is_full: waiting == room.len(),
+            // Of a clock before 1970 nothing can be told.
+            seen: SystemTime::now().duration_since(UNIX_EPOCH).ok(),
+        })
+    }
+
+    /// Reads the first event of those that the look saw from `at` on.
+    fn read_first(&mut self, fd: RawFd, at: usize, look: &Look) -> io::Result<Taken> {
+        let waiting = &self.buffer[at..look.end];
+        let event = match self.records {
+            None => sse::first_event(waiting),
+            Some(mut records) => records.push(waiting),
+        };
+        let before = self.seen.take();
+        let taken = self.read(fd, at..at + event)?;
+        if let Some(records) = &mut self.records {
+            records.push(&self.buffer[at..][..taken.count]);
+        }
+        let left = look.end - at - taken.count;
+        let is_later = |seen: Option<Duration>| {
+            let later = |(real, seen)| real > seen;
+            taken.real.zip(seen).is_some_and(later)
+        };
+        if left > 0 || look.is_full {
+            self.seen = look.seen;
+        }
+        Ok(Taken {
+            left,
+            emptied: left == 0 && !look.is_full,
+            joined: is_later(look.seen),
+            joined_before: is_later(before),
             ..taken
         })
     }
 
     /// Reads what waits into this part of the buffer, under the last segment's stamp.
-    pub fn read(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
+    fn read(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
+        self.seen = None;
         let room = &mut self.buffer[part];
         let most = room.len();
         let mut parts = [IoSliceMut::new(room)];
         let control = Some(self.control.as_mut_slice());
         let message = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?;
+        let emptied = message.bytes < most;
         Ok(Taken {
             count: message.bytes,
             real: stamps::of(&message),
             left: 0,
-            emptied: message.bytes < most,
-            joined: false,
+            emptied,
+            // The rest of the last event may wait, and be joined to others before it is read.
+            joined: !emptied,
+            joined_before: false,
         })
     }
+}
+
+/// What waited at one moment, and was not read.
+struct Look {
+    /// Where its bytes end in the buffer.
+    end: usize,
+    /// More may wait behind them.
+    is_full: bool,
+    /// Right after it, in real time.
+    seen: Option<Duration>,
 }
 
 #[cfg(test)]
@@ -189,6 +279,22 @@ mod tests {
         ];
         let holds = reads.map(|taken| together.holds(taken));
         assert_eq!(holds, [false, true, true, false]);
+    }
+
+    /// The first two were joined before the look; before the second was read, a third one's segment was joined to it.
+    #[test]
+    fn an_event_that_was_joined_on_both_sides_is_one_with_both() {
+        let taken = |ms, later| Taken {
+            count: 9,
+            real: Some(Duration::from_millis(ms)),
+            joined: later,
+            joined_before: later,
+            ..Taken::default()
+        };
+        let mut together = Together::default();
+        let reads = [taken(2, false), taken(3, true), taken(3, false)];
+        let holds = reads.map(|taken| together.holds(taken));
+        assert_eq!(holds, [false, true, true]);
     }
 
     /// The kernel joins segments in its queue now and then, those that were acknowledged at once: then they have one
@@ -268,6 +374,43 @@ mod tests {
         let reads = [(4, 6), (3, 9), (3, 20), (3, 17), (17, 0), (3, 0)];
         let held = reads.map(|(count, left)| holds(count, left));
         assert_eq!(held, [false, true, true, false, true, false]);
+    }
+
+    #[tokio::test]
+    async fn one_look_serves_all_events_that_wait() {
+        let (stream, mut peer) = connected().await;
+        stamps::ask(&stream);
+        let mut reader = Reader::new();
+        peer.write_all(b"data: a\n\ndata: b\n\nrest").unwrap();
+        while !recv(stream.as_raw_fd(), &mut [0; 64], MsgFlags::MSG_PEEK).is_ok_and(|n| n == 22) {
+            tokio::task::yield_now().await;
+        }
+        let taken = reader.read_events(stream.as_raw_fd(), 5, || 7).unwrap();
+        assert_eq!((taken.count, taken.left, taken.emptied), (22, 0, true));
+        assert_eq!(&reader.buffer[5..27], b"data: a\n\ndata: b\n\nrest");
+        let noted = reader.noted.iter();
+        let noted: Vec<_> = noted
+            .map(|noted| {
+                (
+                    noted.from,
+                    noted.taken.count,
+                    noted.taken.left,
+                    noted.now_ns,
+                )
+            })
+            .collect();
+        assert_eq!(noted, [(5, 9, 13, 7), (14, 9, 4, 7), (23, 4, 0, 7)]);
+        reader.noted.clear();
+        peer.write_all(b"data: a\n\ndata: b\n\n").unwrap();
+        while !recv(stream.as_raw_fd(), &mut [0; 64], MsgFlags::MSG_PEEK).is_ok_and(|n| n == 18) {
+            tokio::task::yield_now().await;
+        }
+        let taken = reader.read_all(stream.as_raw_fd(), 0, || 8).unwrap();
+        assert_eq!(
+            (taken.count, taken.emptied, taken.joined),
+            (18, true, false)
+        );
+        assert_eq!(reader.noted.len(), 1);
     }
 
     #[tokio::test]

@@ -2,9 +2,10 @@
 //!
 //! Main type: [`Tap`], which hyper's side of a connection and who times it share. Every read goes through
 //! `recvmsg` and takes the kernel's own receive stamp (`SO_TIMESTAMPING`, software receive), so that the
-//! time at which this process was scheduled does not enter. Where several events wait, each is a read of its
-//! own; those that have one stamp, since one segment brought them or the kernel joined theirs, count as one
-//! arrival. (A single stream of slow events is read as it comes.)
+//! time at which this process was scheduled does not enter. Where several events may wait, a look tells how many do, and
+//! each is a read of its own; those that have one stamp, since one segment brought them or the kernel joined theirs, count
+//! as one arrival. Where one event can be expected ([`Rhythm`]), and where a single stream's are slow, what waits is read
+//! at once.
 //!
 //! An event of a stream can be read ahead of hyper ([`Tap::poll_ahead`]): after ten idle milliseconds
 //! the processor's caches are cold, and hyper's code would cost more than the read itself. Hyper reads
@@ -15,10 +16,12 @@
 use super::blocking::{self, Blocking};
 use super::chunked::Framing;
 use super::read_buffer::Ahead;
-use super::reader::{Noted, READ_SIZE, Reader, Taken, Together};
+use super::reader::{Reader, Taken, Together};
 use super::records::Records;
+use super::rhythm::Rhythm;
 use super::stamps::{self, Arrival};
 use crate::SessionClock;
+use crate::response::sse;
 use crate::threads::gauges::Gauges;
 use hyper::rt::ReadBufCursor;
 use nix::sys::socket::{MsgFlags, Shutdown, recv, shutdown};
@@ -51,6 +54,7 @@ struct StampState {
     /// The latest that was read from the socket.
     newest: Arrival,
     together: Together,
+    rhythm: Rhythm,
     /// The latest that hyper has.
     last: Arrival,
     framing: Framing,
@@ -85,6 +89,7 @@ impl Tap {
         state.flushed = false;
         state.framing = Framing::default();
         state.ahead.clear();
+        state.rhythm.begin();
     }
 
     /// Just before the first byte of the armed request was handed to the kernel.
@@ -120,8 +125,14 @@ impl Tap {
     pub fn poll_ahead(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut reader = self.reader();
         if !self.read_alone(&mut reader) {
-            let read = ready!(self.poll_socket(cx, &mut reader, READ_SIZE));
-            self.keep_ahead(&reader, read);
+            let read = ready!(self.poll_socket(cx, || self.read_waiting(&mut reader)));
+            let mut framing = std::mem::take(&mut self.state().framing);
+            if let Ok(taken) = &read {
+                framing.push(&reader.buffer[..taken.count]);
+            }
+            self.state().framing = framing;
+            self.keep_noted(&mut reader);
+            self.keep_end(read.map(|taken| taken.count));
         }
         Poll::Ready(())
     }
@@ -141,7 +152,8 @@ impl Tap {
             return Poll::Ready(taken);
         }
         let mut reader = self.reader();
-        let count = ready!(self.poll_socket(cx, &mut reader, into.remaining()))?;
+        let room = into.remaining().min(reader.buffer.len());
+        let count = ready!(self.poll_socket(cx, || self.read_first(&mut reader, room)))?.count;
         into.put_slice(&reader.buffer[..count]);
         let mut state = self.state();
         state.last = state.newest;
@@ -192,13 +204,12 @@ impl Tap {
 
 /// Reading.
 impl Tap {
-    fn keep_ahead(&self, reader: &Reader, read: io::Result<usize>) {
-        let mut state = self.state();
-        let newest = state.newest;
+    /// Keeps for hyper that nothing more comes, where so many bytes or this failure say so.
+    fn keep_end(&self, read: io::Result<usize>) {
         match read {
-            Ok(0) => state.framing = Framing::Unknown,
-            Ok(count) => state.ahead.push(&reader.buffer[..count], newest),
-            Err(error) => state.ahead.fail(error),
+            Ok(0) => self.state().framing = Framing::Unknown,
+            Ok(_) => {}
+            Err(error) => self.state().ahead.fail(error),
         }
     }
 
@@ -216,18 +227,18 @@ impl Tap {
             kernel: stamp.is_some(),
             number: state.newest.number + u64::from(!state.together.holds(taken)),
         };
+        state.rhythm.note(state.newest, taken.emptied);
     }
 
-    /// One read, once there is something to read.
+    /// What `read` takes, once there is something to read.
     fn poll_socket(
         &self,
         cx: &mut Context<'_>,
-        reader: &mut Reader,
-        room: usize,
-    ) -> Poll<io::Result<usize>> {
+        mut read: impl FnMut() -> io::Result<Taken>,
+    ) -> Poll<io::Result<Taken>> {
         loop {
             let ready = ready!(self.stream.poll_read_ready(cx));
-            match ready.and_then(|()| self.try_read(reader, room)) {
+            match ready.and_then(|()| self.try_read(&mut read)) {
                 Err(error) if must_wait(&error) => {}
                 read => return Poll::Ready(read),
             }
@@ -254,13 +265,13 @@ impl Tap {
         let fd = self.stream.as_raw_fd();
         let mut framing = std::mem::take(&mut self.state().framing);
         let mut used = 0;
-        let (mut before_ns, mut is_quick) = (self.clock.now_ns(), true);
+        let now_ns = || self.clock.now_ns();
+        let (mut before_ns, mut is_quick) = (now_ns(), true);
         let last = loop {
-            let room = used..READ_SIZE;
             let read = if is_quick {
-                reader.read_event(fd, room)
+                reader.read_events(fd, used, now_ns)
             } else {
-                reader.read(fd, room)
+                reader.read_all(fd, used, now_ns)
             };
             let taken = match read {
                 Ok(Taken { count: 0, .. }) => break Some(Ok(0)),
@@ -268,17 +279,12 @@ impl Tap {
                 Err(error) => break Some(Err(error)),
                 Ok(some) => some,
             };
-            let (now_ns, from) = (self.clock.now_ns(), used);
-            is_quick = !taken.emptied || now_ns - before_ns < QUICK_NS;
-            before_ns = now_ns;
+            let read_ns = reader.noted.last().map_or(before_ns, |noted| noted.now_ns);
+            is_quick = !taken.emptied || read_ns - before_ns < QUICK_NS;
+            before_ns = read_ns;
+            framing.push(&reader.buffer[used..][..taken.count]);
             used += taken.count;
-            framing.push(&reader.buffer[from..used]);
-            reader.noted.push(Noted {
-                from,
-                taken,
-                now_ns,
-            });
-            if !reader.has_room(used) || !framing.is_open() || !may_wait(now_ns) {
+            if !reader.has_room(used) || !framing.is_open() || !may_wait(read_ns) {
                 break None;
             }
         };
@@ -286,12 +292,12 @@ impl Tap {
         self.keep_noted(reader);
         let came = used > 0 || last.is_some();
         if let Some(last) = last {
-            self.keep_ahead(reader, last);
+            self.keep_end(last);
         }
         came
     }
 
-    /// What [`Tap::read_alone`] left undone for each of its reads.
+    /// Puts what was read where hyper is to find it, each read with its arrival.
     fn keep_noted(&self, reader: &mut Reader) {
         let mut state = self.state();
         for noted in reader.noted.drain(..) {
@@ -302,27 +308,38 @@ impl Tap {
         }
     }
 
-    /// One read. Where it emptied the socket that is told to tokio as readiness used up, which saves
+    /// Where a read emptied the socket that is told to tokio as readiness used up, which saves
     /// the read that would find nothing; what comes meanwhile sets readiness anew.
-    fn try_read(&self, reader: &mut Reader, room: usize) -> io::Result<usize> {
-        let room = room.min(reader.buffer.len());
-        let mut read = None;
+    fn try_read(&self, read: &mut impl FnMut() -> io::Result<Taken>) -> io::Result<Taken> {
+        let mut taken = None;
         let ready = self.stream.try_io(Interest::READABLE, || {
-            let taken = self.read(reader, room)?;
-            read = Some(taken.count);
-            if taken.emptied && taken.count > 0 {
+            let some = *taken.insert(read()?);
+            if some.emptied && some.count > 0 {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
                 Ok(())
             }
         });
-        match read {
-            Some(count) => Ok(count),
-            None => ready.map(|()| 0),
+        match taken {
+            Some(taken) => Ok(taken),
+            None => ready.map(|()| Taken::default()),
         }
     }
 
-    fn read(&self, reader: &mut Reader, room: usize) -> io::Result<Taken> {
+    /// Reads the events that wait, one by one but where a single one is expected.
+    fn read_waiting(&self, reader: &mut Reader) -> io::Result<Taken> {
+        let (fd, now_ns) = (self.stream.as_raw_fd(), || self.clock.now_ns());
+        if !self.state().rhythm.is_single(now_ns()) {
+            return reader.read_events(fd, 0, now_ns);
+        }
+        let taken = reader.read_all(fd, 0, now_ns)?;
+        if sse::first_event(&reader.buffer[..taken.count]) < taken.count {
+            self.state().rhythm.surprise();
+        }
+        Ok(taken)
+    }
+
+    fn read_first(&self, reader: &mut Reader, room: usize) -> io::Result<Taken> {
         let taken = reader.read_event(self.stream.as_raw_fd(), 0..room)?;
         if taken.count > 0 {
             let now_ns = self.clock.now_ns();

@@ -237,12 +237,21 @@ pub struct TokenCounts {
     /// Characters of the first output event and of the whole output, where a stream has fewer events than tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_at_first: Option<(u32, u32)>,
+    /// Events without output before the first one with output, where usage counts exactly as many tokens more than there
+    /// are events with output: the first tokens may have no text.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub silent_first: u32,
     /// Output tokens by the client's own tokenizer, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_tokenizer: Option<u32>,
     /// The output's text is one piece, short enough for a token, 16 times or more and nothing else.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeats: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Tokens an event above which a stream sends several at once. A token without text of its own comes with the next

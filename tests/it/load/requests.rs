@@ -207,12 +207,22 @@ async fn hash_ids_of_a_trace_are_shared_prefixes() {
 async fn several_streams_are_steps_of_prompts_of_their_own() {
     let server = server().await;
     let arguments = ["--concurrency", "1,2,4", "--prompt-tokens", "8"];
+    let folder = tempfile::tempdir().unwrap();
+    let raw = folder.path().join("raw.jsonl");
+    std::fs::write(&raw, "of an earlier run\n").unwrap();
     let output = ended({
         let mut command = load(server.address, &arguments);
-        command.args(FEW);
+        command.args(FEW).arg("--out").arg(&raw);
         command
     })
     .await;
+    let samples = std::fs::read_to_string(&raw).unwrap();
+    let samples = samples
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let workloads: Vec<Value> = samples.map(|sample| sample["workload"].clone()).collect();
+    let expect = ["load/run-1", "load/run-2", "load/run-3"].map(|step| vec![step; 4]);
+    assert_eq!(workloads, expect.concat());
     let report = json(&output);
     let steps = report["steps"].as_array().unwrap();
     let streams: Vec<_> = steps

@@ -2,8 +2,8 @@
 
 use super::command::{ended, json, load};
 use super::server::{Server, Step, chunk, end, send, stream, stream_head};
-use super::{TOKENS, check_sound, check_void, endpoint, event, goodbye, plain};
-use super::{run_on, steady, text, tokens};
+use super::{TOKENS, check_sound, check_void, done, endpoint, event, goodbye, last, plain};
+use super::{run_on, steady, text, tokens, usage};
 use serde_json::{Value, json};
 use verdict::record::VoidRule;
 
@@ -23,6 +23,14 @@ async fn two_answers_in_turns_are_no_answer() {
 
 /// The report of `gate load`, eight requests one at a time.
 async fn report(script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static) -> Value {
+    report_of(&[], script).await
+}
+
+/// The same with further arguments.
+async fn report_of(
+    further: &[&str],
+    script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static,
+) -> Value {
     let server = Server::start(move |number, _| script(number)).await;
     let shape = [
         "--concurrency",
@@ -33,8 +41,92 @@ async fn report(script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static) -> 
         "64",
     ];
     let mut command = load(server.address, &shape);
-    command.args(["--format", "json"]);
+    command.args(["--format", "json"]).args(further);
     json(&ended(command).await)
+}
+
+#[tokio::test]
+async fn events_without_text_before_the_first_token_are_told_where_usage_lacks_as_many() {
+    let notes = async |silent: usize, spoken: usize| {
+        let choice = json!({"text": " z", "finish_reason": "length"});
+        let end = vec![event(&json!({"choices": [choice]})), usage(TOKENS), done()];
+        let events = [vec![text(""); silent], tokens(spoken - 1), end].concat();
+        report(move |_| stream(&events)).await["notes"].to_string()
+    };
+    let begin = "8 of 8 answers begin with events without text";
+    assert!(notes(1, TOKENS - 1).await.contains(begin));
+    // A sign of life, and two tokens in an event elsewhere.
+    assert!(!notes(2, TOKENS - 1).await.contains(begin));
+    assert!(!notes(1, TOKENS).await.contains(begin));
+}
+
+#[tokio::test]
+async fn reasoning_in_a_field_of_an_unknown_name_is_void_by_that_name() {
+    let delta = |field: &str| event(&json!({"choices": [{"delta": {field: "a"}}]}));
+    let of = async |unknown: usize, known: usize| {
+        let events = [
+            vec![delta("thoughts"); unknown],
+            vec![delta("content"); known],
+            goodbye(),
+        ];
+        let events = events.concat();
+        report_of(&["--chat"], move |_| stream(&events)).await["requests"].clone()
+    };
+    let told = of(10, TOKENS - 10).await;
+    assert_eq!(told["void"]["token-counts"], 8, "{told}");
+    let detail = told["details"]["token-counts"].as_str().unwrap();
+    assert!(detail.contains("in the field `thoughts`"), "{detail}");
+    let alone = of(TOKENS, 0).await;
+    let detail = alone["details"]["no-output"].as_str().unwrap();
+    assert!(detail.contains("in the field `thoughts`"), "{detail}");
+    // Each token has its event: the other text is none.
+    assert_eq!(of(3, TOKENS).await["ok"], 8);
+}
+
+#[tokio::test]
+async fn a_usage_that_says_too_much_is_told_by_the_bounds_of_tpot() {
+    let events = [tokens(60), vec![last("stop"), usage(TOKENS), done()]].concat();
+    let report = report_of(&["--no-ignore-eos"], move |_| paced(&events)).await;
+    assert_eq!(report["requests"]["ok"], 8, "{report:#}");
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("or whether usage is right"), "{notes}");
+    // Too little is void.
+    let events = [tokens(60), vec![last("stop"), usage(59), done()]].concat();
+    let report = report_of(&["--no-ignore-eos"], move |_| stream(&events)).await;
+    assert_eq!(report["requests"]["void"]["token-counts"], 8, "{report:#}");
+}
+
+#[tokio::test]
+async fn a_duration_that_outlasts_the_requests_is_told() {
+    let notes = async |further: &[&str]| {
+        let report = report_of(further, |_| stream(&plain())).await;
+        report["notes"].to_string()
+    };
+    let said = notes(&["--duration", "600"]).await;
+    assert!(
+        said.contains("all 8 requests, warm-up included, were sent within"),
+        "{said}"
+    );
+    assert!(!notes(&[]).await.contains("--duration"));
+}
+
+/// As other tools name them.
+#[test]
+fn an_option_of_another_tool_is_refused_with_its_name_here() {
+    let nobody = "127.0.0.1:9".parse().unwrap();
+    for (other, ours) in [
+        ("--request-rate", "'--rate'"),
+        ("--num-prompts", "'--requests'"),
+        ("--max-concurrency", "'--concurrency'"),
+        ("--speed", "`timestamp`"),
+    ] {
+        for line in [&[other, "3"][..], &["--trace", "t", other, "3"]] {
+            let output = load(nobody, line).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains(ours), "{said}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -98,6 +98,7 @@ fn counts(expect: &Expect, transcript: &Transcript, endpoint: &Endpoint) -> Toke
         by_tokenizer,
         text_at_first: is_untold_burst(transcript)
             .then(|| (transcript.first_event_characters, characters(&texts))),
+        silent_first: transcript.silent_first,
         repeats: !expect.echoed && repeats(&texts.concat()),
     }
 }

@@ -2,6 +2,7 @@
 //! client's own tokenizer.
 
 use super::{Seen, because};
+use crate::response::sanitize::brief;
 use verdict::record::{Void, VoidRule};
 
 /// By how much usage and what the client's tokenizer finds in the text may exceed each other: decoding and
@@ -15,7 +16,9 @@ impl Seen<'_> {
             if self.expect.echoed {
                 self.echo_count()
             } else {
-                self.output_count().or_else(|| self.text_count())
+                self.output_count()
+                    .or_else(|| self.unknown_output())
+                    .or_else(|| self.text_count())
             }
         })?;
         because(VoidRule::TokenCounts, detail)
@@ -79,6 +82,23 @@ impl Seen<'_> {
         }
     }
 
+    /// Tokens that no known event accounts for, beside text that no known field has.
+    fn unknown_output(&self) -> Option<String> {
+        let transcript = self.transcript;
+        let (field, usage) = transcript
+            .unknown_field
+            .as_deref()
+            .zip(transcript.completion_tokens)?;
+        let events = transcript.events_ns.len();
+        (transcript.per_event.is_empty() && events < usage as usize).then(|| {
+            format!(
+                "{}, and usage counts {usage} tokens where {events} events carried known output: when the first token \
+                 came is not known",
+                text_in(field)
+            )
+        })
+    }
+
     /// The engine is known to send none; something else must count.
     fn without_usage(&self) -> Option<String> {
         let Some(counted) = self.tokens.completion else {
@@ -138,6 +158,15 @@ impl Seen<'_> {
         let stopped = self.transcript.finish_reason.as_deref() == Some("stop");
         scored == usage || (stopped && scored.checked_add(1) == Some(usage))
     }
+}
+
+/// Of the text in a field that nobody knows.
+pub fn text_in(field: &str) -> String {
+    format!(
+        "the stream has text in the field `{}` of its deltas, which is not known as output (known: content, \
+         reasoning_content, reasoning, thinking, reasoning_text)",
+        brief(field)
+    )
 }
 
 /// A count that is not the forced one. Fewer may be all that the engine can be made to generate.

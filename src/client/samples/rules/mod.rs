@@ -5,8 +5,9 @@
 mod contradictions;
 mod counts;
 
+use self::counts::text_in;
 use crate::Endpoint;
-use crate::response::exchange::{Ending, Exchange};
+use crate::response::exchange::{BodyRead, Ending, Exchange};
 use crate::response::sanitize::error_text;
 use crate::response::transcript::Transcript;
 use crate::workloads::request_plan::{Expect, Label};
@@ -25,6 +26,7 @@ pub fn void(seen: &Seen<'_>) -> Option<Void> {
         .or_else(|| seen.degenerate())
         .or_else(|| seen.finish_reason())
         .or_else(|| seen.token_counts())
+        .or_else(|| seen.clock_set())
         .or_else(|| seen.negative_phase())
         .or_else(|| seen.cache_state())
         .or_else(|| seen.implausible())
@@ -130,7 +132,10 @@ impl Seen<'_> {
         let counted = transcript
             .completion_tokens
             .map_or("no usage".to_owned(), |n| format!("usage says {n} tokens"));
-        empty.then(|| because(VoidRule::NoOutput, format!("no output; {counted}")))?
+        let unknown = transcript.unknown_field.as_deref();
+        let unknown = unknown.map_or_else(String::new, |field| format!("; {}", text_in(field)));
+        let detail = || format!("no output; {counted}{unknown}");
+        empty.then(|| because(VoidRule::NoOutput, detail()))?
     }
 
     fn finish_reason(&self) -> Option<Void> {
@@ -149,6 +154,20 @@ impl Seen<'_> {
             }
             (None, _) => None,
         }
+    }
+
+    /// The kernel stamps by real time.
+    fn clock_set(&self) -> Option<Void> {
+        let by_ns = self.exchange.clock_set_ns?;
+        let is_stamped = |read: &BodyRead| read.arrival.kernel;
+        self.exchange.reads.iter().any(is_stamped).then(|| {
+            let detail = format!(
+                "the machine's clock was set by {:+.3} ms while this request was under way, and the kernel stamps what \
+                 arrives by that clock: have the clock slewed, not stepped, while a load runs",
+                by_ns as f64 / 1e6
+            );
+            because(VoidRule::NegativePhase, detail)
+        })?
     }
 
     fn negative_phase(&self) -> Option<Void> {

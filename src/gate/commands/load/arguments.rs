@@ -7,6 +7,7 @@ use super::workload::traffic::{Prompts, Traffic};
 use super::workload::{Headers, LoadOptions};
 use crate::session::Error;
 use crate::session::project::draw_seed;
+use clap::builder::UnknownArgumentValueParser;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -149,6 +150,28 @@ pub struct LoadArgs {
     /// How to print the numbers
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    #[command(flatten)]
+    _other_names: OtherNames,
+}
+
+/// Options that other load generators have, by the names that they have there. Hidden: clap refuses each and says what
+/// to write.
+#[derive(Args)]
+struct OtherNames {
+    #[arg(long, hide = true, value_parser = UnknownArgumentValueParser::suggest_arg("--rate"))]
+    request_rate: Option<String>,
+    #[arg(long, hide = true, value_parser = UnknownArgumentValueParser::suggest_arg("--requests"))]
+    num_prompts: Option<String>,
+    #[arg(long, hide = true, value_parser = UnknownArgumentValueParser::suggest_arg("--concurrency"))]
+    max_concurrency: Option<String>,
+    #[arg(
+        long,
+        hide = true,
+        value_parser = UnknownArgumentValueParser::suggest(
+            "a trace is replayed at its own moments: change `timestamp` in the file, or send it by '--prompts' at '--rate'"
+        )
+    )]
+    speed: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -29,10 +29,9 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
         samples_file::target(path)?;
     }
     let mut reports = Vec::new();
-    let mut samples = Vec::new();
     let mut failed = None;
     for step in &steps {
-        let (report, of_step) = match measured(step) {
+        let (report, samples) = match measured(step) {
             Ok(measured) => measured,
             Err(error) if reports.is_empty() => return Err(error),
             // What the steps before have measured is shown all the same.
@@ -41,10 +40,13 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
                 break;
             }
         };
-        samples.extend(of_step);
         if let Some(path) = &out {
-            samples_file::write(path, &samples)?;
+            match reports.is_empty() {
+                true => samples_file::write(path, &samples)?,
+                false => samples_file::append(path, &samples)?,
+            }
         }
+        drop(samples);
         let is_complete = report.complete;
         reports.push(report);
         if !is_complete {

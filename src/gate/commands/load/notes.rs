@@ -5,10 +5,14 @@
 use crate::figures::Distribution;
 use crate::report::numbers::number;
 use crate::report::{self, SEND_AT_ONCE};
+use std::time::Duration;
 use verdict::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_estimate};
 use verdict::metrics::{RunNumbers, tpot_bounds_ms};
 use verdict::record::{ClientHealth, Sample};
 use verdict::stats::median;
+
+/// Share of a run's duration within which its last request is sent, if it has enough of them.
+const LEAST_OF_DURATION: f64 = 0.9;
 
 /// Share of prompt tokens that a cache may give without a word: what begins every text.
 const CACHED: f64 = 0.05;
@@ -23,6 +27,7 @@ pub fn notes<'a>(
         at_once(numbers),
         first_token(numbers),
         first_event(numbers, sound.clone()),
+        silent_first(sound.clone()),
         cached(sound),
         gaps(numbers),
         resent(client),
@@ -30,6 +35,21 @@ pub fn notes<'a>(
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// A run of set duration that ended before it, since it had no requests left. `planned`: how many it had.
+pub fn ran_out(duration: Option<Duration>, planned: u64, samples: &[Sample]) -> Option<String> {
+    let asked_s = duration?.as_secs_f64();
+    let moments = || samples.iter().map(|sample| sample.stamps.intended_ns);
+    let took_s = (moments().max()? - moments().min()?) as f64 / 1e9;
+    (samples.len() as u64 == planned && took_s < LEAST_OF_DURATION * asked_s).then(|| {
+        format!(
+            "all {planned} requests, warm-up included, were sent within {} s, before --duration {} had passed: for a \
+             longer run raise --requests, or name a longer file",
+            number(took_s),
+            number(asked_s)
+        )
+    })
 }
 
 /// Tokens of a cache are not computed: a TTFT over them is no prefill.
@@ -96,6 +116,23 @@ fn first_event<'a>(
     Some(format!(
         "{what}; it lies between {least} and {greatest} ms (--return-token-ids, if the server can)"
     ))
+}
+
+/// A token without text of its own is no output where nothing shows that it is one: an engine would look faster by empty
+/// events.
+fn silent_first<'a>(sound: impl Iterator<Item = &'a Sample>) -> Option<String> {
+    let (mut silent, mut all) = (0_usize, 0_usize);
+    for sample in sound {
+        all += 1;
+        silent += usize::from(sample.tokens.silent_first > 0);
+    }
+    (silent as f64 > FEW * all as f64).then(|| {
+        format!(
+            "{silent} of {all} answers begin with events without text, and usage counts exactly as many tokens more \
+             than there are events with text: if those were tokens, TTFT is too high by their time and TPOT too low \
+             (--return-token-ids tells, if the server can)"
+        )
+    })
 }
 
 /// A kept connection that closes costs the request that finds it closed.

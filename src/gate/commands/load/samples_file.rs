@@ -1,10 +1,11 @@
 //! The file of raw samples, one JSON object a line.
 //!
-//! Main functions: [`target`], asked before anything is sent; [`write()`].
+//! Main functions: [`target`], asked before anything is sent; [`write()`], [`append`].
 
 use crate::session::files::replace;
 use crate::session::{Error, ResultsError};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use verdict::record::Sample;
 
@@ -28,12 +29,29 @@ pub fn target(path: &Path) -> Result<(&Path, &str), Error> {
 /// One sample a line, replaced whole.
 pub fn write(path: &Path, samples: &[Sample]) -> Result<(), Error> {
     let (folder, name) = target(path)?;
-    let lines = |file: &mut io::BufWriter<&std::fs::File>| {
-        for sample in samples {
-            serde_json::to_writer(&mut *file, sample)?;
-            file.write_all(b"\n")?;
-        }
-        Ok(())
+    replace(folder, name, |file| lines(file, samples)).map_err(|error: ResultsError| error.into())
+}
+
+/// The samples of a further step behind those of the steps before.
+pub fn append(path: &Path, samples: &[Sample]) -> Result<(), Error> {
+    let appended = || {
+        let file = File::options().append(true).create(true).open(path)?;
+        let mut buffered = BufWriter::new(&file);
+        lines(&mut buffered, samples)?;
+        buffered.flush()?;
+        drop(buffered);
+        file.sync_all()
     };
-    replace(folder, name, lines).map_err(|error: ResultsError| error.into())
+    appended().map_err(|source| {
+        let path = path.to_path_buf();
+        ResultsError::Write { path, source }.into()
+    })
+}
+
+fn lines(file: &mut BufWriter<&File>, samples: &[Sample]) -> io::Result<()> {
+    for sample in samples {
+        serde_json::to_writer(&mut *file, sample)?;
+        file.write_all(b"\n")?;
+    }
+    Ok(())
 }

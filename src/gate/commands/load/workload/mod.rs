@@ -11,7 +11,7 @@ mod turns;
 use self::traffic::Traffic;
 use super::address::ServerUrl;
 use super::limits::beyond_limit;
-use super::notes::{gaps_known, notes};
+use super::notes::{gaps_known, notes, ran_out};
 use super::view::{GoodShare, LoadReport, Requests};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::Error;
@@ -125,6 +125,12 @@ pub async fn load(
         report
             .notes
             .extend(unsent.filter(|_| report.complete && options.traffic.duration.is_none()));
+    }
+    if report.complete {
+        let planned = workload.kind.requests();
+        report
+            .notes
+            .extend(ran_out(options.traffic.duration, planned, &samples));
     }
     Ok((report, samples))
 }
