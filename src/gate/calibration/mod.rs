@@ -8,6 +8,7 @@
 mod certificate;
 mod certify;
 mod history;
+mod learned;
 mod noise;
 mod plan;
 mod power;
@@ -21,6 +22,7 @@ pub use certificate::{
 };
 pub use certify::{Evidence, MeasuredSession, certify};
 pub use history::{PastSession, pairs_of_blocks, pairs_of_launches};
+pub use learned::{Learned, recall, remember};
 pub use noise::{launch_noise, stored_sd};
 pub use plan::{LookLevels, Test, Wanted, test_of};
 pub use power::{NoiseSource, PowerPlan, PowerRow};

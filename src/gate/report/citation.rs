@@ -1,7 +1,7 @@
 //! The report's line about the machine's calibration.
 
 use verdict::plural::count;
-use verdict::record::{Certified, RunRecord, Standing};
+use verdict::record::{Certified, Citation, RunRecord, Standing};
 
 /// One line for all gates that share it; none where nobody looked for certificates.
 pub fn citations(record: &RunRecord) -> Vec<String> {
@@ -25,6 +25,10 @@ pub fn citations(record: &RunRecord) -> Vec<String> {
             ),
             Standing::Missing => "not calibrated on this machine: `gate calibrate`".to_owned(),
         };
+        let line = match judged_by(citation) {
+            Some(judged) => format!("{line}; {judged}"),
+            None => line,
+        };
         match lines.iter_mut().find(|(known, _)| *known == line) {
             Some((_, gates)) => gates.push(&citation.gate),
             None => lines.push((line, vec![&citation.gate])),
@@ -36,6 +40,30 @@ pub fn citations(record: &RunRecord) -> Vec<String> {
         false => format!("{}: {line}", gates.join(", ")),
     };
     lines.into_iter().map(name).collect()
+}
+
+/// By what a gate's comparisons are judged beside their own launches.
+fn judged_by(citation: &Citation) -> Option<String> {
+    let (noise, source) = match (&citation.standing, &citation.learned) {
+        (Standing::Valid(certified), _) if !certified.noise.is_empty() => {
+            (&certified.noise, String::new())
+        }
+        (_, Some(learned)) => {
+            let sessions = count(learned.sessions, "earlier session");
+            (&learned.noise, format!(" of {sessions} here"))
+        }
+        _ => return None,
+    };
+    let paired: Vec<&str> = noise
+        .iter()
+        .filter(|(_, n)| n.paired)
+        .map(|(c, _)| c.as_str())
+        .collect();
+    let pairs = match paired.is_empty() {
+        true => String::new(),
+        false => format!(", in pairs: {}", paired.join(", ")),
+    };
+    Some(format!("judged by the launches{source} too{pairs}"))
 }
 
 /// The certificates that hold, those of one calibration in one, with the effects of all its gates.

@@ -1,7 +1,7 @@
 //! Absolute rules on metrics that vary: head's launch values against a limit, by the one-sample t.
 
 use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
-use super::budgets::Budgets;
+use super::error_budget::Budgets;
 use super::sequential::{INTERVAL_ALPHA, Look, PastLooks};
 use super::view::{View, values};
 use crate::record::{Arm, Hypothesis, Limit, Side};

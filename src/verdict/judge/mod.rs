@@ -16,7 +16,6 @@
 
 pub mod answer_counts;
 mod assessment;
-mod budgets;
 pub mod continuous;
 mod contrast;
 pub mod decide;
@@ -36,9 +35,8 @@ pub mod test_kind;
 mod view;
 mod waived;
 
-pub use budgets::{Budgets, MOST_DF};
 pub use contrast::{Contrast, Unsound, contrast};
-pub use error_budget::ErrorBudget;
+pub use error_budget::{Budgets, ErrorBudget, MOST_DF};
 pub use remarks::first_event_estimate;
 pub use rules::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, shared_gpu};
 pub use session::is_throttled;
@@ -105,6 +103,11 @@ fn remarked(
     for (checked, verdict) in checks.iter().zip(verdicts) {
         let view = checked.case.as_ref();
         let view = view.map(|case| View::new(case, scope, rules.record));
+        let cores = rules.record.machine.cores;
+        let noise = view
+            .as_ref()
+            .and_then(|view| remarks::noise(view, cores, verdict));
+        verdict.remarks.extend(noise);
         if let Some(view) = view.filter(|view| unmeasured(rules, view).is_none()) {
             remarks::add(&view, verdict);
         }

@@ -2,15 +2,15 @@
 //! moved. None of them changes a verdict.
 
 use super::answer_counts::untold;
-use super::rules::{others_cores, reads_gaps};
+use super::rules::{others_cores, reads_gaps, stolen_share};
 use super::session::base_of;
 use super::test_kind::TestKind;
 use super::view::{View, values};
 use crate::metrics::{self, LaunchMeasure, Requests, Why};
 use crate::plan::{Rule, WorkloadKind};
 use crate::record::{
-    Arm, CheckVerdict, Direction, FirstEvents, Launch, Remark, Sample, USUAL_TOKENS_AN_EVENT,
-    Verdict,
+    Arm, CheckVerdict, Direction, FirstEvents, Launch, Remark, RuleId, Sample,
+    USUAL_TOKENS_AN_EVENT, Verdict,
 };
 use crate::stats;
 
@@ -21,6 +21,8 @@ const SHOWN: usize = 12;
 const REPEATED: f64 = 0.05;
 /// Processors' worth of other processes' work from which a missed limit on time is remarked.
 const OTHERS: f64 = 0.5;
+/// Share of the processors' time that the host may take without a word.
+const STOLEN: f64 = 0.02;
 /// So unlikely is a base that has moved, under sessions that vary as main's did.
 const MOVED: f64 = 0.001;
 
@@ -47,6 +49,23 @@ pub fn add(view: &View<'_, '_>, check: &mut CheckVerdict) {
     if check.verdict != Verdict::Pass {
         check.remarks.extend(disturbed(view));
     }
+}
+
+/// What disturbed the launches of a comparison that stayed open, or that was no steady state.
+pub fn noise(view: &View<'_, '_>, cores: u32, check: &CheckVerdict) -> Option<Remark> {
+    let is_open = check.verdict == Verdict::Inconclusive || check.reason.rule == RuleId::NotSteady;
+    if !is_open || !view.is_regression() || !view.case.is_by_clock() {
+        return None;
+    }
+    let of = |read: &dyn Fn(&Launch) -> Option<f64>, least: f64| {
+        let launches = view.arms().iter().flat_map(|&arm| &view.of(arm).kept);
+        let read = launches.filter_map(|r| Some((read(r.launch)?, r.launch.position)));
+        let most = read.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        (most.0 > least).then_some(most)
+    };
+    let stolen = of(&|launch| stolen_share(launch, cores), STOLEN);
+    let others = of(&others_cores, OTHERS);
+    (stolen.is_some() || others.is_some()).then_some(Remark::Noise { stolen, others })
 }
 
 /// Head's launch with the worst value by the check's rule; of equal ones the first.

@@ -1,7 +1,7 @@
 //! State of one check over its looks: least p-values, and the forecast of the first look.
 
 use super::assessment::Figures;
-use super::budgets::Budgets;
+use super::error_budget::Budgets;
 use super::session::Scope;
 use super::view::View;
 use crate::record::{Advice, Comparison};

@@ -1,7 +1,7 @@
 //! The launches that one check reads, block by block, and the session as seen from there.
 
 use super::Rules;
-use super::budgets::{self, Budgets};
+use super::error_budget::{self, Budgets};
 use super::evidence::{Evidence, Reading, Values};
 use super::launch_view::{LaunchCache, LaunchView};
 use super::rules::finding::LaunchRule;
@@ -55,7 +55,7 @@ impl<'a> Case<'a> {
     ) -> Self {
         let max_age_days = rules.plan.baseline.max_age_days;
         let stored = stored::sessions(rules.record, &check.id, max_age_days);
-        let noise = budgets::noise(rules.record, gate, check);
+        let noise = error_budget::noise(rules.record, gate, check);
         Self {
             budgets: Budgets::of(rules, check, noise.is_some()),
             noise,

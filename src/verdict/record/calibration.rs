@@ -9,6 +9,28 @@ pub struct Citation {
     pub gate: String,
     #[serde(flatten)]
     pub standing: Standing,
+    /// What earlier sessions of two arms here show of the launches; counts where the certificate says nothing of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<LearnedNoise>,
+}
+
+/// How launches varied in earlier sessions of this gate on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LearnedNoise {
+    pub sessions: u32,
+    /// Check id → its launches' variance.
+    pub noise: BTreeMap<String, LaunchNoise>,
+}
+
+impl Citation {
+    /// By which variance a check's launches are judged; `None`: by their own alone.
+    pub fn noise(&self, check: &str) -> Option<&LaunchNoise> {
+        let certified = match &self.standing {
+            Standing::Valid(certified) => certified.noise.get(check),
+            Standing::Void { .. } | Standing::Missing => None,
+        };
+        certified.or_else(|| self.learned.as_ref()?.noise.get(check))
+    }
 }
 
 /// How a gate stands with what was calibrated.

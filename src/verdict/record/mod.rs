@@ -26,7 +26,7 @@ pub use bisection::short;
 pub use bisection::{
     BISECTION_FORMAT, Bisection, Change, Commit, Conclusion, Finding, Sought, Step, Trial,
 };
-pub use calibration::{Certified, Citation, LaunchNoise, Standing};
+pub use calibration::{Certified, Citation, LaunchNoise, LearnedNoise, Standing};
 pub use client::{ClientHealth, Spread};
 pub use fingerprint::machine_changes;
 pub use launch::{Arm, Exit, Launch, PageCache, Stage, Startup};

@@ -65,6 +65,12 @@ pub enum Remark {
     },
     /// A remark of `metrics` on a suite's tests.
     Said(String),
+    /// What disturbed launches whose comparison stayed open, or was no steady state: the largest share of the processors'
+    /// time that the host took, processors' worth of other processes' work, and in which launch (its position).
+    Noise {
+        stolen: Option<(f64, u32)>,
+        others: Option<(f64, u32)>,
+    },
     /// Processors' worth of other processes' work beside a launch of head, and its position.
     OthersCpu {
         cores: f64,

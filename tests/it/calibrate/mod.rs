@@ -3,6 +3,7 @@
 
 mod certified;
 mod cited;
+mod learned;
 mod power;
 mod sessions;
 
@@ -50,6 +51,7 @@ fn certificate(project: &Project) -> (String, Value) {
     let files = fs::read_dir(project.path(".gate/calibration")).unwrap();
     let names: Vec<String> = files
         .map(|file| file.unwrap().file_name().to_str().unwrap().to_owned())
+        .filter(|name| name.ends_with(".json"))
         .collect();
     assert_eq!(names.len(), 1, "{names:?}");
     let name = format!(".gate/calibration/{}", names[0]);

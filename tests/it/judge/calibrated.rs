@@ -25,6 +25,7 @@ fn on_calibrated(session: RunRecord, paired: bool, sd: f64) -> RunRecord {
     let citation = Citation {
         gate: "gate".into(),
         standing: Standing::Valid(certified),
+        learned: None,
     };
     RunRecord {
         calibration: vec![citation],

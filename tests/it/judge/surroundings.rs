@@ -339,6 +339,37 @@ fn a_missed_limit_names_the_work_beside_it() {
     assert!(!is_remarked(1e3, 1.5));
 }
 
+/// The host takes a third of two processors' time, and others use a whole one, in some launches of both arms.
+#[test]
+fn a_comparison_that_stays_open_names_what_disturbed_it() {
+    let remarked = |noise: f64, stolen_s: f64, others_s: f64| {
+        let mut session = interleaved(tpot_blocks(4, 0.0, noise));
+        session.machine.cores = 2;
+        for launch in session.launches.iter_mut().filter(|l| l.position % 3 == 1) {
+            let reading = |at_s: u64| Reading {
+                at_ns: at_s * 1_000_000_000,
+                machine_cpu_s: Some(at_s as f64 * (1.0 + others_s)),
+                engine_cpu_s: Some(at_s as f64),
+                gate_cpu_s: Some(0.0),
+                steal_s: Some(at_s as f64 * stolen_s),
+                ..Reading::default()
+            };
+            launch.telemetry = Some(telemetry(vec![reading(0), reading(10)]));
+        }
+        let got = judge(&tpot_plan(), &session);
+        notes(first(&got)).join("; ")
+    };
+    let text = remarked(0.05, 0.66, 1.0);
+    let parts = [
+        "what disturbed the launches: the host took up to 33 % of the processors' time (launch ",
+        "other processes used up to 1 processors (launch ",
+    ];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    assert!(!remarked(0.05, 0.02, 0.2).contains("disturbed"));
+    // What was decided needs no excuse.
+    assert!(!remarked(0.003, 0.66, 1.0).contains("disturbed"));
+}
+
 #[test]
 fn a_page_cache_in_another_state_than_asked_for() {
     let check = |wanted: PageCache, share: Option<f64>, expect| {

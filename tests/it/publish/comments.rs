@@ -66,7 +66,7 @@ fn a_pass() {
     <!-- infergate:gate -->
     ## ✅ infergate: pass
 
-    2 checks of 1 gate hold; the least sensitive, tpot/regression, could have found a change of 36.4 %
+    2 checks of 1 gate hold; the least sensitive, tpot/regression, could have found a change of 37.1 %
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
@@ -166,7 +166,7 @@ fn an_inconclusive_result() {
     <!-- infergate:gate -->
     ## ⚠️ infergate: inconclusive
 
-    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
+    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 2118 %, the ceiling is 200 %
 
     | | check | base | head | change [interval] | why |
     |---|---|---|---|---|---|
@@ -175,7 +175,7 @@ fn an_inconclusive_result() {
 
     <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
-    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 1956 %, the ceiling is 200 %
+    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 2118 %, the ceiling is 200 %
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches)
 
     </details>

@@ -50,5 +50,7 @@ async fn checked(
         // For a remark alone: a store that cannot be read is no reason against measuring.
         _ => stored.unwrap_or_default(),
     };
-    session::run(&project, &arms, record, on_event, cancel).await
+    let outcome = session::run(&project, &arms, record, on_event, cancel).await?;
+    citation::remember(&project, &outcome.record, &outcome.verdict);
+    Ok(outcome)
 }

@@ -62,6 +62,7 @@ fn cited(noise: LaunchNoise) -> Citation {
             effects: BTreeMap::new(),
             noise: BTreeMap::from([(format!("{GATE}/tpot"), noise)]),
         }),
+        learned: None,
     }
 }
 

@@ -69,6 +69,7 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             arm.name(),
             number(*tokens)
         ),
+        Remark::Noise { stolen, others } => noise(*stolen, *others),
         Remark::OthersCpu { cores, launch } => format!(
             "other processes used {} processors beside head's launch {launch}: measure again when they rest; \
              `telemetry.others_cpu` in gates/gate.toml bounds what a launch may have beside it",
@@ -131,4 +132,21 @@ fn worst((launch, launches): (u32, usize), remarks: &[String], hidden: usize) ->
         *first = format!("launch {launch}, the worst of {launches}: {first}");
     }
     notes
+}
+
+fn noise(stolen: Option<(f64, u32)>, others: Option<(f64, u32)>) -> String {
+    let stolen = stolen.map(|(share, launch)| {
+        let taken = percent(share);
+        format!("the host took up to {taken} of the processors' time (launch {launch})")
+    });
+    let others = others.map(|(cores, launch)| {
+        let used = number(cores);
+        format!("other processes used up to {used} processors (launch {launch})")
+    });
+    let causes: Vec<String> = stolen.into_iter().chain(others).collect();
+    format!(
+        "what disturbed the launches: {}; measure when they rest, or `gate calibrate`: then launches of a block are \
+         compared in pairs, which share what the machine does",
+        causes.join(", ")
+    )
 }

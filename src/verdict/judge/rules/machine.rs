@@ -68,6 +68,15 @@ pub fn busy(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Findi
     of_launch(launch_view, RuleId::BusyMachine, fact)
 }
 
+/// Share of `cores` processors' time that the host took, from the first reading to the last.
+pub fn stolen_share(launch: &Launch, cores: u32) -> Option<f64> {
+    let readings = &launch.telemetry.as_ref()?.readings;
+    let (first, last) = (readings.first()?, readings.last()?);
+    let seconds = last.at_ns.checked_sub(first.at_ns)? as f64 / 1e9;
+    let share = (last.steal_s? - first.steal_s?) / (seconds * f64::from(cores));
+    share.is_finite().then_some(share)
+}
+
 /// Processors' worth of work by processes that are neither the engine's nor the gate's, from the first
 /// reading to the last.
 pub fn others_cores(launch: &Launch) -> Option<f64> {

@@ -18,7 +18,7 @@ mod value;
 pub mod void_samples;
 
 pub use client::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, reads_gaps};
-pub use machine::{others_cores, shared_gpu};
+pub use machine::{others_cores, shared_gpu, stolen_share};
 pub use steady_state::{drifts_apart, unsteady};
 
 use super::Rules;
