@@ -1,8 +1,9 @@
 //! What a machine's own sessions show of how launches vary, for gates that nobody calibrated.
 //!
 //! Each session of two arms leaves its launches' values, block by block, in a file beside the certificates; later ones
-//! take from it the variance by which they are judged. A change of head shifts all of head's launches alike, and neither
-//! the spread within an arm nor that of the blocks' differences knows of it, so sessions need not be A/A.
+//! take from it the variance by which they are judged. A head that is slower shifts all of its launches alike, and neither
+//! the spread within an arm nor that of the blocks' differences knows of it, so sessions need not be A/A. A head that varies
+//! more makes later sessions less sure, never surer.
 
 use super::launch_noise;
 use super::store::folder_name;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use verdict::judge::{self, is_throttled, on_test_scale};
 use verdict::plan::{Gate, Plan, Rule};
@@ -77,7 +79,9 @@ pub fn remember(folder: &Path, key: &Key, profile: &str, session: &Learned) -> i
     sessions.push(session.clone());
     let surplus = sessions.len().saturating_sub(KEPT);
     fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)?;
     for session in &sessions[surplus..] {
         serde_json::to_writer(&mut file, session)?;
         file.write_all(b"\n")?;
@@ -96,9 +100,11 @@ pub fn recall(
     since: jiff::Timestamp,
 ) -> (usize, BTreeMap<String, LaunchNoise>) {
     let mut sessions = read(&path(folder, key, profile));
+    // What claims to be of tomorrow was not measured.
+    let now = jiff::Timestamp::now();
     let is_recent = |session: &Learned| {
         let created = session.created.parse::<jiff::Timestamp>();
-        created.is_ok_and(|created| created >= since)
+        created.is_ok_and(|created| (since..=now).contains(&created))
     };
     sessions.retain(is_recent);
     let mut of_checks: BTreeMap<&str, Vec<Vec<(f64, f64)>>> = BTreeMap::new();
@@ -149,22 +155,22 @@ mod tests {
     }
 
     #[test]
-    fn five_sessions_show_that_blocks_share_what_the_machine_does() {
+    fn seven_sessions_show_that_blocks_share_what_the_machine_does() {
         let folder = tempfile::tempdir().unwrap();
         let since = |day: &str| format!("2026-11-{day}T00:00:00Z").parse().unwrap();
-        for day in 1..=5 {
+        for day in 1..=7 {
             let (sessions, noise) = recall(folder.path(), &key(), "quick", since("01"));
             assert_eq!((sessions, noise.len()), (day as usize - 1, 0));
             remember(folder.path(), &key(), "quick", &shared(day)).unwrap();
         }
         let (sessions, noise) = recall(folder.path(), &key(), "quick", since("01"));
         let found = noise["tpot/regression"];
-        assert_eq!(sessions, 5);
+        assert_eq!(sessions, 7);
         assert!(found.paired && found.sd < 0.002, "{found:?}");
         // Of the same gate in another size, and after a while, nothing is known.
         assert_eq!(recall(folder.path(), &key(), "full", since("01")).0, 0);
         let (sessions, noise) = recall(folder.path(), &key(), "quick", since("03"));
-        assert_eq!((sessions, noise.len()), (3, 0));
+        assert_eq!((sessions, noise.len()), (5, 0));
     }
 
     #[test]

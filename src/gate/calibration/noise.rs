@@ -9,9 +9,11 @@ use verdict::stats::{self, WarmUp};
 
 /// Fewer sessions with a variance do not tell how much it differs from one to the next.
 const SESSIONS: usize = 5;
+/// Fewer degrees of freedom of the blocks' differences, over all sessions, do not tell whether pairs pay.
+const PAIRS_DF: f64 = 20.0;
 /// Launches of a block are compared in pairs where the differences have at most this share of the variance that
 /// launches by themselves would give them: a pair has half the degrees of freedom, so less does not pay.
-const SHARE: f64 = 0.7;
+const SHARE: f64 = 0.6;
 
 /// What one launch gave one check; values on the scale of the test, that is logarithms.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +143,8 @@ pub fn noise(sessions: &[Vec<Observed>], launch_s: f64) -> Option<Noise> {
 }
 
 /// By which variance later sessions are judged, and whether in pairs: from the blocks (base, head) of A/A sessions, on the
-/// scale of the test. `None` where fewer than five sessions have two blocks, and where nothing varies.
+/// scale of the test. `None` where fewer than five sessions have two blocks, where all have fewer than twenty blocks beyond their
+/// first, and where nothing varies.
 ///
 /// The variance is pooled over sessions by degrees of freedom, so that sessions which ended early since they seemed quiet
 /// do not make it too small.
@@ -156,7 +159,8 @@ pub fn launch_noise(sessions: &[Vec<(f64, f64)>]) -> Option<LaunchNoise> {
         Some((stats::variance(&differences)?, (blocks.len() - 1) as f64))
     });
     let (arms, pairs): (Vec<_>, Vec<_>) = (arms.collect(), pairs.collect());
-    if pairs.len() < SESSIONS {
+    let df: f64 = pairs.iter().map(|(_, df)| df).sum();
+    if pairs.len() < SESSIONS || df < PAIRS_DF {
         return None;
     }
     let (launches, differences) = (

@@ -39,7 +39,7 @@ pub fn test_of(check: &Check, design: &Design, checks: u32, is_calibrated: bool)
     // What has no scale is compared exactly, or by counts.
     on_test_scale(check.metric, 1.0)?;
     let family = checks.max(1);
-    let budgets = Budgets::new(design, family as usize, true, is_calibrated);
+    let budgets = Budgets::new(design, (family as usize, u32::MAX), true, is_calibrated);
     let fail: Vec<(u32, f64)> = budgets
         .fail
         .looks(budgets.alpha / f64::from(family))

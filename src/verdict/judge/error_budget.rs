@@ -3,7 +3,7 @@
 //! Main types: [`ErrorBudget`], one budget shared by the looks; [`Budgets`], those of a check. Refuses to know: values.
 
 use super::Rules;
-use crate::plan::{CALIBRATED_LAUNCHES, Check, Design, Gate, LAUNCHES, Rule, Spending};
+use crate::plan::{CALIBRATED_LAUNCHES, Check, Design, Gate, LAUNCHES, Rule, Spending, Workload};
 use crate::record::{Arm, Comparison, LaunchNoise, RunRecord};
 use crate::stats;
 
@@ -15,11 +15,14 @@ pub struct ErrorBudget {
 }
 
 impl ErrorBudget {
-    /// Those of the session that is designed so, from `least` blocks on: before, there is no test to be paid for.
-    pub fn of(design: &Design, least: u32) -> Self {
+    /// Those of the session that is designed so, from `least` blocks on and up to `most`: elsewhere there is no test to be
+    /// paid for.
+    pub fn of(design: &Design, least: u32, most: u32) -> Self {
         let looks = design.looks.iter().copied();
         Self {
-            blocks: looks.filter(|blocks| *blocks >= least).collect(),
+            blocks: looks
+                .filter(|blocks| (least..=most).contains(blocks))
+                .collect(),
             spending: design.spending,
         }
     }
@@ -138,21 +141,29 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    pub fn of(rules: &Rules<'_>, check: &Check, is_calibrated: bool) -> Self {
+    pub fn of(rules: &Rules<'_>, check: &Check, workload: &Workload, is_calibrated: bool) -> Self {
         let compares = matches!(check.rule, Rule::Regression { .. })
             && rules.record.comparison.arms().contains(&Arm::Base);
         let own = rules.plan.gates.iter().map(|gate| gate.checks.len()).sum();
-        Self::new(rules.design, rules.family(own), compares, is_calibrated)
+        let launches = workload.launches;
+        let of = (rules.family(own), launches.unwrap_or(u32::MAX));
+        Self::new(rules.design, of, compares, is_calibrated)
     }
 
-    /// Of a check in a run of so many. `compares`: head's launches with base's.
-    pub fn new(design: &Design, family: usize, compares: bool, is_calibrated: bool) -> Self {
+    /// Of a check in a run of so many, whose workload runs in so many launches an arm at the most. `compares`: head's
+    /// launches with base's.
+    pub fn new(
+        design: &Design,
+        (family, launches): (usize, u32),
+        compares: bool,
+        is_calibrated: bool,
+    ) -> Self {
         let least = match is_calibrated {
             true => CALIBRATED_LAUNCHES,
             false => LAUNCHES,
         };
         let may_have_modes = compares && !is_calibrated;
-        let pass = ErrorBudget::of(design, least);
+        let pass = ErrorBudget::of(design, least, launches);
         let (alpha, fail) = match may_have_modes {
             true => {
                 let alpha = design.alpha * (1.0 - OF_MODES);
@@ -193,7 +204,7 @@ pub fn noise(record: &RunRecord, gate: &Gate, check: &Check) -> Option<LaunchNoi
     }
     let mut cited = record.calibration.iter().filter(|c| c.gate == gate.name);
     let noise = cited.find_map(|citation| citation.noise(&check.id))?;
-    let is_sound = noise.sd.is_finite() && noise.sd > 0.0 && noise.df > 0.0;
+    let is_sound = noise.sd.powi(2).is_normal() && noise.df > 0.0;
     is_sound.then(|| LaunchNoise {
         df: noise.df.min(MOST_DF),
         ..*noise

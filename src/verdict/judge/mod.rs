@@ -279,8 +279,7 @@ fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut PastLooks) -> Asse
         TestKind::Share => proportion::assess(rules, view),
     });
     assessment.doubt = rules::doubt(view);
-    assessment
-        .doubt_of_failure
-        .clone_from(&view.case.drifts_apart);
+    let change = assessment.figures.change;
+    assessment.doubt_of_failure = rules::doubt_of_failure(view, change);
     assessment
 }

@@ -28,8 +28,8 @@ pub struct Case<'a> {
     evidence: PerArm<Evidence<'a>>,
     /// Where the latest look saw that launches are no steady state.
     pub unsteady: Option<Unsteady>,
-    /// … and that head's drift otherwise than base's.
-    pub drifts_apart: Option<Reason>,
+    /// … and that head's drift otherwise than base's, by so much on the scale of logarithms.
+    pub drifts_apart: Option<(Reason, f64)>,
 }
 
 /// A mean drift within launches, and where it was seen.
@@ -57,7 +57,7 @@ impl<'a> Case<'a> {
         let stored = stored::sessions(rules.record, &check.id, max_age_days);
         let noise = error_budget::noise(rules.record, gate, check);
         Self {
-            budgets: Budgets::of(rules, check, noise.is_some()),
+            budgets: Budgets::of(rules, check, workload, noise.is_some()),
             noise,
             gate,
             check,

@@ -9,7 +9,8 @@ pub struct Citation {
     pub gate: String,
     #[serde(flatten)]
     pub standing: Standing,
-    /// What earlier sessions of two arms here show of the launches; counts where the certificate says nothing of them.
+    /// What earlier sessions of two arms here show of the launches; counts where the certificate says nothing of them, and
+    /// where they vary more than it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<LearnedNoise>,
 }
@@ -29,7 +30,15 @@ impl Citation {
             Standing::Valid(certified) => certified.noise.get(check),
             Standing::Void { .. } | Standing::Missing => None,
         };
-        certified.or_else(|| self.learned.as_ref()?.noise.get(check))
+        let learned = self
+            .learned
+            .as_ref()
+            .and_then(|learned| learned.noise.get(check));
+        match (certified, learned) {
+            // A machine that has become noisier since.
+            (Some(then), Some(now)) if now.paired == then.paired && now.sd > then.sd => Some(now),
+            (certified, learned) => certified.or(learned),
+        }
     }
 }
 

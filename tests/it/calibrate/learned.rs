@@ -25,7 +25,7 @@ fn report(project: &Project, further: &[&str]) -> String {
 }
 
 #[test]
-fn later_sessions_are_judged_by_what_five_earlier_ones_showed() {
+fn later_sessions_are_judged_by_what_enough_earlier_ones_showed() {
     let project = small();
     let measured = project.run(&["check", "--gate", "start", "--same-build"]);
     assert!(matches!(measured.code, Some(0 | 1 | 3)), "{measured:?}");
@@ -35,15 +35,12 @@ fn later_sessions_are_judged_by_what_five_earlier_ones_showed() {
     let session: serde_json::Value = serde_json::from_str(&one).unwrap();
     let blocks = session["checks"]["start/regression"].as_array().unwrap();
     assert!((2..=5).contains(&blocks.len()), "{one}");
-    let judged = "not calibrated on this machine: `gate calibrate`; judged by the launches of 5 earlier sessions here too";
-    for (sessions, is_judged) in [(4, false), (5, true)] {
+    let judged = "not calibrated on this machine: `gate calibrate`; judged by the launches of 30 earlier sessions here too";
+    for (sessions, is_judged) in [(4, false), (30, true)] {
         fs::write(&file, one.repeat(sessions)).unwrap();
         let text = report(&project, &[]);
         assert_eq!(text.contains(judged), is_judged, "{text}");
     }
-    // An engine with further arguments is another one.
-    let text = report(&project, &["--head-arg=--batch", "--head-arg=2"]);
-    assert!(!text.contains("judged by the launches"), "{text}");
     // Nothing was measured, so nothing was learned.
-    assert_eq!(fs::read_to_string(&file).unwrap(), one.repeat(5));
+    assert_eq!(fs::read_to_string(&file).unwrap(), one.repeat(30));
 }

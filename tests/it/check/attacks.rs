@@ -11,8 +11,8 @@ title = "Slow"
 
 [workload.decode]
 kind = "steady"
-requests = 5
-warmup = 1
+requests = 6
+warmup = 3
 prompt_tokens = 4
 output_tokens = 16
 concurrency = 1

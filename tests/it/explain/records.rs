@@ -152,7 +152,7 @@ fn telemetry(clock_mhz: u32, waiting: f64) -> Telemetry {
 
 /// Four blocks at 50 ms and 20 ms; head by these factors.
 fn latencies(ttft: f64, tpot: f64) -> Vec<Launch> {
-    let mut launches = blocks(4, |arm, block| {
+    let mut launches = blocks(6, |arm, block| {
         let (ttft, tpot) = if arm == Arm::Head {
             (ttft, tpot)
         } else {

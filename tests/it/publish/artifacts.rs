@@ -284,7 +284,7 @@ fn forged_certificates_and_stored_sessions_decide_nothing() {
     // Without one of main's it is only the machine's word, and is said to be.
     Site::new(&forged).dry().expect(0).comments(&[
         "0 false alarms in 1000 A/A sessions",
-        "> false alarms, smallest effects and how launches vary are told by the machine's own word",
+        "> false alarms and smallest effects are told by the machine's own word",
     ]);
     // Stored sessions that would make any head look fast.
     let mut stored = regressed();

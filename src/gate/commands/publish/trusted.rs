@@ -57,7 +57,7 @@ pub fn judge_anew(
     }
     let mut notices = differences(&ours, &theirs);
     let claimed = theirs.calibration.clone();
-    let mut record = replaced(&ours, theirs)?;
+    let mut record = replaced(&ours, theirs, &claimed)?;
     notices.extend(cite_claims(&mut record, claimed));
     let verdict = judge::judge(&ours.plan, &record);
     notices.extend(claim.and_then(|claim| contradiction(claim, &verdict)));
@@ -181,7 +181,7 @@ fn commit(builds: &[Build], arm: Arm, expected: &str) -> Result<(), String> {
 }
 
 /// The record with everything replaced that this side knows better.
-fn replaced(ours: &Ours<'_>, theirs: RunRecord) -> Result<RunRecord, Error> {
+fn replaced(ours: &Ours<'_>, theirs: RunRecord, claimed: &[Citation]) -> Result<RunRecord, Error> {
     let Ours {
         root, plan, inputs, ..
     } = ours;
@@ -203,7 +203,10 @@ fn replaced(ours: &Ours<'_>, theirs: RunRecord) -> Result<RunRecord, Error> {
         let (standing, _) = citation::of_gate(plan, root, gate, fingerprint, &created)?;
         Ok(Citation {
             gate: gate.name.clone(),
-            standing: citation::of_engine(standing, has_further_args),
+            standing: judged_as_measured(
+                citation::of_engine(standing, has_further_args),
+                claimed.iter().find(|claim| claim.gate == gate.name),
+            ),
             learned: None,
         })
     });
@@ -239,18 +242,39 @@ fn machine_of<'a>(record: &'a RunRecord, gate: &str) -> &'a str {
     &machine.fingerprint
 }
 
-/// Where main's checkout holds no certificate, the machine's own are cited, and said to be: so are the launches, and the
-/// variance by which they are judged is worth six degrees of freedom at most.
+/// The certificate of main's checkout, without the variance of launches where the session was not measured by the same: it
+/// stopped by another test then, and a claim may be forged.
+fn judged_as_measured(standing: Standing, claimed: Option<&Citation>) -> Standing {
+    let Standing::Valid(mut ours) = standing else {
+        return standing;
+    };
+    let is_same = claimed.is_some_and(|claimed| match &claimed.standing {
+        Standing::Valid(theirs) => theirs.noise == ours.noise && claimed.learned.is_none(),
+        Standing::Void { .. } | Standing::Missing => false,
+    });
+    if !is_same {
+        ours.noise.clear();
+    }
+    Standing::Valid(ours)
+}
+
+/// Where main's checkout holds no certificate, the machine's own are cited, and said to be. No verdict depends on
+/// them: what they say of launches' variance is left out.
 fn cite_claims(record: &mut RunRecord, mut claimed: Vec<Citation>) -> Option<String> {
-    let is_missing =
-        |citation: &Citation| citation.standing == Standing::Missing && citation.learned.is_none();
+    let is_missing = |citation: &Citation| citation.standing == Standing::Missing;
     claimed.retain(|citation| record.gates.contains(&citation.gate));
     if !record.calibration.iter().all(is_missing) || claimed.iter().all(is_missing) {
         return None;
     }
+    for citation in &mut claimed {
+        citation.learned = None;
+        if let Standing::Valid(certified) = &mut citation.standing {
+            certified.noise.clear();
+        }
+    }
     record.calibration = claimed;
-    let text = "false alarms, smallest effects and how launches vary are told by the machine's own word: main's checkout \
-                holds no certificate of it";
+    let text = "false alarms and smallest effects are told by the machine's own word: main's checkout holds no \
+                certificate of it";
     Some(text.to_owned())
 }
 

@@ -286,7 +286,7 @@ fn advise(check: &CheckVerdict, advice: Advice) -> String {
         Advice::FewLaunches { blocks } => {
             let more = match blocks {
                 Some(blocks) => format!("{blocks} + {blocks} can"),
-                None => "name a later look in the profile's `looks`".to_owned(),
+                None => "raise the workload's `launches`, or the profile's last look".to_owned(),
             };
             format!(
                 "so few launches may all be in one of two modes by chance, and do not fail: {more}, and fewer after \

@@ -23,6 +23,7 @@ pub use steady_state::{drifts_apart, unsteady};
 
 use super::Rules;
 use super::view::View;
+use crate::plan::Rule;
 use crate::record::{Reason, RunRecord};
 use finding::{Finding, LaunchRule};
 use std::ops::Range;
@@ -70,6 +71,17 @@ pub fn doubt(view: &View<'_, '_>) -> Option<Reason> {
     let found = of_a_launch(view, BEFORE_DOUBT..OF_A_LAUNCH.len());
     let held_back = found.map(|found| found.reason);
     held_back.or_else(|| answers::other_answers(view))
+}
+
+/// Why the check does not fail, though by `change` (a fraction of base) it would: a head that only takes longer to warm up
+/// would be as slow.
+pub fn doubt_of_failure(view: &View<'_, '_>, change: Option<f64>) -> Option<Reason> {
+    let (reason, apart) = view.case.drifts_apart.as_ref()?;
+    let Rule::Regression { margin, .. } = view.case.check.rule else {
+        return None;
+    };
+    let loss = change?.ln_1p() * view.case.check.metric.direction().sign();
+    (loss - apart <= margin.ln_1p()).then(|| reason.clone())
 }
 
 /// The first finding of these rules in the launches that the check reads.

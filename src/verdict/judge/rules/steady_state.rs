@@ -26,18 +26,19 @@ pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
     })
 }
 
-/// Head's drift, where it is another one than base's: then a difference between the arms may be that of their warm-ups.
-pub fn drifts_apart(view: &View<'_, '_>) -> Option<Reason> {
+/// Head's drift, where it gets faster within a launch than base does, and by how much: as much of a difference between the
+/// arms may be a longer warm-up. A head that gets slower is a slower head.
+pub fn drifts_apart(view: &View<'_, '_>) -> Option<(Reason, f64)> {
     let drifts = Drifts::of(view)?;
     let (head, n) = drifts.mean(Some(Arm::Head))?;
     let (base, m) = drifts.mean(Some(Arm::Base))?;
     let apart = head - base;
-    let is_so = apart.abs() > STEADY_DRIFT && drifts.p(apart, 1.0 / n + 1.0 / m) < APART_P;
+    let is_so = apart < -STEADY_DRIFT && drifts.p(apart, 1.0 / n + 1.0 / m) < APART_P;
     let facts = Facts::Drift {
         arm: Some(Arm::Head),
         drift: head,
     };
-    is_so.then(|| Reason::new(RuleId::NotSteady, facts))
+    is_so.then(|| (Reason::new(RuleId::NotSteady, facts), apart.abs()))
 }
 
 /// Drifts within the launches that the latest look reads.

@@ -102,7 +102,7 @@ mod tests {
 
     const PRIOR: PriorVariance = PriorVariance {
         variance: 4.0,
-        df: 8.0,
+        df: 6.0,
     };
 
     #[track_caller]
@@ -115,7 +115,7 @@ mod tests {
     /// The worked case of docs/verdict.md.
     #[test]
     fn the_variance_is_the_mean_by_degrees_of_freedom() {
-        // Differences 1, 2, 3: variance 1 with df 2; (2 · 1 + 8 · 4) / 10 = 3.4.
+        // Differences 1, 2, 3: variance 1 with df 2; (2 · 1 + 6 · 4) / 8 = 3.25.
         let (head, base) = ([11.0, 22.0, 33.0], [10.0, 20.0, 30.0]);
         check(
             &paired(&head, &base).unwrap(),
@@ -124,10 +124,10 @@ mod tests {
             2.0,
         );
         let got = moderated_paired(&head, &base, PRIOR).unwrap();
-        check(&got, 2.0, (3.4_f64 / 3.0).sqrt(), 10.0);
-        // Both arms have the variance 1 with df 2: (4 · 1 + 8 · 4) / 12 = 3.
+        check(&got, 2.0, (3.25_f64 / 3.0).sqrt(), 8.0);
+        // Both arms have the variance 1 with df 2: (4 · 1 + 6 · 4) / 10 = 2.8.
         let got = moderated_welch(&[3.0, 4.0, 5.0], &[1.0, 2.0, 3.0], PRIOR).unwrap();
-        check(&got, 2.0, (3.0_f64 * 2.0 / 3.0).sqrt(), 12.0);
+        check(&got, 2.0, (2.8_f64 * 2.0 / 3.0).sqrt(), 10.0);
     }
 
     #[test]
