@@ -28,7 +28,7 @@ impl ErrorBudget {
     }
 
     /// From the first look on that has launches enough to reject by `budget`, whatever distribution launches have: of
-    /// n launches an arm all orders are equally likely, and [`least_p`] is the chance of the most extreme one.
+    /// n launches an arm all orders are equally likely, and 1 / C(2n, n) is the chance of the most extreme one.
     pub fn from_shown(mut self, budget: f64) -> Self {
         let shows = |from: usize| {
             let rest = Self {

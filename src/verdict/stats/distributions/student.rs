@@ -23,7 +23,7 @@ pub fn t_sf(t: f64, df: f64) -> Option<f64> {
     Some(dist.sf(t))
 }
 
-/// [`t_sf`], and 1 outside its domain: what is no number shows nothing.
+/// P(T > t), and 1 outside its domain: what is no number shows nothing.
 pub fn t_p(t: f64, df: f64) -> f64 {
     t_sf(t, df).unwrap_or(1.0)
 }

@@ -37,7 +37,7 @@ impl Spread {
 
 /// Chance that a one-sided t at `level` finds `distance`, with `n` values an arm.
 ///
-/// `None` as for [`welch_power`].
+/// `None` for fewer than two values, a spread that is not above 0, a `level` outside (0, 1), and what is not finite.
 pub fn power(distance: f64, spread: Spread, n: u32, level: f64) -> Option<f64> {
     let Spread {
         sd,
