@@ -39,7 +39,7 @@ impl Wire {
         Ok(Self { tap, tls })
     }
 
-    /// Whether the connection can carry another request.
+    /// True if the connection can carry another request.
     pub fn is_quiet(&self) -> bool {
         match &self.tls {
             None => self.tap.is_quiet(),
@@ -47,7 +47,7 @@ impl Wire {
         }
     }
 
-    /// Whether hyper can be left alone: what TLS hides cannot be read without it.
+    /// True if events can be read without hyper: under TLS they cannot.
     pub fn can_read_ahead(&self) -> bool {
         self.tls.is_none() && self.tap.can_read_ahead()
     }

@@ -26,7 +26,7 @@ pub struct Reader {
     control: Vec<u8>,
     /// Reads whose bytes are in the buffer, one after another.
     pub noted: Vec<Noted>,
-    /// Of a connection with TLS, whose events cannot be seen: a read ends with a record instead.
+    /// Set for TLS, which hides events: each read ends at a record instead.
     pub records: Option<Records>,
     /// When the latest look was that saw bytes which no read has taken yet.
     seen: Option<Duration>,
@@ -223,7 +223,7 @@ impl Reader {
     }
 }
 
-/// What waited at one moment, and was not read.
+/// Bytes that waited at one moment and are still unread.
 struct Look {
     /// Where its bytes end in the buffer.
     end: usize,

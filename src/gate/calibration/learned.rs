@@ -6,6 +6,7 @@
 //! more makes later sessions less sure, never surer.
 
 use super::launch_noise;
+use super::noise::in_blocks;
 use super::store::folder_name;
 use crate::baseline::Key;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use verdict::judge::{self, is_throttled, on_test_scale};
 use verdict::plan::{Gate, Plan, Rule};
-use verdict::record::{Arm, LaunchNoise, RunRecord};
+use verdict::record::{LaunchNoise, RunRecord};
 
 /// Sessions that are kept, the newest.
 const KEPT: usize = 40;
@@ -38,22 +39,13 @@ impl Learned {
         });
         let checks = compared.filter_map(|check| {
             on_test_scale(check.metric, 1.0)?;
-            let mut blocks: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
-            for (launch, measure) in judge::launch_measures(plan, record, &check.id) {
-                let value = measure
-                    .ok()
-                    .and_then(|m| on_test_scale(check.metric, m.value));
+            let measures = judge::launch_measures(plan, record, &check.id).into_iter();
+            let values = measures.filter_map(|(launch, measure)| {
+                let value = on_test_scale(check.metric, measure.ok()?.value)?;
                 let is_sound = launch.exit.is_clean() && !is_throttled(launch);
-                if let Some(value) = value.filter(|value| value.is_finite() && is_sound) {
-                    let arm = usize::from(launch.arm == Arm::Head);
-                    blocks.entry(launch.block).or_default()[arm].push(value);
-                }
-            }
-            let pairs = blocks.into_values().filter_map(|arms| match arms {
-                [base, head] if base.len() == 1 && head.len() == 1 => Some((base[0], head[0])),
-                _ => None,
+                (value.is_finite() && is_sound).then_some((launch.block, launch.arm, value))
             });
-            Some((check.id.clone(), pairs.collect()))
+            Some((check.id.clone(), in_blocks(values)))
         });
         Self {
             created: record.created.clone(),

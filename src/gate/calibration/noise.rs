@@ -1,6 +1,7 @@
 //! From the launches of A/A sessions to the variances of one check.
 
 use super::{Noise, Warmup};
+use std::collections::BTreeMap;
 use verdict::judge::{self, is_throttled, on_test_scale};
 use verdict::metrics;
 use verdict::plan::{Check, Gate, Workload};
@@ -178,13 +179,20 @@ pub fn launch_noise(sessions: &[Vec<(f64, f64)>]) -> Option<LaunchNoise> {
 
 /// The blocks of a session that have one launch of each arm.
 pub fn blocks(session: &[Observed]) -> Vec<(f64, f64)> {
-    let of = |arm: Arm, block: u32| {
-        let mut mine = session.iter().filter(|o| o.arm == arm && o.block == block);
-        mine.next().filter(|_| mine.next().is_none()).map(|o| o.y)
-    };
-    let heads = session.iter().filter(|o| o.arm == Arm::Head);
-    let blocks = heads.filter_map(|o| of(Arm::Base, o.block).zip(of(Arm::Head, o.block)));
-    blocks.collect()
+    in_blocks(session.iter().map(|o| (o.block, o.arm, o.y)))
+}
+
+/// Base and head of each block that has one value of both.
+pub fn in_blocks(values: impl Iterator<Item = (u32, Arm, f64)>) -> Vec<(f64, f64)> {
+    let mut blocks: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
+    for (block, arm, value) in values {
+        blocks.entry(block).or_default()[usize::from(arm == Arm::Head)].push(value);
+    }
+    let pairs = blocks.into_values().filter_map(|arms| match arms {
+        [base, head] if base.len() == 1 && head.len() == 1 => Some((base[0], head[0])),
+        _ => None,
+    });
+    pairs.collect()
 }
 
 /// From launch to launch within a session, of values in the check's own unit; as [`Noise::launch_sd`]. `None`

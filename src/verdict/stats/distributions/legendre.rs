@@ -1,6 +1,9 @@
 //! Gauss and Legendre's quadrature.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::f64::consts::PI;
+use std::rc::Rc;
 
 /// Newton's steps from Chebyshev's nodes: the fourth changes nothing any more.
 const STEPS: usize = 6;
@@ -18,6 +21,20 @@ pub fn nodes(n: usize) -> Vec<(f64, f64)> {
         (x, 2.0 / ((1.0 - x * x) * slope * slope))
     };
     (0..n).map(node).collect()
+}
+
+/// Nodes and their weights.
+type Nodes = Rc<[(f64, f64)]>;
+
+/// Those of [`nodes`], made once a thread for each number: sequential levels ask for few numbers, very often.
+pub fn known_nodes(n: usize) -> Nodes {
+    thread_local! {
+        static KNOWN: RefCell<BTreeMap<usize, Nodes>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    KNOWN.with_borrow_mut(|known| {
+        let nodes = known.entry(n).or_insert_with(|| nodes(n).into());
+        Rc::clone(nodes)
+    })
 }
 
 /// Legendre's polynomial of degree n ≥ 1 at x, and its derivative.

@@ -224,9 +224,9 @@ impl<'a> Path<'a> {
                 .map(|(y, weight)| weight * self.normal.pdf((x - y) / sd) / sd)
                 .sum()
         };
-        let nodes = legendre::nodes((n as usize).clamp(NODES.0, NODES.1));
+        let nodes = legendre::known_nodes((n as usize).clamp(NODES.0, NODES.1));
         let (half, middle) = ((to - from) / 2.0, f64::midpoint(from, to));
-        let nodes = nodes.into_iter().map(|(x, weight)| {
+        let nodes = nodes.iter().map(|&(x, weight)| {
             let x = middle + half * x;
             (x, weight * half * density(x))
         });
