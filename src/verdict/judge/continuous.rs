@@ -1,4 +1,5 @@
-//! Metrics that vary from launch to launch: Welch's, the prediction and the one-sample t, at looks.
+//! Metrics that vary from launch to launch: Welch's, the paired and the one-sample t, at looks; main's stored
+//! sessions, which advise.
 
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
@@ -16,8 +17,6 @@ use crate::stats::{self, Degenerate, Estimate, PriorVariance, Scale};
 struct Sides {
     base: Vec<f64>,
     head: Vec<f64>,
-    /// Means of stored sessions, where they stand for the base.
-    sessions: Option<Vec<f64>>,
     /// The values of both arms are of the same blocks, in order.
     is_in_blocks: bool,
 }
@@ -25,10 +24,6 @@ struct Sides {
 impl Sides {
     fn estimate(&self, noise: Option<&LaunchNoise>) -> Result<Estimate, Degenerate> {
         let Self { base, head, .. } = self;
-        if let Some(means) = &self.sessions {
-            let head = stats::mean(head).unwrap_or(f64::NAN);
-            return stats::prediction(head, means);
-        }
         let Some(noise) = noise else {
             return stats::welch(head, base);
         };
@@ -53,6 +48,7 @@ pub fn assess(
 ) -> Assessment {
     match view.case.check.rule {
         Rule::Regression { .. } if view.comparison.is_recording() => no_base(view),
+        Rule::Regression { .. } if view.comparison == Comparison::Stored => advise(view, scale),
         Rule::Regression { margin, ceiling } => {
             regression(rules, view, scale, trail, (margin, ceiling))
         }
@@ -70,7 +66,7 @@ pub fn no_base(view: &View<'_, '_>) -> Assessment {
 
 /// A check whose stored base is too small.
 pub fn no_stored_base(view: &View<'_, '_>, stored: &StoredSessions) -> Assessment {
-    let facts = Facts::Stored(stored.clone());
+    let facts = Facts::NoStoredBase(stored.clone());
     Assessment::never(Figures::of(view), RuleId::NoStoredBase, facts)
 }
 
@@ -81,10 +77,7 @@ fn regression(
     trail: &mut PastLooks,
     (margin, ceiling): (f64, f64),
 ) -> Assessment {
-    let (base, head) = match launches(view) {
-        Ok(launches) => launches,
-        Err(stored) => return no_stored_base(view, stored),
-    };
+    let [base, head] = [Arm::Base, Arm::Head].map(|arm| view.of(arm).looked());
     if let Some(assessment) = too_few(view, head.min(base)) {
         return assessment;
     }
@@ -130,15 +123,6 @@ fn regression(
     Assessment::new(figures, Finding::Tested(tested))
 }
 
-/// Launches of base and head that the latest look reads; of base all stored ones, where those stand for it.
-fn launches<'s>(view: &View<'s, '_>) -> Result<(usize, usize), &'s StoredSessions> {
-    let base = match view.comparison {
-        Comparison::Stored => view.case.stored.as_ref()?.values.n,
-        _ => view.of(Arm::Base).looked(),
-    };
-    Ok((base, view.of(Arm::Head).looked()))
-}
-
 /// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the
 /// base's has lost as much as a time that rises by the margin.
 fn loss(change: &Estimate, direction: Direction) -> Estimate {
@@ -152,31 +136,53 @@ fn loss(change: &Estimate, direction: Direction) -> Estimate {
 }
 
 fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
-    let on_scale =
-        |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.forward(*v)).collect() };
-    let looked_at = |arm| on_scale(&values(view.of(arm).looked_at()));
-    let (head, stored) = (looked_at(Arm::Head), view.case.stored.as_ref().ok());
     let blocks = |arm| view.of(arm).looked_at().map(|reading| reading.launch.block);
-    let is_in_blocks = blocks(Arm::Base).eq(blocks(Arm::Head));
-    match stored.filter(|_| view.comparison == Comparison::Stored) {
-        None => Sides {
-            base: looked_at(Arm::Base),
-            head,
-            sessions: None,
-            is_in_blocks,
-        },
-        Some(stored) => {
-            let sessions = stored.sessions.iter().map(|values| on_scale(values));
-            let sessions: Vec<Vec<f64>> = sessions.collect();
-            let means = sessions.iter().filter_map(|values| stats::mean(values));
-            Sides {
-                head,
-                sessions: Some(means.collect()),
-                base: sessions.concat(),
-                is_in_blocks,
-            }
-        }
+    Sides {
+        base: looked_at(view, scale, Arm::Base),
+        head: looked_at(view, scale, Arm::Head),
+        is_in_blocks: blocks(Arm::Base).eq(blocks(Arm::Head)),
     }
+}
+
+fn looked_at(view: &View<'_, '_>, scale: Scale, arm: Arm) -> Vec<f64> {
+    on_scale(&values(view.of(arm).looked_at()), scale)
+}
+
+fn on_scale(values: &[f64], scale: Scale) -> Vec<f64> {
+    values.iter().map(|v| scale.forward(*v)).collect()
+}
+
+/// What main's stored sessions let one expect of head, which neither passes nor fails: a step of the machine since then
+/// looks like a change of the engine, and hides one. One look: more launches of head see no other day.
+fn advise(view: &View<'_, '_>, scale: Scale) -> Assessment {
+    let stored = match &view.case.stored {
+        Ok(stored) => stored,
+        Err(stored) => return no_stored_base(view, stored),
+    };
+    let launches = view.of(Arm::Head).looked();
+    if let Some(assessment) = too_few(view, launches) {
+        return assessment;
+    }
+    let sessions = stored.sessions.iter();
+    let means: Vec<f64> = sessions
+        .filter_map(|values| stats::mean(&on_scale(values, scale)))
+        .collect();
+    let head = stats::mean(&looked_at(view, scale, Arm::Head)).unwrap_or(f64::NAN);
+    let mut figures = Figures::of(view).with_launches(stored.values.n, launches);
+    let e = match stats::prediction(head, &means) {
+        Ok(e) => e,
+        Err(Degenerate::NotFinite) if scale == Scale::Log => {
+            return Assessment::never(figures, RuleId::NoRelativeScale, Facts::None);
+        }
+        Err(degenerate) => return no_t(figures, degenerate),
+    };
+    figures.base = stats::mean(&means).map(|y| scale.back(y));
+    figures.head = Some(scale.back(head));
+    let (low, high) = e.interval(1.0 - INTERVAL_ALPHA);
+    figures.change = Some(e.est.exp_m1());
+    figures.interval = Some((low.exp_m1(), high.exp_m1()));
+    let sessions = means.len();
+    Assessment::never(figures, RuleId::StoredBase, Facts::StoredBase { sessions })
 }
 
 /// The estimate, and into the figures base, head, change, the repeated interval and the smallest effect.
@@ -186,8 +192,7 @@ fn look(view: &View<'_, '_>, scale: Scale, margin: f64, mut figures: Figures) ->
     let Ok(e) = &estimate else {
         return Look { estimate, figures };
     };
-    let middle = stats::mean(sides.sessions.as_ref().unwrap_or(&sides.base));
-    figures.base = middle.map(|y| scale.back(y));
+    figures.base = stats::mean(&sides.base).map(|y| scale.back(y));
     figures.head = stats::mean(&sides.head).map(|y| scale.back(y));
     let budgets = &view.case.budgets;
     let level = budgets.pass.level(INTERVAL_ALPHA / 2.0, view.scope.looked);
@@ -195,10 +200,6 @@ fn look(view: &View<'_, '_>, scale: Scale, margin: f64, mut figures: Figures) ->
     figures.change = Some(e.est.exp_m1());
     figures.interval = Some((low.exp_m1(), high.exp_m1()));
     figures.smallest_effect = smallest_effect(budgets, view.scope.looked, (e.se, e.df), margin);
-    if let Some(sessions) = &sides.sessions {
-        let sessions = sessions.len();
-        figures.remarks.push(Remark::StoredBase { sessions });
-    }
     if view.comparison == Comparison::SameBuild {
         figures.remarks.push(Remark::SameBuild);
     }

@@ -4,7 +4,7 @@
 
 use super::Rules;
 use crate::plan::{CALIBRATED_LAUNCHES, Check, Design, Gate, LAUNCHES, Rule, Spending, Workload};
-use crate::record::{Arm, Comparison, LaunchNoise, RunRecord};
+use crate::record::{Arm, LaunchNoise, RunRecord};
 use crate::stats;
 
 /// The looks at which a test is made, in order.
@@ -199,7 +199,7 @@ impl Budgets {
 
 /// What the certificate that holds here, or earlier sessions, say of a check that compares head's launches with base's.
 pub fn noise(record: &RunRecord, gate: &Gate, check: &Check) -> Option<LaunchNoise> {
-    if record.comparison == Comparison::Stored || !matches!(check.rule, Rule::Regression { .. }) {
+    if !matches!(check.rule, Rule::Regression { .. }) {
         return None;
     }
     let mut cited = record.calibration.iter().filter(|c| c.gate == gate.name);

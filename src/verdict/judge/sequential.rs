@@ -4,7 +4,7 @@ use super::assessment::Figures;
 use super::error_budget::Budgets;
 use super::session::Scope;
 use super::view::View;
-use crate::record::{Advice, Comparison};
+use crate::record::Advice;
 use crate::stats::{self, Degenerate, Estimate};
 
 /// Error of the repeated interval over all looks.
@@ -80,23 +80,17 @@ impl PastLooks {
         let last = budgets.cap;
         let cap = last.min(limit);
         let at_cap = f64::from(cap);
-        // More launches narrow a launch's mean, and leave the spread between sessions as it is.
-        let (se, df) = match view.comparison {
-            Comparison::Stored => (e.se, e.df),
-            _ => {
-                let prior = view.case.noise.as_ref();
-                let arms = if prior.is_some_and(|noise| noise.paired) {
-                    1.0
-                } else {
-                    2.0
-                };
-                let known = prior.map_or(0.0, |noise| noise.df);
-                (
-                    e.se * (n as f64 / at_cap).sqrt(),
-                    known + arms * (at_cap - 1.0),
-                )
-            }
+        let prior = view.case.noise.as_ref();
+        let arms = if prior.is_some_and(|noise| noise.paired) {
+            1.0
+        } else {
+            2.0
         };
+        let known = prior.map_or(0.0, |noise| noise.df);
+        let (se, df) = (
+            e.se * (n as f64 / at_cap).sqrt(),
+            known + arms * (at_cap - 1.0),
+        );
         let Some(effect) = smallest_effect(budgets, last, (se, df), m) else {
             return;
         };

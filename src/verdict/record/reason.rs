@@ -63,6 +63,7 @@ rules! {
     Reliability = "reliability",
     ServerTimings = "server-timings",
     Stopped = "stopped",
+    StoredBase = "stored-base",
     StreamsNotReached = "streams-not-reached",
     Throttled = "throttled",
     TokenParity = "token-parity",
@@ -177,7 +178,12 @@ pub enum Facts {
     NoBase {
         anchored: bool,
     },
-    Stored(StoredSessions),
+    /// Fewer stored sessions of main than a comparison needs.
+    NoStoredBase(StoredSessions),
+    /// Head beside this number of main's stored sessions.
+    StoredBase {
+        sessions: usize,
+    },
     TooFew(TooFew),
     /// Every launch of an arm has the same value; `margin` is a fraction.
     Exact {

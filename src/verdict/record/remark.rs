@@ -5,10 +5,6 @@ use super::Arm;
 /// A remark beside a check. It does not change the verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Remark {
-    /// The base is this number of stored sessions of main.
-    StoredBase {
-        sessions: usize,
-    },
     /// Both arms are one build.
     SameBuild,
     /// Better than the margin explains; `is_exact`: by no test.

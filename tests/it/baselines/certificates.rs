@@ -1,6 +1,7 @@
 //! Certificates of `gate calibrate` travel with the records: signed, and the newest alone.
 
 use super::runner::{Bare, Runner};
+use fixture::{Ended, repository, workflow};
 use std::fs;
 
 const CERTIFICATE: &str = include_str!("../../data/calibration-v1.json");
@@ -45,6 +46,30 @@ fn the_newest_certificate_arrives_to_the_byte() {
     assert_eq!(certificates(&reader), [newer]);
     let again = runner.run(&["baseline", "push"]).expect(0).stdout;
     assert!(again.contains("pushed 0 records (1 were there)"), "{again}");
+}
+
+/// The machine holds no token: the job before it fetches, and hands the folders on before the machine measures.
+#[test]
+fn the_machine_of_a_pull_request_is_given_the_certificate() {
+    let bare = Bare::new();
+    let runner = Runner::of(&bare);
+    let made = certify(&runner, "2026-11-20T12:00:00Z");
+    runner.run(&["baseline", "push"]).expect(0);
+    let job = Runner::of(&bare);
+    let mut like = job.command(&[]);
+    like.env("GITHUB_TOKEN", "none")
+        .env("GITHUB_SERVER_URL", "https://github.com");
+    let mut step = workflow::step("gate.yml", "Fetch main's records", &like);
+    Ended::of(&step.output().unwrap()).expect(0);
+    assert_eq!(certificates(&job), [made]);
+    let text = fs::read_to_string(repository().join(".github/workflows/gate.yml")).unwrap();
+    let (authorize, machine) = text.split_once("\n  gpu:\n").unwrap();
+    assert!(authorize.contains("            .gate/calibration\n"));
+    let (before, _) = machine.split_once("- name: Measure\n").unwrap();
+    assert!(before.contains("pattern: records"));
+    // A key there could be read by the pull request's code.
+    let (gpu, _) = machine.split_once("\n  report:\n").unwrap();
+    assert!(!gpu.contains("secrets."));
 }
 
 #[test]

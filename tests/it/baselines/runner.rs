@@ -109,7 +109,7 @@ impl Runner {
         Ended::of(&self.command(arguments).output().unwrap())
     }
 
-    fn command(&self, arguments: &[&str]) -> std::process::Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = self.project.command(arguments);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();

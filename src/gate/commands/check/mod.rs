@@ -38,7 +38,7 @@ pub struct SessionArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     session: SessionArgs,
-    /// A git ref whose merge-base with head is the base, or `stored` for main's stored sessions
+    /// A git ref whose merge-base with head is the base, or `stored` for main's stored sessions, which advise
     /// [default: origin/main, else main]
     #[arg(long, value_name = "REF|stored")]
     base: Option<String>,

@@ -67,7 +67,8 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         Facts::None
         | Facts::Said(_)
         | Facts::NoBase { .. }
-        | Facts::Stored(_)
+        | Facts::NoStoredBase(_)
+        | Facts::StoredBase { .. }
         | Facts::TooFew(_)
         | Facts::Exact { .. }
         | Facts::Limit { .. }

@@ -28,7 +28,8 @@ fn of(check: &CheckVerdict, reason: &Reason) -> String {
         Facts::None => by_rule(check, reason.rule),
         Facts::Said(text) => said(reason.rule, text),
         Facts::NoBase { anchored } => no_base(*anchored).to_owned(),
-        Facts::Stored(stored) => no_stored_base(stored),
+        Facts::NoStoredBase(stored) => no_stored_base(stored),
+        Facts::StoredBase { sessions } => stored_base(check, *sessions),
         Facts::TooFew(few) => too_few(check, *few),
         Facts::Exact { margin, is_beyond } => tested::exact(check, *margin, *is_beyond),
         Facts::Limit {
@@ -116,6 +117,15 @@ fn no_stored_base(stored: &StoredSessions) -> String {
         "{usable} of the {needed} stored sessions of main that a stored comparison needs ({elsewhere} more of another \
          machine, {old} older than {max_age_days} days, {without} without this check): make one with `gate baseline \
          record` on main{moved}"
+    )
+}
+
+fn stored_base(check: &CheckVerdict, sessions: usize) -> String {
+    format!(
+        "{}: {} against {sessions} stored sessions of main. That is advice: a driver, clocks or cooling that changed \
+         since then look like a change of the engine, or hide one. `--base main` measures main beside head, and decides",
+        tested::changed(check),
+        numbers::interval(check.change, check.interval)
     )
 }
 

@@ -38,9 +38,6 @@ fn waived(verdict: Verdict, waiver: &Waiver) -> String {
 
 fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
     let text = match remark {
-        Remark::StoredBase { sessions } => format!(
-            "base is {sessions} stored sessions of main; the interval holds what the machine moves between sessions"
-        ),
         Remark::SameBuild => "both arms are one build: an A/A run".to_owned(),
         Remark::Better { is_exact } => better(check, *is_exact),
         Remark::LaunchesDiffer {

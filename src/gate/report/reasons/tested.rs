@@ -23,7 +23,7 @@ fn stated(check: &CheckVerdict, limit: Limit) -> String {
 }
 
 /// `TPOT 20.64 → 21.9 ms`.
-fn changed(check: &CheckVerdict) -> String {
+pub fn changed(check: &CheckVerdict) -> String {
     let name = name_of(check);
     match (check.base, check.head) {
         (Some(base), Some(head)) => {

@@ -30,7 +30,7 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 47] = [
+const RULES: [&str; 48] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
@@ -67,6 +67,7 @@ const RULES: [&str; 47] = [
     "reliability",
     "server-timings",
     "stopped",
+    "stored-base",
     "streams-not-reached",
     "throttled",
     "token-parity",
