@@ -14,7 +14,7 @@ use super::threads::streams::{AHEAD, Due, Ends, Finished, Queue, Unanswered};
 use super::threads::{Crew, MOST_IN_FLIGHT, Service, cpu_of_this_thread};
 use super::workloads::request_plan::{Label, Pace, Planned, Wave};
 use super::workloads::trace::next_turn;
-use super::{Endpoint, LoadOutcome, Progress, SessionClock, Side, windows};
+use super::{Endpoint, LoadOutcome, Progress, SessionClock, Side, Turns, windows};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -61,6 +61,12 @@ fn streams(wave: &Wave) -> u32 {
         Pace::InTurn(_) => 1,
     };
     most.clamp(1, wave.len().max(1))
+}
+
+/// Whether each request of a wave is sent when the one before was answered, until none is left.
+fn is_one_after_another(wave: &Wave) -> bool {
+    let one = matches!(wave.pace, Pace::Slots(1));
+    one && wave.until.is_none() && wave.ramp_up.is_none() && wave.talks.is_none()
 }
 
 /// Sends one workload's requests and reads what comes back. Where it is dropped, what was answered until
@@ -159,6 +165,14 @@ impl<'a> Driver<'a> {
 
     /// Sends a wave and waits until every request of it was answered.
     pub async fn wave(&mut self, wave: Wave) {
+        let turns = self.progress.turns();
+        if let (Some(turns), true) = (turns, is_one_after_another(&wave)) {
+            return self.by_turns(wave.requests, turns).await;
+        }
+        let _turn = match turns {
+            Some(turns) => Some(turns.take().await),
+            None => None,
+        };
         let slots = streams(&wave);
         let now_ns = self.clock.now_ns();
         let (origin_ns, moments) = match wave.pace {
@@ -206,6 +220,21 @@ impl<'a> Driver<'a> {
         self.send(&queue, slots, rises).await;
     }
 
+    /// Sends each when the one before was answered and the turn has come.
+    async fn by_turns(&mut self, requests: Vec<Planned>, turns: &dyn Turns) {
+        self.slots = self.slots.max(1);
+        for planned in requests {
+            let _turn = turns.take().await;
+            self.alone(planned, None).await;
+            if self.has_stopped() {
+                return;
+            }
+        }
+        // Reading them would disturb the other one's request.
+        let _turn = turns.take().await;
+        self.read();
+    }
+
     /// Sends each at its moment, or where the one before was not answered by then, at once.
     async fn in_turn(&mut self, requests: Vec<Planned>, moments: Vec<Duration>) {
         self.slots = self.slots.max(1);
@@ -225,8 +254,23 @@ impl<'a> Driver<'a> {
     /// is none.
     pub async fn one(&mut self, planned: Planned, at_ns: Option<u64>) -> String {
         self.slots = self.slots.max(1);
+        let (turn, at_ns) = match self.progress.turns() {
+            Some(turns) => {
+                // Whose moment is still to come holds nobody up.
+                self.sleep_until(at_ns).await;
+                (Some(turns.take().await), None)
+            }
+            None => (None, at_ns),
+        };
         self.alone(planned, at_ns).await;
-        self.read().map(|read| read.reply).unwrap_or_default()
+        let reply = self.read().map(|read| read.reply).unwrap_or_default();
+        drop(turn);
+        reply
+    }
+
+    async fn sleep_until(&self, at_ns: Option<u64>) {
+        let left = at_ns.map_or(0, |at_ns| at_ns.saturating_sub(self.clock.now_ns()));
+        tokio::time::sleep(Duration::from_nanos(left)).await;
     }
 
     async fn alone(&mut self, planned: Planned, at_ns: Option<u64>) {

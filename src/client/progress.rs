@@ -32,7 +32,22 @@ pub trait Progress {
     fn counters(&self) -> Option<&dyn Counters> {
         None
     }
+
+    /// The place among those that take turns, where another engine is measured at the same time. A workload of one stream
+    /// passes the turn on after each request, every other one after its wave.
+    fn turns(&self) -> Option<&dyn Turns> {
+        None
+    }
 }
+
+/// A place among clients that take turns.
+pub trait Turns {
+    /// Waits for the turn. Dropping it passes it on.
+    fn take(&self) -> Pin<Box<dyn Future<Output = Box<dyn Turn + '_>> + '_>>;
+}
+
+/// In whose time its holder sends, and nobody else.
+pub trait Turn {}
 
 /// Reads the engine's counters.
 pub trait Counters {

@@ -15,8 +15,10 @@ mod machine;
 mod missing;
 mod nvml;
 mod process;
+mod turns;
 mod watch;
 
 pub use exposition::{Sample, samples};
 pub use nvml::{GpuAtRest, gpus};
+pub use turns::Seat;
 pub use watch::{Sources, Watch};

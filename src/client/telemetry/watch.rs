@@ -31,6 +31,8 @@ pub struct Sources {
     pub endpoint: Endpoint,
     /// Root of the engine's process tree; `None` where the engine is no child of ours.
     pub pid: Option<i32>,
+    /// The same of the other arm's engine, where it runs at the same time: its work is no stranger's.
+    pub beside: Option<i32>,
 }
 
 /// A launch's readings, being taken. Dropping it ends them.
@@ -187,12 +189,14 @@ impl<'a> Reader<'a> {
     async fn reading(&mut self) -> Reading {
         let at_ns = self.clock.now_ns();
         let tree = self.sources.pid.and_then(process::tree);
+        let beside = self.sources.beside.and_then(process::tree);
         let cpu = machine::cpu();
         let mut reading = Reading {
             at_ns,
             rss_bytes: tree.as_ref().map(|tree| tree.rss_bytes),
             engine_cpu_s: tree.as_ref().map(|tree| tree.cpu_s),
-            gate_cpu_s: machine::gate_cpu_s(),
+            gate_cpu_s: machine::gate_cpu_s()
+                .map(|own| own + beside.as_ref().map_or(0.0, |tree| tree.cpu_s)),
             machine_cpu_s: cpu.map(|cpu| cpu.busy_s),
             steal_s: cpu.map(|cpu| cpu.steal_s),
             ..Reading::default()

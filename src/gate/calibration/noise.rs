@@ -43,12 +43,10 @@ pub fn observe(record: &RunRecord, gate: &Gate, check: &Check) -> Vec<Observed> 
 
 /// The session's launches of the gate's engine that ended well on a machine that did not throttle.
 fn launches_of<'a>(record: &'a RunRecord, gate: &'a Gate) -> impl Iterator<Item = &'a Launch> {
-    record.launches.iter().filter(|launch| {
-        launch.engine_args == gate.engine_args
-            && launch.page_cache == gate.page_cache
-            && launch.exit.is_clean()
-            && !is_throttled(launch)
-    })
+    record
+        .launches
+        .iter()
+        .filter(|launch| gate.is_run_by(launch) && launch.exit.is_clean() && !is_throttled(launch))
 }
 
 fn observe_launch(check: &Check, workload: &Workload, launch: &Launch) -> Option<Observed> {

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
     use verdict::plan::{Part, Spending};
-    use verdict::record::{Metric, Statistic};
+    use verdict::record::{Interleave, Metric, Statistic};
 
     /// The case of docs/calibration.md.
     fn test(spending: Spending) -> Test {
@@ -149,6 +149,7 @@ mod tests {
             budget: Duration::from_secs(60),
             checkpoint_every: Duration::from_secs(60),
             cooldown: None,
+            interleave: Interleave::Launches,
         };
         let check = Check {
             id: "g/c".into(),

@@ -142,6 +142,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
     use verdict::plan::Spending;
+    use verdict::record::Interleave;
 
     fn certificate() -> Certificate {
         serde_json::from_str(include_str!("../../../tests/data/calibration-v1.json")).unwrap()
@@ -158,6 +159,7 @@ mod tests {
             budget: Duration::from_secs(75),
             checkpoint_every: Duration::from_secs(60),
             cooldown: None,
+            interleave: Interleave::Launches,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::{Imported, NO_LAUNCHES, Request};
 use verdict::record::{
-    Arm, Build, Comparison, Ending, Exit, Extent, Input, Launch, Machine, Phase, RUN_FORMAT,
-    RunRecord, Sample, Stamps, Startup, Telemetry, TokenCounts, UNKNOWN_MACHINE, Void,
+    Arm, Build, Comparison, Ending, Exit, Extent, Input, Interleave, Launch, Machine, Phase,
+    RUN_FORMAT, RunRecord, Sample, Stamps, Startup, Telemetry, TokenCounts, UNKNOWN_MACHINE, Void,
 };
 
 /// The gate, the profile and the workload of an imported session.
@@ -128,6 +128,7 @@ fn launch(arm: Arm, block: u32, import: &Imported) -> Launch {
         arm,
         engine_args: Vec::new(),
         page_cache: None,
+        interleave: Interleave::Launches,
         fingerprint: UNKNOWN_MACHINE.to_owned(),
         startup: Startup::default(),
         exit: Exit::Stopped,
@@ -137,6 +138,7 @@ fn launch(arm: Arm, block: u32, import: &Imported) -> Launch {
         clients: Vec::new(),
         telemetry: Some(lacking(import)),
         rest: None,
+        beside: None,
         suites: Vec::new(),
     }
 }

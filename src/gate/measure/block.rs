@@ -3,7 +3,7 @@
 use super::host::{Configuration, Follower, Host};
 use super::launching::{Launching, Protocol};
 use super::order;
-use verdict::record::Launch;
+use verdict::record::{Arm, Interleave, Launch};
 
 impl Protocol<'_> {
     /// Measures what `done` lacks of one block and appends it. The follower is told of each launch before
@@ -16,22 +16,28 @@ impl Protocol<'_> {
         done: &mut Vec<Launch>,
         follower: &dyn Follower<Error = H::Error>,
     ) -> Result<(), H::Error> {
+        let order = order::arms(self.seed, block, self.arms);
         for configuration in &self.configurations() {
-            for arm in order::arms(self.seed, block, self.arms) {
-                let is_this =
-                    |l: &Launch| l.block == block && l.arm == arm && configuration.is_of(l);
-                if done.iter().any(is_this) {
-                    continue;
-                }
+            let mut missing = missing(&order, block, configuration, done);
+            let takes_turns = configuration.takes_turns(self.arms);
+            if takes_turns && missing.len() == 1 {
+                // The session was cut off between the two. Alone, the other would be measured in another way.
+                done.retain(|launch| launch.block != block || !configuration.is_of(launch));
+                missing.clone_from(&order);
+            }
+            let together = if takes_turns { missing.len().max(1) } else { 1 };
+            for arms in missing.chunks(together) {
                 let launching = Launching {
                     protocol: self,
                     configuration,
                     done: done.as_slice(),
                     follower,
                 };
-                let launch = launching.run(block, arm, host).await?;
-                follower.finished(&launch)?;
-                done.push(launch);
+                let launches = launching.run(block, arms, host).await?;
+                for launch in &launches {
+                    follower.finished(launch)?;
+                }
+                done.extend(launches);
             }
         }
         Ok(())
@@ -44,6 +50,7 @@ impl Protocol<'_> {
             let configuration = Configuration {
                 args: gate.engine_args.clone(),
                 page_cache: gate.page_cache,
+                interleave: gate.interleave,
             };
             if !distinct.contains(&configuration) {
                 distinct.push(configuration);
@@ -51,4 +58,23 @@ impl Protocol<'_> {
         }
         distinct
     }
+}
+
+impl Configuration {
+    fn takes_turns(&self, arms: &[Arm]) -> bool {
+        self.interleave == Interleave::Requests && arms.len() > 1
+    }
+}
+
+/// The arms, in their order, of which the block lacks a launch.
+fn missing(order: &[Arm], block: u32, configuration: &Configuration, done: &[Launch]) -> Vec<Arm> {
+    let is_there = |arm: Arm| {
+        let is_this = |l: &Launch| l.block == block && l.arm == arm && configuration.is_of(l);
+        done.iter().any(is_this)
+    };
+    order
+        .iter()
+        .copied()
+        .filter(|&arm| !is_there(arm))
+        .collect()
 }

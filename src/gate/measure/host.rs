@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use verdict::plan::{Suite, Workload};
-use verdict::record::{Arm, Exit, Launch, PageCache, Sample, Startup, SuiteRun};
+use verdict::record::{Arm, Exit, Interleave, Launch, PageCache, Sample, Startup, SuiteRun};
 
 /// How a gate wants its engine started; gates with equal ones share launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,18 +11,21 @@ pub struct Configuration {
     pub args: Vec<String>,
     /// State of the page cache that the engine's files must have.
     pub page_cache: Option<PageCache>,
+    pub interleave: Interleave,
 }
 
 impl Configuration {
     /// Whether the launch was one of this configuration.
     pub fn is_of(&self, launch: &Launch) -> bool {
-        launch.engine_args == self.args && launch.page_cache == self.page_cache
+        launch.engine_args == self.args
+            && launch.page_cache == self.page_cache
+            && launch.interleave == self.interleave
     }
 }
 
 /// Starts and stops engines; the pipeline gives one that knows builds and processes.
 pub trait Host {
-    /// Starts an engine of `arm` in a configuration and waits until it is ready. An engine that never is
+    /// Starts an engine of `arm` in a configuration, beside one that runs if there is one, and waits until it is ready. An engine that never is
     /// gives an [`Exit`]; an `Err` is a failure of our own (no port, no disk).
     fn start(
         &mut self,
@@ -30,6 +33,9 @@ pub trait Host {
         configuration: &Configuration,
         log: &str,
     ) -> impl Future<Output = Result<Result<Started, Exit>, Self::Error>>;
+
+    /// The error of an engine of `arm` that starts alone and did not, for `exit`, beside the other arm's.
+    fn no_room(&self, arm: Arm, exit: &Exit) -> Self::Error;
 
     /// Runs the project's own tests in the tree of `launch`'s arm, beside its engine.
     fn suite(
@@ -40,7 +46,8 @@ pub trait Host {
         suite: &Suite,
     ) -> impl Future<Output = Result<SuiteRun, Self::Error>>;
 
-    /// Stops the engine and says how it ended. `silent`: why it is taken to answer no more, if it is.
+    /// Stops the engine that was started last, of those that run, and says how it ended. `silent`: why it is taken to
+    /// answer no more, if it is.
     fn stop(&mut self, silent: Option<String>) -> impl Future<Output = Result<Exit, Self::Error>>;
 
     type Error;
@@ -92,8 +99,8 @@ pub trait Follower {
     /// The engine of this launch is ready; its samples follow.
     fn begun(&self, launch: &Launch);
 
-    /// Samples of the launch that runs, each once, in the order in which answers came.
-    fn samples(&self, samples: &[Sample]);
+    /// Samples of the launch of this position, which runs, each once, in the order in which answers came.
+    fn samples(&self, position: u32, samples: &[Sample]);
 
     /// The launch is over, and whole.
     fn finished(&self, launch: &Launch) -> Result<(), Self::Error>;

@@ -1,71 +1,200 @@
-//! One launch: start, watch, rest, run every workload that is due, stop.
+//! Launches, one at a time or those of a block together: start, watch, rest, run every workload that is due, stop.
 
 use super::cooldown::{self, Resting};
 use super::host::{Configuration, Follower, Host, Progress, Started};
 use super::{machine, order, stages};
 use client::PromptSeed;
-use client::telemetry::{Sources, Watch};
+use client::telemetry::{Seat, Sources, Watch};
+use futures_util::future::join_all;
 use std::ops::Range;
 use verdict::plan::{Plan, Workload, WorkloadKind};
 use verdict::record::{Arm, Exit, Launch, Sample, Stage, Startup, Telemetry};
 
-/// What one launch is measured with.
+/// What the launches of a block are measured with.
 pub struct Launching<'a, E> {
     pub protocol: &'a Protocol<'a>,
     pub configuration: &'a Configuration,
-    /// The launches before it.
+    /// The launches before them.
     pub done: &'a [Launch],
     pub follower: &'a dyn Follower<Error = E>,
 }
 
+/// A launch whose engine is ready; `None`: it never was.
+struct Ready {
+    launch: Launch,
+    started: Option<Started>,
+}
+
+/// A launch whose workloads are over.
+struct Measured {
+    launch: Launch,
+    started: Option<Started>,
+    /// Why the engine stopped answering, if it did.
+    hung: Option<String>,
+}
+
 impl<E> Launching<'_, E> {
+    /// Launches one engine after another, measures all of them, by turns where there are several, and stops them.
     pub async fn run<H: Host<Error = E>>(
         &self,
         block: u32,
-        arm: Arm,
+        arms: &[Arm],
         host: &mut H,
-    ) -> Result<Launch, E> {
-        let mut launch = self.begin(block, arm);
+    ) -> Result<Vec<Launch>, E> {
+        let mut ready = Vec::new();
+        for (arm, position) in arms.iter().zip(self.done.len()..) {
+            let position = u32::try_from(position).unwrap_or(u32::MAX);
+            let begun = self.start(self.launch(block, *arm, position), host).await?;
+            if begun.started.is_none() && ready.iter().any(|other: &Ready| other.started.is_some())
+            {
+                self.has_no_room(begun.launch, &ready, host).await?;
+                return self.one_after_another(block, arms, host).await;
+            }
+            ready.push(begun);
+        }
+        let pids: Vec<Option<i32>> = ready.iter().map(Ready::pid).collect();
+        let seats = Seat::all(&pids);
+        let measured = ready.into_iter().zip(0..).map(|(ready, place)| {
+            let others = pids.iter().zip(0..).filter(|(_, other)| *other != place);
+            let beside = Beside {
+                seat: (arms.len() > 1).then(|| &seats[place]),
+                pid: others.filter_map(|(pid, _)| *pid).next(),
+            };
+            self.measure(ready, beside)
+        });
+        let mut launches = Vec::new();
+        // The last one first: whoever was started before it is not its to end.
+        for measured in join_all(measured).await.into_iter().rev() {
+            launches.push(self.end(measured, host).await?);
+        }
+        launches.reverse();
+        Ok(launches)
+    }
+
+    /// Refuses to go on where an engine that did not start beside another one starts alone.
+    async fn has_no_room<H: Host<Error = E>>(
+        &self,
+        failed: Launch,
+        beside: &[Ready],
+        host: &mut H,
+    ) -> Result<(), E> {
+        for _ in beside.iter().filter(|ready| ready.started.is_some()) {
+            host.stop(None).await?;
+        }
+        let alone = Launch {
+            exit: Exit::Stopped,
+            ..failed.clone()
+        };
+        if self.start(alone, host).await?.started.is_some() {
+            host.stop(None).await?;
+            return Err(host.no_room(failed.arm, &failed.exit));
+        }
+        Ok(())
+    }
+
+    /// Some engine does not start: whether the others do is measured without it.
+    async fn one_after_another<H: Host<Error = E>>(
+        &self,
+        block: u32,
+        arms: &[Arm],
+        host: &mut H,
+    ) -> Result<Vec<Launch>, E> {
+        let mut launches = Vec::new();
+        for (arm, position) in arms.iter().zip(self.done.len()..) {
+            let position = u32::try_from(position).unwrap_or(u32::MAX);
+            let ready = self.start(self.launch(block, *arm, position), host).await?;
+            let beside = Beside::default();
+            launches.push(self.end(self.measure(ready, beside).await, host).await?);
+        }
+        Ok(launches)
+    }
+
+    async fn start<H: Host<Error = E>>(
+        &self,
+        mut launch: Launch,
+        host: &mut H,
+    ) -> Result<Ready, E> {
+        let arm = launch.arm;
         self.follower.progress(Progress::Starting {
             arm,
             position: launch.position,
         });
-        let mut started = match host.start(arm, self.configuration, &launch.log).await? {
-            Ok(started) => started,
+        let started = match host.start(arm, self.configuration, &launch.log).await? {
+            Ok(mut started) => {
+                started.startup.stages = self.stages(&started.endpoint).await;
+                launch.startup = started.startup.clone();
+                self.follower.begun(&launch);
+                Some(started)
+            }
             Err(exit) => {
                 launch.exit = exit;
-                return Ok(launch);
+                None
             }
         };
-        let watch = Watch::start(self.sources(&started), self.protocol.clock);
-        started.startup.stages = self.stages(&started.endpoint).await;
-        launch.startup = started.startup.clone();
-        self.follower.begun(&launch);
-        let running = Running { started, watch };
-        let due = self.due(arm);
-        let (suites, sent): (Vec<_>, Vec<_>) = due.into_iter().partition(is_suite);
+        Ok(Ready { launch, started })
+    }
+
+    async fn measure(&self, ready: Ready, beside: Beside<'_>) -> Measured {
+        let Ready {
+            mut launch,
+            started,
+        } = ready;
+        let Some(started) = started else {
+            return Measured {
+                launch,
+                started: None,
+                hung: None,
+            };
+        };
+        let watch = Watch::start(self.sources(&started, beside.pid), self.protocol.clock);
+        let running = Running {
+            started,
+            watch,
+            seat: beside.seat,
+        };
+        let due = self.due(launch.arm).into_iter();
+        let sent: Vec<Workload> = due.filter(|w| !is_suite(w)).collect();
         let Worked { hung, rested_ns } = self.workloads(&mut launch, &running, &sent).await;
+        launch.beside = beside.seat.and_then(Seat::beside);
         // The tests' own work is none of the engine's, and disturbs nothing that is measured.
-        let Running { started, watch } = running;
+        let Running { started, watch, .. } = running;
         let mut telemetry = watch.stop().await;
         telemetry.windows = launch.telemetry.take().unwrap_or_default().windows;
-        if hung.is_none() {
-            self.suites(&mut launch, &started, host, &suites).await?;
-        }
         launch.throttle_bits = throttle_bits(&telemetry, &rested_ns);
         launch.telemetry = Some(telemetry);
+        Measured {
+            launch,
+            started: Some(started),
+            hung,
+        }
+    }
+
+    async fn end<H: Host<Error = E>>(&self, measured: Measured, host: &mut H) -> Result<Launch, E> {
+        let Measured {
+            mut launch,
+            started,
+            hung,
+        } = measured;
+        let Some(started) = started else {
+            return Ok(launch);
+        };
+        if hung.is_none() {
+            let due = self.due(launch.arm).into_iter();
+            let suites: Vec<Workload> = due.filter(is_suite).collect();
+            self.suites(&mut launch, &started, host, &suites).await?;
+        }
         launch.exit = host.stop(hung).await?;
         Ok(launch)
     }
 
-    fn begin(&self, block: u32, arm: Arm) -> Launch {
-        let position = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
+    fn launch(&self, block: u32, arm: Arm, position: u32) -> Launch {
         Launch {
             position,
             block,
             arm,
             engine_args: self.configuration.args.clone(),
             page_cache: self.configuration.page_cache,
+            interleave: self.configuration.interleave,
             fingerprint: machine().fingerprint,
             startup: Startup::default(),
             exit: Exit::Stopped,
@@ -75,11 +204,12 @@ impl<E> Launching<'_, E> {
             clients: Vec::new(),
             telemetry: None,
             rest: None,
+            beside: None,
             suites: Vec::new(),
         }
     }
 
-    fn sources(&self, started: &Started) -> Sources {
+    fn sources(&self, started: &Started, beside: Option<i32>) -> Sources {
         let (counters, gauges) = self.protocol.plan.named_series();
         Sources {
             plan: self.protocol.plan.telemetry.clone(),
@@ -88,13 +218,23 @@ impl<E> Launching<'_, E> {
             counters,
             endpoint: started.endpoint.clone(),
             pid: started.pid,
+            beside,
         }
     }
 
     /// Runs every workload that is due. A first request is one only before all others, those of a rest
     /// included.
-    async fn workloads(&self, launch: &mut Launch, running: &Running, due: &[Workload]) -> Worked {
-        let what = format!("launch {}", launch.position);
+    async fn workloads(
+        &self,
+        launch: &mut Launch,
+        running: &Running<'_>,
+        due: &[Workload],
+    ) -> Worked {
+        // Launches that take turns have the same order, so that what is compared is measured at the same time.
+        let what = match running.seat {
+            Some(_) => format!("block {}", launch.block),
+            None => format!("launch {}", launch.position),
+        };
         let due = order::shuffled(self.protocol.seed, &what, due, |w| &w.id);
         let is_first = |w: &Workload| matches!(w.kind, WorkloadKind::FirstRequest(_));
         let (first, others): (Vec<_>, Vec<_>) = due.into_iter().partition(is_first);
@@ -104,7 +244,7 @@ impl<E> Launching<'_, E> {
         };
         if worked.hung.is_none() && !others.is_empty() {
             let begin_ns = self.protocol.clock.now_ns();
-            if self.rest(launch, &running.started).await {
+            if self.rest(launch, running).await {
                 // What came before is measured only if a first request was among it.
                 let begin_ns = if first.is_empty() { 0 } else { begin_ns };
                 worked.rested_ns = begin_ns..self.protocol.clock.now_ns();
@@ -118,7 +258,7 @@ impl<E> Launching<'_, E> {
     async fn each(
         &self,
         launch: &mut Launch,
-        running: &Running,
+        running: &Running<'_>,
         workloads: &[Workload],
     ) -> Option<String> {
         for workload in workloads {
@@ -132,7 +272,7 @@ impl<E> Launching<'_, E> {
     async fn workload(
         &self,
         launch: &mut Launch,
-        running: &Running,
+        running: &Running<'_>,
         workload: &Workload,
     ) -> Option<String> {
         let told = Told {
@@ -141,6 +281,7 @@ impl<E> Launching<'_, E> {
             position: launch.position,
             workload: &workload.id,
             watch: self.needs_windows(workload).then_some(&running.watch),
+            seat: running.seat,
         };
         let (seed, clock) = (self.prompts(launch), self.protocol.clock);
         let outcome = client::run(&running.started.endpoint, workload, seed, clock, &told).await;
@@ -187,13 +328,13 @@ impl<E> Launching<'_, E> {
     }
 
     /// Whether the launch was to rest at all.
-    async fn rest(&self, launch: &mut Launch, started: &Started) -> bool {
+    async fn rest(&self, launch: &mut Launch, running: &Running<'_>) -> bool {
         let Some(rule) = &self.protocol.plan.design.cooldown else {
             return false;
         };
         let resting = Resting {
             rule,
-            started,
+            started: &running.started,
             seed: self.prompts(launch),
             clock: self.protocol.clock,
             reference_ms: cooldown::reference_ms(self.done, launch),
@@ -203,7 +344,12 @@ impl<E> Launching<'_, E> {
             let progress = cooldown::progress(launch, waited, left);
             self.follower.progress(progress);
         };
+        let turn = match running.seat {
+            Some(seat) => Some(client::Turns::take(seat).await),
+            None => None,
+        };
         launch.rest = resting.rest(&tell).await;
+        drop(turn);
         true
     }
 
@@ -247,9 +393,24 @@ impl<E> Launching<'_, E> {
 }
 
 /// An engine that is ready, and the thread that reads beside it.
-struct Running {
+struct Running<'a> {
     started: Started,
     watch: Watch,
+    /// Where it takes turns with the other arm's.
+    seat: Option<&'a Seat>,
+}
+
+/// The other arm's engine, where it runs at the same time.
+#[derive(Clone, Copy, Default)]
+struct Beside<'a> {
+    seat: Option<&'a Seat>,
+    pid: Option<i32>,
+}
+
+impl Ready {
+    fn pid(&self) -> Option<i32> {
+        self.started.as_ref()?.pid
+    }
 }
 
 fn is_suite(workload: &Workload) -> bool {
@@ -272,6 +433,7 @@ struct Told<'a, E> {
     workload: &'a str,
     /// Reads the counters that the workload's checks need.
     watch: Option<&'a Watch>,
+    seat: Option<&'a Seat>,
 }
 
 impl<E> client::Progress for Told<'_, E> {
@@ -286,11 +448,15 @@ impl<E> client::Progress for Told<'_, E> {
     }
 
     fn samples(&self, samples: &[Sample]) {
-        self.follower.samples(samples);
+        self.follower.samples(self.position, samples);
     }
 
     fn counters(&self) -> Option<&dyn client::Counters> {
         self.watch.map(|watch| watch as &dyn client::Counters)
+    }
+
+    fn turns(&self) -> Option<&dyn client::Turns> {
+        self.seat.map(|seat| seat as &dyn client::Turns)
     }
 }
 

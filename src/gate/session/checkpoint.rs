@@ -1,5 +1,5 @@
 //! Checkpoints of a running session: `launches/NNN.json` for each finished launch, and
-//! `launches/NNN.partial.json` from time to time for the running one.
+//! `launches/NNN.partial.json` from time to time for each that runs.
 //!
 //! Main type: [`Checkpoints`]. No file holds another launch than its own, so what is written does not grow with
 //! the square of the launches. The running one is written whole each time: with the square of its own length
@@ -10,6 +10,7 @@ use super::files::{ResultsError, read_json, replace, sync};
 use client::SessionClock;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -37,10 +38,11 @@ pub struct Checkpoints {
     folder: PathBuf,
     every: Duration,
     clock: SessionClock,
-    running: RefCell<Option<Running>>,
+    /// By position.
+    running: RefCell<BTreeMap<u32, Running>>,
 }
 
-/// The thread that keeps the running launch.
+/// The thread that keeps a running launch.
 struct Running {
     news: Sender<News>,
     writer: JoinHandle<Result<(), ResultsError>>,
@@ -84,11 +86,12 @@ impl Checkpoints {
         };
         let every = self.every;
         let writer = thread::spawn(move || partial.keep(every, &heard));
-        *self.running.borrow_mut() = Some(Running { news, writer });
+        let running = Running { news, writer };
+        self.running.borrow_mut().insert(launch.position, running);
     }
 
-    pub fn samples(&self, samples: &[Sample]) {
-        if let Some(running) = &*self.running.borrow() {
+    pub fn samples(&self, position: u32, samples: &[Sample]) {
+        if let Some(running) = self.running.borrow().get(&position) {
             // A writer that failed says so at the launch's end.
             let _ = running.news.send(News::Samples(samples.to_vec()));
         }
@@ -103,16 +106,18 @@ impl Checkpoints {
             &self.clock,
             launch,
         )?;
-        if let Some(running) = self.running.take() {
+        let running = self.running.borrow_mut().remove(&launch.position);
+        if let Some(running) = running {
             let _ = running.news.send(News::Over);
             running.join()?;
         }
         remove(&self.folder.join(name(launch.position, PARTIAL)))
     }
 
-    /// The running launch was cut off: what there is of it is written.
+    /// The running launches were cut off: what there is of them is written.
     pub fn abandon(&self) -> Result<(), ResultsError> {
-        self.running.take().map_or(Ok(()), Running::join)
+        let running = self.running.take();
+        running.into_values().try_for_each(Running::join)
     }
 }
 
@@ -250,7 +255,7 @@ fn remove(path: &Path) -> Result<(), ResultsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verdict::record::{Arm, Exit, Phase, Stamps, Startup, TokenCounts};
+    use verdict::record::{Arm, Exit, Interleave, Phase, Stamps, Startup, TokenCounts};
 
     fn launch(position: u32) -> Launch {
         Launch {
@@ -259,6 +264,7 @@ mod tests {
             arm: Arm::Head,
             engine_args: Vec::new(),
             page_cache: None,
+            interleave: Interleave::Launches,
             fingerprint: String::new(),
             startup: Startup::default(),
             exit: Exit::Stopped,
@@ -268,6 +274,7 @@ mod tests {
             clients: Vec::new(),
             telemetry: None,
             rest: None,
+            beside: None,
             suites: Vec::new(),
         }
     }
@@ -304,14 +311,14 @@ mod tests {
         let directory = directory.path();
         let checkpoints = open(directory, NEVER);
         checkpoints.begin(&launch(0));
-        checkpoints.samples(&[sample(0)]);
+        checkpoints.samples(0, &[sample(0)]);
         let mut first = launch(0);
         first.samples.push(sample(0));
         checkpoints.finish(&first).unwrap();
         assert!(!has_partial(directory).unwrap());
 
         checkpoints.begin(&launch(1));
-        checkpoints.samples(&[sample(0), sample(1)]);
+        checkpoints.samples(1, &[sample(0), sample(1)]);
         checkpoints.abandon().unwrap();
         let path = directory.join(FOLDER).join("001.partial.json");
         let partial: Saved<Launch> = read_json(&path, FORMAT).unwrap();
@@ -340,7 +347,7 @@ mod tests {
             if has_partial(directory.path()).unwrap() {
                 break;
             }
-            checkpoints.samples(&[sample(index)]);
+            checkpoints.samples(0, &[sample(index)]);
             std::thread::yield_now();
         }
         checkpoints.abandon().unwrap();
@@ -356,13 +363,13 @@ mod tests {
         checkpoints.begin(&launch(0));
         let has_failed = || {
             let running = checkpoints.running.borrow();
-            running.as_ref().unwrap().writer.is_finished()
+            running[&0].writer.is_finished()
         };
         for index in 0.. {
             if has_failed() {
                 break;
             }
-            checkpoints.samples(&[sample(index)]);
+            checkpoints.samples(0, &[sample(index)]);
             std::thread::yield_now();
         }
         let error = checkpoints.finish(&launch(0)).unwrap_err().to_string();
@@ -377,7 +384,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let checkpoints = open(directory.path(), NEVER);
         checkpoints.begin(&launch(0));
-        checkpoints.samples(&[sample(0)]);
+        checkpoints.samples(0, &[sample(0)]);
         fs::remove_dir(directory.path().join(FOLDER)).unwrap();
         let error = checkpoints.abandon().unwrap_err().to_string();
         assert!(error.contains("000.partial.json"), "{error}");

@@ -207,7 +207,7 @@ pub fn command(engine: &Engine, artifact: Option<&Path>, args: &[String]) -> Vec
         .collect()
 }
 
-/// Starts the engines of a session, one at a time.
+/// Starts the engines of a session.
 pub struct ArmHost<'a> {
     pub engine: &'a Engine,
     pub arms: &'a Arms,
@@ -219,7 +219,8 @@ pub struct ArmHost<'a> {
     pub clock: &'a client::SessionClock,
     /// The served model's, if the configuration names one.
     pub tokenizer: Option<Arc<client::Tokenizer>>,
-    pub running: Option<Process>,
+    /// In the order in which they were started.
+    pub running: Vec<Process>,
     /// An engine that has generated no token yet, and what was last heard of it: the session may end before it has.
     pub starting: RefCell<Option<(Arm, String)>>,
 }
@@ -247,7 +248,7 @@ impl<'a> ArmHost<'a> {
             out,
             clock,
             tokenizer: tokenizer.map(Arc::new),
-            running: None,
+            running: Vec::new(),
             starting: RefCell::default(),
         })
     }
@@ -315,11 +316,12 @@ impl ArmHost<'_> {
             .collect()
     }
 
-    /// In a sentence's words, what the launch of this position waits for, if its engine is not ready yet.
+    /// In a sentence's words, what the first launch that is not over waits for, of this position, or one that runs beside
+    /// it, if its engine is not ready yet.
     pub fn starting(&self, position: usize) -> Option<String> {
         let starting = self.starting.borrow();
         let (arm, heard) = starting.as_ref()?;
-        let arm = arm.name();
+        let (arm, position) = (arm.name(), position + self.running.len());
         Some(format!(
             "launch {position} ({arm}) had generated no token yet: {heard}"
         ))
@@ -340,13 +342,17 @@ impl ArmHost<'_> {
         let mut files = self.files(arm);
         files.extend(self.arms.artifact(arm).map(Path::to_path_buf));
         let around = self.workspace.engine(arm, self.engine, &command, &files)?;
-        let mut process = Process::spawn(&Start {
+        let start = Start {
             command: &command,
             env: &around.env,
             folder: self.root,
             log,
             policy: around.policy.as_ref(),
-        })?;
+        };
+        let mut process = match self.running.is_empty() {
+            true => Process::spawn(&start)?,
+            false => Process::spawn_beside(&start)?,
+        };
         let endpoint = client::Endpoint::new(address, self.engine, self.tokenizer.clone());
         let starting = &self.starting;
         let hear = |heard: &str| *starting.borrow_mut() = Some((arm, heard.to_owned()));
@@ -378,7 +384,7 @@ impl ArmHost<'_> {
             stages: Vec::new(),
         };
         let pid = Some(process.pid());
-        self.running = Some(process);
+        self.running.push(process);
         Ok(Ok(Started {
             endpoint,
             startup,
@@ -396,7 +402,9 @@ impl Host for ArmHost<'_> {
         configuration: &Configuration,
         log: &str,
     ) -> Result<Result<Started, Exit>, Error> {
-        let Configuration { args, page_cache } = configuration;
+        let Configuration {
+            args, page_cache, ..
+        } = configuration;
         let log = self.out.join(log);
         if let Some(detail) = self.altered(arm).await {
             return Ok(Err(Exit::Altered { detail }));
@@ -422,6 +430,18 @@ impl Host for ArmHost<'_> {
         }
     }
 
+    fn no_room(&self, arm: Arm, exit: &Exit) -> Error {
+        let (detail, log) = match exit {
+            Exit::NeverReady { detail, log_tail } => (detail.as_str(), log_tail.as_str()),
+            _ => ("it did not start", ""),
+        };
+        Error::Failed(format!(
+            "{}'s engine starts alone, and not beside the other arm's ({detail}): two of them do not fit here. Leave \
+             `interleave` out of gates/gate.toml, or give the engine less memory; its log ends:\n{log}",
+            arm.name()
+        ))
+    }
+
     async fn suite(
         &mut self,
         launch: &Launch,
@@ -433,7 +453,7 @@ impl Host for ArmHost<'_> {
     }
 
     async fn stop(&mut self, silent: Option<String>) -> Result<Exit, Error> {
-        let Some(mut process) = self.running.take() else {
+        let Some(mut process) = self.running.pop() else {
             return Ok(Exit::Stopped);
         };
         // A process that is gone explains a silence better than the silence does.

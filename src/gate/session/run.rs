@@ -135,8 +135,8 @@ impl Session<'_> {
         let ended = self
             .blocks(&protocol, &mut host, record, &keeper, cancel)
             .await;
-        // A block that was cut short leaves its engine behind, and a launch that was not whole.
-        if let Some(process) = host.running.take() {
+        // A block that was cut short leaves its engines behind, and launches that were not whole.
+        while let Some(process) = host.running.pop() {
             process.stop().await?;
         }
         keeper.checkpoints.abandon()?;
@@ -223,8 +223,8 @@ impl Follower for Keeper<'_> {
         self.checkpoints.begin(launch);
     }
 
-    fn samples(&self, samples: &[Sample]) {
-        self.checkpoints.samples(samples);
+    fn samples(&self, position: u32, samples: &[Sample]) {
+        self.checkpoints.samples(position, samples);
     }
 
     fn finished(&self, launch: &Launch) -> Result<(), Error> {

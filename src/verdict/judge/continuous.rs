@@ -5,11 +5,11 @@ use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
 use super::limit;
 use super::sequential::{INTERVAL_ALPHA, Look, PastLooks, smallest_effect, too_noisy};
-use super::view::{View, values};
+use super::view::{Case, View, values};
 use crate::plan::Rule;
 use crate::record::{
-    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, LaunchNoise, Limit, Remark,
-    RuleId, StoredSessions,
+    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Remark, RuleId,
+    StoredSessions,
 };
 use crate::stats::{self, Degenerate, Estimate, PriorVariance, Scale};
 
@@ -22,19 +22,18 @@ struct Sides {
 }
 
 impl Sides {
-    fn estimate(&self, noise: Option<&LaunchNoise>) -> Result<Estimate, Degenerate> {
+    fn estimate(&self, case: &Case<'_>) -> Result<Estimate, Degenerate> {
         let Self { base, head, .. } = self;
-        let Some(noise) = noise else {
-            return stats::welch(head, base);
-        };
-        let prior = PriorVariance {
+        let prior = case.noise.map(|noise| PriorVariance {
             variance: noise.sd.powi(2),
             df: noise.df,
-        };
-        match (noise.paired, self.is_in_blocks) {
-            (true, true) => stats::moderated_paired(head, base, prior),
-            (true, false) => stats::welch(head, base),
-            (false, _) => stats::moderated_welch(head, base, prior),
+        });
+        match (prior, case.is_paired()) {
+            (_, true) if !self.is_in_blocks => stats::welch(head, base),
+            (Some(prior), true) => stats::moderated_paired(head, base, prior),
+            (None, true) => stats::paired(head, base),
+            (Some(prior), false) => stats::moderated_welch(head, base, prior),
+            (None, false) => stats::welch(head, base),
         }
     }
 }
@@ -188,7 +187,7 @@ fn advise(view: &View<'_, '_>, scale: Scale) -> Assessment {
 /// The estimate, and into the figures base, head, change, the repeated interval and the smallest effect.
 fn look(view: &View<'_, '_>, scale: Scale, margin: f64, mut figures: Figures) -> Look {
     let sides = sides(view, scale);
-    let estimate = sides.estimate(view.case.noise.as_ref());
+    let estimate = sides.estimate(view.case);
     let Ok(e) = &estimate else {
         return Look { estimate, figures };
     };

@@ -107,7 +107,8 @@ fn remarked(
         let noise = view
             .as_ref()
             .and_then(|view| remarks::noise(view, cores, verdict));
-        verdict.remarks.extend(noise);
+        let modes = view.as_ref().and_then(|view| remarks::modes(view, verdict));
+        verdict.remarks.extend(noise.into_iter().chain(modes));
         if let Some(view) = view.filter(|view| unmeasured(rules, view).is_none()) {
             remarks::add(&view, verdict);
         }

@@ -81,11 +81,7 @@ impl PastLooks {
         let cap = last.min(limit);
         let at_cap = f64::from(cap);
         let prior = view.case.noise.as_ref();
-        let arms = if prior.is_some_and(|noise| noise.paired) {
-            1.0
-        } else {
-            2.0
-        };
+        let arms = if view.case.is_paired() { 1.0 } else { 2.0 };
         let known = prior.map_or(0.0, |noise| noise.df);
         let (se, df) = (
             e.se * (n as f64 / at_cap).sqrt(),

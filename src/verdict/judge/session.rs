@@ -100,14 +100,9 @@ pub fn base_of<'a>(launches: &[&'a Launch], launch: &Launch) -> Option<&'a Launc
     let is_twin = |other: &&&Launch| {
         let of_block = other.arm == Arm::Base && other.block == launch.block;
         let is_heads = launch.arm == Arm::Head;
-        is_heads && of_block && is_alike(other, launch) && other.exit.is_clean()
+        is_heads && of_block && other.is_alike(launch) && other.exit.is_clean()
     };
     launches.iter().find(is_twin).copied()
-}
-
-/// True if the engines were started alike.
-pub fn is_alike(a: &Launch, b: &Launch) -> bool {
-    a.engine_args == b.engine_args && a.page_cache == b.page_cache
 }
 
 /// What the judge knows of the whole session: up to the end of a block, or as it stands.

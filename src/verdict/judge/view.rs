@@ -5,13 +5,13 @@ use super::error_budget::{self, Budgets};
 use super::evidence::{Evidence, Reading, Values};
 use super::launch_view::{LaunchCache, LaunchView};
 use super::rules::finding::LaunchRule;
-use super::session::{Block, PerArm, Scope, is_alike};
+use super::session::{Block, PerArm, Scope};
 use super::stored;
 use super::test_kind::{TestKind, test_kind_of};
 use crate::plan::{Check, Gate, Rule, Workload, WorkloadKind};
 use crate::record::{
-    Arm, CacheState, Comparison, Ending, Launch, LaunchNoise, Metric, Reason, RunRecord,
-    StoredSessions,
+    Arm, CacheState, Comparison, Ending, Interleave, Launch, LaunchNoise, Metric, Reason,
+    RunRecord, StoredSessions,
 };
 
 /// A check with all that its launches have shown so far.
@@ -112,9 +112,7 @@ impl<'a> Case<'a> {
     /// Whether a launch, of whose arm so many ran before, runs the workload: its engine was started as the
     /// gate asks, and the workload's own number of launches is not used up.
     pub fn is_run_by(&self, launch: &Launch, ran: u32) -> bool {
-        let is_alike = launch.engine_args == self.gate.engine_args
-            && launch.page_cache == self.gate.page_cache;
-        is_alike && self.workload.launches.is_none_or(|limit| ran < limit)
+        self.gate.is_run_by(launch) && self.workload.launches.is_none_or(|limit| ran < limit)
     }
 
     /// True if what head does can be held against base's launches alone: its tests, and answers where no prompt is sent
@@ -139,10 +137,17 @@ impl<'a> Case<'a> {
         let is_cut = matches!(record.ending, Budget { .. } | Interrupted | Unfinished);
         let has_base = record.comparison.arms().contains(&Arm::Base);
         let is_earlier = |other: &Launch| other.block <= launch.block;
-        let is_twin = |other: &&Launch| other.arm == Arm::Base && is_alike(other, launch);
+        let is_twin = |other: &&Launch| other.arm == Arm::Base && other.is_alike(launch);
         let of_head = launch.arm == Arm::Head && launch.exit.is_clean() && self.needs_base();
         let may_await = of_head && is_cut && has_base && !block.launches.iter().any(is_twin);
         may_await && record.launches.iter().all(is_earlier)
+    }
+
+    /// Whether a launch of head is held against base's of its block: by what the certificate says, and where nothing is
+    /// known where the two took turns, request by request.
+    pub fn is_paired(&self) -> bool {
+        let took_turns = self.gate.interleave == Interleave::Requests;
+        self.noise.map_or(took_turns, |noise| noise.paired)
     }
 
     /// Whether a clock has a say in the value, so that what disturbs clocks disturbs it.

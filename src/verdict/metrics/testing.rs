@@ -2,7 +2,7 @@
 
 use crate::plan::{Arrivals, Check, Part, Rule, Session, Steady, Workload, WorkloadKind};
 use crate::record::{
-    Arm, Exit, Launch, Metric, Phase, Sample, Stamps, Startup, Statistic, TokenCounts,
+    Arm, Exit, Interleave, Launch, Metric, Phase, Sample, Stamps, Startup, Statistic, TokenCounts,
 };
 
 pub fn check(metric: Metric, statistic: Statistic) -> Check {
@@ -60,6 +60,7 @@ pub fn launch(position: u32, samples: Vec<Sample>) -> Launch {
         arm: Arm::Head,
         engine_args: vec![],
         page_cache: None,
+        interleave: Interleave::Launches,
         fingerprint: "machine".into(),
         startup: Startup::default(),
         exit: Exit::Stopped,
@@ -69,6 +70,7 @@ pub fn launch(position: u32, samples: Vec<Sample>) -> Launch {
         clients: vec![],
         telemetry: None,
         rest: None,
+        beside: None,
         suites: Vec::new(),
     }
 }

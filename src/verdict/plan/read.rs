@@ -339,6 +339,7 @@ fn assemble(
             like: project.like.as_deref(),
             looks: &project.design.looks,
             all: &project.profiles,
+            interleave: project.design.interleave,
         };
         match gate::read(&name, source, profile, files) {
             Ok(gate) => match second_first_request(source, &gate, &gates)

@@ -16,6 +16,9 @@ pub struct Launch {
     /// What the gates asked of the engine's files before the start; gates with equal ones share launches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_cache: Option<PageCache>,
+    /// Whether the other arm's engine ran at the same time.
+    #[serde(default, skip_serializing_if = "Interleave::is_of_launches")]
+    pub interleave: Interleave,
     /// The machine's fingerprint when the launch began.
     pub fingerprint: String,
     pub startup: Startup,
@@ -39,9 +42,28 @@ pub struct Launch {
     /// How long the machine was left to cool before the launch was measured, and how that was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest: Option<Rest>,
+    /// What the engine did while the other arm's had the turn, where they took turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+}
+
+/// An engine that waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Seconds that it waited.
+    pub waited_s: f64,
+    /// CPU seconds that its processes used meanwhile, read to the clock tick.
+    pub cpu_s: f64,
 }
 
 impl Launch {
+    /// Whether the engines of both were started as the same gates ask.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        self.engine_args == other.engine_args
+            && self.page_cache == other.page_cache
+            && self.interleave == other.interleave
+    }
+
     /// Health of the load client that ran this workload (`gate/workload`).
     pub fn client(&self, workload: &str) -> Option<&ClientHealth> {
         self.clients
@@ -67,6 +89,31 @@ impl PageCache {
             Self::Cold => "cold",
             Self::Warm => "warm",
         }
+    }
+}
+
+/// What base and head take turns in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interleave {
+    /// One engine runs at a time.
+    #[default]
+    Launches,
+    /// The engines of a block run at the same time, and answer in turn: never both at once.
+    Requests,
+}
+
+impl Interleave {
+    /// The name in gate files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Launches => "launches",
+            Self::Requests => "requests",
+        }
+    }
+
+    fn is_of_launches(&self) -> bool {
+        *self == Self::Launches
     }
 }
 

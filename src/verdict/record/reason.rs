@@ -30,6 +30,7 @@ rules! {
     AmbiguousEvents = "ambiguous-events",
     AnswersDiffer = "answers-differ",
     Budget = "budget",
+    BusyBeside = "busy-beside",
     BusyMachine = "busy-machine",
     CapReached = "cap-reached",
     Ceiling = "ceiling",
@@ -251,6 +252,12 @@ pub enum LaunchFact {
     /// Processors that other processes kept busy.
     OthersCpu {
         cores: f64,
+        limit: f64,
+    },
+    /// Processors that the engine kept busy while the other arm's had the turn.
+    BusyBeside {
+        /// `None`: not read.
+        cores: Option<f64>,
         limit: f64,
     },
     /// A value that cannot be, in the metric's unit.

@@ -67,6 +67,14 @@ pub enum Remark {
         stolen: Option<(f64, u32)>,
         others: Option<(f64, u32)>,
     },
+    /// Launches of a comparison that was not passed fall into two modes.
+    Modes {
+        /// The metric's values there, faster or lower first.
+        values: (f64, f64),
+        /// Launches of base in the upper mode, and in all; and of head.
+        base: (usize, usize),
+        head: (usize, usize),
+    },
     /// Processors' worth of other processes' work beside a launch of head, and its position.
     OthersCpu {
         cores: f64,

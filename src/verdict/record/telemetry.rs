@@ -70,7 +70,7 @@ pub struct Reading {
     /// CPU time of the engine's process tree since it began, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_cpu_s: Option<f64>,
-    /// CPU time of the gate's own process since it began, seconds.
+    /// CPU time of the gate's own process since it began, and of the other arm's engine where it runs beside, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_cpu_s: Option<f64>,
     /// Busy CPU time of the whole machine since boot, seconds, all processes, steal left out.

@@ -25,6 +25,7 @@ pub use location::estimate::{Degenerate, Estimate, one_sample, prediction, welch
 pub use location::hodges_lehmann::{Shift, hodges_lehmann};
 pub use location::mann_whitney::{MannWhitney, mann_whitney};
 pub use location::moderated::{PriorVariance, moderated_paired, moderated_welch, paired};
+pub use location::modes::{Modes, two_modes};
 pub use location::moments::{mean, variance};
 pub use location::prior::prior_variance;
 pub use location::quantile::{Quantile, head_tail_medians, median, quantile};

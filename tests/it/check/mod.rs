@@ -14,3 +14,4 @@ mod interrupted;
 mod own_numbers;
 mod same_build;
 mod suite;
+mod turns;

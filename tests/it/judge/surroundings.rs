@@ -3,7 +3,8 @@
 use super::*;
 use fixture::records::*;
 use verdict::record::{
-    ClientHealth, GpuReading, PageCache, Reading, Remark, ServerTimings, Spread, Telemetry,
+    Beside, ClientHealth, GpuReading, Interleave, PageCache, Reading, Remark, ServerTimings,
+    Spread, Telemetry,
 };
 
 /// Four sound blocks of which launch 3 was changed. `None`: a pass.
@@ -402,6 +403,79 @@ fn a_page_cache_in_another_state_than_asked_for() {
         None,
         Some(("page-cache", "its state was never read")),
     );
+}
+
+/// A kernel that is chosen at each start: 4 % slower in half of the launches.
+#[test]
+fn launches_in_two_modes_are_told() {
+    const SLOW: [[bool; 4]; 2] = [[false, true, false, true], [true, true, false, true]];
+    let noted = |gap: f64| {
+        let session = interleaved(blocks(4, |arm, block| {
+            let is_slow = SLOW[usize::from(arm == Arm::Head)][block as usize];
+            let mode = if is_slow { 20.0 * (1.0 + gap) } else { 20.0 };
+            around(mode * (1.0 + 0.001 * noise(arm, block)))
+        }));
+        notes(first(&judge(&tpot_plan(), &session))).join("; ")
+    };
+    let told = noted(0.04);
+    for part in ["two modes, 20", "2 of 4 of base and 3 of 4 of head"] {
+        assert!(told.contains(part), "{told}");
+    }
+    assert!(!noted(0.001).contains("modes"));
+    assert!(!noted(0.002).contains("modes"));
+}
+
+/// Two engines that run at the same time: what one does in the other's turn slows that.
+#[test]
+fn an_engine_that_works_while_the_other_answers() {
+    let check = |cpu_s: Option<f64>, expect| {
+        let mut plan = tpot_plan();
+        plan.gates[0].interleave = Interleave::Requests;
+        let session = spoiled(|launch| {
+            launch.interleave = Interleave::Requests;
+            let read = |cpu_s| Beside {
+                waited_s: 2.0,
+                cpu_s,
+            };
+            launch.beside = match launch.position {
+                3 => cpu_s.map(read),
+                _ => Some(read(0.02)),
+            };
+        });
+        verdict_is(&judge(&plan, &session), expect);
+    };
+    check(Some(0.1), None);
+    check(
+        Some(0.5),
+        Some(("busy-beside", "used 0.25 cores while the other arm's")),
+    );
+    check(None, Some(("busy-beside", "was not read")));
+}
+
+/// Each block has a speed of its own, by up to 20 %, which both of its launches share.
+#[test]
+fn launches_that_took_turns_are_compared_in_pairs() {
+    let check = |interleave: Interleave, change: f64, expect: Verdict| {
+        let mut plan = tpot_plan();
+        plan.gates[0].interleave = interleave;
+        let mut session = interleaved(blocks(8, |arm, block| {
+            let shift = if arm == Arm::Head { 1.0 + change } else { 1.0 };
+            let own = 1.0 + 0.002 * noise(arm, block);
+            around(20.0 * shift * own * (1.0 + 0.1 * noise(Arm::Base, block)))
+        }));
+        for launch in &mut session.launches {
+            launch.interleave = interleave;
+            launch.beside = Some(Beside {
+                waited_s: 1.0,
+                cpu_s: 0.0,
+            });
+        }
+        let got = judge(&plan, &session);
+        assert_eq!(got.verdict, expect, "{}", summary(&got));
+    };
+    check(Interleave::Launches, 0.0, Verdict::Inconclusive);
+    check(Interleave::Requests, 0.0, Verdict::Pass);
+    check(Interleave::Requests, 0.06, Verdict::Fail);
 }
 
 /// Head told ever more prompt tokens, so that a prefill of the whole history looked as if each turn had added much.

@@ -184,13 +184,26 @@ fn a_result_without_a_sandbox_is_refused_where_one_is_required() {
             record["machine"]["isolation"] = isolation.clone();
         }
         let site = Site::new(&record);
-        let config = site.main.read("gates/gate.toml");
-        let config = config.split("\n[github]").next().unwrap();
-        let config = format!("{config}\n[github]\nrequire_sandbox = {required}\n");
-        site.main.write("gates/gate.toml", &config);
+        site.require_sandbox(required);
         let ended = site.dry().expect(code);
         if code == 4 {
             ended.comments(&["without a sandbox", "require\\_sandbox"]);
+        }
+    }
+}
+
+/// Head's engine could send requests to base's, which ran beside it.
+#[test]
+fn engines_that_ran_at_the_same_time_are_refused_where_isolation_is_required() {
+    for (required, code) in [(true, 4), (false, 3)] {
+        let mut record = record();
+        record["machine"]["isolation"] = json!({"layers": ["landlock"]});
+        record["launches"][1]["interleave"] = json!("requests");
+        let site = Site::new(&record);
+        site.require_sandbox(required);
+        let ended = site.dry().expect(code);
+        if required {
+            ended.comments(&["infergate: result refused", "measure by a profile without"]);
         }
     }
 }

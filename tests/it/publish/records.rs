@@ -85,6 +85,13 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    pub(crate) fn require_sandbox(&self, is_required: bool) {
+        let config = self.main.read("gates/gate.toml");
+        let config = config.split("\n[github]").next().unwrap();
+        let config = format!("{config}\n[github]\nrequire_sandbox = {is_required}\n");
+        self.main.write("gates/gate.toml", &config);
+    }
+
     pub(crate) fn new(record: &Value) -> Self {
         let site = Self {
             main: Project::empty(),

@@ -119,6 +119,10 @@ impl Host for Oven {
         }))
     }
 
+    fn no_room(&self, _: Arm, _: &Exit) -> Infallible {
+        panic!("launches are measured one after another")
+    }
+
     async fn suite(
         &mut self,
         _: &Launch,
@@ -152,7 +156,7 @@ impl Follower for Told {
 
     fn begun(&self, _: &Launch) {}
 
-    fn samples(&self, _: &[Sample]) {}
+    fn samples(&self, _: u32, _: &[Sample]) {}
 
     fn finished(&self, _: &Launch) -> Result<(), Infallible> {
         Ok(())

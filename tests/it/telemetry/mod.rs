@@ -37,6 +37,7 @@ fn sources(engine: SocketAddr, gpu_exporter: String) -> Sources {
         gauges: Vec::new(),
         counters: Vec::new(),
         endpoint: Endpoint::usual(engine, "m"),
+        beside: None,
         pid: Some(std::process::id().cast_signed()),
     }
 }

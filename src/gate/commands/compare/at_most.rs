@@ -79,9 +79,7 @@ impl Limit {
     fn judge(&self, lanes: &[Lane], other: usize, checks: u32) -> RunVerdict {
         let (first, base) = (&lanes[0].record, &lanes[other].record);
         let own = &self.plan.gates[0];
-        let shares = |launch: &&Launch| {
-            launch.engine_args == own.engine_args && launch.page_cache == own.page_cache
-        };
+        let shares = |launch: &&Launch| own.is_run_by(launch);
         let arm = |record: &RunRecord, arm: Arm, lane: usize| -> Vec<(u32, usize, Launch)> {
             let launches = record.launches.iter().filter(shares);
             let turned = launches.map(|launch| {

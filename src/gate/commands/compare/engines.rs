@@ -239,7 +239,7 @@ impl Follower for Onlooker<'_> {
 
     fn begun(&self, _: &Launch) {}
 
-    fn samples(&self, _: &[Sample]) {}
+    fn samples(&self, _: u32, _: &[Sample]) {}
 
     fn finished(&self, _: &Launch) -> Result<(), Error> {
         Ok(())

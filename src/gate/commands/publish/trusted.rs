@@ -13,7 +13,8 @@ use std::path::Path;
 use verdict::judge;
 use verdict::plan::Plan;
 use verdict::record::{
-    Arm, Build, Citation, Comparison, Extent, Input, RunRecord, RunVerdict, Shard, Standing,
+    Arm, Build, Citation, Comparison, Extent, Input, Interleave, Launch, RunRecord, RunVerdict,
+    Shard, Standing,
 };
 
 /// Names that a notice holds.
@@ -115,10 +116,21 @@ fn believable_session(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), Refusal
     limits::sound(theirs, &ours.plan).or_else(unsound)
 }
 
-/// Refuses a missing sandbox, where the project requires one.
+/// Refuses a missing sandbox and engines beside one another, where the project requires isolation.
 fn isolation(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), String> {
+    if !ours.require_sandbox {
+        return Ok(());
+    }
+    let took_turns = |launch: &Launch| launch.interleave == Interleave::Requests;
+    if theirs.launches.iter().any(took_turns) {
+        return Err(
+            "its engines ran at the same time, where head's can send requests to base's and slow it: measure by a profile \
+             without `interleave = \"requests\"`"
+                .to_owned(),
+        );
+    }
     let isolation = theirs.machine.isolation.as_ref();
-    if !ours.require_sandbox || isolation.is_some_and(|isolation| !isolation.layers.is_empty()) {
+    if isolation.is_some_and(|isolation| !isolation.layers.is_empty()) {
         return Ok(());
     }
     let note = isolation.and_then(|isolation| isolation.note.as_deref());

@@ -7,8 +7,8 @@ use super::{ReplayError, Values, WORKLOAD};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use verdict::record::{
-    Arm, EngineReading, Exit, Launch, Phase, Reading, Sample, Stamps, Startup, Telemetry,
-    TokenCounts,
+    Arm, EngineReading, Exit, Interleave, Launch, Phase, Reading, Sample, Stamps, Startup,
+    Telemetry, TokenCounts,
 };
 
 #[derive(Deserialize)]
@@ -69,6 +69,7 @@ pub fn launches(
             arm: arm(&row.text("arm")?).map_err(|what| row.wrong(what))?,
             engine_args: Vec::new(),
             page_cache: None,
+            interleave: Interleave::Launches,
             fingerprint: row.text("fingerprint")?,
             startup: Startup::default(),
             exit: exit(row.number("exit")?),
@@ -78,6 +79,7 @@ pub fn launches(
             clients: Vec::new(),
             telemetry: metrics.get(&Values::KvBytes).and_then(|v| readings(v)),
             rest: None,
+            beside: None,
             suites: Vec::new(),
         });
     }

@@ -204,6 +204,16 @@ fn of_launch(
             number(*cores),
             number(*limit)
         ),
+        LaunchFact::BusyBeside { cores, limit } => {
+            let used = cores.map_or("was not read".to_owned(), |cores| {
+                format!("used {} cores", number(cores))
+            });
+            format!(
+                "the engine {used} while the other arm's answered, {} are allowed: that slows the other one. Leave \
+                 `interleave` out of gates/gate.toml",
+                number(*limit)
+            )
+        }
         LaunchFact::Samples {
             workload,
             got,

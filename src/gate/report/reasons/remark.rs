@@ -1,6 +1,6 @@
 //! Remarks and waivers as notes beside a check.
 
-use super::super::numbers::{number, percent, signed_percents};
+use super::super::numbers::{number, percent, signed_percent, signed_percents, value};
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, FirstEvents, Remark, Verdict, Waiver};
 
@@ -67,6 +67,7 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             number(*tokens)
         ),
         Remark::Noise { stolen, others } => noise(*stolen, *others),
+        Remark::Modes { values, base, head } => modes(check, *values, *base, *head),
         Remark::OthersCpu { cores, launch } => format!(
             "other processes used {} processors beside head's launch {launch}: measure again when they rest; \
              `telemetry.others_cpu` in gates/gate.toml bounds what a launch may have beside it",
@@ -129,6 +130,27 @@ fn worst((launch, launches): (u32, usize), remarks: &[String], hidden: usize) ->
         *first = format!("launch {launch}, the worst of {launches}: {first}");
     }
     notes
+}
+
+fn modes(
+    check: &CheckVerdict,
+    (low, high): (f64, f64),
+    base: (usize, usize),
+    head: (usize, usize),
+) -> String {
+    let unit = check.metric.unit();
+    format!(
+        "launches come in two modes, {} and {} ({}): {} of {} of base and {} of {} of head are in the upper one. An \
+         engine that draws something at its start does that (a kernel chosen by its timing, huge pages, the processor): \
+         fix what is drawn, or measure more launches",
+        value(low, unit),
+        value(high, unit),
+        signed_percent(high / low - 1.0),
+        base.0,
+        base.1,
+        head.0,
+        head.1
+    )
 }
 
 fn noise(stolen: Option<(f64, u32)>, others: Option<(f64, u32)>) -> String {

@@ -7,7 +7,7 @@ use super::super::Rules;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
 use crate::judge::launch_view::LaunchView;
-use crate::record::{Launch, LaunchFact, PageCache, Reading as Telemetered, RuleId};
+use crate::record::{Interleave, Launch, LaunchFact, PageCache, Reading as Telemetered, RuleId};
 
 /// A cold start may find so much of the engine's files in memory; a warm one may miss so much.
 const STRAY_PAGES: f64 = 0.05;
@@ -66,6 +66,25 @@ pub fn busy(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Findi
     }
     let fact = LaunchFact::OthersCpu { cores, limit };
     of_launch(launch_view, RuleId::BusyMachine, fact)
+}
+
+/// An engine that works while the other arm's answers slows it, and hides or feigns a loss. A clock tick in a second is
+/// 1 %.
+pub fn busy_beside(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
+    const LIMIT: f64 = 0.05;
+    let launch = launch_view.launch;
+    let took_turns = launch.interleave == Interleave::Requests
+        && rules.record.comparison.arms().len() > 1
+        && is_by_clock(launch_view.check);
+    let cores = launch.beside.map(|beside| beside.cpu_s / beside.waited_s);
+    if !took_turns || cores.is_some_and(|cores| cores <= LIMIT) {
+        return None;
+    }
+    let fact = LaunchFact::BusyBeside {
+        cores,
+        limit: LIMIT,
+    };
+    of_launch(launch_view, RuleId::BusyBeside, fact)
 }
 
 /// Share of `cores` processors' time that the host took, from the first reading to the last.

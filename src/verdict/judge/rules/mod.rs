@@ -29,10 +29,11 @@ use finding::{Finding, LaunchRule};
 use std::ops::Range;
 
 /// Those rules, in the order in which they are tried.
-pub const OF_A_LAUNCH: [LaunchRule; 14] = [
+pub const OF_A_LAUNCH: [LaunchRule; 15] = [
     machine::page_cache,
     machine::gpu_shared,
     machine::busy,
+    machine::busy_beside,
     value::missing_value,
     value::impossible_value,
     value::too_few_samples,

@@ -3,7 +3,9 @@
 //!
 //! Refuses to know: files, keys, and how a refusal is worded, but for the clause that says what a part lacks.
 
-use crate::plan::model::{Arrivals, Goldens, Matrix, Part, Shape, Staggered, Texts, WorkloadKind};
+use crate::plan::model::{
+    Arrivals, Check, Goldens, Matrix, Part, Shape, Staggered, Texts, Workload, WorkloadKind,
+};
 use crate::record::{CacheState, Metric, MetricKind, Statistic};
 
 /// Floors of sample counts below which a quantile means nothing (reason: docs/metrics.md).
@@ -77,6 +79,27 @@ pub fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         Metric::Accuracy => matches!(kind, Kind::Tasks(_)),
         Metric::FailedTests | Metric::BrokenTests => matches!(kind, Kind::Suite(_)),
     }
+}
+
+/// Whether another engine that waits beside, between this one's requests, changes nothing that is measured: no start, no
+/// value over wall time, none of the whole machine or GPU.
+pub fn bears_another(workloads: &[Workload], checks: &[Check]) -> bool {
+    use WorkloadKind as Kind;
+    let starts = |w: &Workload| matches!(w.kind, Kind::FirstRequest(_) | Kind::Suite(_));
+    let is_moved = |check: &Check| {
+        matches!(
+            check.metric,
+            Metric::Ready
+                | Metric::PortOpen
+                | Metric::Stage
+                | Metric::Throughput
+                | Metric::ThroughputFull
+                | Metric::ThroughputStep
+                | Metric::EnergyPerToken
+                | Metric::GpuMemory
+        )
+    };
+    !workloads.iter().any(starts) && !checks.iter().any(is_moved)
 }
 
 /// Why no launch can ever give the metric on this part of a workload that it fits; `None`: it can.

@@ -1,13 +1,13 @@
 //! One gate's file: its workloads (`workload.rs`) and the rules that must hold (`check.rs`).
 
-use super::compatibility::is_tested_by_t;
+use super::compatibility::{bears_another, is_tested_by_t};
 use super::{check, workload};
 use crate::digest;
 use crate::plan::model::{Check, Gate, LAUNCHES, Workload};
 use crate::plan::source::diagnostic::Diagnostic;
 use crate::plan::source::files::Files;
 use crate::plan::source::section::{Field, Section, Source};
-use crate::record::PageCache;
+use crate::record::{Interleave, PageCache};
 
 /// The profile that a gate is read for, beside which others there are.
 #[derive(Clone, Copy)]
@@ -19,6 +19,8 @@ pub struct Profile<'a> {
     pub looks: &'a [u32],
     /// Names of all profiles.
     pub all: &'a [String],
+    /// Its `interleave`.
+    pub interleave: Interleave,
 }
 
 /// Reads `gates/NAME.toml` for one profile; data files that it names come from `files`.
@@ -66,6 +68,13 @@ pub fn read(
         end_at_a_look(field, workload, &checks, profile.looks)?;
     }
     root.finish()?;
+    let interleave = match profile.interleave {
+        Interleave::Requests if page_cache.is_none() && bears_another(&workloads, &checks) => {
+            defined_by.push("interleave = requests".into());
+            Interleave::Requests
+        }
+        _ => Interleave::Launches,
+    };
     Ok(Gate {
         name: name.to_owned(),
         title,
@@ -73,6 +82,7 @@ pub fn read(
         hash: digest::of_parts(defined_by.iter().map(String::as_bytes)),
         engine_args,
         page_cache,
+        interleave,
         workloads,
         checks,
     })

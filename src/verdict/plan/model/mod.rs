@@ -12,7 +12,7 @@ pub use workload::{
 };
 
 use super::settings::store::BaselineStore;
-use crate::record::{Described, PageCache};
+use crate::record::{Described, Interleave, Launch, PageCache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -243,6 +243,8 @@ pub struct Design {
     pub checkpoint_every: Duration,
     /// `None`: no launch waits for the machine to cool.
     pub cooldown: Option<Cooldown>,
+    /// What base and head take turns in, where a gate bears it.
+    pub interleave: Interleave,
 }
 
 /// Which part of an error budget each look has. The docs tell when which is better (docs/decisions/0016).
@@ -361,6 +363,9 @@ pub struct Gate {
     pub engine_args: Vec<String>,
     /// State of the page cache that the engine's files must have at its start; part of the same.
     pub page_cache: Option<PageCache>,
+    /// What base and head take turns in: requests, where the profile says so and nothing that the gate measures is changed
+    /// by an engine that waits beside; part of the same.
+    pub interleave: Interleave,
     pub workloads: Vec<Workload>,
     pub checks: Vec<Check>,
 }
@@ -368,6 +373,15 @@ pub struct Gate {
 impl Gate {
     /// Whether one launch of the engine serves both.
     pub fn shares_launches_with(&self, other: &Self) -> bool {
-        self.engine_args == other.engine_args && self.page_cache == other.page_cache
+        self.engine_args == other.engine_args
+            && self.page_cache == other.page_cache
+            && self.interleave == other.interleave
+    }
+
+    /// Whether the launch's engine was started as the gate asks.
+    pub fn is_run_by(&self, launch: &Launch) -> bool {
+        launch.engine_args == self.engine_args
+            && launch.page_cache == self.page_cache
+            && launch.interleave == self.interleave
     }
 }

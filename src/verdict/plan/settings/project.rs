@@ -10,6 +10,7 @@ use crate::plan::model::{CALIBRATED_LAUNCHES, LAUNCHES};
 use crate::plan::source::diagnostic::{Diagnostic, suggestion};
 use crate::plan::source::quantity::Dimension;
 use crate::plan::source::section::{Field, Section, Source};
+use crate::record::Interleave;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -364,6 +365,11 @@ fn read_profile(name: &str, errors: Errors, field: &Field<'_, '_>) -> Result<Des
             .given("checkpoint_every", Field::duration)?
             .unwrap_or(CHECKPOINT_EVERY),
         cooldown: section.given("cooldown", |f| read_cooldown(f.section()?))?,
+        interleave: section
+            .given("interleave", |field| {
+                field.choice(&[Interleave::Launches, Interleave::Requests].map(|i| (i.name(), i)))
+            })?
+            .unwrap_or_default(),
     };
     section.finish()?;
     Ok(design)

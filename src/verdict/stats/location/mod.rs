@@ -5,6 +5,7 @@ pub mod estimate;
 pub mod hodges_lehmann;
 pub mod mann_whitney;
 pub mod moderated;
+pub mod modes;
 pub mod moments;
 pub mod prior;
 pub mod quantile;

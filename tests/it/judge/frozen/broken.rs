@@ -1,6 +1,7 @@
 //! Sessions that are no measurement, and engines that do not answer.
 
 use super::*;
+use verdict::record::{Beside, Interleave};
 
 pub fn all() -> Vec<Case> {
     [
@@ -115,6 +116,15 @@ fn of_a_launch() -> Vec<Case> {
         });
         (plan, session)
     };
+    let mut by_turns = tpot_plan();
+    by_turns.gates[0].interleave = Interleave::Requests;
+    let beside = spoiled(|launch| {
+        launch.interleave = Interleave::Requests;
+        launch.beside = Some(Beside {
+            waited_s: 2.0,
+            cpu_s: if launch.position == 3 { 0.5 } else { 0.0 },
+        });
+    });
     let (unread, unread_session) = page_cache(None);
     let (stray, stray_session) = page_cache(Some(0.2));
     let tenant = GpuReading {
@@ -172,6 +182,7 @@ fn of_a_launch() -> Vec<Case> {
         ("page cache stray", stray, stray_session),
         tpot("gpu shared", shared),
         ("busy machine", bounded, busy),
+        ("busy beside", by_turns, beside),
         tpot(
             "missing value",
             at(0, |l| l.samples[7].tokens.completion = None),

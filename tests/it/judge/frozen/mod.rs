@@ -30,10 +30,11 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 48] = [
+const RULES: [&str; 49] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
+    "busy-beside",
     "busy-machine",
     "cap-reached",
     "ceiling",

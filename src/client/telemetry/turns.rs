@@ -1,0 +1,128 @@
+//! Turns of two clients whose engines run at the same time, and what an engine does while it is not its turn.
+//!
+//! Main type: [`Seat`], one for each engine. Refuses to know: what is sent within a turn.
+
+use super::process::{self, Tree};
+use crate::{Turn, Turns};
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use verdict::record::Beside;
+
+/// How long a list of the engine's processes is used. One that came since counts as busy outside of its turn.
+const LIST_FOR: Duration = Duration::from_millis(250);
+
+/// A client's place among those that take turns: whoever has the turn sends, and the others wait.
+#[derive(Debug)]
+pub struct Seat {
+    turns: Arc<Mutex<()>>,
+    /// Root of the engine's process tree; `None` where it is no child of ours.
+    root: Option<i32>,
+    taken: RefCell<Taken>,
+}
+
+/// The turns of a seat so far.
+#[derive(Debug, Default)]
+struct Taken {
+    /// The first one's begin, and the engine's CPU seconds then.
+    begun: Option<(Instant, Option<f64>)>,
+    /// All of them together, and the engine's CPU seconds within.
+    held: Duration,
+    cpu_s: f64,
+    listed: Option<(Instant, Tree)>,
+}
+
+/// A turn, passed on when it is dropped.
+#[derive(Debug)]
+struct Held<'a> {
+    seat: &'a Seat,
+    begun: Instant,
+    cpu_s: f64,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Seat {
+    /// A seat for each of these engines, by the roots of their process trees.
+    pub fn all(roots: &[Option<i32>]) -> Vec<Self> {
+        let turns = Arc::new(Mutex::new(()));
+        let seat = |root: &Option<i32>| Self {
+            turns: Arc::clone(&turns),
+            root: *root,
+            taken: RefCell::default(),
+        };
+        roots.iter().map(seat).collect()
+    }
+
+    async fn wait(&self) -> Held<'_> {
+        // Tokio's mutex is fair: who passes it on and asks again comes after those who wait.
+        let turn = Arc::clone(&self.turns).lock_owned().await;
+        let begun = Instant::now();
+        self.list();
+        let mut taken = self.taken.borrow_mut();
+        if taken.begun.is_none() {
+            let cpu_s = taken.listed.as_ref().map(|(_, tree)| tree.cpu_s);
+            taken.begun = Some((begun, cpu_s));
+        }
+        drop(taken);
+        Held {
+            seat: self,
+            begun,
+            cpu_s: self.cpu_s(),
+            _turn: turn,
+        }
+    }
+
+    /// What the engine did while it was not its turn, from the first one on. `None` where it had none, or is no child of
+    /// ours.
+    pub fn beside(&self) -> Option<Beside> {
+        let taken = self.taken.borrow();
+        let (begun, before) = taken.begun?;
+        let after = process::tree(self.root?)?.cpu_s;
+        Some(Beside {
+            waited_s: begun.elapsed().saturating_sub(taken.held).as_secs_f64(),
+            cpu_s: (after - before? - taken.cpu_s).max(0.0),
+        })
+    }
+
+    /// Lists the engine's processes, if the list has become old.
+    fn list(&self) {
+        let mut taken = self.taken.borrow_mut();
+        let is_fresh = |(at, _): &(Instant, Tree)| at.elapsed() < LIST_FOR;
+        if let (Some(root), false) = (self.root, taken.listed.as_ref().is_some_and(is_fresh)) {
+            taken.listed = process::tree(root).map(|tree| (Instant::now(), tree));
+        }
+    }
+
+    /// Of the processes that are listed, to the nanosecond: clock_getcpuclockid(3).
+    fn cpu_s(&self) -> f64 {
+        let taken = self.taken.borrow();
+        let pids = taken.listed.iter().flat_map(|(_, tree)| &tree.pids);
+        let used = pids.filter_map(|pid| {
+            let clock = clock_getcpuclockid(Pid::from_raw(*pid)).ok()?;
+            Some(Duration::from(clock.now().ok()?).as_secs_f64())
+        });
+        used.sum()
+    }
+}
+
+impl Turns for Seat {
+    fn take(&self) -> Pin<Box<dyn Future<Output = Box<dyn Turn + '_>> + '_>> {
+        Box::pin(async { Box::new(self.wait().await) as Box<dyn Turn> })
+    }
+}
+
+impl Turn for Held<'_> {}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let cpu_s = self.seat.cpu_s();
+        let mut taken = self.seat.taken.borrow_mut();
+        taken.held += self.begun.elapsed();
+        taken.cpu_s += (cpu_s - self.cpu_s).max(0.0);
+    }
+}
