@@ -346,6 +346,7 @@ mod tests {
             "mod deep { mod deeper { use super::super::super::b::Other; } }",
             "fn f() { assert_eq!(super::b::Other, 1); }",
             "use crate::b; fn f(_: b::Other) {}",
+            "fn f<S>() -> impl Clone + use<S> {} use crate::b::Other;",
         ] {
             let files = imported(&format!("pub struct A; {text}"));
             assert!(

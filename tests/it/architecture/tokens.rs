@@ -75,7 +75,8 @@ impl Read {
                 continue;
             }
             match &tokens[at] {
-                TokenTree::Ident(word) if word == "use" => {
+                // `impl Iterator + use<'_, T>` imports nothing.
+                TokenTree::Ident(word) if word == "use" && !is_punct(tokens.get(at + 1), '<') => {
                     at = self.read_use(&tokens, at + 1, public);
                 }
                 TokenTree::Ident(word) if word == "mod" && at_module => {
