@@ -144,7 +144,7 @@ fn reported(samples: &[Sample], ambiguous: f64) -> Numbers {
         numbers.tpot_ms.push(one.tpot_ms.first().copied());
         // Above that `gate load` shows no tail of gaps.
         if ambiguous <= AMBIGUOUS_TAIL {
-            numbers.itl_ms.extend(one.icl_ms);
+            numbers.itl_ms.extend(one.icl_ms.kept());
         }
     }
     numbers

@@ -75,7 +75,7 @@ pub async fn run(
         // A suite sends its own requests; the host that started the engine runs it.
         WorkloadKind::Suite(_) => Vec::new(),
     };
-    let planned: usize = waves.iter().map(|wave| wave.requests.len()).sum();
-    debug_assert!(planned as u64 <= workload.kind.requests(), "{id}");
+    let planned: u64 = waves.iter().map(|wave| u64::from(wave.len())).sum();
+    debug_assert!(planned <= workload.kind.requests(), "{id}");
     driver::run(endpoint, id, waves, clock, progress).await
 }

@@ -13,12 +13,12 @@ pub trait Progress {
     /// `done` of `of` requests were answered or failed; `of` counts all of the workload's.
     fn request_done(&self, done: u32, of: u32);
 
-    /// Samples of requests that are done, each handed over once, in the order in which answers came. The
-    /// [`LoadOutcome`] holds them all again, in the order of sending. Answers are read every
+    /// Samples of requests that are done, each handed over once, in the order in which answers came; those that are
+    /// given back are kept for the [`LoadOutcome`]. Answers are read every
     /// few seconds while others are still in flight, and where the future of `run` is dropped, what had
     /// been answered by then is handed over before the drop is done.
-    fn samples(&self, samples: &[Sample]) {
-        let _unused = samples;
+    fn samples(&self, samples: Vec<Sample>) -> Vec<Sample> {
+        samples
     }
 
     /// The future of `run` was dropped after some requests were done: what it would have brought had it ended
@@ -71,7 +71,7 @@ impl<F: Fn(u32, u32)> Progress for F {
 /// Outcome of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadOutcome {
-    /// One a request that was answered or failed, in the order of sending.
+    /// One a request that was answered or failed, in the order of sending, but for those that [`Progress::samples`] took.
     pub samples: Vec<Sample>,
     /// Why not all requests were sent, if so.
     pub stopped: Option<Stopped>,

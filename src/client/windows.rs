@@ -8,7 +8,8 @@ use verdict::record::Phase;
 
 /// A wave whose warm-up requests come before its measured ones, as two: the second begins when every one of the first
 /// was answered. Moments of the second count from its own start.
-pub fn apart(mut wave: Wave) -> Vec<Wave> {
+pub fn apart(wave: Wave) -> Vec<Wave> {
+    let mut wave = wave.all_made();
     let is_measured = |phase| phase == Phase::Measured;
     let mut requests = wave.requests.iter();
     let first = requests.position(|planned| is_measured(planned.label.phase));
@@ -22,11 +23,8 @@ pub fn apart(mut wave: Wave) -> Vec<Wave> {
         Pace::InTurn(moments) => Pace::InTurn(later(moments, first)),
     };
     let measured = Wave {
-        requests: measured,
-        pace,
         until: wave.until,
-        ramp_up: None,
-        talks: None,
+        ..Wave::new(measured, pace)
     };
     vec![wave, measured]
 }

@@ -1,7 +1,9 @@
 //! Waves of requests, sent by the crew and read here: one driver for closed and open loops and for turns
 //! of a conversation.
 //!
-//! Every request's JSON is made before the first is sent. Answers are read on this thread, after the wave
+//! Every request's JSON is made before the first is sent, but for what would take too much memory
+//! ([`MOST_AHEAD`](super::workloads::request_plan::MOST_AHEAD)): that is made here, one or two requests for each
+//! that was answered. Answers are read on this thread, after the wave
 //! or, where that takes long, every few seconds: the threads that measure only move bytes. There is no
 //! pause between warm-up and measurement, so that the first measured requests do not start all at once.
 //!
@@ -9,7 +11,7 @@
 
 use super::samples::build;
 use super::stop::Watchman;
-use super::threads::health;
+use super::threads::health::Tally;
 use super::threads::streams::{AHEAD, Due, Ends, Finished, Queue, Unanswered};
 use super::threads::{Crew, MOST_IN_FLIGHT, Service, cpu_of_this_thread};
 use super::workloads::request_plan::{Label, Pace, Planned, Wave};
@@ -20,8 +22,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use verdict::record::{Edge, Sample, Setting, Window};
 
-/// Bytes of unread answers above which they are read although others are still in flight.
-const MOST_UNREAD: usize = 256 << 20;
+/// Memory of unread answers above which they are read although others are still in flight.
+const MOST_UNREAD: usize = 32 << 20;
 
 /// Age of the oldest unread answer at which all are read, so that they can be handed over.
 const READ_EVERY: Duration = Duration::from_secs(5);
@@ -34,15 +36,16 @@ pub async fn run(
     clock: &SessionClock,
     progress: &dyn Progress,
 ) -> LoadOutcome {
-    let waves = match progress.counters() {
-        Some(_) => waves.into_iter().flat_map(windows::apart).collect(),
-        None => waves,
+    let is_counted = progress.counters().is_some();
+    let waves = match is_counted {
+        true => waves.into_iter().flat_map(windows::apart).collect(),
+        false => waves,
     };
     let streams = waves.iter().map(streams).max().unwrap_or(0);
     let requests = waves.iter().map(Wave::len).sum();
     let mut driver = Driver::start(endpoint, workload, clock, progress, (streams, requests));
     for wave in waves {
-        let ends = windows::measured(&wave);
+        let ends = windows::measured(&wave).filter(|_| is_counted);
         let begin = driver.begin_window(ends).await;
         driver.wave(wave).await;
         driver.end_window(begin).await;
@@ -81,14 +84,16 @@ pub struct Driver<'a> {
     reports: mpsc::UnboundedReceiver<Finished>,
     watchman: Watchman,
     unread: Unread,
+    /// Of all samples.
+    tally: Tally,
     outcome: LoadOutcome,
     done: u32,
     requests: u32,
     begun: Instant,
     /// Most slots of a wave without due moments.
     slots: u32,
-    /// CPU time of reading answers.
-    reading: Duration,
+    /// CPU time of reading answers, and of making requests while others are in flight.
+    own_cpu: Duration,
 }
 
 /// Answers kept for later.
@@ -124,12 +129,13 @@ impl<'a> Driver<'a> {
             reports: mpsc::unbounded_channel().1,
             watchman: Watchman::default(),
             unread: Unread::default(),
+            tally: Tally::default(),
             outcome: LoadOutcome::default(),
             done: 0,
             requests,
             begun: Instant::now(),
             slots: 0,
-            reading: Duration::ZERO,
+            own_cpu: Duration::ZERO,
         }
     }
 
@@ -167,7 +173,9 @@ impl<'a> Driver<'a> {
     pub async fn wave(&mut self, wave: Wave) {
         let turns = self.progress.turns();
         if let (Some(turns), true) = (turns, is_one_after_another(&wave)) {
-            return self.by_turns(wave.requests, turns).await;
+            let later = wave.later.map(|later| later.requests).into_iter().flatten();
+            let requests = wave.requests.into_iter().chain(later);
+            return self.by_turns(requests, turns).await;
         }
         let _turn = match turns {
             Some(turns) => Some(turns.take().await),
@@ -203,25 +211,28 @@ impl<'a> Driver<'a> {
         };
         let mut talks = talks.into_iter();
         let mut moments = moments.map(Vec::into_iter);
-        let due = wave.requests.into_iter().map_while(|mut planned| {
+        let (made, later) = (wave.requests.len(), wave.later.map(|later| later.requests));
+        let requests = wave.requests.into_iter().chain(later.into_iter().flatten());
+        let mut due = requests.map_while(move |mut planned| {
             count_from(origin_ns, &mut planned.label);
             let at_ns = match &mut moments {
                 None => None,
                 Some(moments) => Some(origin_ns.saturating_add(nanos(moments.next()?))),
             };
-            let talk = talks.next();
+            let talk = talks.next().map(Box::new);
             Some(Due {
                 planned,
                 at_ns,
                 talk,
             })
         });
-        let queue = Queue::new(due.collect(), ends, warmup);
+        let made = due.by_ref().take(made).collect();
+        let queue = Queue::of((made, Box::new(due)), ends, warmup);
         self.send(&queue, slots, rises).await;
     }
 
     /// Sends each when the one before was answered and the turn has come.
-    async fn by_turns(&mut self, requests: Vec<Planned>, turns: &dyn Turns) {
+    async fn by_turns(&mut self, requests: impl Iterator<Item = Planned>, turns: &dyn Turns) {
         self.slots = self.slots.max(1);
         for planned in requests {
             let _turn = turns.take().await;
@@ -286,10 +297,12 @@ impl<'a> Driver<'a> {
     /// `rises`: from when until when slots come one after another.
     async fn send(&mut self, queue: &Queue, slots: u32, rises: (u64, u64)) {
         self.reports = self.crew.send(queue, slots, rises);
+        let mut is_all_made = false;
         while !self.has_stopped() {
             match timeout(READ_EVERY, self.reports.recv()).await {
                 Ok(None) => break,
                 Ok(Some(mut finished)) => {
+                    is_all_made = is_all_made || self.make(queue);
                     self.done += 1;
                     self.progress.request_done(self.done, self.requests);
                     self.outcome.stopped = self.watchman.note(&finished.exchange);
@@ -305,6 +318,15 @@ impl<'a> Driver<'a> {
                 self.read();
             }
         }
+    }
+
+    /// Makes further requests for one that was answered. True where none is left to be made.
+    fn make(&mut self, queue: &Queue) -> bool {
+        let before = cpu_of_this_thread();
+        // One more than were answered, since reading held this up.
+        let has_more = (0..2).all(|_| queue.make_one());
+        self.own_cpu += cpu_of_this_thread().saturating_sub(before);
+        !has_more
     }
 
     /// Reads the answer that came last and hands the conversation's next turn out. A void answer ends it: what would
@@ -345,11 +367,12 @@ impl<'a> Driver<'a> {
             reading.sample
         });
         let samples: Vec<Sample> = samples.collect();
-        self.reading += cpu_of_this_thread().saturating_sub(before);
+        samples.iter().for_each(|sample| self.tally.add(sample));
+        self.own_cpu += cpu_of_this_thread().saturating_sub(before);
         if !samples.is_empty() {
-            self.progress.samples(&samples);
+            let kept = self.progress.samples(samples);
+            self.outcome.samples.extend(kept);
         }
-        self.outcome.samples.extend(samples);
         last
     }
 
@@ -364,16 +387,11 @@ impl<'a> Driver<'a> {
     /// What came, and how well the client did whose threads left this.
     fn outcome(&mut self, mut service: Service) -> LoadOutcome {
         self.drain();
-        service.cpu += self.reading;
+        service.cpu += self.own_cpu;
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.samples.sort_by_key(|sample| sample.index);
-        outcome.client = health::of(
-            self.workload,
-            &outcome.samples,
-            self.slots,
-            &service,
-            self.begun.elapsed(),
-        );
+        let (tally, wall) = (std::mem::take(&mut self.tally), self.begun.elapsed());
+        outcome.client = tally.health(self.workload, self.slots, &service, wall);
         outcome
     }
 
@@ -393,8 +411,9 @@ impl Drop for Driver<'_> {
         }
         // Whoever drops it in the middle does not want to hear of a thread's panic.
         let service = self.crew.dismiss().unwrap_or_default();
-        let outcome = self.outcome(service);
-        if !outcome.samples.is_empty() {
+        self.drain();
+        if !self.tally.is_empty() {
+            let outcome = self.outcome(service);
             self.progress.cut_short(outcome);
         }
     }
@@ -402,7 +421,7 @@ impl Drop for Driver<'_> {
 
 impl Unread {
     fn hold(&mut self, finished: Finished) {
-        self.bytes += finished.exchange.body.len();
+        self.bytes += size_of::<Finished>() + finished.exchange.bytes();
         self.since.get_or_insert_with(Instant::now);
         self.held.push(finished);
     }
@@ -427,118 +446,4 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Driver, Due, Ends, Label, Queue};
-    use crate::workloads::completion;
-    use crate::{Endpoint, PromptSeed, SessionClock};
-    use std::io::{Read, Write};
-    use std::net::{SocketAddr, TcpListener};
-    use verdict::plan::Shape;
-    use verdict::record::Phase;
-
-    /// Answers each request of one connection with two tokens.
-    fn server() -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            // A request is far smaller than the buffer, and the next one comes only after the answer.
-            while stream.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {
-                let body = r#"{"choices":[{"text":"a b","finish_reason":"stop"}],"usage":{"completion_tokens":2}}"#;
-                let length = body.len();
-                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
-                stream.write_all(answer.as_bytes()).unwrap();
-            }
-        });
-        address
-    }
-
-    #[tokio::test]
-    async fn a_client_that_is_late_does_not_move_the_moments() {
-        let endpoint = Endpoint {
-            prompt_ids: Some((1, 9)),
-            ..Endpoint::usual(server(), "m")
-        };
-        let clock = SessionClock::start();
-        let progress = |_, _| {};
-        let mut driver = Driver::start(&endpoint, "g/w", &clock, &progress, (1, 3));
-        let at_ns = clock.now_ns();
-        let shape = Shape {
-            prompt_tokens: 2,
-            output_tokens: 2,
-            weight: 1,
-            streamed: false,
-        };
-        let seed = PromptSeed {
-            session: 1,
-            block: 0,
-        };
-        let due = (0..3).map(|index| Due {
-            planned: completion(
-                &endpoint,
-                "g/w",
-                seed,
-                shape,
-                Label::of(index, Phase::Measured),
-            ),
-            at_ns: Some(at_ns),
-            talk: None,
-        });
-        // Three are due at one moment, and there is one slot.
-        let queue = Queue::new(due.collect(), Ends::NONE, 0);
-        driver.send(&queue, 1, (0, 0)).await;
-        let outcome = driver.finish();
-        let stamps: Vec<_> = outcome
-            .samples
-            .iter()
-            .map(|sample| &sample.stamps)
-            .collect();
-        assert_eq!(stamps.len(), 3);
-        for stamps in &stamps {
-            assert_eq!(stamps.intended_ns, at_ns);
-        }
-        for pair in stamps.windows(2) {
-            assert!(pair[1].send_ns >= pair[0].done_ns.unwrap(), "{stamps:?}");
-        }
-        let late = (stamps[2].send_ns - at_ns) as f64 / 1e6;
-        assert!((outcome.client.send_lag_ms.max - late).abs() < 1e-9);
-    }
-
-    /// By less than a stamp's bounds show.
-    #[tokio::test]
-    async fn requests_of_a_time_in_which_the_clock_was_set_are_void() {
-        let endpoint = Endpoint {
-            prompt_ids: Some((1, 9)),
-            forces_length: false,
-            ..Endpoint::usual(server(), "m")
-        };
-        let clock = SessionClock::start();
-        let progress = |_, _| {};
-        let mut driver = Driver::start(&endpoint, "g/w", &clock, &progress, (1, 2));
-        let shape = Shape {
-            prompt_tokens: 2,
-            output_tokens: 2,
-            weight: 1,
-            streamed: false,
-        };
-        let seed = PromptSeed {
-            session: 1,
-            block: 0,
-        };
-        for index in 0..2 {
-            if index == 0 {
-                clock.pretend_set(-5_000_000);
-            }
-            let label = Label::of(index, Phase::Measured);
-            let planned = completion(&endpoint, "g/w", seed, shape, label);
-            driver.one(planned, None).await;
-        }
-        let samples = driver.finish().samples;
-        if !samples[0].stamps.kernel_stamps {
-            return crate::skip::skip("this kernel stamps nothing");
-        }
-        let void = samples[0].void.as_ref().unwrap();
-        assert!(void.detail.contains("was set by -5.0"), "{}", void.detail);
-        assert_eq!(samples[1].void, None);
-    }
-}
+mod tests;

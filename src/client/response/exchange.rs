@@ -94,6 +94,11 @@ impl Exchange {
         true
     }
 
+    /// Memory of what came.
+    pub fn bytes(&self) -> usize {
+        self.body.capacity() + self.reads.capacity() * size_of::<BodyRead>()
+    }
+
     /// When the last of it came.
     pub fn last_ns(&self) -> u64 {
         let read = self.reads.last().map(|read| read.arrival.at_ns);

@@ -1,56 +1,72 @@
 //! Delays of the load client, from its threads' gauges and from the samples' own stamps.
 //!
-//! Main function: [`of`]. Refuses to know: what is good enough.
+//! Main type: [`Tally`]. Refuses to know: what is good enough.
 
 use super::Service;
 use super::lag_histogram::Lags;
 use std::time::Duration;
 use verdict::record::{ClientHealth, Phase, Sample, Stamps};
 
-/// The health of a client that took these samples with at most `slots` slots in its closed loops.
-pub fn of(
-    workload: &str,
-    samples: &[Sample],
-    slots: u32,
-    service: &Service,
-    wall: Duration,
-) -> ClientHealth {
-    let measured = || {
-        samples
-            .iter()
-            .filter(|sample| sample.phase == Phase::Measured)
-    };
-    let sent = Lags::default();
-    for Stamps {
-        send_ns,
-        intended_ns,
-        ..
-    } in measured().map(|sample| &sample.stamps)
-    {
-        sent.note(send_ns.saturating_sub(*intended_ns));
+/// What a client's samples say of it; they need not be kept.
+#[derive(Debug, Default)]
+pub struct Tally {
+    send_lags: Lags,
+    events: u64,
+    ambiguous: u64,
+    answered: u64,
+    by_kernel: u64,
+    /// Sends and last outputs of all, warm-up included.
+    begins_ns: Vec<u64>,
+    ends_ns: Vec<u64>,
+}
+
+impl Tally {
+    pub fn add(&mut self, sample: &Sample) {
+        let stamps = &sample.stamps;
+        self.begins_ns.push(stamps.send_ns);
+        self.ends_ns.push(end_ns(stamps).max(stamps.send_ns + 1));
+        if sample.phase != Phase::Measured {
+            return;
+        }
+        let lag_ns = stamps.send_ns.saturating_sub(stamps.intended_ns);
+        self.send_lags.note(lag_ns);
+        self.events += u64::from(sample.tokens.events);
+        self.ambiguous += u64::from(stamps.ambiguous_events);
+        if stamps.first_byte_ns.is_some() {
+            self.answered += 1;
+            self.by_kernel += u64::from(stamps.kernel_stamps);
+        }
     }
-    let events = measured().map(|sample| u64::from(sample.tokens.events));
-    let ambiguous = measured().map(|sample| u64::from(sample.stamps.ambiguous_events));
-    let answered = measured().filter(|sample| sample.stamps.first_byte_ns.is_some());
-    let by_kernel = answered
-        .clone()
-        .filter(|sample| sample.stamps.kernel_stamps);
-    let reached = most_at_once(samples);
-    ClientHealth {
-        workload: workload.to_owned(),
-        send_lag_ms: sent.spread(),
-        read_lag_ms: service.gauges.reads.spread(),
-        loop_delay_ms: service.gauges.ticks.spread(),
-        ambiguous_share: share(ambiguous.sum(), events.sum()),
-        kernel_share: share(by_kernel.count() as u64, answered.count() as u64),
-        // An open loop asks for moments, not for streams: what it could not send in time is late.
-        streams_asked: slots.max(reached),
-        streams_reached: reached,
-        resent: service.gauges.resent(),
-        cpu_s: service.cpu.as_secs_f64(),
-        threads: service.threads,
-        wall_s: wall.as_secs_f64(),
-        steal_share: service.steal_share,
+
+    pub fn is_empty(&self) -> bool {
+        self.begins_ns.is_empty()
+    }
+
+    /// The health of a client that took these samples with at most `slots` slots in its closed loops.
+    pub fn health(
+        self,
+        workload: &str,
+        slots: u32,
+        service: &Service,
+        wall: Duration,
+    ) -> ClientHealth {
+        let reached = most_at_once(self.begins_ns, self.ends_ns);
+        ClientHealth {
+            workload: workload.to_owned(),
+            send_lag_ms: self.send_lags.spread(),
+            read_lag_ms: service.gauges.reads.spread(),
+            loop_delay_ms: service.gauges.ticks.spread(),
+            ambiguous_share: share(self.ambiguous, self.events),
+            kernel_share: share(self.by_kernel, self.answered),
+            // An open loop asks for moments, not for streams: what it could not send in time is late.
+            streams_asked: slots.max(reached),
+            streams_reached: reached,
+            resent: service.gauges.resent(),
+            cpu_s: service.cpu.as_secs_f64(),
+            threads: service.threads,
+            wall_s: wall.as_secs_f64(),
+            steal_share: service.steal_share,
+        }
     }
 }
 
@@ -63,20 +79,19 @@ fn end_ns(stamps: &Stamps) -> u64 {
 
 /// The most requests in flight at once, from sending to the last output, by a sweep over their ends. A late goodbye is
 /// no stream.
-fn most_at_once(samples: &[Sample]) -> u32 {
-    let mut ends = Vec::with_capacity(2 * samples.len());
-    for sample in samples {
-        let (begin, end) = (sample.stamps.send_ns, end_ns(&sample.stamps));
+fn most_at_once(mut begins_ns: Vec<u64>, mut ends_ns: Vec<u64>) -> u32 {
+    begins_ns.sort_unstable();
+    ends_ns.sort_unstable();
+    let (mut ended, mut most) = (0, 0);
+    for (begun, begin_ns) in (1..).zip(begins_ns) {
         // At one moment, what ends makes room for what begins.
-        ends.extend([(begin, 1), (end.max(begin + 1), -1)]);
+        ended += ends_ns[ended..]
+            .iter()
+            .take_while(|end_ns| **end_ns <= begin_ns)
+            .count();
+        most = most.max(begun - ended);
     }
-    ends.sort_unstable();
-    let mut now = 0_i64;
-    let counts = ends.iter().map(|(_, step)| {
-        now += step;
-        now
-    });
-    u32::try_from(counts.max().unwrap_or(0)).unwrap_or(0)
+    u32::try_from(most).unwrap_or(u32::MAX)
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -89,9 +104,10 @@ fn share(part: u64, whole: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{most_at_once, of};
+    use super::Tally;
     use crate::threads::Service;
     use std::time::Duration;
+    use verdict::record::ClientHealth;
     use verdict::record::{Phase, Sample, Stamps, TokenCounts};
 
     fn sample(intended_ns: u64, send_ns: u64, events_ns: &[u64]) -> Sample {
@@ -125,9 +141,16 @@ mod tests {
         }
     }
 
+    fn health(samples: &[Sample], slots: u32, service: &Service) -> ClientHealth {
+        let mut tally = Tally::default();
+        samples.iter().for_each(|sample| tally.add(sample));
+        tally.health("g/w", slots, service, Duration::from_secs(2))
+    }
+
     fn check(spans: &[(u64, u64)], expect: u32) {
         let samples: Vec<Sample> = spans.iter().map(|(a, b)| sample(*a, *a, &[*b])).collect();
-        assert_eq!(most_at_once(&samples), expect, "{spans:?}");
+        let reached = health(&samples, 0, &Service::default()).streams_reached;
+        assert_eq!(reached, expect, "{spans:?}");
     }
 
     #[test]
@@ -149,16 +172,11 @@ mod tests {
         samples[1].stamps.ambiguous_events = 1;
         samples[1].stamps.kernel_stamps = false;
         samples[2].phase = Phase::Warmup;
-        let health = of(
-            "g/w",
-            &samples,
-            3,
-            &Service {
-                steal_share: Some(0.125),
-                ..Service::default()
-            },
-            Duration::from_secs(2),
-        );
+        let service = Service {
+            steal_share: Some(0.125),
+            ..Service::default()
+        };
+        let health = health(&samples, 3, &service);
         assert_eq!(health.send_lag_ms.n, 2);
         assert!((health.send_lag_ms.max - 2.0).abs() < 1e-12);
         assert!((health.ambiguous_share - 0.25).abs() < 1e-12);
@@ -185,8 +203,7 @@ mod tests {
             sample.stamps.done_ns = Some(last + 200_000_000);
         }
         let reached = |samples: &[Sample]| {
-            let (service, wall) = (Service::default(), Duration::from_secs(1));
-            let health = of("g/w", samples, 0, &service, wall);
+            let health = health(samples, 0, &Service::default());
             (health.streams_asked, health.streams_reached)
         };
         assert_eq!(reached(&samples), (1, 1));

@@ -15,9 +15,11 @@ use super::gauges::Gauges;
 use super::precise_sleep;
 use crate::response::exchange::Exchange;
 use crate::socket::connection::Client;
-use crate::workloads::request_plan::{Expect, Label, Planned};
+use crate::workloads::request_plan::{Expect, Label, MOST_AHEAD, Planned};
 use crate::workloads::talk::Talk;
 use crate::{Endpoint, SessionClock};
+use std::collections::VecDeque;
+use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,8 +35,8 @@ pub const AHEAD: Duration = Duration::from_millis(50);
 pub struct Due {
     pub planned: Planned,
     pub at_ns: Option<u64>,
-    /// The conversation that it is a turn of.
-    pub talk: Option<Talk>,
+    /// The conversation that it is a turn of. Few requests have one.
+    pub talk: Option<Box<Talk>>,
 }
 
 /// A request that was answered, or failed, and was not read yet.
@@ -49,16 +51,36 @@ pub struct Finished {
 /// A conversation whose last turn was answered, and who waits for its next one.
 #[derive(Debug)]
 pub struct Unanswered {
-    pub talk: Talk,
+    pub talk: Box<Talk>,
     /// Gets the next turn; where it is dropped the conversation is over.
     pub next: oneshot::Sender<Due>,
 }
 
+impl Due {
+    /// Memory that it takes until it is sent.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() - size_of::<Planned>() + self.planned.bytes()
+    }
+}
+
 /// What is left of a wave, in the order of sending; all threads take from it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Queue {
     left: Arc<Mutex<Left>>,
+    /// Those after them. Whoever makes one holds this lock until it has its place.
+    later: Arc<Mutex<Later>>,
     ends: Ends,
+}
+
+/// Requests that are not made yet.
+type Later = Box<dyn Iterator<Item = Due> + Send>;
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("ends", &self.ends)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Moments up to which something holds.
@@ -81,15 +103,27 @@ impl Ends {
     };
 }
 
-#[derive(Debug)]
 struct Left {
-    wave: std::vec::IntoIter<Due>,
+    made: VecDeque<Due>,
+    /// Memory that they take.
+    bytes: usize,
     /// Turns sent, of which so many first ones are warm-up.
     turns: u32,
     warmup: u32,
 }
 
 impl Left {
+    fn next(&mut self) -> Option<Due> {
+        let due = self.made.pop_front()?;
+        self.bytes -= due.bytes();
+        Some(self.number(due))
+    }
+
+    fn put(&mut self, due: Due) {
+        self.bytes += due.bytes();
+        self.made.push_back(due);
+    }
+
     /// Turns are numbered as they are sent: which comes when depends on the answers.
     fn number(&mut self, mut due: Due) -> Due {
         if due.talk.is_some() {
@@ -108,12 +142,19 @@ impl Left {
 impl Queue {
     /// `warmup`: first turns of conversations that are.
     pub fn new(wave: Vec<Due>, ends: Ends, warmup: u32) -> Self {
+        Self::of((wave.into(), Box::new(std::iter::empty())), ends, warmup)
+    }
+
+    /// The same with requests that are made later.
+    pub fn of((wave, later): (VecDeque<Due>, Later), ends: Ends, warmup: u32) -> Self {
         Self {
             left: Arc::new(Mutex::new(Left {
-                wave: wave.into_iter(),
+                bytes: wave.iter().map(Due::bytes).sum(),
+                made: wave,
                 turns: 0,
                 warmup,
             })),
+            later: Arc::new(Mutex::new(later)),
             ends,
         }
     }
@@ -122,9 +163,27 @@ impl Queue {
         if now_ns > self.ends.requests_ns {
             return None;
         }
-        let mut left = self.left();
-        let due = left.wave.next()?;
-        Some(self.labelled(left.number(due), now_ns))
+        let made = self.left().next();
+        // A slot makes its request itself where nobody came to it.
+        let due = made.or_else(|| {
+            let mut later = lock(&self.later);
+            // Somebody may have made one meanwhile.
+            let made = self.left().next();
+            made.or_else(|| later.next())
+        })?;
+        Some(self.labelled(due, now_ns))
+    }
+
+    /// Makes a further request, where there is room for it. False where none is left to be made.
+    pub fn make_one(&self) -> bool {
+        let mut later = lock(&self.later);
+        if self.left().bytes >= MOST_AHEAD {
+            return true;
+        }
+        let made = later.next();
+        let is_one = made.is_some();
+        made.into_iter().for_each(|due| self.left().put(due));
+        is_one
     }
 
     /// A conversation's next turn, if it is still to be sent.
@@ -145,12 +204,19 @@ impl Queue {
 
     /// Leaves nothing for the others.
     fn clear(&self) {
-        self.left().wave = Vec::new().into_iter();
+        *lock(&self.later) = Box::new(std::iter::empty());
+        let mut left = self.left();
+        left.made.clear();
+        left.bytes = 0;
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.left)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A wave as one thread sees it.

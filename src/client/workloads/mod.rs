@@ -31,30 +31,36 @@ use verdict::record::Phase;
 pub fn steady(endpoint: &Endpoint, id: &str, steady: &Steady, seed: PromptSeed) -> Wave {
     let total = steady.warmup.saturating_add(steady.requests);
     let shape = streamed(steady.prompt_tokens, steady.output_tokens);
-    let requests = (0..total).map(|index| {
-        let label = Label::of(index, phase(index, steady.warmup));
-        completion(endpoint, id, seed, shape, label)
-    });
     let pace = arrivals::pace(&steady.arrivals, id, seed, total, None);
-    Wave::new(requests.collect(), pace)
+    let shapes = std::iter::repeat_n(shape, total as usize);
+    let requests = completions(endpoint, (id, seed), steady.warmup, shapes);
+    Wave::of(total, requests, pace)
 }
 
 /// A soak's requests: shapes are drawn by weight from the session's seed.
 pub fn mixed(endpoint: &Endpoint, id: &str, mixed: &Mixed, seed: PromptSeed) -> Wave {
     let total = mixed.warmup.saturating_add(mixed.requests);
     let pace = arrivals::pace(&mixed.arrivals, id, seed, total, mixed.duration);
-    let shapes = seed.shapes(id, &mixed.shapes);
-    let requests = (0..total).zip(shapes).map(|(index, shape)| {
-        let label = Label::of(index, phase(index, mixed.warmup));
-        completion(endpoint, id, seed, shape, label)
-    });
+    let shapes = seed.shapes(id, mixed.shapes.clone()).take(total as usize);
+    let requests = completions(endpoint, (id, seed), mixed.warmup, shapes);
     Wave {
-        requests: requests.collect(),
-        pace,
         until: mixed.duration,
-        ramp_up: None,
-        talks: None,
+        ..Wave::of(total, requests, pace)
     }
+}
+
+/// Independent requests of these shapes, warm-up first.
+fn completions<S: Iterator<Item = Shape>>(
+    endpoint: &Endpoint,
+    (id, seed): (&str, PromptSeed),
+    warmup: u32,
+    shapes: S,
+) -> impl Iterator<Item = Planned> + use<S> {
+    let (endpoint, id) = (endpoint.clone(), id.to_owned());
+    (0..).zip(shapes).map(move |(index, shape)| {
+        let label = Label::of(index, phase(index, warmup));
+        completion(&endpoint, &id, seed, shape, label)
+    })
 }
 
 /// The one request of a cold start.

@@ -92,7 +92,7 @@ impl PromptSeed {
     }
 
     /// Shapes drawn by weight, without end.
-    pub fn shapes(self, workload: &str, shapes: &[Shape]) -> impl Iterator<Item = Shape> {
+    pub fn shapes(self, workload: &str, shapes: Vec<Shape>) -> impl Iterator<Item = Shape> + use<> {
         let mut random = self.stream(workload, SHAPES);
         let total = shapes.iter().map(|shape| u64::from(shape.weight)).sum();
         std::iter::repeat_with(move || {

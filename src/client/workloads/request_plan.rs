@@ -7,6 +7,7 @@ use crate::response::exchange::MAX_BODY;
 use crate::socket::connection::Ask;
 use bytes::Bytes;
 use hyper::Method;
+use std::fmt;
 use std::time::Duration;
 use verdict::record::{Phase, Setting};
 
@@ -22,11 +23,26 @@ pub struct Planned {
     pub ask: Ask,
 }
 
+impl Planned {
+    /// Memory that it takes until it is sent.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.ask.path.len() + self.ask.body.len() + 2 * ALLOCATION
+    }
+}
+
+/// Memory for requests that are made before they are sent: about 30,000 of 128 token ids.
+pub const MOST_AHEAD: usize = 32 << 20;
+
+/// Bytes that an allocation takes beside what is asked for, about.
+const ALLOCATION: usize = 16;
+
 /// Requests that are sent together; the next wave begins when every one was answered.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Wave {
     /// In the order of sending.
     pub requests: Vec<Planned>,
+    /// Those after them, which are made while others are in flight.
+    pub later: Option<Later>,
     pub pace: Pace,
     /// Time after its start at which slots stop taking requests; `None`: never.
     pub until: Option<Duration>,
@@ -47,11 +63,56 @@ pub struct Talks {
     pub requests: u32,
 }
 
+/// Requests that are not made yet.
+pub struct Later {
+    pub number: u32,
+    pub requests: Box<dyn Iterator<Item = Planned> + Send>,
+}
+
+impl fmt::Debug for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Later")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Wave {
+    /// So many requests, of which those beyond [`MOST_AHEAD`] are made later: what is made while a measurement runs takes
+    /// processor time from it, and what is made before takes memory.
+    pub fn of(
+        number: u32,
+        mut requests: impl Iterator<Item = Planned> + Send + 'static,
+        pace: Pace,
+    ) -> Self {
+        let (mut bytes, mut made) = (0, Vec::new());
+        while bytes < MOST_AHEAD
+            && let Some(planned) = requests.next()
+        {
+            bytes += planned.bytes();
+            made.push(planned);
+        }
+        let number = number.saturating_sub(u32::try_from(made.len()).unwrap_or(u32::MAX));
+        let mut wave = Self::new(made, pace);
+        wave.later = (number > 0).then(|| Later {
+            number,
+            requests: Box::new(requests),
+        });
+        wave
+    }
+
+    /// The same with all requests made.
+    pub fn all_made(mut self) -> Self {
+        let later = self.later.take().map(|later| later.requests);
+        self.requests.extend(later.into_iter().flatten());
+        self
+    }
+
     /// All of these requests.
     pub fn new(requests: Vec<Planned>, pace: Pace) -> Self {
         Self {
             requests,
+            later: None,
             pace,
             until: None,
             ramp_up: None,
@@ -64,9 +125,11 @@ impl Wave {
         if let Some(talks) = &self.talks {
             return talks.requests;
         }
+        let later = self.later.as_ref().map_or(0, |later| later.number as usize);
+        let all = self.requests.len() + later;
         let sent = match &self.pace {
-            Pace::Slots(_) => self.requests.len(),
-            Pace::At(moments) | Pace::InTurn(moments) => self.requests.len().min(moments.len()),
+            Pace::Slots(_) => all,
+            Pace::At(moments) | Pace::InTurn(moments) => all.min(moments.len()),
         };
         u32::try_from(sent).unwrap_or(u32::MAX)
     }
@@ -133,5 +196,33 @@ impl Ask {
             body: json,
             limit: MAX_BODY,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expect, Label, MOST_AHEAD, Pace, Planned, Wave};
+    use crate::socket::connection::Ask;
+    use bytes::Bytes;
+    use verdict::record::Phase;
+
+    #[test]
+    fn what_takes_too_much_memory_is_made_later() {
+        let body = Bytes::from(vec![b'x'; MOST_AHEAD / 4]);
+        let requests = (0..9).map(move |index| Planned {
+            label: Label::of(index, Phase::Measured),
+            expect: Expect::default(),
+            ask: Ask::post("/", body.clone()),
+        });
+        let wave = Wave::of(9, requests.clone(), Pace::Slots(1));
+        let later = wave.later.as_ref().map(|later| later.number);
+        assert_eq!((wave.requests.len(), later, wave.len()), (4, Some(5), 9));
+        let wave = wave.all_made();
+        let all = wave.requests.iter().map(|planned| planned.label.index);
+        assert_eq!(all.collect::<Vec<_>>(), (0..9).collect::<Vec<_>>());
+        assert!(wave.later.is_none() && wave.len() == 9);
+        // No more than asked for, and none later where all have room.
+        let few = Wave::of(3, requests.take(3), Pace::Slots(1));
+        assert!(few.later.is_none() && few.len() == 3);
     }
 }

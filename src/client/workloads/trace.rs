@@ -8,37 +8,61 @@ use super::request_plan::{Label, Planned, Talks, Wave};
 use super::talk::Talk;
 use super::{Output, arrivals, chat, phase, prompted};
 use crate::{Endpoint, PromptSeed};
+use std::sync::Arc;
 use verdict::plan::{Trace, TraceEntry, TracePrompt};
 use verdict::record::Phase;
 
 /// All of its requests, warm-up first.
 pub fn wave(endpoint: &Endpoint, id: &str, trace: &Trace, seed: PromptSeed) -> Wave {
     let total = u32::try_from(trace.entries.len()).unwrap_or(u32::MAX);
-    let (mut requests, mut talks) = (Vec::new(), Vec::new());
-    for (index, entry) in (0..).zip(&trace.entries) {
-        if let TracePrompt::Turns(turns) = &entry.prompt {
-            let mut talk = Talk::new(index, turns.clone());
-            requests.extend(next_turn(endpoint, &mut talk));
-            talks.push(talk);
-        } else {
-            let label = Label::of(index, phase(index, trace.warmup));
-            requests.extend(request(endpoint, (id, seed), entry, label));
-        }
-    }
-    let turns = trace.entries.iter().map(|entry| entry.prompt.requests());
-    let turns = u32::try_from(turns.sum::<usize>()).unwrap_or(u32::MAX);
     let pace = arrivals::pace(&trace.arrivals, id, seed, total, None);
-    Wave {
-        requests,
-        pace: arrivals::risen(pace, trace.ramp_up, trace.duration),
-        until: trace.duration,
-        ramp_up: trace.ramp_up,
-        talks: (!talks.is_empty()).then_some(Talks {
+    let pace = arrivals::risen(pace, trace.ramp_up, trace.duration);
+    let mut talks = talks(trace);
+    let wave = if talks.is_empty() {
+        Wave::of(total, requests(endpoint, id, trace, seed), pace)
+    } else {
+        let first = talks
+            .iter_mut()
+            .filter_map(|talk| next_turn(endpoint, talk));
+        let mut wave = Wave::new(first.collect(), pace);
+        let turns = trace.entries.iter().map(|entry| entry.prompt.requests());
+        wave.talks = Some(Talks {
             talks,
             warmup: trace.warmup,
-            requests: turns,
-        }),
+            requests: u32::try_from(turns.sum::<usize>()).unwrap_or(u32::MAX),
+        });
+        wave
+    };
+    Wave {
+        until: trace.duration,
+        ramp_up: trace.ramp_up,
+        ..wave
     }
+}
+
+fn requests(
+    endpoint: &Endpoint,
+    id: &str,
+    trace: &Trace,
+    seed: PromptSeed,
+) -> impl Iterator<Item = Planned> + use<> {
+    let (endpoint, id, warmup) = (endpoint.clone(), id.to_owned(), trace.warmup);
+    let entries = Arc::clone(&trace.entries);
+    (0..).map_while(move |index: u32| {
+        let entry = entries.get(index as usize)?;
+        let label = Label::of(index, phase(index, warmup));
+        request(&endpoint, (&id, seed), entry, label)
+    })
+}
+
+/// Its conversations, of which nothing was said yet.
+fn talks(trace: &Trace) -> Vec<Talk> {
+    let talks = (0..).zip(trace.entries.iter());
+    let talks = talks.filter_map(|(index, entry)| match &entry.prompt {
+        TracePrompt::Turns(turns) => Some(Talk::new(index, turns.clone())),
+        _ => None,
+    });
+    talks.collect()
 }
 
 /// The next turn of a conversation; `None` after the last. Whoever sends it gives it its index and phase.

@@ -17,7 +17,7 @@ mod init;
 mod judge;
 mod kernels;
 mod label;
-mod load;
+pub mod load;
 mod merge;
 mod plan;
 mod power;

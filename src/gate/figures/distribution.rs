@@ -23,20 +23,21 @@ pub struct Distribution {
 impl Distribution {
     /// Quantiles are those of [`stats::quantile`].
     pub fn of(values: &[f64]) -> Self {
-        let at = |p: f64, least: usize| {
-            let enough = values.len() >= least;
-            stats::quantile(values, p)
-                .filter(|_| enough)
-                .map(|quantile| quantile.value)
-        };
+        let quantile = |p| stats::quantile(values, p).map(|of| of.value);
+        Self::with(values.len(), stats::mean(values), quantile)
+    }
+
+    /// Of `n` values that are kept elsewhere.
+    pub fn with(n: usize, mean: Option<f64>, quantile: impl Fn(f64) -> Option<f64>) -> Self {
+        let at = |p: f64, least: usize| quantile(p).filter(|_| n >= least);
         Self {
-            mean: stats::mean(values),
+            mean,
             p50: at(0.5, 1),
             p90: at(0.9, LEAST_FOR_P90),
             p99: at(0.99, LEAST_FOR_P99),
             min: at(0.0, 1),
             max: at(1.0, 1),
-            n: values.len() as u64,
+            n: n as u64,
         }
     }
 }

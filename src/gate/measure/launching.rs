@@ -447,8 +447,9 @@ impl<E> client::Progress for Told<'_, E> {
         });
     }
 
-    fn samples(&self, samples: &[Sample]) {
-        self.follower.samples(self.position, samples);
+    fn samples(&self, samples: Vec<Sample>) -> Vec<Sample> {
+        self.follower.samples(self.position, &samples);
+        samples
     }
 
     fn counters(&self) -> Option<&dyn client::Counters> {

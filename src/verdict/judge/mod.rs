@@ -37,7 +37,7 @@ mod waived;
 
 pub use contrast::{Contrast, Unsound, contrast};
 pub use error_budget::{Budgets, ErrorBudget, MOST_DF};
-pub use remarks::first_event_estimate;
+pub use remarks::{first_event_estimate, middle_of_untold, untold_first};
 pub use rules::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, shared_gpu};
 pub use session::is_throttled;
 pub use test_kind::on_test_scale;

@@ -176,11 +176,18 @@ fn first_events(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {
 /// That TPOT estimates the tokens of first events: where the middle one of the streams that do not tell has more
 /// tokens an event than usual. `sound`: the answers' samples.
 pub fn first_event_estimate<'a>(sound: impl Iterator<Item = &'a Sample>) -> Option<FirstEvents> {
-    let untold = sound.filter_map(|sample| {
-        let at_first = sample.tokens.first_event(sample.stamps.events_ns.len());
-        Some((untold(sample)?, at_first))
-    });
-    let (factors, at_first): (Vec<f64>, Vec<f64>) = untold.unzip();
+    middle_of_untold(&sound.filter_map(untold_first).collect::<Vec<_>>())
+}
+
+/// Tokens an event of a stream that does not tell them, and the estimate for its first event.
+pub fn untold_first(sample: &Sample) -> Option<(f64, f64)> {
+    let at_first = sample.tokens.first_event(sample.stamps.events_ns.len());
+    Some((untold(sample)?, at_first))
+}
+
+/// As [`first_event_estimate`], of what [`untold_first`] gives for each answer.
+pub fn middle_of_untold(answers: &[(f64, f64)]) -> Option<FirstEvents> {
+    let (factors, at_first): (Vec<f64>, Vec<f64>) = answers.iter().copied().unzip();
     let an_event = stats::median(&factors).filter(|factor| *factor > USUAL_TOKENS_AN_EVENT)?;
     let first = stats::median(&at_first)?;
     Some(FirstEvents { an_event, first })

@@ -8,6 +8,7 @@
 
 pub mod breakdown;
 mod correctness;
+mod gaps;
 mod matrix;
 mod readings;
 mod requests;
@@ -21,12 +22,15 @@ pub use correctness::answers::{OtherAnswers, WrongAnswers, wrong_answers};
 pub use correctness::differences::differences;
 pub use correctness::golden::Difference;
 pub use correctness::suite::fails_in_both;
+pub use gaps::Gaps;
 pub use readings::interference::beside;
 pub use requests::{Requests, is_in_part};
-pub use run::{Goodput, RunNumbers, run_numbers};
+pub use run::{Goodput, RunNumbers, RunTally, run_numbers};
 pub use timing::ambiguous::{ambiguous, first_shared, with_first};
-pub use timing::contradiction::contradiction;
-pub use timing::phases::{Clock, Speed, TOKENS_APART, held_back, implausible, implausible_for};
+pub use timing::contradiction::{ServerTimes, contradiction};
+pub use timing::phases::{
+    Clock, Phases, Speed, TOKENS_APART, held_back, implausible, implausible_for,
+};
 pub use timing::request::{came_at_once, e2e_ms, tpot_bounds_ms, ttft_ms};
 pub use timing::throughput::is_good;
 pub use undefined::{Undefined, Why};

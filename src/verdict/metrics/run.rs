@@ -1,15 +1,17 @@
 //! The numbers of one run by itself, as `gate load` shows them: every request's values side by side, and
 //! what the server did per second. Each is the metric of the same name in `docs/metrics.md`.
 //!
-//! Main type: [`RunNumbers`]. Only samples of [`Phase::Measured`] enter, and only sound ones but for
+//! Main types: [`RunNumbers`]; [`RunTally`], which makes them. Only samples of [`Phase::Measured`] enter, and only sound ones but for
 //! goodput. Refuses to know: how the values are summarised.
 
-use super::timing::phases::{Speed, generation_speed, prefill_speed};
+use super::gaps::Gaps;
+use super::timing::occupancy::Timeline;
+use super::timing::phases::{Clock, Speed, server_rate, stream_rate};
 use super::timing::request::{
-    self, came_at_once, e2e_ms, icl_ms, itl_ms, positive_tpot_ms, ttft_ms,
+    came_at_once, e2e_ms, icl_ms, itl_ms, last_ns, positive_tpot_ms, ttft_ms,
 };
-use super::timing::throughput;
-use super::{Why, ambiguous, first_shared};
+use super::timing::throughput::{self, RunSpans};
+use super::{ambiguous, first_shared};
 use crate::plan::Slo;
 use crate::record::{Phase, Sample};
 
@@ -26,8 +28,8 @@ pub struct RunNumbers {
     /// Requests of several tokens whose output arrived at one moment, so that their TPOT is not known.
     pub at_once: usize,
     /// Of requests whose stream tells the tokens of each event.
-    pub itl_ms: Vec<f64>,
-    pub icl_ms: Vec<f64>,
+    pub itl_ms: Gaps,
+    pub icl_ms: Gaps,
     pub e2e_ms: Vec<f64>,
     /// Prompt tokens computed per second, and output tokens per second of one stream.
     pub prefill: Speed,
@@ -60,85 +62,138 @@ pub struct Goodput {
 
 /// The numbers of these samples. `streams`: how many a closed loop kept in flight.
 pub fn run_numbers(samples: &[Sample], streams: Option<u32>, slo: &Slo) -> RunNumbers {
-    let measured = || samples.iter().filter(|s| s.phase == Phase::Measured);
-    let sound: Vec<&Sample> = samples.iter().filter(|s| s.may_enter()).collect();
-    let is_alone = |sample: &&&Sample| !first_shared(sample);
-    let first_alone: Vec<&Sample> = sound.iter().filter(is_alone).copied().collect();
-    let asked = *slo != Slo::default();
-    let (shared, events) = ambiguous(&sound);
-    RunNumbers {
-        ttft_ms: values(&first_alone, ttft_ms),
-        first_shared: sound.len() - first_alone.len(),
-        tpot_ms: values(&first_alone, positive_tpot_ms),
-        at_once: sound.iter().filter(|s| came_at_once(s)).count(),
-        itl_ms: gaps(&sound, itl_ms),
-        icl_ms: gaps(&sound, icl_ms),
-        e2e_ms: values(&sound, e2e_ms),
-        prefill: prefill_speed(&first_alone),
-        generation: generation_speed(&first_alone),
-        ambiguous_share: shared as f64 / events.max(1) as f64,
-        throughput: throughput::of_runs(&sound).ok(),
-        throughput_full: streams.and_then(|streams| at_full_occupancy(&sound, streams)),
-        burst_factor: burst_factor(&sound),
-        goodput: seconds(&sound)
-            .filter(|_| asked)
-            .and_then(|seconds| goodput(measured(), slo, seconds)),
+    let mut run = RunTally::new(streams, *slo);
+    samples.iter().for_each(|sample| run.add(sample));
+    run.numbers()
+}
+
+/// A run's numbers, sample by sample: a sample that was added need not be kept.
+#[derive(Clone, Debug)]
+pub struct RunTally {
+    slo: Slo,
+    /// How many a closed loop keeps in flight, and when.
+    streams: Option<(u32, Timeline)>,
+    spans: RunSpans,
+    /// A sample has no end or no count, so that there is no throughput.
+    is_uncounted: bool,
+    first_send_ns: u64,
+    last_output_ns: u64,
+    /// Those that arrived with a later one, and all.
+    shared_events: usize,
+    all_events: usize,
+    tokens: u64,
+    token_events: u64,
+    server_rates: Vec<f64>,
+    stream_rates: Vec<f64>,
+    /// Samples whose first event did not arrive with the second.
+    alone: usize,
+    good: usize,
+    measured: usize,
+    numbers: RunNumbers,
+}
+impl RunTally {
+    pub fn new(streams: Option<u32>, slo: Slo) -> Self {
+        Self {
+            slo,
+            streams: streams.map(|streams| (streams, Timeline::default())),
+            spans: RunSpans::default(),
+            is_uncounted: false,
+            first_send_ns: u64::MAX,
+            last_output_ns: 0,
+            shared_events: 0,
+            all_events: 0,
+            tokens: 0,
+            token_events: 0,
+            server_rates: Vec::new(),
+            stream_rates: Vec::new(),
+            alone: 0,
+            good: 0,
+            measured: 0,
+            numbers: RunNumbers::default(),
+        }
+    }
+
+    pub fn add(&mut self, sample: &Sample) {
+        if sample.phase != Phase::Measured {
+            return;
+        }
+        self.measured += 1;
+        self.good += usize::from(is_good(sample, self.slo));
+        if sample.void.is_none() {
+            self.add_sound(sample);
+        }
+    }
+
+    fn add_sound(&mut self, sample: &Sample) {
+        let of_timeline = self.streams.as_mut().map(|(_, of)| of.add(sample));
+        self.is_uncounted |=
+            self.spans.add(sample).is_err() || of_timeline.is_some_and(|of| of.is_err());
+        self.first_send_ns = self.first_send_ns.min(sample.stamps.send_ns);
+        self.last_output_ns = self.last_output_ns.max(last_ns(sample).unwrap_or(0));
+        let (shared, all) = ambiguous(&[sample]);
+        self.shared_events += shared;
+        self.all_events += all;
+        self.tokens += u64::from(sample.tokens.completion.unwrap_or(0));
+        self.token_events += u64::from(sample.tokens.events);
+        let numbers = &mut self.numbers;
+        numbers.at_once += usize::from(came_at_once(sample));
+        numbers.itl_ms.extend(itl_ms(sample).into_iter().flatten());
+        numbers.icl_ms.extend(icl_ms(sample).into_iter().flatten());
+        numbers.e2e_ms.extend(e2e_ms(sample));
+        if first_shared(sample) {
+            numbers.first_shared += 1;
+            return;
+        }
+        numbers.ttft_ms.extend(ttft_ms(sample));
+        numbers.tpot_ms.extend(positive_tpot_ms(sample));
+        self.alone += 1;
+        self.server_rates.extend(server_rate(sample));
+        self.stream_rates.extend(stream_rate(sample));
+    }
+
+    /// The numbers of all that was added.
+    pub fn numbers(self) -> RunNumbers {
+        let seconds = self.last_output_ns.checked_sub(self.first_send_ns);
+        let seconds = seconds.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9);
+        let seconds = seconds.filter(|_| self.slo != Slo::default());
+        let generation = self.numbers.tpot_ms.iter().map(|tpot| 1e3 / tpot);
+        let full = self.streams.filter(|_| !self.is_uncounted);
+        let full = full.map(|(streams, timeline)| timeline.while_full(streams));
+        let is_by_server = self.alone > 0 && self.server_rates.len() == self.alone;
+        let (clock, rates) = match is_by_server {
+            true => (Clock::Server, self.server_rates),
+            false => (Clock::Stream, self.stream_rates),
+        };
+        RunNumbers {
+            generation: Speed {
+                clock: Clock::Stream,
+                tokens_per_s: generation.collect(),
+            },
+            prefill: Speed {
+                clock,
+                tokens_per_s: rates,
+            },
+            ambiguous_share: self.shared_events as f64 / self.all_events.max(1) as f64,
+            throughput: self.spans.rate().ok().filter(|_| !self.is_uncounted),
+            throughput_full: full
+                .filter(|(_, ns)| *ns > 0)
+                .map(|(tokens, ns)| tokens / (ns as f64 / 1e9)),
+            burst_factor: (self.token_events > 0)
+                .then(|| self.tokens as f64 / self.token_events as f64),
+            goodput: seconds.map(|seconds| Goodput {
+                share: self.good as f64 / self.measured as f64,
+                requests_per_s: self.good as f64 / seconds,
+            }),
+            ..self.numbers
+        }
     }
 }
 
-fn values(samples: &[&Sample], value: fn(&Sample) -> Result<f64, Why>) -> Vec<f64> {
-    samples.iter().filter_map(|s| value(s).ok()).collect()
-}
-
-fn gaps(samples: &[&Sample], gaps: fn(&Sample) -> Result<Vec<f64>, Why>) -> Vec<f64> {
-    samples
-        .iter()
-        .filter_map(|s| gaps(s).ok())
-        .flatten()
-        .collect()
-}
-
-fn at_full_occupancy(samples: &[&Sample], streams: u32) -> Option<f64> {
-    let (tokens, ns) = throughput::while_full(samples, streams).ok()?;
-    (ns > 0).then(|| tokens / (ns as f64 / 1e9))
-}
-
-fn burst_factor(samples: &[&Sample]) -> Option<f64> {
-    let tokens: u64 = samples
-        .iter()
-        .filter_map(|s| s.tokens.completion)
-        .map(u64::from)
-        .sum();
-    let events: u64 = samples.iter().map(|s| u64::from(s.tokens.events)).sum();
-    (events > 0).then(|| tokens as f64 / events as f64)
-}
-
-fn goodput<'a>(
-    samples: impl Iterator<Item = &'a Sample>,
-    slo: &Slo,
-    seconds: f64,
-) -> Option<Goodput> {
-    // A request that lacks what a bound is about is not known to keep it; a TTFT that is an upper bound keeps it if it
-    // is not above.
-    let unknown = |s: &Sample| slo.tpot_ms.is_some() && came_at_once(s);
-    let judged = |s| {
-        let kept = throughput::is_good(s, *slo).unwrap_or(false);
-        kept && !unknown(s)
-    };
-    let judged: Vec<bool> = samples.map(judged).collect();
-    let good = judged.iter().filter(|good| **good).count() as f64;
-    Some(Goodput {
-        share: good / judged.len() as f64,
-        requests_per_s: good / seconds,
-    })
-}
-
-/// First send to last output; `None` for nothing and for no time.
-fn seconds(samples: &[&Sample]) -> Option<f64> {
-    let first = samples.iter().map(|s| s.stamps.send_ns).min()?;
-    let last = samples.iter().filter_map(|s| request::last_ns(s).ok());
-    let ns = last.max()?.checked_sub(first).filter(|ns| *ns > 0)?;
-    Some(ns as f64 / 1e9)
+/// A request that lacks what a bound is about is not known to keep it; a TTFT that is an upper bound keeps it if it is
+/// not above.
+fn is_good(sample: &Sample, slo: Slo) -> bool {
+    let is_unknown = slo.tpot_ms.is_some() && came_at_once(sample);
+    throughput::is_good(sample, slo).unwrap_or(false) && !is_unknown
 }
 
 #[cfg(test)]
@@ -178,7 +233,7 @@ mod tests {
         let numbers = run_numbers(&samples, Some(2), &Slo::default());
         assert_eq!(numbers.ttft_ms, [50.0, 50.0]);
         assert_eq!(numbers.tpot_ms, [10.0, 10.0]);
-        assert_eq!(numbers.icl_ms, [10.0; 8]);
+        assert_eq!(numbers.icl_ms.kept(), [10.0; 8]);
         // As many events as tokens: each is one.
         assert_eq!(numbers.itl_ms, numbers.icl_ms);
         // 10 tokens between 0 and 120 ms; both in flight from 30 to 90 ms, where 5 + 2 tokens came.
@@ -204,7 +259,8 @@ mod tests {
         sample.tokens.per_event = vec![1, 2, 1, 1, 4];
         sample.tokens.completion = Some(9);
         let numbers = run_numbers(&[sample], None, &Slo::default());
-        assert_eq!(numbers.itl_ms, [5.0, 5.0, 10.0, 10.0, 2.5, 2.5, 2.5, 2.5]);
+        let expect = [5.0, 5.0, 10.0, 10.0, 2.5, 2.5, 2.5, 2.5];
+        assert_eq!(numbers.itl_ms.kept(), expect);
         close(numbers.burst_factor, 9.0 / 5.0);
     }
 

@@ -18,7 +18,7 @@ const IMPORTS: [(&str, &str); 14] = [
         "use crate::{\n    plan::{Plan, Rule},\n    pipeline,\n};",
     ),
     ("verdict/stats/mod.rs", "use crate::judge::judge;"),
-    ("client/driver.rs", "use crate::server;"),
+    ("client/driver/mod.rs", "use crate::server;"),
     (
         "verdict/judge/mod.rs",
         "mod deep { use super::super::engine::Engine; }",

@@ -239,8 +239,9 @@ impl Progress for Kept {
         self.done.set(done);
     }
 
-    fn samples(&self, samples: &[Sample]) {
-        self.samples.borrow_mut().extend_from_slice(samples);
+    fn samples(&self, samples: Vec<Sample>) -> Vec<Sample> {
+        self.samples.borrow_mut().extend_from_slice(&samples);
+        samples
     }
 
     fn cut_short(&self, outcome: LoadOutcome) {

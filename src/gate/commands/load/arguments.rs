@@ -2,6 +2,7 @@
 //!
 //! Main type: [`LoadArgs`]. Refuses to know: how it is sent.
 
+use super::argument_values::{extra_body, ids, lengths, positive, shape};
 use super::workload::lengths::Lengths;
 use super::workload::traffic::{Prompts, Traffic};
 use super::workload::{Headers, LoadOptions};
@@ -9,10 +10,9 @@ use crate::session::Error;
 use crate::session::project::draw_seed;
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
-use verdict::plan::{Arrivals, Plausible, REQUEST_KEYS, Slo};
+use verdict::plan::{Arrivals, Plausible, Slo};
 
 /// Requests of a burst, where nobody says how many.
 const BURST: u32 = 8;
@@ -20,9 +20,6 @@ const BURST: u32 = 8;
 /// Requests, where nobody says how many; the most of a run of set duration.
 const REQUESTS: u32 = 100;
 const REQUESTS_IN_TIME: u32 = 10_000;
-
-/// Tokens of all prompts of a run of set duration, where nobody says how many requests.
-const TOKENS_IN_TIME: u32 = 20_000_000;
 
 /// Measure a server that already runs, with one workload
 #[derive(Args)]
@@ -274,10 +271,7 @@ impl LoadArgs {
     fn requests_to_measure(&self) -> Option<u32> {
         let is_of_file = self.trace.is_some() || self.prompts.is_some();
         let default = match self.duration {
-            // All prompts are made before the first is sent.
-            Some(_) => REQUESTS_IN_TIME
-                .min(TOKENS_IN_TIME / self.prompt_tokens.middle())
-                .max(1),
+            Some(_) => REQUESTS_IN_TIME,
             None => REQUESTS,
         };
         self.requests.or((!is_of_file).then_some(default))
@@ -389,52 +383,9 @@ impl LoadArgs {
     }
 }
 
-fn lengths(of: &str, lengths: Lengths, stddev: Option<f64>) -> Result<Lengths, Error> {
-    lengths.spread(stddev).ok_or_else(|| {
-        Error::Usage(format!(
-            "--{of}-tokens-stddev goes with one length in --{of}-tokens; a range has its own spread"
-        ))
-    })
-}
-
-fn extra_body(text: &str) -> Result<Map<String, Value>, Error> {
-    let keys: Map<String, Value> = serde_json::from_str(text)
-        .map_err(|error| Error::Usage(format!("--extra-body is no JSON object: {error}")))?;
-    let own = |key: &&String| REQUEST_KEYS.contains(&key.as_str()) && *key != "temperature";
-    match keys.keys().find(own) {
-        None => Ok(keys),
-        Some(key) => Err(Error::Usage(format!(
-            "--extra-body: `{key}` is set by the other options; leave it out"
-        ))),
-    }
-}
-
-/// Bounded, so that no duration made of it is too long.
-fn positive(text: &str) -> Result<f64, String> {
-    between(text, 1e-6, 1e9)
-}
-
-fn shape(text: &str) -> Result<f64, String> {
-    between(text, 0.01, 1e4)
-}
-
-fn between(text: &str, least: f64, most: f64) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok();
-    let fits = number.filter(|number| (least..=most).contains(number));
-    fits.ok_or_else(|| format!("must be a number between {least} and {most}"))
-}
-
-fn ids(text: &str) -> Result<(u32, u32), String> {
-    let ends = text.split_once("..").and_then(|(low, high)| {
-        let ends = (low.parse().ok()?, high.parse().ok()?);
-        (ends.0 < ends.1).then_some(ends)
-    });
-    ends.ok_or_else(|| "must be two rising numbers as in 3..384".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Arrivals, LoadArgs, extra_body, ids, positive};
+    use super::{Arrivals, LoadArgs};
     use clap::Parser;
     use std::time::Duration;
 
@@ -447,22 +398,6 @@ mod tests {
     fn args(further: &[&str]) -> LoadArgs {
         let line = ["load", "--url", "http://h", "--model", "m"];
         Line::parse_from(line.iter().chain(further)).load
-    }
-
-    #[test]
-    fn ranges_and_numbers_are_read_or_refused() {
-        assert_eq!(ids("3..384"), Ok((3, 384)));
-        for wrong in ["3", "3..3", "4..3", "a..b", "3..=4", ""] {
-            assert!(ids(wrong).is_err(), "{wrong}");
-        }
-        assert!(positive("0.5").is_ok());
-        for wrong in ["0", "-1", "nan", "inf", "1e12", "x"] {
-            assert!(positive(wrong).is_err(), "{wrong}");
-        }
-        assert!(extra_body(r#"{"temperature": 0.7, "x": {"y": 1}}"#).is_ok());
-        for wrong in ["1", "{", r#"{"stream": false}"#] {
-            assert!(extra_body(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! `gate load`: one workload against a server that already runs, at one pace or at several.
 
 mod address;
+mod argument_values;
 mod arguments;
 pub mod limits;
 mod notes;
+mod overview;
 mod repeats;
 mod samples_file;
 mod sweep;
@@ -11,28 +13,27 @@ mod view;
 mod workload;
 
 pub use arguments::LoadArgs;
+pub use workload::{Headers, LoadTally, Watch};
 
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
 use anyhow::Context;
 use arguments::Format;
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use verdict::record::Sample;
+use samples_file::SamplesFile;
 use view::LoadReport;
 use workload::LoadOptions;
 
 pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     let (format, is_repeated) = (args.format, args.repeats.is_some());
     let steps = args.steps()?;
-    let out = steps.first().and_then(|step| step.out.clone());
-    if let Some(path) = &out {
-        samples_file::target(path)?;
-    }
+    let out = steps.first().and_then(|step| step.out.as_deref());
+    let mut out = out.map(SamplesFile::create).transpose()?;
     let mut reports = Vec::new();
     let mut failed = None;
     for step in &steps {
-        let (report, samples) = match measured(step) {
-            Ok(measured) => measured,
+        let report = match measured(step, out.as_mut()) {
+            Ok(report) => report,
             Err(error) if reports.is_empty() => return Err(error),
             // What the steps before have measured is shown all the same.
             Err(error) => {
@@ -40,16 +41,13 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
                 break;
             }
         };
-        if let Some(path) = &out {
-            match reports.is_empty() {
-                true => samples_file::write(path, &samples)?,
-                false => samples_file::append(path, &samples)?,
-            }
-        }
-        drop(samples);
+        failed = out
+            .as_mut()
+            .and_then(|out| out.publish().err())
+            .map(Into::into);
         let is_complete = report.complete;
         reports.push(report);
-        if !is_complete {
+        if !is_complete || failed.is_some() {
             break;
         }
     }
@@ -63,14 +61,14 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
 }
 
 /// One step, with its progress on standard error.
-fn measured(options: &LoadOptions) -> anyhow::Result<(LoadReport, Vec<Sample>)> {
+fn measured(options: &LoadOptions, out: Option<&mut SamplesFile>) -> anyhow::Result<LoadReport> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let measured = block_on(async {
         let show = |done, of| {
             bar.set_length(u64::from(of));
             bar.set_position(u64::from(done));
         };
-        workload::load(options, &show, interrupted()).await
+        workload::load(options, &show, out, interrupted()).await
     });
     bar.finish_and_clear();
     Ok(measured??)
@@ -78,14 +76,14 @@ fn measured(options: &LoadOptions) -> anyhow::Result<(LoadReport, Vec<Sample>)> 
 
 fn shown(reports: &[LoadReport], (steps, is_repeated): (usize, bool), format: Format) -> String {
     match (reports, steps, format) {
-        (runs, _, Format::Table) if is_repeated => repeats::table(runs),
-        (runs, _, Format::Markdown) if is_repeated => repeats::markdown(runs),
+        (runs, _, Format::Table) if is_repeated => repeats::overview(runs).table(),
+        (runs, _, Format::Markdown) if is_repeated => repeats::overview(runs).markdown(),
         (runs, _, Format::Json) if is_repeated => repeats::json(runs),
         ([report], 1, Format::Table) => view::load_table(report),
         ([report], 1, Format::Markdown) => view::load_markdown(report),
         ([report], 1, Format::Json) => view::load_json(report),
-        (reports, _, Format::Table) => sweep::table(reports),
-        (reports, _, Format::Markdown) => sweep::markdown(reports),
+        (reports, _, Format::Table) => sweep::overview(reports).table(),
+        (reports, _, Format::Markdown) => sweep::overview(reports).markdown(),
         (reports, _, Format::Json) => sweep::json(reports),
     }
 }

@@ -6,8 +6,8 @@ use crate::figures::Distribution;
 use crate::report::numbers::number;
 use crate::report::{self, SEND_AT_ONCE};
 use std::time::Duration;
-use verdict::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, first_event_estimate};
-use verdict::metrics::{RunNumbers, tpot_bounds_ms};
+use verdict::judge::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, middle_of_untold, untold_first};
+use verdict::metrics::{Gaps, RunNumbers, tpot_bounds_ms};
 use verdict::record::{ClientHealth, Sample};
 use verdict::stats::median;
 
@@ -17,17 +17,49 @@ const LEAST_OF_DURATION: f64 = 0.9;
 /// Share of prompt tokens that a cache may give without a word: what begins every text.
 const CACHED: f64 = 0.05;
 
-/// In one sentence each. `sound`: the samples that the numbers are of; `client`: who took them.
-pub fn notes<'a>(
+/// What notes need of the samples that the numbers are of; they need not be kept.
+#[derive(Clone, Debug, Default)]
+pub struct NoteTally {
+    all: usize,
+    silent: usize,
+    /// Where both are known.
+    prompt_tokens: u64,
+    cached_tokens: u64,
+    /// Bounds of TPOT, and tokens an event with those of the first, of streams that do not tell the first event's.
+    least_ms: Vec<f64>,
+    greatest_ms: Vec<f64>,
+    untold: Vec<(f64, f64)>,
+}
+
+impl NoteTally {
+    /// Adds a sound sample.
+    pub fn add(&mut self, sample: &Sample) {
+        let tokens = &sample.tokens;
+        self.all += 1;
+        self.silent += usize::from(tokens.silent_first > 0);
+        if let Some((prompt, cached)) = tokens.prompt.zip(tokens.cached) {
+            self.prompt_tokens += u64::from(prompt);
+            self.cached_tokens += u64::from(cached);
+        }
+        if let Some((least, greatest)) = tpot_bounds_ms(sample) {
+            self.least_ms.push(least);
+            self.greatest_ms.push(greatest);
+        }
+        self.untold.extend(untold_first(sample));
+    }
+}
+
+/// In one sentence each. `sound`: of the samples that the numbers are of; `client`: who took them.
+pub fn notes(
     numbers: &RunNumbers,
-    sound: impl Iterator<Item = &'a Sample> + Clone,
+    sound: &NoteTally,
     client: Option<&ClientHealth>,
 ) -> Vec<String> {
     [
         at_once(numbers),
         first_token(numbers),
-        first_event(numbers, sound.clone()),
-        silent_first(sound.clone()),
+        first_event(numbers, sound),
+        silent_first(sound),
         cached(sound),
         gaps(numbers),
         resent(client),
@@ -37,12 +69,17 @@ pub fn notes<'a>(
     .collect()
 }
 
-/// A run of set duration that ended before it, since it had no requests left. `planned`: how many it had.
-pub fn ran_out(duration: Option<Duration>, planned: u64, samples: &[Sample]) -> Option<String> {
+/// A run of set duration that ended before it, since it had no requests left. `planned`: how many it had. `sent`: how
+/// many were sent, the first and the last at these moments.
+pub fn ran_out(
+    duration: Option<Duration>,
+    planned: u64,
+    sent: u64,
+    (first_ns, last_ns): (u64, u64),
+) -> Option<String> {
     let asked_s = duration?.as_secs_f64();
-    let moments = || samples.iter().map(|sample| sample.stamps.intended_ns);
-    let took_s = (moments().max()? - moments().min()?) as f64 / 1e9;
-    (samples.len() as u64 == planned && took_s < LEAST_OF_DURATION * asked_s).then(|| {
+    let took_s = last_ns.saturating_sub(first_ns) as f64 / 1e9;
+    (sent == planned && took_s < LEAST_OF_DURATION * asked_s).then(|| {
         format!(
             "all {planned} requests, warm-up included, were sent within {} s, before --duration {} had passed: for a \
              longer run raise --requests, or name a longer file",
@@ -53,12 +90,8 @@ pub fn ran_out(duration: Option<Duration>, planned: u64, samples: &[Sample]) -> 
 }
 
 /// Tokens of a cache are not computed: a TTFT over them is no prefill.
-fn cached<'a>(sound: impl Iterator<Item = &'a Sample>) -> Option<String> {
-    let counts = sound.filter_map(|sample| sample.tokens.prompt.zip(sample.tokens.cached));
-    let (prompt, cached) = counts.fold((0_u64, 0_u64), |sum, (prompt, cached)| {
-        (sum.0 + u64::from(prompt), sum.1 + u64::from(cached))
-    });
-    let share = cached as f64 / prompt as f64;
+fn cached(sound: &NoteTally) -> Option<String> {
+    let share = sound.cached_tokens as f64 / sound.prompt_tokens as f64;
     (share > CACHED).then(|| {
         format!(
             "{} % of the prompt tokens came from the server's cache; TTFT holds only the rest",
@@ -97,16 +130,12 @@ fn first_token(numbers: &RunNumbers) -> Option<String> {
 const CLOSE: f64 = 0.01;
 
 /// Where no TPOT is known, nothing was estimated.
-fn first_event<'a>(
-    numbers: &RunNumbers,
-    sound: impl Iterator<Item = &'a Sample> + Clone,
-) -> Option<String> {
-    let (least, greatest): (Vec<f64>, Vec<f64>) = sound.clone().filter_map(tpot_bounds_ms).unzip();
-    let (least, greatest) = median(&least).zip(median(&greatest))?;
+fn first_event(numbers: &RunNumbers, sound: &NoteTally) -> Option<String> {
+    let (least, greatest) = median(&sound.least_ms).zip(median(&sound.greatest_ms))?;
     if numbers.tpot_ms.is_empty() || greatest <= least * (1.0 + CLOSE) {
         return None;
     }
-    let what = match first_event_estimate(sound) {
+    let what = match middle_of_untold(&sound.untold) {
         Some(events) => report::first_events("answers", events),
         None => "usage counts more tokens than there are events, and nothing tells which event has several, or \
                  whether usage is right: TPOT takes one for the first"
@@ -120,12 +149,8 @@ fn first_event<'a>(
 
 /// A token without text of its own is no output where nothing shows that it is one: an engine would look faster by empty
 /// events.
-fn silent_first<'a>(sound: impl Iterator<Item = &'a Sample>) -> Option<String> {
-    let (mut silent, mut all) = (0_usize, 0_usize);
-    for sample in sound {
-        all += 1;
-        silent += usize::from(sample.tokens.silent_first > 0);
-    }
+fn silent_first(sound: &NoteTally) -> Option<String> {
+    let (silent, all) = (sound.silent, sound.all);
     (silent as f64 > FEW * all as f64).then(|| {
         format!(
             "{silent} of {all} answers begin with events without text, and usage counts exactly as many tokens more \
@@ -145,8 +170,9 @@ fn resent(client: Option<&ClientHealth>) -> Option<String> {
 }
 
 /// The distribution of gaps, without what such a share of ambiguous events makes unknown. Their mean is what it was.
-pub fn gaps_known(values: &[f64], ambiguous_share: f64) -> Distribution {
-    let mut gaps = Distribution::of(values);
+pub fn gaps_known(values: &Gaps, ambiguous_share: f64) -> Distribution {
+    let quantile = |p| values.quantile(p);
+    let mut gaps = Distribution::with(values.len(), values.mean(), quantile);
     if ambiguous_share > AMBIGUOUS_TAIL {
         (gaps.p99, gaps.min, gaps.max) = (None, None, None);
     }
@@ -173,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_tail_bears_fewer_ambiguous_events_than_a_middle() {
-        let values: Vec<f64> = (0..100).map(f64::from).collect();
+        let values: Gaps = (0..100).map(f64::from).collect();
         let check = |share: f64, [mean, p50, p99]: [bool; 3]| {
             let gaps = gaps_known(&values, share);
             let known = [gaps.mean, gaps.p50, gaps.p99].map(|value| value.is_some());
@@ -183,7 +209,7 @@ mod tests {
                 ambiguous_share: share,
                 ..RunNumbers::default()
             };
-            let notes = notes(&numbers, std::iter::empty(), None);
+            let notes = notes(&numbers, &NoteTally::default(), None);
             assert_eq!(notes.is_empty(), p99, "{share}");
         };
         check(0.01, [true, true, true]);
@@ -208,7 +234,7 @@ mod tests {
                 first_shared: shared,
                 ..RunNumbers::default()
             };
-            let notes = notes(&numbers, std::iter::empty(), None);
+            let notes = notes(&numbers, &NoteTally::default(), None);
             let begin = format!("{shared} of {} first events", shared + known);
             let is_found = matches!(&*notes, [note] if note.starts_with(&begin));
             assert_eq!(is_found, is_told, "{notes:?}");
@@ -226,7 +252,9 @@ mod tests {
                 tpot_ms: tpot_ms.to_vec(),
                 ..RunNumbers::default()
             };
-            assert_eq!(notes(&numbers, samples.iter(), None), expect);
+            let mut sound = NoteTally::default();
+            samples.iter().for_each(|sample| sound.add(sample));
+            assert_eq!(notes(&numbers, &sound, None), expect);
         };
         let burst = |sample: &mut Sample| sample.tokens.completion = Some(192);
         let told = |sample: &mut Sample| {

@@ -1,14 +1,12 @@
 //! One load several times over: each run's numbers, and their mean with an interval between runs.
 //!
-//! Main functions: [`table`], [`markdown`], [`json()`]. Refuses to know: how a run was measured.
+//! Main functions: [`overview`], [`json()`]. Refuses to know: how a run was measured.
 
+use super::overview::Overview;
 use super::sweep::wrong;
-use super::view::{self, LoadReport, optional};
-use crate::report::markdown::escape;
-use crate::report::terminal::{WIDTH, wrap};
+use super::view::{LoadReport, optional};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
 use verdict::stats::{mean, t_quantile, variance};
 
 /// Confidence of the intervals.
@@ -61,43 +59,15 @@ fn is_valid(run: &LoadReport) -> bool {
     run.complete && run.invalid().next().is_none()
 }
 
-/// The runs for a terminal.
-pub fn table(runs: &[LoadReport]) -> String {
-    let mut out = String::new();
-    if let Some(first) = runs.first() {
-        let _ = writeln!(out, "{}  {}  {}", first.server, first.model, first.date);
-        for line in wrap(&view::parameters(first, ""), usize::from(WIDTH)) {
-            let _ = writeln!(out, "{line}");
-        }
+/// The runs in one table.
+pub fn overview(runs: &[LoadReport]) -> Overview<'_, 8> {
+    Overview {
+        first: runs.first(),
+        differs: "",
+        header: header(),
+        rows: rows(runs),
+        remarks: remarks(runs),
     }
-    let _ = writeln!(out, "\n{}\n", view::table(header(), rows(runs)));
-    for text in remarks(runs) {
-        for line in wrap(&text, usize::from(WIDTH)) {
-            let _ = writeln!(out, "{line}");
-        }
-    }
-    out
-}
-
-/// The runs as Markdown.
-pub fn markdown(runs: &[LoadReport]) -> String {
-    let mut out = String::new();
-    if let Some(first) = runs.first() {
-        let [server, model] = [&first.server, &first.model].map(|text| escape(text));
-        let parameters = escape(&view::parameters(first, ""));
-        let _ = writeln!(out, "{server} · {model} · {}\n\n{parameters}\n", first.date);
-    }
-    let header = header();
-    let _ = writeln!(out, "| {} |", header.join(" | "));
-    let _ = writeln!(out, "|---{}", "|--:".repeat(header.len() - 1) + "|");
-    for row in rows(runs) {
-        let _ = writeln!(out, "| {} |", row.join(" | "));
-    }
-    out.push('\n');
-    for text in remarks(runs) {
-        let _ = writeln!(out, "- {}", escape(&text));
-    }
-    out
 }
 
 /// Every run's report, and what lies between them.

@@ -1,13 +1,11 @@
 //! Several paces of `gate load` side by side, and the knee between them.
 //!
-//! Main functions: [`table`], [`markdown`], [`json()`]; [`knee`]. Refuses to know: how a step was measured.
+//! Main functions: [`overview`], [`json()`]; [`knee`]. Refuses to know: how a step was measured.
 
-use super::view::{self, LoadReport, optional};
-use crate::report::markdown::escape;
+use super::overview::Overview;
+use super::view::{LoadReport, optional};
 use crate::report::numbers::number;
-use crate::report::terminal::{WIDTH, wrap};
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// Steps from which a knee can be told.
 const LEAST_STEPS: usize = 3;
@@ -38,54 +36,17 @@ pub fn knee(points: &[(f64, Option<f64>)]) -> Option<usize> {
     (above(best) >= BEND).then_some(best.0)
 }
 
-/// The steps for a terminal.
-pub fn table(reports: &[LoadReport]) -> String {
-    let mut out = String::new();
-    if let Some(first) = reports.first() {
-        let _ = writeln!(out, "{}  {}  {}", first.server, first.model, first.date);
-        for line in wrap(&same(first), usize::from(WIDTH)) {
-            let _ = writeln!(out, "{line}");
-        }
-    }
+/// The steps in one table.
+pub fn overview(reports: &[LoadReport]) -> Overview<'_, 8> {
     let mut header = COLUMNS;
     header[0] = reports.first().map_or("", pace_shown);
-    let _ = writeln!(out, "\n{}\n", view::table(header, rows(reports)));
-    for text in remarks(reports) {
-        for line in wrap(&text, usize::from(WIDTH)) {
-            let _ = writeln!(out, "{line}");
-        }
+    Overview {
+        first: reports.first(),
+        differs: reports.first().map_or("", pace_name),
+        header,
+        rows: rows(reports),
+        remarks: remarks(reports),
     }
-    out
-}
-
-/// The steps as Markdown.
-pub fn markdown(reports: &[LoadReport]) -> String {
-    let mut out = String::new();
-    let mut header = COLUMNS;
-    if let Some(first) = reports.first() {
-        header[0] = pace_shown(first);
-        let [server, model] = [&first.server, &first.model].map(|text| escape(text));
-        let _ = writeln!(
-            out,
-            "{server} · {model} · {}\n\n{}\n",
-            first.date,
-            escape(&same(first))
-        );
-    }
-    let _ = writeln!(
-        out,
-        "| {} |\n|---{}",
-        header.join(" | "),
-        "|--:".repeat(7) + "|"
-    );
-    for row in rows(reports) {
-        let _ = writeln!(out, "| {} |", row.join(" | "));
-    }
-    out.push('\n');
-    for text in remarks(reports) {
-        let _ = writeln!(out, "- {}", escape(&text));
-    }
-    out
 }
 
 /// Every step's report, and the knee's pace.
@@ -128,11 +89,6 @@ fn points(reports: &[LoadReport]) -> Vec<(f64, Option<f64>)> {
         (load(report), rate.filter(|_| is_known))
     });
     points.collect()
-}
-
-/// What all steps have in common.
-fn same(report: &LoadReport) -> String {
-    view::parameters(report, pace_name(report))
 }
 
 fn rows(reports: &[LoadReport]) -> Vec<Vec<String>> {

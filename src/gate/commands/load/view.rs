@@ -151,28 +151,33 @@ pub fn load_table(report: &LoadReport) -> String {
 
 /// The report as Markdown, for a pull request or an issue.
 pub fn load_markdown(report: &LoadReport) -> String {
-    let LoadReport {
-        server,
-        model,
-        date,
-        ..
-    } = report;
-    let mut out = format!("{} · {} · {date}\n\n", escape(server), escape(model));
-    let _ = writeln!(out, "{}\n", escape(&parameters(report, "")));
-    let _ = writeln!(
-        out,
-        "| {} |\n|---{}",
-        TIMES.join(" | "),
-        "|--:".repeat(7) + "|"
-    );
-    for row in time_rows(report) {
-        let _ = writeln!(out, "| {} |", row.join(" | "));
-    }
-    out.push('\n');
+    let mut out = markdown_head(report, "");
+    out += &markdown_table(TIMES, time_rows(report));
     let cut = cut(report).map(|text| ("not complete", text));
     for (label, text) in cut.into_iter().chain(lines(report)) {
         let _ = writeln!(out, "- **{label}**: {}", escape(&text));
     }
+    out
+}
+
+/// What was measured, but for the parameter of this name.
+pub fn markdown_head(report: &LoadReport, left_out: &str) -> String {
+    let [server, model] = [&report.server, &report.model].map(|text| escape(text));
+    let parameters = escape(&parameters(report, left_out));
+    format!("{server} · {model} · {}\n\n{parameters}\n\n", report.date)
+}
+
+/// A table and an empty line: names on the left, numbers on the right of their columns.
+pub fn markdown_table<const N: usize>(header: [&str; N], rows: Vec<Vec<String>>) -> String {
+    let mut out = format!(
+        "| {} |\n|---{}|\n",
+        header.join(" | "),
+        "|--:".repeat(N - 1)
+    );
+    for row in rows {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+    }
+    out.push('\n');
     out
 }
 

@@ -4,7 +4,7 @@
 //! the two clocks. A server whose clocks are wrong (phases swapped, a phase counted twice) is wrong in every
 //! request, so the middle of all requests is looked at.
 //!
-//! Main function: [`contradiction`]. Refuses to know: what follows from it.
+//! Main function: [`contradiction`]; [`ServerTimes`], of a run whose samples are not kept. Refuses to know: what follows from it.
 
 use crate::record::Sample;
 use crate::stats;
@@ -20,7 +20,29 @@ const LEAST: usize = 3;
 /// How the server's `timings` contradict the streams that they are about; `None` where they agree, or where
 /// fewer than three sound streams of [`Phase::Measured`](crate::record::Phase::Measured) have them.
 pub fn contradiction<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<String> {
-    let rows: Vec<Times> = samples.into_iter().filter_map(Times::of).collect();
+    let mut times = ServerTimes::default();
+    samples.into_iter().for_each(|sample| times.add(sample));
+    times.contradiction()
+}
+
+/// The server's times and the streams': a sample that was added need not be kept.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTimes {
+    rows: Vec<Times>,
+}
+
+impl ServerTimes {
+    pub fn add(&mut self, sample: &Sample) {
+        self.rows.extend(Times::of(sample));
+    }
+
+    /// As [`contradiction`].
+    pub fn contradiction(&self) -> Option<String> {
+        contradiction_of(&self.rows)
+    }
+}
+
+fn contradiction_of(rows: &[Times]) -> Option<String> {
     if rows.len() < LEAST {
         return None;
     }
@@ -43,6 +65,7 @@ pub fn contradiction<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Optio
 }
 
 /// One request's, ms.
+#[derive(Clone, Debug)]
 struct Times {
     prefill: f64,
     ttft: f64,

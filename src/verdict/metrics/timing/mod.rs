@@ -2,6 +2,7 @@
 
 pub mod ambiguous;
 pub mod contradiction;
+pub mod occupancy;
 pub mod phases;
 pub mod request;
 pub mod session;

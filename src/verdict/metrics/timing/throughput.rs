@@ -1,5 +1,6 @@
 //! Numbers of many requests together: tokens a second, requests within bounds, requests that failed.
 
+use super::occupancy::Timeline;
 use super::request;
 use crate::metrics::correctness::answers::Answers;
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
@@ -17,35 +18,59 @@ pub fn whole(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 
 /// Tokens per second over all runs of these samples; on failure the reason and the sample at fault.
 pub fn of_runs<'a>(samples: &[&'a Sample]) -> Result<f64, (Why, Option<&'a Sample>)> {
-    let (mut tokens, mut ns) = (0_u64, 0_u64);
-    for run in runs(samples).values() {
-        let mut span = Span::default();
-        for sample in run {
-            let (begin, end) = interval(sample).map_err(|why| (why, Some(*sample)))?;
-            span.cover(begin, end);
-            let n = sample
-                .tokens
-                .completion
-                .ok_or((Why::NoUsage, Some(*sample)))?;
-            tokens += u64::from(n);
-        }
-        ns += span.length();
+    let mut spans = RunSpans::default();
+    for sample in samples {
+        spans.add(sample).map_err(|why| (why, Some(*sample)))?;
     }
-    if ns == 0 {
-        return Err((Why::NoSpan, None));
-    }
-    Ok(tokens as f64 / (ns as f64 / 1e9))
+    spans.rate().map_err(|why| (why, None))
 }
 
-/// The same over the time in which as many streams as asked for were in flight. The tokens of an event
-/// count where the stream tells them; otherwise an answer's tokens are shared out over its events.
+/// Times of runs, each from its first send to its last output, and the tokens of all.
+#[derive(Clone, Debug, Default)]
+pub struct RunSpans {
+    runs: BTreeMap<Option<(bool, Setting)>, (u64, u64)>,
+    tokens: u64,
+}
+
+impl RunSpans {
+    /// Adds a request to its run.
+    ///
+    /// # Errors
+    /// Nothing tells when it ended, or how many tokens it had.
+    pub fn add(&mut self, sample: &Sample) -> Result<(), Why> {
+        let (begin, end) = (sample.stamps.send_ns, request::last_ns(sample)?);
+        self.tokens += u64::from(sample.tokens.completion.ok_or(Why::NoUsage)?);
+        let (first, last) = self.runs.entry(run_of(sample)).or_insert((begin, end));
+        (*first, *last) = ((*first).min(begin), (*last).max(end));
+        Ok(())
+    }
+
+    /// Tokens per second.
+    ///
+    /// # Errors
+    /// No time went by.
+    pub fn rate(&self) -> Result<f64, Why> {
+        let spans = self.runs.values();
+        match spans.map(|(first, last)| last.saturating_sub(*first)).sum() {
+            0_u64 => Err(Why::NoSpan),
+            ns => Ok(self.tokens as f64 / (ns as f64 / 1e9)),
+        }
+    }
+}
+
+/// The same over the time in which as many streams as asked for were in flight ([`Timeline`]).
 pub fn full(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
     let (mut tokens, mut ns) = (0.0, 0_u64);
     let mut wanted = 0;
     for run in runs(&samples).values() {
         wanted = streams_asked(at, run)?;
-        let (of_run, length) = while_full(run, wanted).map_err(|(why, s)| at.undefined(why, s))?;
+        let mut timeline = Timeline::default();
+        for sample in run {
+            let added = timeline.add(sample);
+            added.map_err(|why| at.undefined(why, Some(sample)))?;
+        }
+        let (of_run, length) = timeline.while_full(wanted);
         tokens += of_run;
         ns += length;
     }
@@ -54,21 +79,6 @@ pub fn full(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     }
     let value = tokens / (ns as f64 / 1e9);
     Ok(LaunchMeasure::single(value, samples.len()))
-}
-
-/// Output tokens of one run while `wanted` of its requests were in flight, and how long that was, in
-/// nanoseconds; on failure the reason and the sample at fault.
-pub fn while_full<'a>(
-    run: &[&'a Sample],
-    wanted: u32,
-) -> Result<(f64, u64), (Why, Option<&'a Sample>)> {
-    let windows = full_windows(run, wanted).map_err(|why| (why, None))?;
-    let mut tokens = 0.0;
-    for sample in run {
-        tokens += tokens_within(sample, &windows).map_err(|why| (why, Some(*sample)))?;
-    }
-    let ns = windows.iter().map(|(begin, end)| end - begin).sum();
-    Ok((tokens, ns))
 }
 
 /// Share of requests within every bound of the SLO. A void request is not, nor is one whose answer is wrong beside
@@ -151,12 +161,15 @@ fn measured_or_void<'a>(at: &Place<'a>) -> Result<Vec<&'a Sample>, Undefined> {
 fn runs<'a>(samples: &[&'a Sample]) -> BTreeMap<Option<(bool, Setting)>, Vec<&'a Sample>> {
     let mut runs: BTreeMap<_, Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
-        let cell = matches!(sample.setting, Some(Setting::Cell { .. }));
-        let key = sample.setting.filter(|_| cell);
-        let key = key.map(|setting| (sample.streamed, setting));
-        runs.entry(key).or_default().push(*sample);
+        runs.entry(run_of(sample)).or_default().push(*sample);
     }
     runs
+}
+
+fn run_of(sample: &Sample) -> Option<(bool, Setting)> {
+    let cell = matches!(sample.setting, Some(Setting::Cell { .. }));
+    let setting = sample.setting.filter(|_| cell)?;
+    Some((sample.streamed, setting))
 }
 
 fn streams_asked(at: &Place<'_>, run: &[&Sample]) -> Result<u32, Undefined> {
@@ -172,74 +185,6 @@ fn streams_asked(at: &Place<'_>, run: &[&Sample]) -> Result<u32, Undefined> {
         Some(Arrivals::Closed { concurrency }) => Ok(*concurrency),
         _ => Err(at.undefined(Why::OpenLoop, None)),
     }
-}
-
-/// From send to the last event.
-fn interval(sample: &Sample) -> Result<(u64, u64), Why> {
-    Ok((sample.stamps.send_ns, request::last_ns(sample)?))
-}
-
-#[derive(Default)]
-struct Span(Option<(u64, u64)>);
-
-impl Span {
-    fn cover(&mut self, begin: u64, end: u64) {
-        let (first, last) = self.0.unwrap_or((begin, end));
-        self.0 = Some((first.min(begin), last.max(end)));
-    }
-
-    fn length(&self) -> u64 {
-        self.0.map_or(0, |(begin, end)| end.saturating_sub(begin))
-    }
-}
-
-/// The stretches of time in which at least `wanted` of the requests were in flight.
-fn full_windows(run: &[&Sample], wanted: u32) -> Result<Vec<(u64, u64)>, Why> {
-    let mut steps = Vec::with_capacity(2 * run.len());
-    for sample in run {
-        let (begin, end) = interval(sample)?;
-        steps.push((begin, 1_i64));
-        steps.push((end, -1));
-    }
-    // A slot's next request begins when its last has ended: begins come first at one moment.
-    steps.sort_unstable_by_key(|(moment, step)| (*moment, -step));
-    let (mut in_flight, mut since, mut windows) = (0, None, Vec::new());
-    for (moment, step) in steps {
-        in_flight += step;
-        match (in_flight >= i64::from(wanted), since) {
-            (true, None) => since = Some(moment),
-            (false, Some(begin)) => {
-                windows.push((begin, moment));
-                since = None;
-            }
-            _ => {}
-        }
-    }
-    Ok(windows)
-}
-
-fn tokens_within(sample: &Sample, windows: &[(u64, u64)]) -> Result<f64, Why> {
-    let n = sample.tokens.completion.ok_or(Why::NoUsage)?;
-    // An answer that came whole has one event: its end.
-    let whole = [request::last_ns(sample)?];
-    let events = if sample.streamed {
-        sample.stamps.events_ns.as_slice()
-    } else {
-        &whole
-    };
-    let told = &sample.tokens.per_event;
-    let even = f64::from(n) / events.len() as f64;
-    let tokens = |i: usize| match told.len() == events.len() {
-        true => f64::from(told[i]),
-        false => even,
-    };
-    let is_within = |at: u64| {
-        windows
-            .iter()
-            .any(|(begin, end)| (*begin..=*end).contains(&at))
-    };
-    let counted = events.iter().enumerate().filter(|(_, at)| is_within(**at));
-    Ok(counted.map(|(i, _)| tokens(i)).sum())
 }
 
 #[cfg(test)]

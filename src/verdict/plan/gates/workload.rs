@@ -11,6 +11,7 @@ use crate::plan::source::files::Files;
 use crate::plan::source::quantity::{self, Dimension};
 use crate::plan::source::section::{Field, Section};
 use crate::record::CacheState;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Reads `[workload.NAME]`; what its data files hold is appended to `defined_by`.
@@ -145,7 +146,7 @@ fn read_trace(
             output_tokens,
         })
     });
-    let entries: Option<Vec<TraceEntry>> = entries.collect();
+    let entries: Option<Arc<[TraceEntry]>> = entries.collect();
     let entries = entries.ok_or_else(|| {
         file.wrong(
             "some of its requests have no `output_length`: say `output_tokens = N` for those",

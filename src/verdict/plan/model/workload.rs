@@ -2,6 +2,7 @@
 
 use crate::record::{CacheState, TokenLogprob};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A named stream of requests.
@@ -118,8 +119,8 @@ pub struct Shape {
 /// Requests of a file: recorded lengths, or prompts of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// In the order of sending.
-    pub entries: Vec<TraceEntry>,
+    /// In the order of sending. Shared: there may be a million, and requests are made of them while others run.
+    pub entries: Arc<[TraceEntry]>,
     /// First entries that no metric counts.
     pub warmup: u32,
     /// [`Arrivals::Recorded`], the configured speed-up applied, or another pace than the file's.

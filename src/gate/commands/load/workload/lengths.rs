@@ -58,14 +58,6 @@ impl Lengths {
             Self::Normal { mean, stddev } => (json!(mean), Some(stddev)),
         }
     }
-
-    /// About the mean.
-    pub fn middle(self) -> u32 {
-        match self {
-            Self::One(length) | Self::Normal { mean: length, .. } => length,
-            Self::Uniform(low, high) => low.midpoint(high),
-        }
-    }
 }
 
 /// Lengths drawn from uniform numbers in [0, 1).

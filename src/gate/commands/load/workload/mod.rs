@@ -5,29 +5,33 @@
 mod headers;
 pub mod lengths;
 mod parameters;
+mod tally;
 pub mod traffic;
 mod turns;
+mod watch;
 
 use self::traffic::Traffic;
 use super::address::ServerUrl;
 use super::limits::beyond_limit;
 use super::notes::{gaps_known, notes, ran_out};
-use super::view::{GoodShare, LoadReport, Requests};
+use super::samples_file::SamplesFile;
+use super::view::{GoodShare, LoadReport};
 use crate::figures::{Distribution, Speed, Throughput};
 use crate::session::Error;
 use crate::session::project::{now, tool};
-use client::{Endpoint, LoadOutcome, Progress, PromptSeed, SessionClock, Tls, Tokenizer, run};
+use client::{Endpoint, PromptSeed, SessionClock, Tls, Tokenizer, run};
 pub use headers::Headers;
 use parameters::parameters;
 use serde_json::{Map, Value};
-use std::cell::RefCell;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use verdict::metrics::{self, Clock, contradiction, implausible, run_numbers};
+pub use tally::LoadTally;
+use verdict::metrics::{self, Clock, Phases};
 use verdict::plan::{Arrivals, Plausible, Slo};
-use verdict::record::{ClientHealth, Phase, Sample, TokenCounts};
+use verdict::record::ClientHealth;
+pub use watch::Watch;
 
 /// What to send, and where.
 #[derive(Clone, Debug)]
@@ -59,16 +63,17 @@ pub struct LoadOptions {
     pub out: Option<PathBuf>,
 }
 
-/// Sends the requests and gives the numbers and the samples. `on_done` hears (done, of) after each; `cancel` ends the
-/// run early, and what was answered until then is reported.
+/// Sends the requests and gives the numbers. `on_done` hears (done, of) after each; `out` gets the samples as answers are
+/// read, and none is kept; `cancel` ends the run early, and what was answered until then is reported.
 ///
 /// # Errors
 /// Arguments that cannot be, files that cannot be read, and a server that never answered.
 pub async fn load(
     options: &LoadOptions,
     on_done: &dyn Fn(u32, u32),
+    out: Option<&mut SamplesFile>,
     cancel: impl Future<Output = ()>,
-) -> Result<(LoadReport, Vec<Sample>), Error> {
+) -> Result<LoadReport, Error> {
     let endpoint = endpoint(options)?;
     let workload = traffic::workload(
         &options.traffic,
@@ -79,12 +84,11 @@ pub async fn load(
         session: options.seed,
         block: options.traffic.part.0,
     };
+    let parameters = parameters(options);
     let date = now();
     let clock = SessionClock::start();
-    let watch = Watch {
-        on_done,
-        cut_short: RefCell::default(),
-    };
+    let tally = LoadTally::new(streams(options), options.slo);
+    let watch = Watch::new(tally, &options.headers, on_done, out);
     let ended = {
         let run = run(&endpoint, &workload, seed, &clock, &watch);
         tokio::select! {
@@ -92,62 +96,59 @@ pub async fn load(
             () = cancel => None,
         }
     };
-    let is_answered = ended.is_some();
-    let (mut samples, ending) = match ended {
-        None => interrupted(watch.cut_short.into_inner()),
-        Some(outcome) => {
-            let client = outcome.client;
-            let ending = match outcome.stopped {
-                None => LoadEnding::Complete { client },
-                Some(why) => {
-                    let mut why = why.to_string();
-                    options.headers.redact(&mut why);
-                    LoadEnding::Stopped { client, why }
+    let (tally, cut_short) = watch.end();
+    if ended.is_some() {
+        answered(options, &tally)?;
+    }
+    let ending = match ended {
+        None => LoadEnding::Interrupted {
+            client: cut_short.map(|outcome| outcome.client),
+        },
+        Some(outcome) => match outcome.stopped {
+            None => LoadEnding::Complete {
+                client: outcome.client,
+            },
+            Some(why) => {
+                let mut why = why.to_string();
+                options.headers.redact(&mut why);
+                LoadEnding::Stopped {
+                    client: outcome.client,
+                    why,
                 }
-            };
-            (outcome.samples, ending)
-        }
+            }
+        },
     };
-    options.headers.redact_all(&mut samples);
-    if is_answered {
-        answered(options, &samples)?;
-    }
-    let parameters = parameters(options);
-    let mut report = report(options, parameters, date, &samples, ending);
-    if options.traffic.ramp_up.is_some() && report.complete && report.requests.sent == 0 {
-        report.notes.push("all requests were sent while the load rose: say more --requests, or a shorter --ramp-up".into());
-    }
-    if options.traffic.multi_turn {
-        report.turns = turns::by_turn(&samples);
-        // Of a run that ends by the clock it is no sign of anything.
-        let planned = workload.kind.requests();
-        let unsent = turns::unsent(&samples, planned);
-        report
-            .notes
-            .extend(unsent.filter(|_| report.complete && options.traffic.duration.is_none()));
-    }
+    let notes = notes_on_sending(options, &tally, workload.kind.requests());
+    let mut report = report(options, parameters, date, tally, ending);
     if report.complete {
-        let planned = workload.kind.requests();
-        report
-            .notes
-            .extend(ran_out(options.traffic.duration, planned, &samples));
+        report.notes.extend(notes);
     }
-    Ok((report, samples))
+    Ok(report)
 }
 
-/// Shows progress, and takes what an interrupted run leaves.
-struct Watch<'a> {
-    on_done: &'a dyn Fn(u32, u32),
-    cut_short: RefCell<Option<LoadOutcome>>,
+/// What a complete run did not send, or did not measure.
+fn notes_on_sending(
+    options: &LoadOptions,
+    tally: &LoadTally,
+    planned: u64,
+) -> impl Iterator<Item = String> + use<> {
+    let traffic = &options.traffic;
+    let all_rising = (traffic.ramp_up.is_some() && tally.requests.sent == 0).then(|| {
+        "all requests were sent while the load rose: say more --requests, or a shorter --ramp-up"
+            .to_owned()
+    });
+    // Of a run that ends by the clock it is no sign of anything.
+    let may_tell = traffic.multi_turn && traffic.duration.is_none();
+    let unsent = turns::unsent(tally.void, tally.all, planned).filter(|_| may_tell);
+    let ran_out = ran_out(traffic.duration, planned, tally.all, tally.moments_ns);
+    [all_rising, unsent, ran_out].into_iter().flatten()
 }
 
-impl Progress for Watch<'_> {
-    fn request_done(&self, done: u32, of: u32) {
-        (self.on_done)(done, of);
-    }
-
-    fn cut_short(&self, outcome: LoadOutcome) {
-        self.cut_short.replace(Some(outcome));
+/// How many a closed loop keeps in flight.
+fn streams(options: &LoadOptions) -> Option<u32> {
+    match options.traffic.pace {
+        Some(Arrivals::Closed { concurrency }) => Some(concurrency),
+        _ => None,
     }
 }
 
@@ -165,13 +166,6 @@ enum LoadEnding {
     Interrupted {
         client: Option<ClientHealth>,
     },
-}
-
-/// What was done by then.
-fn interrupted(outcome: Option<LoadOutcome>) -> (Vec<Sample>, LoadEnding) {
-    let (samples, client) = outcome.map(|o| (o.samples, o.client)).unzip();
-    let samples = samples.unwrap_or_default();
-    (samples, LoadEnding::Interrupted { client })
 }
 
 fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
@@ -203,14 +197,10 @@ fn endpoint(options: &LoadOptions) -> Result<Endpoint, Error> {
 }
 
 /// A server that gave no status to any request is not there.
-fn answered(options: &LoadOptions, samples: &[Sample]) -> Result<(), Error> {
-    let silent = samples
-        .iter()
-        .all(|sample| sample.stamps.headers_ns.is_none());
-    match samples.first().filter(|_| silent) {
+fn answered(options: &LoadOptions, tally: &LoadTally) -> Result<(), Error> {
+    match tally.first_fault().filter(|_| !tally.has_status) {
         None => Ok(()),
-        Some(sample) => {
-            let cause = sample.void.as_ref().map_or("", |void| &void.detail);
+        Some(cause) => {
             // TLS has named the cause and the remedy.
             let question = match cause.contains("TLS: ") {
                 true => "",
@@ -228,7 +218,7 @@ fn report(
     options: &LoadOptions,
     parameters: Map<String, Value>,
     date: String,
-    samples: &[Sample],
+    tally: LoadTally,
     ending: LoadEnding,
 ) -> LoadReport {
     let complete = matches!(ending, LoadEnding::Complete { .. });
@@ -237,17 +227,15 @@ fn report(
         LoadEnding::Stopped { client, why } => (Some(client), Some(why)),
         LoadEnding::Interrupted { client } => (client, None),
     };
-    let streams = match options.traffic.pace {
-        Some(Arrivals::Closed { concurrency }) => Some(concurrency),
-        _ => None,
-    };
-    let numbers = run_numbers(samples, streams, &options.slo);
+    // First, since it takes memory for a moment.
+    let implausible = implausible_phases(options, tally.phases);
+    let numbers = tally.run.numbers();
     // Of an interrupted run the streams under way are no samples, so that it cannot be held to their number.
-    let reached = streams.filter(|_| complete || stopped.is_some());
+    let reached = streams(options).filter(|_| complete || stopped.is_some());
     let beyond = client
         .as_ref()
         .map(|health| beyond_limit(health, reached, &numbers));
-    let notes = notes(&numbers, sound(samples), client.as_ref());
+    let notes = notes(&numbers, &tally.notes, client.as_ref());
     LoadReport {
         tool: tool(),
         date,
@@ -272,24 +260,24 @@ fn report(
         prefill: speed(&numbers.prefill),
         generation: speed(&numbers.generation),
         burst_factor: numbers.burst_factor,
-        prompt_tokens: tokens(samples, |counts| counts.prompt),
-        output_tokens: tokens(samples, |counts| counts.completion),
-        turns: Vec::new(),
-        requests: requests(samples),
+        prompt_tokens: tokens(&tally.prompt_tokens),
+        output_tokens: tokens(&tally.output_tokens),
+        turns: tally.turns.by_turn(),
+        requests: tally.requests,
         client,
         client_beyond_limit: beyond.unwrap_or_default(),
-        server_contradicts: contradiction(samples),
-        implausible: implausible_phases(options, samples),
+        server_contradicts: tally.server.contradiction(),
+        implausible,
         notes,
     }
 }
 
 /// A floor that was given decides instead, by request.
-fn implausible_phases(options: &LoadOptions, samples: &[Sample]) -> Option<String> {
+fn implausible_phases(options: &LoadOptions, phases: Phases) -> Option<String> {
     if options.plausible.tpot_floor_ms.is_some() {
         return None;
     }
-    let why = implausible(samples)?;
+    let why = phases.implausible()?;
     Some(format!(
         "{why}. If the server is that fast and every first token waits, say --tpot-floor"
     ))
@@ -306,37 +294,7 @@ fn speed(speed: &metrics::Speed) -> Speed {
     }
 }
 
-/// Measured requests that enter the numbers.
-fn sound(samples: &[Sample]) -> impl Iterator<Item = &Sample> + Clone {
-    samples.iter().filter(|sample| sample.may_enter())
-}
-
-/// A count of each sound measured request.
-fn tokens(samples: &[Sample], count: fn(&TokenCounts) -> Option<u32>) -> Distribution {
-    let counts: Vec<f64> = sound(samples)
-        .filter_map(|sample| count(&sample.tokens))
-        .map(f64::from)
-        .collect();
+fn tokens(counts: &[u32]) -> Distribution {
+    let counts: Vec<f64> = counts.iter().copied().map(f64::from).collect();
     Distribution::of(&counts)
-}
-
-fn requests(samples: &[Sample]) -> Requests {
-    let mut requests = Requests::default();
-    for sample in samples {
-        if sample.phase == Phase::Warmup {
-            requests.warmup += 1;
-            continue;
-        }
-        requests.sent += 1;
-        match &sample.void {
-            None => requests.ok += 1,
-            Some(void) => {
-                let name = void.rule.name();
-                *requests.void.entry(name).or_default() += 1;
-                let first = || void.detail.clone();
-                requests.details.entry(name).or_insert_with(first);
-            }
-        }
-    }
-    requests
 }

@@ -334,8 +334,8 @@ mod tests {
             panic!("a file is a trace");
         };
         assert!(trace.entries.iter().all(|entry| entry.output_tokens == 9));
-        let texts = trace.entries.into_iter().map(|entry| match entry.prompt {
-            TracePrompt::Text(text) => text,
+        let texts = trace.entries.iter().map(|entry| match &entry.prompt {
+            TracePrompt::Text(text) => text.clone(),
             other => panic!("{other:?}"),
         });
         Ok(texts.collect())

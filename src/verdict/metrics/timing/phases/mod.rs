@@ -1,14 +1,14 @@
 //! Prefill and generation of a workload's requests: their speeds, and whether one engine can have done both.
 //!
-//! Main functions: [`prefill_speed`], [`generation_speed`], [`implausible`](implausible()), [`held_back`](held_back()).
+//! Main types: [`Speed`]; [`Phases`], whose speeds are compared. Main function: [`held_back`](held_back()).
 
 mod held_back;
 mod implausible;
 
 pub use held_back::{TOKENS_APART, held_back};
-pub use implausible::{implausible, implausible_for};
+pub use implausible::{Phases, implausible, implausible_for};
 
-use super::request::{decode_rate, prefilled, ttft_ms};
+use super::request::{prefilled, ttft_ms};
 use crate::record::Sample;
 
 /// Tokens per second, one value a request.
@@ -28,38 +28,16 @@ pub enum Clock {
     Server,
 }
 
-/// Prompt tokens computed per second: by the server's timings where every answer has them, else computed tokens over
-/// TTFT. A prompt of which the server does not report cached tokens counts whole.
-pub fn prefill_speed(sound: &[&Sample]) -> Speed {
-    let by_server: Vec<f64> = sound.iter().filter_map(|s| server_rate(s)).collect();
-    if !sound.is_empty() && by_server.len() == sound.len() {
-        return Speed {
-            clock: Clock::Server,
-            tokens_per_s: by_server,
-        };
-    }
-    let by_stream = sound.iter().filter_map(|sample| {
-        let computed = prefilled(sample).ok().or(sample.tokens.prompt)?;
-        rate(f64::from(computed), ttft_ms(sample).ok()?)
-    });
-    Speed {
-        clock: Clock::Stream,
-        tokens_per_s: by_stream.collect(),
-    }
-}
-
-/// Output tokens per second of one stream after its first event: 1 / TPOT.
-pub fn generation_speed(sound: &[&Sample]) -> Speed {
-    let rates = sound.iter().filter_map(|sample| decode_rate(sample).ok());
-    Speed {
-        clock: Clock::Stream,
-        tokens_per_s: rates.collect(),
-    }
-}
-
-fn server_rate(sample: &Sample) -> Option<f64> {
+/// Prompt tokens computed per second by the server's timings, where the answer has them.
+pub fn server_rate(sample: &Sample) -> Option<f64> {
     let timings = sample.timings.as_ref()?;
     rate(f64::from(timings.prompt_n), timings.prompt_ms)
+}
+
+/// Prompt tokens computed per second over TTFT. A prompt of which the server does not report cached tokens counts whole.
+pub fn stream_rate(sample: &Sample) -> Option<f64> {
+    let computed = prefilled(sample).ok().or(sample.tokens.prompt)?;
+    rate(f64::from(computed), ttft_ms(sample).ok()?)
 }
 
 fn rate(tokens: f64, ms: f64) -> Option<f64> {
@@ -69,11 +47,13 @@ fn rate(tokens: f64, ms: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::run_numbers;
     use crate::metrics::testing::streamed;
+    use crate::plan::Slo;
     use crate::record::ServerTimings;
 
     #[test]
-    fn speeds_say_whose_clock_they_are_by() {
+    fn a_speed_is_by_the_server_or_by_the_stream() {
         let mut a = streamed("w", 0, 50.0, 10.0, 64);
         a.tokens.prompt = Some(100);
         let mut b = a.clone();
@@ -83,17 +63,18 @@ mod tests {
             predicted_n: 64,
             predicted_ms: 630.0,
         });
-        let speed = prefill_speed(&[&a, &b]);
-        assert_eq!(
-            (speed.clock, speed.tokens_per_s),
-            (Clock::Stream, vec![2_000.0; 2])
-        );
-        let speed = prefill_speed(&[&b]);
-        assert_eq!(
-            (speed.clock, speed.tokens_per_s),
-            (Clock::Server, vec![2_500.0])
-        );
-        assert_eq!(generation_speed(&[&a]).tokens_per_s, [100.0]);
-        assert_eq!(prefill_speed(&[]), Speed::default());
+        let rates = |sample: &Sample| (server_rate(sample), stream_rate(sample));
+        assert_eq!(rates(&a), (None, Some(2_000.0)));
+        assert_eq!(rates(&b), (Some(2_500.0), Some(2_000.0)));
+        // The server's clock, where each answer has it.
+        let prefill = |samples: &[Sample]| run_numbers(samples, None, &Slo::default()).prefill;
+        let speed = |clock, tokens_per_s| Speed {
+            clock,
+            tokens_per_s,
+        };
+        let mixed = prefill(&[a, b.clone()]);
+        assert_eq!(mixed, speed(Clock::Stream, vec![2_000.0; 2]));
+        assert_eq!(prefill(&[b]), speed(Clock::Server, vec![2_500.0]));
+        assert_eq!(prefill(&[]), Speed::default());
     }
 }

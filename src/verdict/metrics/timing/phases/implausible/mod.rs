@@ -1,7 +1,7 @@
 //! Times of prefill and of generation that no engine can both have had: output that was held back until it was made,
 //! swapped phases, tokens that were not generated.
 //!
-//! Main functions: [`implausible`], [`implausible_for`]. docs/metrics.md has the reasons.
+//! Main functions: [`implausible()`], [`implausible_for`]; [`Phases`], of a run whose samples are not kept. docs/metrics.md has the reasons.
 
 use super::super::request::{ms_between, tpot_ms};
 use crate::metrics::requests::Requests;
@@ -36,53 +36,126 @@ const LEAST_TOKENS: f64 = 8.0;
 /// token. So a first token that took far longer, before tokens that came at once, was not prefill alone. Half of the
 /// requests decide.
 pub fn implausible<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<String> {
-    let samples: Vec<&Sample> = samples.into_iter().collect();
-    found(&samples, &samples, &BTreeMap::new(), true)
+    let mut phases = Phases::default();
+    samples.into_iter().for_each(|sample| phases.add(sample));
+    phases.implausible()
 }
 
-/// [`implausible`] for a check, which a few requests move unless it `reads_medians`. Base's count of a prompt's tokens is
-/// preferred to head's own, which may be missing or too high.
+/// [`implausible()`] for a check, which a few requests move unless it `reads_medians`. Base's count of a prompt's tokens
+/// is preferred to head's own, which may be missing or too high.
 pub fn implausible_for(requests: &Requests<'_>, reads_medians: bool) -> Option<String> {
     let base = requests.base.iter();
     let prompts = base.filter_map(|sample| {
         let prompt = sample.tokens.prompt.filter(|prompt| *prompt > 0)?;
         Some((sample.index, prompt))
     });
+    let prompts: BTreeMap<u32, u32> = prompts.collect();
+    let prompt_of = |sample: &Sample| prompts.get(&sample.index).copied().or(sample.tokens.prompt);
+    let answer = |sample: &Sample| Answer::of(sample, prompt_of(sample));
+    let all = requests.all.iter();
+    let answers: Vec<Answer> = all.clone().filter_map(|sample| answer(sample)).collect();
+    let has_warmup = all.clone().any(|sample| sample.phase == Phase::Warmup);
     // The check's part may leave answers out that were sent meanwhile.
     let samples = requests.launch.samples.iter();
-    let company: Vec<&Sample> = samples
-        .filter(|sample| sample.workload == requests.workload.id)
-        .collect();
-    found(&requests.all, &company, &prompts.collect(), reads_medians)
+    let company = samples.filter(|sample| sample.workload == requests.workload.id);
+    let company = Company::of(company.filter_map(answer).collect());
+    found((&answers, has_warmup), &company, reads_medians)
 }
 
-/// `all`: the samples and whatever else the engine answered meanwhile. `prompts`: tokens of the prompts by their
-/// requests' index, where they are known better.
+/// A run's requests with their times, as far as they show which phases are implausible: a sample that was added need not
+/// be kept.
+#[derive(Clone, Debug, Default)]
+pub struct Phases {
+    answers: Vec<Answer>,
+    has_warmup: bool,
+}
+
+impl Phases {
+    /// Adds a sample; warm-up and void ones are company of the others.
+    pub fn add(&mut self, sample: &Sample) {
+        self.has_warmup |= sample.phase == Phase::Warmup;
+        let answer = Answer::of(sample, sample.tokens.prompt);
+        self.answers.extend(answer);
+    }
+
+    /// As [`implausible()`].
+    pub fn implausible(self) -> Option<String> {
+        let company = Company::of(self.answers);
+        found((&company.answers, self.has_warmup), &company, true)
+    }
+}
+
+/// `answers`: those that are looked at, and whether warm-up was among their requests. `company`: whatever the engine
+/// answered meanwhile, they themselves included.
 fn found(
-    samples: &[&Sample],
-    all: &[&Sample],
-    prompts: &BTreeMap<u32, u32>,
+    (answers, has_warmup): (&[Answer], bool),
+    company: &Company,
     reads_medians: bool,
 ) -> Option<String> {
-    let prompt_of = |sample: &Sample| prompts.get(&sample.index).copied().or(sample.tokens.prompt);
-    let company = Company::of(all, prompt_of);
-    let rows = samples.iter();
-    let rows = rows.filter_map(|sample| PhaseRow::of(sample, prompt_of(sample), &company));
+    let rows = answers.iter();
+    let rows = rows.filter_map(|answer| PhaseRow::of(answer, company));
     let mut rows: Vec<PhaseRow> = rows.collect();
     if rows.len() < LEAST {
         return None;
     }
     rows.sort_by_key(|row| row.send_ns);
-    let is_cold = samples.iter().all(|sample| sample.phase != Phase::Warmup);
     let excused = rows.iter().take_while(|row| row.is_beyond()).take(COLD);
-    let rows = &rows[if is_cold { excused.count() } else { 0 }..];
-    let beyond: Vec<&PhaseRow> = rows.iter().filter(|row| row.is_beyond()).collect();
-    let is_most = 2 * beyond.len() >= rows.len();
-    let moves_tail = beyond.len() >= LEAST && beyond.len() as f64 > FEW * rows.len() as f64;
-    let nearest = beyond
-        .iter()
-        .min_by(|a, b| a.excess_ms().total_cmp(&b.excess_ms()))?;
+    let rows = &rows[if has_warmup { 0 } else { excused.count() }..];
+    let beyond = || rows.iter().filter(|row| row.is_beyond());
+    let is_most = 2 * beyond().count() >= rows.len();
+    let moves_tail = beyond().count() >= LEAST && beyond().count() as f64 > FEW * rows.len() as f64;
+    let nearest = beyond().min_by(|a, b| a.excess_ms().total_cmp(&b.excess_ms()))?;
     (is_most || (!reads_medians && moves_tail)).then(|| nearest.contrast())
+}
+
+/// A request with output.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    send_ns: u64,
+    /// Its first and its last output.
+    first_ns: u64,
+    end_ns: u64,
+    /// NaN where its time a token is unknown.
+    token_ms: f64,
+    /// Tokens of the first event; NaN where its phases cannot be compared, or it enters no number.
+    at_first: f64,
+    /// Tokens of its prompt; 0 where they are unknown.
+    prompt: u32,
+    is_streamed: bool,
+}
+
+impl Answer {
+    /// `prompt`: tokens of its prompt, as they are known best. `None` where nothing came.
+    fn of(sample: &Sample, prompt: Option<u32>) -> Option<Self> {
+        let stamps = &sample.stamps;
+        Some(Self {
+            send_ns: stamps.send_ns,
+            first_ns: stamps.events_ns.first().copied().or(stamps.done_ns)?,
+            end_ns: stamps.events_ns.last().copied().or(stamps.done_ns)?,
+            token_ms: tpot_ms(sample).unwrap_or(f64::NAN),
+            at_first: comparable(sample).unwrap_or(f64::NAN),
+            prompt: prompt.unwrap_or(0),
+            is_streamed: sample.streamed,
+        })
+    }
+
+    /// When it began to be sent. One that came whole may have been made at any moment since its request.
+    fn start_ns(&self) -> u64 {
+        match self.is_streamed {
+            true => self.first_ns,
+            false => self.send_ns,
+        }
+    }
+}
+
+/// Tokens of a sound sample's first event; `None` where too few follow it.
+fn comparable(sample: &Sample) -> Option<f64> {
+    let sample = Some(sample).filter(|sample| sample.may_enter())?;
+    let at_first = sample.tokens.first_arrival(&sample.stamps.events_ns);
+    let rest = f64::from(sample.tokens.completion?) - at_first;
+    let holds_most = at_first >= LEAST_TOKENS && at_first > rest;
+    let has_rest = sample.stamps.events_ns.len() >= 2 && (rest >= LEAST_TOKENS || holds_most);
+    has_rest.then_some(at_first)
 }
 
 /// One request's times.
@@ -97,22 +170,17 @@ struct PhaseRow {
 }
 
 impl PhaseRow {
-    fn of(sample: &Sample, prompt: Option<u32>, company: &Company) -> Option<Self> {
-        let sample = Some(sample).filter(|sample| sample.may_enter())?;
-        let prompt = prompt.filter(|prompt| *prompt > 0)?;
-        let events = sample.stamps.events_ns.len();
-        let at_first = sample.tokens.first_arrival(&sample.stamps.events_ns);
-        let rest = f64::from(sample.tokens.completion?) - at_first;
-        let holds_most = at_first >= LEAST_TOKENS && at_first > rest;
-        if events < 2 || (rest < LEAST_TOKENS && !holds_most) {
+    fn of(answer: &Answer, company: &Company) -> Option<Self> {
+        let (token_ms, at_first) = (answer.token_ms, answer.at_first);
+        if answer.prompt == 0 || token_ms.is_nan() || at_first.is_nan() {
             return None;
         }
-        let token_ms = tpot_ms(sample).ok()?;
-        let (send, first) = (sample.stamps.send_ns, *sample.stamps.events_ns.first()?);
+        let (send, first) = (answer.send_ns, answer.first_ns);
+        let prompt = f64::from(answer.prompt);
         let mut row = Self {
             send_ns: send,
-            prompt: f64::from(prompt),
-            prompts: f64::from(prompt).max(company.prompts_between(send, first)),
+            prompt,
+            prompts: prompt.max(company.prompts_between(send, first)),
             // The first event left with its last token.
             wait_ms: ms_between(send, first) - (at_first - 1.0) * token_ms,
             token_ms,
@@ -168,51 +236,29 @@ struct Company {
     /// Moments of sending and of first tokens, sorted, each with the prompt tokens of all up to it.
     sent: Vec<(u64, f64)>,
     begun: Vec<(u64, f64)>,
-    /// Answers by the start of their sending, each with the latest end of all up to it.
-    answers: Vec<(SentAnswer, u64)>,
-}
-
-/// When an answer was being sent. One that came whole may have been made at any moment since its request.
-struct SentAnswer {
-    start: u64,
-    end: u64,
-    /// Its time a token; `None` where it is unknown.
-    token_ms: Option<f64>,
+    /// By the start of their sending.
+    answers: Vec<Answer>,
+    /// The latest end of all up to each.
+    latest_ns: Vec<u64>,
 }
 
 impl Company {
-    fn of(samples: &[&Sample], prompt_of: impl Fn(&Sample) -> Option<u32>) -> Self {
-        let (mut sent, mut begun, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-        for sample in samples {
-            let stamps = &sample.stamps;
-            let first = stamps.events_ns.first().copied().or(stamps.done_ns);
-            let end = stamps.events_ns.last().copied().or(stamps.done_ns);
-            let (Some(first), Some(end)) = (first, end) else {
-                continue;
-            };
-            let prompt = f64::from(prompt_of(sample).unwrap_or(0));
-            sent.push((stamps.send_ns, prompt));
-            begun.push((first, prompt));
-            answers.push(SentAnswer {
-                start: if sample.streamed {
-                    first
-                } else {
-                    stamps.send_ns
-                },
-                end,
-                token_ms: tpot_ms(sample).ok(),
-            });
-        }
-        answers.sort_by_key(|answer| answer.start);
+    fn of(mut answers: Vec<Answer>) -> Self {
+        answers.sort_unstable_by_key(Answer::start_ns);
         let mut latest = 0;
-        let answers = answers.into_iter().map(|answer| {
-            latest = latest.max(answer.end);
-            (answer, latest)
+        let latest_ns = answers.iter().map(|answer| {
+            latest = latest.max(answer.end_ns);
+            latest
         });
+        let at = |moment: fn(&Answer) -> u64| {
+            let moments = answers.iter();
+            summed(moments.map(|answer| (moment(answer), f64::from(answer.prompt))))
+        };
         Self {
-            answers: answers.collect(),
-            sent: summed(sent),
-            begun: summed(begun),
+            sent: at(|answer| answer.send_ns),
+            begun: at(|answer| answer.first_ns),
+            latest_ns: latest_ns.collect(),
+            answers,
         }
     }
 
@@ -231,15 +277,16 @@ impl Company {
     /// the request may have waited for a slot that this answer had. Slower tokens do not come from an engine that is
     /// busy with them.
     fn sending_ms(&self, send: u64, first: u64, token_ms: f64) -> f64 {
-        let from = self.answers.partition_point(|(_, latest)| *latest <= send);
+        let from = self.latest_ns.partition_point(|latest| *latest <= send);
         let to = self
             .answers
-            .partition_point(|(answer, _)| answer.start < first);
+            .partition_point(|answer| answer.start_ns() < first);
         let mut until = send;
         let mut sending = 0.0;
-        for (answer, _) in self.answers.get(from..to).unwrap_or_default() {
-            let (start, end) = (answer.start.max(until), answer.end.min(first));
-            if end > start && answer.token_ms.is_none_or(|ms| ms <= token_ms) {
+        for answer in self.answers.get(from..to).unwrap_or_default() {
+            let (start, end) = (answer.start_ns().max(until), answer.end_ns.min(first));
+            let is_quick = answer.token_ms.is_nan() || answer.token_ms <= token_ms;
+            if end > start && is_quick {
                 sending += ms_between(start, end);
                 until = end;
             }
@@ -248,7 +295,8 @@ impl Company {
     }
 }
 
-fn summed(mut moments: Vec<(u64, f64)>) -> Vec<(u64, f64)> {
+fn summed(moments: impl Iterator<Item = (u64, f64)>) -> Vec<(u64, f64)> {
+    let mut moments: Vec<(u64, f64)> = moments.collect();
     moments.sort_unstable_by_key(|(at, _)| *at);
     let mut sum = 0.0;
     for (_, prompt) in &mut moments {
