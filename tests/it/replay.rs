@@ -24,6 +24,8 @@ impl Set {
             "cases": cases,
             "gate": {"margin": 0.01, "ceiling": 0.03, "alpha": 0.02, "beta": 0.05,
                      "looks": [4, 6, 8], "warmup_requests": 2, "max_blocks": 8},
+            "metrics": {"tpot_us": {"kind": "latency", "better": "lower", "statistic": "median"},
+                        "kv_bytes": {"kind": "counter", "better": "lower"}},
         });
         set.write("manifest.json", &manifest.to_string());
         set
@@ -144,6 +146,29 @@ fn one_line_a_case_in_the_manifests_order() {
     assert!(lines(&ended)[4]["ci"].is_null());
 }
 
+/// One answer of ten is twice as slow in head: the median does not see it, p95 does.
+#[test]
+fn a_launch_is_reduced_as_the_manifest_says() {
+    let set = Set::of(&["tail"]);
+    set.case("tail", "tpot_us", |arm, block| {
+        let launch = 1.0 + 1e-3 * f64::from((block * 7 + u32::from(arm == "pr") * 4) % 11);
+        let slow = |i| arm == "pr" && i % 10 == 0;
+        let value =
+            |i| 2e4 * launch * (1.0 + 1e-3 * f64::from(i % 7)) * [1.0, 2.0][usize::from(slow(i))];
+        (0..102).map(|i: u32| value(i).round()).collect()
+    });
+    let manifest = fs::read_to_string(set.path("manifest.json")).unwrap();
+    let verdict = |statistic: &str| {
+        let edited = manifest.replace("\"median\"", &format!("{statistic:?}"));
+        set.write("manifest.json", &edited);
+        let ended = set.replay().expect(0);
+        lines(&ended)[0]["verdict"].as_str().unwrap().to_owned()
+    };
+    for (statistic, expect) in [("median", "pass"), ("p95", "fail"), ("p99", "fail")] {
+        assert_eq!(verdict(statistic), expect, "{statistic}");
+    }
+}
+
 #[test]
 fn a_set_that_cannot_be_read_says_where_why_and_what_to_do() {
     let check = |name: &str, from: &str, to: &str, parts: &[&str]| {
@@ -168,6 +193,15 @@ fn a_set_that_cannot_be_read_says_where_why_and_what_to_do() {
         "\"looks\":[4,6,8]",
         "\"looks\":[8,6]",
         &["manifest.json: ", "`looks` must be rising"],
+    );
+    check(
+        "manifest.json",
+        "\"statistic\":\"median\"",
+        "\"statistic\":\"p90\"",
+        &[
+            "manifest.json: `metrics.tpot_us.statistic` is \"p90\"",
+            "use one of median, mean, p95, p99, max",
+        ],
     );
     check(
         "manifest.json",

@@ -6,7 +6,9 @@ use super::rows::Rows;
 use super::{CaseFiles, DAY, FORMAT, GATE, Manifest, ReplayError, Values};
 use crate::import::record::empty;
 use std::collections::{BTreeMap, BTreeSet};
-use verdict::record::{Certified, Citation, LaunchNoise, RunRecord, Standing, StoredBase};
+use verdict::record::{
+    Certified, Citation, LaunchNoise, RunRecord, Standing, Statistic, StoredBase,
+};
 
 /// Reads `manifest.json`.
 pub fn manifest(text: &str) -> Result<Manifest, ReplayError> {
@@ -23,12 +25,32 @@ pub fn manifest(text: &str) -> Result<Manifest, ReplayError> {
         );
         return Err(wrong(0, what));
     }
+    for (values, declared) in &manifest.metrics {
+        let known = statistics();
+        let unknown = |name: &&String| !known.contains(&name.as_str());
+        if let Some(name) = declared.statistic.as_ref().filter(unknown) {
+            let what = format!(
+                "`metrics.{}.statistic` is {name:?}; use one of {}, or leave it out",
+                values.key(),
+                known.join(", ")
+            );
+            return Err(wrong(0, what));
+        }
+    }
     // A case is a folder's name, and leads nowhere else.
     let is_name = |case: &&String| !case.is_empty() && !case.contains(['/', '\\']) && *case != "..";
     match manifest.cases.iter().find(|case| !is_name(case)) {
         Some(case) => Err(wrong(0, format!("{case:?} is no name of a case's folder"))),
         None => Ok(manifest),
     }
+}
+
+/// Those of many values a launch.
+fn statistics() -> Vec<&'static str> {
+    let many = Statistic::ALL
+        .into_iter()
+        .filter(|s| *s != Statistic::Single);
+    many.map(Statistic::name).collect()
 }
 
 /// A case as a session: its launches, main's stored sessions, and the files of its plan.
@@ -40,12 +62,15 @@ pub fn case(manifest: &Manifest, files: &CaseFiles<'_>) -> Result<RunRecord, Rep
         record.machine.fingerprint.clone_from(&first.fingerprint);
     }
     let measured: BTreeSet<Values> = metrics.values().flat_map(BTreeMap::keys).copied().collect();
-    if measured.contains(&Values::Tpot) {
+    // Main's stored sessions hold medians alone.
+    let median = Statistic::Median.name();
+    let is_median = manifest.statistic(Values::Tpot).is_none_or(|s| s == median);
+    if measured.contains(&Values::Tpot) && is_median {
         record.stored = history(files.history)?;
     }
     record.profile = GATE.to_owned();
     record.gates = vec![GATE.to_owned()];
-    record.inputs = inputs(&manifest.gate, &measured);
+    record.inputs = inputs(manifest, &measured);
     record.calibration = files.noise.map(cited).into_iter().collect();
     Ok(record)
 }

@@ -2,7 +2,7 @@
 //!
 //! Main function: [`inputs`]. Refuses to know: what was measured.
 
-use super::{GATE, Values};
+use super::{GATE, Manifest, Values};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use verdict::record::Input;
@@ -27,7 +27,8 @@ fn equal_parts() -> String {
 }
 
 /// The texts of `gate.toml` and of the gate, for a case that measured these values.
-pub fn inputs(gate: &GateNumbers, measured: &BTreeSet<Values>) -> Vec<Input> {
+pub fn inputs(manifest: &Manifest, measured: &BTreeSet<Values>) -> Vec<Input> {
+    let gate = &manifest.gate;
     let percent = |fraction: f64| format!("\"{} %\"", (fraction * 1e10).round() / 1e8);
     let project = format!(
         r#"# Made by `gate replay`: no engine is started from this.
@@ -84,6 +85,9 @@ min_samples = {min_samples}
             percent(gate.margin),
             percent(gate.ceiling),
         ));
+        if let Some(statistic) = manifest.statistic(*values) {
+            text.push_str(&format!("statistic = {statistic:?}\n"));
+        }
     }
     [("gates/gate.toml", project), ("gates/replay.toml", text)]
         .map(|(path, text)| Input {

@@ -18,6 +18,7 @@ pub use case::{calibration_blocks, case, manifest};
 
 use gate::GateNumbers;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use verdict::record::LaunchNoise;
 
 const FORMAT: &str = "gate-replay/1";
@@ -49,12 +50,26 @@ pub struct Manifest {
     /// Folders under `cases/`.
     pub cases: Vec<String>,
     gate: GateNumbers,
+    #[serde(default)]
+    metrics: BTreeMap<Values, Declared>,
+}
+
+/// What a set says of its values.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct Declared {
+    /// How a launch's values become one, by its name in gate files; left out: as in gate files.
+    statistic: Option<String>,
 }
 
 impl Manifest {
     /// Shares the budgets otherwise than the set says.
     pub fn spend(&mut self, spending: &str) {
         spending.clone_into(&mut self.gate.spending);
+    }
+
+    /// How a launch's values become one, where the set says.
+    fn statistic(&self, values: Values) -> Option<&str> {
+        self.metrics.get(&values)?.statistic.as_deref()
     }
 }
 
@@ -77,4 +92,14 @@ enum Values {
     /// Bytes of KV cache in use, one value a reading.
     #[serde(rename = "kv_bytes")]
     KvBytes,
+}
+
+impl Values {
+    /// The key of the set's files.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Tpot => "tpot_us",
+            Self::KvBytes => "kv_bytes",
+        }
+    }
 }
