@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """models.py - replay sets for models of a machine's noise, with and without a certificate, and their table.
 Usage: models.py make OUT [--seed 27] [--cases 200]    writes OUT/plain, OUT/certified and OUT/noisier (numpy)
+       models.py tails OUT [--seed 28] [--cases 200]   writes OUT/median, OUT/mean, OUT/p95 and OUT/p99: the same sessions
        models.py score OUT/SET VERDICTS.jsonl...       one row a model: % of cases, launches, coverage
 Layout: as gen.py's, with calibration.csv in a case of a calibrated machine (session,block,base_us,head_us: A/A sessions).
 `noisier`: a machine that varies twice as much as when it was calibrated."""
@@ -75,9 +76,43 @@ def make(out,seed,cases):
         json.dump(dict(format='gate-replay/1',seed=seed,cases=ids,gate=dict(margin=.01,ceiling=.03,alpha=.02,beta=.025,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
                        metrics=dict(tpot_us=dict(kind='latency',better='lower',statistic='median'))),open(root+'/manifest.json','w'),indent=1)
         print(root,len(ids),'cases')
+# of the model `typical`, 100 measured requests a launch (as gates/tpot.toml, quick); stragglers: a share of requests that takes
+# 1.5 to 4 times as long in both arms. Sizes: nothing; head's 4 % of requests 1.8 times as long; all of head's by the margin; by the ceiling.
+STRAGGLERS=[('none',0.),('few',.002),('one',.01)]
+def tails(out,seed,cases):
+    T=dict(margin=.1,ceiling=.5); made={}
+    for name,share in STRAGGLERS:
+        for size in ('0','tail','margin','ceiling'):
+            for i in range(cases):
+                g=Rng(seed_of(seed,'tails',name,size,i)); y,head=machine('typical',g,pairs(g),T.get(size,0.)); r=20+100
+                x=within(g,2*NB,REQUESTS,r=r,pout=share,warm=.1,tau=3.)*np.exp(y)[:,None]*MU
+                if size=='tail': x*=np.where((g.u(2*NB,r)<.04)&head[:,None],1.8,1.)
+                cid=hashlib.sha256(f'{seed}tails{name}{size}{i}'.encode()).hexdigest()[:12]; d=f'{out}/cases/{cid}'; os.makedirs(d,exist_ok=True)
+                rows=[f"{l},{l//2},{l%2},{'pr' if head[l] else 'main'},{60+95*l},{FP},0,0\n" for l in range(2*NB)]
+                open(d+'/launches.csv','w').write('launch,block,pos,arm,t_start_s,fingerprint,throttle_bits,exit\n'+''.join(rows))
+                open(d+'/samples.jsonl','w').write(''.join(json.dumps(dict(launch=l,metrics=dict(tpot_us=[int(v) for v in np.rint(x[l])])),separators=(',',':'))+'\n' for l in range(2*NB)))
+                open(d+'/history.csv','w').write(f'session,launch,fingerprint,tpot_us_mean,tpot_us_median\n')
+                made[cid]=dict(case=cid,model=name,size=size)
+    for statistic in ('median','mean','p95','p99'):
+        root=f'{out}/{statistic}'; os.makedirs(root,exist_ok=True); os.path.lexists(root+'/cases') or os.symlink('../cases',root+'/cases')
+        open(root+'/truth.jsonl','w').write(''.join(json.dumps(t)+'\n' for t in made.values()))
+        json.dump(dict(format='gate-replay/1',seed=seed,cases=list(made),gate=dict(**T,alpha=.02,beta=.025,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
+                       metrics=dict(tpot_us=dict(kind='latency',better='lower',statistic=statistic))),open(root+'/manifest.json','w'),indent=1)
+    print(out,len(made),'cases')
+def score_tails(root,T,files):
+    for f in files:
+        V={v['case']:v for v in map(json.loads,open(f))}
+        print(f'{os.path.basename(f)}\n%-9s'%'model'+''.join('%9s'%c for s in ('0','tail','margin','ceiling') for c in ('red '+s[:4],'pass','L')))
+        for name,_ in STRAGGLERS:
+            row=[]
+            for size in ('0','tail','margin','ceiling'):
+                of=[V[c] for c,t in T.items() if t['model']==name and t['size']==size and c in V]; n=max(1,len(of))
+                row+=[100*sum(v['verdict']==x for v in of)/n for x in ('fail','pass')]+[sum(v['launches'] for v in of)/n]
+            print('%-9s'%name+''.join('%9.1f'%x for x in row))
 def score(root,files):
     T={}
     for l in open(root+'/truth.jsonl'): t=json.loads(l); T[t['case']]=t
+    if any(t['size']=='tail' for t in T.values()): return score_tails(root,T,files)
     for f in files:
         V={v['case']:v for v in map(json.loads,open(f))}
         print(f'{os.path.basename(f)}\n%-9s'%'model'+''.join('%8s'%c for c in ('red 0','red 1','pass 3','finds 3','open 0','open 3','L 0','L 3','covers')))
@@ -91,6 +126,7 @@ def score(root,files):
 if __name__=='__main__':
     p=argparse.ArgumentParser(); s=p.add_subparsers(dest='what',required=True)
     a=s.add_parser('make'); a.add_argument('out'); a.add_argument('--seed',type=int,default=27); a.add_argument('--cases',type=int,default=200)
+    a=s.add_parser('tails'); a.add_argument('out'); a.add_argument('--seed',type=int,default=28); a.add_argument('--cases',type=int,default=200)
     a=s.add_parser('score'); a.add_argument('set'); a.add_argument('verdicts',nargs='+')
     o=p.parse_args()
-    make(o.out,o.seed,o.cases) if o.what=='make' else score(o.set,o.verdicts)
+    score(o.set,o.verdicts) if o.what=='score' else dict(make=make,tails=tails)[o.what](o.out,o.seed,o.cases)
