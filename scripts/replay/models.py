@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """models.py - replay sets for models of a machine's noise, with and without a certificate, and their table.
 Usage: models.py make OUT [--seed 27] [--cases 200]    writes OUT/plain, OUT/certified and OUT/noisier (numpy)
-       models.py tails OUT [--seed 28] [--cases 200]   writes OUT/median, OUT/mean, OUT/p95 and OUT/p99: the same sessions
+       models.py tails OUT [--seed 28] [--cases 200]   writes OUT/median, OUT/mean, OUT/p95, OUT/p99 and OUT/share:
+                                                   the same sessions, by a statistic or by the share within 1.5 × the median
        models.py score OUT/SET VERDICTS.jsonl...       one row a model: % of cases, launches, coverage
 Layout: as gen.py's, with calibration.csv in a case of a calibrated machine (session,block,base_us,head_us: A/A sessions).
 `noisier`: a machine that varies twice as much as when it was calibrated."""
@@ -77,35 +78,39 @@ def make(out,seed,cases):
                        metrics=dict(tpot_us=dict(kind='latency',better='lower',statistic='median'))),open(root+'/manifest.json','w'),indent=1)
         print(root,len(ids),'cases')
 # of the model `typical`, 100 measured requests a launch (as gates/tpot.toml, quick); stragglers: a share of requests that takes
-# 1.5 to 4 times as long in both arms. Sizes: nothing; head's 4 % of requests 1.8 times as long; all of head's by the margin; by the ceiling.
+# 1.5 to 4 times as long in both arms. Sizes: nothing; 4 % of head's requests 1.8 times as long; at the margin and at the ceiling: all of
+# head's requests longer by so much, or by slow ones (1.8 times) so much less of them within the bound.
 STRAGGLERS=[('none',0.),('few',.002),('one',.01)]
+SLOW=dict(tail=.04,margin_share=.01/1.01,ceiling_share=.03/1.03)
 def tails(out,seed,cases):
     T=dict(margin=.1,ceiling=.5); made={}
     for name,share in STRAGGLERS:
-        for size in ('0','tail','margin','ceiling'):
+        for size in ('0','tail','margin','ceiling','margin_share','ceiling_share'):
             for i in range(cases):
                 g=Rng(seed_of(seed,'tails',name,size,i)); y,head=machine('typical',g,pairs(g),T.get(size,0.)); r=20+100
                 x=within(g,2*NB,REQUESTS,r=r,pout=share,warm=.1,tau=3.)*np.exp(y)[:,None]*MU
-                if size=='tail': x*=np.where((g.u(2*NB,r)<.04)&head[:,None],1.8,1.)
+                if size in SLOW: x*=np.where((g.u(2*NB,r)<SLOW[size])&head[:,None],1.8,1.)
                 cid=hashlib.sha256(f'{seed}tails{name}{size}{i}'.encode()).hexdigest()[:12]; d=f'{out}/cases/{cid}'; os.makedirs(d,exist_ok=True)
                 rows=[f"{l},{l//2},{l%2},{'pr' if head[l] else 'main'},{60+95*l},{FP},0,0\n" for l in range(2*NB)]
                 open(d+'/launches.csv','w').write('launch,block,pos,arm,t_start_s,fingerprint,throttle_bits,exit\n'+''.join(rows))
                 open(d+'/samples.jsonl','w').write(''.join(json.dumps(dict(launch=l,metrics=dict(tpot_us=[int(v) for v in np.rint(x[l])])),separators=(',',':'))+'\n' for l in range(2*NB)))
                 open(d+'/history.csv','w').write(f'session,launch,fingerprint,tpot_us_mean,tpot_us_median\n')
                 made[cid]=dict(case=cid,model=name,size=size)
-    for statistic in ('median','mean','p95','p99'):
+    for statistic in ('median','mean','p95','p99','share'):
+        how=dict(slo='1.5 ×') if statistic=='share' else dict(statistic=statistic); t=dict(margin=.01,ceiling=.03) if statistic=='share' else T
         root=f'{out}/{statistic}'; os.makedirs(root,exist_ok=True); os.path.lexists(root+'/cases') or os.symlink('../cases',root+'/cases')
         open(root+'/truth.jsonl','w').write(''.join(json.dumps(t)+'\n' for t in made.values()))
-        json.dump(dict(format='gate-replay/1',seed=seed,cases=list(made),gate=dict(**T,alpha=.02,beta=.025,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
-                       metrics=dict(tpot_us=dict(kind='latency',better='lower',statistic=statistic))),open(root+'/manifest.json','w'),indent=1)
+        json.dump(dict(format='gate-replay/1',seed=seed,cases=list(made),gate=dict(**t,alpha=.02,beta=.025,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
+                       metrics=dict(tpot_us=dict(kind='latency',better='lower',**how))),open(root+'/manifest.json','w'),indent=1)
     print(out,len(made),'cases')
 def score_tails(root,T,files):
+    end='_share' if os.path.basename(os.path.normpath(root))=='share' else ''; sizes=('0','tail','margin'+end,'ceiling'+end)
     for f in files:
         V={v['case']:v for v in map(json.loads,open(f))}
-        print(f'{os.path.basename(f)}\n%-9s'%'model'+''.join('%9s'%c for s in ('0','tail','margin','ceiling') for c in ('red '+s[:4],'pass','L')))
+        print(f'{os.path.basename(f)}\n%-9s'%'model'+''.join('%9s'%c for s in sizes for c in ('red '+s[:4],'pass','L')))
         for name,_ in STRAGGLERS:
             row=[]
-            for size in ('0','tail','margin','ceiling'):
+            for size in sizes:
                 of=[V[c] for c,t in T.items() if t['model']==name and t['size']==size and c in V]; n=max(1,len(of))
                 row+=[100*sum(v['verdict']==x for v in of)/n for x in ('fail','pass')]+[sum(v['launches'] for v in of)/n]
             print('%-9s'%name+''.join('%9.1f'%x for x in row))

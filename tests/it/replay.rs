@@ -158,14 +158,22 @@ fn a_launch_is_reduced_as_the_manifest_says() {
         (0..102).map(|i: u32| value(i).round()).collect()
     });
     let manifest = fs::read_to_string(set.path("manifest.json")).unwrap();
-    let verdict = |statistic: &str| {
-        let edited = manifest.replace("\"median\"", &format!("{statistic:?}"));
+    let verdict = |declared: &str| {
+        let edited = manifest.replace("\"statistic\":\"median\"", declared);
+        assert!(edited.contains(declared));
         set.write("manifest.json", &edited);
         let ended = set.replay().expect(0);
         lines(&ended)[0]["verdict"].as_str().unwrap().to_owned()
     };
-    for (statistic, expect) in [("median", "pass"), ("p95", "fail"), ("p99", "fail")] {
-        assert_eq!(verdict(statistic), expect, "{statistic}");
+    for (declared, expect) in [
+        ("\"statistic\":\"median\"", "pass"),
+        ("\"statistic\":\"p95\"", "fail"),
+        ("\"statistic\":\"p99\"", "fail"),
+        ("\"slo\":\"1.5 ×\"", "fail"),
+        ("\"slo\":\"2.5 ×\"", "pass"),
+        ("\"slo\":\"30 ms\"", "fail"),
+    ] {
+        assert_eq!(verdict(declared), expect, "{declared}");
     }
 }
 
@@ -202,6 +210,21 @@ fn a_set_that_cannot_be_read_says_where_why_and_what_to_do() {
             "manifest.json: `metrics.tpot_us.statistic` is \"p90\"",
             "use one of median, mean, p95, p99, max",
         ],
+    );
+    check(
+        "manifest.json",
+        "\"statistic\":\"median\"",
+        "\"statistic\":\"p99\",\"slo\":\"1.5 ×\"",
+        &[
+            "manifest.json: `metrics.tpot_us.slo`",
+            "leave one of them out",
+        ],
+    );
+    check(
+        "manifest.json",
+        "\"statistic\":\"median\"",
+        "\"slo\":\"1 ×\"",
+        &["manifest.json: ", "must be above 1 ×"],
     );
     check(
         "manifest.json",

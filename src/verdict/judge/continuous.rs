@@ -1,17 +1,19 @@
-//! Metrics that vary from launch to launch: Welch's, the paired and the one-sample t, at looks; main's stored
-//! sessions, which advise.
+//! Metrics that vary from launch to launch: Welch's, the paired and the one-sample t, and the change of a share of requests,
+//! at looks; main's stored sessions, which advise.
 
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
+use super::evidence::Evidence;
 use super::limit;
 use super::sequential::{INTERVAL_ALPHA, Look, PastLooks, smallest_effect, too_noisy};
 use super::view::{Case, View, values};
+use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
 use crate::record::{
-    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Remark, RuleId,
+    Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Metric, Remark, RuleId,
     StoredSessions,
 };
-use crate::stats::{self, Degenerate, Estimate, PriorVariance, Scale};
+use crate::stats::{self, Degenerate, Estimate, PriorVariance, Scale, Trials};
 
 /// Launch values on the scale of the test, block by block.
 struct Sides {
@@ -19,11 +21,16 @@ struct Sides {
     head: Vec<f64>,
     /// The values of both arms are of the same blocks, in order.
     is_in_blocks: bool,
+    /// Requests of base's and head's launches, where the values are shares of them.
+    requests: Option<(Vec<Trials>, Vec<Trials>)>,
 }
 
 impl Sides {
     fn estimate(&self, case: &Case<'_>) -> Result<Estimate, Degenerate> {
         let Self { base, head, .. } = self;
+        if let Some((base, head)) = &self.requests {
+            return stats::change_of_share(head, base);
+        }
         let prior = case.noise.map(|noise| PriorVariance {
             variance: noise.sd.powi(2),
             df: noise.df,
@@ -136,10 +143,12 @@ fn loss(change: &Estimate, direction: Direction) -> Estimate {
 
 fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
     let blocks = |arm| view.of(arm).looked_at().map(|reading| reading.launch.block);
+    let is_share = view.case.check.metric == Metric::Goodput;
     Sides {
         base: looked_at(view, scale, Arm::Base),
         head: looked_at(view, scale, Arm::Head),
         is_in_blocks: blocks(Arm::Base).eq(blocks(Arm::Head)),
+        requests: is_share.then(|| (requests(view.of(Arm::Base)), requests(view.of(Arm::Head)))),
     }
 }
 
@@ -184,6 +193,23 @@ fn advise(view: &View<'_, '_>, scale: Scale) -> Assessment {
     Assessment::never(figures, RuleId::StoredBase, Facts::StoredBase { sessions })
 }
 
+/// The launches' requests, and how many of them count in the share that is the launch's value.
+fn requests(evidence: &Evidence<'_>) -> Vec<Trials> {
+    let measured = evidence.looked_at().filter_map(|r| r.measure.as_ref().ok());
+    let of = |measure: &LaunchMeasure| {
+        let n = f64::from(measure.samples);
+        let successes = (measure.value * n).round();
+        Trials { successes, n }
+    };
+    measured.map(of).collect()
+}
+
+/// Successes out of all trials.
+fn share(trials: &[Trials]) -> Option<f64> {
+    let n: f64 = trials.iter().map(|t| t.n).sum();
+    (n > 0.0).then(|| trials.iter().map(|t| t.successes).sum::<f64>() / n)
+}
+
 /// The estimate, and into the figures base, head, change, the repeated interval and the smallest effect.
 fn look(view: &View<'_, '_>, scale: Scale, margin: f64, mut figures: Figures) -> Look {
     let sides = sides(view, scale);
@@ -193,6 +219,9 @@ fn look(view: &View<'_, '_>, scale: Scale, margin: f64, mut figures: Figures) ->
     };
     figures.base = stats::mean(&sides.base).map(|y| scale.back(y));
     figures.head = stats::mean(&sides.head).map(|y| scale.back(y));
+    if let Some((base, head)) = &sides.requests {
+        (figures.base, figures.head) = (share(base), share(head));
+    }
     let budgets = &view.case.budgets;
     let level = budgets.pass.level(INTERVAL_ALPHA / 2.0, view.scope.looked);
     let (low, high) = e.interval(1.0 - 2.0 * level);

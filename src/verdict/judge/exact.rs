@@ -23,7 +23,7 @@ pub fn assess(rules: &Rules<'_>, view: &View<'_, '_>, trail: &mut PastLooks) -> 
     }
 }
 
-/// Constant in each arm: exact. Otherwise the launches differ by chance after all, and Welch on the log
+/// Constant in each arm: exact, but for shares of requests. Otherwise the launches differ by chance after all, and Welch on the log
 /// scale judges them, if no value is zero; with a zero there is no relative scale, and no verdict.
 fn regression(
     rules: &Rules<'_>,
@@ -40,6 +40,11 @@ fn regression(
     let figures = Figures::of(view).with_launches(base.n, head.n);
     if base.n == 0 || head.n == 0 || !view.is_complete() {
         return incomplete(view, figures);
+    }
+    // A share of requests by their times varies by chance, also where few launches show it.
+    let is_share = view.case.check.metric == Metric::Goodput;
+    if is_share && view.comparison != Comparison::Stored {
+        return continuous::assess(rules, view, Scale::Log, trail);
     }
     match (base.constant(), head.constant()) {
         (Some(base), Some(head)) => compare(view, figures, base, head, margin),

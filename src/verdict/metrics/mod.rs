@@ -32,7 +32,7 @@ pub use timing::phases::{
     Clock, Phases, Speed, TOKENS_APART, held_back, implausible, implausible_for,
 };
 pub use timing::request::{came_at_once, e2e_ms, tpot_bounds_ms, ttft_ms};
-pub use timing::throughput::is_good;
+pub use timing::throughput::{is_good, slo};
 pub use undefined::{Undefined, Why};
 pub use value::LaunchMeasure;
 

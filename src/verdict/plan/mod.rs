@@ -19,12 +19,12 @@ pub use gates::compatibility::{MIN_SAMPLES, lack};
 pub use gates::goldens::read as read_goldens;
 pub use gates::trace::{TraceLine, TurnLine, conversations, entries as trace_entries};
 pub use model::{
-    Answers, Arrivals, BaselineConfig, Build, CALIBRATED_LAUNCHES, Cached, CalibrationConfig,
-    Check, Contender, Cooldown, Design, Engine, EngineMetrics, EngineSeries, FirstRequest, Gate,
-    GoldenCase, GoldenToken, Goldens, Host, LAUNCHES, Matrix, Mixed, Named, Part, Plan, Plausible,
-    PromptBlocks, Rule, SandboxSetting, Session, Shape, Slo, Spending, Staggered, Steady, Suite,
-    TaskCase, Tasks, Telemetry, TextCase, TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Turn,
-    Waiver, Workload, WorkloadKind,
+    Answers, Arrivals, BaselineConfig, Bound, Build, CALIBRATED_LAUNCHES, Cached,
+    CalibrationConfig, Check, Contender, Cooldown, Design, Engine, EngineMetrics, EngineSeries,
+    FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, LAUNCHES, Matrix, Mixed, Named,
+    Part, Plan, Plausible, PromptBlocks, RequestBounds, Rule, SandboxSetting, Session, Shape, Slo,
+    Spending, Staggered, Steady, Suite, TaskCase, Tasks, Telemetry, TextCase, TextPrompt, Texts,
+    Trace, TraceEntry, TracePrompt, Turn, Waiver, Workload, WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,

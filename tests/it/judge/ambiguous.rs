@@ -116,10 +116,13 @@ fn answers_that_arrive_at_one_moment_are_left_out() {
     // Nor does anybody know whether it kept a bound.
     let mut plan = plan_on(Metric::Goodput, Statistic::Single);
     let bounded = &mut plan.gates[0].checks[0];
-    bounded.part.slo = Some(Slo {
-        tpot_ms: Some(100.0),
-        ..Slo::default()
-    });
+    bounded.part.slo = Some(
+        Slo {
+            tpot_ms: Some(100.0),
+            ..Slo::default()
+        }
+        .into(),
+    );
     let rule = Some(("ambiguous-events", "3.333 % of the answers"));
     verdict_is(&judge(&plan, &session(1, true)), rule);
     // Where the others are too few, the cause is told.

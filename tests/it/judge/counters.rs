@@ -1,5 +1,6 @@
 //! Metrics that are the same in every launch.
 
+use super::stored::stored;
 use super::*;
 use fixture::records::*;
 
@@ -155,12 +156,12 @@ fn a_counter_that_varies_is_tested_or_refused() {
     assert_eq!(refused.decision, Decision::Stop);
 }
 
-/// Four blocks of 20 requests, so many of each arm within their 10 ms.
+/// Eight blocks of 200 requests, so many in 20 of each arm within their 10 ms.
 pub(crate) fn within_slo(base: u32, head: u32) -> RunRecord {
-    interleaved(blocks(4, |arm, _| {
+    interleaved(blocks(8, |arm, _| {
         let good = if arm == Arm::Head { head } else { base };
-        let ms = |i: u32| if i < good { 5 } else { 50 };
-        (0..20).map(|i| timed(i, ms(i) * 1_000_000)).collect()
+        let ms = |i: u32| if i % 20 < good { 5 } else { 50 };
+        (0..200).map(|i| timed(i, ms(i) * 1_000_000)).collect()
     }))
 }
 
@@ -168,10 +169,13 @@ pub(crate) fn goodput_plan(rule: Rule) -> Plan {
     let mut plan = counter_plan(Metric::Goodput, rule);
     let check = &mut plan.gates[0].checks[0];
     check.statistic = Statistic::Single;
-    check.part.slo = Some(Slo {
-        e2e_ms: Some(10.0),
-        ..Slo::default()
-    });
+    check.part.slo = Some(
+        Slo {
+            e2e_ms: Some(10.0),
+            ..Slo::default()
+        }
+        .into(),
+    );
     plan
 }
 
@@ -189,27 +193,9 @@ fn a_share_of_good_requests_is_the_better_the_higher() {
         );
         assert!(told.contains(part), "{told}");
     };
-    check(
-        20,
-        20,
-        Verdict::Pass,
-        "regression",
-        "+0 %, within the margin",
-    );
-    check(
-        20,
-        19,
-        Verdict::Fail,
-        "regression",
-        "-5 %, beyond the margin",
-    );
-    check(
-        20,
-        0,
-        Verdict::Fail,
-        "regression",
-        "-100 %, beyond the margin",
-    );
+    check(20, 20, Verdict::Pass, "regression", "100 → 100 %: +0 %");
+    check(20, 19, Verdict::Fail, "regression", "100 → 95 %: -5 %");
+    check(20, 0, Verdict::Fail, "regression", "100 → 0 %: -100 %");
     check(
         19,
         20,
@@ -222,7 +208,7 @@ fn a_share_of_good_requests_is_the_better_the_higher() {
         20,
         Verdict::Pass,
         "regression",
-        "up from nothing, within",
+        "better than the margin explains",
     );
     check(
         0,
@@ -240,8 +226,15 @@ fn exactly_the_margin_is_within_it_downwards_too() {
             margin,
             ceiling: 0.5,
         };
-        // 20 good requests against 16: 16 × 1.25 = 20.
-        let got = judge(&goodput_plan(rule), &within_slo(20, 16));
+        // A share of 1 against 0.8: 0.8 × 1.25 = 1. Stored sessions tell no requests, and constants are exact.
+        let mut session = within_slo(20, 16);
+        session.comparison = Comparison::Stored;
+        session.launches.retain(|launch| launch.arm == Arm::Head);
+        session.stored = stored(8, 1, "machine");
+        for main in &mut session.stored {
+            main.values = [("gate/count".to_owned(), vec![1.0])].into();
+        }
+        let got = judge(&goodput_plan(rule), &session);
         assert_eq!(first(&got).verdict, verdict, "{margin}");
     };
     check(0.25, Verdict::Pass);

@@ -15,6 +15,7 @@ mod repeats;
 mod stored;
 mod streams;
 mod surroundings;
+mod tails;
 mod waivers;
 
 use fixture::records::{record, tpot_blocks};

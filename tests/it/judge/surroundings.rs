@@ -100,7 +100,7 @@ fn a_late_client_is_held_against_rates_too() {
 /// Four blocks of 20 requests within their 10 ms; in head two come 0.1 ms too late, and every request left
 /// so late.
 pub(crate) fn narrowly_missed(sent_late_ns: u64) -> RunRecord {
-    interleaved(blocks(4, |arm, _| {
+    interleaved(blocks(8, |arm, _| {
         let missed = |i: u32| arm == Arm::Head && i < 2;
         let late = |i: u32| if missed(i) { 10_100_000 } else { 5_000_000 };
         let mut samples: Vec<Sample> = (0..20).map(|i| timed(i, late(i))).collect();
@@ -118,10 +118,13 @@ pub(crate) fn goodput(rule: Rule) -> Plan {
     let mut plan = plan_on(Metric::Goodput, Statistic::Single);
     let check = &mut plan.gates[0].checks[0];
     (check.rule, check.min_samples) = (rule, 20);
-    check.part.slo = Some(Slo {
-        ttft_ms: Some(10.0),
-        ..Slo::default()
-    });
+    check.part.slo = Some(
+        Slo {
+            ttft_ms: Some(10.0),
+            ..Slo::default()
+        }
+        .into(),
+    );
     plan
 }
 

@@ -36,6 +36,14 @@ pub fn manifest(text: &str) -> Result<Manifest, ReplayError> {
             );
             return Err(wrong(0, what));
         }
+        let is_of_times = *values == Values::Tpot && declared.statistic.is_none();
+        if declared.slo.is_some() && !is_of_times {
+            let what = format!(
+                "`metrics.{}.slo` is a bound on `tpot_us` without a `statistic`; leave one of them out",
+                values.key()
+            );
+            return Err(wrong(0, what));
+        }
     }
     // A case is a folder's name, and leads nowhere else.
     let is_name = |case: &&String| !case.is_empty() && !case.contains(['/', '\\']) && *case != "..";
@@ -62,16 +70,14 @@ pub fn case(manifest: &Manifest, files: &CaseFiles<'_>) -> Result<RunRecord, Rep
         record.machine.fingerprint.clone_from(&first.fingerprint);
     }
     let measured: BTreeSet<Values> = metrics.values().flat_map(BTreeMap::keys).copied().collect();
-    // Main's stored sessions hold medians alone.
-    let median = Statistic::Median.name();
-    let is_median = manifest.statistic(Values::Tpot).is_none_or(|s| s == median);
-    if measured.contains(&Values::Tpot) && is_median {
+    if measured.contains(&Values::Tpot) && manifest.judges_medians() {
         record.stored = history(files.history)?;
     }
     record.profile = GATE.to_owned();
     record.gates = vec![GATE.to_owned()];
     record.inputs = inputs(manifest, &measured);
-    record.calibration = files.noise.map(cited).into_iter().collect();
+    let noise = files.noise.filter(|_| manifest.judges_medians());
+    record.calibration = noise.map(cited).into_iter().collect();
     Ok(record)
 }
 

@@ -68,7 +68,9 @@ concurrency = 1
 "#
     .to_owned();
     for values in measured {
+        let slo = manifest.slo(*values);
         let (name, metric, min_samples) = match values {
+            Values::Tpot if slo.is_some() => ("goodput", "goodput", 30),
             Values::Tpot => ("tpot", "tpot", 30),
             Values::KvBytes => ("kv-bytes", "kv_bytes", 1),
         };
@@ -85,6 +87,9 @@ min_samples = {min_samples}
             percent(gate.margin),
             percent(gate.ceiling),
         ));
+        if let Some(bound) = slo {
+            text.push_str(&format!("slo = {{ tpot = {bound:?} }}\n"));
+        }
         if let Some(statistic) = manifest.statistic(*values) {
             text.push_str(&format!("statistic = {statistic:?}\n"));
         }

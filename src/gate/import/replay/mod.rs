@@ -19,7 +19,7 @@ pub use case::{calibration_blocks, case, manifest};
 use gate::GateNumbers;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use verdict::record::LaunchNoise;
+use verdict::record::{LaunchNoise, Statistic};
 
 const FORMAT: &str = "gate-replay/1";
 const GATE: &str = "replay";
@@ -59,6 +59,8 @@ pub struct Manifest {
 struct Declared {
     /// How a launch's values become one, by its name in gate files; left out: as in gate files.
     statistic: Option<String>,
+    /// Instead: the share of requests whose time per token is within this bound, as of `goodput` in gate files.
+    slo: Option<String>,
 }
 
 impl Manifest {
@@ -70,6 +72,17 @@ impl Manifest {
     /// How a launch's values become one, where the set says.
     fn statistic(&self, values: Values) -> Option<&str> {
         self.metrics.get(&values)?.statistic.as_deref()
+    }
+
+    fn slo(&self, values: Values) -> Option<&str> {
+        self.metrics.get(&values)?.slo.as_deref()
+    }
+
+    /// Whether launches' medians are judged, which main's stored sessions and calibration hold and no others.
+    fn judges_medians(&self) -> bool {
+        let median = Statistic::Median.name();
+        let is_median = self.statistic(Values::Tpot).is_none_or(|s| s == median);
+        is_median && self.slo(Values::Tpot).is_none()
     }
 }
 

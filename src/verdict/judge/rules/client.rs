@@ -59,7 +59,7 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
     }
     let bearable = bearable_left_out(check);
     // Nobody knows whether they keep a bound on TPOT.
-    let has_bound = check.part.slo.is_some_and(|slo| slo.tpot_ms.is_some());
+    let has_bound = check.part.slo.is_some_and(|slo| slo.tpot.is_some());
     let unknown = match has_bound {
         true => at_once(launch_view),
         false => left_out(launch_view),

@@ -11,7 +11,7 @@ use super::super::view::is_by_clock;
 use super::client::{health, is_tail};
 use super::finding::{Finding, of_launch};
 use crate::judge::launch_view::LaunchView;
-use crate::metrics::is_good;
+use crate::metrics::{is_good, slo};
 use crate::plan::{Rule, Slo};
 use crate::record::{LaunchFact, Metric, RuleId, Sample};
 use crate::stats;
@@ -32,7 +32,7 @@ pub fn client_late(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Fi
     let read = read_late(launch_view, tail).unwrap_or(0.0);
     let delay = sent + read;
     let moved = if check.metric == Metric::Goodput {
-        let slo = check.part.slo.unwrap_or_default();
+        let slo = slo(check.part.slo.unwrap_or_default(), samples).ok()?;
         missed_by(samples, slo, read) / value
     } else if delay > 0.0 {
         delay / time(check.metric, value, samples)?

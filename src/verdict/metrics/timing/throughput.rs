@@ -4,8 +4,9 @@ use super::occupancy::Timeline;
 use super::request;
 use crate::metrics::correctness::answers::Answers;
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
-use crate::plan::{Arrivals, Slo, WorkloadKind};
+use crate::plan::{Arrivals, Bound, RequestBounds, Slo, WorkloadKind};
 use crate::record::{Phase, Sample, Setting};
+use crate::stats;
 use std::collections::BTreeMap;
 
 /// Output tokens of all requests over the time from the first send to the last event. The passes of a
@@ -84,7 +85,10 @@ pub fn full(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 /// Share of requests within every bound of the SLO. A void request is not, nor is one whose answer is wrong beside
 /// the other answers to its prompt.
 pub fn goodput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let slo = at.part.slo.unwrap_or_default();
+    let bounds = at.part.slo.unwrap_or_default();
+    let sound = at.requests.measured.iter().copied();
+    let slo = slo(bounds, &sound.collect::<Vec<_>>())
+        .map_err(|(why, sample)| at.undefined(why, Some(sample)))?;
     let answers = Answers::of(at);
     let (mut n, mut kept) = (0_usize, 0_usize);
     for sample in measured_or_void(at)? {
@@ -97,6 +101,27 @@ pub fn goodput(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         .remarks
         .push(format!("{kept} of {n} requests within the SLO"));
     Ok(measure)
+}
+
+/// The bounds in milliseconds, where some are told in medians of these sound samples.
+///
+/// # Errors
+/// A number that such a bound is about is undefined in a sample.
+pub fn slo<'a>(bounds: RequestBounds, sound: &[&'a Sample]) -> Result<Slo, (Why, &'a Sample)> {
+    let ms = |bound: Option<Bound>, value: fn(&Sample) -> Result<f64, Why>| match bound {
+        None => Ok(None),
+        Some(Bound::Ms(ms)) => Ok(Some(ms)),
+        Some(Bound::Medians(times)) => {
+            let values = sound.iter().map(|&s| value(s).map_err(|why| (why, s)));
+            let values = values.collect::<Result<Vec<f64>, _>>()?;
+            Ok(stats::median(&values).map(|median| times * median))
+        }
+    };
+    Ok(Slo {
+        ttft_ms: ms(bounds.ttft, request::ttft_ms)?,
+        tpot_ms: ms(bounds.tpot, request::tpot_ms)?,
+        e2e_ms: ms(bounds.e2e, request::e2e_ms)?,
+    })
 }
 
 /// True if a request was answered within every bound. A void one never is.
@@ -191,7 +216,7 @@ fn streams_asked(at: &Place<'_>, run: &[&Sample]) -> Result<u32, Undefined> {
 mod tests {
     use crate::metrics::testing::{check, launch, steady, streamed};
     use crate::metrics::{LaunchMeasure, Undefined, Why, measure};
-    use crate::plan::{Arrivals, Slo, WorkloadKind};
+    use crate::plan::{Arrivals, Bound, RequestBounds, Slo, WorkloadKind};
     use crate::record::{ClientHealth, Metric, Sample, Statistic, Void, VoidRule};
 
     #[test]
@@ -227,7 +252,7 @@ mod tests {
     fn of(
         metric: Metric,
         samples: Vec<Sample>,
-        slo: Option<Slo>,
+        slo: Option<RequestBounds>,
     ) -> Result<LaunchMeasure, Undefined> {
         let mut c = check(metric, Statistic::Single);
         c.part.slo = slo;
@@ -253,11 +278,12 @@ mod tests {
 
     #[test]
     fn goodput_needs_every_bound_and_an_answer() {
-        let slo = Some(Slo {
+        let slo = Slo {
             ttft_ms: Some(150.0),
             e2e_ms: Some(600.0),
             ..Slo::default()
-        });
+        };
+        let slo = Some(slo.into());
         let mut failed = request(2, 0, 4);
         failed.void = Some(Void {
             rule: VoidRule::Status,
@@ -281,5 +307,36 @@ mod tests {
                 "1 × token-counts, first request 3: "
             ]
         );
+    }
+
+    #[test]
+    fn a_bound_in_medians_is_of_the_launchs_own_requests() {
+        let medians = |times| {
+            let e2e = Some(Bound::Medians(times));
+            Some(RequestBounds {
+                e2e,
+                ..RequestBounds::default()
+            })
+        };
+        let good = |launch: &[u32], times| {
+            let samples = (0..).zip(launch).map(|(i, &tokens)| request(i, 0, tokens));
+            of(Metric::Goodput, samples.collect(), medians(times)).map(|m| m.value)
+        };
+        // An answer of n tokens takes 100 n ms: of four, the median is 2.5 tokens' time.
+        assert_eq!(good(&[2, 2, 3, 4], 1.5), Ok(0.75));
+        assert_eq!(good(&[2, 2, 3, 4], 1.6), Ok(1.0));
+        // Twice as slow as a whole: a median's business.
+        assert_eq!(good(&[4, 4, 6, 8], 1.5), Ok(0.75));
+        // A void request keeps no bound, and its time is in no median.
+        let mut samples = vec![request(0, 0, 2), request(1, 0, 2), request(2, 0, 90)];
+        samples[2].void = Some(Void {
+            rule: VoidRule::TokenCounts,
+            detail: String::new(),
+        });
+        let m = of(Metric::Goodput, samples.clone(), medians(1.5)).unwrap();
+        assert!((m.value - 2.0 / 3.0).abs() < 1e-12);
+        samples[1].stamps.events_ns.clear();
+        let undefined = of(Metric::Goodput, samples, medians(1.5)).unwrap_err();
+        assert_eq!((undefined.why, undefined.sample), (Why::NoEvents, Some(1)));
     }
 }

@@ -4,7 +4,9 @@
 
 use super::compatibility;
 use super::series;
-use crate::plan::model::{Check, EngineSeries, Named, Part, Rule, Slo, Workload, WorkloadKind};
+use crate::plan::model::{
+    Bound, Check, EngineSeries, Named, Part, RequestBounds, Rule, Workload, WorkloadKind,
+};
 use crate::plan::source::diagnostic::{Diagnostic, suggestion};
 use crate::plan::source::quantity::Dimension;
 use crate::plan::source::section::{Field, Section};
@@ -169,19 +171,41 @@ fn read_series(field: &Field<'_, '_>) -> Result<EngineSeries, Diagnostic> {
     })
 }
 
-fn read_slo(field: &Field<'_, '_>) -> Result<Slo, Diagnostic> {
+fn read_slo(field: &Field<'_, '_>) -> Result<RequestBounds, Diagnostic> {
     let section = field.section()?;
-    let bound = |key| section.given(key, |f| f.quantity(Dimension::Time));
-    let slo = Slo {
-        ttft_ms: bound("ttft")?,
-        tpot_ms: bound("tpot")?,
-        e2e_ms: bound("e2e")?,
+    let bound = |key| section.given(key, read_bound);
+    let slo = RequestBounds {
+        ttft: bound("ttft")?,
+        tpot: bound("tpot")?,
+        e2e: bound("e2e")?,
     };
     section.finish()?;
-    if slo == Slo::default() {
+    if slo == RequestBounds::default() {
         return Err(field.wrong("an SLO needs a bound: `ttft`, `tpot` or `e2e`"));
     }
     Ok(slo)
+}
+
+/// `"20 ms"`, or `"1.5 ×"` of the launch's median.
+fn read_bound(field: &Field<'_, '_>) -> Result<Bound, Diagnostic> {
+    let Ok(times) = field.quantity(Dimension::Ratio) else {
+        return field
+            .quantity(Dimension::Time)
+            .map(Bound::Ms)
+            .map_err(|mut refusal| {
+                refusal.help = Some(format!(
+                    "write {}, or \"1.5 ×\" for one and a half times the launch's median",
+                    Dimension::Time.example()
+                ));
+                refusal
+            });
+    };
+    if times <= 1.0 {
+        let what =
+            "a bound in medians must be above 1 ×: half of all requests are above the median";
+        return Err(field.wrong(what));
+    }
+    Ok(Bound::Medians(times))
 }
 
 fn read_statistic(section: &Section<'_, '_>, metric: Metric) -> Result<Statistic, Diagnostic> {

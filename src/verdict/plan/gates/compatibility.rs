@@ -4,7 +4,7 @@
 //! Refuses to know: files, keys, and how a refusal is worded, but for the clause that says what a part lacks.
 
 use crate::plan::model::{
-    Arrivals, Check, Goldens, Matrix, Part, Shape, Staggered, Texts, Workload, WorkloadKind,
+    Arrivals, Check, Goldens, Matrix, Part, Rule, Shape, Staggered, Texts, Workload, WorkloadKind,
 };
 use crate::record::{CacheState, Metric, MetricKind, Statistic};
 
@@ -266,7 +266,7 @@ fn needs_streams(metric: Metric, part: &Part) -> bool {
             | Metric::TtftOverhead
     );
     let slo = part.slo.unwrap_or_default();
-    of_stream || slo.ttft_ms.is_some() || slo.tpot_ms.is_some()
+    of_stream || slo.ttft.is_some() || slo.tpot.is_some()
 }
 
 /// The values of an axis that are within a part.
@@ -276,8 +276,10 @@ fn within<T: PartialEq>(axis: &[T], chosen: Option<T>) -> impl Iterator<Item = &
 }
 
 /// Whether launches are compared by t, so that a session needs looks at them.
-pub fn is_tested_by_t(metric: Metric) -> bool {
-    metric.kind() == MetricKind::Latency || metric == Metric::PrefillDrift
+pub fn is_tested_by_t(metric: Metric, rule: Rule) -> bool {
+    let is_change = matches!(rule, Rule::Regression { .. });
+    let is_score = metric == Metric::PrefillDrift || (metric == Metric::Goodput && is_change);
+    metric.kind() == MetricKind::Latency || is_score
 }
 
 /// Whether one value stands for the launch whatever it sent, so that no number of samples is needed.
@@ -319,7 +321,6 @@ pub fn has_relative_change(metric: Metric) -> bool {
         metric,
         Metric::LogprobError
             | Metric::LogprobRegret
-            | Metric::Goodput
             | Metric::BrokenTests
             | Metric::KvGrowth
             | Metric::RssGrowth

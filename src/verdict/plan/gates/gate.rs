@@ -98,7 +98,8 @@ fn end_at_a_look(
     let Some(launches) = workload.launches else {
         return Ok(());
     };
-    let is_tested = |check: &&Check| check.workload == workload.id && is_tested_by_t(check.metric);
+    let is_tested =
+        |check: &&Check| check.workload == workload.id && is_tested_by_t(check.metric, check.rule);
     let tested = checks.iter().find(is_tested);
     // Fewer launches decide on a calibrated machine alone.
     let looks: Vec<u32> = looks

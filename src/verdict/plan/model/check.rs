@@ -31,7 +31,7 @@ pub struct Part {
     /// Of [`Metric::Stage`]: the stage's name.
     pub stage: Option<String>,
     /// Of [`Metric::Goodput`]: bounds in milliseconds that a good request keeps, at least one.
-    pub slo: Option<Slo>,
+    pub slo: Option<RequestBounds>,
     /// Of counters and [`Metric::Gauge`]: what is read of the engine's `/metrics`.
     pub named: Option<Named>,
 }
@@ -78,7 +78,33 @@ impl Part {
                 | Metric::DecodeRate
                 | Metric::Contention
         );
-        is_made_of_it || self.slo.is_some_and(|slo| slo.tpot_ms.is_some())
+        is_made_of_it || self.slo.is_some_and(|slo| slo.tpot.is_some())
+    }
+}
+
+/// A bound on a time of a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    Ms(f64),
+    /// Times the median of the launch's own requests.
+    Medians(f64),
+}
+
+/// Bounds that a request must keep, as a gate names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RequestBounds {
+    pub ttft: Option<Bound>,
+    pub tpot: Option<Bound>,
+    pub e2e: Option<Bound>,
+}
+
+impl From<Slo> for RequestBounds {
+    fn from(slo: Slo) -> Self {
+        Self {
+            ttft: slo.ttft_ms.map(Bound::Ms),
+            tpot: slo.tpot_ms.map(Bound::Ms),
+            e2e: slo.e2e_ms.map(Bound::Ms),
+        }
     }
 }
 

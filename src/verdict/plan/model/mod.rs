@@ -4,7 +4,7 @@
 mod check;
 mod workload;
 
-pub use check::{Check, EngineSeries, Named, Part, Rule, Slo};
+pub use check::{Bound, Check, EngineSeries, Named, Part, RequestBounds, Rule, Slo};
 pub use workload::{
     Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, PromptBlocks,
     Session, Shape, Staggered, Steady, Suite, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace,

@@ -1,4 +1,5 @@
 //! Shares of successes: intervals and tests.
 
+pub mod clustered;
 pub mod mcnemar;
 pub mod wilson;
