@@ -193,9 +193,9 @@ fn a_share_of_good_requests_is_the_better_the_higher() {
         );
         assert!(told.contains(part), "{told}");
     };
-    check(20, 20, Verdict::Pass, "regression", "100 → 100 %: +0 %");
-    check(20, 19, Verdict::Fail, "regression", "100 → 95 %: -5 %");
-    check(20, 0, Verdict::Fail, "regression", "100 → 0 %: -100 %");
+    check(20, 20, Verdict::Pass, "regression", "100 % → 100 %: +0");
+    check(20, 19, Verdict::Fail, "regression", "100 % → 95 %: -5");
+    check(20, 0, Verdict::Fail, "regression", "100 % → 0 %: -");
     check(
         19,
         20,
