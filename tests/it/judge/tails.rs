@@ -54,10 +54,6 @@ fn judged(seed: u64, tail: Tail) -> (u32, u32) {
         red += u32::from(got.verdict == Verdict::Fail);
         green += u32::from(got.verdict == Verdict::Pass);
     }
-    println!(
-        "{} of requests × {}: {red} red, {green} green",
-        tail.share, tail.factor
-    );
     (red, green)
 }
 
