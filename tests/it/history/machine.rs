@@ -52,23 +52,27 @@ pub(crate) const WILD: Noise = Noise {
     ..TYPICAL
 };
 
-/// One session a night; `levels` are the logarithms of main's cost over the release's. With `anchor` four
-/// blocks of both, else main's four launches alone.
-pub(crate) fn nights(seed: u64, noise: Noise, levels: &[f64], anchor: bool) -> Vec<Entry> {
+/// One session a night; `levels` are the logarithms of main's cost over the release's. With an anchor
+/// four blocks of both, else main's four launches alone.
+pub(crate) fn nights(seed: u64, noise: Noise, levels: &[f64], has_anchor: bool) -> Vec<Entry> {
     let mut random = Random(seed.wrapping_mul(7_919).wrapping_add(20_251));
     let mut mood = 0.0;
     let night = |(i, level): (usize, &f64)| {
         mood += noise.session * random.normal();
         let (main, release) = session(&mut random, noise, mood, *level);
         let mut entry = entry(i, main);
-        entry.anchor = anchor.then(|| Anchor {
-            name: "v0.3.0".into(),
-            commit: "4f1c2d3e5a6b7c8d".into(),
-            values: [(CHECK.to_owned(), release)].into(),
-        });
+        entry.anchor = has_anchor.then(|| anchor(release));
         entry
     };
     levels.iter().enumerate().map(night).collect()
+}
+
+fn anchor(launches: Vec<f64>) -> Anchor {
+    Anchor {
+        name: "v0.3.0".into(),
+        commit: "4f1c2d3e5a6b7c8d".into(),
+        values: [(CHECK.to_owned(), launches)].into(),
+    }
 }
 
 /// The launches of main and of the release, in milliseconds.
@@ -118,6 +122,15 @@ fn entry(night: usize, values: Vec<f64>) -> Entry {
         spent: None,
         sign_off: None,
     }
+}
+
+/// One session a night whose ratio of main to the release has these logarithms.
+pub(crate) fn nights_at(ratios: &[f64]) -> Vec<Entry> {
+    let night = |(i, ratio): (usize, &f64)| Entry {
+        anchor: Some(anchor(vec![20.0])),
+        ..entry(i, vec![20.0 * ratio.exp()])
+    };
+    ratios.iter().enumerate().map(night).collect()
 }
 
 /// Logarithms of main's ratio to the release, a night each.

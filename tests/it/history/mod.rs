@@ -5,6 +5,7 @@
     reason = "the measured rates are what these tests are for"
 )]
 
+mod alarms;
 mod command;
 mod machine;
 mod notes;
