@@ -97,7 +97,7 @@ fn a_change_raises_an_alarm_after_few_nights() {
     type Level = fn(usize) -> f64;
     let changes: [(&str, Nights, Level, (f64, f64)); 6] = [
         ("one step of 1 %", INDEPENDENT, one_percent, (10.0, 18.0)),
-        ("one step of 3 %", INDEPENDENT, three_percent, (3.0, 4.0)),
+        ("one step of 3 %", INDEPENDENT, three_percent, (2.0, 3.0)),
         ("0.3 % a night", INDEPENDENT, slope, (7.0, 9.0)),
         ("1 % each 6 nights", INDEPENDENT, stairs, (8.0, 10.0)),
         ("AR(1) .3, 1 %", SOME, one_percent, (10.0, 20.0)),
