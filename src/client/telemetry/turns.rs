@@ -17,21 +17,24 @@ use verdict::record::Beside;
 /// How long a list of the engine's processes is used. One that came since counts as busy outside of its turn.
 const LIST_FOR: Duration = Duration::from_millis(250);
 
+/// Two clock ticks, by which the sum over a tree may be too small.
+const TICKS_S: f64 = 0.02;
+
 /// A client's place among those that take turns: whoever has the turn sends, and the others wait.
 #[derive(Debug)]
 pub struct Seat {
     turns: Arc<Mutex<()>>,
     /// Root of the engine's process tree; `None` where it is no child of ours.
     root: Option<i32>,
+    /// When all seats were given, and the engine's CPU seconds then.
+    begun: (Instant, Option<f64>),
     taken: RefCell<Taken>,
 }
 
 /// The turns of a seat so far.
 #[derive(Debug, Default)]
 struct Taken {
-    /// The first one's begin, and the engine's CPU seconds then.
-    begun: Option<(Instant, Option<f64>)>,
-    /// All of them together, and the engine's CPU seconds within.
+    /// Of all of them together, and the engine's CPU seconds within.
     held: Duration,
     cpu_s: f64,
     listed: Option<(Instant, Tree)>,
@@ -53,6 +56,10 @@ impl Seat {
         let seat = |root: &Option<i32>| Self {
             turns: Arc::clone(&turns),
             root: *root,
+            begun: (
+                Instant::now(),
+                root.and_then(process::tree).map(|tree| tree.cpu_s),
+            ),
             taken: RefCell::default(),
         };
         roots.iter().map(seat).collect()
@@ -63,12 +70,6 @@ impl Seat {
         let turn = Arc::clone(&self.turns).lock_owned().await;
         let begun = Instant::now();
         self.list();
-        let mut taken = self.taken.borrow_mut();
-        if taken.begun.is_none() {
-            let cpu_s = taken.listed.as_ref().map(|(_, tree)| tree.cpu_s);
-            taken.begun = Some((begun, cpu_s));
-        }
-        drop(taken);
         Held {
             seat: self,
             begun,
@@ -77,15 +78,16 @@ impl Seat {
         }
     }
 
-    /// What the engine did while it was not its turn, from the first one on. `None` where it had none, or is no child of
-    /// ours.
+    /// What the engine did so far while it was not its turn. `None` where it is no child of ours, is gone, or lost a process
+    /// whose time nobody counts any more.
     pub fn beside(&self) -> Option<Beside> {
         let taken = self.taken.borrow();
-        let (begun, before) = taken.begun?;
+        let (begun, before) = self.begun;
         let after = process::tree(self.root?)?.cpu_s;
-        Some(Beside {
+        let cpu_s = after - before? - taken.cpu_s;
+        (cpu_s >= -TICKS_S).then(|| Beside {
             waited_s: begun.elapsed().saturating_sub(taken.held).as_secs_f64(),
-            cpu_s: (after - before? - taken.cpu_s).max(0.0),
+            cpu_s: cpu_s.max(0.0),
         })
     }
 

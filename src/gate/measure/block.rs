@@ -47,11 +47,7 @@ impl Protocol<'_> {
     fn configurations(&self) -> Vec<Configuration> {
         let mut distinct = Vec::new();
         for gate in &self.plan.gates {
-            let configuration = Configuration {
-                args: gate.engine_args.clone(),
-                page_cache: gate.page_cache,
-                interleave: gate.interleave,
-            };
+            let configuration = Configuration::of(gate);
             if !distinct.contains(&configuration) {
                 distinct.push(configuration);
             }

@@ -1,7 +1,7 @@
 //! Interfaces of the measuring protocol: starting engines, and following events.
 
 use std::time::Duration;
-use verdict::plan::{Suite, Workload};
+use verdict::plan::{Gate, Suite, Workload};
 use verdict::record::{Arm, Exit, Interleave, Launch, PageCache, Sample, Startup, SuiteRun};
 
 /// How a gate wants its engine started; gates with equal ones share launches.
@@ -15,6 +15,14 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    pub fn of(gate: &Gate) -> Self {
+        Self {
+            args: gate.engine_args.clone(),
+            page_cache: gate.page_cache,
+            interleave: gate.interleave,
+        }
+    }
+
     /// Whether the launch was one of this configuration.
     pub fn is_of(&self, launch: &Launch) -> bool {
         launch.engine_args == self.args

@@ -62,9 +62,15 @@ impl<E> Launching<'_, E> {
             };
             self.measure(ready, beside)
         });
+        let mut measured = join_all(measured).await;
+        if arms.len() > 1 {
+            for (measured, seat) in measured.iter_mut().zip(&seats) {
+                measured.launch.beside = seat.beside();
+            }
+        }
         let mut launches = Vec::new();
         // The last one first: whoever was started before it is not its to end.
-        for measured in join_all(measured).await.into_iter().rev() {
+        for measured in measured.into_iter().rev() {
             launches.push(self.end(measured, host).await?);
         }
         launches.reverse();
@@ -155,7 +161,6 @@ impl<E> Launching<'_, E> {
         let due = self.due(launch.arm).into_iter();
         let sent: Vec<Workload> = due.filter(|w| !is_suite(w)).collect();
         let Worked { hung, rested_ns } = self.workloads(&mut launch, &running, &sent).await;
-        launch.beside = beside.seat.and_then(Seat::beside);
         // The tests' own work is none of the engine's, and disturbs nothing that is measured.
         let Running { started, watch, .. } = running;
         let mut telemetry = watch.stop().await;
@@ -369,10 +374,8 @@ impl<E> Launching<'_, E> {
             self.done.iter().filter(has).count()
         };
         let due = |w: &&Workload| w.launches.is_none_or(|limit| ran(w) < limit as usize);
-        let gates = self.protocol.plan.gates.iter().filter(|gate| {
-            gate.engine_args == self.configuration.args
-                && gate.page_cache == self.configuration.page_cache
-        });
+        let gates = self.protocol.plan.gates.iter();
+        let gates = gates.filter(|gate| Configuration::of(gate) == *self.configuration);
         gates
             .flat_map(|gate| &gate.workloads)
             .filter(due)

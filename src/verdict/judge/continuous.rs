@@ -177,20 +177,24 @@ fn advise(view: &View<'_, '_>, scale: Scale) -> Assessment {
         .collect();
     let head = stats::mean(&looked_at(view, scale, Arm::Head)).unwrap_or(f64::NAN);
     let mut figures = Figures::of(view).with_launches(stored.values.n, launches);
+    let sessions = means.len();
+    let advice =
+        |figures| Assessment::never(figures, RuleId::StoredBase, Facts::StoredBase { sessions });
+    figures.base = stats::mean(&means).map(|y| scale.back(y));
+    figures.head = Some(scale.back(head));
     let e = match stats::prediction(head, &means) {
         Ok(e) => e,
+        // Sessions that never varied give no interval.
+        Err(Degenerate::NoVariance) => return advice(figures),
         Err(Degenerate::NotFinite) if scale == Scale::Log => {
             return Assessment::never(figures, RuleId::NoRelativeScale, Facts::None);
         }
         Err(degenerate) => return no_t(figures, degenerate),
     };
-    figures.base = stats::mean(&means).map(|y| scale.back(y));
-    figures.head = Some(scale.back(head));
     let (low, high) = e.interval(1.0 - INTERVAL_ALPHA);
     figures.change = Some(e.est.exp_m1());
     figures.interval = Some((low.exp_m1(), high.exp_m1()));
-    let sessions = means.len();
-    Assessment::never(figures, RuleId::StoredBase, Facts::StoredBase { sessions })
+    advice(figures)
 }
 
 /// The launches' requests, and how many of them count in the share that is the launch's value.

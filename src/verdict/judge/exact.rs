@@ -42,8 +42,7 @@ fn regression(
         return incomplete(view, figures);
     }
     // A share of requests by their times varies by chance, also where few launches show it.
-    let is_share = view.case.check.metric == Metric::Goodput;
-    if is_share && view.comparison != Comparison::Stored {
+    if view.case.check.metric == Metric::Goodput {
         return continuous::assess(rules, view, Scale::Log, trail);
     }
     match (base.constant(), head.constant()) {

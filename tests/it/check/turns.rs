@@ -74,7 +74,14 @@ fn engines_of_a_block_answer_in_turn() {
         }
     }
     // What an engine takes to start is measured with the machine to itself.
-    let of_starts = |launch: &Value| launch["samples"][0]["workload"] == "cold-start/first";
+    let is_start = |sample: &Value| sample["workload"] == "cold-start/first";
+    let samples = |launch: &Value| launch["samples"].as_array().unwrap().clone();
+    let of_starts = |launch: &Value| samples(launch).iter().all(is_start);
+    assert!(
+        !by_turns
+            .iter()
+            .any(|launch| samples(launch).iter().any(is_start))
+    );
     assert!(!alone.is_empty() && alone.iter().all(of_starts));
     assert_eq!(project.leftovers(), [0; 0]);
 }
@@ -93,7 +100,7 @@ fn a_machine_without_room_for_two_is_told_what_helps() {
     project.edit("gates/gate.toml", "interleave = \"requests\"", "");
     fs::remove_dir_all(project.path("result")).unwrap();
     let ended = project.run(&check);
-    assert!(matches!(ended.code, Some(0 | 3)), "{ended:?}");
+    assert!(matches!(ended.code, Some(0 | 3 | 4)), "{ended:?}");
     assert!(
         launches(&project)
             .iter()

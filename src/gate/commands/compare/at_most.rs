@@ -15,8 +15,8 @@ use crate::session::Error;
 use verdict::judge::judge;
 use verdict::plan::{self, Check, Gate, Part, Plan, Rule, Workload, WorkloadKind};
 use verdict::record::{
-    Arm, Build, Comparison, Decision, Ending, Extent, Launch, Metric, RunRecord, RunVerdict,
-    Statistic, Verdict,
+    Arm, Build, Comparison, Decision, Ending, Extent, Interleave, Launch, Metric, RunRecord,
+    RunVerdict, Statistic, Verdict,
 };
 
 /// Rounds where nothing is to be decided.
@@ -83,8 +83,10 @@ impl Limit {
         let arm = |record: &RunRecord, arm: Arm, lane: usize| -> Vec<(u32, usize, Launch)> {
             let launches = record.launches.iter().filter(shares);
             let turned = launches.map(|launch| {
+                // Engines of a contest run one at a time, whatever the profile says of arms.
                 let launch = Launch {
                     arm,
+                    interleave: Interleave::Launches,
                     ..launch.clone()
                 };
                 (launch.block, turn(lane, launch.block, lanes.len()), launch)
@@ -118,6 +120,7 @@ impl Limit {
         };
         let mut plan = self.plan.clone();
         plan.engine = lanes[0].contender.engine.clone();
+        plan.gates[0].interleave = Interleave::Launches;
         let floor = &mut plan.engine.plausible.tpot_floor_ms;
         *floor = floor.or(lanes[other].contender.engine.plausible.tpot_floor_ms);
         judge(&plan, &session)

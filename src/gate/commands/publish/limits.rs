@@ -88,6 +88,10 @@ fn launch(launch: &Launch, workloads: &Workloads<'_>) -> Result<(), String> {
             .iter()
             .try_for_each(|ms| not_negative("probes_ms", *ms))?;
     }
+    if let Some(beside) = &launch.beside {
+        not_negative("beside.waited_s", beside.waited_s)?;
+        not_negative("beside.cpu_s", beside.cpu_s)?;
+    }
     for client in &launch.clients {
         known(&client.workload, workloads)?;
         fraction("ambiguous_share", client.ambiguous_share)?;

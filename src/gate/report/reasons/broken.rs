@@ -206,11 +206,11 @@ fn of_launch(
         ),
         LaunchFact::BusyBeside { cores, limit } => {
             let used = cores.map_or("was not read".to_owned(), |cores| {
-                format!("used {} cores", number(cores))
+                format!("was {} cores", number(cores))
             });
             format!(
-                "the engine {used} while the other arm's answered, {} are allowed: that slows the other one. Leave \
-                 `interleave` out of gates/gate.toml",
+                "the engine's CPU time while the other arm's answered {used}, {} are allowed, since it slows the other one: \
+                 leave `interleave` out of the profile in gates/gate.toml",
                 number(*limit)
             )
         }

@@ -7,7 +7,10 @@ use super::super::Rules;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
 use crate::judge::launch_view::LaunchView;
-use crate::record::{Interleave, Launch, LaunchFact, PageCache, Reading as Telemetered, RuleId};
+use crate::plan::Rule;
+use crate::record::{
+    Beside, Interleave, Launch, LaunchFact, PageCache, Reading as Telemetered, RuleId,
+};
 
 /// A cold start may find so much of the engine's files in memory; a warm one may miss so much.
 const STRAY_PAGES: f64 = 0.05;
@@ -68,22 +71,26 @@ pub fn busy(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Findi
     of_launch(launch_view, RuleId::BusyMachine, fact)
 }
 
-/// An engine that works while the other arm's answers slows it, and hides or feigns a loss. A clock tick in a second is
-/// 1 %.
+/// An engine that works while the other arm's answers slows it, by no more than the share of a processor that it uses, and
+/// hides or feigns as much of a loss. Its CPU time is read to the
+/// clock tick, at two ends.
 pub fn busy_beside(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
     const LIMIT: f64 = 0.05;
+    const TICKS_S: f64 = 0.02;
+    let limit = match launch_view.check.rule {
+        Rule::Regression { margin, .. } => margin.min(LIMIT),
+        Rule::Ceiling { .. } | Rule::Floor { .. } => LIMIT,
+    };
     let launch = launch_view.launch;
     let took_turns = launch.interleave == Interleave::Requests
         && rules.record.comparison.arms().len() > 1
         && is_by_clock(launch_view.check);
-    let cores = launch.beside.map(|beside| beside.cpu_s / beside.waited_s);
-    if !took_turns || cores.is_some_and(|cores| cores <= LIMIT) {
+    let rests = |beside: Beside| beside.cpu_s - TICKS_S <= limit * beside.waited_s;
+    if !took_turns || launch.beside.is_some_and(rests) {
         return None;
     }
-    let fact = LaunchFact::BusyBeside {
-        cores,
-        limit: LIMIT,
-    };
+    let cores = launch.beside.map(|beside| beside.cpu_s / beside.waited_s);
+    let fact = LaunchFact::BusyBeside { cores, limit };
     of_launch(launch_view, RuleId::BusyBeside, fact)
 }
 

@@ -81,25 +81,47 @@ pub fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
     }
 }
 
-/// Whether another engine that waits beside, between this one's requests, changes nothing that is measured: no start, no
-/// value over wall time, none of the whole machine or GPU.
-pub fn bears_another(workloads: &[Workload], checks: &[Check]) -> bool {
+/// Whether requests of two engines can take turns and each value is what it would be alone: every timed workload passes the
+/// turn on after each request, and no value is of the start, of wall time, of the time between requests, of the whole
+/// machine, or of few slow requests, which an engine that works out of turn would make.
+pub fn can_take_turns(workloads: &[Workload], checks: &[Check]) -> bool {
     use WorkloadKind as Kind;
-    let starts = |w: &Workload| matches!(w.kind, Kind::FirstRequest(_) | Kind::Suite(_));
-    let is_moved = |check: &Check| {
-        matches!(
-            check.metric,
-            Metric::Ready
-                | Metric::PortOpen
-                | Metric::Stage
-                | Metric::Throughput
-                | Metric::ThroughputFull
-                | Metric::ThroughputStep
-                | Metric::EnergyPerToken
-                | Metric::GpuMemory
-        )
+    let passes_on = |workload: &Workload| match &workload.kind {
+        Kind::Steady(steady) => matches!(steady.arrivals, Arrivals::Closed { concurrency: 1 }),
+        Kind::Session(_) | Kind::Goldens(_) | Kind::Texts(_) | Kind::Tasks(_) => true,
+        _ => false,
     };
-    !workloads.iter().any(starts) && !checks.iter().any(is_moved)
+    let is_own = |check: &Check| {
+        let is_middle = !matches!(
+            check.statistic,
+            Statistic::P95 | Statistic::P99 | Statistic::Max
+        );
+        match check.metric {
+            Metric::Ttft
+            | Metric::Tpot
+            | Metric::Icl
+            | Metric::Itl
+            | Metric::E2e
+            | Metric::PrefillRate
+            | Metric::DecodeRate => is_middle,
+            Metric::PrefillDrift
+            | Metric::PrefillExcess
+            | Metric::PrefilledTokens
+            | Metric::BurstFactor
+            | Metric::FailedRequests
+            | Metric::AnswerMismatches
+            | Metric::GoldenMismatches
+            | Metric::LogprobError
+            | Metric::LogprobRegret
+            | Metric::GreedyAgreement
+            | Metric::Perplexity
+            | Metric::KlDivergence
+            | Metric::KlFromBase
+            | Metric::Accuracy => true,
+            _ => false,
+        }
+    };
+    workloads.iter().all(passes_on) && checks.iter().all(is_own)
 }
 
 /// Why no launch can ever give the metric on this part of a workload that it fits; `None`: it can.

@@ -1,6 +1,6 @@
 //! One gate's file: its workloads (`workload.rs`) and the rules that must hold (`check.rs`).
 
-use super::compatibility::{bears_another, is_tested_by_t};
+use super::compatibility::{can_take_turns, is_tested_by_t};
 use super::{check, workload};
 use crate::digest;
 use crate::plan::model::{Check, Gate, LAUNCHES, Workload};
@@ -69,7 +69,7 @@ pub fn read(
     }
     root.finish()?;
     let interleave = match profile.interleave {
-        Interleave::Requests if page_cache.is_none() && bears_another(&workloads, &checks) => {
+        Interleave::Requests if page_cache.is_none() && can_take_turns(&workloads, &checks) => {
             defined_by.push("interleave = requests".into());
             Interleave::Requests
         }

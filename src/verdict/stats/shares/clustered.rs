@@ -18,25 +18,29 @@ struct Arm {
     n: f64,
     /// With half a success and half a failure more, so that neither share is 0 nor has no logarithm.
     share: f64,
+    /// Clusters, less one.
+    df: f64,
     /// Σ (observed − expected)² / binomial variance, over clusters.
     dispersion: f64,
 }
 
-/// ln(head's share / base's), with as many degrees of freedom as there are clusters, less two.
+/// ln(head's share / base's). Each arm has a dispersion of its own, since slow requests of head alone may come in clusters, and
+/// the degrees of freedom are Welch's and Satterthwaite's.
 ///
 /// Errors: fewer than two clusters in an arm; a number that is not finite, a cluster without trials, more successes than
 /// trials.
 pub fn change_of_share(head: &[Trials], base: &[Trials]) -> Result<Estimate, Degenerate> {
-    let df = (head.len() + base.len()) as f64 - 2.0;
     let (head, base) = (Arm::of(head)?, Arm::of(base)?);
-    let spread = ((head.dispersion + base.dispersion) / df).max(1.0);
     let successes = head.share * (head.n + 1.0) + base.share * (base.n + 1.0);
     let both = successes / (head.n + base.n + 2.0);
-    let variance = spread * (1.0 - both) / both * (1.0 / head.n + 1.0 / base.n);
+    let odds = (1.0 - both) / both;
+    let arms = [head.square(odds), base.square(odds)];
+    let square: f64 = arms.iter().sum();
+    let spread = arms[0].powi(2) / head.df + arms[1].powi(2) / base.df;
     Ok(Estimate {
         est: (head.share / base.share).ln(),
-        se: variance.sqrt(),
-        df,
+        se: square.sqrt(),
+        df: square.powi(2) / spread,
     })
 }
 
@@ -59,8 +63,14 @@ impl Arm {
         Ok(Self {
             n,
             share,
+            df: clusters.len() as f64 - 1.0,
             dispersion: clusters.iter().map(of).sum(),
         })
+    }
+
+    /// Squared error of the arm's part, by its own dispersion.
+    fn square(&self, odds: f64) -> f64 {
+        (self.dispersion / self.df).max(1.0) * odds / self.n
     }
 }
 
@@ -78,6 +88,7 @@ mod tests {
         let got = change_of_share(&trials(100.0, head), &trials(100.0, base)).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-4;
         let df = (head.len() + base.len() - 2) as f64;
+        // Both arms vary as trials do.
         let holds = near(got.est, est) && near(got.se, se) && near(got.df, df);
         assert!(holds, "{got:?}, not {est} ± {se} with {df}");
     }
@@ -106,12 +117,11 @@ mod tests {
         );
         let (steady, varied) = (steady.unwrap(), varied.unwrap());
         let share = 380.5 / 401.0;
-        let dispersion: f64 = 100.0 / (100.0 * share * (1.0 - share)) / 6.0;
+        let dispersion: f64 = 100.0 / (100.0 * share * (1.0 - share)) / 3.0;
         assert!((varied.est - steady.est).abs() < 1e-12);
-        assert!(
-            (varied.se / steady.se - dispersion.sqrt()).abs() < 1e-9,
-            "{varied:?}"
-        );
+        let wider = ((dispersion + 1.0) / 2.0).sqrt();
+        assert!((varied.se / steady.se - wider).abs() < 1e-9, "{varied:?}");
+        assert!((3.0..6.0).contains(&varied.df), "{varied:?}");
     }
 
     #[test]
