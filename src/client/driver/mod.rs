@@ -66,7 +66,7 @@ fn streams(wave: &Wave) -> u32 {
     most.clamp(1, wave.len().max(1))
 }
 
-/// Whether each request of a wave is sent when the one before was answered, until none is left.
+/// True if the wave sends one request at a time, each after the answer to the last, and has no time limit.
 fn is_one_after_another(wave: &Wave) -> bool {
     let one = matches!(wave.pace, Pace::Slots(1));
     one && wave.until.is_none() && wave.ramp_up.is_none() && wave.talks.is_none()
@@ -84,7 +84,7 @@ pub struct Driver<'a> {
     reports: mpsc::UnboundedReceiver<Finished>,
     watchman: Watchman,
     unread: Unread,
-    /// Of all samples.
+    /// What the client's health is computed from, over all samples.
     tally: Tally,
     outcome: LoadOutcome,
     done: u32,

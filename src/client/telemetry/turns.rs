@@ -1,6 +1,6 @@
 //! Turns of two clients whose engines run at the same time, and what an engine does while it is not its turn.
 //!
-//! Main type: [`Seat`], one for each engine. Refuses to know: what is sent within a turn.
+//! Main type: [`Seat`], one for each engine.
 
 use super::process::{self, Tree};
 use crate::{Turn, Turns};
@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use verdict::record::Beside;
 
-/// How long a list of the engine's processes is used. One that came since counts as busy outside of its turn.
+/// The list of the engine's processes is read again after this time. A process that starts in between counts as working
+/// out of turn.
 const LIST_FOR: Duration = Duration::from_millis(250);
 
 /// Two clock ticks, by which the sum over a tree may be too small.
 const TICKS_S: f64 = 0.02;
 
-/// A client's place among those that take turns: whoever has the turn sends, and the others wait.
+/// One client of several that take turns: the holder of the turn sends, and the others wait.
 #[derive(Debug)]
 pub struct Seat {
     turns: Arc<Mutex<()>>,
@@ -34,7 +35,7 @@ pub struct Seat {
 /// The turns of a seat so far.
 #[derive(Debug, Default)]
 struct Taken {
-    /// Of all of them together, and the engine's CPU seconds within.
+    /// Total length of the turns, and the engine's CPU seconds within them.
     held: Duration,
     cpu_s: f64,
     listed: Option<(Instant, Tree)>,
@@ -78,8 +79,8 @@ impl Seat {
         }
     }
 
-    /// What the engine did so far while it was not its turn. `None` where it is no child of ours, is gone, or lost a process
-    /// whose time nobody counts any more.
+    /// The engine's CPU time out of its turns so far. `None` if the engine is not our child or has ended, or if one of its
+    /// processes ended and its time cannot be read any more.
     pub fn beside(&self) -> Option<Beside> {
         let taken = self.taken.borrow();
         let (begun, before) = self.begun;
@@ -100,7 +101,7 @@ impl Seat {
         }
     }
 
-    /// Of the processes that are listed, to the nanosecond: clock_getcpuclockid(3).
+    /// CPU seconds of the listed processes, to the nanosecond (clock_getcpuclockid(3)).
     fn cpu_s(&self) -> f64 {
         let taken = self.taken.borrow();
         let pids = taken.listed.iter().flat_map(|(_, tree)| &tree.pids);

@@ -1,13 +1,13 @@
 //! Delays of the load client, from its threads' gauges and from the samples' own stamps.
 //!
-//! Main type: [`Tally`]. Refuses to know: what is good enough.
+//! Main type: [`Tally`].
 
 use super::Service;
 use super::lag_histogram::Lags;
 use std::time::Duration;
 use verdict::record::{ClientHealth, Phase, Sample, Stamps};
 
-/// What a client's samples say of it; they need not be kept.
+/// Sums over a client's samples, from which its health is computed without keeping them.
 #[derive(Debug, Default)]
 pub struct Tally {
     send_lags: Lags,

@@ -67,7 +67,8 @@ impl Due {
 #[derive(Clone)]
 pub struct Queue {
     left: Arc<Mutex<Left>>,
-    /// Those after them. Whoever makes one holds this lock until it has its place.
+    /// Requests that are made while the wave runs, after those of `left`. A thread that makes one holds this lock until the
+    /// request is in its place.
     later: Arc<Mutex<Later>>,
     ends: Ends,
 }

@@ -78,8 +78,8 @@ impl fmt::Debug for Later {
 }
 
 impl Wave {
-    /// So many requests, of which those beyond [`MOST_AHEAD`] are made later: what is made while a measurement runs takes
-    /// processor time from it, and what is made before takes memory.
+    /// A wave of `number` requests. Those beyond [`MOST_AHEAD`] bytes are made while it runs: earlier they would take memory,
+    /// and later they take processor time from the measurement.
     pub fn of(
         number: u32,
         mut requests: impl Iterator<Item = Planned> + Send + 'static,

@@ -42,9 +42,8 @@ impl<E> Launching<'_, E> {
         host: &mut H,
     ) -> Result<Vec<Launch>, E> {
         let mut ready = Vec::new();
-        for (arm, position) in arms.iter().zip(self.done.len()..) {
-            let position = u32::try_from(position).unwrap_or(u32::MAX);
-            let begun = self.start(self.launch(block, *arm, position), host).await?;
+        for launch in self.planned(block, arms) {
+            let begun = self.start(launch, host).await?;
             if begun.started.is_none() && ready.iter().any(|other: &Ready| other.started.is_some())
             {
                 self.has_no_room(begun.launch, &ready, host).await?;
@@ -106,9 +105,8 @@ impl<E> Launching<'_, E> {
         host: &mut H,
     ) -> Result<Vec<Launch>, E> {
         let mut launches = Vec::new();
-        for (arm, position) in arms.iter().zip(self.done.len()..) {
-            let position = u32::try_from(position).unwrap_or(u32::MAX);
-            let ready = self.start(self.launch(block, *arm, position), host).await?;
+        for launch in self.planned(block, arms) {
+            let ready = self.start(launch, host).await?;
             let beside = Beside::default();
             launches.push(self.end(self.measure(ready, beside).await, host).await?);
         }
@@ -190,6 +188,15 @@ impl<E> Launching<'_, E> {
         }
         launch.exit = host.stop(hung).await?;
         Ok(launch)
+    }
+
+    /// The launches of these arms, in this order, after those that are done.
+    fn planned(&self, block: u32, arms: &[Arm]) -> Vec<Launch> {
+        let places = arms.iter().zip(self.done.len()..);
+        let launch = |(arm, position): (&Arm, usize)| {
+            self.launch(block, *arm, u32::try_from(position).unwrap_or(u32::MAX))
+        };
+        places.map(launch).collect()
     }
 
     fn launch(&self, block: u32, arm: Arm, position: u32) -> Launch {

@@ -20,22 +20,14 @@ struct Nights {
     is_wild: bool,
 }
 
-const INDEPENDENT: Nights = Nights {
-    rho: 0.0,
-    is_wild: false,
-};
-const WILD: Nights = Nights {
-    rho: 0.0,
-    is_wild: true,
-};
-const SOME: Nights = Nights {
-    rho: 0.3,
-    is_wild: false,
-};
-const MUCH: Nights = Nights {
-    rho: 0.6,
-    is_wild: false,
-};
+const fn nights(rho: f64, is_wild: bool) -> Nights {
+    Nights { rho, is_wild }
+}
+
+const INDEPENDENT: Nights = nights(0.0, false);
+const WILD: Nights = nights(0.0, true);
+const SOME: Nights = nights(0.3, false);
+const MUCH: Nights = nights(0.6, false);
 
 /// Logarithms of main's ratio to the anchor, night by night.
 fn values(seed: u64, nights: Nights, levels: fn(usize) -> f64) -> Vec<f64> {

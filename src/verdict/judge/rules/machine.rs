@@ -71,9 +71,8 @@ pub fn busy(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Findi
     of_launch(launch_view, RuleId::BusyMachine, fact)
 }
 
-/// An engine that works while the other arm's answers slows it, by no more than the share of a processor that it uses, and
-/// hides or feigns as much of a loss. Its CPU time is read to the
-/// clock tick, at two ends.
+/// An engine that works while the other arm's answers slows it by at most the share of a processor that it uses, and so
+/// hides or feigns a loss of that size. Its CPU time is read twice, each time to the clock tick.
 pub fn busy_beside(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
     const LIMIT: f64 = 0.05;
     const TICKS_S: f64 = 0.02;
