@@ -79,8 +79,9 @@ impl Seat {
         }
     }
 
-    /// The engine's CPU time out of its turns so far. `None` if the engine is not our child or has ended, or if one of its
-    /// processes ended and its time cannot be read any more.
+    /// The engine's CPU time out of its turns so far. `None` if the engine is not our child or has ended, or if
+    /// processes that ended took more CPU time with them than the clock ticks explain. Less than that is missed, and so is a
+    /// process that starts and ends out of turn and that its parent does not wait for.
     pub fn beside(&self) -> Option<Beside> {
         let taken = self.taken.borrow();
         let (begun, before) = self.begun;

@@ -125,6 +125,28 @@ fn counters_gauges_and_texts_that_say_nothing() {
     );
 }
 
+/// All requests ten times slower: the median is too, and the share within 1.5 × of it stays.
+#[test]
+fn a_bound_in_medians_without_a_check_of_the_median() {
+    let tail =
+        "metric = \"goodput\"\nslo = { e2e = \"1.5 ×\" }\nrule = \"floor\"\nlimit = \"95 %\"";
+    let blind = [
+        "is blind to a slowdown of all requests",
+        "add a check of `e2e`",
+    ];
+    refuses(STEADY, tail, &blind);
+    // Of another metric, and of another statistic.
+    for other in [
+        "metric = \"ttft\"",
+        "metric = \"e2e\"\nstatistic = \"mean\"",
+    ] {
+        let beside = format!("{tail}\n\n[[check]]\nname = \"b\"\n{other}\n{CEILING}");
+        refuses(STEADY, &beside, &blind);
+    }
+    let median = format!("{tail}\n\n[[check]]\nname = \"b\"\nmetric = \"e2e\"\n{CEILING}");
+    planned(STEADY, &median).expect(0);
+}
+
 #[test]
 fn metrics_that_a_part_never_gives() {
     let check = |workload: &str, metric: &str, more: &str, why: &str| {

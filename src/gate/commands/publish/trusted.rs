@@ -116,11 +116,8 @@ fn believable_session(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), Refusal
     limits::sound(theirs, &ours.plan).or_else(unsound)
 }
 
-/// Refuses a missing sandbox and engines beside one another, where the project requires isolation.
+/// Refuses engines beside one another, and a missing sandbox where the project requires one.
 fn isolation(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), String> {
-    if !ours.require_sandbox {
-        return Ok(());
-    }
     let took_turns = |launch: &Launch| launch.interleave == Interleave::Requests;
     if theirs.launches.iter().any(took_turns) {
         return Err(
@@ -130,7 +127,8 @@ fn isolation(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), String> {
         );
     }
     let isolation = theirs.machine.isolation.as_ref();
-    if isolation.is_some_and(|isolation| !isolation.layers.is_empty()) {
+    let is_isolated = isolation.is_some_and(|isolation| !isolation.layers.is_empty());
+    if !ours.require_sandbox || is_isolated {
         return Ok(());
     }
     let note = isolation.and_then(|isolation| isolation.note.as_deref());

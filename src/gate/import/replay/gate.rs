@@ -22,6 +22,16 @@ pub struct GateNumbers {
     pub spending: String,
 }
 
+/// Stands beside a bound in medians, as in any gate; no replayed value breaks it.
+const MEDIAN: &str = r#"
+[[check]]
+name = "median"
+metric = "tpot"
+statistic = "median"
+rule = "ceiling"
+limit = "1000 s"
+"#;
+
 fn equal_parts() -> String {
     "bonferroni".to_owned()
 }
@@ -92,6 +102,9 @@ min_samples = {min_samples}
         }
         if let Some(statistic) = manifest.statistic(*values) {
             text.push_str(&format!("statistic = {statistic:?}\n"));
+        }
+        if slo.is_some() {
+            text.push_str(MEDIAN);
         }
     }
     [("gates/gate.toml", project), ("gates/replay.toml", text)]

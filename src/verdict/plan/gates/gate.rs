@@ -3,11 +3,11 @@
 use super::compatibility::{can_take_turns, is_tested_by_t};
 use super::{check, workload};
 use crate::digest;
-use crate::plan::model::{Check, Gate, LAUNCHES, Workload};
+use crate::plan::model::{Bound, Check, Gate, LAUNCHES, Part, Workload};
 use crate::plan::source::diagnostic::Diagnostic;
 use crate::plan::source::files::Files;
 use crate::plan::source::section::{Field, Section, Source};
-use crate::record::{Interleave, PageCache};
+use crate::record::{Interleave, Metric, PageCache, Statistic};
 
 /// The profile that a gate is read for, beside which others there are.
 #[derive(Clone, Copy)]
@@ -64,6 +64,9 @@ pub fn read(
     if checks.is_empty() {
         return Err(checks_field.wrong("a gate needs a check"));
     }
+    for (field, check) in checks_field.list()?.iter().zip(&checks) {
+        holds_the_median(field, check, &checks)?;
+    }
     for ((_, field), workload) in workloads_field.section()?.entries().iter().zip(&workloads) {
         end_at_a_look(field, workload, &checks, profile.looks)?;
     }
@@ -86,6 +89,43 @@ pub fn read(
         workloads,
         checks,
     })
+}
+
+/// A bound in medians of the launch's own requests sees no slowdown of all of them: their median must be checked too.
+fn holds_the_median(
+    field: &Field<'_, '_>,
+    check: &Check,
+    checks: &[Check],
+) -> Result<(), Diagnostic> {
+    let part = Part {
+        slo: None,
+        ..check.part.clone()
+    };
+    let is_held = |metric: Metric| {
+        checks.iter().any(|other| {
+            let is_of_same = other.workload == check.workload && other.part == part;
+            is_of_same && other.metric == metric && other.statistic == Statistic::Median
+        })
+    };
+    let slo = check.part.slo.unwrap_or_default();
+    let bounds = [
+        (slo.ttft, Metric::Ttft),
+        (slo.tpot, Metric::Tpot),
+        (slo.e2e, Metric::E2e),
+    ];
+    for (bound, metric) in bounds {
+        if matches!(bound, Some(Bound::Medians(_))) && !is_held(metric) {
+            let mut refusal = field.wrong(format!(
+                "`{}` is blind to a slowdown of all requests: its bound is a multiple of their own median",
+                check.id
+            ));
+            refusal.help = Some(format!(
+                "add a check of `{metric}` with statistic = \"median\" on the same workload to this gate"
+            ));
+            return Err(refusal);
+        }
+    }
+    Ok(())
 }
 
 /// Launches beyond the last look that they reach are measured and never tested.
