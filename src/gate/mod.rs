@@ -22,6 +22,7 @@ pub mod measure;
 pub mod sandbox;
 
 pub mod doctor;
+pub mod explanation;
 
 pub mod baseline;
 pub mod calibration;

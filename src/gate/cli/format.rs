@@ -1,6 +1,6 @@
 //! Formats of standard output.
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 /// How a result that is no verdict is printed on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,6 +27,24 @@ pub enum VerdictFormat {
     Junit,
     /// What would stand on a pull request
     Comment,
+}
+
+/// How a verdict is printed.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct VerdictArgs {
+    /// How to print the verdict
+    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
+    pub format: VerdictFormat,
+    /// Say why for every check, also for those that passed
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+impl From<VerdictFormat> for VerdictArgs {
+    fn from(format: VerdictFormat) -> Self {
+        let verbose = false;
+        Self { format, verbose }
+    }
 }
 
 /// How a table is printed on standard output.

@@ -11,5 +11,6 @@ pub mod progress;
 pub mod runtime;
 pub mod signer;
 pub mod size;
+pub mod verdict;
 
 pub use exit::Exit;

@@ -7,6 +7,7 @@
 use crate::report::redact;
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes a result to standard output. Colours are left out where nobody sees them.
 pub fn print(text: &str) -> io::Result<()> {
@@ -27,9 +28,31 @@ fn raw(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line about what happens to standard error; nothing depends on it. Secrets in it are redacted: it may quote
-/// the log of a build or of an engine.
+/// Columns of the terminal that standard output is; 80 where it is none.
+pub fn width() -> u16 {
+    terminal_size::terminal_size_of(io::stdout()).map_or(80, |(width, _)| width.0)
+}
+
+/// Keeps [`note`] from writing.
+pub fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+pub fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Writes a line about what happens to standard error, unless told to be quiet; nothing depends on it.
 pub fn note(line: &str) {
+    if !is_quiet() {
+        error(line);
+    }
+}
+
+/// Writes a line to standard error. Secrets in it are redacted: it may quote the log of a build or of an engine.
+pub fn error(line: &str) {
     let line = redact(line);
     let _ = writeln!(anstream::stderr().lock(), "{}", inert(&line));
 }

@@ -2,22 +2,29 @@
 
 use super::output;
 use crate::measure;
+use crate::report::numbers;
 use crate::selftest::Row;
 use crate::session::Event;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 use verdict::plural::count;
-use verdict::record::{Arm, Comparison, RunVerdict, Verdict};
+use verdict::record::{Arm, CheckVerdict, Comparison, RunVerdict, Verdict};
 
 const TICK: Duration = Duration::from_millis(120);
 
 /// How often a line tells of progress where no bar can be drawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// Most checks that have a line of their own below the bar; of more, those that are not decided.
+const CHECKS: usize = 12;
+
 pub struct ProgressLines {
+    all: MultiProgress,
     bar: ProgressBar,
+    /// One for each check, below the bar.
+    checks: RefCell<Vec<ProgressBar>>,
     /// Lines are printed only where no bar can be drawn.
     is_terminal: bool,
     begun: Cell<Instant>,
@@ -34,10 +41,17 @@ pub struct ProgressLines {
 
 impl Default for ProgressLines {
     fn default() -> Self {
-        let is_terminal = stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let is_terminal = stderr().is_terminal() && !output::is_quiet();
+        let target = match is_terminal {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let all = MultiProgress::with_draw_target(target);
+        let bar = all.add(ProgressBar::no_length());
         Self {
+            all,
             bar,
+            checks: RefCell::default(),
             is_terminal,
             begun: Cell::new(Instant::now()),
             kept: Cell::new(0),
@@ -88,6 +102,9 @@ impl ProgressLines {
 
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+        for line in self.checks.take() {
+            line.finish_and_clear();
+        }
     }
 
     /// Work of unknown length: a spinner with the time that it has taken.
@@ -127,7 +144,8 @@ impl ProgressLines {
             count(arms, "launch")
         ));
         self.bar.disable_steady_tick();
-        self.bar.set_style(style("[{bar:24}] {msg}"));
+        self.bar.set_style(style("[{bar:24}] {elapsed} {msg}"));
+        self.bar.reset_elapsed();
         self.bar.set_length(u64::from(blocks) * arms);
         self.bar.set_position(0);
     }
@@ -180,21 +198,41 @@ impl ProgressLines {
         let ahead = total.saturating_sub(u64::from(launches_done));
         let left = budget.saturating_sub(spent);
         let left = left.min(self.pace.get().left(ahead, spent).unwrap_or(left));
-        format!(", at most about {:.0} s left", left.as_secs_f64())
+        format!(", at most {} left", about(left))
     }
 
+    /// What is known of each check by now: in a terminal below the bar, elsewhere in a line.
     fn looked(&self, blocks: u32, verdict: &RunVerdict) {
-        let undecided = verdict
-            .gates
-            .iter()
-            .flat_map(|gate| &gate.checks)
-            .filter(|check| check.verdict == Verdict::Inconclusive)
-            .count();
-        if undecided == 0 {
-            self.line(&format!("block {blocks}: every check is decided"));
-        } else {
-            let checks = count(undecided, "check");
-            self.line(&format!("block {blocks}: {checks} undecided"));
+        let checks: Vec<&CheckVerdict> = verdict.gates.iter().flat_map(|g| &g.checks).collect();
+        if !self.is_terminal {
+            return self.line(&standing(blocks, &checks));
+        }
+        let is_open = |check: &&&CheckVerdict| check.verdict != Verdict::Pass;
+        let shown: Vec<&CheckVerdict> = match checks.len() > CHECKS {
+            true => checks
+                .iter()
+                .filter(is_open)
+                .take(CHECKS)
+                .copied()
+                .collect(),
+            false => checks,
+        };
+        let width = shown.iter().map(|check| check.id.chars().count()).max();
+        let mut lines = self.checks.borrow_mut();
+        let there = lines.len();
+        for line in lines.drain(shown.len().min(there)..) {
+            line.finish_and_clear();
+        }
+        while lines.len() < shown.len() {
+            let line = self
+                .all
+                .add(ProgressBar::no_length().with_style(style("{msg}")));
+            lines.push(line);
+        }
+        for (line, check) in lines.iter().zip(shown) {
+            let (width, change) = (width.unwrap_or(0), numbers::change(check));
+            let (id, word) = (&check.id, so_far(check));
+            line.set_message(format!("  {id:<width$}  {change:<24}  {word}"));
         }
     }
 
@@ -203,8 +241,48 @@ impl ProgressLines {
         if self.last_line.replace(text.to_owned()) == text {
             return;
         }
-        self.bar.suspend(|| output::note(text));
+        self.all.suspend(|| output::note(text));
     }
+}
+
+/// `12 s`, `4 min`.
+fn about(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds < 90.0 {
+        true => format!("{seconds:.0} s"),
+        false => format!("{:.0} min", seconds / 60.0),
+    }
+}
+
+/// A check's verdict by now, in a word or two.
+fn so_far(check: &CheckVerdict) -> String {
+    match check.verdict {
+        Verdict::Inconclusive => "open".to_owned(),
+        Verdict::Invalid => format!("invalid: {}", check.reason.rule.name()),
+        _ => check.word().to_owned(),
+    }
+}
+
+/// `block 4: 5 of 6 checks are decided; tpot/regression: fail +6.0 % [+5.5, +6.5]`.
+fn standing(blocks: u32, checks: &[&CheckVerdict]) -> String {
+    let is_open = |check: &&&CheckVerdict| check.verdict == Verdict::Inconclusive;
+    let open = checks.iter().filter(is_open).count();
+    let mut text = match open {
+        0 => format!("block {blocks}: every check is decided"),
+        _ => {
+            let all = count(checks.len(), "check");
+            format!("block {blocks}: {} of {all} decided", checks.len() - open)
+        }
+    };
+    let is_red = |check: &&&CheckVerdict| matches!(check.verdict, Verdict::Fail | Verdict::Invalid);
+    for check in checks.iter().filter(is_red) {
+        let change = match check.change {
+            Some(_) => format!(" {}", numbers::change(check)),
+            None => String::new(),
+        };
+        text.push_str(&format!("; {}: {}{change}", check.id, so_far(check)));
+    }
+    text
 }
 
 /// Finished launches, and how long they took.
@@ -277,7 +355,11 @@ mod tests {
 
     #[test]
     fn the_templates_are_right() {
-        for template in ["{spinner} {msg}, {elapsed}", "[{bar:24}] {msg}"] {
+        for template in [
+            "{spinner} {msg}, {elapsed}",
+            "[{bar:24}] {elapsed} {msg}",
+            "{msg}",
+        ] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

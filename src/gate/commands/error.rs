@@ -18,12 +18,12 @@ pub fn print(error: &anyhow::Error) -> Exit {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     // A refused plan is shown with carets and names itself an error.
     match plan_error(error) {
-        Some(refused @ PlanError::Refused(_)) => output::note(&refused.render(true)),
-        _ => output::note(&format!("{red}error{red:#}: {}", chain(error))),
+        Some(refused @ PlanError::Refused(_)) => output::error(&refused.render(true)),
+        _ => output::error(&format!("{red}error{red:#}: {}", chain(error))),
     }
     if let Some(hint) = hint(error) {
         let cyan = Style::new().bold().fg_color(Some(AnsiColor::Cyan.into()));
-        output::note(&format!("{cyan}hint{cyan:#}: {hint}"));
+        output::error(&format!("{cyan}hint{cyan:#}: {hint}"));
     }
     exit(error)
 }

@@ -1,8 +1,8 @@
 //! `gate judge DIR`: the verdict again, from the record alone.
 
-use super::check::print;
 use crate::cli::Exit;
-use crate::cli::format::VerdictFormat;
+use crate::cli::format::VerdictArgs;
+use crate::cli::verdict::print;
 use crate::session::{self, Error};
 use clap::Args;
 use std::path::PathBuf;
@@ -12,13 +12,12 @@ pub struct JudgeArgs {
     /// A result directory that holds run.json; its verdict and reports are written anew
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// How to print the verdict
-    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
-    format: VerdictFormat,
+    #[command(flatten)]
+    shown: VerdictArgs,
 }
 
 pub fn run(args: &JudgeArgs) -> anyhow::Result<Exit> {
     let (record, verdict) = session::judge_directory(&args.directory).map_err(Error::from)?;
-    print(&record, &verdict, args.format)?;
+    print(&record, &verdict, args.shown, Some(&args.directory))?;
     Ok(Exit::of(&record, &verdict))
 }

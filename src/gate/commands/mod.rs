@@ -29,7 +29,9 @@ mod sandbox;
 mod selftest;
 mod serve;
 
-use clap::{Parser, Subcommand};
+use crate::cli::output;
+use anstream::ColorChoice;
+use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
 
 /// A regression gate for LLM inference engines.
@@ -41,6 +43,38 @@ use std::process::ExitCode;
 struct Args {
     #[command(subcommand)]
     command: Command,
+    /// Colours: in a terminal unless NO_COLOR is set, always, or never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        help_heading = "Output",
+        hide_possible_values = true,
+        value_name = "auto|always|never"
+    )]
+    color: Color,
+    /// Print results and errors only, no progress
+    #[arg(short, long, global = true, help_heading = "Output")]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Color> for ColorChoice {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::Always,
+            Color::Never => Self::Never,
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -104,7 +138,15 @@ enum Command {
 /// Parses, runs, prints the error if there is one, and gives the exit code.
 pub fn main() -> ExitCode {
     // clap prints usage errors itself and ends with 2, as documented.
-    let Args { command } = Args::parse();
+    let Args {
+        command,
+        color,
+        quiet,
+    } = Args::parse();
+    ColorChoice::from(color).write_global();
+    if quiet {
+        output::be_quiet();
+    }
     let result = match command {
         Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(args),

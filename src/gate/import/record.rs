@@ -97,6 +97,7 @@ fn build(batch: &Batch) -> Build {
     Build {
         arm: batch.arm,
         commit: None,
+        subject: None,
         dirty: false,
         artifact_sha256: None,
         // Not started by us: what is known of it stands in the place of a command.

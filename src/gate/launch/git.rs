@@ -148,6 +148,14 @@ impl Repository {
         Ok(paths.filter(|p| !p.is_empty()).map(str::to_owned).collect())
     }
 
+    /// First line of a commit's message, at most 200 characters of it.
+    pub fn subject(&self, commit: &str) -> Option<String> {
+        let found = self.log(&["--no-walk", commit]).ok()?;
+        let subject = found.into_iter().next()?.subject;
+        let subject: String = subject.chars().take(200).collect();
+        (!subject.is_empty()).then_some(subject)
+    }
+
     /// The commit that a name stands for.
     pub fn commit(&self, name: &str) -> Result<String, GitError> {
         let commit = self.resolve(name)?;

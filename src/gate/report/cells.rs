@@ -71,7 +71,7 @@ fn shown(cell: &CellVerdict) -> String {
 mod tests {
     use super::*;
     use verdict::record::{
-        CacheState, CellOutcome, Facts, Metric, Reason, RuleId, Statistic, Verdict,
+        CacheState, CellOutcome, Facts, Metric, Reason, Rule, RuleId, Statistic, Verdict,
     };
 
     fn check(cells: Vec<CellVerdict>) -> CheckVerdict {
@@ -79,6 +79,7 @@ mod tests {
             id: "matrix/cells".into(),
             metric: Metric::FailedCells,
             statistic: Statistic::Single,
+            rule: Rule::Ceiling { limit: 0.0 },
             verdict: Verdict::Fail,
             series: None,
             over: None,

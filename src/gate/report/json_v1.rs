@@ -5,8 +5,8 @@ use super::reasons;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::record::{
-    CellVerdict, CheckVerdict, Citation, Comparison, Extent, GateVerdict, RunRecord, RunVerdict,
-    Standing,
+    CellVerdict, CheckVerdict, Citation, Comparison, Extent, GateVerdict, Rule, RunRecord,
+    RunVerdict, Standing,
 };
 
 const FORMAT: &str = "infergate-verdict/1";
@@ -77,6 +77,15 @@ struct Gate<'a> {
     checks: Vec<Check<'a>>,
 }
 
+/// What a value is held against: fractions of base's, or a value in the metric's unit.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JsonLimit {
+    Change { margin: f64, ceiling: f64 },
+    AtMost { at_most: f64 },
+    AtLeast { at_least: f64 },
+}
+
 #[derive(Serialize)]
 struct Check<'a> {
     id: &'a str,
@@ -90,6 +99,7 @@ struct Check<'a> {
     /// Relative: 0.03 is +3 %.
     change: Option<f64>,
     interval: Option<(f64, f64)>,
+    limit: JsonLimit,
     p_fail: Option<f64>,
     p_pass: Option<f64>,
     base_launches: u32,
@@ -224,6 +234,7 @@ fn check(check: &CheckVerdict) -> Check<'_> {
         head: check.head,
         change: check.change,
         interval: check.interval,
+        limit: limit(check.rule),
         p_fail: check.p_fail,
         p_pass: check.p_pass,
         base_launches: check.launches.0,
@@ -238,6 +249,14 @@ fn check(check: &CheckVerdict) -> Check<'_> {
             expires: &waiver.expires,
             expired: waiver.is_expired,
         }),
+    }
+}
+
+fn limit(rule: Rule) -> JsonLimit {
+    match rule {
+        Rule::Regression { margin, ceiling } => JsonLimit::Change { margin, ceiling },
+        Rule::Ceiling { limit } => JsonLimit::AtMost { at_most: limit },
+        Rule::Floor { limit } => JsonLimit::AtLeast { at_least: limit },
     }
 }
 

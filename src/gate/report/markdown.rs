@@ -1,6 +1,7 @@
 //! The report as Markdown, from a template. Values are escaped: an engine's words may hold anything.
 
-use super::{cells, numbers, reasons};
+use super::row::{self, Row};
+use super::{cells, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict};
@@ -33,6 +34,8 @@ pub fn markdown(record: &RunRecord, verdict: &RunVerdict) -> String {
             what => escape(what),
             lines => tail.lines().map(code_line).collect::<Vec<_>>(),
         }).collect::<Vec<_>>(),
+        rows => row::worst_first(verdict).into_iter().map(of_row).collect::<Vec<_>>(),
+        two_limits => row::has_two_limits(verdict).then_some(row::TWO_LIMITS),
         gates => verdict.gates.iter().map(gate).collect::<Vec<_>>(),
     };
     environment
@@ -49,15 +52,21 @@ fn gate(gate: &GateVerdict) -> Value {
     }
 }
 
+fn of_row(check: &CheckVerdict) -> Value {
+    let row = Row::of(check);
+    context! {
+        check => escape(&row.check),
+        base => row.base,
+        head => row.head,
+        change => escape(&row.change),
+        limit => row.limit,
+        verdict => row.verdict,
+    }
+}
+
 fn check(check: &CheckVerdict) -> Value {
-    let unit = check.metric.unit();
     context! {
         id => escape(&check.id),
-        metric => check.metric.name(),
-        statistic => check.statistic.name(),
-        base => numbers::optional(check.base, unit),
-        head => numbers::optional(check.head, unit),
-        change => numbers::change(check),
         verdict => check.word(),
         rule => check.reason.rule.name(),
         reason => escape(&reasons::sentence(check)),

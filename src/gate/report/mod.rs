@@ -7,27 +7,28 @@ mod cells;
 pub mod citation;
 mod comment;
 pub mod github_escape;
-mod html;
 mod json_v1;
 mod junit;
 mod main_values;
 pub mod markdown;
 pub mod numbers;
-mod plot;
+mod page;
 pub mod reasons;
 pub mod redaction;
+mod row;
+pub mod site;
 pub mod terminal;
 
 pub use comment::comment;
 pub use comment::publication::{Conclusion, Judged, Link, Past, Publication, State};
 pub use github_escape::inert;
-pub use html::{CheckLaunches, Page, html};
 pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
 pub use markdown::markdown;
+pub use page::{CheckFigures, Over, PERCENTILES, Page, Series, Start, html};
 pub use reasons::{SEND_AT_ONCE, first_events, notes, sentence, summary};
 pub use redaction::redact;
-pub use terminal::{columns, columns_with_numbers, lines, terminal};
+pub use terminal::{View, columns, columns_with_numbers, lines, terminal};
 
 use verdict::plural::count;
 use verdict::record::{
@@ -51,6 +52,15 @@ fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
     match word(record, verdict) {
         ONE_BUILD => format!("one build measured against itself; {}", summary(verdict)),
         _ => summary(verdict),
+    }
+}
+
+/// A word as a shell reads it.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -123,7 +133,11 @@ fn arms(record: &RunRecord) -> Vec<String> {
 }
 
 fn compared(record: &RunRecord) -> Vec<String> {
-    let of = |arm| Build::of(&record.builds, arm).map(commit_name);
+    let named = |build: &Build| match &build.subject {
+        Some(subject) => format!("{} “{subject}”", commit_name(build)),
+        None => commit_name(build),
+    };
+    let of = |arm| Build::of(&record.builds, arm).map(named);
     let head = of(Arm::Head).unwrap_or_else(|| "unknown".into());
     match record.comparison {
         Comparison::SameBuild => vec![
@@ -338,6 +352,13 @@ fn left_invalid(verdict: &RunVerdict) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_one_word() {
+        assert_eq!(shell_word(".gate/runs/1-quick"), ".gate/runs/1-quick");
+        assert_eq!(shell_word("a b's"), r"'a b'\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn a_launch_is_hot_above_its_own_bound() {

@@ -1,6 +1,6 @@
 //! Numbers for people: the same digits for a value wherever it is shown.
 
-use verdict::record::{CheckVerdict, Unit};
+use verdict::record::{CheckVerdict, Rule, Unit};
 
 /// Significant digits of a value.
 const DIGITS: i32 = 4;
@@ -103,16 +103,34 @@ pub fn signed_percent(change: f64) -> String {
     format!("{}{}", if change < 0.0 { "" } else { "+" }, percent(change))
 }
 
+/// A check's relative change without its sign: `6.1 %`, with the digits that it has beside its interval.
+pub fn size(check: &CheckVerdict) -> String {
+    let change = check.change.unwrap_or(f64::NAN).abs();
+    let digits = check.interval.map_or(1, digits);
+    format!("{:.digits$} %", change * 100.0)
+}
+
+/// Decimals of percentages in an interval.
+fn digits((low, high): (f64, f64)) -> usize {
+    if high - low < 0.01 { 2 } else { 1 }
+}
+
 /// A relative change with its interval: `+6.1 % [+4.8, +7.4]`.
 pub fn signed_percents(change: f64, (low, high): (f64, f64)) -> String {
-    let digits = if high - low < 0.01 { 2 } else { 1 };
+    let digits = digits((low, high));
     let one = |x: f64| format!("{:+.digits$}", x * 100.0);
     format!("{} % [{}, {}]", one(change), one(low), one(high))
 }
 
 /// A check's change with its interval; for an absolute rule the interval of head's own value.
 pub fn change(check: &CheckVerdict) -> String {
-    interval(check.change, check.interval)
+    match (check.rule, check.interval) {
+        (Rule::Ceiling { .. } | Rule::Floor { .. }, Some((low, high))) => {
+            let unit = check.metric.unit();
+            format!("[{}, {}]", bare(low, unit), bare(high, unit))
+        }
+        _ => interval(check.change, check.interval),
+    }
 }
 
 /// A relative change with its interval, as far as they are known.

@@ -1,58 +1,95 @@
-//! The report in a terminal: a table that fits 80 columns, then each check's reason.
+//! The report in a terminal: a table, the worst check first; why red checks are red; the verdict.
 
-use super::{cells, numbers, reasons, redact};
+use super::row::{self, Row};
+use super::{cells, reasons, redact};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
 use std::fmt::Write;
 use std::ops::Range;
-use verdict::record::{CheckVerdict, RunRecord, RunVerdict, Verdict};
+use verdict::plural::count;
+use verdict::record::{CheckVerdict, Ending, RunRecord, RunVerdict, Verdict};
 
 pub const WIDTH: u16 = 80;
+
+/// Longer lines of prose are hard to read.
+const PROSE: u16 = 110;
 
 /// One line under the header, nothing else.
 pub const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// The whole report; with ANSI styles, which the caller strips where they are not wanted. Without colour
-/// it says the same.
-pub fn terminal(record: &RunRecord, verdict: &RunVerdict) -> String {
-    let mut out = String::new();
-    for line in super::arms(record) {
-        for line in wrap(&line, usize::from(WIDTH)) {
-            let _ = writeln!(out, "{line}");
+/// How much is shown, and how wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Columns; fewer than 80 count as 80.
+    pub width: u16,
+    /// Say why also of checks that passed.
+    pub is_verbose: bool,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            width: WIDTH,
+            is_verbose: false,
         }
     }
-    out.push_str(&session(record, verdict));
-    for line in [super::saved(verdict), super::cooling(record)]
+}
+
+impl View {
+    fn table(self) -> u16 {
+        self.width.max(WIDTH)
+    }
+
+    fn prose(self) -> usize {
+        usize::from(self.table().min(PROSE))
+    }
+}
+
+/// The whole report; with ANSI styles, which the caller strips where they are not wanted. Without colour
+/// it says the same.
+pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String {
+    let mut out = String::new();
+    let session = session(record, verdict);
+    let further = [super::saved(verdict), super::cooling(record)];
+    let lines = super::arms(record)
         .into_iter()
-        .flatten()
+        .chain([session])
+        .chain(further.into_iter().flatten())
         .chain(super::unknown(record))
-        .chain(super::citation::citations(record))
-    {
-        for line in wrap(&line, usize::from(WIDTH)) {
+        .chain(super::citation::citations(record));
+    for line in lines.flat_map(|line| wrap(&line, view.prose())) {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = writeln!(out, "\n{}", table(verdict, view));
+    if row::has_two_limits(verdict) {
+        for line in wrap(row::TWO_LIMITS, view.prose()) {
             let _ = writeln!(out, "{line}");
         }
     }
     let _ = writeln!(out);
-    let _ = writeln!(out, "{}\n", table(verdict));
+    let said = out.len();
     for checks in by_reason(verdict) {
-        reason(&mut out, &checks);
+        reason(&mut out, &checks, view);
     }
     for (what, tail) in super::failed_logs(record) {
         let _ = writeln!(out);
-        for line in wrap(&format!("{what}; its log ends:"), usize::from(WIDTH)) {
+        for line in wrap(&format!("{what}; its log ends:"), view.prose()) {
             let _ = writeln!(out, "{line}");
         }
-        for line in wrap(tail, usize::from(WIDTH) - 4) {
+        for line in wrap(tail, view.prose() - 4) {
             let _ = writeln!(out, "  | {line}");
         }
     }
+    if out.len() > said {
+        let _ = writeln!(out);
+    }
     let (style, name, summary) = conclusion(record, verdict);
-    let mut summary = wrap(&summary, usize::from(WIDTH) - 14).into_iter();
+    let mut summary = wrap(&summary, view.prose() - 14).into_iter();
     let first = summary.next().unwrap_or_default();
-    let _ = writeln!(out, "\n{style}{name:<12}{style:#}  {first}");
+    let _ = writeln!(out, "{style}{name:<12}{style:#}  {first}");
     indent(&mut out, summary);
     out
 }
@@ -62,6 +99,17 @@ fn conclusion(record: &RunRecord, verdict: &RunVerdict) -> (Style, String, Strin
     if super::main_values::is_recorded(record, verdict) {
         let text = "main was measured, and compared with nothing";
         return (style(Verdict::Pass), "MEASURED".to_owned(), text.to_owned());
+    }
+    let is_cut = record.ending == Ending::Interrupted && verdict.verdict == Verdict::Inconclusive;
+    if is_cut {
+        let all = verdict.gates.iter().flat_map(|gate| &gate.checks);
+        let decided = all.clone().filter(|c| c.verdict != Verdict::Inconclusive);
+        let text = format!(
+            "{} of {} had a verdict by then",
+            decided.count(),
+            count(all.count(), "check")
+        );
+        return (style(Verdict::Inconclusive), "INTERRUPTED".to_owned(), text);
     }
     let name = super::word(record, verdict).to_uppercase();
     let style = match name.as_str() {
@@ -74,23 +122,53 @@ fn conclusion(record: &RunRecord, verdict: &RunVerdict) -> (Style, String, Strin
 fn session(record: &RunRecord, verdict: &RunVerdict) -> String {
     let extent = super::extent(record, verdict);
     let ending = super::ending(record, verdict);
-    opening(&record.profile, &extent, record.elapsed_s, &ending)
-}
-
-/// In lines of 80 columns: an ending may quote an engine's whole answer.
-fn opening(profile: &str, extent: &str, elapsed_s: f64, ending: &str) -> String {
-    lines(&format!(
-        "profile {profile}, {extent}, {elapsed_s:.0} s; {ending}"
-    ))
-}
-
-fn table(verdict: &RunVerdict) -> String {
-    let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
-    let header = ["verdict", "check", "base", "head", "change [interval]"];
-    columns(
-        header.map(str::to_owned).to_vec(),
-        checks.map(row).collect(),
+    format!(
+        "profile {}, {extent}, {:.0} s; {ending}",
+        record.profile, record.elapsed_s
     )
+}
+
+/// Every check, its verdict in colour. Where both values have no room beside the change, that stands alone, and head's value
+/// where there is none.
+fn table(verdict: &RunVerdict, view: View) -> String {
+    let checks = row::worst_first(verdict);
+    let rows = || checks.iter().map(|check| Row::of(check));
+    let wide = |row: Row| {
+        vec![
+            row.verdict.to_owned(),
+            row.check,
+            row.values,
+            row.change,
+            row.limit,
+        ]
+    };
+    let narrow = |row: Row| vec![row.verdict.to_owned(), row.check, row.result, row.limit];
+    let owned = |header: &[&str]| header.iter().map(|name| (*name).to_owned()).collect();
+    let all: Vec<usize> = (0..5).collect();
+    let header: Vec<String> = owned(&["verdict", "check", "base → head", "change", "limit"]);
+    let whole: Vec<Vec<String>> = rows().map(wide).collect();
+    let text =
+        match sum(&longest_words(std::iter::once(&header).chain(&whole), &all)) <= view.table() {
+            true => arranged(header, whole, &all, view.table()),
+            false => arranged(
+                owned(&["verdict", "check", "change or value", "limit"]),
+                rows().map(narrow).collect(),
+                &all,
+                view.table(),
+            ),
+        };
+    // A verdict never breaks, and what is left of a broken cell begins with a space.
+    let coloured = text.lines().map(|line| {
+        let word = line.split(' ').next().unwrap_or_default();
+        match checks.iter().find(|check| check.word() == word) {
+            Some(check) => {
+                let style = style_of(check);
+                format!("{style}{word}{style:#}{}", &line[word.len()..])
+            }
+            None => line.to_owned(),
+        }
+    });
+    coloured.collect::<Vec<_>>().join("\n")
 }
 
 /// Rows under their header, in 80 columns; what is too wide breaks within its cell.
@@ -104,19 +182,7 @@ pub fn columns_with_numbers(
     rows: Vec<Vec<String>>,
     numbers: Range<usize>,
 ) -> String {
-    let widths = longest_words(std::iter::once(&header).chain(&rows));
-    let mut table = Table::new();
-    table
-        .load_style(STYLE)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH)
-        .set_header(header);
-    for row in rows {
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
+    let mut table = table_of(header, rows, &[], WIDTH);
     for column in table
         .column_iter_mut()
         .take(numbers.end)
@@ -124,18 +190,44 @@ pub fn columns_with_numbers(
     {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    keep_words_whole(&mut table, &widths);
     table.trim_fmt()
 }
 
-/// Of each column the length of its longest word, with the space behind it; of the first, which never breaks, of its
-/// longest cell.
-fn longest_words<'a>(rows: impl Iterator<Item = &'a Vec<String>>) -> Vec<u16> {
+fn arranged(header: Vec<String>, rows: Vec<Vec<String>>, whole: &[usize], width: u16) -> String {
+    table_of(header, rows, whole, width).trim_fmt()
+}
+
+/// A table in so many columns of the terminal; the first of its own, and those of `whole` while there is room, never
+/// break.
+fn table_of(header: Vec<String>, rows: Vec<Vec<String>>, whole: &[usize], width: u16) -> Table {
+    let longest = |whole| longest_words(std::iter::once(&header).chain(&rows), whole);
+    let widths = Some(longest(whole)).filter(|widths| sum(widths) <= width);
+    let widths = widths.unwrap_or_else(|| longest(&[]));
+    let mut table = Table::new();
+    table
+        .load_style(STYLE)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width)
+        .set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    keep_words_whole(&mut table, &widths, width);
+    table
+}
+
+/// Of each column the length of its longest word, with the space behind it; of the first and of those that shall not break,
+/// of its longest cell.
+fn longest_words<'a>(rows: impl Iterator<Item = &'a Vec<String>>, whole: &[usize]) -> Vec<u16> {
     let mut widths: Vec<u16> = Vec::new();
     for row in rows {
         widths.resize(widths.len().max(row.len()), 0);
         for (at, (width, cell)) in widths.iter_mut().zip(row).enumerate() {
-            let words = cell.split(|c: char| at > 0 && c.is_whitespace());
+            let may_break = at > 0 && !whole.contains(&at);
+            let words = cell.split(|c: char| may_break && c.is_whitespace());
             let longest = words.map(|word| word.chars().count() + 1).max();
             let longest = longest.unwrap_or(0);
             *width = (*width).max(u16::try_from(longest).unwrap_or(u16::MAX));
@@ -145,12 +237,10 @@ fn longest_words<'a>(rows: impl Iterator<Item = &'a Vec<String>>) -> Vec<u16> {
 }
 
 /// A broken word is no verdict, no check and no number: where there is room for the longest ones, none breaks.
-fn keep_words_whole(table: &mut Table, widths: &[u16]) {
-    let room = widths
-        .iter()
-        .fold(0_u16, |sum, width| sum.saturating_add(*width));
+fn keep_words_whole(table: &mut Table, widths: &[u16], most: u16) {
+    let room = sum(widths);
     for (column, width) in table.column_iter_mut().zip(widths).skip(1) {
-        if room <= WIDTH {
+        if room <= most {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width)));
         }
     }
@@ -159,29 +249,15 @@ fn keep_words_whole(table: &mut Table, widths: &[u16]) {
     }
 }
 
-fn row(check: &CheckVerdict) -> Vec<String> {
-    let unit = check.metric.unit();
-    vec![
-        check.word().to_owned(),
-        check.id.clone(),
-        numbers::optional(check.base, unit),
-        numbers::optional(check.head, unit),
-        numbers::change(check),
-    ]
+fn sum(widths: &[u16]) -> u16 {
+    let widths = widths.iter();
+    widths.fold(0, |sum, width| sum.saturating_add(*width))
 }
 
-/// Checks with the worst first, within one verdict in plan order; those with one reason together.
+/// Checks with the worst first; those with one reason together.
 fn by_reason(verdict: &RunVerdict) -> Vec<Vec<&CheckVerdict>> {
-    let mut checks: Vec<_> = verdict.gates.iter().flat_map(|gate| &gate.checks).collect();
-    checks.sort_by_key(|check| match check.verdict {
-        _ if check.is_waived() => 3,
-        Verdict::Fail => 0,
-        Verdict::Invalid => 1,
-        Verdict::Inconclusive => 2,
-        Verdict::Pass => 4,
-    });
     let mut groups: Vec<Vec<&CheckVerdict>> = Vec::new();
-    for check in checks {
+    for check in row::worst_first(verdict) {
         let same = |group: &&mut Vec<&CheckVerdict>| {
             let first = group[0];
             let is_same = first.word() == check.word() && first.reason.rule == check.reason.rule;
@@ -195,31 +271,38 @@ fn by_reason(verdict: &RunVerdict) -> Vec<Vec<&CheckVerdict>> {
     groups
 }
 
-/// One reason, with the checks that share it. Notes belong to single checks.
-fn reason(out: &mut String, checks: &[&CheckVerdict]) {
+/// One reason, with the checks that share it, and the notes of each; of checks that passed the notes alone.
+fn reason(out: &mut String, checks: &[&CheckVerdict], view: View) {
     let check = checks[0];
-    let style = style(if check.is_waived() {
-        Verdict::Inconclusive
-    } else {
-        check.verdict
-    });
+    let sentence = reasons::sentence(check);
+    let notes = checks.iter().flat_map(|check| reasons::notes(check));
+    // An A/A run says so at its top.
+    let is_new = |note: &String| !sentence.contains(note) && note != reasons::SAME_BUILD;
+    let notes: Vec<String> = notes.filter(is_new).collect();
+    let is_told = view.is_verbose || check.verdict != Verdict::Pass;
+    if !is_told && notes.is_empty() {
+        return;
+    }
+    let style = style_of(check);
     let name = check.word();
     let ids: Vec<&str> = checks.iter().map(|check| check.id.as_str()).collect();
-    let sentence = reasons::sentence(check);
-    let text = format!("{}: {sentence}", ids.join(", "));
-    let mut lines = wrap(&text, usize::from(WIDTH) - 14).into_iter();
+    let text = match is_told {
+        true => format!("{}: {sentence}", ids.join(", ")),
+        false => ids.join(", "),
+    };
+    let mut lines = wrap(&text, view.prose() - 14).into_iter();
     let first = lines.next().unwrap_or_default();
     let _ = writeln!(out, "{style}{name:<12}{style:#}  {first}");
     indent(out, lines);
-    let notes = checks.iter().flat_map(|check| reasons::notes(check));
-    for note in notes.filter(|note| !sentence.contains(note)) {
-        for (i, line) in wrap(&note, usize::from(WIDTH) - 16).into_iter().enumerate() {
+    for note in notes {
+        for (i, line) in wrap(&note, view.prose() - 16).into_iter().enumerate() {
             let mark = if i == 0 { "·" } else { " " };
             let _ = writeln!(out, "{:14}{mark} {line}", "");
         }
     }
     for grid in checks.iter().filter_map(|check| cells::grid(check)) {
-        let _ = writeln!(out, "\n{}\n", columns(grid.header, grid.rows));
+        let table = arranged(grid.header, grid.rows, &[], view.table());
+        let _ = writeln!(out, "\n{table}\n");
     }
 }
 
@@ -228,6 +311,13 @@ fn indent(out: &mut String, lines: impl Iterator<Item = String>) {
     for line in lines {
         let _ = writeln!(out, "{:14}{line}", "");
     }
+}
+
+fn style_of(check: &CheckVerdict) -> Style {
+    style(match check.is_waived() {
+        true => Verdict::Inconclusive,
+        false => check.verdict,
+    })
 }
 
 pub fn style(verdict: Verdict) -> Style {
@@ -279,34 +369,6 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_line_about_the_session_breaks_where_it_is_too_long() {
-        let starting = "the time budget was spent while launch 1 (head) had generated no token yet: status 404: \
-                        no model of this name is served here";
-        let invalid = "no check was left to decide; 1 of 9 is invalid";
-        for (extent, ending) in [
-            ("1 launch in 0 blocks", starting),
-            ("16 launches in 8 blocks", invalid),
-        ] {
-            let text = opening("quick", extent, 1234.0, ending);
-            assert!(
-                text.lines().all(|line| line.chars().count() <= 80),
-                "{text}"
-            );
-            let whole = format!("profile quick, {extent}, 1234 s; {ending}");
-            assert_eq!(text.trim_end().replace('\n', " "), whole);
-        }
-        assert_eq!(
-            opening(
-                "quick",
-                "8 launches in 4 blocks",
-                16.0,
-                "it was interrupted"
-            ),
-            "profile quick, 8 launches in 4 blocks, 16 s; it was interrupted\n"
-        );
-    }
 
     #[test]
     fn no_token_of_an_engine_reaches_the_terminal() {

@@ -147,13 +147,14 @@ fn is_red(check: &CheckVerdict) -> bool {
 mod tests {
     use super::super::FAULTS;
     use super::*;
-    use verdict::record::{Decision, Facts, GateVerdict, Metric, Reason, Statistic};
+    use verdict::record::{Decision, Facts, GateVerdict, Metric, Reason, Rule, Statistic};
 
     fn session(checks: &[(&str, Verdict)]) -> RunVerdict {
         let check = |(id, verdict): &(&str, Verdict)| CheckVerdict {
             id: (*id).to_owned(),
             metric: Metric::Tpot,
             statistic: Statistic::Median,
+            rule: Rule::Ceiling { limit: 0.0 },
             verdict: *verdict,
             series: None,
             over: None,

@@ -1,7 +1,7 @@
 //! Commands of the two arms, and the [`Host`] that starts and stops them.
 
 use super::{Base, Error, Options};
-use crate::launch::{self, Artifact, Process, Start, StartError, Workspace, free_port};
+use crate::launch::{self, Artifact, Process, Repository, Start, StartError, Workspace, free_port};
 use crate::measure::{Configuration, Host, Started};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,6 +36,7 @@ impl Arms {
         let head_build = Build {
             arm: Arm::Head,
             commit,
+            subject: None,
             dirty,
             artifact_sha256: Some(head.sha256.clone()),
             command: command(&plan.engine, Some(&head.path), &options.head_args),
@@ -55,6 +56,7 @@ impl Arms {
         let base_build = Build {
             arm: Arm::Base,
             commit: Some(commit),
+            subject: None,
             dirty: false,
             artifact_sha256: Some(base.sha256),
             command: command(&plan.engine, Some(&base.path), &options.base_args),
@@ -69,11 +71,21 @@ impl Arms {
         }
     }
 
+    /// With the subject of each arm's commit.
+    pub fn with_subjects(mut self, repository: Option<&Repository>) -> Self {
+        for build in &mut self.builds {
+            let commit = build.commit.as_deref().zip(repository);
+            build.subject = commit.and_then(|(commit, repository)| repository.subject(commit));
+        }
+        self
+    }
+
     /// An engine that is not built here: both arms start the same command.
     pub fn without_build(plan: &Plan, options: &Options) -> Self {
         let build = |arm, args: &[String]| Build {
             arm,
             commit: None,
+            subject: None,
             dirty: false,
             artifact_sha256: None,
             command: command(&plan.engine, None, args),
@@ -499,6 +511,7 @@ mod tests {
             let build = Build {
                 arm: Arm::Head,
                 commit: None,
+                subject: None,
                 dirty: false,
                 artifact_sha256: None,
                 command: vec![filled(program, artifact)],

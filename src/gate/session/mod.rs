@@ -3,6 +3,7 @@
 //! The [commands](crate::commands) put them together. Main function: [`run()`].
 
 pub mod checkpoint;
+pub mod figures;
 pub mod files;
 pub mod host;
 pub mod launch_cost;

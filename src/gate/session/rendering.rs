@@ -1,15 +1,15 @@
 //! A judged session in every report format, with the numbers that these need.
 
-use super::Error;
-use crate::report::{self, CheckLaunches, Judged, Page, Past, Publication, State};
-use verdict::judge;
-use verdict::plan::{self, DEFAULT_NAME, Plan, Rule};
-use verdict::record::{RunRecord, RunVerdict};
+use super::{Error, figures};
+use crate::explanation;
+use crate::report::{self, Judged, Page, Past, Publication, State};
+use verdict::plan::{self, DEFAULT_NAME, Plan};
+use verdict::record::{CheckVerdict, Comparison, RunRecord, RunVerdict, Verdict};
 
 /// How a verdict is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    Terminal,
+    Terminal(report::View),
     Json,
     Markdown,
     Html,
@@ -24,7 +24,7 @@ pub enum Form {
 /// The record's own gates cannot be read, where a form needs them.
 pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<String, Error> {
     Ok(match form {
-        Form::Terminal => report::terminal(record, verdict),
+        Form::Terminal(view) => report::terminal(record, verdict, view),
         Form::Json => report::verdict_json(record, verdict),
         Form::Markdown => report::markdown(record, verdict),
         Form::Junit => report::junit(record, verdict),
@@ -32,9 +32,15 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
             let plan = plan::from_record(record)?;
             html(&plan, record, verdict, None, &[])
         }
-        Form::Comment => comment(record, verdict),
+        Form::Comment => {
+            let plan = plan::from_record(record).ok();
+            comment(plan.as_ref(), record, verdict)
+        }
     })
 }
+
+/// Checks that are taken apart on the page: those that failed or stayed open, up to so many.
+const EXPLAINED: usize = 12;
 
 /// The page of a judged session.
 pub fn html(
@@ -44,38 +50,76 @@ pub fn html(
     past: Option<&Past>,
     notices: &[String],
 ) -> String {
+    let is_told =
+        |check: &&CheckVerdict| matches!(check.verdict, Verdict::Fail | Verdict::Inconclusive);
+    let red = explanation::checks(verdict).filter(is_told);
+    let explanations = red.take(EXPLAINED).filter_map(|check| {
+        explanation::explain(plan, record, verdict, check, report::sentence(check))
+    });
     report::html(&Page {
         record,
         verdict,
-        launches: &launches(plan, record),
+        figures: &figures::of_checks(plan, record, verdict),
+        readings: &figures::readings(record),
+        starts: &figures::starts(plan, record),
+        explanations: &explanations.collect::<Vec<_>>(),
+        cause: cause(plan, record, verdict).as_deref(),
+        again: &again(plan, record),
         past,
         notices,
     })
 }
 
-/// Every check's value in every launch that has one.
-fn launches(plan: &Plan, record: &RunRecord) -> Vec<CheckLaunches> {
-    let checks = plan.gates.iter().flat_map(|gate| &gate.checks);
-    let of = |check: &plan::Check| {
-        let measures = judge::launch_measures(plan, record, &check.id);
-        let values = measures.into_iter().filter_map(|(launch, measure)| {
-            let value = measure.ok()?.value;
-            Some((launch.position, launch.arm, value))
-        });
-        CheckLaunches {
-            check: check.id.clone(),
-            unit: check.metric.unit(),
-            limit: match check.rule {
-                Rule::Ceiling { limit } | Rule::Floor { limit } => Some(limit),
-                Rule::Regression { .. } => None,
-            },
-            values: values.collect(),
+/// The command that measures the same again: commits, gates and further arguments of both arms.
+fn again(plan: &Plan, record: &RunRecord) -> String {
+    let mut words = vec![
+        "gate".to_owned(),
+        "check".into(),
+        "--profile".into(),
+        record.profile.clone(),
+    ];
+    for gate in &record.gates {
+        words.extend(["--gate".to_owned(), gate.clone()]);
+    }
+    if record.comparison == Comparison::SameBuild {
+        words.push("--same-build".into());
+    }
+    if record.comparison == Comparison::Stored {
+        words.extend(["--base".to_owned(), "stored".into()]);
+    }
+    for build in &record.builds {
+        let arm = build.arm.name();
+        if record.comparison == Comparison::Interleaved && !build.dirty {
+            let commit = build.commit.iter();
+            words.extend(commit.flat_map(|commit| [format!("--{arm}"), commit.clone()]));
         }
-    };
-    checks.map(of).collect()
+        let further = build.command.iter().skip(plan.engine.serve.len());
+        words.extend(further.map(|word| format!("--{arm}-arg={word}")));
+    }
+    let words = words.iter().map(|word| report::shell_word(word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
-fn comment(record: &RunRecord, verdict: &RunVerdict) -> String {
+/// Where the gravest failure sits, in a sentence; `None` where nothing failed, or its parts do not tell.
+pub fn cause(plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
+    let judged = explanation::gravest(verdict)?;
+    let reason = report::sentence(judged);
+    let explained = explanation::explain(plan, record, verdict, judged, reason)?;
+    // What is not shown to be slower stands in the explanation.
+    let sits = explained.sits?;
+    let sits = sits.split(';').next().unwrap_or_default();
+    let spread = explained.requests;
+    let is_alike = spread.is_some_and(|spread| spread.beyond * 10 > spread.of * 9);
+    let alike = if is_alike {
+        ", nearly every request alike"
+    } else {
+        ""
+    };
+    Some(format!("{sits}{alike}"))
+}
+
+fn comment(plan: Option<&Plan>, record: &RunRecord, verdict: &RunVerdict) -> String {
+    let cause = plan.and_then(|plan| cause(plan, record, verdict));
     let commit = |arm| {
         let build = verdict::record::Build::of(&record.builds, arm);
         build.and_then(|build| build.commit.clone())
@@ -87,14 +131,17 @@ fn comment(record: &RunRecord, verdict: &RunVerdict) -> String {
         base_sha: commit(verdict::record::Arm::Base),
         profile: record.profile.clone(),
         gates: record.gates.clone(),
+        again: plan.map(|plan| again(plan, record)),
         state: State::Judged(Judged {
             record,
             verdict,
             past: None,
+            cause: cause.as_deref(),
         }),
         notices: Vec::new(),
         moved_to: None,
         links: Vec::new(),
+        repository: None,
     };
     report::comment(&publication, None, &marker(DEFAULT_NAME))
 }

@@ -136,13 +136,15 @@ async fn arms_from_sources(
     };
     if options.same_build {
         let head = (head, commits.head, commits.dirty);
-        return Ok(Arms::built(plan, options, head, None).against_itself());
+        let arms = Arms::built(plan, options, head, None).against_itself();
+        return Ok(arms.with_subjects(commits.repository.as_ref()));
     }
     let base = commits
         .base
         .map(|commit| (base.unwrap_or_else(|| head.clone()), commit));
     let head = (head, commits.head, commits.dirty);
     let arms = Arms::built(plan, options, head, base);
+    let arms = arms.with_subjects(commits.repository.as_ref());
     if arms.is_one_engine() {
         return Err(Error::Usage(
             "nothing would be compared: head and base are different sources, and their artifacts are equal to the \

@@ -51,6 +51,8 @@ pub struct Tested {
     pub advice: Option<Advice>,
     /// Blocks after which it is tested again; `None`: never.
     pub wants: Option<u32>,
+    /// The numbers of the look that passed, where a look did.
+    pub passed: Option<Figures>,
 }
 
 impl Assessment {
@@ -117,6 +119,16 @@ impl Figures {
         self
     }
 
+    /// Takes the numbers of the look that decided; p-values and remarks stay.
+    pub fn take_numbers(&mut self, decided: Self) {
+        *self = Self {
+            p_fail: self.p_fail,
+            p_pass: self.p_pass,
+            remarks: std::mem::take(&mut self.remarks),
+            ..decided
+        };
+    }
+
     /// The check's verdict by these numbers.
     pub fn verdict(self, check: &Check, verdict: Verdict, reason: Reason) -> CheckVerdict {
         let named = check.part.named.as_ref();
@@ -125,6 +137,7 @@ impl Figures {
             id: check.id.clone(),
             metric: check.metric,
             statistic: check.statistic,
+            rule: check.rule,
             series: named.map(|named| named.series.to_string()),
             over: over.map(ToString::to_string),
             verdict,

@@ -108,11 +108,8 @@ fn regression(
         let loss = loss(&e, direction);
         let (budgets, blocks) = (&view.case.budgets, view.scope.looked);
         let p_fail = budgets.paid_failure(loss.p_greater(m), loss.est, base.min(head), blocks);
-        trail.look(
-            view.scope,
-            p_fail,
-            budgets.pass.paid(loss.p_less(c), blocks),
-        );
+        let p_pass = budgets.pass.paid(loss.p_less(c), blocks);
+        trail.look(view, (p_fail, p_pass), &figures);
         trail.foretell(view, &loss, (m, c), head);
     }
     trail.write(&mut figures);
@@ -125,6 +122,7 @@ fn regression(
         hypothesis: Hypothesis::Change { margin, ceiling },
         advice: few.or_else(|| noise(rules, view, trail, &figures, ceiling)),
         wants: (!view.is_exhausted()).then(|| view.wants()),
+        passed: trail.passed(),
     };
     Assessment::new(figures, Finding::Tested(tested))
 }

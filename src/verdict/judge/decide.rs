@@ -72,7 +72,7 @@ struct Corrected {
 
 fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Corrected) -> Ruled {
     let Assessment {
-        figures,
+        mut figures,
         finding,
         doubt,
         doubt_of_failure,
@@ -81,12 +81,19 @@ fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Cor
         Finding::Settled { verdict, reason } => (verdict, reason, None),
         Finding::Never { reason } => (Verdict::Inconclusive, reason, None),
         Finding::Waiting { reason, wants } => (Verdict::Inconclusive, reason, Some(wants)),
-        Finding::Tested(tested) => {
+        Finding::Tested(mut tested) => {
             let next = tested.wants;
+            let passed = tested.passed.take();
             let weighed = weigh(rules, tested, figures.p_pass.unwrap_or(1.0), corrected);
             match (weighed, doubt_of_failure) {
                 ((Verdict::Fail, ..), Some(doubt)) => (Verdict::Inconclusive, doubt, next),
-                (weighed, _) => weighed,
+                (weighed, _) => {
+                    // What was measured for other checks' sake is no evidence for or against this one.
+                    if let (Verdict::Pass, Some(passed)) = (weighed.0, passed) {
+                        figures.take_numbers(passed);
+                    }
+                    weighed
+                }
             }
         }
     };

@@ -134,6 +134,8 @@ pub struct Budgets {
     pub cap: u32,
     /// Budget of the looks for false alarms, all checks together.
     pub alpha: f64,
+    /// The check's budget for passing falsely.
+    pub beta: f64,
     pub fail: ErrorBudget,
     pub pass: ErrorBudget,
     /// Head is compared with base, and nothing is known of how launches vary.
@@ -176,6 +178,7 @@ impl Budgets {
             least,
             cap: design.looks.last().copied().unwrap_or_default(),
             alpha,
+            beta: design.beta,
             fail,
             pass,
             may_have_modes,

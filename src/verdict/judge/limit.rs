@@ -33,11 +33,8 @@ pub fn assess(
         };
         let Budgets { fail, pass, .. } = &view.case.budgets;
         let blocks = view.scope.looked;
-        trail.look(
-            view.scope,
-            fail.paid(p_fail, blocks),
-            pass.paid(p_pass, blocks),
-        );
+        let paid = (fail.paid(p_fail, blocks), pass.paid(p_pass, blocks));
+        trail.look(view, paid, &figures);
     }
     trail.write(&mut figures);
     let tested = Tested {
@@ -45,6 +42,7 @@ pub fn assess(
         hypothesis: Hypothesis::Limit(limit),
         advice: None,
         wants: (!view.is_exhausted()).then(|| view.wants()),
+        passed: trail.passed(),
     };
     Assessment::new(figures, Finding::Tested(tested))
 }

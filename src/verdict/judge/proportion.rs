@@ -155,6 +155,7 @@ fn tested(
         hypothesis,
         advice,
         wants: None,
+        passed: None,
     });
     Assessment::new(figures, finding)
 }

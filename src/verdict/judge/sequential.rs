@@ -21,6 +21,8 @@ pub struct PastLooks {
     taken: u32,
     first_look: bool,
     too_noisy: Option<Advice>,
+    /// The numbers of the first look that passed.
+    passed: Option<Figures>,
     /// What the latest tested look (by its blocks) read.
     latest: Option<(u32, Look)>,
 }
@@ -40,6 +42,7 @@ impl Default for PastLooks {
             taken: 0,
             first_look: true,
             too_noisy: None,
+            passed: None,
             latest: None,
         }
     }
@@ -58,12 +61,16 @@ impl PastLooks {
         }
     }
 
-    /// Takes in the p-values of a look, once; all looks are paid for.
-    pub fn look(&mut self, scope: &Scope<'_>, p_fail: f64, p_pass: f64) {
-        if self.taken == scope.looked {
+    /// Takes in the numbers and p-values (to fail, to pass) of a look, once; all looks are paid for.
+    pub fn look(&mut self, view: &View<'_, '_>, (p_fail, p_pass): (f64, f64), figures: &Figures) {
+        let looked = view.scope.looked;
+        if self.taken == looked {
             return;
         }
-        self.taken = scope.looked;
+        self.taken = looked;
+        if p_pass <= view.case.budgets.beta && self.passed.is_none() {
+            self.passed = Some(figures.clone());
+        }
         self.p_fail = self.p_fail.min(p_fail);
         self.p_pass = self.p_pass.min(p_pass);
     }
@@ -96,6 +103,11 @@ impl PastLooks {
     /// What the first look foretold, where that is no good.
     pub fn too_noisy(&self) -> Option<Advice> {
         self.too_noisy
+    }
+
+    /// The numbers of the first look that passed: what comes after it decides nothing.
+    pub fn passed(&self) -> Option<Figures> {
+        self.passed.clone()
     }
 
     pub fn write(&self, figures: &mut Figures) {

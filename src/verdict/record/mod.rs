@@ -48,5 +48,5 @@ pub use sample::{
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
 pub use verdict::{
-    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, RunVerdict, Waiver,
+    CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Rule, RunVerdict, Waiver,
 };

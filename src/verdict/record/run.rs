@@ -157,6 +157,9 @@ pub struct Build {
     /// Full commit id; `None` outside a repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    /// First line of the commit's message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// The working tree had uncommitted changes.
     pub dirty: bool,
     /// Hex SHA-256 of the built artifact, where the configuration names one.

@@ -2,6 +2,18 @@
 
 use super::{CacheState, Metric, Reason, Remark, Statistic, Verdict};
 
+/// Limits are in the metric's unit; margins are fractions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Head against base: fails when worse by more than `margin`, passes when shown to be worse by
+    /// less than `ceiling`.
+    Regression { margin: f64, ceiling: f64 },
+    /// Head's value must not exceed `limit`.
+    Ceiling { limit: f64 },
+    /// Head's value must reach `limit`.
+    Floor { limit: f64 },
+}
+
 /// One rule of a gate on one metric, judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckVerdict {
@@ -9,6 +21,7 @@ pub struct CheckVerdict {
     pub id: String,
     pub metric: Metric,
     pub statistic: Statistic,
+    pub rule: Rule,
     /// The engine's series that is read, as PromQL selects it, and the one that it is divided by.
     pub series: Option<String>,
     pub over: Option<String>,

@@ -206,7 +206,8 @@ fn a_kept_artifact_that_was_changed_is_built_anew() {
 }
 
 /// A line that GitHub's runner would take for a command.
-const FORGED: &str = "::error title=infergate: pass::all gates passed\\n::add-mask::pass\\n::stop-commands::x\\n\\033[2J";
+const FORGED: &str =
+    "::error title=Pass: ::all gates passed\\n::add-mask::pass\\n::stop-commands::x\\n\\033[2J";
 
 /// R7: every place that prints what a child said.
 #[test]

@@ -55,13 +55,12 @@ fn is_no_pass(project: &Project, arguments: &[&str]) {
     let ended = project
         .run(&[arguments, &["--out", "result"]].concat())
         .expect(0);
-    let last = ended
-        .stdout
-        .lines()
-        .rev()
-        .find(|line| !line.starts_with(' '))
-        .unwrap();
-    assert!(last.starts_with("A/A "), "{}", ended.stdout);
+    let mut words = ended.stdout.lines();
+    assert!(
+        words.any(|line| line.starts_with("A/A ")),
+        "{}",
+        ended.stdout
+    );
     assert!(
         ended
             .stdout
@@ -78,7 +77,7 @@ fn is_no_pass(project: &Project, arguments: &[&str]) {
             .replace("&#x2f;", "/");
         let heading = judged
             .lines()
-            .find(|line| line.contains("infergate:") && line.contains("A/A"));
+            .find(|line| line.contains("A/A") && !line.starts_with('|'));
         assert!(heading.is_some(), "{form}: {judged}");
     }
     std::fs::remove_dir_all(project.path("result")).unwrap();

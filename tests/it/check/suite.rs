@@ -59,7 +59,14 @@ fn project(base: &str, head: &str) -> Project {
 
 fn check(project: &Project) -> Ended {
     let arguments = [
-        "check", "--gate", "tests", "--head", "HEAD", "--out", "result",
+        "check",
+        "--gate",
+        "tests",
+        "--head",
+        "HEAD",
+        "--out",
+        "result",
+        "--verbose",
     ];
     let mut command = project.command(&arguments);
     command.env("GITHUB_TOKEN", "secret");
@@ -282,7 +289,7 @@ fn an_exit_status_is_a_test_too() {
         let from = r#"["bash", "tests.sh", "{junit}", "{port}", "{artifact}"]"#;
         project.write("gates/tests.toml", &gate.replace(from, command));
         let ended = project
-            .run(&["check", "--gate", "tests", "--same-build"])
+            .run(&["check", "--gate", "tests", "--same-build", "--verbose"])
             .expect(code);
         shows(&ended, &[said]);
     }
@@ -298,7 +305,14 @@ fn a_session_that_was_killed_in_its_tests_goes_on() {
     let root = format!("env = {{ ROOT = {:?}, ", project.path(""));
     project.edit("gates/tests.toml", "env = { ", &root);
     let arguments = [
-        "check", "--gate", "tests", "--head", "HEAD", "--out", "result",
+        "check",
+        "--gate",
+        "tests",
+        "--head",
+        "HEAD",
+        "--out",
+        "result",
+        "--verbose",
     ];
     let mut gate = project.command(&arguments).spawn().unwrap();
     while !project.path("waits").exists() {

@@ -180,7 +180,7 @@ fn records() {
             return false;
         };
         let verdict = judge(&plan, &record);
-        let shown = report::terminal(&record, &verdict);
+        let shown = report::terminal(&record, &verdict, report::View::default());
         serde_json::from_str::<Value>(&report::verdict_json(&record, &verdict)).unwrap();
         !shown.is_empty()
     });

@@ -11,4 +11,5 @@ mod machine;
 mod notes;
 mod peers;
 mod rates;
+mod site;
 mod trends;

@@ -49,7 +49,7 @@ fn a_failure_ends_the_run_and_the_open_checks_say_so() {
         sentence(open)
     );
     assert!(
-        summary(&got).starts_with("gate gate, check gate/ceiling: TPOT"),
+        summary(&got).starts_with("TPOT is 20.12 ms; the limit is 10 ms (gate/ceiling)"),
         "{}",
         summary(&got)
     );
@@ -69,7 +69,7 @@ fn a_run_with_an_invalid_check_goes_on_until_the_others_are_decided() {
     let verdicts: Vec<Verdict> = got.gates[0].checks.iter().map(|c| c.verdict).collect();
     assert_eq!(verdicts, [Verdict::Pass, Verdict::Invalid]);
     let header = |session: &RunRecord| {
-        let text = infergate::report::terminal(session, &got);
+        let text = infergate::report::terminal(session, &got, infergate::report::View::default());
         text.lines().take(8).collect::<Vec<_>>().join(" ")
     };
     let text = header(&session);
@@ -96,7 +96,7 @@ fn a_failure_of_a_run_that_its_budget_ended_is_not_said_to_have_ended_it() {
         open.ends_with("; gate/ceiling failed, which decides the run"),
         "{open}"
     );
-    let text = infergate::report::terminal(&session, &got);
+    let text = infergate::report::terminal(&session, &got, infergate::report::View::default());
     assert!(text.contains("the time budget was spent"), "{text}");
     assert!(!text.contains("the run ended"), "{text}");
 }

@@ -23,7 +23,7 @@ fn a_sound_result_is_judged_and_kept() {
     let site = Site::new(&record());
     site.dry().expect(0).comments(&[
         "<!-- infergate:gate -->\n<!-- infergate:head 6dcb",
-        "infergate: pass",
+        "Pass: ",
     ]);
     for name in [
         "comment.md",
@@ -51,9 +51,9 @@ fn a_forged_verdict_is_judged_anew_and_named() {
     let forged = r#"{"format":"infergate-verdict/1","verdict":"pass","summary":"all is well","gates":[{"gate":"tpot",
         "checks":[{"id":"tpot/regression","verdict":"pass"},{"id":"tpot/ceiling","verdict":"pass"}]}]}"#;
     site.put("verdict.json", forged);
-    site.put("report.md", "# infergate: pass");
+    site.put("report.md", "# Pass: ");
     site.dry().expect(1).comments(&[
-        "infergate: fail",
+        "Fail: ",
         "the artifact says \\`pass\\`; its measurements, judged here with main's gates, say \\`fail\\`",
         "tpot/regression: pass → fail",
     ]);
@@ -90,7 +90,7 @@ fn forged_gates_are_replaced_by_mains() {
         .push(json!({"path": "gates/waivers.toml", "text": waiver}));
     let site = Site::new(&forged);
     site.dry().expect(1).comments(&[
-        "infergate: fail",
+        "Fail: ",
         "its gates are not main's (gates/tpot.toml, gates/waivers.toml): it is judged with main's",
     ]);
 }
@@ -110,7 +110,7 @@ fn a_waiver_expires_by_this_sides_clock() {
 fn other_commits_than_the_authorised_are_refused() {
     let check = |spoil: &dyn Fn(&mut Value), expect: &str| {
         let ended = published(spoil).expect(4);
-        ended.comments(&["infergate: result refused", expect]);
+        ended.comments(&["Result refused: ", expect]);
     };
     check(
         &|r| r["builds"][1]["commit"] = json!(OTHER),
@@ -156,7 +156,7 @@ fn other_commits_than_the_authorised_are_refused() {
 fn a_base_that_ci_did_not_build_is_refused() {
     let check = |spoil: &dyn Fn(&mut Value), expect: &str| {
         let ended = published(spoil).expect(4);
-        ended.comments(&["infergate: result refused", expect]);
+        ended.comments(&["Result refused: ", expect]);
     };
     let by_nobody = "base was not built on CI";
     check(&|r| r["builds"][0]["on_ci"] = json!(false), by_nobody);
@@ -203,7 +203,7 @@ fn engines_that_ran_at_the_same_time_are_refused() {
         site.require_sandbox(required);
         site.dry()
             .expect(4)
-            .comments(&["infergate: result refused", "measure by a profile without"]);
+            .comments(&["Result refused: ", "measure by a profile without"]);
     }
 }
 
@@ -212,7 +212,7 @@ fn what_holds_together_in_no_session_is_refused() {
     let check = |spoil: &dyn Fn(&mut Value), expect: &str| {
         published(spoil)
             .expect(4)
-            .comments(&["infergate: result refused", expect]);
+            .comments(&["Result refused: ", expect]);
     };
     check(&|r| r["elapsed_s"] = json!(-1.0), "elapsed\\_s is -1");
     check(
@@ -309,7 +309,7 @@ fn forged_certificates_and_stored_sessions_decide_nothing() {
     });
     stored["stored"] = sessions.collect();
     Site::new(&stored).dry().expect(3).comments(&[
-        "infergate: no baseline",
+        "No baseline: ",
         "it is compared with main's stored sessions, as main's own store has them",
         "0 of the 8 stored sessions",
     ]);
@@ -324,7 +324,7 @@ fn mains_own_sessions_are_charted() {
     let ended = site.dry().expect(0);
     let chart = "line [0.091, 0.092, 0.09, 0.093]";
     ended.comments(&[
-        "**Main on this machine**, `tpot/regression`: ",
+        "`tpot/regression` on main: ",
         "```mermaid\n%%{init: ",
         chart,
     ]);
@@ -377,9 +377,7 @@ fn files_that_do_not_belong_are_refused() {
     let refused = |prepare: &dyn Fn(&Site), expect: &str| {
         let site = Site::new(&record());
         prepare(&site);
-        site.dry()
-            .expect(4)
-            .comments(&["infergate: result refused", expect]);
+        site.dry().expect(4).comments(&["Result refused: ", expect]);
     };
     refused(&|site| site.put("run.sh", "true"), "run.sh");
     refused(&|site| site.put("logs/sub/x", ""), "logs/sub");
@@ -481,7 +479,7 @@ fn wrong_uses_are_refused_with_2() {
         &["--base-sha", BASE],
     ]
     .concat();
-    run(&base).expect(0).comments(&["infergate: cancelled"]);
+    run(&base).expect(0).comments(&["Cancelled: "]);
 }
 
 /// The same session as the one shard of a merged run.
@@ -509,18 +507,18 @@ fn the_shards_of_several_machines_are_believed_no_more_than_one() {
     Site::new(&merged(record()))
         .dry()
         .expect(0)
-        .comments(&["infergate: pass"]);
+        .comments(&["Pass: "]);
     Site::new(&merged(regressed()))
         .dry()
         .expect(1)
-        .comments(&["infergate: fail"]);
+        .comments(&["Fail: "]);
     let check = |spoil: &dyn Fn(&mut Value), expect: &str| {
         let mut forged = merged(record());
         spoil(&mut forged);
         Site::new(&forged)
             .dry()
             .expect(4)
-            .comments(&["infergate: result refused", expect]);
+            .comments(&["Result refused: ", expect]);
     };
     let shard = "/extent/shards/0";
     let set = |record: &mut Value, pointer: &str, value: Value| {

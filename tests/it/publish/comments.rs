@@ -29,6 +29,7 @@ pub(super) fn publication(state: State<'_>) -> Publication<'_> {
         base_sha: Some(BASE.into()),
         profile: "quick".into(),
         gates: vec!["tpot".into()],
+        again: None,
         state,
         notices: Vec::new(),
         moved_to: None,
@@ -36,6 +37,7 @@ pub(super) fn publication(state: State<'_>) -> Publication<'_> {
             name: "the run".into(),
             url: "https://github.com/octocat/Hello-World/actions/runs/7".into(),
         }],
+        repository: Some("https://github.com/octocat/Hello-World".into()),
     }
 }
 
@@ -51,6 +53,7 @@ pub(super) fn of_record(record: &Value) -> String {
         record: &record,
         verdict: &verdict,
         past: Some(&past),
+        cause: None,
     };
     comment(&publication(State::Judged(judged)), None, MARKER)
 }
@@ -64,14 +67,20 @@ pub(super) fn visible(text: &str) -> String {
 fn a_pass() {
     insta::assert_snapshot!(visible(&of_record(&record())), @r##"
     <!-- infergate:gate -->
-    ## ✅ infergate: pass
+    ## ✅ Pass: 2 checks of 1 gate passed; each would have shown a change of 37.1 % (tpot/regression is the least sensitive)
 
-    2 checks of 1 gate hold; the least sensitive, tpot/regression, could have found a change of 37.1 %
+    | check | base | head | change | limit | verdict |
+    |---|--:|--:|---|---|---|
+    | `tpot/regression` | 0.08788 ms | 0.0921 ms | +4.8 % \[-10.8, +23.2\] | 1 to 200 % | ✅ pass |
+    | `tpot/ceiling` | 0.08788 ms | 0.0921 ms | \[0.07822, 0.1084\] | ≤ 15 ms | ✅ pass |
 
-    | | check | base | head | change [interval] | why |
-    |---|---|---|---|---|---|
-    | ✅ pass | `tpot/regression` | 0.08788 ms | 0.0921 ms | +4.8 % \[-10.8, +23.2\] | TPOT 0.08788 → 0.0921 ms: +4.8 % \[-10.8, +23.2\], below the ceiling of 200 % (p = 3e-6; 4 + 4 launches) |
-    | ✅ pass | `tpot/ceiling` | 0.08788 ms | 0.0921 ms | – | TPOT 0.0921 ms \[0.07822, 0.1084\] (base 0.08788 ms), below the ceiling of 15 ms (p = 1e-6; 4 launches) |
+    base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
+
+    `tpot/regression` on main: ▆▇▆█▇ 0.103 ms → this head ▁ 0.0921 ms
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
 
     <details><summary>✅ <b>Time per output token</b>: pass</summary>
 
@@ -80,7 +89,7 @@ fn a_pass() {
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▆▇▆█▇ 0.103 ms → this head ▁ 0.0921 ms
+    <details><summary>Main's last sessions on this machine</summary>
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
@@ -91,6 +100,8 @@ fn a_pass() {
         line [0.101, 0.102, 0.1, 0.104, 0.103]
         line [0.092095, 0.092095, 0.092095, 0.092095, 0.092095]
     ```
+
+    </details>
 
     <details><summary>How it was measured</summary>
 
@@ -103,10 +114,6 @@ fn a_pass() {
     - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
 
     </details>
-
-    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
-
-    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
     "##);
 }
 
@@ -114,23 +121,29 @@ fn a_pass() {
 fn a_failure() {
     insta::assert_snapshot!(visible(&of_record(&regressed())), @r##"
     <!-- infergate:gate -->
-    ## ❌ infergate: fail
+    ## ❌ Fail: Decoding is 4092.1 % slower; up to 1 % is allowed (tpot/regression)
 
-    gate tpot, check tpot/regression: TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-8, 5e-8 over 2 checks; 4 + 4 launches)
+    | check | base | head | change | limit | verdict |
+    |---|--:|--:|---|---|---|
+    | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | 1 to 200 % | ❌ fail |
+    | `tpot/ceiling` | 0.08788 ms | 3.684 ms | \[3.129, 4.337\] | ≤ 15 ms | ✅ pass |
 
-    | | check | base | head | change [interval] | why |
-    |---|---|---|---|---|---|
-    | ❌ fail | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-8, 5e-8 over 2 checks; 4 + 4 launches) |
-    | ✅ pass | `tpot/ceiling` | 0.08788 ms | 3.684 ms | – | TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches) |
+    base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
-    <details open><summary>❌ <b>Time per output token</b>: fail</summary>
+    `tpot/regression` on main: ▁▁▁▁▁ 0.103 ms → this head █ 3.684 ms
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+
+    <details><summary>❌ <b>Time per output token</b>: fail</summary>
 
     - **fail** `tpot/regression`, tpot (regression): TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 2e-8, 5e-8 over 2 checks; 4 + 4 launches)
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches)
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▁▁▁▁▁ 0.103 ms → this head █ 3.684 ms
+    <details><summary>Main's last sessions on this machine</summary>
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
@@ -141,6 +154,8 @@ fn a_failure() {
         line [0.101, 0.102, 0.1, 0.104, 0.103]
         line [3.6838, 3.6838, 3.6838, 3.6838, 3.6838]
     ```
+
+    </details>
 
     <details><summary>How it was measured</summary>
 
@@ -153,10 +168,6 @@ fn a_failure() {
     - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
 
     </details>
-
-    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
-
-    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
     "##);
 }
 
@@ -164,16 +175,22 @@ fn a_failure() {
 fn an_inconclusive_result() {
     insta::assert_snapshot!(visible(&of_record(&noisy())), @r##"
     <!-- infergate:gate -->
-    ## ⚠️ infergate: inconclusive
+    ## ⚠️ Inconclusive: Decoding may have changed by +156.7 % \[-50.3, +1227.1\]: not decided, since a pass needs less than 200 % to be shown (tpot/regression)
 
-    gate tpot, check tpot/regression: TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 2118 %, the ceiling is 200 %
+    | check | base | head | change | limit | verdict |
+    |---|--:|--:|---|---|---|
+    | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | 1 to 200 % | ⚠️ inconclusive |
+    | `tpot/ceiling` | 0.08788 ms | 0.2256 ms | \[0.04337, 1.173\] | ≤ 15 ms | ✅ pass |
 
-    | | check | base | head | change [interval] | why |
-    |---|---|---|---|---|---|
-    | ⚠️ inconclusive | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 … |
-    | ✅ pass | `tpot/ceiling` | 0.08788 ms | 0.2256 ms | – | TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches) |
+    base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
-    <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
+    `tpot/regression` on main: ▁▁▁▁▁ 0.103 ms → this head █ 0.2256 ms
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+
+    <details><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
     - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: not shown to be beyond the margin of 1 % (p = 0.85; needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39; needs ≤ 0.05) by 4 + 4 launches; this runner is too noisy for this gate: 4 + 4 launches could find 2118 %, the ceiling is 200 %
       - launches come in two modes, 0.08935 ms and 0.551 ms (+516.7 %): 0 of 4 of base and 2 of 4 of head are in the upper one. An engine that draws something at its start does that (a kernel chosen by its timing, huge pages, the processor): fix what is drawn, or measure more launches
@@ -181,7 +198,7 @@ fn an_inconclusive_result() {
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▁▁▁▁▁ 0.103 ms → this head █ 0.2256 ms
+    <details><summary>Main's last sessions on this machine</summary>
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
@@ -192,6 +209,8 @@ fn an_inconclusive_result() {
         line [0.101, 0.102, 0.1, 0.104, 0.103]
         line [0.22559, 0.22559, 0.22559, 0.22559, 0.22559]
     ```
+
+    </details>
 
     <details><summary>How it was measured</summary>
 
@@ -204,10 +223,6 @@ fn an_inconclusive_result() {
     - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
 
     </details>
-
-    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
-
-    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
     "##);
 }
 
@@ -215,23 +230,29 @@ fn an_inconclusive_result() {
 fn an_invalid_measurement() {
     insta::assert_snapshot!(visible(&of_record(&short())), @r##"
     <!-- infergate:gate -->
-    ## 🚫 infergate: invalid
+    ## 🚫 Invalid: launch 1 (base): 2 sound requests of tpot/decode where 5 are needed (tpot/regression); 1 more check is invalid
 
-    gate tpot, check tpot/regression: launch 1 (base): 2 sound requests of tpot/decode where 5 are needed (and 1 more check)
+    | check | base | head | change | limit | verdict |
+    |---|--:|--:|---|---|---|
+    | `tpot/regression` | – | – | – | 1 to 200 % | 🚫 invalid |
+    | `tpot/ceiling` | – | – | – | ≤ 15 ms | 🚫 invalid |
 
-    | | check | base | head | change [interval] | why |
-    |---|---|---|---|---|---|
-    | 🚫 invalid | `tpot/regression` | – | – | – | launch 1 (base): 2 sound requests of tpot/decode where 5 are needed |
-    | 🚫 invalid | `tpot/ceiling` | – | – | – | launch 0 (head): 2 sound requests of tpot/decode where 5 are needed |
+    base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
-    <details open><summary>🚫 <b>Time per output token</b>: invalid</summary>
+    `tpot/regression` on main: ▃▄▁█▆ 0.103 ms
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+
+    <details><summary>🚫 <b>Time per output token</b>: invalid</summary>
 
     - **invalid** `tpot/regression`, tpot (too-few-samples): launch 1 (base): 2 sound requests of tpot/decode where 5 are needed
     - **invalid** `tpot/ceiling`, tpot (too-few-samples): launch 0 (head): 2 sound requests of tpot/decode where 5 are needed
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.103 ms
+    <details><summary>Main's last sessions on this machine</summary>
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
@@ -241,6 +262,8 @@ fn an_invalid_measurement() {
         y-axis "ms" 0.0996 --> 0.1044
         line [0.101, 0.102, 0.1, 0.104, 0.103]
     ```
+
+    </details>
 
     <details><summary>How it was measured</summary>
 
@@ -253,10 +276,6 @@ fn an_invalid_measurement() {
     - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
 
     </details>
-
-    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
-
-    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
     "##);
 }
 
@@ -271,19 +290,24 @@ fn no_baseline() {
         record: &record,
         verdict: &verdict,
         past: None,
+        cause: None,
     };
-    insta::assert_snapshot!(visible(&comment(&publication(State::Judged(judged)), None, MARKER)), @r#"
+    insta::assert_snapshot!(visible(&comment(&publication(State::Judged(judged)), None, MARKER)), @r"
     <!-- infergate:gate -->
-    ## ⚠️ infergate: no baseline
+    ## ⚠️ No baseline: 0 of the 8 stored sessions of main that a stored comparison needs (0 more of another machine, 0 older than 14 days, 0 without this check): make one with \`gate baseline record\` on main (tpot/regression)
 
-    gate tpot, check tpot/regression: 0 of the 8 stored sessions of main that a stored comparison needs (0 more of another machine, 0 older than 14 days, 0 without this check): make one with \`gate baseline record\` on main
+    | check | base | head | change | limit | verdict |
+    |---|--:|--:|---|---|---|
+    | `tpot/regression` | – | – | – | 1 to 200 % | ⚠️ inconclusive |
+    | `tpot/ceiling` | – | 0.0921 ms | \[0.07822, 0.1084\] | ≤ 15 ms | ✅ pass |
 
-    | | check | base | head | change [interval] | why |
-    |---|---|---|---|---|---|
-    | ⚠️ inconclusive | `tpot/regression` | – | – | – | 0 of the 8 stored sessions of main that a stored comparison needs (0 more of another machine, 0 older than 14 days, 0 without this check): make one with \`gate baseline record\` on main |
-    | ✅ pass | `tpot/ceiling` | – | 0.0921 ms | – | TPOT 0.0921 ms \[0.07822, 0.1084\], below the ceiling of 15 ms (p = 1e-6; 4 launches) |
+    base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
-    <details open><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+
+    <details><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
     - **inconclusive** `tpot/regression`, tpot (no-stored-base): 0 of the 8 stored sessions of main that a stored comparison needs (0 more of another machine, 0 older than 14 days, 0 without this check): make one with \`gate baseline record\` on main
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.0921 ms \[0.07822, 0.1084\], below the ceiling of 15 ms (p = 1e-6; 4 launches)
@@ -301,31 +325,23 @@ fn no_baseline() {
     - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0
 
     </details>
-
-    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
-
-    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
-    "#);
+    ");
 }
 
 #[test]
 fn before_and_without_a_measurement() {
     let of = |state| visible(&comment(&publication(state), None, MARKER));
-    insta::assert_snapshot!(of(State::Pending), @r#"
+    insta::assert_snapshot!(of(State::Pending), @r"
     <!-- infergate:gate -->
-    ## ⏳ infergate: measuring
-
-    this commit is being measured: tpot; the result will stand here
+    ## ⏳ Measuring: this commit is being measured: tpot; the result will stand here
 
     [the run](https://github.com/octocat/Hello-World/actions/runs/7)
-    "#);
+    ");
     let said = "error: the build of head failed\n```\nerror[E0425]: cannot find value `x`\n@ada </details>\n\
                 ghp_0123456789abcdef0123456789abcdef0123\n";
-    insta::assert_snapshot!(of(State::NotMeasured { said }), @r#"
+    insta::assert_snapshot!(of(State::NotMeasured { said }), @r"
     <!-- infergate:gate -->
-    ## 🚫 infergate: not measured
-
-    the run ended before there was a measurement: a build, a launch or the machine failed
+    ## 🚫 Not measured: the run ended before there was a measurement: a build, a launch or the machine failed
 
     ````text
     error: the build of head failed
@@ -338,35 +354,29 @@ fn before_and_without_a_measurement() {
     Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
 
     [the run](https://github.com/octocat/Hello-World/actions/runs/7)
-    "#);
-    insta::assert_snapshot!(of(State::NotRun { why: "#12 is of a fork, and nobody approved 6dcb09b5b578" }), @r#"
+    ");
+    insta::assert_snapshot!(of(State::NotRun { why: "#12 is of a fork, and nobody approved 6dcb09b5b578" }), @r"
     <!-- infergate:gate -->
-    ## ✋ infergate: not run
-
-    \#·12 is of a fork, and nobody approved 6dc·b09b5b578
+    ## ✋ Not run: \#·12 is of a fork, and nobody approved 6dc·b09b5b578
 
     [the run](https://github.com/octocat/Hello-World/actions/runs/7)
-    "#);
-    insta::assert_snapshot!(of(State::Refused { why: "`.bashrc` is no name that a result directory has" }), @r#"
+    ");
+    insta::assert_snapshot!(of(State::Refused { why: "`.bashrc` is no name that a result directory has" }), @r"
     <!-- infergate:gate -->
-    ## 🚫 infergate: result refused
-
-    what the machine handed back is not believed: \`.bashrc\` is no name that a result directory has
+    ## 🚫 Result refused: what the machine handed back is not believed: \`.bashrc\` is no name that a result directory has
 
     Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
 
     [the run](https://github.com/octocat/Hello-World/actions/runs/7)
-    "#);
-    insta::assert_snapshot!(of(State::Cancelled), @r#"
+    ");
+    insta::assert_snapshot!(of(State::Cancelled), @r"
     <!-- infergate:gate -->
-    ## ⏹️ infergate: cancelled
-
-    the run was ended before it had a result
+    ## ⏹️ Cancelled: the run was ended before it had a result
 
     Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
 
     [the run](https://github.com/octocat/Hello-World/actions/runs/7)
-    "#);
+    ");
 }
 
 #[test]
@@ -376,6 +386,7 @@ fn a_head_that_moved_is_told_first() {
         record: &record,
         verdict: &verdict,
         past: None,
+        cause: None,
     };
     let mut publication = publication(State::Judged(judged));
     publication.moved_to = Some(BASE.into());
@@ -400,6 +411,7 @@ fn a_repositorys_own_template_is_used_or_named_as_broken() {
         record: &record,
         verdict: &verdict,
         past: None,
+        cause: None,
     };
     let publication = publication(State::Judged(judged));
     let own = "Ours says {{ word }} of {{ head }}.";
@@ -414,5 +426,5 @@ fn a_repositorys_own_template_is_used_or_named_as_broken() {
         ),
         "{broken}"
     );
-    assert!(broken.contains("infergate: pass"), "{broken}");
+    assert!(broken.contains("Pass: "), "{broken}");
 }

@@ -6,11 +6,11 @@ use infergate::report::{Judged, State, comment};
 use serde_json::{Value, json};
 
 /// Everything that somebody else may have written, at once.
-const HOSTILE: &str = "a|b `c` </details></summary><script>alert(1)</script> <!-- infergate:gate --> @everyone \
+pub(super) const HOSTILE: &str = "a|b `c` </details></summary><script>alert(1)</script> <!-- infergate:gate --> @everyone \
     [x](https://evil.example) https://evil.example www.evil.example #1 GH-2 :tada: $x$ \u{202e}gnp.exe \
     1a2b3c4d5e6f ghs_0123456789abcdef0123456789abcdef0123\n# heading\n```\n| - | - |\n";
 
-fn hostile(text: &str) -> Value {
+pub(super) fn hostile(text: &str) -> Value {
     let mut record = regressed();
     record["machine"]["fingerprint"] = json!(text);
     record["tool"] = json!(text);
@@ -60,16 +60,22 @@ fn hostile_texts_stay_texts() {
     }
     insta::assert_snapshot!(visible(&text), @r##"
     <!-- infergate:gate -->
-    ## ❌ infergate: fail
+    ## ❌ Fail: launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`…
 
-    gate tpot, check tpot/regression: launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; 4 launches of base ended well (and 1 more check)
+    | check | base | head | change | limit | verdict |
+    |---|--:|--:|---|---|---|
+    | `tpot/regression` | – | – | – | 1 to 200 % | ❌ fail |
+    | `tpot/ceiling` | – | – | – | ≤ 15 ms | ❌ fail |
 
-    | | check | base | head | change [interval] | why |
-    |---|---|---|---|---|---|
-    | ❌ fail | `tpot/regression` | – | – | – | launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`… |
-    | ❌ fail | `tpot/ceiling` | – | – | – | launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`… |
+    base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
-    <details open><summary>❌ <b>Time per output token</b>: fail</summary>
+    `tpot/regression` on main: ▃▄▁█▆ 0.103 ms
+
+    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+
+    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
+
+    <details><summary>❌ <b>Time per output token</b>: fail</summary>
 
     - **fail** `tpot/regression`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; 4 launches of base ended well
     - **fail** `tpot/ceiling`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; 4 launches of base ended well
@@ -87,7 +93,7 @@ fn hostile_texts_stay_texts() {
 
     </details>
 
-    **Main on this machine**, `tpot/regression`: ▃▄▁█▆ 0.103 ms
+    <details><summary>Main's last sessions on this machine</summary>
 
     ```mermaid
     %%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#218bff, #bf8700"}}}}%%
@@ -97,6 +103,8 @@ fn hostile_texts_stay_texts() {
         y-axis "ms" 0.0996 --> 0.1044
         line [0.101, 0.102, 0.1, 0.104, 0.103]
     ```
+
+    </details>
 
     <details><summary>How it was measured</summary>
 
@@ -109,10 +117,6 @@ fn hostile_texts_stay_texts() {
     - seed 7, a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| , a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| 
 
     </details>
-
-    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
-
-    [the run](https://github.com/octocat/Hello-World/actions/runs/7)
     "##);
 }
 
@@ -162,6 +166,7 @@ fn many_gates_are_cut_from_the_least_important_on() {
         record: &session,
         verdict: &verdict,
         past: None,
+        cause: None,
     };
     let text = comment(&publication(State::Judged(judged)), None, MARKER);
     assert!(text.len() <= 65_535, "{}", text.len());

@@ -5,6 +5,8 @@ mod beside;
 mod comments;
 mod forms;
 mod hostile;
+mod pages;
 mod posted;
 mod records;
+mod shown;
 mod unmeasured;

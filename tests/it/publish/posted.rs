@@ -84,7 +84,7 @@ fn from_pending_to_a_verdict_in_one_comment_and_one_check_run() {
         assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
         assert!(
             state.comments[0].body.starts_with(MARKER)
-                && state.comments[0].body.contains("infergate: measuring")
+                && state.comments[0].body.contains("Measuring: ")
         );
         let run = &state.check_runs[0];
         assert_eq!(
@@ -100,7 +100,7 @@ fn from_pending_to_a_verdict_in_one_comment_and_one_check_run() {
     let ended = report(&site, &fake, &[]).expect(1);
     let state = fake.state();
     assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
-    assert!(state.comments[0].body.contains("infergate: fail"));
+    assert!(state.comments[0].body.contains("Fail: "));
     let run = &state.check_runs[0];
     assert_eq!(
         (&run["status"], &run["conclusion"]),
@@ -145,7 +145,7 @@ fn from_pending_to_a_verdict_in_one_comment_and_one_check_run() {
             && value("check_run_url").starts_with("https://")
     );
     let summary = fs::read_to_string(site.main.path("summary")).unwrap();
-    assert!(summary.starts_with("## ❌ infergate: fail"), "{summary}");
+    assert!(summary.starts_with("## ❌ Fail: "), "{summary}");
     assert!(
         summary.contains("[the run](https://github.com/octocat/Hello-World/actions/runs/77)"),
         "{summary}"
@@ -161,11 +161,9 @@ fn a_comment_of_ours_is_found_by_mark_and_author_on_any_page() {
             state.comments.push(comment_of("bob", "me too", id));
         }
         // Somebody else's with our mark, one of ours that quotes it, and two of ours.
-        state.comments.push(comment_of(
-            "mallory",
-            &format!("{MARKER}\n# infergate: pass"),
-            231,
-        ));
+        state
+            .comments
+            .push(comment_of("mallory", &format!("{MARKER}\n# Pass: "), 231));
         state.comments.push(comment_of(
             "github-actions[bot]",
             &format!("> {MARKER}\nsee above"),
@@ -196,9 +194,9 @@ fn a_comment_of_ours_is_found_by_mark_and_author_on_any_page() {
             .body
             .clone()
     };
-    assert_eq!(body(231), format!("{MARKER}\n# infergate: pass"));
+    assert_eq!(body(231), format!("{MARKER}\n# Pass: "));
     assert!(body(232).ends_with("see above") && body(234).ends_with("younger"));
-    assert!(body(233).contains("infergate: pass") && body(233).contains(HEAD));
+    assert!(body(233).contains("Pass: ") && body(233).contains(HEAD));
     let patched = state
         .requests
         .iter()
@@ -358,7 +356,7 @@ fn github_down_keeps_the_verdict_and_a_later_call_posts_it() {
     ]);
     assert!(ended.stdout.contains("kept in "), "{}", ended.stdout);
     let kept = fs::read_to_string(site.kept("comment.md")).unwrap();
-    assert!(kept.contains("infergate: fail"));
+    assert!(kept.contains("Fail: "));
     let summary = fs::read_to_string(site.main.path("summary")).unwrap();
     assert!(
         summary.contains("> the comment could not be posted: "),
@@ -367,7 +365,7 @@ fn github_down_keeps_the_verdict_and_a_later_call_posts_it() {
     fake.state().troubles.clear();
     report(&site, &fake, &[]).expect(1);
     let state = fake.state();
-    assert!(state.comments[0].body.contains("infergate: fail"));
+    assert!(state.comments[0].body.contains("Fail: "));
     assert_eq!(state.check_runs[0]["conclusion"], "failure");
 }
 
@@ -394,7 +392,7 @@ fn a_failure_between_comment_and_check_run_stops_neither() {
     report(&site, &fake, &[])
         .expect(0)
         .says(&["the check run could not be posted: "]);
-    assert!(fake.state().comments[0].body.contains("infergate: pass"));
+    assert!(fake.state().comments[0].body.contains("Pass: "));
 }
 
 #[test]
@@ -487,7 +485,7 @@ fn two_names_have_a_check_run_and_a_comment_each() {
         .collect();
     assert_eq!(marks, [MARKER, "<!-- infergate:gate infergate (h100) -->"]);
     let body = &state.comments[1].body;
-    assert!(body.contains("## ✅ infergate (h100): pass"), "{body}");
+    assert!(body.contains("## ✅ infergate (h100): Pass: "), "{body}");
     let names: Vec<_> = state
         .check_runs
         .iter()
@@ -529,13 +527,13 @@ fn a_quiet_project_comments_only_on_what_is_red() {
     assert!(fake.state().comments.is_empty());
     // Nobody approved it: somebody must act.
     publish(&site, &fake, ACTIONS_TOKEN, &["--not-run", "why"]).expect(0);
-    assert!(fake.state().comments[0].body.contains("not run"));
+    assert!(fake.state().comments[0].body.contains("Not run"));
     // A comment that is there turns green.
     site.put("run.json", &record().to_string());
     report(&site, &fake, &[]).expect(0);
     let state = fake.state();
     assert_eq!(state.comments.len(), 1);
-    assert!(state.comments[0].body.contains("infergate: pass"));
+    assert!(state.comments[0].body.contains("Pass: "));
 }
 
 #[test]
@@ -616,7 +614,7 @@ fn has_one_of_its_own(fake: &Fake) {
             .iter()
             .all(|c| c.body.ends_with("not ours"))
     );
-    assert!(state.comments[2].body.contains("infergate: measuring"));
+    assert!(state.comments[2].body.contains("Measuring: "));
 }
 
 fn pending(site: &Site, fake: &Fake) -> Ended {
@@ -693,7 +691,7 @@ fn the_longest_comment_is_one_that_github_takes() {
     report(&site, &fake, &[]).expect(1);
     let state = fake.state();
     assert!(
-        state.comments[0].body.len() > 30_000 && state.comments[0].body.contains("Left out, since")
+        state.comments[0].body.len() > 20_000 && state.comments[0].body.contains("Left out, since")
     );
 }
 

@@ -16,7 +16,7 @@ fn a_run_without_a_measurement_says_why() {
     );
     let ended = site.dry().expect(5);
     let ended = ended.comments(&[
-        "infergate: not measured",
+        "Not measured: ",
         "```text\nerror: the build of head failed\n",
         "[redacted]",
     ]);
@@ -30,7 +30,7 @@ fn a_run_without_a_measurement_says_why() {
     let mut unfinished = record();
     unfinished["ending"] = json!({"why": "unfinished"});
     site.put("run.json", &unfinished.to_string());
-    site.dry().expect(5).comments(&["infergate: not measured"]);
+    site.dry().expect(5).comments(&["Not measured: "]);
     fs::remove_file(site.artifact().join("run.json")).unwrap();
     // Nothing at all came back.
     fs::remove_file(site.artifact().join("failure.txt")).unwrap();
@@ -62,7 +62,7 @@ fn a_commit_that_may_not_run_asks_for_action() {
     let state = fake.state();
     assert_eq!(state.check_runs[0]["conclusion"], "action_required");
     assert!(
-        state.comments[0].body.contains("infergate: not run")
+        state.comments[0].body.contains("Not run: ")
             && !state.comments[0].body.contains("@everyone")
     );
 }
@@ -140,6 +140,6 @@ fn a_judge_that_was_killed_leaves_no_check_run_pending() {
     Ended::of(&step.output().unwrap()).expect(5);
     let state = fake.state();
     assert_eq!(state.check_runs[0]["conclusion"], "failure");
-    assert!(state.comments[0].body.contains("infergate: not measured"));
+    assert!(state.comments[0].body.contains("Not measured: "));
     assert!(state.comments[0].body.contains("see the log of the job"));
 }

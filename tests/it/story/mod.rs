@@ -348,7 +348,7 @@ fn tell(story: &Story) {
     story.publish(&["--not-needed"], &third).expect(0);
     assert_eq!(story.check_run(&third), is("completed", Some("skipped")));
     assert!(
-        story.comment().contains("not needed"),
+        story.comment().contains("Not needed"),
         "{}",
         story.comment()
     );

@@ -3,11 +3,12 @@
 mod exchange;
 mod remote;
 
-use super::check::{SessionArgs, print};
+use super::check::SessionArgs;
 use crate::baseline::Entry;
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::signer::signer;
+use crate::cli::verdict::print;
 use crate::cli::{Exit, output};
 use crate::report;
 use crate::session::{self, Base, Error, Recorded};
@@ -80,7 +81,7 @@ fn record(args: RecordArgs) -> anyhow::Result<Exit> {
         base,
         anchor,
     } = args;
-    let format = session.format;
+    let shown = session.shown;
     let mut options = session.options()?;
     options.base = base.map_or(Base::Main, Base::Ref);
     let signer = signer()?;
@@ -105,7 +106,7 @@ fn record(args: RecordArgs) -> anyhow::Result<Exit> {
     if paths.is_empty() {
         output::note("not stored: only a whole session within every limit stands for main");
     }
-    print(&outcome.record, &outcome.verdict, format)?;
+    print(&outcome.record, &outcome.verdict, shown, None)?;
     // A regression has no base here, so what is stored is never a pass: stored is what was asked for.
     Ok(if paths.is_empty() {
         Exit::of_session(&outcome)

@@ -3,12 +3,12 @@
 mod sessions;
 pub mod view;
 
-use super::check::print;
 use crate::calibration::Certificate;
 use crate::cli::format::{TableFormat, VerdictFormat};
 use crate::cli::names::GateArgs;
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
+use crate::cli::verdict::print;
 use crate::cli::{Exit, output};
 use crate::session::Outcome;
 use anyhow::Context;
@@ -115,6 +115,6 @@ fn show_nothing(last: Option<&Outcome>, format: TableFormat) -> anyhow::Result<E
         TableFormat::Text => VerdictFormat::Text,
         TableFormat::Json => VerdictFormat::Json,
     };
-    print(&last.record, &last.verdict, format)?;
+    print(&last.record, &last.verdict, format.into(), None)?;
     Ok(Exit::of_session(last))
 }

@@ -159,6 +159,7 @@ fn head(certificate: &Certificate) -> Vec<String> {
     let build = Build {
         arm: verdict::record::Arm::Head,
         commit: certificate.commit.clone(),
+        subject: None,
         dirty: certificate.dirty,
         artifact_sha256: None,
         command: Vec::new(),

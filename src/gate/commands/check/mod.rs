@@ -2,18 +2,17 @@
 
 mod stages;
 
-use crate::cli::format::VerdictFormat;
+use crate::cli::format::VerdictArgs;
 use crate::cli::names::{self, GateArgs, Names};
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
-use crate::cli::{Exit, output};
-use crate::session::{self, Base, Form, Options};
+use crate::cli::{Exit, verdict};
+use crate::session::{self, Base, Options};
+use ::verdict::plan::Selection;
 use anyhow::Context;
 use clap::Args;
 use std::env;
 use std::path::PathBuf;
-use verdict::plan::Selection;
-use verdict::record::{RunRecord, RunVerdict};
 
 /// What a session measures; shared by `check` and `baseline record`.
 #[derive(Args)]
@@ -29,9 +28,8 @@ pub struct SessionArgs {
     /// Seed of the arms' order and of generated prompts [default: drawn and recorded]
     #[arg(long)]
     seed: Option<u64>,
-    /// How to print the verdict
-    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
-    pub format: VerdictFormat,
+    #[command(flatten)]
+    pub shown: VerdictArgs,
 }
 
 #[derive(Args)]
@@ -80,7 +78,7 @@ pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
         together,
         resume,
     } = args;
-    let format = session.format;
+    let shown = session.shown;
     let mut options = session.options()?;
     options.base = match base.as_deref() {
         None => Base::Main,
@@ -104,8 +102,12 @@ pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
         }
     })??;
     progress.finish();
-    output::note(&format!("results: {}", outcome.directory.display()));
-    print(&outcome.record, &outcome.verdict, format)?;
+    verdict::print(
+        &outcome.record,
+        &outcome.verdict,
+        shown,
+        Some(&outcome.directory),
+    )?;
     Ok(Exit::of_session(&outcome))
 }
 
@@ -116,7 +118,7 @@ impl SessionArgs {
             gates,
             out,
             seed,
-            format: _,
+            shown: _,
         } = self;
         Ok(Options {
             start: env::current_dir().context("cannot tell the current directory")?,
@@ -134,22 +136,4 @@ impl SessionArgs {
             together: Vec::new(),
         })
     }
-}
-
-/// Prints a judged run on standard output.
-pub fn print(
-    record: &RunRecord,
-    verdict: &RunVerdict,
-    format: VerdictFormat,
-) -> anyhow::Result<()> {
-    let form = match format {
-        VerdictFormat::Text => Form::Terminal,
-        VerdictFormat::Json => Form::Json,
-        VerdictFormat::Markdown => Form::Markdown,
-        VerdictFormat::Html => Form::Html,
-        VerdictFormat::Junit => Form::Junit,
-        VerdictFormat::Comment => Form::Comment,
-    };
-    let text = session::rendered(record, verdict, form)?;
-    output::print(&text).context("cannot write the verdict to standard output")
 }

@@ -127,6 +127,7 @@ fn record(
         builds: vec![Build {
             arm: Arm::Head,
             commit: None,
+            subject: None,
             dirty: false,
             artifact_sha256: None,
             command: contender.engine.serve.clone(),

@@ -1,9 +1,6 @@
 //! `gate explain [DIR]`: why a check failed, from the record alone.
 
-mod bad;
-mod case;
 mod directory;
-mod parts;
 mod view;
 
 use crate::cli::format::Format;

@@ -77,6 +77,7 @@ impl OfMain {
         Build {
             arm: Arm::Base,
             commit: self.commit.clone(),
+            subject: None,
             dirty: false,
             artifact_sha256: artifact.map(|it| it.sha256.clone()),
             command: command(engine, path, &[]),

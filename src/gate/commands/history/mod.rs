@@ -6,13 +6,18 @@ mod view;
 
 use crate::baseline::NoteOutcome;
 use crate::cli::format::Format;
+use crate::cli::github::variable;
 use crate::cli::names::{self, Names};
 use crate::cli::{Exit, output};
-use crate::history::Outcome;
+use crate::history::{History, Outcome};
+use crate::report::site;
+use crate::session::project::now;
 use anyhow::Context;
 use clap::{ArgGroup, Args, Subcommand};
 use note::{About, NoteOptions};
 use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
 use stored::{HistoryOptions, Told};
 
 #[derive(Args)]
@@ -35,6 +40,9 @@ pub struct HistoryArgs {
     /// Print the steps and the notes as a changelog, the newest first: date, number, meaning
     #[arg(long)]
     changelog: bool,
+    /// Write the history as static pages into this folder: an index, a page a gate, and an Atom feed
+    #[arg(long, value_name = "DIR", conflicts_with = "changelog")]
+    site: Option<PathBuf>,
     /// How to print the history
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -138,6 +146,9 @@ pub fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
         output::print(&text).context("cannot write the changelog to standard output")?;
         return Ok(Exit::Pass);
     }
+    if let Some(folder) = args.site {
+        write_site(&folder, &history, &remarks, &command)?;
+    }
     let text = match args.format {
         Format::Text => view::text::history_text(&history, &remarks, &command),
         Format::Json => view::json::history_json(&history, &remarks, &command),
@@ -149,4 +160,25 @@ pub fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
         Outcome::Worse => Exit::Fail,
         Outcome::Unknown => Exit::Inconclusive,
     })
+}
+
+/// Links lead to the repository on GitHub where Actions names it.
+fn write_site(
+    folder: &Path,
+    history: &History,
+    remarks: &[String],
+    command: &str,
+) -> anyhow::Result<()> {
+    let server = variable("GITHUB_SERVER_URL").zip(variable("GITHUB_REPOSITORY"));
+    let repository = server.map(|(server, repository)| format!("{server}/{repository}"));
+    let about = (now(), repository.as_deref());
+    let site = view::site::site(history, remarks, command, about);
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (name, text) in site::site(&site) {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    output::note(&format!("site: {}", folder.join("index.html").display()));
+    Ok(())
 }

@@ -2,8 +2,8 @@
 
 pub mod convert;
 
-use super::check::print;
 use crate::cli::format::VerdictFormat;
+use crate::cli::verdict::print;
 use crate::cli::{Exit, output};
 use crate::import::Tool;
 use crate::session;
@@ -109,6 +109,11 @@ fn judge(record: &RunRecord, directory: &Path) -> anyhow::Result<Exit> {
         return Ok(Exit::Pass);
     }
     let (record, verdict) = session::judge_directory(directory).map_err(session::Error::from)?;
-    print(&record, &verdict, VerdictFormat::Text)?;
+    print(
+        &record,
+        &verdict,
+        VerdictFormat::Text.into(),
+        Some(directory),
+    )?;
     Ok(Exit::of(&record, &verdict))
 }

@@ -2,9 +2,9 @@
 
 mod record;
 
-use super::check::print;
 use crate::cli::Exit;
-use crate::cli::format::VerdictFormat;
+use crate::cli::format::VerdictArgs;
+use crate::cli::verdict::print;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -16,13 +16,12 @@ pub struct MergeArgs {
     /// Where the run's record, verdict and report go
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How to print the verdict
-    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
-    format: VerdictFormat,
+    #[command(flatten)]
+    shown: VerdictArgs,
 }
 
 pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
     let (record, verdict) = record::merge_directories(&args.directories, &args.out)?;
-    print(&record, &verdict, args.format)?;
+    print(&record, &verdict, args.shown, Some(&args.out))?;
     Ok(Exit::of(&record, &verdict))
 }

@@ -11,6 +11,8 @@ const LAUNCHES: usize = 10_000;
 /// Tests of one suite, and bytes of a test's name or message: more than the reader of JUnit files keeps.
 const TESTS: usize = 100_000;
 const TEST_BYTES: usize = 4_096;
+/// Bytes of a commit's subject.
+const SUBJECT: usize = 1_000;
 /// Output tokens of all events together: each has a place in memory when `itl` is reduced.
 const EVENT_TOKENS: u64 = 32_000_000;
 /// Main's workloads by their ids, with the requests of one launch.
@@ -69,6 +71,9 @@ fn arms(builds: &[Build]) -> Result<(), String> {
             return Err(format!("it has two builds of {}", build.arm.name()));
         }
         duration("build_s", build.build_s)?;
+        if build.subject.as_ref().is_some_and(|s| s.len() > SUBJECT) {
+            return Err(format!("a commit's subject has more than {SUBJECT} bytes"));
+        }
     }
     Ok(())
 }

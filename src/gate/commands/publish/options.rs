@@ -94,7 +94,15 @@ pub enum Content {
     NotNeeded,
     NotMeasured(String),
     Refused(String),
-    Judged(Box<(Trusted, Option<Past>)>),
+    Judged(Box<JudgedAnew>),
+}
+
+/// An artifact's measurements under main's gates.
+pub struct JudgedAnew {
+    pub trusted: Trusted,
+    pub past: Option<Past>,
+    /// Where a failure sits.
+    pub cause: Option<String>,
 }
 
 impl Content {
@@ -107,9 +115,10 @@ impl Content {
             Self::NotMeasured(said) => State::NotMeasured { said },
             Self::Refused(why) => State::Refused { why },
             Self::Judged(judged) => State::Judged(Judged {
-                record: &judged.0.record,
-                verdict: &judged.0.verdict,
-                past: judged.1.as_ref(),
+                record: &judged.trusted.record,
+                verdict: &judged.trusted.verdict,
+                past: judged.past.as_ref(),
+                cause: judged.cause.as_deref(),
             }),
         }
     }
@@ -119,7 +128,12 @@ impl Content {
             Self::Pending | Self::NotRun(_) | Self::Cancelled | Self::NotNeeded => End::Said,
             Self::NotMeasured(_) => End::NotMeasured,
             Self::Refused(_) => End::Refused,
-            Self::Judged(judged) => End::Judged(Box::new((judged.0.record, judged.0.verdict))),
+            Self::Judged(judged) => {
+                let Trusted {
+                    record, verdict, ..
+                } = judged.trusted;
+                End::Judged(Box::new((record, verdict)))
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Main type: [`Said`]. Refuses to know: who is told, and whether anybody hears.
 
 use super::keep;
-use super::options::Content;
+use super::options::{Content, JudgedAnew};
 use super::trusted::Trusted;
 use super::view::Annotation;
 use crate::report::{self, Conclusion, Publication};
@@ -60,15 +60,13 @@ impl Said {
         };
         match content {
             Content::Judged(judged) => {
-                let (
-                    Trusted {
-                        plan,
-                        record,
-                        verdict,
-                        ..
-                    },
-                    past,
-                ) = &**judged;
+                let JudgedAnew { trusted, past, .. } = &**judged;
+                let Trusted {
+                    plan,
+                    record,
+                    verdict,
+                    ..
+                } = trusted;
                 said.annotations = super::view::annotations(verdict, &places(plan));
                 said.verdict_json =
                     Some(report::redact(&report::verdict_json(record, verdict)).into_owned());

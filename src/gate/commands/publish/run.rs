@@ -1,11 +1,11 @@
 //! `gate publish`, from the artifact to what GitHub shows.
 
-use super::options::{Content, PublishOptions, Published, Subject};
+use super::options::{Content, JudgedAnew, PublishOptions, Published, Subject};
 use super::payload::{Said, command};
 use super::trusted::{Ours, judge_anew};
 use super::{artifact, copy, past, post};
 use crate::report::{self, Conclusion, Link, Publication};
-use crate::session::Error;
+use crate::session::{Error, rendering};
 use github::Sha;
 use std::fs;
 use std::path::Path;
@@ -125,7 +125,12 @@ fn settle(
         Err(refusal) => Content::Refused(refusal.to_string()),
         Ok(trusted) => {
             let past = past::of(root, &trusted.plan, &trusted.record, &trusted.verdict);
-            Content::Judged(Box::new((trusted, past)))
+            let cause = rendering::cause(&trusted.plan, &trusted.record, &trusted.verdict);
+            Content::Judged(Box::new(JudgedAnew {
+                trusted,
+                past,
+                cause,
+            }))
         }
     })
 }
@@ -153,13 +158,17 @@ fn publication<'a>(
         base_sha: options.base.as_ref().map(Sha::to_string),
         profile: options.profile.clone(),
         gates: options.gates.clone(),
+        again: None,
         state: content.state(),
         notices: match content {
-            Content::Judged(judged) => judged.0.notices.clone(),
+            Content::Judged(judged) => judged.trusted.notices.clone(),
             _ => Vec::new(),
         },
         moved_to: None,
         links: links.unwrap_or_default(),
+        repository: run
+            .and_then(|url| url.split_once("/actions/"))
+            .map(|(repository, _)| repository.to_owned()),
     }
 }
 

@@ -12,6 +12,7 @@ use self::chart::{mermaid, sparkline};
 use self::cut::{MOST_BYTES, cut, marked};
 use self::publication::{Judged, Publication, State};
 use super::github_escape::{code, code_span, inert, inert_html, inert_within};
+use super::row::{self, Row};
 use super::{cells, numbers, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
@@ -24,8 +25,9 @@ const TEMPLATE: &str = include_str!("../templates/comment.md.j2");
 const ROWS: usize = 40;
 /// Characters of a reason in the table; whole it stands below.
 const REASON: usize = 240;
-/// Red gates that are shown open: more would hide one another.
-const OPEN: usize = 6;
+/// Characters of the first line, and of a commit's subject.
+const TITLE: usize = 240;
+const SUBJECT: usize = 72;
 
 /// The comment's text in at most `MOST_BYTES` bytes with `marker` as its first line. `own`: the repository's own
 /// template, in whose place ours is taken if it is broken, which the comment then says.
@@ -111,6 +113,7 @@ fn values(publication: &Publication<'_>) -> Value {
         mark => mark(publication.word()),
         word => publication.word(),
         sentence => inert(&publication.sentence()),
+        title => title(publication),
         head => code_span(&publication.head_sha),
         moved_to => publication.moved_to.as_deref().map(code_span),
         notices => publication.notices.iter().map(|notice| inert(notice)).collect::<Vec<_>>(),
@@ -123,25 +126,26 @@ fn values(publication: &Publication<'_>) -> Value {
     };
     match judged {
         Some(judged) => {
-            let by = publication.judged_by.as_deref();
-            context! { ..common, ..of_verdict(judged, by) }
+            context! { ..common, ..of_verdict(judged, publication) }
         }
         None => context! {
             ..common,
             ..context! {
-                rows => (), passed => (), gates => Vec::<Value>::new(), logs => Vec::<Value>::new(), chart => (),
+                rows => (), passed => (), cause => (), arms => Vec::<Value>::new(), gates => Vec::<Value>::new(), logs => Vec::<Value>::new(), chart => (),
                 has_no_past => false, waivers => (), facts => Vec::<Value>::new(),
             }
         },
     }
 }
 
-fn of_verdict(judged: &Judged<'_>, judged_by: Option<&str>) -> Value {
+fn of_verdict(judged: &Judged<'_>, publication: &Publication<'_>) -> Value {
     let Judged {
         record,
         verdict,
         past,
+        cause,
     } = judged;
+    let judged_by = publication.judged_by.as_deref();
     let (rows, passed) = rows(verdict);
     let chart = past.and_then(|past| {
         Some(context! {
@@ -151,6 +155,8 @@ fn of_verdict(judged: &Judged<'_>, judged_by: Option<&str>) -> Value {
     context! {
         rows => rows,
         passed => passed,
+        cause => cause.map(inert),
+        arms => arms(record, publication),
         gates => gates(verdict),
         logs => super::failed_logs(record).iter().map(|(what, tail)| context! {
             what => inert_html(what), code => code(tail),
@@ -162,47 +168,84 @@ fn of_verdict(judged: &Judged<'_>, judged_by: Option<&str>) -> Value {
     }
 }
 
-/// The table's rows, red ones first, and a sentence on those that are only counted.
+/// What the comment says first: the verdict in a word and in words, and which publication it is where there are several.
+fn title(publication: &Publication<'_>) -> String {
+    let word = capital(publication.word());
+    let sentence = inert_within(&publication.sentence(), TITLE);
+    match publication.name == env!("CARGO_PKG_NAME") {
+        true => format!("{word}: {sentence}"),
+        false => format!("{}: {word}: {sentence}", inert(&publication.name)),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
+/// Both arms' commits, the branch and the subject where they are known.
+fn arms(record: &RunRecord, publication: &Publication<'_>) -> Vec<String> {
+    if record.builds.iter().all(|build| build.commit.is_none()) {
+        return Vec::new();
+    }
+    let builds = record.builds.iter().map(|build| {
+        let Some(commit) = &build.commit else {
+            return format!("{} {}", build.arm.name(), super::without_commit(build));
+        };
+        let short = code_span(&numbers::commit(commit));
+        let linked = match &publication.repository {
+            Some(url) => format!("[{short}]({url}/commit/{commit})"),
+            None => short,
+        };
+        let subject = build
+            .subject
+            .as_deref()
+            .map(|subject| format!(" “{}”", inert_within(subject, SUBJECT)));
+        format!(
+            "{} {linked}{}",
+            build.arm.name(),
+            subject.unwrap_or_default()
+        )
+    });
+    builds.collect()
+}
+
+/// The table's rows, the worst first, and a sentence on those that are only counted.
 fn rows(verdict: &RunVerdict) -> (Vec<Value>, Option<String>) {
-    let checks = || verdict.gates.iter().flat_map(|gate| &gate.checks);
-    let is_green = |check: &&CheckVerdict| check.verdict == Verdict::Pass;
-    let (green, red) = (checks().filter(is_green), checks().filter(|c| !is_green(c)));
-    let greens = checks().filter(is_green).count();
-    let is_short = checks().count() <= ROWS;
-    let shown: Vec<Value> = match is_short {
-        true => red.chain(green).map(row).collect(),
-        false => red.map(row).collect(),
-    };
-    let passed =
-        (!is_short && greens > 0).then(|| format!("{} passed.", count(greens, "further check")));
+    let checks = row::worst_first(verdict);
+    let is_short = checks.len() <= ROWS;
+    let shown = checks.iter();
+    let shown = shown.filter(|check| is_short || check.verdict != Verdict::Pass);
+    let shown: Vec<Value> = shown.map(|check| of_row(check)).collect();
+    let greens = checks.len() - shown.len();
+    let passed = (greens > 0).then(|| format!("{} passed.", count(greens, "further check")));
     (shown, passed)
 }
 
-fn row(check: &CheckVerdict) -> Value {
-    let unit = check.metric.unit();
+fn of_row(check: &CheckVerdict) -> Value {
+    let row = Row::of(check);
     context! {
-        mark => mark(check.word()),
-        word => check.word(),
-        id => code_span(&check.id),
-        base => numbers::optional(check.base, unit),
-        head => numbers::optional(check.head, unit),
-        change => inert(&numbers::change(check)),
+        mark => mark(row.verdict),
+        word => row.verdict,
+        id => code_span(&row.check),
+        base => row.base,
+        head => row.head,
+        change => inert(&row.change),
+        limit => row.limit,
         why => inert_within(&reasons::sentence(check), REASON),
     }
 }
 
 fn gates(verdict: &RunVerdict) -> Vec<Value> {
     let is_red = |gate: &GateVerdict| gate.verdict != Verdict::Pass;
-    let mut open = 0;
-    let values = verdict.gates.iter().map(|gate| {
-        let is_open = is_red(gate) && open < OPEN;
-        open += usize::from(is_open);
+    let values = row::gates_worst_first(verdict).into_iter().map(|gate| {
         context! {
             name => inert(&gate.gate),
             title => inert_html(&gate.title),
             mark => mark(gate.verdict.name()),
             verdict => gate.verdict.name(),
-            is_red => is_open,
+            is_red => is_red(gate),
             // What passed goes first where room is short.
             importance => if is_red(gate) { 6 } else { 9 },
             checks => gate.checks.iter().map(check).collect::<Vec<_>>(),

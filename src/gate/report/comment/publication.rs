@@ -20,12 +20,16 @@ pub struct Publication<'a> {
     pub profile: String,
     /// Gates that were asked for; empty: those of the profile.
     pub gates: Vec<String>,
+    /// The command that measures the same again; `None`: it is made of the fields above.
+    pub again: Option<String>,
     pub state: State<'a>,
     /// Sentences that stand right below the verdict: what an artifact claimed, what was not taken from it.
     pub notices: Vec<String>,
     /// The pull request's head by now, where it is another one.
     pub moved_to: Option<String>,
     pub links: Vec<Link>,
+    /// Address of the repository on GitHub, for links to commits; of the server's address and the repository's name alone.
+    pub repository: Option<String>,
 }
 
 /// A name and an address of our own making.
@@ -67,6 +71,8 @@ pub struct Judged<'a> {
     pub verdict: &'a RunVerdict,
     /// Of the decisive check; `None`: nobody looked.
     pub past: Option<&'a Past>,
+    /// Where a failure sits, from the launches' parts; it may quote an engine.
+    pub cause: Option<&'a str>,
 }
 
 /// Main's last sessions on this machine by one check.
@@ -166,6 +172,9 @@ impl Publication<'_> {
 
     /// The command that measures the same again.
     pub fn command(&self) -> String {
+        if let Some(again) = &self.again {
+            return again.clone();
+        }
         let mut command = "gate check".to_owned();
         if !self.head_sha.is_empty() {
             command.push_str(&format!(" --head {}", self.head_sha));
@@ -193,10 +202,12 @@ mod tests {
             base_sha: Some("b".repeat(40)),
             profile: "full".into(),
             gates: vec!["tpot".into(), "e2e".into()],
+            again: None,
             state,
             notices: Vec::new(),
             moved_to: None,
             links: Vec::new(),
+            repository: None,
         }
     }
 
@@ -254,6 +265,7 @@ mod tests {
                 record: &record,
                 verdict: &verdict,
                 past: None,
+                cause: None,
             }));
             assert_eq!(judged.conclusion(Conclusion::Failure), Some(strict));
             assert_eq!(judged.conclusion(Conclusion::Neutral), Some(lenient));

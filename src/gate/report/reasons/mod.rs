@@ -3,18 +3,20 @@
 //! Main functions: [`sentence`], [`notes`] and [`summary`].
 
 mod broken;
+mod headline;
 mod remark;
 mod tested;
 mod words;
 
 pub use broken::SEND_AT_ONCE;
-pub use remark::{first_events, notes};
+pub use headline::summary;
+pub use remark::{SAME_BUILD, first_events, notes};
 
 use super::numbers;
 use verdict::plural::count;
 use verdict::record::{
-    CheckVerdict, Direction, Ended, Facts, GateVerdict, Reason, RuleId, RunVerdict, StoredSessions,
-    TooFew, Verdict, machine_changes,
+    CheckVerdict, Direction, Ended, Facts, Reason, RuleId, StoredSessions, TooFew, Verdict,
+    machine_changes,
 };
 
 /// One sentence: why the check has its verdict.
@@ -186,55 +188,4 @@ fn waiver_expired(check: &CheckVerdict, was: Verdict, before: &Reason) -> String
         was.name(),
         of(check, before)
     )
-}
-
-/// The reason for the run's verdict: that of its first check with this verdict.
-pub fn summary(verdict: &RunVerdict) -> String {
-    let (gates, verdict) = (&verdict.gates, verdict.verdict);
-    let checks = gates
-        .iter()
-        .flat_map(|g| g.checks.iter().map(move |c| (g, c)));
-    let decisive: Vec<_> = checks
-        .filter(|(_, c)| c.verdict == verdict && !c.is_waived())
-        .collect();
-    let Some((gate, check)) = decisive.first() else {
-        return "nothing was judged that is not waived".to_owned();
-    };
-    if verdict == Verdict::Pass {
-        return passed(gates, &decisive);
-    }
-    let more = match decisive.len() - 1 {
-        0 => String::new(),
-        n => format!(" (and {})", count(n, "more check")),
-    };
-    let why = sentence(check);
-    format!("gate {}, check {}: {why}{more}", gate.gate, check.id)
-}
-
-fn passed(gates: &[GateVerdict], checks: &[(&GateVerdict, &CheckVerdict)]) -> String {
-    let all = gates.iter().flat_map(|g| &g.checks);
-    let waived: Vec<&str> = all
-        .filter(|c| c.is_waived())
-        .map(|c| c.id.as_str())
-        .collect();
-    let waived = match waived.as_slice() {
-        [] => String::new(),
-        ids => format!(", waived: {}", ids.join(", ")),
-    };
-    let n = format!(
-        "{} of {} {}{waived}",
-        count(checks.len(), "check"),
-        count(gates.len(), "gate"),
-        if checks.len() == 1 { "holds" } else { "hold" }
-    );
-    let effects = checks
-        .iter()
-        .filter_map(|(_, c)| Some((c.smallest_effect?, &c.id)));
-    match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((effect, id)) => format!(
-            "{n}; the least sensitive, {id}, could have found a change of {}",
-            numbers::effect(effect)
-        ),
-        None => n,
-    }
 }

@@ -4,6 +4,9 @@ use super::super::numbers::{number, percent, signed_percent, signed_percents, va
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, FirstEvents, Remark, Verdict, Waiver};
 
+/// The note of every comparison of an A/A run.
+pub const SAME_BUILD: &str = "both arms are one build: an A/A run";
+
 /// Notes beside a check, the waiver last.
 pub fn notes(check: &CheckVerdict) -> Vec<String> {
     let remarks = check.remarks.iter().flat_map(|remark| note(check, remark));
@@ -38,7 +41,7 @@ fn waived(verdict: Verdict, waiver: &Waiver) -> String {
 
 fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
     let text = match remark {
-        Remark::SameBuild => "both arms are one build: an A/A run".to_owned(),
+        Remark::SameBuild => SAME_BUILD.to_owned(),
         Remark::Better { is_exact } => better(check, *is_exact),
         Remark::LaunchesDiffer {
             arm,

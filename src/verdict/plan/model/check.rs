@@ -1,6 +1,6 @@
 //! Checks: a rule on one metric of one workload.
 
-use crate::record::{CacheState, Metric, Statistic};
+use crate::record::{CacheState, Metric, Rule, Statistic};
 use std::fmt;
 
 /// One rule of a gate on one metric of one workload.
@@ -114,16 +114,4 @@ pub struct Slo {
     pub ttft_ms: Option<f64>,
     pub tpot_ms: Option<f64>,
     pub e2e_ms: Option<f64>,
-}
-
-/// Limits are in the metric's unit; margins are fractions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
-    /// Head against base: fails when worse by more than `margin`, passes when shown to be worse by
-    /// less than `ceiling`.
-    Regression { margin: f64, ceiling: f64 },
-    /// Head's value must not exceed `limit`.
-    Ceiling { limit: f64 },
-    /// Head's value must reach `limit`.
-    Floor { limit: f64 },
 }

@@ -4,7 +4,8 @@
 mod check;
 mod workload;
 
-pub use check::{Bound, Check, EngineSeries, Named, Part, RequestBounds, Rule, Slo};
+pub use crate::record::Rule;
+pub use check::{Bound, Check, EngineSeries, Named, Part, RequestBounds, Slo};
 pub use workload::{
     Answers, Arrivals, FirstRequest, GoldenCase, GoldenToken, Goldens, Matrix, Mixed, PromptBlocks,
     Session, Shape, Staggered, Steady, Suite, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace,

@@ -18,6 +18,7 @@ fn of_the_session() -> Vec<Case> {
     let build = |arm, commit: &str| Build {
         arm,
         commit: Some(commit.into()),
+        subject: None,
         dirty: false,
         artifact_sha256: Some("abc".into()),
         command: vec!["engine".into()],

@@ -164,9 +164,15 @@ fn every_sessions_summary() {
     insta::assert_snapshot!("summaries", text);
 }
 
+/// Every check's reason.
+const VERBOSE: report::View = report::View {
+    width: 80,
+    is_verbose: true,
+};
+
 /// All forms but the page, which needs the record's files.
 const FORMS: [(Form, &str); 5] = [
-    (Form::Terminal, "terminal"),
+    (Form::Terminal(VERBOSE), "terminal"),
     (Form::Json, "json"),
     (Form::Markdown, "markdown"),
     (Form::Junit, "junit"),
@@ -183,11 +189,16 @@ fn every_rule_in_every_form() {
     let page = report::html(&report::Page {
         record: &record,
         verdict: &verdict,
-        launches: &[],
+        figures: &[],
+        readings: &[],
+        starts: &[],
+        explanations: &[],
+        cause: None,
+        again: "gate check",
         past: None,
         notices: &[],
     });
-    insta::assert_snapshot!("every_rule_html", page);
+    insta::assert_snapshot!("every_rule_html", without_scripts(&page));
 }
 
 #[test]
@@ -202,6 +213,90 @@ fn the_stored_record_in_every_form() {
     let verdict = judge(&plan, &record);
     for (form, name) in FORMS.into_iter().chain([(Form::Html, "html")]) {
         let text = rendered(&record, &verdict, form).unwrap();
-        insta::assert_snapshot!(format!("stored_{name}"), text);
+        insta::assert_snapshot!(format!("stored_{name}"), without_scripts(&text));
     }
+}
+
+/// A page without its styles and scripts, which have files of their own.
+fn without_scripts(page: &str) -> String {
+    let mut text = page.to_owned();
+    for (begin, end) in [
+        ("<style>", "</style>"),
+        ("<script>", "</script>"),
+        ("script-src ", ";"),
+    ] {
+        let mut from = 0;
+        while let Some(at) = text[from..].find(begin).map(|at| from + at + begin.len()) {
+            let until = text[at..].find(end).map_or(text.len(), |until| at + until);
+            text.replace_range(at..until, "…");
+            from = at;
+        }
+    }
+    text
+}
+
+/// One formatter writes every number: of each check the values, the change and the interval are the same text in all forms,
+/// and in JSON the numbers that they are made of.
+#[test]
+fn numbers_are_the_same_in_every_form() {
+    let wide = report::View {
+        width: 400,
+        is_verbose: false,
+    };
+    let (record, verdict) = together();
+    let text = |form| rendered(&record, &verdict, form).unwrap();
+    let plain = |text: String| {
+        let unescaped = text.replace('\\', "").replace("&#x2f;", "/");
+        unescaped.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let page = report::html(&report::Page {
+        record: &record,
+        verdict: &verdict,
+        figures: &[],
+        readings: &[],
+        starts: &[],
+        explanations: &[],
+        cause: None,
+        again: "gate check",
+        past: None,
+        notices: &[],
+    });
+    let forms = [
+        ("terminal", plain(text(Form::Terminal(wide)))),
+        ("markdown", plain(text(Form::Markdown))),
+        ("page", plain(page)),
+        ("junit", plain(text(Form::Junit))),
+    ];
+    let json: serde_json::Value = serde_json::from_str(&text(Form::Json)).unwrap();
+    let written = json["gates"].as_array().unwrap().iter();
+    let written = written.flat_map(|gate| gate["checks"].as_array().unwrap());
+    let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    let mut compared = 0;
+    for (check, written) in checks.zip(written) {
+        assert_eq!(
+            [&written["base"], &written["head"], &written["change"]].map(serde_json::Value::as_f64),
+            [check.base, check.head, check.change],
+            "{}",
+            check.id
+        );
+        let unit = check.metric.unit();
+        let numbers = [check.base, check.head].map(|v| report::numbers::optional(v, unit));
+        let change = report::numbers::change(check);
+        for (name, form) in &forms {
+            let values = match *name {
+                // The unit stands once there.
+                "terminal" => vec![numbers[1].clone(), change.clone()],
+                _ => vec![numbers[0].clone(), numbers[1].clone(), change.clone()],
+            };
+            for value in values {
+                assert!(
+                    form.contains(&value),
+                    "{}: no {value} in the {name}",
+                    check.id
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 1000, "{compared}");
 }

@@ -3,7 +3,7 @@
 //! An engine's words are escaped before anything else: no control character of theirs reaches a terminal.
 
 use super::picture::{self, PictureRow};
-use super::{AnswerRow, Explanation, FirstBad, RequestSpread};
+use crate::explanation::{AnswerRow, Explanation, FirstBad, RequestSpread};
 use crate::report::markdown::{code_line, escape};
 use crate::report::numbers;
 use crate::report::terminal::{WIDTH, columns, wrap};

@@ -90,6 +90,15 @@ pub fn changelog_json(history: &History) -> String {
     text
 }
 
+/// Date, check, what happened and what it means, the newest first.
+pub fn entries(history: &History) -> Vec<(String, Option<String>, String, Vec<String>)> {
+    let entry = |row: ChangeRow<'_>| {
+        let check = row.check.map(str::to_owned);
+        (row.date.to_owned(), check, number(&row), meaning(&row))
+    };
+    rows(history).into_iter().map(entry).collect()
+}
+
 fn rows(history: &History) -> Vec<ChangeRow<'_>> {
     let steps = history.checks.iter().flat_map(|check| {
         check.steps().map(move |(series, step)| {

@@ -2,5 +2,6 @@
 
 pub mod changelog;
 pub mod json;
+pub mod site;
 pub mod text;
 pub mod words;

@@ -241,6 +241,7 @@ fn two_arms((base, head): (Vec<String>, Vec<String>), artifact: Option<&Artifact
     let build = |arm, command| Build {
         arm,
         commit: None,
+        subject: None,
         dirty: false,
         artifact_sha256: artifact.map(|it| it.sha256.clone()),
         command,

@@ -1,7 +1,7 @@
 //! The parts of the time, arm against arm, and the sentence about them.
 
 use super::case::Case;
-use super::view::FacetRow;
+use super::model::FacetRow;
 use std::collections::BTreeMap;
 use verdict::metrics::{self, Facet};
 use verdict::record::Arm;

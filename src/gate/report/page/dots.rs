@@ -1,6 +1,6 @@
 //! Launches as dots in a drawing: in the order of time, and by arm beside that. Numbers for a template's SVG.
 //!
-//! Main function: [`plot`]. Refuses to know: HTML, units, and what is good.
+//! Main function: [`drawing`]. Refuses to know: HTML, units, and what is good.
 
 use minijinja::context;
 use minijinja::value::Value;
@@ -23,35 +23,37 @@ pub struct Dot {
     pub label: String,
 }
 
-/// Places of dots, means, ticks and the limit; `None` where there is nothing finite to show.
-pub fn plot(dots: &[Dot], limit: Option<f64>, shown: &dyn Fn(f64) -> String) -> Option<Value> {
+/// Places of dots, of each arm's value (base's, head's) as the verdict has it, of ticks and limits; `None` where there is
+/// nothing finite to show.
+pub fn drawing(
+    dots: &[Dot],
+    limits: &[(&'static str, f64)],
+    means: [Option<f64>; 2],
+    shown: &dyn Fn(f64) -> String,
+) -> Option<Value> {
     let dots: Vec<&Dot> = dots.iter().filter(|dot| dot.value.is_finite()).collect();
     let dots: Vec<&Dot> = dots
         .iter()
         .step_by(dots.len().div_ceil(MOST).max(1))
         .copied()
         .collect();
-    let axis = Axis::over(&dots, limit)?;
+    let axis = Axis::over(&dots, limits)?;
     let last = dots.iter().map(|dot| dot.position).max()?.max(1);
     let x = |position: u32| {
         round(LEFT + 10.0 + (TIME_END - LEFT - 20.0) * f64::from(position) / f64::from(last))
     };
-    let mean = |is_head: bool| {
-        let values: Vec<f64> = dots
-            .iter()
-            .filter(|d| d.is_head == is_head)
-            .map(|d| d.value)
-            .collect();
-        let sum: f64 = values.iter().sum();
-        (!values.is_empty()).then(|| sum / values.len() as f64)
-    };
-    let arms = [false, true].into_iter().filter_map(|is_head| {
-        let mean = mean(is_head)?;
+    let arms = [false, true].into_iter().zip(means).filter_map(|(is_head, mean)| {
+        let has_any = dots.iter().any(|dot| dot.is_head == is_head);
+        let mean = mean.filter(|mean| has_any && axis.holds(*mean))?;
         let at = ARMS[usize::from(is_head)];
         Some(context! {
             is_head => is_head, x => at, from => at - 22.0, to => at + 22.0, y => axis.y(mean), mean => shown(mean),
         })
     });
+    let (drawn, away): (Vec<_>, Vec<_>) = limits.iter().partition(|(_, limit)| axis.holds(*limit));
+    let away = away
+        .iter()
+        .map(|(name, limit)| format!("the {name}, {}, is off this scale", shown(*limit)));
     Some(context! {
         dots => dots.iter().map(|dot| context! {
             x => x(dot.position), arm_x => ARMS[usize::from(dot.is_head)], y => axis.y(dot.value),
@@ -59,7 +61,8 @@ pub fn plot(dots: &[Dot], limit: Option<f64>, shown: &dyn Fn(f64) -> String) -> 
         }).collect::<Vec<_>>(),
         arms => arms.collect::<Vec<_>>(),
         ticks => axis.ticks().iter().map(|value| context! { y => axis.y(*value), label => shown(*value) }).collect::<Vec<_>>(),
-        limit => limit.filter(|l| axis.holds(*l)).map(|limit| context! { y => axis.y(limit), label => shown(limit) }),
+        limits => drawn.iter().map(|(name, limit)| context! { y => axis.y(*limit), name => *name, label => shown(*limit) }).collect::<Vec<_>>(),
+        away => away.collect::<Vec<_>>(),
     })
 }
 
@@ -69,8 +72,9 @@ struct Axis {
 }
 
 impl Axis {
-    /// Over all values; over the limit too where that does not press them together.
-    fn over(dots: &[&Dot], limit: Option<f64>) -> Option<Self> {
+    /// Over all values, and over a margin and a ceiling, so that a change looks as great as it is; over a limit where that
+    /// does not press the values together.
+    fn over(dots: &[&Dot], limits: &[(&'static str, f64)]) -> Option<Self> {
         let values = dots.iter().map(|dot| dot.value);
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
             (l.min(v), h.max(v))
@@ -83,11 +87,15 @@ impl Axis {
             low: low - pad,
             high: high + pad,
         };
-        if let Some(limit) = limit.filter(|limit| limit.is_finite()) {
-            let reach = 3.0 * (axis.high - axis.low);
-            if limit > axis.high && limit < axis.high + reach {
+        let reach = match limits {
+            [_] => 3.0 * (axis.high - axis.low),
+            _ => f64::INFINITY,
+        };
+        let (lowest, highest) = (axis.low - reach, axis.high + reach);
+        for (_, limit) in limits.iter().filter(|(_, limit)| limit.is_finite()) {
+            if (axis.high..highest).contains(limit) {
                 axis.high = limit + pad;
-            } else if limit < axis.low && limit > axis.low - reach {
+            } else if *limit < axis.low && *limit > lowest {
                 axis.low = limit - pad;
             }
         }
@@ -129,21 +137,22 @@ mod tests {
     #[test]
     fn nothing_finite_is_no_drawing() {
         let shown = |value: f64| value.to_string();
-        assert!(plot(&[], None, &shown).is_none());
-        assert!(plot(&[dot(0, true, f64::NAN)], Some(1.0), &shown).is_none());
-        assert!(plot(&[dot(0, true, 1.0)], None, &shown).is_some());
+        let of = |dots: &[Dot]| drawing(dots, &[("limit", 1.0)], [None, None], &shown);
+        assert!(of(&[]).is_none());
+        assert!(of(&[dot(0, true, f64::NAN)]).is_none());
+        assert!(of(&[dot(0, true, 1.0)]).is_some());
     }
 
     #[test]
     fn every_dot_lies_within_the_drawing() {
-        let check = |values: &[f64], limit| {
+        let check = |values: &[f64], limits: &[(&'static str, f64)]| {
             let dots: Vec<Dot> = values
                 .iter()
                 .zip(0..)
                 .map(|(v, i)| dot(i, i % 2 == 1, *v))
                 .collect();
-            let plot = plot(&dots, limit, &|v| v.to_string());
-            let json = serde_json::to_value(plot).unwrap_or_default();
+            let drawing = drawing(&dots, limits, [None, None], &|v| v.to_string());
+            let json = serde_json::to_value(drawing).unwrap_or_default();
             let dots = json["dots"].as_array().cloned().unwrap_or_default();
             assert_eq!(dots.len(), values.len());
             for dot in dots {
@@ -151,12 +160,14 @@ mod tests {
                 assert!(x.is_some_and(|x| (LEFT..=TIME_END).contains(&x)), "{dot}");
                 assert!(y.is_some_and(|y| (TOP..=BOTTOM).contains(&y)), "{dot}");
             }
-            !json["limit"].is_null()
+            let count = |name: &str| json[name].as_array().map_or(0, Vec::len);
+            (count("limits"), count("away"))
         };
-        assert!(!check(&[1.0, 1.0, 1.0], None));
-        assert!(check(&[1.0, 2.0, 3.0], Some(4.0)));
-        // A limit far away would press the launches together.
-        assert!(!check(&[1.0, 1.1, 1.2], Some(400.0)));
-        assert!(!check(&[0.0, -5.0, 1e300], Some(f64::NAN)));
+        assert_eq!(check(&[1.0, 1.0, 1.0], &[]), (0, 0));
+        assert_eq!(check(&[1.0, 2.0, 3.0], &[("limit", 4.0)]), (1, 0));
+        // A limit far away would press the launches together; a margin shows how small a change is.
+        assert_eq!(check(&[1.0, 1.1, 1.2], &[("limit", 400.0)]), (0, 1));
+        let both = [("margin", 1.01), ("ceiling", 1.05)];
+        assert_eq!(check(&[1.0, 1.0001, 1.0002], &both), (2, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! The first head launch that is no longer like base's.
 
 use super::case::{Case, Ran};
-use super::view::FirstBad;
+use super::model::FirstBad;
 use verdict::plan::Rule;
 use verdict::record::{Arm, Direction, MetricKind};
 use verdict::stats;

@@ -2,10 +2,9 @@
 //!
 //! Main type: [`Case`].
 
-use super::view::{
+use super::model::{
     AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, Limit, Point, ReadingRow, RequestSpread,
 };
-use crate::report;
 use std::collections::BTreeSet;
 use verdict::metrics::{self, Facet, LaunchMeasure, Work};
 use verdict::plan::{Check, Plan, Rule, Workload};
@@ -47,18 +46,24 @@ impl<'a> Case<'a> {
         }
     }
 
-    pub fn explain(&self, verdict: &RunVerdict, judged: &CheckVerdict) -> Explanation {
+    pub fn explain(
+        &self,
+        verdict: &RunVerdict,
+        judged: &CheckVerdict,
+        reason: String,
+    ) -> Explanation {
         let metric = self.check.metric;
         let facets = self.facets();
         let first_bad = self.first_bad();
-        let others = checks(verdict)
+        let others = verdict.gates.iter().flat_map(|gate| &gate.checks);
+        let others = others
             .filter(|other| other.verdict == Verdict::Fail && other.id != judged.id)
             .map(|other| other.id.clone());
         Explanation {
             format: EXPLANATION_FORMAT,
             check: judged.id.clone(),
             verdict: judged.verdict.name(),
-            reason: report::sentence(judged),
+            reason,
             metric: metric.name(),
             unit: metric.unit(),
             others: others.collect(),
@@ -272,8 +277,4 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
         works.join(" and "),
         slower.join(", ")
     ))
-}
-
-pub fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
-    verdict.gates.iter().flat_map(|gate| &gate.checks)
 }

@@ -1,0 +1,154 @@
+//! Main's history as the numbers and words of static pages.
+
+use super::{changelog, words};
+use crate::history::{CheckHistory, History, Series};
+use crate::report::numbers;
+use crate::report::site::{Site, SiteCheck, SiteEntry, SiteLevel, SitePoint, SiteSeries, SiteStep};
+use verdict::record::Unit;
+use verdict::stats;
+
+/// 95 % of a normal distribution lie within so many deviations of its mean.
+const DEVIATIONS: f64 = 1.96;
+
+/// `repository`: its address on GitHub, for links to commits.
+pub fn site(
+    history: &History,
+    remarks: &[String],
+    command: &str,
+    (created, repository): (String, Option<&str>),
+) -> Site {
+    let entries = changelog::entries(history).into_iter();
+    Site {
+        outcome: words::outcome(history.outcome()),
+        summary: words::summary(history, command),
+        remarks: remarks.to_vec(),
+        created,
+        checks: history
+            .checks
+            .iter()
+            .map(|check| of_check(check, repository))
+            .collect(),
+        entries: entries
+            .map(|(date, check, number, meaning)| SiteEntry {
+                date,
+                gate: check.as_deref().map(|id| gate(id).to_owned()),
+                check: check.unwrap_or_else(|| "all checks".to_owned()),
+                number,
+                meaning,
+            })
+            .collect(),
+    }
+}
+
+fn gate(id: &str) -> &str {
+    id.split('/').next().unwrap_or(id)
+}
+
+fn of_check(check: &CheckHistory, repository: Option<&str>) -> SiteCheck {
+    let living = check.series.iter().rfind(|series| series.is_live);
+    let level = living.filter(|series| !series.points.is_empty());
+    SiteCheck {
+        gate: gate(&check.id).to_owned(),
+        id: check.id.clone(),
+        outcome: match (check.is_worse(), check.is_known()) {
+            (true, _) => "worse",
+            (false, true) => "quiet",
+            (false, false) => "unknown",
+        },
+        level: level.map_or("–".to_owned(), |it| words::value(check, it, it.level())),
+        sessions: check.series.iter().map(|series| series.points.len()).sum(),
+        series: check
+            .series
+            .iter()
+            .map(|series| of_series(check, series, repository))
+            .collect(),
+    }
+}
+
+fn of_series(check: &CheckHistory, series: &Series, repository: Option<&str>) -> SiteSeries {
+    let (unit, scale) = unit(check, series);
+    let value = |y: f64| {
+        let value = match (&series.anchor, series.scale.is_relative()) {
+            (Some(_), true) => y.exp_m1(),
+            (Some(_), false) => y,
+            (None, _) => series.scale.back(y),
+        };
+        value * scale
+    };
+    let point = |point: &crate::history::Point| {
+        let at: jiff::Timestamp = point.created.parse().ok()?;
+        let url = point.commit.as_ref().zip(repository);
+        Some(SitePoint {
+            at: at.as_second() as f64,
+            value: value(point.value),
+            commit: point
+                .commit
+                .as_deref()
+                .map_or_else(String::new, numbers::commit),
+            url: url.map(|(commit, repository)| format!("{repository}/commit/{commit}")),
+        })
+    };
+    let points: Option<Vec<SitePoint>> = series.points.iter().map(point).collect();
+    let mut lines: Vec<String> = series
+        .steps
+        .iter()
+        .flat_map(|step| {
+            let notes = step.notes.iter().map(words::note);
+            std::iter::once(words::step(check, series, step)).chain(notes)
+        })
+        .collect();
+    if series.is_live {
+        lines.extend(words::trend(check, series));
+        let creep = series.anchor.as_ref().zip(series.creep.as_ref());
+        lines.extend(creep.map(|((anchor, _), creep)| words::creep(anchor, creep)));
+    }
+    let steps = series.steps.iter().map(|step| SiteStep {
+        point: step.change.at,
+        text: words::step(check, series, step),
+        is_worse: step.is_worse,
+    });
+    SiteSeries {
+        title: words::title(check, series),
+        since: series.since.clone(),
+        unit,
+        is_live: series.is_live,
+        lines,
+        steps: steps.collect(),
+        levels: levels(series, &value),
+        points: points.unwrap_or_default(),
+    }
+}
+
+/// The name of the unit, and what values are multiplied by for it.
+fn unit(check: &CheckHistory, series: &Series) -> (String, f64) {
+    let is_share = match series.anchor {
+        Some(_) => series.scale.is_relative(),
+        None => check.metric.unit() == Unit::Fraction,
+    };
+    if is_share {
+        return ("%".to_owned(), 100.0);
+    }
+    let two = numbers::uncut(2.0, check.metric.unit());
+    let name = two.split_once(' ').map_or("", |(_, name)| name);
+    (name.to_owned(), 1.0)
+}
+
+/// Means between steps, and where 95 % of single sessions lie around each.
+fn levels(series: &Series, value: &dyn Fn(f64) -> f64) -> Vec<SiteLevel> {
+    let begins = std::iter::once(0).chain(series.steps.iter().map(|step| step.change.at));
+    let ends = series.steps.iter().map(|step| step.change.at);
+    let ends = ends.chain([series.points.len()]);
+    let level = |(from, to): (usize, usize)| {
+        let values: Vec<f64> = series.points[from..to].iter().map(|p| p.value).collect();
+        let mean = stats::mean(&values)?;
+        let spread = DEVIATIONS * stats::variance(&values).unwrap_or(0.0).sqrt();
+        Some(SiteLevel {
+            from,
+            to,
+            value: value(mean),
+            low: value(mean - spread),
+            high: value(mean + spread),
+        })
+    };
+    begins.zip(ends).filter_map(level).collect()
+}

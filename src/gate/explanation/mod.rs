@@ -1,0 +1,60 @@
+//! A check taken apart: the part of the work that a change sits in, the first bad launch, what was read beside it.
+//!
+//! Main function: [`explain`]. Main type: [`Explanation`], which is also a JSON format. What it holds is looked at in
+//! hindsight: intervals of 95 % each, over all sound launches, with no error budget and no verdict of their own.
+
+mod bad;
+mod case;
+mod model;
+mod parts;
+
+pub use model::{
+    AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, FirstBad, Limit, Point, ReadingRow,
+    RequestSpread,
+};
+
+use self::case::Case;
+use verdict::plan::Plan;
+use verdict::record::{CheckVerdict, RuleId, RunRecord, RunVerdict, Verdict};
+
+/// Explains a check of a judged run; `reason` is its verdict's, in words. `None`: the plan has no such check.
+pub fn explain(
+    plan: &Plan,
+    record: &RunRecord,
+    verdict: &RunVerdict,
+    judged: &CheckVerdict,
+    reason: String,
+) -> Option<Explanation> {
+    let mut found = plan.gates.iter().filter_map(|gate| {
+        let check = gate.checks.iter().find(|check| check.id == judged.id)?;
+        let workload = gate.workloads.iter().find(|w| w.id == check.workload)?;
+        Some((check, workload))
+    });
+    let (check, workload) = found.next()?;
+    let shard = shard_of(record, verdict, &judged.id);
+    let case = Case::new(plan, shard.as_ref().unwrap_or(record), check, workload);
+    Some(case.explain(verdict, judged, reason))
+}
+
+/// Of a record of several machines the session of the one that measured the check's gate.
+fn shard_of(record: &RunRecord, verdict: &RunVerdict, check: &str) -> Option<RunRecord> {
+    let family = u32::try_from(checks(verdict).count()).unwrap_or(u32::MAX);
+    let mut sessions = record.shard_sessions(family).into_iter();
+    let gate = check.split('/').next().unwrap_or_default();
+    sessions.find(|session| session.gates.iter().any(|name| name == gate))
+}
+
+/// The failed check that chance explains least: one that no test stands behind, else the least p.
+pub fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
+    let failed = checks(verdict).filter(|check| check.verdict == Verdict::Fail);
+    let p = |check: &&CheckVerdict| match check.reason.rule {
+        RuleId::Reliability => -1.0,
+        _ => check.p_fail.unwrap_or(0.0),
+    };
+    failed.min_by(|a, b| p(a).total_cmp(&p(b)))
+}
+
+/// Every check of a run, in the order of the gates.
+pub fn checks(verdict: &RunVerdict) -> impl Iterator<Item = &CheckVerdict> {
+    verdict.gates.iter().flat_map(|gate| &gate.checks)
+}

@@ -1,0 +1,111 @@
+//! What an explanation holds. Values are in the metric's unit.
+
+use serde::Serialize;
+use verdict::record::Unit;
+
+/// Name and version of the JSON format.
+pub const EXPLANATION_FORMAT: &str = "infergate-explanation/1";
+
+/// One check of one session. Values are in the metric's unit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// [`EXPLANATION_FORMAT`].
+    pub format: &'static str,
+    pub check: String,
+    pub verdict: &'static str,
+    pub reason: String,
+    pub metric: &'static str,
+    #[serde(skip)]
+    pub unit: Unit,
+    /// Further checks that failed.
+    pub others: Vec<String>,
+    /// Which part of the work it sits in.
+    pub sits: Option<String>,
+    pub facets: Vec<FacetRow>,
+    pub first_bad: Option<FirstBad>,
+    /// Launches that ended as they should not: a line each, and below it the end of the engine's log.
+    pub crashes: Vec<String>,
+    pub readings: Vec<ReadingRow>,
+    /// The check's launches in order of execution.
+    pub points: Vec<Point>,
+    pub limit: Option<Limit>,
+    pub requests: Option<RequestSpread>,
+    pub answers: Vec<AnswerRow>,
+}
+
+/// One part of the time: means over launches on the scale of logarithms, the change with an interval of 95 %.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FacetRow {
+    pub name: String,
+    #[serde(skip)]
+    pub unit: Unit,
+    pub base: Option<f64>,
+    pub head: Option<f64>,
+    /// 0.03 is +3 %.
+    pub change: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+}
+
+/// The first head launch that is no longer like base's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FirstBad {
+    pub launch: u32,
+    pub block: u32,
+    pub value: f64,
+    /// Beyond this a launch counts as bad, and by which rule.
+    pub bound: f64,
+    pub rule: &'static str,
+    /// Head launches beyond it, of those that have a value.
+    pub beyond: u32,
+    pub of: u32,
+}
+
+/// What was read beside the launches: arms' medians, and the first bad launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReadingRow {
+    /// With its unit.
+    pub name: &'static str,
+    pub base: Option<f64>,
+    pub head: Option<f64>,
+    pub launch: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    pub launch: u32,
+    pub arm: &'static str,
+    pub value: Option<f64>,
+}
+
+/// Head fails beyond this value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Limit {
+    pub value: f64,
+    pub name: &'static str,
+}
+
+/// Single requests, base's against those of the first bad launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RequestSpread {
+    /// 99 % of base's are better than this.
+    pub threshold: f64,
+    pub beyond: usize,
+    pub of: usize,
+    #[serde(skip)]
+    pub base: Vec<f64>,
+    #[serde(skip)]
+    pub head: Vec<f64>,
+}
+
+/// A case that head answered wrongly.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AnswerRow {
+    pub case: String,
+    /// Whether base answered it right; none where base was not measured.
+    pub is_right_in_base: Option<bool>,
+    /// Place of the first token that differs, what was said there and what was expected; none is an end.
+    pub token: Option<(usize, Option<String>, Option<String>)>,
+    /// The engine's own words.
+    pub said: String,
+    pub expected: String,
+}

@@ -1,0 +1,60 @@
+//! Two lines, base's and head's, in a drawing that needs no script.
+
+use super::figures::Series;
+use minijinja::context;
+use minijinja::value::Value;
+
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 680.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 168.0;
+
+/// Paths, and ticks of both axes; `None` where there is nothing to draw.
+pub fn drawing(
+    base: &Series,
+    head: &Series,
+    ticks: &[(f64, String)],
+    shown: &dyn Fn(f64) -> String,
+) -> Option<Value> {
+    let all = || {
+        base.iter()
+            .chain(head)
+            .filter(|(x, y)| x.is_finite() && y.is_finite())
+    };
+    let ends = |of: fn(&(f64, f64)) -> f64| {
+        let values = all().map(of);
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+            (low.min(v), high.max(v))
+        })
+    };
+    let (x_low, x_high) = ends(|p| p.0);
+    let (y_low, y_high) = ends(|p| p.1);
+    if all().count() < 2 || x_high <= x_low {
+        return None;
+    }
+    let pad = ((y_high - y_low) * 0.1).max(y_high.abs() * 1e-3).max(1e-9);
+    // A count has no part below nothing.
+    let low = if y_low >= 0.0 {
+        (y_low - pad).max(0.0)
+    } else {
+        y_low - pad
+    };
+    let high = y_high + pad;
+    let round = |v: f64| (v * 10.0).round() / 10.0;
+    let x = |v: f64| round(LEFT + (RIGHT - LEFT) * (v - x_low) / (x_high - x_low));
+    let y = |v: f64| round(BOTTOM - (BOTTOM - TOP) * (v - low) / (high - low));
+    let path = |series: &Series| {
+        let points = series
+            .iter()
+            .filter(|(x, y)| x.is_finite() && y.is_finite());
+        let points = points.map(|(at, value)| format!("{},{}", x(*at), y(*value)));
+        points.collect::<Vec<_>>().join(" ")
+    };
+    let rows = [0.1, 0.5, 0.9].map(|share| low + (high - low) * share);
+    Some(context! {
+        base => path(base),
+        head => path(head),
+        xs => ticks.iter().filter(|(at, _)| (x_low..=x_high).contains(at)).map(|(at, label)| context! { x => x(*at), label => label }).collect::<Vec<_>>(),
+        ys => rows.map(|value| context! { y => y(value), label => shown(value) }),
+    })
+}

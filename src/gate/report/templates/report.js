@@ -1,0 +1,174 @@
+"use strict";
+// Turns the page's drawings into ones with a cursor, a zoom and arms that can be hidden. Everything is readable without it.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const number = (v) => v == null ? "–" : Number(v.toPrecision(4)).toString();
+  const drawn = new Set();
+
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    const text = document.getElementById(button.dataset.copy).textContent;
+    if (!navigator.clipboard) continue;
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+  }
+
+  // Both arms on one x: [xs, base's ys, head's ys].
+  const merged = (base, head) => {
+    const at = new Map();
+    base.forEach(([x, y]) => at.set(x, [y, null]));
+    head.forEach(([x, y]) => at.set(x, [at.has(x) ? at.get(x)[0] : null, y]));
+    const xs = [...at.keys()].sort((a, b) => a - b);
+    return [xs, xs.map((x) => at.get(x)[0]), xs.map((x) => at.get(x)[1])];
+  };
+
+  // What a figure draws: columns, the x axis, lines across.
+  const plots = {
+    launches(check) {
+      const xs = check.launches.map(([position]) => position);
+      const of = (arm) => check.launches.map(([, isHead, v]) => isHead === arm ? v * check.scale : null);
+      return { columns: [xs, of(false), of(true)], x: { label: "launch" }, points: true, limits: check.limits };
+    },
+    percentiles(check) {
+      const [base, head] = check.percentiles;
+      const xs = data.percentiles.map((p) => -Math.log10(1 - p));
+      const of = (values) => xs.map((_, i) => i < values.length ? values[i] * check.scale : null);
+      const name = (x) => "p" + number(100 * (1 - Math.pow(10, -x)));
+      const splits = [.5, .9, .99, .999].map((p) => -Math.log10(1 - p));
+      return { columns: [xs, of(base), of(head)], x: { label: "percentile", name, splits } };
+    },
+    tokens(check) {
+      return { columns: merged(check.tokens[0], check.tokens[1]), x: { label: "token" }, unit: "ms" };
+    },
+    readings(over) {
+      return { columns: merged(over.base, over.head), x: { label: "s" }, unit: over.unit };
+    },
+  };
+
+  const draw = (figure) => {
+    const kind = figure.dataset.plot;
+    const of = kind === "readings" ? data.readings[figure.dataset.index]
+      : data.checks.find((check) => check.id === figure.dataset.check);
+    const still = figure.querySelector("svg");
+    if (!of || !still) return;
+    const plot = plots[kind](of);
+    const unit = plot.unit ?? of.unit;
+    const name = plot.x.name ?? number;
+    const ink = colour("--faint"), line = colour("--line");
+    const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "12px system-ui, sans-serif" };
+    const series = (label, stroke) => ({
+      label, stroke, width: 2, spanGaps: true, value: (_, v) => v == null ? "–" : `${number(v)} ${unit}`,
+      paths: plot.points ? () => null : undefined,
+      points: { show: Boolean(plot.points), size: 9, fill: label === "head" ? stroke : colour("--ground"), stroke },
+    });
+    const limits = (u) => {
+      u.ctx.save();
+      u.ctx.strokeStyle = colour("--fail");
+      u.ctx.fillStyle = colour("--fail");
+      u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+      u.ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+      for (const [label, value] of plot.limits ?? []) {
+        const y = Math.round(u.valToPos(value * of.scale, "y", true));
+        if (y < u.bbox.top || y > u.bbox.top + u.bbox.height) continue;
+        u.ctx.beginPath();
+        u.ctx.moveTo(u.bbox.left, y);
+        u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
+        u.ctx.stroke();
+        u.ctx.fillText(label, u.bbox.left + 4, y - 4);
+      }
+      u.ctx.restore();
+    };
+    const range = (u, low, high) => {
+      const pad = Math.max((high - low) * .08, Math.abs(high) * 1e-3, 1e-9);
+      let [from, to] = [low - pad, high + pad];
+      // A margin and a ceiling show how great a change is; a limit far away would press the values together.
+      const reach = (plot.limits ?? []).length > 1 ? Infinity : 3 * (to - from);
+      for (const [, value] of plot.limits ?? []) {
+        const v = value * of.scale;
+        if (v > to && v < to + reach) to = v + pad;
+        if (v < from && v > from - reach) from = v - pad;
+      }
+      return [low >= 0 ? Math.max(0, from) : from, to];
+    };
+    const holder = document.createElement("div");
+    still.replaceWith(holder);
+    const width = Math.max(260, Math.floor(figure.clientWidth));
+    const u = new uPlot({
+      width, height: kind === "readings" ? 150 : 220,
+      scales: { x: { time: false }, y: { range } },
+      axes: [
+        { ...axis, values: (_, xs) => xs.map((x) => name(x)), splits: plot.x.splits ? () => plot.x.splits : undefined },
+        { ...axis, size: 64, values: (_, ys) => ys.map((y) => `${number(y)} ${unit}`) },
+      ],
+      series: [
+        { label: plot.x.label, value: (_, x) => x == null ? "–" : name(x) },
+        series("base", colour("--base")), series("head", colour("--head")),
+      ],
+      cursor: { drag: { x: true, y: false }, sync: kind === "readings" ? { key: "readings" } : undefined },
+      hooks: { draw: [limits] },
+    }, plot.columns, holder);
+    const caption = figure.querySelector("figcaption");
+    const add = (text, make, file) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = text;
+      button.addEventListener("click", () => {
+        const link = document.createElement("a");
+        link.href = URL.createObjectURL(make());
+        link.download = file;
+        link.click();
+        URL.revokeObjectURL(link.href);
+      });
+      caption.append(button);
+    };
+    const file = `${of.id ?? of.name.replaceAll(" ", "-")}-${kind}`;
+    if (kind !== "readings") {
+      add("CSV", () => {
+        const [xs, base, head] = plot.columns;
+        const rows = xs.map((x, i) => [name(x), base[i] ?? "", head[i] ?? ""].join(","));
+        return new Blob([[`${plot.x.label},base,head`, ...rows].join("\n") + "\n"], { type: "text/csv" });
+      }, `${file}.csv`);
+      add("SVG", () => {
+        const copy = still.cloneNode(true);
+        copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+        const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+        style.textContent = `text{font:12px sans-serif;fill:#57606a}.tick{stroke:#d8dee4}.limit{stroke:#cf222e;stroke-dasharray:5 4}
+.line-base,.mean-base{fill:none;stroke:#6e7781;stroke-width:2}.line-head,.mean-head{fill:none;stroke:#0969da;stroke-width:2}
+.dot-base{fill:#fff;stroke:#6e7781}.dot-head{fill:#0969da}`;
+        copy.prepend(style);
+        return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
+      }, `${file}.svg`);
+    }
+    drawn.add({ u, figure });
+  };
+
+  // A figure is drawn when it is first seen: a record may have many checks, and a folded one has no width.
+  const seen = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      seen.unobserve(target);
+      draw(target);
+    }
+  }, { rootMargin: "200px" });
+  document.querySelectorAll("figure[data-plot]").forEach((figure) => seen.observe(figure));
+
+  addEventListener("resize", () => {
+    for (const { u, figure } of drawn) {
+      if (figure.clientWidth > 0) u.setSize({ width: Math.max(260, Math.floor(figure.clientWidth)), height: u.height });
+    }
+  });
+  // A link from the table opens the gate that it leads into.
+  const open = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (!target) return;
+    const gate = target.closest("details");
+    if (gate) gate.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", open);
+  open();
+})();

@@ -1,0 +1,87 @@
+//! The HTML report in a browser: nothing in it runs but its own scripts, every drawing is drawn, and it fits a phone.
+//!
+//! Needs Node, npm and Chromium. Screenshots stay below `target/tmp/pages/`.
+
+use super::comments::judged;
+use super::hostile::{HOSTILE, hostile};
+use super::records::{noisy, record, regressed, short};
+use fixture::{install, scratch, skip};
+use infergate::session::{Form, rendered};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Drives a Chromium that is there already.
+const PACKAGE: &str = "puppeteer-core@24.43.1";
+
+/// The page of a record.
+fn page(record: &Value) -> String {
+    let (record, verdict) = judged(record);
+    rendered(&record, &verdict, Form::Html).unwrap()
+}
+
+/// The frozen session with so many requests in all.
+fn of_requests(all: usize) -> Value {
+    let mut record = record();
+    let launches = record["launches"].as_array_mut().unwrap();
+    let each = all / launches.len();
+    for launch in launches {
+        let samples = launch["samples"].as_array_mut().unwrap();
+        let last = samples.last().unwrap().clone();
+        let there = samples.len();
+        samples.extend((there..each).map(|index| {
+            let mut sample = last.clone();
+            sample["index"] = json!(index);
+            sample
+        }));
+    }
+    record
+}
+
+#[test]
+fn pages_in_a_browser() {
+    let browser = ["chromium", "chromium-browser", "google-chrome"];
+    let browser = browser.into_iter().find(|name| {
+        let version = Command::new(name).arg("--version").output();
+        version.is_ok_and(|output| output.status.success())
+    });
+    let Some(browser) = browser else {
+        return skip::skip("pages in a browser: there is no Chromium");
+    };
+    let Some(packages) = install::or_skip(
+        "pages in a browser",
+        install::node_with("puppeteer-core-24.43.1", &[PACKAGE]),
+    ) else {
+        return;
+    };
+    let folder = scratch().join("pages");
+    fs::create_dir_all(&folder).unwrap();
+    let markup = format!("<img src=x onerror=alert(1)></script><script>alert(2)</script>{HOSTILE}");
+    let pages = [
+        ("pass", record()),
+        ("fail", regressed()),
+        ("inconclusive", noisy()),
+        ("invalid", short()),
+        ("hostile", hostile(&markup)),
+        ("100000-requests", of_requests(100_000)),
+    ];
+    let paths = pages.map(|(name, record)| {
+        let path = folder.join(format!("{name}.html"));
+        fs::write(&path, page(&record)).unwrap();
+        path
+    });
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/publish/pages.cjs");
+    let output = Command::new("node")
+        .arg(script)
+        .args([&packages, Path::new(browser)])
+        .args(paths)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{errors}");
+    println!("{said}");
+    // A script that looks at nothing must not pass.
+    assert_eq!(said.matches("ok ").count(), 6 * 6, "{said}");
+}
