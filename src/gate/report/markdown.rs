@@ -35,7 +35,6 @@ pub fn markdown(record: &RunRecord, verdict: &RunVerdict) -> String {
             lines => tail.lines().map(code_line).collect::<Vec<_>>(),
         }).collect::<Vec<_>>(),
         rows => row::worst_first(verdict).into_iter().map(of_row).collect::<Vec<_>>(),
-        two_limits => row::has_two_limits(verdict).then_some(row::TWO_LIMITS),
         gates => verdict.gates.iter().map(gate).collect::<Vec<_>>(),
     };
     environment

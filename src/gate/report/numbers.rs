@@ -1,6 +1,6 @@
 //! Numbers for people: the same digits for a value wherever it is shown.
 
-use verdict::record::{CheckVerdict, Rule, Unit};
+use verdict::record::{CheckVerdict, Unit};
 
 /// Significant digits of a value.
 const DIGITS: i32 = 4;
@@ -103,11 +103,21 @@ pub fn signed_percent(change: f64) -> String {
     format!("{}{}", if change < 0.0 { "" } else { "+" }, percent(change))
 }
 
-/// A check's relative change without its sign: `6.1 %`, with the digits that it has beside its interval.
+/// A check's relative change without its sign: `6.1 % [4.8, 7.4]`, with the digits of [`signed_percents`]; without its
+/// interval where that holds 0.
 pub fn size(check: &CheckVerdict) -> String {
-    let change = check.change.unwrap_or(f64::NAN).abs();
+    let change = check.change.unwrap_or(f64::NAN);
     let digits = check.interval.map_or(1, digits);
-    format!("{:.digits$} %", change * 100.0)
+    let one = |x: f64| format!("{:.digits$}", x.abs() * 100.0);
+    match check.interval {
+        Some((low, high)) if low > 0.0 => {
+            format!("{} % [{}, {}]", one(change), one(low), one(high))
+        }
+        Some((low, high)) if high < 0.0 => {
+            format!("{} % [{}, {}]", one(change), one(high), one(low))
+        }
+        _ => format!("{} %", one(change)),
+    }
 }
 
 /// Decimals of percentages in an interval.
@@ -124,13 +134,7 @@ pub fn signed_percents(change: f64, (low, high): (f64, f64)) -> String {
 
 /// A check's change with its interval; for an absolute rule the interval of head's own value.
 pub fn change(check: &CheckVerdict) -> String {
-    match (check.rule, check.interval) {
-        (Rule::Ceiling { .. } | Rule::Floor { .. }, Some((low, high))) => {
-            let unit = check.metric.unit();
-            format!("[{}, {}]", bare(low, unit), bare(high, unit))
-        }
-        _ => interval(check.change, check.interval),
-    }
+    interval(check.change, check.interval)
 }
 
 /// A relative change with its interval, as far as they are known.

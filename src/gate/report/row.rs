@@ -1,11 +1,7 @@
 //! A check as a row of a table: the same words, digits and order in the terminal, the comment, Markdown and HTML.
 
-use super::numbers::{self, percent, uncut};
+use super::numbers::{self, bare, percent, uncut};
 use verdict::record::{CheckVerdict, GateVerdict, Rule, RunVerdict, Verdict};
-
-/// How to read a limit of two numbers; stands below a table that has one.
-pub const TWO_LIMITS: &str = "limit a to b: a check fails when head is shown to be worse by more than a, and passes when shown to be worse by \
-     less than b";
 
 /// A row's cells, as plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +13,12 @@ pub struct Row {
     pub values: String,
     /// The change where there is one, else head's value, with its interval.
     pub result: String,
-    /// With its interval; of a check without a base the interval of head's value.
+    /// With its interval.
     pub change: String,
+    /// When the check fails, and when it passes: `fails > 1 %, passes < 5 %`, `≤ 20 ms`.
     pub limit: String,
+    /// When it fails: `> 1 %`, `> 20 ms`.
+    pub fails: String,
     pub verdict: &'static str,
 }
 
@@ -29,11 +28,12 @@ impl Row {
         Self {
             check: check.id.clone(),
             base: numbers::optional(check.base, unit),
-            head: numbers::optional(check.head, unit),
+            head: head(check),
             values: values(check),
             result: result(check),
             change: numbers::change(check),
             limit: limit(check),
+            fails: fails(check),
             verdict: check.word(),
         }
     }
@@ -53,33 +53,48 @@ fn values(check: &CheckVerdict) -> String {
 }
 
 fn result(check: &CheckVerdict) -> String {
-    let head = numbers::optional(check.head, check.metric.unit());
-    match (check.change, check.interval) {
-        (Some(_), _) => numbers::change(check),
-        (None, Some(_)) if check.head.is_some() => format!("{head} {}", numbers::change(check)),
+    match check.change {
+        Some(_) => numbers::change(check),
+        None => head(check),
+    }
+}
+
+/// Head's value; with its interval where that is not the change's: `0.127 ms [0.112, 0.144]`.
+fn head(check: &CheckVerdict) -> String {
+    let unit = check.metric.unit();
+    let head = numbers::optional(check.head, unit);
+    match (check.rule, check.interval) {
+        (Rule::Ceiling { .. } | Rule::Floor { .. }, Some((low, high))) if check.head.is_some() => {
+            format!("{head} [{}, {}]", bare(low, unit), bare(high, unit))
+        }
         _ => head,
     }
 }
 
-/// `1 to 5 %`, `≤ 20 ms`, `≥ 95 %`.
-pub fn limit(check: &CheckVerdict) -> String {
+fn limit(check: &CheckVerdict) -> String {
     let unit = check.metric.unit();
     match check.rule {
-        Rule::Regression { margin, ceiling } if margin >= ceiling => percent(margin),
         Rule::Regression { margin, ceiling } => {
-            let margin = percent(margin);
-            format!("{} to {}", margin.trim_end_matches(" %"), percent(ceiling))
+            format!("fails > {}, passes < {}", percent(margin), percent(ceiling))
         }
         Rule::Ceiling { limit } => format!("≤ {}", uncut(limit, unit)),
         Rule::Floor { limit } => format!("≥ {}", uncut(limit, unit)),
     }
 }
 
-/// Whether some check's limit is of two numbers.
-pub fn has_two_limits(verdict: &RunVerdict) -> bool {
-    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
-    checks
-        .any(|check| matches!(check.rule, Rule::Regression { margin, ceiling } if margin < ceiling))
+fn fails(check: &CheckVerdict) -> String {
+    let unit = check.metric.unit();
+    match check.rule {
+        Rule::Regression { margin, .. } => format!("> {}", percent(margin)),
+        Rule::Ceiling { limit } => format!("> {}", uncut(limit, unit)),
+        Rule::Floor { limit } => format!("< {}", uncut(limit, unit)),
+    }
+}
+
+/// What is allowed, as it stands in a sentence: `1 %`, `20 ms`.
+pub fn allowed(check: &CheckVerdict) -> String {
+    let fails = fails(check);
+    fails.get(2..).unwrap_or_default().to_owned()
 }
 
 /// All checks, the worst first; those of one verdict in the order of the gates.

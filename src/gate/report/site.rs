@@ -2,10 +2,11 @@
 //!
 //! Every value is escaped by the template engine. Main function: [`site`]. Refuses to know: how steps are found, and files.
 
-use super::page::{STYLE, UPLOT, UPLOT_STYLE, hash, shown};
+use super::page::{STYLE, UPLOT, UPLOT_STYLE, capital, hash, shown};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
+use verdict::digest;
 
 const PAGE: &str = include_str!("templates/history.html.j2");
 const FEED: &str = include_str!("templates/feed.xml.j2");
@@ -126,15 +127,22 @@ fn environment() -> Environment<'static> {
 
 fn render(template: &str, values: Value) -> String {
     let written = environment().render_str(template, values);
-    written.unwrap_or_else(|error| format!("the template failed: {}", shown(&format!("{error:#}"))))
+    // Its long form quotes values.
+    written.unwrap_or_else(|error| format!("the template failed: {:?}", error.kind()))
 }
 
 /// The page of one gate, or the index.
 fn page(site: &Site, gates: &[&str], gate: Option<&str>) -> String {
-    let checks = site.checks.iter();
-    let checks: Vec<&SiteCheck> = checks
-        .filter(|check| gate.is_none_or(|gate| check.gate == gate))
+    let mut checks: Vec<&SiteCheck> = site
+        .checks
+        .iter()
+        .filter(|check| check.sessions > 0 && gate.is_none_or(|gate| check.gate == gate))
         .collect();
+    checks.sort_by_key(|check| match check.outcome {
+        "worse" => 0,
+        "unknown" => 1,
+        _ => 2,
+    });
     let of = |check: &&SiteCheck| {
         let living = check.series.iter().rfind(|series| series.is_live);
         context! {
@@ -173,7 +181,7 @@ fn page(site: &Site, gates: &[&str], gate: Option<&str>) -> String {
             gate => gate,
             gates => gates.iter().map(|gate| context! { name => *gate, file => file(gate) }).collect::<Vec<_>>(),
             outcome => site.outcome,
-            summary => shown(&site.summary),
+            summary => capital(&shown(&site.summary)),
             remarks => site.remarks.iter().map(|text| shown(text)).collect::<Vec<_>>(),
             created => site.created.clone(),
             checks => checks.iter().map(of).collect::<Vec<_>>(),
@@ -183,7 +191,11 @@ fn page(site: &Site, gates: &[&str], gate: Option<&str>) -> String {
 }
 
 fn entry(entry: &SiteEntry) -> Value {
+    // A step is found anew each night: the same one has the same id.
+    let id =
+        digest::of_parts([&entry.date, &entry.check, &entry.number].map(|text| text.as_bytes()));
     context! {
+        id => id,
         date => entry.date.clone(),
         check => shown(&entry.check),
         number => shown(&entry.number),

@@ -64,11 +64,6 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
         let _ = writeln!(out, "{line}");
     }
     let _ = writeln!(out, "\n{}", table(verdict, view));
-    if row::has_two_limits(verdict) {
-        for line in wrap(row::TWO_LIMITS, view.prose()) {
-            let _ = writeln!(out, "{line}");
-        }
-    }
     let _ = writeln!(out);
     let said = out.len();
     for checks in by_reason(verdict) {
@@ -142,16 +137,22 @@ fn table(verdict: &RunVerdict, view: View) -> String {
             row.limit,
         ]
     };
-    let narrow = |row: Row| vec![row.verdict.to_owned(), row.check, row.result, row.limit];
+    let narrow = |row: Row| vec![row.verdict.to_owned(), row.check, row.result, row.fails];
     let owned = |header: &[&str]| header.iter().map(|name| (*name).to_owned()).collect();
     let all: Vec<usize> = (0..5).collect();
-    let header: Vec<String> = owned(&["verdict", "check", "base → head", "change", "limit"]);
+    let header: Vec<String> = owned(&[
+        "verdict",
+        "check",
+        "base → head",
+        "change or value",
+        "fails if",
+    ]);
     let whole: Vec<Vec<String>> = rows().map(wide).collect();
     let text =
         match sum(&longest_words(std::iter::once(&header).chain(&whole), &all)) <= view.table() {
             true => arranged(header, whole, &all, view.table()),
             false => arranged(
-                owned(&["verdict", "check", "change or value", "limit"]),
+                owned(&["verdict", "check", "change or value", "fails if"]),
                 rows().map(narrow).collect(),
                 &all,
                 view.table(),

@@ -56,6 +56,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
         "report",
         &[
             "record",
+            "digest",
             "stats",
             "figures",
             "calibration",

@@ -22,7 +22,7 @@ fn pages_a_feed_and_links() {
     let read = |name: &str| store.project.read(&format!("site/{name}"));
     let index = read("index.html").replace("&#x2f;", "/");
     for part in [
-        "main became worse: tpot/regression",
+        "Main became worse: tpot/regression",
         "href=\"tpot.html\"",
         "<polyline",
         "worse in c00000000",
@@ -47,6 +47,10 @@ fn pages_a_feed_and_links() {
     assert_eq!(series["levels"].as_array().unwrap().len(), 2);
     let feed = read("feed.xml");
     let entries = feed.matches("<entry>").count();
+    assert!(
+        feed.starts_with("<?xml") && feed.ends_with("</feed>"),
+        "{feed}"
+    );
     assert!(entries >= 1 && feed.matches("</entry>").count() == entries);
 }
 

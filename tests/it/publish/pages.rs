@@ -8,6 +8,7 @@ use super::records::{noisy, record, regressed, short};
 use fixture::{install, scratch, skip};
 use infergate::session::{Form, rendered};
 use serde_json::{Value, json};
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -47,6 +48,8 @@ fn pages_in_a_browser() {
         version.is_ok_and(|output| output.status.success())
     });
     let Some(browser) = browser else {
+        // In CI it is there.
+        assert!(env::var_os("INFERGATE_REQUIRE_CLIENTS").is_none());
         return skip::skip("pages in a browser: there is no Chromium");
     };
     let Some(packages) = install::or_skip(

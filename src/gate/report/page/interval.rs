@@ -2,9 +2,11 @@
 
 use minijinja::context;
 use minijinja::value::Value;
-use verdict::record::{CheckVerdict, Rule};
+use verdict::record::{CheckVerdict, Rule, Unit};
 
 const WIDTH: f64 = 200.0;
+/// Room for a dot.
+const EDGE: f64 = 5.0;
 /// Places of base's own value and of the ceiling (or of the limit).
 const NOTHING: f64 = 70.0;
 const CEILING: f64 = 130.0;
@@ -22,18 +24,21 @@ pub fn drawing(check: &CheckVerdict) -> Option<Value> {
         Rule::Ceiling { limit } | Rule::Floor { limit } => {
             let head = check.head?;
             let (low, high) = check.interval.unwrap_or((head, head));
-            let sign = match check.rule {
-                Rule::Ceiling { .. } => 1.0,
-                _ => -1.0,
+            // Of a share of right answers its distance from all counts, and no count of errors is within a limit of none.
+            let at = |value: f64| match check.rule {
+                Rule::Floor { .. } if check.metric.unit() == Unit::Fraction && limit < 1.0 => {
+                    (1.0 - value) / (1.0 - limit)
+                }
+                Rule::Floor { .. } => 1.0 - (value - limit) / limit.abs(),
+                _ if limit == 0.0 => 2.0 * value,
+                _ => 1.0 + (value - limit) / limit.abs(),
             };
-            let whole = if limit == 0.0 { 1.0 } else { limit.abs() };
-            let at = |value: f64| 1.0 + sign * (value - limit) / whole;
             (at(head), (at(low), at(high)), None)
         }
     };
     let x = |share: f64| {
         let place = NOTHING + (CEILING - NOTHING) * share;
-        (place.clamp(2.0, WIDTH - 2.0) * 10.0).round() / 10.0
+        (place.clamp(EDGE, WIDTH - 3.0 * EDGE) * 10.0).round() / 10.0
     };
     if ![point, low, high].iter().all(|share| share.is_finite()) {
         return None;
@@ -46,7 +51,7 @@ pub fn drawing(check: &CheckVerdict) -> Option<Value> {
         nothing => NOTHING,
         margin => margin.map_or(CEILING, x),
         ceiling => CEILING,
-        is_beyond => x(low.max(high)) >= WIDTH - 2.0,
+        is_beyond => x(low.max(high)) >= WIDTH - 3.0 * EDGE,
         is_relative => margin.is_some(),
     })
 }

@@ -120,11 +120,15 @@ fn values(page: &Page<'_>) -> Value {
         verdict => super::word(record, verdict),
         summary => short(&shown(&capital(&super::headline(record, verdict)))),
         cause => cause.map(shown),
-        arms => all_shown(super::compared(record)),
+        arms => match record.builds.iter().any(|build| build.commit.is_some()) {
+            true => all_shown(super::compared(record)),
+            false => Vec::new(),
+        },
+        extent => shown(&format!("profile {}, {}", record.profile, super::extent(record, verdict))),
+        machine => shown(&record.machine.fingerprint),
         again => shown(again),
         notices => all_shown(notices.to_vec()),
         rows => rows.collect::<Vec<_>>(),
-        two_limits => row::has_two_limits(verdict).then_some(row::TWO_LIMITS),
         gates => row::gates_worst_first(verdict).into_iter().map(|gate| context! {
             title => shown(&gate.title),
             verdict => gate.verdict.name(),
@@ -143,7 +147,7 @@ fn values(page: &Page<'_>) -> Value {
     }
 }
 
-fn capital(text: &str) -> String {
+pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     first.chain(letters).collect()

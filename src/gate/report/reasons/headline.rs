@@ -6,7 +6,7 @@ use super::sentence;
 use super::words::name_of;
 use verdict::plural::count;
 use verdict::record::{
-    CheckVerdict, Facts, Hypothesis, Metric, RuleId, RunVerdict, Statistic, Tested, Verdict,
+    Advice, CheckVerdict, Facts, Hypothesis, Metric, RuleId, RunVerdict, Statistic, Tested, Verdict,
 };
 
 /// The sentence; it may quote an engine.
@@ -21,19 +21,29 @@ pub fn summary(verdict: &RunVerdict) -> String {
     if verdict.verdict == Verdict::Pass {
         return passed(verdict, &decisive);
     }
-    let more = match decisive.len() - 1 {
-        0 => String::new(),
-        n => {
-            let more = count(n, "more check");
-            let are = if n == 1 { "is" } else { "are" };
-            match verdict.verdict {
-                Verdict::Fail => format!("; {more} failed"),
-                Verdict::Invalid => format!("; {more} {are} invalid"),
-                _ => format!("; {more} {are} undecided"),
-            }
-        }
+    let others: Vec<&str> = decisive[1..]
+        .iter()
+        .map(|check| check.id.as_str())
+        .collect();
+    let (one, many) = match verdict.verdict {
+        Verdict::Fail => ("failed", "failed"),
+        Verdict::Invalid => ("is invalid", "are invalid"),
+        _ => ("is undecided", "are undecided"),
     };
-    format!("{} ({}){more}", in_words(first), first.id)
+    let more = match others.as_slice() {
+        [] => String::new(),
+        [other] => format!("; {other} {one} too"),
+        all => format!("; {} more {many}", all.len()),
+    };
+    let invalid = checks
+        .iter()
+        .filter(|check| check.verdict == Verdict::Invalid && !check.is_waived());
+    let invalid = match (verdict.verdict, invalid.count()) {
+        (Verdict::Invalid, _) | (_, 0) => String::new(),
+        (_, 1) => "; 1 check is invalid".to_owned(),
+        (_, n) => format!("; {n} checks are invalid"),
+    };
+    format!("{} ({}){more}{invalid}", in_words(first), first.id)
 }
 
 fn in_words(check: &CheckVerdict) -> String {
@@ -45,32 +55,25 @@ fn in_words(check: &CheckVerdict) -> String {
     text.unwrap_or_else(|| sentence(check))
 }
 
-/// `Decoding is 10.0 % slower; up to 1 % is allowed`.
+/// `Decoding is 10.0 % [9.6, 10.4] slower; up to 1 % is allowed`.
 fn failed(check: &CheckVerdict) -> Option<String> {
-    let limit = row::limit(check);
+    let allowed = row::allowed(check);
+    let name = || capital(&name_of(check));
+    let value = |v| numbers::optional(v, check.metric.unit());
     match check.reason.rule {
         RuleId::Regression => Some(match check.change {
-            Some(change) => {
-                let margin = limit.split(" to ").next().unwrap_or_default();
-                let percent = if margin.ends_with('%') { "" } else { " %" };
-                format!(
-                    "{}; up to {margin}{percent} is allowed",
-                    moved(check, change)
-                )
-            }
+            Some(change) => format!("{}; up to {allowed} is allowed", moved(check, change)),
             None => format!(
                 "{} went from {} to {}",
-                capital(&name_of(check)),
-                numbers::optional(check.base, check.metric.unit()),
-                numbers::optional(check.head, check.metric.unit())
+                name(),
+                value(check.base),
+                value(check.head)
             ),
         }),
-        RuleId::Ceiling | RuleId::Floor => Some(format!(
-            "{} is {}; the limit is {}",
-            capital(&name_of(check)),
-            numbers::optional(check.head, check.metric.unit()),
-            limit.trim_start_matches(['≤', '≥', ' '])
-        )),
+        RuleId::Ceiling | RuleId::Floor => {
+            let head = value(check.head);
+            Some(format!("{} is {head}; the limit is {allowed}", name()))
+        }
         _ => None,
     }
 }
@@ -83,12 +86,20 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
     };
     let Facts::Tested(Tested {
         hypothesis: Hypothesis::Change { ceiling, .. },
+        advice,
         ..
     }) = reason
     else {
         return None;
     };
-    check.interval?;
+    let change = check.change.filter(|_| check.interval.is_some())?;
+    if let Some(Advice::FewLaunches { .. }) = advice {
+        let (base, head) = check.launches;
+        let moved = moved(check, change);
+        return Some(format!(
+            "{moved}, but {base} + {head} launches are too few to fail"
+        ));
+    }
     Some(format!(
         "{} may have changed by {}: not decided, since a pass needs less than {} to be shown",
         subject(check).0,
@@ -97,7 +108,7 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
     ))
 }
 
-/// `Decoding is 10.0 % slower`.
+/// `Decoding is 10.0 % [9.6, 10.4] slower`.
 fn moved(check: &CheckVerdict, change: f64) -> String {
     let (subject, verb, greater, smaller) = subject(check);
     let word = if change > 0.0 { greater } else { smaller };

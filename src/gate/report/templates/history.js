@@ -21,6 +21,7 @@
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "12px system-ui, sans-serif" };
     const marks = (u) => {
       u.ctx.save();
+      u.ctx.textAlign = "left";
       u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
       for (const step of steps) {
         const x = Math.round(u.valToPos(points[step.point].at, "x", true));

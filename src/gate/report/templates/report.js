@@ -67,6 +67,7 @@
     });
     const limits = (u) => {
       u.ctx.save();
+      u.ctx.textAlign = "left";
       u.ctx.strokeStyle = colour("--fail");
       u.ctx.fillStyle = colour("--fail");
       u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
