@@ -58,7 +58,8 @@ fn of_row(check: &CheckVerdict) -> Value {
         base => row.base,
         head => row.head,
         change => escape(&row.change),
-        limit => row.limit,
+        fails => row.fails,
+        passes => row.passes,
         verdict => row.verdict,
     }
 }

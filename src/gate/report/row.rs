@@ -15,10 +15,9 @@ pub struct Row {
     pub result: String,
     /// With its interval.
     pub change: String,
-    /// When the check fails, and when it passes: `fails > 1 %, passes < 5 %`, `≤ 20 ms`.
-    pub limit: String,
-    /// When it fails: `> 1 %`, `> 20 ms`.
+    /// When the check fails, and when it passes: `> 1 %` and `< 5 %`, `> 20 ms` and `≤ 20 ms`.
     pub fails: String,
+    pub passes: String,
     pub verdict: &'static str,
 }
 
@@ -32,8 +31,8 @@ impl Row {
             values: values(check),
             result: result(check),
             change: numbers::change(check),
-            limit: limit(check),
             fails: fails(check),
+            passes: passes(check),
             verdict: check.word(),
         }
     }
@@ -71,23 +70,21 @@ fn head(check: &CheckVerdict) -> String {
     }
 }
 
-fn limit(check: &CheckVerdict) -> String {
-    let unit = check.metric.unit();
-    match check.rule {
-        Rule::Regression { margin, ceiling } => {
-            format!("fails > {}, passes < {}", percent(margin), percent(ceiling))
-        }
-        Rule::Ceiling { limit } => format!("≤ {}", uncut(limit, unit)),
-        Rule::Floor { limit } => format!("≥ {}", uncut(limit, unit)),
-    }
-}
-
 fn fails(check: &CheckVerdict) -> String {
     let unit = check.metric.unit();
     match check.rule {
         Rule::Regression { margin, .. } => format!("> {}", percent(margin)),
         Rule::Ceiling { limit } => format!("> {}", uncut(limit, unit)),
         Rule::Floor { limit } => format!("< {}", uncut(limit, unit)),
+    }
+}
+
+fn passes(check: &CheckVerdict) -> String {
+    let unit = check.metric.unit();
+    match check.rule {
+        Rule::Regression { ceiling, .. } => format!("< {}", percent(ceiling)),
+        Rule::Ceiling { limit } => format!("≤ {}", uncut(limit, unit)),
+        Rule::Floor { limit } => format!("≥ {}", uncut(limit, unit)),
     }
 }
 

@@ -129,35 +129,30 @@ fn table(verdict: &RunVerdict, view: View) -> String {
     let checks = row::worst_first(verdict);
     let rows = || checks.iter().map(|check| Row::of(check));
     let wide = |row: Row| {
+        let verdict = row.verdict.to_owned();
         vec![
-            row.verdict.to_owned(),
-            row.check,
-            row.values,
-            row.change,
-            row.limit,
+            verdict, row.check, row.values, row.result, row.fails, row.passes,
         ]
     };
     let narrow = |row: Row| vec![row.verdict.to_owned(), row.check, row.result, row.fails];
-    let owned = |header: &[&str]| header.iter().map(|name| (*name).to_owned()).collect();
-    let all: Vec<usize> = (0..5).collect();
-    let header: Vec<String> = owned(&[
+    let header = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let all: [usize; 6] = [0, 1, 2, 3, 4, 5];
+    let names = [
         "verdict",
         "check",
         "base → head",
         "change or value",
         "fails if",
-    ]);
-    let whole: Vec<Vec<String>> = rows().map(wide).collect();
-    let text =
-        match sum(&longest_words(std::iter::once(&header).chain(&whole), &all)) <= view.table() {
-            true => arranged(header, whole, &all, view.table()),
-            false => arranged(
-                owned(&["verdict", "check", "change or value", "fails if"]),
-                rows().map(narrow).collect(),
-                &all,
-                view.table(),
-            ),
-        };
+        "passes if",
+    ];
+    let mut table: Vec<Vec<String>> = vec![header(&names)];
+    table.extend(rows().map(wide));
+    if sum(&longest_words(table.iter(), &all)) > view.table() {
+        table = vec![header(&["verdict", "check", "change or value", "fails if"])];
+        table.extend(rows().map(narrow));
+    }
+    let names = table.remove(0);
+    let text = arranged(names, table, &all, view.table());
     // A verdict never breaks, and what is left of a broken cell begins with a space.
     let coloured = text.lines().map(|line| {
         let word = line.split(' ').next().unwrap_or_default();

@@ -69,10 +69,10 @@ fn a_pass() {
     <!-- infergate:gate -->
     ## ✅ Pass: 2 checks of 1 gate passed; each would have shown a change of 37.1 % (tpot/regression is the least sensitive)
 
-    | check | base | head | change | limit | verdict |
+    | check | base | head | change | fails if | verdict |
     |---|--:|--:|---|---|---|
-    | `tpot/regression` | 0.08788 ms | 0.0921 ms | +4.8 % \[-10.8, +23.2\] | fails > 1 %, passes < 200 % | ✅ pass |
-    | `tpot/ceiling` | 0.08788 ms | 0.0921 ms [0.07822, 0.1084] | – | ≤ 15 ms | ✅ pass |
+    | `tpot/regression` | 0.08788 ms | 0.0921 ms | +4.8 % \[-10.8, +23.2\] | > 1 % | ✅ pass |
+    | `tpot/ceiling` | 0.08788 ms | 0.0921 ms [0.07822, 0.1084] | – | > 15 ms | ✅ pass |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
@@ -123,10 +123,10 @@ fn a_failure() {
     <!-- infergate:gate -->
     ## ❌ Fail: Decoding is 4092.1 % \[3466.9, 4826.9\] slower; up to 1 % is allowed (tpot/regression)
 
-    | check | base | head | change | limit | verdict |
+    | check | base | head | change | fails if | verdict |
     |---|--:|--:|---|---|---|
-    | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | fails > 1 %, passes < 200 % | ❌ fail |
-    | `tpot/ceiling` | 0.08788 ms | 3.684 ms [3.129, 4.337] | – | ≤ 15 ms | ✅ pass |
+    | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | > 1 % | ❌ fail |
+    | `tpot/ceiling` | 0.08788 ms | 3.684 ms [3.129, 4.337] | – | > 15 ms | ✅ pass |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
@@ -177,10 +177,10 @@ fn an_inconclusive_result() {
     <!-- infergate:gate -->
     ## ⚠️ Inconclusive: Decoding may have changed by +156.7 % \[-50.3, +1227.1\]: not decided, since a pass needs less than 200 % to be shown (tpot/regression)
 
-    | check | base | head | change | limit | verdict |
+    | check | base | head | change | fails if | verdict |
     |---|--:|--:|---|---|---|
-    | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | fails > 1 %, passes < 200 % | ⚠️ inconclusive |
-    | `tpot/ceiling` | 0.08788 ms | 0.2256 ms [0.04337, 1.173] | – | ≤ 15 ms | ✅ pass |
+    | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | > 1 % | ⚠️ inconclusive |
+    | `tpot/ceiling` | 0.08788 ms | 0.2256 ms [0.04337, 1.173] | – | > 15 ms | ✅ pass |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
@@ -232,10 +232,10 @@ fn an_invalid_measurement() {
     <!-- infergate:gate -->
     ## 🚫 Invalid: launch 1 (base): 2 sound requests of tpot/decode where 5 are needed (tpot/regression); tpot/ceiling is invalid too
 
-    | check | base | head | change | limit | verdict |
+    | check | base | head | change | fails if | verdict |
     |---|--:|--:|---|---|---|
-    | `tpot/regression` | – | – | – | fails > 1 %, passes < 200 % | 🚫 invalid |
-    | `tpot/ceiling` | – | – | – | ≤ 15 ms | 🚫 invalid |
+    | `tpot/regression` | – | – | – | > 1 % | 🚫 invalid |
+    | `tpot/ceiling` | – | – | – | > 15 ms | 🚫 invalid |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
@@ -296,10 +296,10 @@ fn no_baseline() {
     <!-- infergate:gate -->
     ## ⚠️ No baseline: 0 of the 8 stored sessions of main that a stored comparison needs (0 more of another machine, 0 older than 14 days, 0 without this check): make one with \`gate baseline record\` on main (tpot/regression)
 
-    | check | base | head | change | limit | verdict |
+    | check | base | head | change | fails if | verdict |
     |---|--:|--:|---|---|---|
-    | `tpot/regression` | – | – | – | fails > 1 %, passes < 200 % | ⚠️ inconclusive |
-    | `tpot/ceiling` | – | 0.0921 ms [0.07822, 0.1084] | – | ≤ 15 ms | ✅ pass |
+    | `tpot/regression` | – | – | – | > 1 % | ⚠️ inconclusive |
+    | `tpot/ceiling` | – | 0.0921 ms [0.07822, 0.1084] | – | > 15 ms | ✅ pass |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 

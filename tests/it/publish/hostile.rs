@@ -62,10 +62,10 @@ fn hostile_texts_stay_texts() {
     <!-- infergate:gate -->
     ## ❌ Fail: launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`…
 
-    | check | base | head | change | limit | verdict |
+    | check | base | head | change | fails if | verdict |
     |---|--:|--:|---|---|---|
-    | `tpot/regression` | – | – | – | fails > 1 %, passes < 200 % | ❌ fail |
-    | `tpot/ceiling` | – | – | – | ≤ 15 ms | ❌ fail |
+    | `tpot/regression` | – | – | – | > 1 % | ❌ fail |
+    | `tpot/ceiling` | – | – | – | > 15 ms | ❌ fail |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 

@@ -232,7 +232,8 @@ fn of_row(check: &CheckVerdict) -> Value {
         base => row.base,
         head => row.head,
         change => inert(&row.change),
-        limit => row.limit,
+        fails => row.fails,
+        passes => row.passes,
         why => inert_within(&reasons::sentence(check), REASON),
     }
 }

@@ -162,7 +162,8 @@ fn of_row(check: &CheckVerdict) -> Value {
         base => row.base,
         head => row.head,
         change => row.change,
-        limit => row.limit,
+        fails => row.fails,
+        passes => row.passes,
         interval => interval::drawing(check),
     }
 }
