@@ -92,7 +92,7 @@ try {
   await page.goto(`file://${project}/fail/report.html`);
   await shot("report", 1200, 900);
   await shot("report-phone", 390, 844);
-  await page.goto(`file://${project}/site/tpot.html`);
+  await page.goto(`file://${project}/site/gate-tpot.html`);
   await shot("history", 1200, 620);
 } finally {
   await browser.close();

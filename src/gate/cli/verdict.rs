@@ -38,8 +38,14 @@ pub fn print(
         (None, _) => {}
     }
     output::print(&text).context("cannot write the verdict to standard output")?;
-    if let Some(summary) = variable("GITHUB_STEP_SUMMARY") {
-        tell_github(record, verdict, Path::new(&summary))?;
+    let is_text = shown.format == VerdictFormat::Text;
+    let summary = variable("GITHUB_STEP_SUMMARY").filter(|_| is_text);
+    // A recording of main is compared with nothing.
+    if let Some(summary) = summary.filter(|_| !record.comparison.is_recording())
+        && let Err(error) = tell_github(record, verdict, Path::new(&summary))
+    {
+        // The verdict and its exit code stand without it.
+        output::error(&format!("not told to GitHub: {error:#}"));
     }
     Ok(())
 }

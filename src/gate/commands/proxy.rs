@@ -38,7 +38,7 @@ pub struct ProxyArgs {
 }
 
 pub fn run(args: ProxyArgs) -> anyhow::Result<Exit> {
-    let warn = |why: &str| output::note(&format!("warning: {why}"));
+    let warn = |why: &str| output::error(&format!("warning: {why}"));
     let recorder = args.record.as_deref();
     let recorder = recorder.map(|folder| Recorder::open(folder, args.texts, warn));
     let recorder = recorder.transpose()?;

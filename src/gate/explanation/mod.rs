@@ -46,7 +46,8 @@ fn shard_of(record: &RunRecord, verdict: &RunVerdict, check: &str) -> Option<Run
 
 /// The failed check that chance explains least: one that no test stands behind, else the least p.
 pub fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
-    let failed = checks(verdict).filter(|check| check.verdict == Verdict::Fail);
+    let failed =
+        checks(verdict).filter(|check| check.verdict == Verdict::Fail && !check.is_waived());
     let p = |check: &&CheckVerdict| match check.reason.rule {
         RuleId::Reliability => -1.0,
         _ => check.p_fail.unwrap_or(0.0),

@@ -26,7 +26,7 @@ pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
 pub use markdown::markdown;
 pub use page::{CheckFigures, Over, PERCENTILES, Page, Series, Start, html};
-pub use reasons::{SEND_AT_ONCE, first_events, notes, sentence, summary};
+pub use reasons::{SEND_AT_ONCE, decisive, first_events, notes, sentence, summary};
 pub use redaction::redact;
 pub use terminal::{View, columns, columns_with_numbers, lines, terminal};
 

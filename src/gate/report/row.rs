@@ -1,7 +1,9 @@
 //! A check as a row of a table: the same words, digits and order in the terminal, the comment, Markdown and HTML.
 
 use super::numbers::{self, bare, percent, uncut};
-use verdict::record::{CheckVerdict, GateVerdict, Rule, RunVerdict, Verdict};
+use verdict::record::{
+    CheckVerdict, Direction, Facts, GateVerdict, MetricKind, Rule, RunVerdict, Unit, Verdict,
+};
 
 /// A row's cells, as plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,9 @@ fn values(check: &CheckVerdict) -> String {
         return numbers::optional(check.base.or(check.head), unit);
     };
     let (base, head) = (numbers::value(base, unit), numbers::value(head, unit));
+    if matches!(unit, Unit::PerToken | Unit::PerRequest) {
+        return format!("{base} → {head}");
+    }
     match (base.rsplit_once(' '), head.rsplit_once(' ')) {
         (Some((bare, one)), Some((_, other))) if one == other => format!("{bare} → {head}"),
         _ => format!("{base} → {head}"),
@@ -73,7 +78,7 @@ fn head(check: &CheckVerdict) -> String {
 fn fails(check: &CheckVerdict) -> String {
     let unit = check.metric.unit();
     match check.rule {
-        Rule::Regression { margin, .. } => format!("> {}", percent(margin)),
+        Rule::Regression { .. } => format!("> {}", percent(limits(check).unwrap_or_default().0)),
         Rule::Ceiling { limit } => format!("> {}", uncut(limit, unit)),
         Rule::Floor { limit } => format!("< {}", uncut(limit, unit)),
     }
@@ -82,10 +87,33 @@ fn fails(check: &CheckVerdict) -> String {
 fn passes(check: &CheckVerdict) -> String {
     let unit = check.metric.unit();
     match check.rule {
-        Rule::Regression { ceiling, .. } => format!("< {}", percent(ceiling)),
+        Rule::Regression { .. } => match limits(check) {
+            Some((margin, ceiling)) if ceiling > margin => format!("< {}", percent(ceiling)),
+            limits => format!("≤ {}", percent(limits.unwrap_or_default().0)),
+        },
         Rule::Ceiling { limit } => format!("≤ {}", uncut(limit, unit)),
         Rule::Floor { limit } => format!("≥ {}", uncut(limit, unit)),
     }
+}
+
+/// Margin and ceiling of a comparison as shares of base's value: a rate that falls to 1 / (1 + m) of base's has lost the margin
+/// m (docs/verdict.md), which is a change of m / (1 + m). Where launches are all alike there is no ceiling, and both are the
+/// margin. `None`: another rule.
+pub fn limits(check: &CheckVerdict) -> Option<(f64, f64)> {
+    let Rule::Regression { margin, ceiling } = check.rule else {
+        return None;
+    };
+    let is_rate = check.metric.direction() == Direction::HigherIsBetter
+        && check.metric.kind() != MetricKind::Share;
+    let change = |limit: f64| match is_rate {
+        true => limit / (1.0 + limit),
+        false => limit,
+    };
+    let ceiling = match check.reason.facts {
+        Facts::Exact { .. } => margin,
+        _ => ceiling,
+    };
+    Some((change(margin), change(ceiling)))
 }
 
 /// What is allowed, as it stands in a sentence: `1 %`, `20 ms`.

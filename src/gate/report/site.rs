@@ -2,7 +2,8 @@
 //!
 //! Every value is escaped by the template engine. Main function: [`site`]. Refuses to know: how steps are found, and files.
 
-use super::page::{STYLE, UPLOT, UPLOT_STYLE, capital, hash, shown};
+use super::page::{STYLE, UPLOT, UPLOT_STYLE, hash, shown};
+use super::reasons::capital;
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
@@ -21,6 +22,8 @@ pub struct Site {
     pub remarks: Vec<String>,
     /// RFC 3339.
     pub created: String,
+    /// Address of the repository, where it is known.
+    pub repository: Option<String>,
     pub checks: Vec<SiteCheck>,
     /// The newest first.
     pub entries: Vec<SiteEntry>,
@@ -32,7 +35,7 @@ pub struct SiteCheck {
     pub gate: String,
     pub id: String,
     pub outcome: &'static str,
-    /// Of the newest living series: its level, and its change since the first session.
+    /// Of the newest living series since its last step.
     pub level: String,
     pub sessions: usize,
     pub series: Vec<SiteSeries>,
@@ -41,12 +44,15 @@ pub struct SiteCheck {
 /// Sessions that can be compared, oldest first.
 #[derive(Clone, Debug, Serialize)]
 pub struct SiteSeries {
+    #[serde(skip)]
     pub title: String,
     /// Why it began: a driver, a clock, a gate's definition.
+    #[serde(skip)]
     pub since: Vec<String>,
     pub unit: String,
     pub is_live: bool,
     /// Trend, creep and steps, in words.
+    #[serde(skip)]
     pub lines: Vec<String>,
     pub points: Vec<SitePoint>,
     pub steps: Vec<SiteStep>,
@@ -69,6 +75,7 @@ pub struct SitePoint {
 #[derive(Clone, Debug, Serialize)]
 pub struct SiteStep {
     pub point: usize,
+    #[serde(skip)]
     pub text: String,
     pub is_worse: bool,
 }
@@ -91,6 +98,8 @@ pub struct SiteEntry {
     pub gate: Option<String>,
     pub check: String,
     pub number: String,
+    /// What it is about, whatever later sessions say of its size: a step's session, a note's time and text.
+    pub key: String,
     pub meaning: Vec<String>,
 }
 
@@ -115,7 +124,7 @@ pub fn site(site: &Site) -> Vec<(String, String)> {
 
 /// A gate's page; its name is a file's, as the plan reads it.
 fn file(gate: &str) -> String {
-    format!("{gate}.html")
+    format!("gate-{gate}.html")
 }
 
 fn environment() -> Environment<'static> {
@@ -192,8 +201,7 @@ fn page(site: &Site, gates: &[&str], gate: Option<&str>) -> String {
 
 fn entry(entry: &SiteEntry) -> Value {
     // A step is found anew each night: the same one has the same id.
-    let id =
-        digest::of_parts([&entry.date, &entry.check, &entry.number].map(|text| text.as_bytes()));
+    let id = digest::of_parts([&entry.check, &entry.key].map(|text| text.as_bytes()));
     context! {
         id => id,
         date => entry.date.clone(),
@@ -209,6 +217,7 @@ fn feed(site: &Site) -> String {
         FEED,
         context! {
             created => site.created.clone(),
+            id => digest::of_parts([site.repository.as_deref().unwrap_or("infergate").as_bytes()]),
             entries => site.entries.iter().map(entry).collect::<Vec<_>>(),
         },
     )

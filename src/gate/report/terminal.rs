@@ -9,7 +9,7 @@ use comfy_table::{
 use std::fmt::Write;
 use std::ops::Range;
 use verdict::plural::count;
-use verdict::record::{CheckVerdict, Ending, RunRecord, RunVerdict, Verdict};
+use verdict::record::{CheckVerdict, Ending, RunRecord, RunVerdict, Verdict, is_ignorable};
 
 pub const WIDTH: u16 = 80;
 
@@ -339,7 +339,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     // Text of an engine or of somebody's record must show no secret and not steer the terminal.
     let text: String = redact(text)
         .chars()
-        .filter(|c| !c.is_control() || *c == '\n')
+        .filter(|c| (!c.is_control() || *c == '\n') && !is_ignorable(*c))
         .collect();
     for paragraph in text.lines() {
         let mut line = String::new();

@@ -1,12 +1,13 @@
 //! What the page draws of a session, from its record.
 
 use crate::report::{CheckFigures, Over, PERCENTILES, Series, Start};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use verdict::judge;
 use verdict::metrics::is_in_part;
 use verdict::plan::{Check, Plan, Rule};
 use verdict::record::{
-    Arm, CheckVerdict, Direction, GpuReading, Launch, Metric, Reading, RunRecord, RunVerdict,
+    Arm, CheckVerdict, Direction, Extent, GpuReading, Launch, Metric, Reading, RunRecord,
+    RunVerdict,
 };
 use verdict::stats;
 
@@ -21,8 +22,18 @@ pub fn of_checks(plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Vec<C
     let judged: BTreeMap<&str, &CheckVerdict> = judged.map(|c| (c.id.as_str(), c)).collect();
     let checks = plan.gates.iter().flat_map(|gate| &gate.checks);
     let checks = checks.filter_map(|check| Some((check, *judged.get(check.id.as_str())?)));
+    // Checks of one workload read the same events.
+    let mut drawn = BTreeSet::new();
     checks
-        .map(|(check, judged)| of_check(plan, record, check, judged))
+        .map(|(check, judged)| {
+            let figures = of_check(plan, record, check, judged);
+            let is_new = is_of_events(check) && drawn.insert(&check.workload);
+            let tokens = match is_new {
+                true => events(record, check),
+                false => Default::default(),
+            };
+            CheckFigures { tokens, ..figures }
+        })
         .collect()
 }
 
@@ -31,7 +42,7 @@ fn of_check(plan: &Plan, record: &RunRecord, check: &Check, judged: &CheckVerdic
     let mut launches = Vec::new();
     let mut requests: [Vec<f64>; 2] = Default::default();
     for (launch, measure) in measures {
-        let Ok(measure) = measure else {
+        let Some(measure) = measure.ok().filter(|_| launch.exit.is_clean()) else {
             continue;
         };
         launches.push((launch.position, launch.arm, measure.value));
@@ -39,8 +50,10 @@ fn of_check(plan: &Plan, record: &RunRecord, check: &Check, judged: &CheckVerdic
     }
     let percentiles = requests.map(|mut values| {
         values.sort_by(f64::total_cmp);
-        let at = |share: &f64| stats::quantile(&values, *share).map(|q| q.value);
-        PERCENTILES.iter().filter_map(at).collect()
+        match values.as_slice() {
+            [] => Vec::new(),
+            values => PERCENTILES.iter().map(|share| at(values, *share)).collect(),
+        }
     });
     CheckFigures {
         check: check.id.clone(),
@@ -48,8 +61,16 @@ fn of_check(plan: &Plan, record: &RunRecord, check: &Check, judged: &CheckVerdic
         limits: limits(check, judged),
         launches,
         percentiles,
-        tokens: tokens(record, check),
+        tokens: Default::default(),
     }
+}
+
+/// The quantile of sorted values, between neighbours linear (Hyndman and Fan's type 7), as `stats::quantile` has it.
+fn at(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let below = sorted[place.floor() as usize];
+    let above = sorted[place.ceil() as usize];
+    below + (above - below) * place.fract()
 }
 
 fn place(arm: Arm) -> usize {
@@ -73,11 +94,12 @@ fn limits(check: &Check, judged: &CheckVerdict) -> Vec<(&'static str, f64)> {
     }
 }
 
-/// Median time before each event of an answer, of metrics that are made of those times.
-fn tokens(record: &RunRecord, check: &Check) -> [Series; 2] {
-    if !matches!(check.metric, Metric::Tpot | Metric::Icl | Metric::Itl) {
-        return Default::default();
-    }
+fn is_of_events(check: &Check) -> bool {
+    matches!(check.metric, Metric::Tpot | Metric::Icl | Metric::Itl)
+}
+
+/// Median time before each event of an answer.
+fn events(record: &RunRecord, check: &Check) -> [Series; 2] {
     let mut gaps: [Vec<Vec<f64>>; 2] = Default::default();
     for launch in &record.launches {
         let samples = launch.samples.iter();
@@ -139,7 +161,9 @@ pub fn readings(record: &RunRecord) -> Vec<Over> {
         "processors",
         &|launch| rates(launch, |reading| reading.steal_s),
     ));
-    overs.retain(|over| over.base.len() + over.head.len() > 1);
+    // Machines of a merged run have clocks of their own.
+    let is_one = !matches!(record.extent, Extent::Merged { .. });
+    overs.retain(|over| is_one && over.base.len() + over.head.len() > 1);
     overs
 }
 
@@ -215,7 +239,7 @@ pub fn starts(plan: &Plan, record: &RunRecord) -> Vec<Start> {
                 | Metric::Stage
         )
     };
-    if !checks.any(is_of_start) {
+    if !checks.any(is_of_start) || matches!(record.extent, Extent::Merged { .. }) {
         return Vec::new();
     }
     let arms = Arm::BOTH.into_iter();

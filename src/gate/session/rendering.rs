@@ -4,7 +4,7 @@ use super::{Error, figures};
 use crate::explanation;
 use crate::report::{self, Judged, Page, Past, Publication, State};
 use verdict::plan::{self, DEFAULT_NAME, Plan};
-use verdict::record::{CheckVerdict, Comparison, RunRecord, RunVerdict, Verdict};
+use verdict::record::{Arm, CheckVerdict, Comparison, Extent, RunRecord, RunVerdict, Verdict};
 
 /// How a verdict is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +64,24 @@ pub fn html(
         starts: &figures::starts(plan, record),
         explanations: &explanations.collect::<Vec<_>>(),
         cause: cause(plan, record, verdict).as_deref(),
-        again: &again(plan, record),
+        again: again(plan, record).as_deref(),
         past,
         notices,
     })
 }
 
-/// The command that measures the same again: commits, gates and further arguments of both arms.
-fn again(plan: &Plan, record: &RunRecord) -> String {
+/// The command that measures the same again: commits, gates and further arguments of both arms; `None` where another tool
+/// measured, or several machines did.
+fn again(plan: &Plan, record: &RunRecord) -> Option<String> {
+    if record.is_imported() || matches!(record.extent, Extent::Merged { .. }) {
+        return None;
+    }
+    if record.comparison.is_recording() {
+        return Some(format!(
+            "gate baseline record --profile {}",
+            report::shell_word(&record.profile)
+        ));
+    }
     let mut words = vec![
         "gate".to_owned(),
         "check".into(),
@@ -81,6 +91,10 @@ fn again(plan: &Plan, record: &RunRecord) -> String {
     for gate in &record.gates {
         words.extend(["--gate".to_owned(), gate.clone()]);
     }
+    if let Extent::Shard { together, .. } = &record.extent {
+        let names = together.iter();
+        words.extend(names.flat_map(|name| ["--together".to_owned(), name.clone()]));
+    }
     if record.comparison == Comparison::SameBuild {
         words.push("--same-build".into());
     }
@@ -89,7 +103,11 @@ fn again(plan: &Plan, record: &RunRecord) -> String {
     }
     for build in &record.builds {
         let arm = build.arm.name();
-        if record.comparison == Comparison::Interleaved && !build.dirty {
+        let is_named = match record.comparison {
+            Comparison::Interleaved => true,
+            _ => build.arm == Arm::Head,
+        };
+        if is_named && !build.dirty {
             let commit = build.commit.iter();
             words.extend(commit.flat_map(|commit| [format!("--{arm}"), commit.clone()]));
         }
@@ -97,12 +115,16 @@ fn again(plan: &Plan, record: &RunRecord) -> String {
         words.extend(further.map(|word| format!("--{arm}-arg={word}")));
     }
     let words = words.iter().map(|word| report::shell_word(word));
-    words.collect::<Vec<_>>().join(" ")
+    Some(words.collect::<Vec<_>>().join(" "))
 }
 
-/// Where the gravest failure sits, in a sentence; `None` where nothing failed, or its parts do not tell.
+/// Where the failure sits that the headline names, in a sentence; `None` where nothing failed, or its parts do not tell.
 pub fn cause(plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
-    let judged = explanation::gravest(verdict)?;
+    if verdict.verdict != Verdict::Fail {
+        return None;
+    }
+    // That of the headline.
+    let judged = report::decisive(verdict)?;
     let reason = report::sentence(judged);
     let explained = explanation::explain(plan, record, verdict, judged, reason)?;
     // What is not shown to be slower stands in the explanation.
@@ -131,7 +153,7 @@ fn comment(plan: Option<&Plan>, record: &RunRecord, verdict: &RunVerdict) -> Str
         base_sha: commit(verdict::record::Arm::Base),
         profile: record.profile.clone(),
         gates: record.gates.clone(),
-        again: plan.map(|plan| again(plan, record)),
+        again: plan.and_then(|plan| again(plan, record)),
         state: State::Judged(Judged {
             record,
             verdict,

@@ -119,12 +119,26 @@ impl Figures {
         self
     }
 
-    /// Takes the numbers of the look that decided; p-values and remarks stay.
-    pub fn take_numbers(&mut self, decided: Self) {
+    /// Takes the numbers of the look that decided; p-values and remarks stay, but for what the numbers say themselves. Where
+    /// the launches since then say otherwise, a remark tells it.
+    pub fn take_numbers(&mut self, mut decided: Self) {
+        let mut remarks = std::mem::take(&mut self.remarks);
+        remarks.retain(|remark| !matches!(remark, Remark::Better { .. }));
+        remarks.append(&mut decided.remarks);
+        if let (Some(change), Some(interval), Some((low, high))) =
+            (self.change, self.interval, decided.interval)
+            && !(low..=high).contains(&change)
+        {
+            remarks.push(Remark::Later {
+                change,
+                interval,
+                launches: self.launches,
+            });
+        }
         *self = Self {
             p_fail: self.p_fail,
             p_pass: self.p_pass,
-            remarks: std::mem::take(&mut self.remarks),
+            remarks,
             ..decided
         };
     }

@@ -122,7 +122,13 @@ fn regression(
         hypothesis: Hypothesis::Change { margin, ceiling },
         advice: few.or_else(|| noise(rules, view, trail, &figures, ceiling)),
         wants: (!view.is_exhausted()).then(|| view.wants()),
-        passed: trail.passed(),
+        passed: trail.passed().map(|mut passed| {
+            passed.remarks.clear();
+            if is_better(&passed, margin, direction) {
+                passed.remarks.push(Remark::Better { is_exact: false });
+            }
+            passed
+        }),
     };
     Assessment::new(figures, Finding::Tested(tested))
 }

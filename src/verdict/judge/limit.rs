@@ -42,7 +42,10 @@ pub fn assess(
         hypothesis: Hypothesis::Limit(limit),
         advice: None,
         wants: (!view.is_exhausted()).then(|| view.wants()),
-        passed: trail.passed(),
+        passed: trail.passed().map(|mut passed| {
+            passed.remarks.clear();
+            passed
+        }),
     };
     Assessment::new(figures, Finding::Tested(tested))
 }

@@ -11,6 +11,12 @@ pub enum Remark {
     Better {
         is_exact: bool,
     },
+    /// The check passed at an earlier look; all launches together, of base and head, say otherwise.
+    Later {
+        change: f64,
+        interval: (f64, f64),
+        launches: (u32, u32),
+    },
     /// Launches of an arm give different cases as right: from this share to that.
     LaunchesDiffer {
         arm: Arm,

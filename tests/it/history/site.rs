@@ -18,18 +18,18 @@ fn pages_a_feed_and_links() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
-    assert_eq!(names, ["feed.xml", "index.html", "tpot.html"]);
+    assert_eq!(names, ["feed.xml", "gate-tpot.html", "index.html"]);
     let read = |name: &str| store.project.read(&format!("site/{name}"));
     let index = read("index.html").replace("&#x2f;", "/");
     for part in [
         "Main became worse: tpot/regression",
-        "href=\"tpot.html\"",
+        "href=\"gate-tpot.html\"",
         "<polyline",
         "worse in c00000000",
     ] {
         assert!(index.contains(part), "`{part}` is missing");
     }
-    let page = read("tpot.html");
+    let page = read("gate-tpot.html");
     let data = page.split_once("id=\"data\">").unwrap().1;
     let data = data.split_once("</script>").unwrap().0;
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
@@ -72,7 +72,7 @@ fn no_markup_of_a_note_reaches_a_page() {
     store.project.run(&note).expect(0);
     let site = ["history", "--profile", "full", "--site", "site"];
     store.project.run(&site);
-    for name in ["index.html", "tpot.html", "feed.xml"] {
+    for name in ["index.html", "gate-tpot.html", "feed.xml"] {
         let page = store.project.read(&format!("site/{name}"));
         assert!(!page.contains("<img") && !page.contains("<b>x"), "{page}");
         assert!(!page.contains("<script>alert"), "{name}");

@@ -98,13 +98,13 @@ fn record(args: RecordArgs) -> anyhow::Result<Exit> {
         remarks,
     } = recorded;
     for remark in &remarks {
-        output::note(remark);
+        output::error(remark);
     }
     for path in &paths {
         output::note(&format!("stored: {}", path.display()));
     }
     if paths.is_empty() {
-        output::note("not stored: only a whole session within every limit stands for main");
+        output::error("not stored: only a whole session within every limit stands for main");
     }
     print(&outcome.record, &outcome.verdict, shown, None)?;
     // A regression has no base here, so what is stored is never a pass: stored is what was asked for.

@@ -114,11 +114,11 @@ fn moved(what: &str, told: &Exchanged, most: usize) {
 
 fn refused(told: &Exchanged) {
     for (name, why) in told.refused.iter().take(SHOWN) {
-        output::note(&format!("refused: {name}: {why}"));
+        output::error(&format!("refused: {name}: {why}"));
     }
     if told.refused.len() > SHOWN {
         let more = told.refused.len() - SHOWN;
-        output::note(&format!("refused: {more} more"));
+        output::error(&format!("refused: {more} more"));
     }
 }
 

@@ -91,20 +91,20 @@ fn shown(reports: &[LoadReport], (steps, is_repeated): (usize, bool), format: Fo
 /// Says on standard error why the numbers are none, if so.
 fn exit(report: &LoadReport, format: Format) -> Exit {
     if let Some(why) = &report.stopped {
-        output::note(&format!("stopped: {why}; look at the server's own log"));
+        output::error(&format!("stopped: {why}; look at the server's own log"));
         return Exit::Infrastructure;
     }
     if !report.complete {
         return Exit::Interrupted;
     }
     if report.requests.ok == 0 {
-        output::note("invalid: no request was answered soundly");
+        output::error("invalid: no request was answered soundly");
         return Exit::Invalid;
     }
     // Table and Markdown say so themselves.
     if matches!(format, Format::Json) {
         for reason in report.invalid() {
-            output::note(&format!("invalid: {reason}"));
+            output::error(&format!("invalid: {reason}"));
         }
     }
     if report.invalid().next().is_none() {

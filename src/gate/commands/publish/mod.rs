@@ -171,7 +171,7 @@ fn run_url(repository: &str) -> Option<String> {
 
 fn tell(published: &Published) -> anyhow::Result<()> {
     for remark in &published.remarks {
-        output::note(remark);
+        output::error(remark);
     }
     if variable("GITHUB_ACTIONS").is_some() {
         for command in &published.commands {

@@ -77,7 +77,7 @@ pub fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
         output::note(&format!("results: {}", kept.display()));
     }
     if let Some(why) = &done.never_ready {
-        output::note(&format!("the engine does not start without a fault: {why}"));
+        output::error(&format!("the engine does not start without a fault: {why}"));
     }
     let text = match shape {
         OutputShape::Text => view::selftest_text(&done.rows, done.elapsed_s),

@@ -12,12 +12,13 @@ use self::chart::{mermaid, sparkline};
 use self::cut::{MOST_BYTES, cut, marked};
 use self::publication::{Judged, Publication, State};
 use super::github_escape::{code, code_span, inert, inert_html, inert_within};
+use super::reasons::capital;
 use super::row::{self, Row};
-use super::{cells, numbers, reasons};
+use super::{cells, numbers, reasons, redact};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use verdict::plural::count;
-use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict};
+use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict, is_ignorable};
 
 const TEMPLATE: &str = include_str!("../templates/comment.md.j2");
 
@@ -118,7 +119,7 @@ fn values(publication: &Publication<'_>) -> Value {
         moved_to => publication.moved_to.as_deref().map(code_span),
         notices => publication.notices.iter().map(|notice| inert(notice)).collect::<Vec<_>>(),
         failure => failure,
-        command => wants_command.then(|| publication.command().replace('`', "")),
+        command => wants_command.then(|| command(publication)),
         links => publication.links.iter().map(|link| context! {
             name => inert(&link.name), url => link.url.clone(),
         }).collect::<Vec<_>>(),
@@ -168,6 +169,13 @@ fn of_verdict(judged: &Judged<'_>, publication: &Publication<'_>) -> Value {
     }
 }
 
+/// The command as the inside of a code span.
+fn command(publication: &Publication<'_>) -> String {
+    let command = publication.command();
+    let is_kept = |c: &char| !c.is_control() && *c != '`' && !is_ignorable(*c);
+    redact(&command).chars().filter(is_kept).collect()
+}
+
 /// What the comment says first: the verdict in a word and in words, and which publication it is where there are several.
 fn title(publication: &Publication<'_>) -> String {
     let word = capital(publication.word());
@@ -176,12 +184,6 @@ fn title(publication: &Publication<'_>) -> String {
         true => format!("{word}: {sentence}"),
         false => format!("{}: {word}: {sentence}", inert(&publication.name)),
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters).collect()
 }
 
 /// Both arms' commits, the branch and the subject where they are known.

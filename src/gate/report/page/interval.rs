@@ -1,5 +1,6 @@
 //! A check's interval on an axis that all checks share: its limit is at one place in every row.
 
+use crate::report::row;
 use minijinja::context;
 use minijinja::value::Value;
 use verdict::record::{CheckVerdict, Rule, Unit};
@@ -15,7 +16,8 @@ const CEILING: f64 = 130.0;
 pub fn drawing(check: &CheckVerdict) -> Option<Value> {
     let sign = check.metric.direction().sign();
     let (point, (low, high), margin) = match check.rule {
-        Rule::Regression { margin, ceiling } => {
+        Rule::Regression { .. } => {
+            let (margin, ceiling) = row::limits(check)?;
             let change = check.change?;
             let (low, high) = check.interval.unwrap_or((change, change));
             let at = |change: f64| sign * change / ceiling;

@@ -13,6 +13,7 @@ pub use figures::{CheckFigures, Over, PERCENTILES, Series, Start};
 
 use super::comment::chart::sparkline;
 use super::comment::publication::Past;
+use super::reasons::capital;
 use super::redaction::redact;
 use super::row::{self, Row};
 use super::{cells, numbers, reasons};
@@ -52,8 +53,8 @@ pub struct Page<'a> {
     pub explanations: &'a [Explanation],
     /// Where the gravest failure sits.
     pub cause: Option<&'a str>,
-    /// The command that measures the same again.
-    pub again: &'a str,
+    /// The command that measures the same again, where one does.
+    pub again: Option<&'a str>,
     pub past: Option<&'a Past>,
     /// Sentences below the verdict.
     pub notices: &'a [String],
@@ -77,7 +78,10 @@ pub fn html(page: &Page<'_>) -> String {
 
 /// A text without secrets and of bounded length, escaped later.
 pub fn shown(text: &str) -> String {
-    let is_kept = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    // XML, which a feed is, has no noncharacters.
+    let is_kept = |c: &char| {
+        !matches!(c, '\u{fffe}' | '\u{ffff}') && (!c.is_control() || matches!(c, '\n' | '\t'))
+    };
     redact(text).chars().filter(is_kept).take(MOST).collect()
 }
 
@@ -126,7 +130,7 @@ fn values(page: &Page<'_>) -> Value {
         },
         extent => shown(&format!("profile {}, {}", record.profile, super::extent(record, verdict))),
         machine => shown(&record.machine.fingerprint),
-        again => shown(again),
+        again => again.map(shown),
         notices => all_shown(notices.to_vec()),
         rows => rows.collect::<Vec<_>>(),
         gates => row::gates_worst_first(verdict).into_iter().map(|gate| context! {
@@ -147,12 +151,6 @@ fn values(page: &Page<'_>) -> Value {
     }
 }
 
-pub fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters).collect()
-}
-
 fn of_row(check: &CheckVerdict) -> Value {
     let row = Row::of(check);
     context! {
@@ -168,9 +166,12 @@ fn of_row(check: &CheckVerdict) -> Value {
     }
 }
 
-/// A check's name as an element's.
+/// A check's name as an element's, unlike that of any other check.
 fn anchor(id: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let plain = |c: char| match c.is_ascii_alphanumeric() {
+        true => c.to_string(),
+        false => format!("-{:x}", u32::from(c)),
+    };
     id.chars().map(plain).collect()
 }
 

@@ -3,18 +3,17 @@
 use super::super::numbers;
 use super::super::row;
 use super::sentence;
-use super::words::name_of;
+use super::words::{capital, name_of};
 use verdict::plural::count;
 use verdict::record::{
-    Advice, CheckVerdict, Facts, Hypothesis, Metric, RuleId, RunVerdict, Statistic, Tested, Verdict,
+    Advice, CheckVerdict, Facts, Hypothesis, Metric, MetricKind, RuleId, RunVerdict, Statistic,
+    Tested, Verdict,
 };
 
 /// The sentence; it may quote an engine.
 pub fn summary(verdict: &RunVerdict) -> String {
     let checks: Vec<&CheckVerdict> = row::worst_first(verdict);
-    let decisive = checks.iter().copied();
-    let decisive = decisive.filter(|c| c.verdict == verdict.verdict && !c.is_waived());
-    let decisive: Vec<&CheckVerdict> = decisive.collect();
+    let decisive = all_decisive(verdict);
     let Some(first) = decisive.first() else {
         return "every check is waived: nothing was judged".to_owned();
     };
@@ -44,6 +43,18 @@ pub fn summary(verdict: &RunVerdict) -> String {
         (_, n) => format!("; {n} checks are invalid"),
     };
     format!("{} ({}){more}{invalid}", in_words(first), first.id)
+}
+
+/// The check that the sentence is about.
+pub fn decisive(verdict: &RunVerdict) -> Option<&CheckVerdict> {
+    all_decisive(verdict).into_iter().next()
+}
+
+/// The checks that have the run's verdict and count in it.
+fn all_decisive(verdict: &RunVerdict) -> Vec<&CheckVerdict> {
+    let mut checks = row::worst_first(verdict);
+    checks.retain(|check| check.verdict == verdict.verdict && !check.is_waived());
+    checks
 }
 
 fn in_words(check: &CheckVerdict) -> String {
@@ -112,7 +123,12 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
 fn moved(check: &CheckVerdict, change: f64) -> String {
     let (subject, verb, greater, smaller) = subject(check);
     let word = if change > 0.0 { greater } else { smaller };
-    format!("{subject} {verb} {} {word}", numbers::size(check))
+    let size = match check.metric.kind() {
+        // Cases lost, of all.
+        MetricKind::Share => numbers::size(check).replace(" %", " points"),
+        _ => numbers::size(check),
+    };
+    format!("{subject} {verb} {size} {word}")
 }
 
 /// The subject of a sentence, its verb, and what a greater and a smaller value mean.
@@ -129,14 +145,6 @@ fn subject(check: &CheckVerdict) -> Subject {
         Metric::PrefillRate if is_usual => of("Prefill", "is", "faster", "slower"),
         Metric::Throughput => of("Throughput", "is", "higher", "lower"),
         _ => (capital(&name_of(check)), "is", "higher", "lower"),
-    }
-}
-
-fn capital(name: &str) -> String {
-    let mut letters = name.chars();
-    match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => String::new(),
     }
 }
 
@@ -160,7 +168,7 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
         .filter_map(|check| Some((check.smallest_effect?, &check.id)));
     match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((effect, id)) => format!(
-            "{passed}; each would have shown a change of {} ({id} is the least sensitive)",
+            "{passed}; the comparisons would have shown a change of {} in 19 of 20 runs ({id} is the least sensitive)",
             numbers::effect(effect)
         ),
         None => passed,

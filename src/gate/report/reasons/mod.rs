@@ -9,8 +9,9 @@ mod tested;
 mod words;
 
 pub use broken::SEND_AT_ONCE;
-pub use headline::summary;
+pub use headline::{decisive, summary};
 pub use remark::{SAME_BUILD, first_events, notes};
+pub use words::capital;
 
 use super::numbers;
 use verdict::plural::count;

@@ -43,6 +43,17 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
     let text = match remark {
         Remark::SameBuild => SAME_BUILD.to_owned(),
         Remark::Better { is_exact } => better(check, *is_exact),
+        Remark::Later {
+            change,
+            interval,
+            launches,
+        } => format!(
+            "it passed with {}; all {} + {} launches that were made for other checks' sake give {}: look at them",
+            super::launches(check),
+            launches.0,
+            launches.1,
+            signed_percents(*change, *interval)
+        ),
         Remark::LaunchesDiffer {
             arm,
             least,

@@ -45,6 +45,13 @@ pub fn change(metric: Metric, base: f64, head: f64) -> String {
     }
 }
 
+/// The text with a capital first.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

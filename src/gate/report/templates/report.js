@@ -30,7 +30,7 @@
   const plots = {
     launches(check) {
       const xs = check.launches.map(([position]) => position);
-      const of = (arm) => check.launches.map(([, isHead, v]) => isHead === arm ? v * check.scale : null);
+      const of = (arm) => check.launches.map(([, isHead, v]) => isHead === arm && v != null ? v * check.scale : null);
       return { columns: [xs, of(false), of(true)], x: { label: "launch" }, points: true, limits: check.limits };
     },
     percentiles(check) {
@@ -42,7 +42,7 @@
       return { columns: [xs, of(base), of(head)], x: { label: "percentile", name, splits } };
     },
     tokens(check) {
-      return { columns: merged(check.tokens[0], check.tokens[1]), x: { label: "token" }, unit: "ms" };
+      return { columns: merged(check.tokens[0], check.tokens[1]), x: { label: "event" }, unit: "ms" };
     },
     readings(over) {
       return { columns: merged(over.base, over.head), x: { label: "s" }, unit: over.unit };

@@ -194,7 +194,7 @@ fn every_rule_in_every_form() {
         starts: &[],
         explanations: &[],
         cause: None,
-        again: "gate check",
+        again: Some("gate check"),
         past: None,
         notices: &[],
     });
@@ -257,7 +257,7 @@ fn numbers_are_the_same_in_every_form() {
         starts: &[],
         explanations: &[],
         cause: None,
-        again: "gate check",
+        again: Some("gate check"),
         past: None,
         notices: &[],
     });

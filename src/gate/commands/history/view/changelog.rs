@@ -3,6 +3,7 @@
 use super::words;
 use crate::history::{History, Note};
 use crate::report::github_escape::inert;
+use crate::report::site::SiteEntry;
 use crate::report::terminal::{WIDTH, wrap};
 use serde::Serialize;
 use std::fmt::Write;
@@ -90,11 +91,22 @@ pub fn changelog_json(history: &History) -> String {
     text
 }
 
-/// Date, check, what happened and what it means, the newest first.
-pub fn entries(history: &History) -> Vec<(String, Option<String>, String, Vec<String>)> {
-    let entry = |row: ChangeRow<'_>| {
-        let check = row.check.map(str::to_owned);
-        (row.date.to_owned(), check, number(&row), meaning(&row))
+/// The rows for a page, the newest first.
+pub fn entries(history: &History) -> Vec<SiteEntry> {
+    let entry = |row: ChangeRow<'_>| SiteEntry {
+        date: row.date.to_owned(),
+        gate: row
+            .check
+            .and_then(|id| id.split('/').next())
+            .map(str::to_owned),
+        check: row.check.unwrap_or("all checks").to_owned(),
+        number: number(&row),
+        key: match (&row.step, row.notes.first()) {
+            (Some(step), _) => format!("step {}", step.session),
+            (None, Some(note)) => format!("note {} {}", note.created, note.text),
+            (None, None) => row.date.to_owned(),
+        },
+        meaning: meaning(&row),
     };
     rows(history).into_iter().map(entry).collect()
 }

@@ -3,12 +3,12 @@
 use super::{changelog, words};
 use crate::history::{CheckHistory, History, Series};
 use crate::report::numbers;
-use crate::report::site::{Site, SiteCheck, SiteEntry, SiteLevel, SitePoint, SiteSeries, SiteStep};
+use crate::report::site::{Site, SiteCheck, SiteLevel, SitePoint, SiteSeries, SiteStep};
 use verdict::record::Unit;
 use verdict::stats;
 
-/// 95 % of a normal distribution lie within so many deviations of its mean.
-const DEVIATIONS: f64 = 1.96;
+/// Where one more session lies in 95 of 100 cases: below this quantile, and above its opposite.
+const UPPER: f64 = 0.975;
 
 /// `repository`: its address on GitHub, for links to commits.
 pub fn site(
@@ -17,26 +17,18 @@ pub fn site(
     command: &str,
     (created, repository): (String, Option<&str>),
 ) -> Site {
-    let entries = changelog::entries(history).into_iter();
     Site {
         outcome: words::outcome(history.outcome()),
         summary: words::summary(history, command),
         remarks: remarks.to_vec(),
         created,
+        repository: repository.map(str::to_owned),
         checks: history
             .checks
             .iter()
             .map(|check| of_check(check, repository))
             .collect(),
-        entries: entries
-            .map(|(date, check, number, meaning)| SiteEntry {
-                date,
-                gate: check.as_deref().map(|id| gate(id).to_owned()),
-                check: check.unwrap_or_else(|| "all checks".to_owned()),
-                number,
-                meaning,
-            })
-            .collect(),
+        entries: changelog::entries(history),
     }
 }
 
@@ -75,20 +67,23 @@ fn of_series(check: &CheckHistory, series: &Series, repository: Option<&str>) ->
         };
         value * scale
     };
-    let point = |point: &crate::history::Point| {
-        let at: jiff::Timestamp = point.created.parse().ok()?;
+    // A time that is none takes that of the session before: steps are told by the points' places.
+    let mut last = 0.0;
+    let mut point = |point: &crate::history::Point| {
+        let at = point.created.parse::<jiff::Timestamp>();
+        last = at.map_or(last, |at| at.as_second() as f64);
         let url = point.commit.as_ref().zip(repository);
-        Some(SitePoint {
-            at: at.as_second() as f64,
+        SitePoint {
+            at: last,
             value: value(point.value),
             commit: point
                 .commit
                 .as_deref()
                 .map_or_else(String::new, numbers::commit),
             url: url.map(|(commit, repository)| format!("{repository}/commit/{commit}")),
-        })
+        }
     };
-    let points: Option<Vec<SitePoint>> = series.points.iter().map(point).collect();
+    let points: Vec<SitePoint> = series.points.iter().map(&mut point).collect();
     let mut lines: Vec<String> = series
         .steps
         .iter()
@@ -115,7 +110,7 @@ fn of_series(check: &CheckHistory, series: &Series, repository: Option<&str>) ->
         lines,
         steps: steps.collect(),
         levels: levels(series, &value),
-        points: points.unwrap_or_default(),
+        points,
     }
 }
 
@@ -141,7 +136,10 @@ fn levels(series: &Series, value: &dyn Fn(f64) -> f64) -> Vec<SiteLevel> {
     let level = |(from, to): (usize, usize)| {
         let values: Vec<f64> = series.points[from..to].iter().map(|p| p.value).collect();
         let mean = stats::mean(&values)?;
-        let spread = DEVIATIONS * stats::variance(&values).unwrap_or(0.0).sqrt();
+        // The prediction interval of one more value of a normal distribution.
+        let n = values.len() as f64;
+        let spread = stats::variance(&values).zip(stats::t_quantile(UPPER, n - 1.0));
+        let spread = spread.map_or(0.0, |(variance, t)| t * (variance * (1.0 + 1.0 / n)).sqrt());
         Some(SiteLevel {
             from,
             to,
