@@ -147,7 +147,7 @@ fn table(verdict: &RunVerdict, view: View) -> String {
     ];
     let mut table: Vec<Vec<String>> = vec![header(&names)];
     table.extend(rows().map(wide));
-    if sum(&longest_words(table.iter(), &all)) > view.table() {
+    if room(&longest_words(table.iter(), &all)) > view.table() {
         table = vec![header(&["verdict", "check", "change or value", "fails if"])];
         table.extend(rows().map(narrow));
     }
@@ -197,7 +197,7 @@ fn arranged(header: Vec<String>, rows: Vec<Vec<String>>, whole: &[usize], width:
 /// break.
 fn table_of(header: Vec<String>, rows: Vec<Vec<String>>, whole: &[usize], width: u16) -> Table {
     let longest = |whole| longest_words(std::iter::once(&header).chain(&rows), whole);
-    let widths = Some(longest(whole)).filter(|widths| sum(widths) <= width);
+    let widths = Some(longest(whole)).filter(|widths| room(widths) <= width);
     let widths = widths.unwrap_or_else(|| longest(&[]));
     let mut table = Table::new();
     table
@@ -234,7 +234,7 @@ fn longest_words<'a>(rows: impl Iterator<Item = &'a Vec<String>>, whole: &[usize
 
 /// A broken word is no verdict, no check and no number: where there is room for the longest ones, none breaks.
 fn keep_words_whole(table: &mut Table, widths: &[u16], most: u16) {
-    let room = sum(widths);
+    let room = room(widths);
     for (column, width) in table.column_iter_mut().zip(widths).skip(1) {
         if room <= most {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width)));
@@ -245,9 +245,11 @@ fn keep_words_whole(table: &mut Table, widths: &[u16], most: u16) {
     }
 }
 
-fn sum(widths: &[u16]) -> u16 {
+/// Columns of the terminal that a table of these takes: one blank more stands between two, and none behind the last.
+fn room(widths: &[u16]) -> u16 {
+    let between = u16::try_from(widths.len().saturating_sub(2)).unwrap_or(u16::MAX);
     let widths = widths.iter();
-    widths.fold(0, |sum, width| sum.saturating_add(*width))
+    widths.fold(between, |sum, width| sum.saturating_add(*width))
 }
 
 /// Checks with the worst first; those with one reason together.
