@@ -53,7 +53,7 @@ run("history", "--profile", "full", "--site", "site");
 
 // What a terminal of so many columns shows, as HTML.
 const terminal = (columns) => {
-  const shown = execFileSync("script", ["-qec", `stty cols ${columns} && '${gate}' judge fail`, "/dev/null"],
+  const { stdout: shown } = spawnSync("script", ["-qec", `stty cols ${columns} rows 60 && '${gate}' judge fail`, "/dev/null"],
     { cwd: project, encoding: "utf8", env: { ...process.env, TERM: "xterm-256color" }, stdio: ["ignore", "pipe", "inherit"] });
   const colours = { 31: "#ff7b72", 32: "#3fb950", 33: "#d29922", 35: "#bc8cff", 36: "#56d4dd" };
   const escape = (text) => text.replace(/[&<>]/g, (c) => `&#${c.charCodeAt(0)};`);

@@ -128,7 +128,9 @@ pub fn cause(plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Option<St
     let reason = report::sentence(judged);
     let explained = explanation::explain(plan, record, verdict, judged, reason)?;
     // What is not shown to be slower stands in the explanation.
-    let sits = explained.sits?;
+    let mut parts = explained.facets.iter();
+    let is_shown = parts.any(|row| row.interval.is_some_and(|(low, _)| low > 0.0));
+    let sits = explained.sits.filter(|_| is_shown)?;
     let sits = sits.split(';').next().unwrap_or_default();
     let spread = explained.requests;
     let is_alike = spread.is_some_and(|spread| spread.beyond * 10 > spread.of * 9);
