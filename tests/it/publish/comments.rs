@@ -175,7 +175,7 @@ fn a_failure() {
 fn an_inconclusive_result() {
     insta::assert_snapshot!(visible(&of_record(&noisy())), @r##"
     <!-- infergate:gate -->
-    ## ⚠️ Inconclusive: Decoding may have changed by +156.7 % \[-50.3, +1227.1\]: not decided, since a pass needs less than 200 % to be shown (tpot/regression)
+    ## ⚠️ Inconclusive: Decoding may have changed by +156.7 % \[-50.3, +1227.1\]: this runner is too noisy for this gate (tpot/regression)
 
     | check | base | head | change | fails if | verdict |
     |---|--:|--:|---|---|---|

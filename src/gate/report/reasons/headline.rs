@@ -111,6 +111,13 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
             "{moved}, but {base} + {head} launches are too few to fail"
         ));
     }
+    if let Some(Advice::TooNoisy { .. }) = advice {
+        return Some(format!(
+            "{} may have changed by {}: this runner is too noisy for this gate",
+            subject(check).0,
+            numbers::change(check)
+        ));
+    }
     Some(format!(
         "{} may have changed by {}: not decided, since a pass needs less than {} to be shown",
         subject(check).0,
