@@ -84,7 +84,7 @@ pub struct Driver<'a> {
     reports: mpsc::UnboundedReceiver<Finished>,
     watchman: Watchman,
     unread: Unread,
-    /// What the client's health is computed from, over all samples.
+    /// Sums over all samples, from which the client's health is computed.
     tally: Tally,
     outcome: LoadOutcome,
     done: u32,

@@ -29,7 +29,7 @@ pub enum VerdictFormat {
     Comment,
 }
 
-/// How a verdict is printed.
+/// Options of every command that prints a verdict.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct VerdictArgs {
     /// How to print the verdict

@@ -201,7 +201,7 @@ impl ProgressLines {
         format!(", at most {} left", about(left))
     }
 
-    /// What is known of each check by now: in a terminal below the bar, elsewhere in a line.
+    /// Shows each check's verdict by now: in a terminal below the bar, elsewhere in one line.
     fn looked(&self, blocks: u32, verdict: &RunVerdict) {
         let checks: Vec<&CheckVerdict> = verdict.gates.iter().flat_map(|g| &g.checks).collect();
         if !self.is_terminal {

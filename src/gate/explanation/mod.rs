@@ -36,7 +36,7 @@ pub fn explain(
     Some(case.explain(verdict, judged, reason))
 }
 
-/// Of a record of several machines the session of the one that measured the check's gate.
+/// The session of the machine that measured the check's gate; `None` where one machine measured all.
 fn shard_of(record: &RunRecord, verdict: &RunVerdict, check: &str) -> Option<RunRecord> {
     let family = u32::try_from(checks(verdict).count()).unwrap_or(u32::MAX);
     let mut sessions = record.shard_sessions(family).into_iter();

@@ -1,4 +1,4 @@
-//! What an explanation holds. Values are in the metric's unit.
+//! Data of an explanation; values in the metric's unit.
 
 use serde::Serialize;
 use verdict::record::Unit;
@@ -60,7 +60,7 @@ pub struct FirstBad {
     pub of: u32,
 }
 
-/// What was read beside the launches: arms' medians, and the first bad launch.
+/// A reading beside the launches: each arm's median, and the first bad launch's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReadingRow {
     /// With its unit.
@@ -101,7 +101,7 @@ pub struct RequestSpread {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AnswerRow {
     pub case: String,
-    /// Whether base answered it right; none where base was not measured.
+    /// Whether base answered it right; `None` where base was not measured.
     pub is_right_in_base: Option<bool>,
     /// Place of the first token that differs, what was said there and what was expected; none is an end.
     pub token: Option<(usize, Option<String>, Option<String>)>,

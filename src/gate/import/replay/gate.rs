@@ -22,7 +22,7 @@ pub struct GateNumbers {
     pub spending: String,
 }
 
-/// Stands beside a bound in medians, as in any gate; no replayed value breaks it.
+/// Name of the check that a bound in medians needs beside it; its limit is above every replayed value.
 const MEDIAN: &str = r#"
 [[check]]
 name = "median"

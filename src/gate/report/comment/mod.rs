@@ -176,7 +176,7 @@ fn command(publication: &Publication<'_>) -> String {
     redact(&command).chars().filter(is_kept).collect()
 }
 
-/// What the comment says first: the verdict in a word and in words, and which publication it is where there are several.
+/// The comment's first line: the verdict and its sentence, after the check run's name where a project has several.
 fn title(publication: &Publication<'_>) -> String {
     let word = capital(publication.word());
     let sentence = inert_within(&publication.sentence(), TITLE);

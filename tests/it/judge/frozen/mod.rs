@@ -186,18 +186,7 @@ fn every_rule_in_every_form() {
         let text = rendered(&record, &verdict, form).unwrap();
         insta::assert_snapshot!(format!("every_rule_{name}"), text);
     }
-    let page = report::html(&report::Page {
-        record: &record,
-        verdict: &verdict,
-        figures: &[],
-        readings: &[],
-        starts: &[],
-        explanations: &[],
-        cause: None,
-        again: Some("gate check"),
-        past: None,
-        notices: &[],
-    });
+    let page = bare_page(&record, &verdict);
     insta::assert_snapshot!("every_rule_html", without_scripts(&page));
 }
 
@@ -215,6 +204,22 @@ fn the_stored_record_in_every_form() {
         let text = rendered(&record, &verdict, form).unwrap();
         insta::assert_snapshot!(format!("stored_{name}"), without_scripts(&text));
     }
+}
+
+/// The page without drawings: the run has no record of its own.
+fn bare_page(record: &RunRecord, verdict: &RunVerdict) -> String {
+    report::html(&report::Page {
+        record,
+        verdict,
+        figures: &[],
+        readings: &[],
+        starts: &[],
+        explanations: &[],
+        cause: None,
+        again: Some("gate check"),
+        past: None,
+        notices: &[],
+    })
 }
 
 /// A page without its styles and scripts, which have files of their own.
@@ -249,18 +254,7 @@ fn numbers_are_the_same_in_every_form() {
         let unescaped = text.replace('\\', "").replace("&#x2f;", "/");
         unescaped.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let page = report::html(&report::Page {
-        record: &record,
-        verdict: &verdict,
-        figures: &[],
-        readings: &[],
-        starts: &[],
-        explanations: &[],
-        cause: None,
-        again: Some("gate check"),
-        past: None,
-        notices: &[],
-    });
+    let page = bare_page(&record, &verdict);
     let forms = [
         ("terminal", plain(text(Form::Terminal(wide)))),
         ("markdown", plain(text(Form::Markdown))),

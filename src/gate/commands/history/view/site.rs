@@ -67,7 +67,7 @@ fn of_series(check: &CheckHistory, series: &Series, repository: Option<&str>) ->
         };
         value * scale
     };
-    // A time that is none takes that of the session before: steps are told by the points' places.
+    // A session whose time cannot be read takes the time of the one before: steps refer to points by their place.
     let mut last = 0.0;
     let mut point = |point: &crate::history::Point| {
         let at = point.created.parse::<jiff::Timestamp>();
