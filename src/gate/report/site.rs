@@ -11,7 +11,10 @@ use verdict::digest;
 
 const PAGE: &str = include_str!("templates/history.html.j2");
 const FEED: &str = include_str!("templates/feed.xml.j2");
-const SCRIPT: &str = include_str!("templates/history.js");
+const SCRIPT: &str = concat!(
+    include_str!("templates/drawings.js"),
+    include_str!("templates/history.js")
+);
 
 /// A history in words and numbers.
 #[derive(Clone, Debug, Serialize)]

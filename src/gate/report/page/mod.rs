@@ -30,7 +30,10 @@ use verdict::record::{
 
 const TEMPLATE: &str = include_str!("../templates/report.html.j2");
 pub const STYLE: &str = include_str!("../templates/report.css");
-const SCRIPT: &str = include_str!("../templates/report.js");
+const SCRIPT: &str = concat!(
+    include_str!("../templates/drawings.js"),
+    include_str!("../templates/report.js")
+);
 /// uPlot 1.6.32 (MIT licence), as its package `uplot` brings it.
 pub const UPLOT: &str = include_str!("../templates/vendor/uPlot.min.js");
 pub const UPLOT_STYLE: &str = include_str!("../templates/vendor/uPlot.min.css");

@@ -1,11 +1,8 @@
-"use strict";
 // Turns a gate's drawings into ones with a cursor, a zoom and links to commits. The pages are readable without it.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const number = (v) => v == null ? "–" : Number(v.toPrecision(4)).toString();
+  const { colour, number } = drawings;
   const day = (at) => new Date(at * 1000).toISOString().slice(0, 10);
-  const drawn = [];
 
   const draw = (figure) => {
     const series = data[figure.dataset.check].series[figure.dataset.series];
@@ -17,8 +14,7 @@
       for (const level of levels) for (let i = level.from; i < level.to; i++) ys[i] = level[name];
       return ys;
     };
-    const ink = colour("--faint"), line = colour("--line"), head = colour("--head");
-    const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "12px system-ui, sans-serif" };
+    const ink = colour("--faint"), head = colour("--head"), axis = drawings.axis();
     const marks = (u) => {
       u.ctx.save();
       u.ctx.textAlign = "left";
@@ -36,11 +32,8 @@
       }
       u.ctx.restore();
     };
-    const still = figure.querySelector("svg");
-    const holder = document.createElement("div");
-    still.replaceWith(holder);
-    const u = new uPlot({
-      width: Math.max(260, Math.floor(figure.clientWidth)), height: 240,
+    const u = drawings.replace(figure, {
+      height: 240,
       axes: [axis, { ...axis, size: 72, values: (_, ys) => ys.map((y) => `${number(y)} ${unit}`) }],
       series: [
         { label: "date", value: (_, at) => at == null ? "–" : day(at) },
@@ -53,7 +46,7 @@
       bands: [{ series: [4, 3], fill: colour("--kept") }],
       cursor: { drag: { x: true, y: false } },
       hooks: { draw: [marks] },
-    }, [xs, points.map((point) => point.value), of("value"), of("low"), of("high")], holder);
+    }, [xs, points.map((point) => point.value), of("value"), of("low"), of("high")]);
     // A click that zooms nothing opens the commit.
     let down = 0;
     u.over.addEventListener("mousedown", (event) => { down = event.clientX; });
@@ -61,18 +54,7 @@
       const url = u.cursor.idx != null && points[u.cursor.idx].url;
       if (url && Math.abs(event.clientX - down) < 4) open(url, "_blank", "noopener");
     });
-    drawn.push({ u, figure });
   };
 
-  const seen = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      seen.unobserve(target);
-      draw(target);
-    }
-  }, { rootMargin: "200px" });
-  document.querySelectorAll("figure[data-series]").forEach((figure) => seen.observe(figure));
-  addEventListener("resize", () => {
-    for (const { u, figure } of drawn) u.setSize({ width: Math.max(260, Math.floor(figure.clientWidth)), height: u.height });
-  });
+  drawings.whenSeen("figure[data-series]", draw);
 })();

@@ -1,10 +1,7 @@
-"use strict";
 // Turns the page's drawings into ones with a cursor, a zoom and arms that can be hidden. Everything is readable without it.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const number = (v) => v == null ? "–" : Number(v.toPrecision(4)).toString();
-  const drawn = new Set();
+  const { colour, number } = drawings;
 
   for (const button of document.querySelectorAll("[data-copy]")) {
     const text = document.getElementById(button.dataset.copy).textContent;
@@ -58,8 +55,7 @@
     const plot = plots[kind](of);
     const unit = plot.unit ?? of.unit;
     const name = plot.x.name ?? number;
-    const ink = colour("--faint"), line = colour("--line");
-    const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "12px system-ui, sans-serif" };
+    const axis = drawings.axis();
     const series = (label, stroke) => ({
       label, stroke, width: 2, spanGaps: true, value: (_, v) => v == null ? "–" : `${number(v)} ${unit}`,
       paths: plot.points ? () => null : undefined,
@@ -95,11 +91,8 @@
       }
       return [low >= 0 ? Math.max(0, from) : from, to];
     };
-    const holder = document.createElement("div");
-    still.replaceWith(holder);
-    const width = Math.max(260, Math.floor(figure.clientWidth));
-    const u = new uPlot({
-      width, height: kind === "readings" ? 150 : 220,
+    drawings.replace(figure, {
+      height: kind === "readings" ? 150 : 220,
       scales: { x: { time: false }, y: { range } },
       axes: [
         { ...axis, values: (_, xs) => xs.map((x) => name(x)), splits: plot.x.splits ? () => plot.x.splits : undefined },
@@ -111,7 +104,7 @@
       ],
       cursor: { drag: { x: true, y: false }, sync: kind === "readings" ? { key: "readings" } : undefined },
       hooks: { draw: [limits] },
-    }, plot.columns, holder);
+    }, plot.columns);
     const caption = figure.querySelector("figcaption");
     const add = (text, make, file) => {
       const button = document.createElement("button");
@@ -144,24 +137,10 @@
         return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
       }, `${file}.svg`);
     }
-    drawn.add({ u, figure });
   };
 
-  // A figure is drawn when it is first seen: a record may have many checks, and a folded one has no width.
-  const seen = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      seen.unobserve(target);
-      draw(target);
-    }
-  }, { rootMargin: "200px" });
-  document.querySelectorAll("figure[data-plot]").forEach((figure) => seen.observe(figure));
+  drawings.whenSeen("figure[data-plot]", draw);
 
-  addEventListener("resize", () => {
-    for (const { u, figure } of drawn) {
-      if (figure.clientWidth > 0) u.setSize({ width: Math.max(260, Math.floor(figure.clientWidth)), height: u.height });
-    }
-  });
   // A link from the table opens the gate that it leads into.
   const open = () => {
     const target = location.hash && document.getElementById(location.hash.slice(1));
