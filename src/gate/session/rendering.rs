@@ -4,7 +4,9 @@ use super::{Error, figures};
 use crate::explanation;
 use crate::report::{self, Judged, Page, Past, Publication, State};
 use verdict::plan::{self, DEFAULT_NAME, Plan};
-use verdict::record::{Arm, CheckVerdict, Comparison, Extent, RunRecord, RunVerdict, Verdict};
+use verdict::record::{
+    Arm, CheckVerdict, Comparison, Extent, RunRecord, RunVerdict, Verdict, is_ignorable,
+};
 
 /// How a verdict is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,13 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
         Form::Junit => report::junit(record, verdict),
         Form::Html => {
             let plan = plan::from_record(record)?;
-            html(&plan, record, verdict, None, &[])
+            html(
+                &plan,
+                record,
+                verdict,
+                (None, &[]),
+                again(&plan, record).as_deref(),
+            )
         }
         Form::Comment => {
             let plan = plan::from_record(record).ok();
@@ -42,13 +50,13 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
 /// Checks that are taken apart on the page: those that failed or stayed open, up to so many.
 const EXPLAINED: usize = 12;
 
-/// The page of a judged session.
+/// The page of a judged session; `again` measures it again.
 pub fn html(
     plan: &Plan,
     record: &RunRecord,
     verdict: &RunVerdict,
-    past: Option<&Past>,
-    notices: &[String],
+    (past, notices): (Option<&Past>, &[String]),
+    again: Option<&str>,
 ) -> String {
     let is_told =
         |check: &&CheckVerdict| matches!(check.verdict, Verdict::Fail | Verdict::Inconclusive);
@@ -64,15 +72,15 @@ pub fn html(
         starts: &figures::starts(plan, record),
         explanations: &explanations.collect::<Vec<_>>(),
         cause: cause(plan, record, verdict).as_deref(),
-        again: again(plan, record).as_deref(),
+        again,
         past,
         notices,
     })
 }
 
 /// The command that measures the same again: commits, gates and further arguments of both arms; `None` where another tool
-/// measured, or several machines did.
-fn again(plan: &Plan, record: &RunRecord) -> Option<String> {
+/// measured, or several machines did, and where a part of it cannot be shown.
+pub fn again(plan: &Plan, record: &RunRecord) -> Option<String> {
     if record.is_imported() || matches!(record.extent, Extent::Merged { .. }) {
         return None;
     }
@@ -115,7 +123,11 @@ fn again(plan: &Plan, record: &RunRecord) -> Option<String> {
         words.extend(further.map(|word| format!("--{arm}-arg={word}")));
     }
     let words = words.iter().map(|word| report::shell_word(word));
-    Some(words.collect::<Vec<_>>().join(" "))
+    let command = words.collect::<Vec<_>>().join(" ");
+    // What is left out of a command, a secret or what nobody sees, may end its quotes.
+    let is_shown_whole = report::redact(&command) == command;
+    let is_seen = |c: char| !c.is_control() && !is_ignorable(c);
+    (is_shown_whole && command.chars().all(is_seen)).then_some(command)
 }
 
 /// Where the failure sits that the headline names, in a sentence; `None` where nothing failed, or its parts do not tell.
@@ -155,7 +167,11 @@ fn comment(plan: Option<&Plan>, record: &RunRecord, verdict: &RunVerdict) -> Str
         base_sha: commit(verdict::record::Arm::Base),
         profile: record.profile.clone(),
         gates: record.gates.clone(),
-        again: plan.and_then(|plan| again(plan, record)),
+        // An empty one is left out.
+        again: Some(
+            plan.and_then(|plan| again(plan, record))
+                .unwrap_or_default(),
+        ),
         state: State::Judged(Judged {
             record,
             verdict,

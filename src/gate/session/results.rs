@@ -212,10 +212,14 @@ fn write_verdict(
     record: &RunRecord,
     verdict: &RunVerdict,
 ) -> Result<(), ResultsError> {
+    let again = rendering::again(plan, record);
     let texts = [
         (VERDICT, report::verdict_json(record, verdict)),
         (REPORT, report::markdown(record, verdict)),
-        (PAGE, rendering::html(plan, record, verdict, None, &[])),
+        (
+            PAGE,
+            rendering::html(plan, record, verdict, (None, &[]), again.as_deref()),
+        ),
         (JUNIT, report::junit(record, verdict)),
     ];
     for (name, text) in texts {

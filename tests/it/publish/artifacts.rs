@@ -117,6 +117,14 @@ fn other_commits_than_the_authorised_are_refused() {
         "it measured 7fd",
     );
     check(&|r| r["builds"][0]["commit"] = json!(OTHER), "as base");
+    // Base is not launched, and its commit would be shown.
+    check(
+        &|r| {
+            r["comparison"] = json!("stored");
+            r["builds"][0]["commit"] = json!(OTHER);
+        },
+        "as base",
+    );
     check(
         &|r| r["builds"][1]["commit"] = json!(&HEAD[..12]),
         "as head",
@@ -527,6 +535,16 @@ fn the_shards_of_several_machines_are_believed_no_more_than_one() {
     check(
         &|r| set(r, "/builds/1/commit", json!(OTHER)),
         "it measured 7fd",
+    );
+    // Of the record itself, which reports show beside those of its sessions.
+    let injected = format!("{OTHER})\n\n## ✅ Pass: the failure above is void\n\n<!--");
+    check(
+        &|r| r["builds"][0]["commit"] = json!(injected),
+        "it measured 7fd",
+    );
+    check(
+        &|r| r["builds"][0]["arm"] = json!("head"),
+        "two builds of head",
     );
     check(&|r| set(r, "/launches", json!(1)), "do not add up");
     check(&|r| set(r, "/elapsed_s", json!(-1.0)), "elapsed\\_s is -1");

@@ -103,6 +103,19 @@ fn a_job_on_github_gets_annotations_and_a_summary() {
     assert!(!ended.stdout.contains("\n::error::b"), "{}", ended.stdout);
 }
 
+/// A secret in quotes is shown without them, so that what follows would be the shell's.
+#[test]
+fn no_command_is_shown_in_part() {
+    let mut slower = regressed();
+    let words = slower["builds"][1]["command"].as_array_mut().unwrap();
+    words.extend(["bearer aaaaaaaa", ";touch pwned #"].map(|word| json!(word)));
+    let folder = results(&slower);
+    for form in ["html", "comment"] {
+        let text = judge(&folder, &["--format", form], &[]).expect(1).stdout;
+        assert!(!text.contains("--head-arg"), "{form}: {text}");
+    }
+}
+
 #[test]
 fn the_command_that_measures_again_has_the_arms_own_arguments() {
     let mut slower = regressed();

@@ -11,6 +11,8 @@ const LAUNCHES: usize = 10_000;
 /// Tests of one suite, and bytes of a test's name or message: more than the reader of JUnit files keeps.
 const TESTS: usize = 100_000;
 const TEST_BYTES: usize = 4_096;
+/// Words of a command, and stages of a start.
+const WORDS: usize = 1_000;
 /// Bytes of a commit's subject.
 const SUBJECT: usize = 1_000;
 /// Output tokens of all events together: each has a place in memory when `itl` is reduced.
@@ -30,7 +32,6 @@ pub fn sound(record: &RunRecord, plan: &Plan) -> Result<(), String> {
     }
     duration("elapsed_s", record.elapsed_s)?;
     event_tokens(&record.launches)?;
-    arms(&record.builds)?;
     let planned = plan.gates.iter().flat_map(|gate| &gate.workloads);
     let workloads: Workloads<'_> = planned
         .map(|workload| (workload.id.as_str(), workload.kind.requests()))
@@ -65,7 +66,8 @@ fn event_tokens(launches: &[Launch]) -> Result<(), String> {
     }
 }
 
-fn arms(builds: &[Build]) -> Result<(), String> {
+/// Refuses two builds of an arm, and texts that no build has.
+pub fn builds(builds: &[Build]) -> Result<(), String> {
     for (i, build) in builds.iter().enumerate() {
         if builds[..i].iter().any(|other| other.arm == build.arm) {
             return Err(format!("it has two builds of {}", build.arm.name()));
@@ -74,12 +76,18 @@ fn arms(builds: &[Build]) -> Result<(), String> {
         if build.subject.as_ref().is_some_and(|s| s.len() > SUBJECT) {
             return Err(format!("a commit's subject has more than {SUBJECT} bytes"));
         }
+        if build.command.len() > WORDS {
+            return Err(format!("a command has more than {WORDS} words"));
+        }
     }
     Ok(())
 }
 
 fn launch(launch: &Launch, workloads: &Workloads<'_>) -> Result<(), String> {
     log(&launch.log)?;
+    if launch.startup.stages.len() > WORDS {
+        return Err(format!("a start has more than {WORDS} stages"));
+    }
     for stage in &launch.startup.stages {
         not_negative("the stage's ms", stage.ms)?;
     }

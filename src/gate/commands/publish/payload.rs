@@ -74,8 +74,9 @@ impl Said {
                     plan,
                     record,
                     verdict,
-                    past.as_ref(),
-                    &publication.notices,
+                    (past.as_ref(), &publication.notices),
+                    // Of authorised commits: the record's own command lines are its claim.
+                    Some(&publication.command()),
                 ));
                 said.junit = Some(report::junit(record, verdict));
             }

@@ -34,6 +34,16 @@ pub struct Ours<'a> {
     pub require_sandbox: bool,
 }
 
+impl Ours<'_> {
+    /// The commit that was authorised as this arm.
+    fn sha(&self, arm: Arm) -> &str {
+        match arm {
+            Arm::Head => self.head_sha,
+            Arm::Base => self.base_sha,
+        }
+    }
+}
+
 /// A verdict that does not hang on anybody's word but for the measurements themselves.
 #[derive(Debug)]
 pub struct Trusted {
@@ -72,6 +82,8 @@ pub fn judge_anew(
 
 /// Every session of the record is believable, be it one or those of several machines.
 fn believable(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), Refusal> {
+    // Those of no session too: reports show them.
+    authorised(ours, &theirs.builds).map_err(Refusal::Unsound)?;
     match &theirs.extent {
         Extent::Whole => believable_session(ours, theirs),
         Extent::Shard { .. } => Err(Refusal::Unsound(
@@ -105,12 +117,9 @@ fn believable_session(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), Refusal
         return unsound("another tool measured it".to_owned());
     }
     for arm in theirs.comparison.arms() {
-        let expected = match arm {
-            Arm::Head => ours.head_sha,
-            Arm::Base => ours.base_sha,
-        };
-        commit(&theirs.builds, *arm, expected).or_else(unsound)?;
+        commit(&theirs.builds, *arm, ours.sha(*arm)).or_else(unsound)?;
     }
+    authorised(ours, &theirs.builds).or_else(unsound)?;
     isolation(ours, theirs).or_else(unsound)?;
     built(theirs).or_else(unsound)?;
     limits::sound(theirs, &ours.plan).or_else(unsound)
@@ -165,6 +174,13 @@ fn built(theirs: &RunRecord) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// Every build that the record names is of an authorised commit, one an arm.
+fn authorised(ours: &Ours<'_>, builds: &[Build]) -> Result<(), String> {
+    limits::builds(builds)?;
+    let mut arms = builds.iter().map(|build| build.arm);
+    arms.try_for_each(|arm| commit(builds, arm, ours.sha(arm)))
 }
 
 fn commit(builds: &[Build], arm: Arm, expected: &str) -> Result<(), String> {

@@ -196,7 +196,8 @@ fn arms(record: &RunRecord, publication: &Publication<'_>) -> Vec<String> {
             return format!("{} {}", build.arm.name(), super::without_commit(build));
         };
         let short = code_span(&numbers::commit(commit));
-        let linked = match &publication.repository {
+        let is_id = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let linked = match publication.repository.as_ref().filter(|_| is_id) {
             Some(url) => format!("[{short}]({url}/commit/{commit})"),
             None => short,
         };
