@@ -168,10 +168,7 @@ fn comment(plan: Option<&Plan>, record: &RunRecord, verdict: &RunVerdict) -> Str
         profile: record.profile.clone(),
         gates: record.gates.clone(),
         // An empty one is left out.
-        again: Some(
-            plan.and_then(|plan| again(plan, record))
-                .unwrap_or_default(),
-        ),
+        again: plan.map(|plan| again(plan, record).unwrap_or_default()),
         state: State::Judged(Judged {
             record,
             verdict,
