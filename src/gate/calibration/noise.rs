@@ -60,7 +60,7 @@ fn observe_launch(check: &Check, workload: &Workload, launch: &Launch) -> Option
     for sample in &mut whole.samples {
         sample.phase = Phase::Measured;
     }
-    let whole = metrics::measure(check, workload, &whole).map_or(Vec::new(), |m| m.series);
+    let whole = metrics::measure(check, workload, &whole).map_or(Vec::new(), |m| m.series.to_vec());
     let mine = launch.samples.iter().filter(|s| s.workload == workload.id);
     let mine: Vec<&Sample> = mine.collect();
     let counted = mine.iter().filter(|s| s.phase == Phase::Measured).count() as f64;

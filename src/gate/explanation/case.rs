@@ -155,7 +155,7 @@ impl<'a> Case<'a> {
 
     /// The single requests of base, and of head's first bad launch, or of all its launches where none is.
     fn requests(&self, bad: Option<usize>) -> Option<RequestSpread> {
-        let series = |ran: &Ran<'_>| ran.measure.as_ref().map(|measure| measure.series.clone());
+        let series = |ran: &Ran<'_>| ran.measure.as_ref().map(|measure| measure.series.to_vec());
         let base: Vec<f64> = self.of(Arm::Base).filter_map(series).flatten().collect();
         let head: Vec<f64> = match bad {
             Some(place) => series(&self.ran[place])?,

@@ -46,7 +46,7 @@ fn of_check(plan: &Plan, record: &RunRecord, check: &Check, judged: &CheckVerdic
             continue;
         };
         launches.push((launch.position, launch.arm, measure.value));
-        requests[place(launch.arm)].extend(measure.series);
+        requests[place(launch.arm)].extend(measure.series.iter());
     }
     let percentiles = requests.map(|mut values| {
         values.sort_by(f64::total_cmp);

@@ -9,7 +9,7 @@ use super::launch_view::LaunchView;
 use super::rules::finding::{Finding, LaunchRule};
 use crate::metrics::{LaunchMeasure, OtherAnswers, Undefined};
 use crate::record::{Launch, Sample};
-use crate::stats;
+use std::sync::Arc;
 
 /// A launch that counts.
 pub struct Reading<'a> {
@@ -71,8 +71,8 @@ impl<'a> Evidence<'a> {
         let mut measure = launch_view.measure;
         let mut drift = None;
         if let Ok(measure) = &mut measure {
-            drift = within_launch_drift(&measure.series);
-            measure.series = Vec::new();
+            drift = measure.series.drift();
+            measure.series = Arc::default();
             self.differs |= differs(&self.kept, measure);
             self.values.add(measure.value);
         }
@@ -115,15 +115,6 @@ impl<'a> Evidence<'a> {
             &self.values
         }
     }
-}
-
-/// ln(median of the last third / median of the first); `None` for fewer than three values and where it is
-/// no number.
-fn within_launch_drift(series: &[f64]) -> Option<f64> {
-    let third = series.len() / 3;
-    let first = stats::median(series.get(..third)?)?;
-    let last = stats::median(&series[series.len() - third..])?;
-    Some((last / first).ln()).filter(|d| d.is_finite())
 }
 
 /// Whether the launch gives other cases as right than the first one did.

@@ -4,9 +4,12 @@
 //! Main types: [`LaunchView`], [`LaunchCache`]. Refuses to know: other launches.
 
 use super::answer_counts::AnswerCounts;
-use crate::metrics::{self, LaunchMeasure, OtherAnswers, Requests, Undefined, WrongAnswers};
+use crate::metrics::{
+    self, HeldBack, LaunchMeasure, OtherAnswers, Requests, Undefined, WrongAnswers,
+};
 use crate::plan::{Check, Workload};
 use crate::record::{Launch, Phase, Sample};
+use std::cell::OnceCell;
 
 /// A launch with what one check measures in it.
 pub struct LaunchView<'r, 'a> {
@@ -28,11 +31,6 @@ impl<'r, 'a> LaunchView<'r, 'a> {
         }
     }
 
-    /// All requests that the check is about, and base's beside them.
-    pub fn requests(&self) -> &'r Requests<'a> {
-        &self.answers.requests
-    }
-
     /// The requests that the value may stand on: measured and sound.
     pub fn sound(&self) -> &'r [&'a Sample] {
         &self.answers.requests.measured
@@ -51,6 +49,9 @@ pub struct LaunchAnswers<'a> {
     /// Beside base's.
     pub other: OtherAnswers,
     pub tally: AnswerCounts,
+    contradiction: OnceCell<Option<String>>,
+    implausible: [OnceCell<Option<String>>; 2],
+    held_back: OnceCell<Option<HeldBack>>,
 }
 
 impl<'a> LaunchAnswers<'a> {
@@ -72,7 +73,33 @@ impl<'a> LaunchAnswers<'a> {
             unanswered,
             untrusted,
             tally,
+            contradiction: OnceCell::new(),
+            implausible: Default::default(),
+            held_back: OnceCell::new(),
         }
+    }
+
+    /// [`metrics::contradiction`] of the sound requests.
+    pub fn contradiction(&self) -> Option<&str> {
+        let sound = || self.requests.measured.iter().copied();
+        let found = self
+            .contradiction
+            .get_or_init(|| metrics::contradiction(sound()));
+        found.as_deref()
+    }
+
+    /// [`metrics::implausible_for`], for checks that read medians and for the others.
+    pub fn implausible(&self, reads_medians: bool) -> Option<&str> {
+        let found = self.implausible[usize::from(reads_medians)]
+            .get_or_init(|| metrics::implausible_for(&self.requests, reads_medians));
+        found.as_deref()
+    }
+
+    /// [`metrics::held_back`].
+    pub fn held_back(&self) -> Option<HeldBack> {
+        *self
+            .held_back
+            .get_or_init(|| metrics::held_back(&self.requests))
     }
 }
 

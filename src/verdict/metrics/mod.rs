@@ -13,6 +13,7 @@ mod matrix;
 mod readings;
 mod requests;
 mod run;
+mod series;
 mod timing;
 mod undefined;
 mod value;
@@ -26,10 +27,11 @@ pub use gaps::Gaps;
 pub use readings::interference::beside;
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, RunTally, run_numbers};
+pub use series::Series;
 pub use timing::ambiguous::{ambiguous, first_shared, with_first};
 pub use timing::contradiction::{ServerTimes, contradiction};
 pub use timing::phases::{
-    Clock, Phases, Speed, TOKENS_APART, held_back, implausible, implausible_for,
+    Clock, HeldBack, Phases, Speed, TOKENS_APART, held_back, implausible, implausible_for,
 };
 pub use timing::request::{came_at_once, e2e_ms, tpot_bounds_ms, ttft_ms};
 pub use timing::throughput::{is_good, slo};
@@ -104,21 +106,21 @@ pub fn measure_among(requests: &Requests<'_>, check: &Check) -> Result<LaunchMea
         (Metric::KlDivergence, _) => correctness::scored::kl_divergence(&at),
         (Metric::KlFromBase, _) => correctness::scored::kl_from_base(&at),
         (Metric::Accuracy, WorkloadKind::Tasks(t)) => correctness::tasks::accuracy(&at, t),
-        (Metric::Ttft, _) => per_request(&at, statistic, timing::request::ttft_ms),
-        (Metric::Tpot, _) => per_timed_request(&at, statistic, timing::request::tpot_ms),
-        (Metric::E2e, _) => per_request(&at, statistic, timing::request::e2e_ms),
-        (Metric::BurstFactor, _) => per_request(&at, statistic, timing::request::burst_factor),
-        (Metric::PrefillRate, _) => per_request(&at, statistic, timing::request::prefill_rate),
-        (Metric::DecodeRate, _) => per_timed_request(&at, statistic, timing::request::decode_rate),
+        (Metric::Ttft, _) => per_request(&at, check, timing::request::ttft_ms),
+        (Metric::Tpot, _) => per_timed_request(&at, check, timing::request::tpot_ms),
+        (Metric::E2e, _) => per_request(&at, check, timing::request::e2e_ms),
+        (Metric::BurstFactor, _) => per_request(&at, check, timing::request::burst_factor),
+        (Metric::PrefillRate, _) => per_request(&at, check, timing::request::prefill_rate),
+        (Metric::DecodeRate, _) => per_timed_request(&at, check, timing::request::decode_rate),
         (Metric::TransportOverhead, _) => {
-            per_request(&at, statistic, timing::request::transport_overhead)
+            per_request(&at, check, timing::request::transport_overhead)
         }
-        (Metric::TtftOverhead, _) => per_request(&at, statistic, timing::request::ttft_overhead),
-        (Metric::PrefilledTokens, _) => per_request(&at, statistic, |s| {
-            timing::request::prefilled(s).map(f64::from)
-        }),
-        (Metric::Icl, _) => per_gap(&at, statistic, timing::request::icl_ms),
-        (Metric::Itl, _) => per_gap(&at, statistic, timing::request::itl_ms),
+        (Metric::TtftOverhead, _) => per_request(&at, check, timing::request::ttft_overhead),
+        (Metric::PrefilledTokens, _) => {
+            per_request(&at, check, |s| timing::request::prefilled(s).map(f64::from))
+        }
+        (Metric::Icl, _) => per_gap(&at, check, timing::request::icl_ms),
+        (Metric::Itl, _) => per_gap(&at, check, timing::request::itl_ms),
         (Metric::Throughput, WorkloadKind::Staggered(_)) => timing::staggered::throughput(&at),
         (Metric::Throughput, _) => timing::throughput::whole(&at),
         (Metric::ThroughputFull, _) => timing::throughput::full(&at),
@@ -201,7 +203,7 @@ mod tests {
         samples.push(streamed("other/decode", 9, 1.0, 1.0, 5));
         let m = tpot(Statistic::Median, samples).unwrap();
         assert_eq!((m.value, m.samples), (11.0, 3));
-        assert_eq!(m.series, [10.0, 12.0, 11.0]);
+        assert_eq!(m.series[..], [10.0, 12.0, 11.0]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Main type: [`Requests`]. Refuses to know: what is measured of them.
 
+use super::series::SeriesCache;
 use crate::plan::{Check, Part, Workload};
 use crate::record::{CacheState, Launch, Sample, Setting};
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub struct Requests<'a> {
     pub base: Vec<&'a Sample>,
     /// That launch itself.
     pub base_launch: Option<&'a Launch>,
+    /// What checks have read of them.
+    pub series: SeriesCache,
 }
 
 impl<'a> Requests<'a> {
@@ -38,6 +41,7 @@ impl<'a> Requests<'a> {
             measured,
             base: Vec::new(),
             base_launch: None,
+            series: SeriesCache::default(),
         }
     }
 

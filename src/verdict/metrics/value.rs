@@ -1,11 +1,13 @@
 //! Value of a metric in one launch, and the samples that it is made from.
 
+use super::series::{Read, Series};
 use super::timing::request::came_at_once;
 use super::{Requests, Undefined, Why};
-use crate::plan::{Part, Workload};
+use crate::plan::{Check, Part, Workload};
 use crate::record::{CellVerdict, Launch, Sample, Statistic};
 use crate::stats;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One metric of one launch.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +20,7 @@ pub struct LaunchMeasure {
     /// Requests that stand behind it (1 for a start-up time).
     pub samples: u32,
     /// The single values behind `value` in order of sending, where it is a statistic of many.
-    pub series: Vec<f64>,
+    pub series: Arc<Series>,
     /// Case id → answered right, for a share.
     pub successes: BTreeMap<String, bool>,
     /// What a reader wants to see beside the value: which case left the reference, and where.
@@ -33,7 +35,7 @@ impl LaunchMeasure {
             value,
             at_least: None,
             samples: count(samples),
-            series: Vec::new(),
+            series: Arc::default(),
             successes: BTreeMap::new(),
             remarks: Vec::new(),
             cells: Vec::new(),
@@ -97,60 +99,86 @@ impl<'a> Place<'a> {
 /// One value a request, reduced by the check's statistic.
 pub fn per_request(
     at: &Place<'_>,
-    statistic: Statistic,
+    check: &Check,
     value: impl Fn(&Sample) -> Result<f64, Why>,
 ) -> Result<LaunchMeasure, Undefined> {
-    of_each(at, statistic, &at.measured()?, value)
+    read(at, check, || of_each(at, &at.measured()?, value))
 }
 
 /// As [`per_request`], but for answers that arrived at one moment, which have no time per token; of all answers where that
 /// is all of them.
 pub fn per_timed_request(
     at: &Place<'_>,
-    statistic: Statistic,
+    check: &Check,
     value: impl Fn(&Sample) -> Result<f64, Why>,
 ) -> Result<LaunchMeasure, Undefined> {
-    let samples = at.measured()?;
-    let is_timed = |s: &&Sample| !came_at_once(s);
-    let timed: Vec<&Sample> = samples.iter().copied().filter(is_timed).collect();
-    if timed.is_empty() || timed.len() == samples.len() {
-        return of_each(at, statistic, &samples, value);
-    }
-    let mut measure = of_each(at, statistic, &timed, value)?;
-    measure.remarks.push(format!(
-        "{} of {} answers arrived at one moment and have no time per token",
-        samples.len() - timed.len(),
-        samples.len()
-    ));
-    Ok(measure)
+    read(at, check, || {
+        let samples = at.measured()?;
+        let is_timed = |s: &&Sample| !came_at_once(s);
+        let timed: Vec<&Sample> = samples.iter().copied().filter(is_timed).collect();
+        if timed.is_empty() || timed.len() == samples.len() {
+            return of_each(at, &samples, value);
+        }
+        let mut read = of_each(at, &timed, value)?;
+        read.remarks.push(format!(
+            "{} of {} answers arrived at one moment and have no time per token",
+            samples.len() - timed.len(),
+            samples.len()
+        ));
+        Ok(read)
+    })
 }
 
 fn of_each(
     at: &Place<'_>,
-    statistic: Statistic,
     samples: &[&Sample],
     value: impl Fn(&Sample) -> Result<f64, Why>,
-) -> Result<LaunchMeasure, Undefined> {
-    let series = samples
+) -> Result<Read, Undefined> {
+    let values = samples
         .iter()
         .map(|s| value(s).map_err(|why| at.undefined(why, Some(s))))
         .collect::<Result<Vec<f64>, Undefined>>()?;
-    reduced(at, statistic, series, samples.len())
+    Ok(Read {
+        series: Arc::new(values.into()),
+        samples: samples.len(),
+        remarks: Vec::new(),
+    })
 }
 
 /// Every gap of every request.
 pub fn per_gap(
     at: &Place<'_>,
-    statistic: Statistic,
+    check: &Check,
     gaps: impl Fn(&Sample) -> Result<Vec<f64>, Why>,
 ) -> Result<LaunchMeasure, Undefined> {
-    let samples = at.measured()?;
-    let mut series = Vec::new();
-    for sample in &samples {
-        let gaps = gaps(sample).map_err(|why| at.undefined(why, Some(sample)))?;
-        series.extend(gaps);
-    }
-    reduced(at, statistic, series, samples.len())
+    read(at, check, || {
+        let samples = at.measured()?;
+        let mut values = Vec::new();
+        for sample in &samples {
+            let gaps = gaps(sample).map_err(|why| at.undefined(why, Some(sample)))?;
+            values.extend(gaps);
+        }
+        Ok(Read {
+            series: Arc::new(values.into()),
+            samples: samples.len(),
+            remarks: Vec::new(),
+        })
+    })
+}
+
+/// The check's statistic of what its metric reads, which another check may have read before.
+fn read(
+    at: &Place<'_>,
+    check: &Check,
+    read: impl FnOnce() -> Result<Read, Undefined>,
+) -> Result<LaunchMeasure, Undefined> {
+    let read = at.requests.series.get(check.metric, read)?;
+    let value = reduce(check.statistic, &read.series).map_err(|why| at.undefined(why, None))?;
+    Ok(LaunchMeasure {
+        series: read.series,
+        remarks: read.remarks,
+        ..LaunchMeasure::single(value, read.samples)
+    })
 }
 
 pub fn reduced(
@@ -161,7 +189,7 @@ pub fn reduced(
 ) -> Result<LaunchMeasure, Undefined> {
     let value = reduce(statistic, &series).map_err(|why| at.undefined(why, None))?;
     Ok(LaunchMeasure {
-        series,
+        series: Arc::new(series.into()),
         ..LaunchMeasure::single(value, samples)
     })
 }

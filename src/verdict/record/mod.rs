@@ -35,7 +35,7 @@ pub use reason::{
     Advice, Cases, Ended, Facts, Failed, Held, Hypothesis, LaunchFact, Limit, Reason, RuleId, Side,
     StoredSessions, Tested, TooFew, Verdict, Voids,
 };
-pub use remark::{FirstEvents, Remark};
+pub use remark::{FirstEvents, Remark, TwoModes};
 pub use rest::Rest;
 pub use run::{
     Build, Comparison, Described, Ending, EngineFile, Extent, Input, Isolation, Layer,

@@ -74,18 +74,28 @@ pub enum Remark {
         others: Option<(f64, u32)>,
     },
     /// Launches of a comparison that was not passed fall into two modes.
-    Modes {
-        /// The metric's values there, faster or lower first.
-        values: (f64, f64),
-        /// Launches of base in the upper mode, and in all; and of head.
-        base: (usize, usize),
-        head: (usize, usize),
-    },
+    Modes(TwoModes),
     /// Processors' worth of other processes' work beside a launch of head, and its position.
     OthersCpu {
         cores: f64,
         launch: u32,
     },
+}
+
+/// Launches of both arms that fall into two modes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TwoModes {
+    /// The metric's values there, the lower first.
+    pub values: (f64, f64),
+    /// Launches of base in the upper mode, and in all; and of head.
+    pub base: (usize, usize),
+    pub head: (usize, usize),
+    /// p that both arms are in the upper mode equally often, by Fisher's exact test.
+    pub share_p: f64,
+    /// Head's change within the modes, with its 95 % interval.
+    pub within: Option<(f64, (f64, f64))>,
+    /// The machine has the modes: they change while launches are measured, base's too.
+    pub by_machine: bool,
 }
 
 /// Streams that do not tell how many tokens their first event has.

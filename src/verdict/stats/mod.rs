@@ -37,5 +37,6 @@ pub use series::theil_sen::{theil_sen_least, theil_sen_slope};
 pub use series::trend::{Trend, trend};
 pub use series::warm_up::{WarmUp, warm_up};
 pub use shares::clustered::{Trials, change_of_share};
+pub use shares::fisher::fisher_p;
 pub use shares::mcnemar::mcnemar_p_worse;
 pub use shares::wilson::{share_p_above, share_p_below, wilson};

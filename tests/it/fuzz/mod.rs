@@ -1,7 +1,7 @@
 //! Hostile input, by the thousand: what is read must be refused or accepted, without a panic and without an end.
 //!
-//! Each target runs so many cases, at night a hundred times as many; a case that panics is named, and is the same for the
-//! same number. `cargo test --release --test it -- fuzz --nocapture` shows the cases per second.
+//! Each target runs so many cases; `INFERGATE_FUZZ=N` runs N times as many others. A case that panics is named, and is
+//! the same for the same number. `cargo test --release --test it -- fuzz --nocapture` shows the cases per second.
 
 mod mutate;
 
@@ -24,9 +24,15 @@ use verdict::record::{Input, RunRecord};
 /// Runs `case` for each number; says how many of them were accepted.
 #[expect(clippy::print_stdout, reason = "the rate is what one looks for")]
 fn fuzz(target: &str, cases: u64, mut case: impl FnMut(&mut Draw) -> bool) {
-    let times = if fixture::is_nightly() { 100 } else { 1 };
-    let (cases, begun, mut accepted) = (cases * times, Instant::now(), 0_u64);
-    for number in 0..cases {
+    let numbers = match std::env::var("INFERGATE_FUZZ") {
+        Ok(times) => {
+            let times: u64 = times.parse().expect("INFERGATE_FUZZ is a number");
+            cases..cases * (1 + times)
+        }
+        Err(_) => 0..cases,
+    };
+    let (cases, begun, mut accepted) = (numbers.end - numbers.start, Instant::now(), 0_u64);
+    for number in numbers {
         let read = catch_unwind(AssertUnwindSafe(|| case(&mut Draw::of(number))));
         let read = read.unwrap_or_else(|_| panic!("{target}: case {number} panicked"));
         accepted += u64::from(read);

@@ -11,6 +11,7 @@ mod held_back;
 mod invalid;
 mod latency;
 mod limits;
+mod modes;
 mod repeats;
 mod stored;
 mod streams;

@@ -408,26 +408,6 @@ fn a_page_cache_in_another_state_than_asked_for() {
     );
 }
 
-/// A kernel that is chosen at each start: 4 % slower in half of the launches.
-#[test]
-fn launches_in_two_modes_are_told() {
-    const SLOW: [[bool; 4]; 2] = [[false, true, false, true], [true, true, false, true]];
-    let noted = |gap: f64| {
-        let session = interleaved(blocks(4, |arm, block| {
-            let is_slow = SLOW[usize::from(arm == Arm::Head)][block as usize];
-            let mode = if is_slow { 20.0 * (1.0 + gap) } else { 20.0 };
-            around(mode * (1.0 + 0.001 * noise(arm, block)))
-        }));
-        notes(first(&judge(&tpot_plan(), &session))).join("; ")
-    };
-    let told = noted(0.04);
-    for part in ["two modes, 20", "2 of 4 of base and 3 of 4 of head"] {
-        assert!(told.contains(part), "{told}");
-    }
-    assert!(!noted(0.001).contains("modes"));
-    assert!(!noted(0.002).contains("modes"));
-}
-
 /// Two engines that run at the same time: what one does in the other's turn slows that.
 #[test]
 fn an_engine_that_works_while_the_other_answers() {

@@ -73,7 +73,10 @@ fn values(samples: &[Sample], metric: Metric) -> Vec<f64> {
     let rule = Rule::Ceiling { limit: 1.0 };
     let check = records::check("any", metric, Statistic::Median, rule);
     let launch = records::launch(0, 0, Arm::Head, samples.to_vec());
-    measure(&check, &workload(), &launch).unwrap().series
+    measure(&check, &workload(), &launch)
+        .unwrap()
+        .series
+        .to_vec()
 }
 
 /// Where each event's stamp must lie. `distance`: from the sample's clock to the server's, ms.

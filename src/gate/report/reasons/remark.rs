@@ -1,8 +1,8 @@
 //! Remarks and waivers as notes beside a check.
 
-use super::super::numbers::{number, percent, signed_percent, signed_percents, value};
+use super::super::numbers::{self, number, percent, signed_percent, signed_percents, value};
 use verdict::plural::count;
-use verdict::record::{CheckVerdict, FirstEvents, Remark, Verdict, Waiver};
+use verdict::record::{CheckVerdict, FirstEvents, Remark, TwoModes, Verdict, Waiver};
 
 /// The note of every comparison of an A/A run.
 pub const SAME_BUILD: &str = "both arms are one build: an A/A run";
@@ -81,7 +81,7 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             number(*tokens)
         ),
         Remark::Noise { stolen, others } => noise(*stolen, *others),
-        Remark::Modes { values, base, head } => modes(check, *values, *base, *head),
+        Remark::Modes(found) => modes(check, found),
         Remark::OthersCpu { cores, launch } => format!(
             "other processes used {} processors beside head's launch {launch}: measure again when they rest; \
              `telemetry.others_cpu` in gates/gate.toml bounds what a launch may have beside it",
@@ -146,24 +146,41 @@ fn worst((launch, launches): (u32, usize), remarks: &[String], hidden: usize) ->
     notes
 }
 
-fn modes(
-    check: &CheckVerdict,
-    (low, high): (f64, f64),
-    base: (usize, usize),
-    head: (usize, usize),
-) -> String {
+fn modes(check: &CheckVerdict, found: &TwoModes) -> String {
     let unit = check.metric.unit();
+    let TwoModes {
+        values: (low, high),
+        base,
+        head,
+        share_p,
+        ..
+    } = *found;
+    let within = found.within.map(|(change, interval)| {
+        let change = signed_percents(change, interval);
+        format!("; within the modes head is {change} from base")
+    });
+    let cause = match found.by_machine {
+        true => {
+            "The mode changes while launches are measured, base's too: the machine has it (other work, clocks, the \
+             host). Measure when it rests"
+        }
+        false => {
+            "An engine that draws something at its start does that (a kernel chosen by its timing, huge pages, the \
+             processor): fix what is drawn, or measure more launches"
+        }
+    };
     format!(
-        "launches come in two modes, {} and {} ({}): {} of {} of base and {} of {} of head are in the upper one. An \
-         engine that draws something at its start does that (a kernel chosen by its timing, huge pages, the processor): \
-         fix what is drawn, or measure more launches",
+        "launches come in two modes, {} and {} ({}): {} of {} of base and {} of {} of head are in the upper one (p = {} \
+         that both are there equally often){}. {cause}",
         value(low, unit),
         value(high, unit),
         signed_percent(high / low - 1.0),
         base.0,
         base.1,
         head.0,
-        head.1
+        head.1,
+        numbers::p(share_p),
+        within.unwrap_or_default(),
     )
 }
 

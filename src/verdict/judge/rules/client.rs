@@ -9,7 +9,7 @@ use super::super::Rules;
 use super::super::view::is_by_clock;
 use super::finding::{Finding, doubt, of_launch};
 use crate::judge::launch_view::LaunchView;
-use crate::metrics::{self, contradiction, first_shared, implausible_for};
+use crate::metrics::{self, first_shared};
 use crate::plan::{Check, Rule};
 use crate::record::{ClientHealth, LaunchFact, Metric, RuleId, Sample, Statistic};
 
@@ -139,7 +139,7 @@ pub fn server_timings(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option
     if !is_by_clock(launch_view.check) {
         return None;
     }
-    let text = contradiction(launch_view.sound().iter().copied())?;
+    let text = launch_view.answers.contradiction()?.to_owned();
     of_launch(launch_view, RuleId::ServerTimings, LaunchFact::Said(text))
 }
 
@@ -149,7 +149,8 @@ pub fn implausible_phases(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -
     if floor.is_some() || !reads_a_phase(launch_view) {
         return None;
     }
-    let text = implausible_for(launch_view.requests(), reads_medians(launch_view.check))?;
+    let medians = reads_medians(launch_view.check);
+    let text = launch_view.answers.implausible(medians)?.to_owned();
     of_launch(
         launch_view,
         RuleId::ImplausiblePhases,
@@ -164,7 +165,7 @@ pub fn held_back(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
     if !reads_gaps(check) || !matches!(check.rule, Rule::Regression { .. }) {
         return None;
     }
-    let found = metrics::held_back(launch_view.requests())?;
+    let found = launch_view.answers.held_back()?;
     let fact = LaunchFact::HeldBack {
         sending: found.sending,
         whole: found.whole,

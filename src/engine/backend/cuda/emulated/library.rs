@@ -65,9 +65,10 @@ impl EmulatorSources {
         }
         let digest = digest::of_parts(parts.iter().map(Vec::as_slice));
         let path = self.build.join(format!("{element}-{}.so", &digest[..16]));
-        // Once a process: threads that test would all compile the same.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each once a process: threads that test would all compile the same.
+        static COMPILING: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
+        let compiling = &COMPILING[element.number() as usize];
+        let _alone = compiling.lock().unwrap_or_else(PoisonError::into_inner);
         if !path.exists() {
             compile(self, element, &path)?;
         }

@@ -5,7 +5,7 @@
 mod held_back;
 mod implausible;
 
-pub use held_back::{TOKENS_APART, held_back};
+pub use held_back::{HeldBack, TOKENS_APART, held_back};
 pub use implausible::{Phases, implausible, implausible_for};
 
 use super::request::{prefilled, ttft_ms};

@@ -1,6 +1,10 @@
 //! Remarks beside a check's verdict: what head's worst launch shows, answers that are sound and odd, a machine that
 //! moved. None of them changes a verdict.
 
+mod modes;
+
+pub use modes::modes;
+
 use super::answer_counts::untold;
 use super::rules::{others_cores, reads_gaps, stolen_share};
 use super::session::base_of;
@@ -66,34 +70,6 @@ pub fn noise(view: &View<'_, '_>, cores: u32, check: &CheckVerdict) -> Option<Re
     let stolen = of(&|launch| stolen_share(launch, cores), STOLEN);
     let others = of(&others_cores, OTHERS);
     (stolen.is_some() || others.is_some()).then_some(Remark::Noise { stolen, others })
-}
-
-/// Whether the launches of a comparison that was not passed fall into two modes, and how the arms share them.
-pub fn modes(view: &View<'_, '_>, check: &CheckVerdict) -> Option<Remark> {
-    let TestKind::Timed(scale) = view.case.test_kind else {
-        return None;
-    };
-    if !view.is_regression() || check.verdict == Verdict::Pass {
-        return None;
-    }
-    let of = |arm| -> Vec<f64> {
-        let values = values(view.of(arm).kept.iter());
-        values.iter().map(|v| scale.forward(*v)).collect()
-    };
-    let (base, head) = (of(Arm::Base), of(Arm::Head));
-    let modes = stats::two_modes(&[base.as_slice(), head.as_slice()].concat())?;
-    let upper = |values: &[f64]| {
-        let upper = values.iter().filter(|v| **v > modes.last_low);
-        (upper.count(), values.len())
-    };
-    // What parts the arms, and nothing else, is a change of the engine.
-    let is_mixed = |(upper, all): (usize, usize)| upper > 0 && upper < all;
-    let (base, head) = (upper(&base), upper(&head));
-    (is_mixed(base) || is_mixed(head)).then(|| Remark::Modes {
-        values: (scale.back(modes.means.0), scale.back(modes.means.1)),
-        base,
-        head,
-    })
 }
 
 /// Head's launch with the worst value by the check's rule; of equal ones the first.

@@ -1,0 +1,91 @@
+//! Single values of a metric in one launch, of which several checks may take a statistic.
+//!
+//! Main types: [`Series`]; [`SeriesCache`], those of one launch that were read before.
+
+use super::Undefined;
+use crate::record::Metric;
+use crate::stats;
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+/// Values in order of sending, in the metric's unit.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    values: Vec<f64>,
+    drift: OnceLock<Option<f64>>,
+}
+
+impl Series {
+    /// ln(median of the last third / median of the first); `None` for fewer than three values and where it is
+    /// no number.
+    pub fn drift(&self) -> Option<f64> {
+        *self.drift.get_or_init(|| drift(&self.values))
+    }
+}
+
+fn drift(values: &[f64]) -> Option<f64> {
+    let third = values.len() / 3;
+    let first = stats::median(values.get(..third)?)?;
+    let last = stats::median(&values[values.len() - third..])?;
+    Some((last / first).ln()).filter(|drift| drift.is_finite())
+}
+
+impl From<Vec<f64>> for Series {
+    fn from(values: Vec<f64>) -> Self {
+        Self {
+            values,
+            drift: OnceLock::new(),
+        }
+    }
+}
+
+impl Deref for Series {
+    type Target = [f64];
+
+    fn deref(&self) -> &[f64] {
+        &self.values
+    }
+}
+
+impl PartialEq for Series {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+    }
+}
+
+/// What a metric reads of a launch's requests.
+#[derive(Clone)]
+pub struct Read {
+    pub series: Arc<Series>,
+    /// Requests that it stands on.
+    pub samples: usize,
+    pub remarks: Vec<String>,
+}
+
+/// What was read of the same requests before, by metric.
+#[derive(Default)]
+pub struct SeriesCache(RefCell<Vec<(Metric, Result<Read, Undefined>)>>);
+
+impl SeriesCache {
+    /// What `metric` reads: by `read` where it was not read before.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn get(
+        &self,
+        metric: Metric,
+        read: impl FnOnce() -> Result<Read, Undefined>,
+    ) -> Result<Read, Undefined> {
+        let known = self
+            .0
+            .borrow()
+            .iter()
+            .find_map(|(of, read)| (*of == metric).then(|| read.clone()));
+        known.unwrap_or_else(|| {
+            let read = read();
+            self.0.borrow_mut().push((metric, read.clone()));
+            read
+        })
+    }
+}
