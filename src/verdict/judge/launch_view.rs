@@ -49,6 +49,8 @@ pub struct LaunchAnswers<'a> {
     /// Beside base's.
     pub other: OtherAnswers,
     pub tally: AnswerCounts,
+    at_once: OnceCell<usize>,
+    with_first: OnceCell<(usize, usize)>,
     contradiction: OnceCell<Option<String>>,
     implausible: [OnceCell<Option<String>>; 2],
     held_back: OnceCell<Option<HeldBack>>,
@@ -73,10 +75,27 @@ impl<'a> LaunchAnswers<'a> {
             unanswered,
             untrusted,
             tally,
+            at_once: OnceCell::new(),
+            with_first: OnceCell::new(),
             contradiction: OnceCell::new(),
             implausible: Default::default(),
             held_back: OnceCell::new(),
         }
+    }
+
+    /// Sound answers that arrived at one moment.
+    pub fn at_once(&self) -> usize {
+        let sound = self.requests.measured.iter();
+        *self
+            .at_once
+            .get_or_init(|| sound.filter(|s| metrics::came_at_once(s)).count())
+    }
+
+    /// [`metrics::with_first`] of the sound requests.
+    pub fn with_first(&self) -> (usize, usize) {
+        *self
+            .with_first
+            .get_or_init(|| metrics::with_first(&self.requests.measured))
     }
 
     /// [`metrics::contradiction`] of the sound requests.

@@ -14,9 +14,18 @@ use std::sync::{Arc, OnceLock};
 pub struct Series {
     values: Vec<f64>,
     drift: OnceLock<Option<f64>>,
+    positive: OnceLock<bool>,
 }
 
 impl Series {
+    /// Whether each value is a number above 0.
+    pub fn is_positive(&self) -> bool {
+        let is_time = |value: &f64| value.is_finite() && *value > 0.0;
+        *self
+            .positive
+            .get_or_init(|| self.values.iter().all(is_time))
+    }
+
     /// ln(median of the last third / median of the first); `None` for fewer than three values and where it is
     /// no number.
     pub fn drift(&self) -> Option<f64> {
@@ -35,7 +44,7 @@ impl From<Vec<f64>> for Series {
     fn from(values: Vec<f64>) -> Self {
         Self {
             values,
-            drift: OnceLock::new(),
+            ..Self::default()
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
         Metric::Ttft => (requests(first_shared), bearable_requests(check)),
         Metric::Icl | Metric::Itl => (metrics::ambiguous(sound), bearable_events(check)),
         metric if check.part.reads_tpot(metric) => {
-            (metrics::with_first(sound), bearable_events(check))
+            (launch_view.answers.with_first(), bearable_events(check))
         }
         _ => return None,
     };
@@ -61,7 +61,7 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
     // Nobody knows whether they keep a bound on TPOT.
     let has_bound = check.part.slo.is_some_and(|slo| slo.tpot.is_some());
     let unknown = match has_bound {
-        true => at_once(launch_view),
+        true => launch_view.answers.at_once(),
         false => left_out(launch_view),
     };
     let share = beyond((unknown, sound.len()), bearable)?;
@@ -72,14 +72,9 @@ pub fn ambiguous(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Find
 /// Answers that arrived at one moment, where the metric leaves them out.
 pub fn left_out(launch_view: &LaunchView<'_, '_>) -> usize {
     match launch_view.check.metric {
-        Metric::Tpot | Metric::DecodeRate => at_once(launch_view),
+        Metric::Tpot | Metric::DecodeRate => launch_view.answers.at_once(),
         _ => 0,
     }
-}
-
-fn at_once(launch_view: &LaunchView<'_, '_>) -> usize {
-    let sound = launch_view.sound().iter();
-    sound.filter(|s| metrics::came_at_once(s)).count()
 }
 
 /// A mean holds each of them by all that it is late.

@@ -18,6 +18,9 @@ pub fn missing_value(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<
 pub fn impossible_value(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
     let metric = launch_view.check.metric;
     let measure = launch_view.measure.as_ref().ok()?;
+    if measure.series.is_positive() && measure.value.is_finite() && measure.value > 0.0 {
+        return None;
+    }
     let mut all = measure.series.iter().chain([&measure.value]);
     if let Some(v) = all.clone().find(|v| !v.is_finite()) {
         return of_launch(launch_view, RuleId::NotFinite, LaunchFact::Value(*v));

@@ -21,6 +21,10 @@ pub fn quantile(values: &[f64], p: f64) -> Option<Quantile> {
     }
     let h = (values.len() - 1) as f64 * p;
     let (below, share) = (h.floor() as usize, h - h.floor());
+    if below + 1 == values.len() {
+        let value = values.iter().copied().max_by(f64::total_cmp)?;
+        return Some(Quantile { value, n });
+    }
     // Two order statistics are needed, and no order of the rest: selecting takes a time linear in their number.
     let mut parted = values.to_vec();
     let (_, low, rest) = parted.select_nth_unstable_by(below, f64::total_cmp);

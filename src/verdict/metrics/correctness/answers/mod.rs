@@ -10,6 +10,7 @@ use crate::metrics::{LaunchMeasure, Place, Requests, Undefined, Why};
 use crate::plan::WorkloadKind;
 use crate::record::{Condition, Phase, Sample, Setting, VoidRule, is_blank};
 use crate::stats;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most answers that are quoted.
@@ -67,8 +68,10 @@ pub struct Answers<'a> {
     /// Base's answer to each request, by its number.
     base: BTreeMap<u32, &'a Sample>,
     /// The prompts that each text was given to in either launch, by the text's digest; short texts and repetitions
-    /// left out.
-    given_to: BTreeMap<&'a str, BTreeSet<Prompt<'a>>>,
+    /// left out. Read where an answer differs.
+    given_to: OnceCell<BTreeMap<&'a str, BTreeSet<Prompt<'a>>>>,
+    /// Both launches' sound answers.
+    both: Vec<&'a Sample>,
 }
 
 impl<'a> Answers<'a> {
@@ -90,16 +93,24 @@ impl<'a> Answers<'a> {
                 alone.entry(case.as_str()).or_insert(*sample);
             }
         }
-        let mut given_to: BTreeMap<&str, BTreeSet<Prompt<'_>>> = BTreeMap::new();
-        for sample in own.iter().chain(&base).filter(|s| is_telling(s)) {
-            let prompts = given_to.entry(&sample.text_sha256).or_default();
-            prompts.insert(Prompt::of(sample));
-        }
+        let both = [own.as_slice(), base.as_slice()].concat();
         Self {
             alone,
             base: base.into_iter().map(|s| (s.index, s)).collect(),
-            given_to,
+            given_to: OnceCell::new(),
+            both,
         }
+    }
+
+    fn given_to(&self) -> &BTreeMap<&'a str, BTreeSet<Prompt<'a>>> {
+        self.given_to.get_or_init(|| {
+            let mut given_to: BTreeMap<&str, BTreeSet<Prompt<'_>>> = BTreeMap::new();
+            for sample in self.both.iter().filter(|s| is_telling(s)) {
+                let prompts = given_to.entry(&sample.text_sha256).or_default();
+                prompts.insert(Prompt::of(sample));
+            }
+            given_to
+        })
     }
 
     /// The same prompt's answer alone, if this is not that answer.
@@ -159,7 +170,7 @@ impl<'a> Answers<'a> {
             let (said, expected) = (quoted(sample, 0), quoted(other, 0));
             return Some(format!("one token over and over, {said} for {expected}"));
         }
-        let given_to = self.given_to.get(sample.text_sha256.as_str())?;
+        let given_to = self.given_to().get(sample.text_sha256.as_str())?;
         let own = Prompt::of(sample);
         let owner = given_to.iter().find(|prompt| **prompt != own)?;
         let (said, expected) = (quoted(sample, 0), quoted(other, 0));

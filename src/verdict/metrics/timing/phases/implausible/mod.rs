@@ -55,6 +55,11 @@ pub fn implausible_for(requests: &Requests<'_>, reads_medians: bool) -> Option<S
     let all = requests.all.iter();
     let answers: Vec<Answer> = all.clone().filter_map(|sample| answer(sample)).collect();
     let has_warmup = all.clone().any(|sample| sample.phase == Phase::Warmup);
+    let alone = answers.iter().filter_map(PhaseRow::alone);
+    // Company only makes a wait shorter.
+    if !alone.into_iter().any(|row| row.is_beyond()) {
+        return None;
+    }
     // The check's part may leave answers out that were sent meanwhile.
     let samples = requests.launch.samples.iter();
     let company = samples.filter(|sample| sample.workload == requests.workload.id);
@@ -170,22 +175,30 @@ struct PhaseRow {
 }
 
 impl PhaseRow {
-    fn of(answer: &Answer, company: &Company) -> Option<Self> {
+    /// As if the engine had nothing else to do.
+    fn alone(answer: &Answer) -> Option<Self> {
         let (token_ms, at_first) = (answer.token_ms, answer.at_first);
         if answer.prompt == 0 || token_ms.is_nan() || at_first.is_nan() {
             return None;
         }
         let (send, first) = (answer.send_ns, answer.first_ns);
         let prompt = f64::from(answer.prompt);
-        let mut row = Self {
+        Some(Self {
             send_ns: send,
             prompt,
-            prompts: prompt.max(company.prompts_between(send, first)),
+            prompts: prompt,
             // The first event left with its last token.
             wait_ms: ms_between(send, first) - (at_first - 1.0) * token_ms,
             token_ms,
-        };
+        })
+    }
+
+    fn of(answer: &Answer, company: &Company) -> Option<Self> {
+        let (send, first) = (answer.send_ns, answer.first_ns);
+        let mut row = Self::alone(answer)?;
+        row.prompts = row.prompt.max(company.prompts_between(send, first));
         if row.is_beyond() {
+            let token_ms = row.token_ms;
             row.wait_ms -= company.sending_ms(send, first, DEARER * token_ms);
         }
         Some(row)
