@@ -44,15 +44,23 @@ fn shard_of(record: &RunRecord, verdict: &RunVerdict, check: &str) -> Option<Run
     sessions.find(|session| session.gates.iter().any(|name| name == gate))
 }
 
-/// The failed check that chance explains least: one that no test stands behind, else the least p.
+/// The check that keeps the run from passing and that chance explains least: a failed one before an invalid and an open
+/// one; of equal verdicts one that no test stands behind, else the least p. `None` where all passed or are waived.
 pub fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
-    let failed =
-        checks(verdict).filter(|check| check.verdict == Verdict::Fail && !check.is_waived());
-    let p = |check: &&CheckVerdict| match check.reason.rule {
+    let rank = |check: &CheckVerdict| match check.verdict {
+        Verdict::Fail => Some(0),
+        Verdict::Invalid => Some(1),
+        Verdict::Inconclusive => Some(2),
+        Verdict::Pass => None,
+    };
+    let p = |check: &CheckVerdict| match check.reason.rule {
         RuleId::Reliability => -1.0,
         _ => check.p_fail.unwrap_or(0.0),
     };
-    failed.min_by(|a, b| p(a).total_cmp(&p(b)))
+    let red = checks(verdict).filter(|check| !check.is_waived());
+    let red = red.filter_map(|check| Some((rank(check)?, p(check), check)));
+    let gravest = red.min_by(|(a, p, _), (b, q, _)| a.cmp(b).then(p.total_cmp(q)));
+    gravest.map(|(.., check)| check)
 }
 
 /// Every check of a run, in the order of the gates.

@@ -281,11 +281,25 @@ fn one_check_by_name_and_what_is_refused() {
     let sound = directory(&record(LATENCY, &[], latencies(1.0, 1.0)));
     let ended = explain(&sound, &[]).expect(0);
     assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
+    let nothing = "every check passed or is waived, the run is pass";
+    assert!(ended.stdout.contains(nothing), "{}", ended.stdout);
+    let ended = explain(&sound, &["--format", "json"]).expect(0);
+    let json: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(json["format"], "infergate-explanation/1");
     assert!(
-        ended.stdout.contains("no check failed: the run is pass"),
-        "{}",
-        ended.stdout
+        json["check"].is_null() && json["verdict"] == "pass",
+        "{json}"
     );
+    assert!(
+        json["reason"].as_str().unwrap().starts_with(nothing),
+        "{json}"
+    );
+    // Too few launches decide nothing: the open check is explained where none failed.
+    let mut few = latencies(1.0, 1.0);
+    few.truncate(4);
+    let open = directory(&record(LATENCY, &[], few));
+    let ended = explain(&open, &[]).expect(0);
+    assert!(ended.stdout.contains(": inconclusive"), "{}", ended.stdout);
     let ended = explain(&sound, &["--check", "work/ttft"]).expect(0);
     assert!(
         ended.stdout.starts_with("work/ttft: pass"),

@@ -8,7 +8,7 @@ use crate::report;
 use crate::session::results::{directories, read_record};
 use crate::session::{Error, ResultsError};
 use std::path::{Path, PathBuf};
-use verdict::record::{CheckVerdict, RunVerdict};
+use verdict::record::{CheckVerdict, RunVerdict, Verdict};
 use verdict::{judge, plan};
 
 /// The result directory of the latest session of the project around `start`.
@@ -27,15 +27,15 @@ pub fn newest(start: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Explains the check with this id, or the gravest failed one; where none failed and none is named, says what the
-/// run's verdict is.
+/// Explains the check with this id, or the gravest one that did not pass; where all did and none is named, gives the run's
+/// verdict.
 ///
 /// # Errors
 /// What [`judge_directory`](crate::session::judge_directory) gives, and a check that the record has not.
 pub fn explain_directory(
     directory: &Path,
     check: Option<&str>,
-) -> Result<Result<Explanation, String>, Error> {
+) -> Result<Result<Explanation, Verdict>, Error> {
     let record = read_record(directory)?;
     let plan = plan::from_record(&record);
     let plan = plan.map_err(ResultsError::from)?;
@@ -45,10 +45,7 @@ pub fn explain_directory(
         None => gravest(&verdict),
     };
     let Some(judged) = judged else {
-        return Ok(Err(format!(
-            "no check failed: the run is {}; --check ID explains another one",
-            verdict.verdict.name()
-        )));
+        return Ok(Err(verdict.verdict));
     };
     let reason = report::sentence(judged);
     let explanation = explain(&plan, &record, &verdict, judged, reason);

@@ -14,7 +14,7 @@ pub struct ExplainArgs {
     /// A result directory that holds run.json; nothing in it is changed [default: the newest one under .gate/runs]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// The check, as GATE/NAME; any verdict can be explained [default: the gravest failed one]
+    /// The check, as GATE/NAME; any verdict can be explained [default: the gravest one that did not pass]
     #[arg(long, value_name = "ID")]
     check: Option<String>,
     /// How to print it
@@ -34,7 +34,10 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         None => directory::newest(Path::new("."))?,
     };
     let text = match directory::explain_directory(&directory, check.as_deref())? {
-        Err(nothing) => format!("{nothing}\n"),
+        Err(verdict) => match format {
+            Format::Text | Format::Markdown => view::nothing_text(verdict),
+            Format::Json => view::nothing_json(verdict),
+        },
         Ok(explanation) => match format {
             Format::Text => view::explanation_text(&explanation),
             Format::Json => view::explanation_json(&explanation),

@@ -5,7 +5,30 @@ mod text;
 
 pub use text::{explanation_markdown, explanation_text};
 
-use crate::explanation::Explanation;
+use crate::explanation::{EXPLANATION_FORMAT, Explanation};
+use serde_json::json;
+use verdict::record::Verdict;
+
+/// Where every check passed, or is waived, and none was named.
+pub fn nothing_text(verdict: Verdict) -> String {
+    format!("{}\n", nothing(verdict))
+}
+
+/// As [`nothing_text`]: the explanation's format without a check.
+pub fn nothing_json(verdict: Verdict) -> String {
+    let value = json!({
+        "format": EXPLANATION_FORMAT,
+        "check": null,
+        "verdict": verdict.name(),
+        "reason": nothing(verdict),
+    });
+    format!("{value:#}\n")
+}
+
+fn nothing(verdict: Verdict) -> String {
+    let run = verdict.name();
+    format!("every check passed or is waived, the run is {run}: --check ID explains one of them")
+}
 
 /// As JSON, with a newline at its end.
 pub fn explanation_json(explanation: &Explanation) -> String {
