@@ -43,11 +43,11 @@ pub struct CompareArgs {
     rounds: Option<u32>,
     /// Fail where the first engine takes more than TIMES as long as any other, as tpot=1.1; may be repeated. Of ttft,
     /// tpot, itl, icl, e2e (medians), port_open, ready, first_token, first_response
-    #[arg(long, value_name = "METRIC=TIMES", value_parser = at_most, requires = "engines")]
+    #[arg(long, value_name = "METRIC=TIMES", value_parser = at_most)]
     at_most: Vec<AtMost>,
-    /// Which profile of gates/gate.toml to use for --engines
-    #[arg(long, default_value = "quick")]
-    profile: String,
+    /// Which profile of gates/gate.toml to use for --engines [default: quick]
+    #[arg(long)]
+    profile: Option<String>,
     /// Only these gates' workloads for --engines, names between commas or spaces; may be repeated
     /// [default: those of the profile]
     #[arg(long = "gate", value_name = "NAME")]
@@ -56,10 +56,10 @@ pub struct CompareArgs {
     #[arg(long, value_name = "ID")]
     workload: Option<String>,
     /// Result directory of --engines [default: a new one under .gate/runs]
-    #[arg(long, value_name = "DIR", requires = "engines")]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Seed of generated prompts for --engines [default: drawn and recorded]
-    #[arg(long, requires = "engines")]
+    #[arg(long)]
     seed: Option<u64>,
     /// How to print the table
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -112,6 +112,14 @@ pub fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         format,
     } = args;
     if engines.is_empty() {
+        refuse([
+            ("--rounds", rounds.is_some()),
+            ("--at-most", !at_most.is_empty()),
+            ("--profile", profile.is_some()),
+            ("--gate", !gates.is_empty()),
+            ("--out", out.is_some()),
+            ("--seed", seed.is_some()),
+        ])?;
         let sources = sources(results, name, tag)?;
         let table = columns::compare_files(&sources, workload.as_deref())?;
         return print(&table, format);
@@ -119,7 +127,7 @@ pub fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     let contest = Contest {
         start: env::current_dir().context("cannot tell the current directory")?,
         selection: Selection {
-            profile,
+            profile: profile.unwrap_or_else(|| "quick".to_owned()),
             gates: names::all(gates),
         },
         engines: names::all(engines),
@@ -137,6 +145,16 @@ pub fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     progress.finish();
     output::note(&format!("results: {}", directory.display()));
     print(&table, format)
+}
+
+/// What is for engines that are launched would change nothing about results that are there.
+fn refuse(given: [(&str, bool); 6]) -> Result<(), Error> {
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Error::Usage(format!(
+            "{option} is for engines that are launched: name them with --engines in place of results, or leave it out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn sources(
