@@ -24,6 +24,8 @@ pub struct Column {
     pub precision: Option<String>,
     /// Further remarks of the configuration, and of the result about itself.
     pub remarks: Vec<String>,
+    /// Why its figures are no measurement: none of its ratios is read then.
+    pub unsound: Vec<String>,
     /// Measured requests that were sent, and how many of them are void.
     pub sent: u64,
     pub void: u64,
@@ -68,6 +70,7 @@ impl Column {
             quantised: None,
             precision: None,
             remarks: Vec::new(),
+            unsound: Vec::new(),
             sent: 0,
             void: 0,
             prompt_tokens: None,

@@ -122,6 +122,23 @@ impl Default for LoadResult {
 }
 
 impl LoadResult {
+    /// Why the figures are no measurement, by what the result says of itself; empty for a sound one.
+    pub fn unsound(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if !self.complete {
+            let why = self.stopped.as_deref().unwrap_or("interrupted");
+            reasons.push(format!("{why}: of the requests that were done until then"));
+        }
+        if self.requests.ok == 0 {
+            reasons.push("no request was answered soundly".to_owned());
+        }
+        let late = self.client_beyond_limit.iter();
+        reasons.extend(late.map(|how| format!("its client was not good enough: {how}")));
+        reasons.extend(self.server_contradicts.clone());
+        reasons.extend(self.implausible.clone());
+        reasons
+    }
+
     /// The column of this result.
     pub fn column(&self, name: String) -> Column {
         let origin = match &self.imported_from {
@@ -134,16 +151,7 @@ impl LoadResult {
         column.model.clone_from(&self.model);
         column.prompt_tokens = self.prompt_tokens.mean;
         column.output_tokens = self.output_tokens.mean;
-        if !self.complete {
-            let why = self.stopped.as_deref().unwrap_or("interrupted");
-            let text = format!("{why}: of the requests that were done until then");
-            column.remarks.push(text);
-        }
-        let late = self.client_beyond_limit.iter();
-        let late = late.map(|how| format!("its client was not good enough: {how}"));
-        column.remarks.extend(late);
-        column.remarks.extend(self.server_contradicts.clone());
-        column.remarks.extend(self.implausible.clone());
+        column.unsound = self.unsound();
         column.remarks.extend(self.notes.iter().cloned());
         column.remarks.extend(self.missing.iter().cloned());
         column.put(Row::TtftMedian, self.ttft_ms.p50);

@@ -65,6 +65,100 @@ fn everything_is_a_ratio_to_the_first() {
     );
 }
 
+/// Changes the JSON of `gate load` in a file.
+fn change(path: &str, change: impl FnOnce(&mut Value)) {
+    let mut json: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    change(&mut json);
+    std::fs::write(path, json.to_string()).unwrap();
+}
+
+/// On either side: the ratio would be to the first.
+#[test]
+fn a_result_that_calls_itself_unsound_makes_the_comparison_invalid() {
+    let check = |key: &str, value: Value, part: &str| {
+        for at in [0, 1] {
+            let folder = tempfile::tempdir().unwrap();
+            let files =
+                ["a.json", "b.json"].map(|name| load(folder.path(), name, 50.0, 10.0, 48.0));
+            change(&files[at], |json| json[key] = value.clone());
+            let arguments = [files[0].as_str(), &files[1], "--format", "json"];
+            let table = compare(&arguments).expect(4).json();
+            let reason = table["invalid"].to_string();
+            assert!(reason.contains(part), "{part}: {reason}");
+            for row in table["rows"].as_array().unwrap() {
+                assert_eq!(row["ratios"], json!([null, null]), "{row}");
+            }
+            let text = compare(&arguments[..2]).expect(4);
+            let text = text.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                text.contains(&format!("INVALID {}: ", ["a", "b"][at])),
+                "{text}"
+            );
+        }
+    };
+    check("complete", json!(false), "interrupted");
+    let late = json!(["the client sent late"]);
+    check("client_beyond_limit", late, "the client sent late");
+    check(
+        "server_contradicts",
+        json!("its timings differ"),
+        "its timings differ",
+    );
+    check("implausible", json!("held back"), "held back");
+    let none = json!({"sent": 100, "ok": 0, "void": {"status": 100}});
+    check("requests", none, "no request was answered soundly");
+}
+
+#[test]
+fn results_without_a_common_row_are_no_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["a.json", "b.json"].map(|name| load(folder.path(), name, 50.0, 10.0, 48.0));
+    let none = json!({"n": 0});
+    for name in ["ttft_ms", "tpot_ms", "itl_ms", "e2e_ms"] {
+        change(&files[1], |json| json[name] = none.clone());
+    }
+    change(&files[0], |json| json["throughput"] = json!({}));
+    let ended = compare(&[&files[0], &files[1]]).expect(4);
+    let part = "b and a have no row in common";
+    assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    change(&files[1], |json| json["throughput"] = json!({}));
+    compare(&[&files[1]]).expect(4);
+}
+
+#[test]
+fn a_session_that_was_interrupted_is_no_comparison() {
+    let text = std::fs::read_to_string(repository().join("tests/data/run-v1.json")).unwrap();
+    let mut record: verdict::record::RunRecord = serde_json::from_str(&text).unwrap();
+    record.ending = verdict::record::Ending::Interrupted;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.json");
+    std::fs::write(&path, serde_json::to_string(&record).unwrap()).unwrap();
+    let ended = compare(&[path.to_str().unwrap()]).expect(4);
+    assert!(
+        ended.stdout.contains("cut: it was interrupted"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn what_is_for_launched_engines_is_refused_beside_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = load(folder.path(), "a.json", 50.0, 10.0, 48.0);
+    for (option, value) in [
+        ("--at-most", "tpot=1.1"),
+        ("--rounds", "3"),
+        ("--gate", "latency"),
+        ("--profile", "quick"),
+        ("--out", "nowhere"),
+        ("--seed", "1"),
+    ] {
+        compare(&[&a, &a, option, value])
+            .expect(2)
+            .says(&[option, "--engines"]);
+    }
+}
+
 /// Incident 5: `max_tokens` was not wired through, and one side made 4 tokens instead of 48.
 #[test]
 fn unequal_answers_are_invalid_and_say_so() {

@@ -9,7 +9,7 @@ use verdict::judge::{first_event_estimate, is_throttled, shared_gpu};
 use verdict::metrics::{implausible, run_numbers};
 use verdict::plan::{Arrivals, Engine, Slo, Workload, WorkloadKind};
 use verdict::plural::count;
-use verdict::record::{Arm, Launch, RunRecord, Sample};
+use verdict::record::{Arm, Ending, Launch, RunRecord, Sample};
 
 /// One line each, of head's launches; what is said of answers and of the client is about this workload. `engine`: the
 /// one of the plan, where the record describes none.
@@ -52,6 +52,26 @@ pub fn of_record(record: &RunRecord, engine: &Engine, workload: Option<&Workload
         Some(format!(": {how}"))
     }));
     lines
+}
+
+/// Why a session is no measurement as a whole: it was cut short, or nothing was answered.
+pub fn unsound(record: &RunRecord, sent: u64, void: u64) -> Vec<String> {
+    let ending = match &record.ending {
+        Ending::Interrupted => Some("it was interrupted"),
+        Ending::Unfinished => Some("it was not finished"),
+        Ending::EngineFailed { .. } => Some("it ended early, since an engine failed"),
+        Ending::Decided | Ending::LastLook | Ending::Budget { .. } => None,
+    };
+    let mut heads = record.launches.iter().filter(|l| l.arm == Arm::Head);
+    let answers = if !heads.any(|launch| launch.exit.is_clean()) {
+        Some("no launch of it ended as it should")
+    } else if sent > 0 && void == sent {
+        Some("no request was answered soundly")
+    } else {
+        None
+    };
+    let reasons = ending.into_iter().chain(answers);
+    reasons.map(str::to_owned).collect()
 }
 
 /// The requests of this workload that enter a number.

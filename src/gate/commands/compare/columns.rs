@@ -95,6 +95,7 @@ pub fn of_record(
     if let Some(workload) = workload {
         warm(&mut column, &launches, workload);
     }
+    column.unsound = caveats::unsound(record, column.sent, column.void);
     column
         .remarks
         .extend(caveats::of_record(record, &plan.engine, workload));

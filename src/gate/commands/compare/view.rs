@@ -37,9 +37,6 @@ pub fn comparison_text(table: &Table) -> String {
         let stages = terminal::columns(header.collect(), stage_rows(table));
         let _ = writeln!(out, "{stages}\n");
     }
-    if out.is_empty() {
-        out.push_str("the results have no figure in common\n\n");
-    }
     if has_rounds(table) {
         bullet(&mut out, ROUNDS);
     }

@@ -87,7 +87,14 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
         }
         None => output::print(&json).context("cannot write to standard output")?,
     }
-    Ok(Exit::Pass)
+    let unsound = figures.unsound();
+    for reason in &unsound {
+        output::error(&format!("invalid: {reason}"));
+    }
+    Ok(match unsound.is_empty() {
+        true => Exit::Pass,
+        false => Exit::Invalid,
+    })
 }
 
 /// Judges the session as it stands; while an arm has no launches, says which.

@@ -18,6 +18,8 @@ pub struct Table {
     pub dominant: Vec<Option<(String, f64)>>,
     /// For each result, what a reader must know.
     pub caveats: Vec<Vec<String>>,
+    /// Why a result as a whole is not compared, each with the result's name.
+    pub unsound: Vec<String>,
     /// Limits that the first result was held to.
     pub held: Vec<Held>,
 }
@@ -80,7 +82,7 @@ impl Cell {
 impl Table {
     /// The reasons that make ratios invalid, each once, with the result that it is about.
     pub fn invalid(&self) -> Vec<String> {
-        let mut reasons: Vec<String> = Vec::new();
+        let mut reasons = self.unsound.clone();
         let cells = self.lines.iter().flat_map(|line| &line.cells).flatten();
         for reason in cells.filter_map(|cell| cell.invalid.as_ref()) {
             if !reasons.contains(reason) {
@@ -103,9 +105,11 @@ pub fn compare(columns: &[Column]) -> Table {
         // A single result is shown whole; of several, what two of them have.
         (known >= columns.len().min(2)).then_some(Line { row, cells })
     });
+    let lines: Vec<Line> = lines.collect();
     Table {
         names: columns.iter().map(|column| column.name.clone()).collect(),
-        lines: lines.collect(),
+        unsound: unsound(columns, &lines),
+        lines,
         stages: stages(columns),
         dominant: columns
             .iter()
@@ -122,14 +126,49 @@ pub fn compare(columns: &[Column]) -> Table {
     }
 }
 
+/// The first reason for which a result is no measurement, with its name.
+fn reason(column: &Column) -> Option<String> {
+    reasons(column).next()
+}
+
+fn reasons(column: &Column) -> impl Iterator<Item = String> {
+    let reasons = column.unsound.iter();
+    reasons.map(|reason| format!("{}: {reason}", column.name))
+}
+
+/// Results that are no measurement, and those that have nothing to compare.
+fn unsound(columns: &[Column], lines: &[Line]) -> Vec<String> {
+    let mut found: Vec<String> = columns.iter().flat_map(reasons).collect();
+    let Some((first, others)) = columns.split_first() else {
+        return found;
+    };
+    if others.is_empty() && lines.is_empty() {
+        found.push(format!("{}: it has no figure of this table", first.name));
+    }
+    for (at, other) in (1..).zip(others) {
+        let is_shared = |line: &Line| line.cells[0].is_some() && line.cells[at].is_some();
+        if !lines.iter().any(is_shared) {
+            found.push(format!(
+                "{} and {} have no row in common: nothing of them is compared",
+                other.name, first.name
+            ));
+        }
+    }
+    found
+}
+
 fn cell(row: Row, column: &Column, first: Option<&Column>) -> Option<Cell> {
     let value = *column.values.get(&row)?;
     let base = first.and_then(|first| first.values.get(&row));
     let rounds = column.rounds.get(&row).cloned().unwrap_or_default();
     let of_first = first.and_then(|first| first.rounds.get(&row));
-    let invalid = first
-        .filter(|_| base.is_some())
-        .and_then(|first| unequal(row, column, first));
+    let of_whole = std::iter::once(column).chain(first).find_map(reason);
+    let of_row = || {
+        first
+            .filter(|_| base.is_some())
+            .and_then(|first| unequal(row, column, first))
+    };
+    let invalid = of_whole.or_else(of_row);
     Some(Cell {
         value,
         ratio: base.map(|base| value / base),
