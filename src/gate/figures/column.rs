@@ -51,8 +51,8 @@ pub struct Column {
 pub enum Origin {
     /// So many launches that this gate started.
     Launches(u32),
-    /// `gate load` against a server that already ran.
-    Load,
+    /// So many runs of `gate load` against a server that already ran.
+    Load(usize),
     /// Another tool's result.
     Imported { tool: String },
 }
@@ -135,7 +135,10 @@ impl Column {
             Origin::Imported { tool } => lines.push(format!(
                 "imported from {tool}: its client's own delays are unknown, and no launches"
             )),
-            Origin::Load => lines.push("one run against a server that already ran".to_owned()),
+            Origin::Load(1) => lines.push("one run against a server that already ran".to_owned()),
+            Origin::Load(runs) => lines.push(format!(
+                "{runs} runs against one server that already ran: two starts of it may differ more"
+            )),
             Origin::Launches(1) => lines.push("a single launch".to_owned()),
             Origin::Launches(_) => {}
         }

@@ -3,6 +3,7 @@
 
 use super::{Column, Distribution, Origin, Row};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// What one load run brought.
@@ -15,6 +16,9 @@ pub struct LoadResult {
     pub date: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What was asked for, by the names of the command line; empty in a result of another tool.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub parameters: Map<String, Value>,
     pub ttft_ms: Distribution,
     pub tpot_ms: Distribution,
     pub itl_ms: Distribution,
@@ -98,6 +102,7 @@ impl Default for LoadResult {
             tool: String::new(),
             date: None,
             model: None,
+            parameters: Map::new(),
             ttft_ms: Distribution::default(),
             tpot_ms: Distribution::default(),
             itl_ms: Distribution::default(),
@@ -143,7 +148,7 @@ impl LoadResult {
     pub fn column(&self, name: String) -> Column {
         let origin = match &self.imported_from {
             Some(tool) => Origin::Imported { tool: tool.clone() },
-            None => Origin::Load,
+            None => Origin::Load(1),
         };
         let mut column = Column::new(name, origin);
         column.sent = self.requests.sent;

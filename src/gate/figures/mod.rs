@@ -12,6 +12,7 @@ mod distribution;
 mod launches;
 mod load;
 mod row;
+mod runs;
 mod table;
 
 pub use column::{Column, Origin};
@@ -19,4 +20,5 @@ pub use distribution::Distribution;
 pub use launches::cold;
 pub use load::{LoadResult, Requests, Speed, Throughput};
 pub use row::{Part, Row};
+pub use runs::{repeats, steps};
 pub use table::{Cell, Held, Line, Paired, Table, compare};

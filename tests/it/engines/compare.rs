@@ -109,6 +109,92 @@ fn a_result_that_calls_itself_unsound_makes_the_comparison_invalid() {
     check("requests", none, "no request was answered soundly");
 }
 
+/// What `gate load` prints of several runs, made of the JSON of one: each with its concurrency and its TPOT.
+fn several(folder: &Path, key: &str, runs: &[(u32, f64)]) -> String {
+    let runs = runs.iter().map(|(concurrency, tpot)| {
+        let one = load(folder, "one.json", 50.0, *tpot, 48.0);
+        let mut one: Value = serde_json::from_slice(&std::fs::read(one).unwrap()).unwrap();
+        one["parameters"] = json!({"concurrency": concurrency, "seed": 1});
+        one
+    });
+    let runs: Vec<Value> = runs.collect();
+    let path = folder.join(format!("{key}.json"));
+    std::fs::write(&path, json!({key: runs}).to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn each_step_of_a_sweep_has_a_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = several(folder.path(), "steps", &[(1, 10.0), (2, 12.0), (4, 20.0)]);
+    let one = load(folder.path(), "one.json", 50.0, 5.0, 48.0);
+    let arguments = [sweep.as_str(), &one, "--tag", "1=x", "--format", "json"];
+    let table = compare(&arguments).expect(0).json();
+    let names = table["results"].as_array().unwrap().iter();
+    let names: Vec<&str> = names.map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["steps c=1", "steps c=2", "steps c=4", "one"]);
+    let tpot = row(&table, "tpot_ms_p50");
+    assert_eq!(tpot["values"], json!([10.0, 12.0, 20.0, 5.0]));
+    assert_eq!(tpot["ratios"], json!([null, 1.2, 2.0, 0.5]));
+    change(&sweep, |json| json["steps"][1]["complete"] = false.into());
+    let table = compare(&arguments).expect(4).json();
+    let invalid = table["invalid"].to_string();
+    assert!(invalid.contains("steps c=2: interrupted"), "{invalid}");
+    let tpot = row(&table, "tpot_ms_p50");
+    assert_eq!(tpot["ratios"], json!([null, null, 2.0, 0.5]));
+    change(&sweep, |json| json["steps"] = json!([]));
+    compare(&[&sweep]).expect(2).says(&["steps.json", "0 runs"]);
+}
+
+#[test]
+fn repeats_are_the_rounds_of_one_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = several(folder.path(), "runs", &[(2, 10.0), (2, 12.0), (2, 11.0)]);
+    let (fast, slow) = (
+        folder.path().join("fast.json"),
+        folder.path().join("slow.json"),
+    );
+    std::fs::copy(&runs, &fast).unwrap();
+    let runs = several(folder.path(), "runs", &[(2, 20.0), (2, 24.0), (2, 22.0)]);
+    std::fs::copy(&runs, &slow).unwrap();
+    let (fast, slow) = (fast.to_str().unwrap(), slow.to_str().unwrap());
+    let arguments = [fast, slow, "--format", "json"];
+    let table = compare(&arguments).expect(0).json();
+    let tpot = row(&table, "tpot_ms_p50");
+    assert_eq!(tpot["values"], json!([11.0, 22.0]));
+    assert_eq!(tpot["spreads"], json!([[10.0, 12.0], [20.0, 24.0]]));
+    let same = json!([null, {"same": 3, "rounds": 3}]);
+    assert_eq!(tpot["same_direction"], same);
+    let check = |spoil: &dyn Fn(&mut Value), part: &str| {
+        let whole = std::fs::read(slow).unwrap();
+        change(slow, |json| spoil(json));
+        let table = compare(&arguments).expect(4).json();
+        let invalid = table["invalid"].to_string();
+        assert!(invalid.contains(part), "{part}: {invalid}");
+        assert_eq!(row(&table, "tpot_ms_p50")["ratios"], json!([null, null]));
+        std::fs::write(slow, whole).unwrap();
+    };
+    let late = |json: &mut Value| json["runs"][1]["implausible"] = "held back".into();
+    check(&late, "slow: run 2: held back");
+    let other = |json: &mut Value| json["runs"][2]["parameters"]["concurrency"] = 4.into();
+    check(
+        &other,
+        "slow: its runs are not of one load: `concurrency` differs",
+    );
+    let short = |json: &mut Value| json["runs"][0]["output_tokens"]["mean"] = 4.into();
+    check(&short, "slow: its runs did different work");
+}
+
+#[test]
+fn a_file_of_more_than_a_thousand_runs_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = several(folder.path(), "steps", &[(1, 10.0)]);
+    change(&runs, |json| {
+        json["steps"] = vec![json["steps"][0].clone(); 1_001].into();
+    });
+    compare(&[&runs]).expect(2).says(&["1001 runs", "1000"]);
+}
+
 #[test]
 fn results_without_a_common_row_are_no_comparison() {
     let folder = tempfile::tempdir().unwrap();

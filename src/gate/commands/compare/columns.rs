@@ -5,6 +5,7 @@ use crate::commands::import::convert;
 use crate::figures::{self, Column, LoadResult, Origin, Row, Table};
 use crate::session::files::{ResultsError, read_json, read_text};
 use crate::session::{Error, results};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,17 +29,20 @@ pub struct Source {
 pub fn compare_files(sources: &[Source], workload: Option<&str>) -> Result<Table, Error> {
     let mut columns = Vec::new();
     for source in sources {
-        let mut column = read(source, workload)?;
-        column.remarks.extend(source.tags.iter().cloned());
-        columns.push(column);
+        for mut column in read(source, workload)? {
+            column.remarks.extend(source.tags.iter().cloned());
+            columns.push(column);
+        }
     }
     Ok(figures::compare(&columns))
 }
 
-fn read(source: &Source, workload: Option<&str>) -> Result<Column, Error> {
+/// A sweep has a column for each step; every other result has one.
+fn read(source: &Source, workload: Option<&str>) -> Result<Vec<Column>, Error> {
     let name = source.name.clone().unwrap_or_else(|| named(&source.path));
     if source.path.is_dir() {
-        return of_record(name, &results::read_record(&source.path)?, workload);
+        let record = results::read_record(&source.path)?;
+        return Ok(vec![of_record(name, &record, workload)?]);
     }
     let path = &source.path;
     let text = read_text(path)?;
@@ -50,15 +54,42 @@ fn read(source: &Source, workload: Option<&str>) -> Result<Column, Error> {
     let json: Value = serde_json::from_str(&text).unwrap_or_default();
     let is_run = json.get("launches").is_some() && json.get("format").is_some();
     if is_run {
-        return of_record(name, &read_json(path, RUN_FORMAT)?, workload);
+        let record = read_json(path, RUN_FORMAT)?;
+        return Ok(vec![of_record(name, &record, workload)?]);
     }
     if json.get("ttft_ms").is_some() && json.get("requests").is_some() {
         let load: LoadResult = serde_json::from_value(json).map_err(not_json)?;
-        return Ok(load.column(name));
+        return Ok(vec![load.column(name)]);
     }
-    Ok(convert::parse(path, &text, None)?
-        .load_result()
-        .column(name))
+    if let Some(steps) = json.get("steps") {
+        return Ok(figures::steps(&name, &loads(path, "steps", steps)?));
+    }
+    if let Some(runs) = json.get("runs") {
+        return Ok(vec![figures::repeats(name, &loads(path, "runs", runs)?)]);
+    }
+    let imported = convert::parse(path, &text, None)?;
+    Ok(vec![imported.load_result().column(name)])
+}
+
+/// Most runs that one file may hold: more are no comparison that anybody reads.
+const MOST_RUNS: usize = 1_000;
+
+/// The runs of `gate load` that a file holds under this key.
+fn loads(path: &Path, key: &str, runs: &Value) -> Result<Vec<LoadResult>, Error> {
+    let refused = |cause: String| Error::Usage(format!("{}: {cause}", path.display()));
+    let wrong = "give the JSON of `gate load` as it was printed";
+    let runs = runs.as_array().map_or(&[][..], Vec::as_slice);
+    if runs.is_empty() || runs.len() > MOST_RUNS {
+        let count = runs.len();
+        return Err(refused(format!(
+            "its `{key}` hold {count} runs, and 1 to {MOST_RUNS} can be read; {wrong}"
+        )));
+    }
+    let read = |(number, run): (u32, &Value)| {
+        LoadResult::deserialize(run)
+            .map_err(|error| refused(format!("number {number} of its `{key}`: {error}; {wrong}")))
+    };
+    (1..).zip(runs).map(read).collect()
 }
 
 /// The file's name without its ending; a result directory's, for its `run.json`.
