@@ -20,5 +20,5 @@ pub use distribution::Distribution;
 pub use launches::cold;
 pub use load::{LoadResult, Requests, Speed, Throughput};
 pub use row::{Part, Row};
-pub use runs::{repeats, steps};
+pub use runs::{MOST_RUNS, repeats, steps};
 pub use table::{Cell, Held, Line, Paired, Table, compare};

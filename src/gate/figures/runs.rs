@@ -8,6 +8,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use verdict::stats;
 
+/// Most runs that are read from one file.
+pub const MOST_RUNS: usize = 1_000;
+
 /// The column of each step of a sweep, named after the file and the step's load.
 pub fn steps(name: &str, steps: &[LoadResult]) -> Vec<Column> {
     let columns = (1..).zip(steps).map(|(number, step)| {

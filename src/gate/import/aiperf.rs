@@ -59,6 +59,20 @@ pub fn read(documents: &[Value]) -> Result<Imported, ImportError> {
     })
 }
 
+/// Which request of its run a line is about: the session, its turn, and the phase.
+pub fn request(line: &Value) -> Option<String> {
+    let of = |key: &str| {
+        line.pointer(&format!("/metadata/{key}"))
+            .map(Value::to_string)
+    };
+    let session = of("session_num")?;
+    Some(format!(
+        "{session} {:?} {:?}",
+        of("turn_index"),
+        of("benchmark_phase")
+    ))
+}
+
 fn summary(file: &Value) -> LoadResult {
     let ok = count(file, "/request_count/avg").unwrap_or(0);
     let failed = count(file, "/error_request_count/avg").unwrap_or(0);

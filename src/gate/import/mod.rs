@@ -27,6 +27,7 @@ pub use record::{Batch, record};
 pub use replay::{CaseFiles, Manifest, ReplayError, calibration_blocks, case, manifest};
 pub use request::{Imported, Request};
 
+use crate::figures::MOST_RUNS;
 use serde_json::Value;
 
 /// What every file lacks; the first no longer where files are the launches of an arm.
@@ -78,6 +79,8 @@ pub enum ImportError {
     Unknown,
     #[error("it is no result of {}: {what}; give the file as the tool saved it, or name another with --from", .tool.title())]
     Wrong { tool: Tool, what: String },
+    #[error("it holds {0} benchmarks, and at most {most} are read from one file; split it", most = MOST_RUNS)]
+    TooMany(usize),
     /// None of its benchmarks was chosen, or one that is not there.
     #[error("{}", choice(*.count))]
     Choose { count: usize },
@@ -89,7 +92,7 @@ fn choice(benchmarks: usize) -> String {
         0 => "it holds no benchmark; give the file as the tool saved it".to_owned(),
         1 => "it holds one benchmark: leave --benchmark out".to_owned(),
         several => format!(
-            "it holds {several} benchmarks: choose one with `gate import --benchmark N`, N from 0 to {}, whose JSON \
+            "it holds {several} benchmarks (runs): choose one with `gate import --benchmark N`, N from 0 to {}, whose JSON \
              `gate compare` reads; as the launches of an arm (--as) give files of one benchmark each",
             several - 1
         ),
@@ -97,7 +100,10 @@ fn choice(benchmarks: usize) -> String {
 }
 
 /// The benchmark that was chosen, or the only one.
-fn one(benchmarks: &[Value], chosen: Option<usize>) -> Result<&Value, ImportError> {
+fn one<T>(benchmarks: &[T], chosen: Option<usize>) -> Result<&T, ImportError> {
+    if benchmarks.len() > MOST_RUNS {
+        return Err(ImportError::TooMany(benchmarks.len()));
+    }
     match (chosen, benchmarks) {
         (None, [one]) => Some(one),
         (chosen, list) => chosen.and_then(|index| list.get(index)),

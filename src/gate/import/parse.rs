@@ -2,6 +2,7 @@
 
 use super::{ImportError, Imported, Tool, aiperf, guidellm, one, samples, vllm};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use verdict::record::Sample;
 
 /// Reads a tool's result. `tool`: `None` detects it. `benchmark` chooses one of a file that holds several.
@@ -23,17 +24,39 @@ pub fn parse(
         // `--append-result` writes one a line.
         Tool::Vllm => vllm::read(one(&documents, benchmark)?),
         Tool::Guidellm => guidellm::read(first, benchmark),
-        Tool::Aiperf => aiperf::read(&documents),
-        Tool::Samples => samples::read(&documents),
+        Tool::Aiperf => aiperf::read(one(&runs(&documents, aiperf::request), benchmark)?),
+        Tool::Samples => samples::read(one(&runs(&documents, samples::request), benchmark)?),
     }
 }
 
-/// The samples of a file that holds some of our own.
+/// The samples of a file that holds some of our own, of the chosen run.
 ///
 /// # Errors
-/// A line is no sample.
-pub fn own_samples(text: &str) -> Result<Vec<Sample>, ImportError> {
-    samples::samples(&documents(text)?)
+/// A line is no sample, and several runs of which none is chosen.
+pub fn own_samples(text: &str, benchmark: Option<usize>) -> Result<Vec<Sample>, ImportError> {
+    let documents = documents(text)?;
+    samples::samples(one(&runs(&documents, samples::request), benchmark)?)
+}
+
+/// The lines of each run: a request that the run has already is the first that is seen of the next one. `request`: which
+/// one of its run a line is about, if it says so.
+fn runs(documents: &[Value], request: fn(&Value) -> Option<String>) -> Vec<&[Value]> {
+    let mut runs = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut begin = 0;
+    for (at, document) in documents.iter().enumerate() {
+        let Some(request) = request(document) else {
+            continue;
+        };
+        if seen.contains(&request) {
+            runs.push(&documents[begin..at]);
+            begin = at;
+            seen.clear();
+        }
+        seen.insert(request);
+    }
+    runs.push(&documents[begin..]);
+    runs
 }
 
 /// One JSON document, or one a line.

@@ -1,6 +1,6 @@
 //! Samples of our own as JSON lines: what `gate proxy --record` and `gate load --out` write.
 
-use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool};
+use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, text};
 use crate::figures::LoadResult;
 use serde_json::Value;
 use verdict::record::{Phase, Sample};
@@ -27,14 +27,23 @@ pub fn read(documents: &[Value]) -> Result<Imported, ImportError> {
         tool: Tool::Samples,
         version: None,
         model: None,
-        requests: measured.map(request).collect(),
+        requests: measured.map(of_sample).collect(),
         is_sample: false,
         summary: LoadResult::default(),
         missing: vec![NO_LAUNCHES.to_owned(), NO_START.to_owned()],
     })
 }
 
-fn request(sample: &Sample) -> Request {
+/// Which request of its run a line is about.
+pub fn request(line: &Value) -> Option<String> {
+    let index = line.get("index").and_then(Value::as_u64)?;
+    Some(format!(
+        "{index} {}",
+        text(line, "/workload").unwrap_or_default()
+    ))
+}
+
+fn of_sample(sample: &Sample) -> Request {
     let stamps = &sample.stamps;
     let since = |at: u64| at.saturating_sub(stamps.intended_ns) as f64 / 1e6;
     let events = &stamps.events_ns;

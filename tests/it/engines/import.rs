@@ -190,6 +190,41 @@ fn one_of_several_appended_results_is_chosen_and_never_the_first_taken() {
         .says(&["files of one benchmark each"]);
 }
 
+/// `gate load --out` of a sweep or of repeats, and files that were put behind one another.
+#[test]
+fn requests_of_several_runs_in_one_file_need_a_choice() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = std::fs::read_to_string(repository().join("tests/data/run-v1.json")).unwrap();
+    let record: verdict::record::RunRecord = serde_json::from_str(&record).unwrap();
+    let samples = record.launches[0].samples.iter();
+    let first = samples.clone().next().unwrap().workload.clone();
+    let samples = samples.filter(|sample| sample.workload == first);
+    let own: Vec<String> = samples
+        .map(|sample| serde_json::to_string(sample).unwrap() + "\n")
+        .collect();
+    let aiperf = std::fs::read_to_string(repository().join("tests/data/import/aiperf.jsonl"));
+    for run in [own.concat(), aiperf.unwrap().trim().to_owned() + "\n"] {
+        let path = folder.path().join("requests.jsonl");
+        std::fs::write(&path, &run).unwrap();
+        let path = path.to_str().unwrap();
+        let once = import(&[path]);
+        assert!(matches!(once.code, Some(0 | 4)), "{once:?}");
+        std::fs::write(path, run.repeat(3)).unwrap();
+        let parts = ["3 benchmarks (runs)", "--benchmark N`, N from 0 to 2"];
+        import(&[path]).expect(2).says(&parts);
+        let compared = gate(&["compare", path]).output().unwrap();
+        Ended::of(&compared).expect(2).says(&parts);
+        let chosen = import(&[path, "--benchmark", "2"]);
+        assert_eq!((chosen.code, &chosen.stdout), (once.code, &once.stdout));
+        import(&[path, "--benchmark", "3"]).expect(2);
+    }
+    let path = folder.path().join("requests.jsonl");
+    std::fs::write(&path, own[0].repeat(1_001)).unwrap();
+    import(&[path.to_str().unwrap()])
+        .expect(2)
+        .says(&["1001 benchmarks", "at most 1000"]);
+}
+
 #[test]
 fn the_wrong_tool_is_told() {
     import(&[&sample("vllm.json"), "--from", "guidellm"])

@@ -2,7 +2,7 @@
 
 use super::caveats;
 use crate::commands::import::convert;
-use crate::figures::{self, Column, LoadResult, Origin, Row, Table};
+use crate::figures::{self, Column, LoadResult, MOST_RUNS, Origin, Row, Table};
 use crate::session::files::{ResultsError, read_json, read_text};
 use crate::session::{Error, results};
 use serde::Deserialize;
@@ -70,9 +70,6 @@ fn read(source: &Source, workload: Option<&str>) -> Result<Vec<Column>, Error> {
     let imported = convert::parse(path, &text, None)?;
     Ok(vec![imported.load_result().column(name)])
 }
-
-/// Most runs that one file may hold: more are no comparison that anybody reads.
-const MOST_RUNS: usize = 1_000;
 
 /// The runs of `gate load` that a file holds under this key.
 fn loads(path: &Path, key: &str, runs: &Value) -> Result<Vec<LoadResult>, Error> {

@@ -74,7 +74,7 @@ fn read(
     let refused = |error| Error::Usage(format!("{}: {error}", path.display()));
     let mut imported = import::parse(text, tool, benchmark).map_err(refused)?;
     if imported.tool == Tool::Samples {
-        let samples = import::own_samples(text).map_err(refused)?;
+        let samples = import::own_samples(text, benchmark).map_err(refused)?;
         imported.summary.server_contradicts = contradiction(&samples);
         imported.summary.implausible = implausible(&samples);
     }
