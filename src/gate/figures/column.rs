@@ -60,8 +60,6 @@ pub enum Origin {
 impl Column {
     /// A result without figures.
     pub fn new(name: String, origin: Origin) -> Self {
-        // A file's name must not steer the terminal.
-        let name = name.chars().filter(|c| !c.is_control()).collect();
         Self {
             name,
             origin,
@@ -81,6 +79,22 @@ impl Column {
             prompts: None,
             requests: BTreeMap::new(),
             stages: Vec::new(),
+        }
+    }
+
+    /// Puts every text that came with the result through `shown`.
+    pub fn map_texts(&mut self, shown: impl Fn(&str) -> String) {
+        let named = [&mut self.machine, &mut self.model];
+        let described = [&mut self.quantised, &mut self.precision];
+        let tool = match &mut self.origin {
+            Origin::Imported { tool } => Some(tool),
+            Origin::Launches(_) | Origin::Load(_) => None,
+        };
+        let texts = named.into_iter().chain(described).flatten();
+        let texts = texts.chain(&mut self.remarks).chain(&mut self.unsound);
+        let stages = self.stages.iter_mut().map(|(name, _)| name);
+        for text in texts.chain(stages).chain(tool).chain([&mut self.name]) {
+            *text = shown(text);
         }
     }
 

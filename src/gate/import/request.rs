@@ -72,6 +72,15 @@ impl Imported {
         are_there && requests.all(|r| r.failed.is_some() || is_whole(r))
     }
 
+    /// Puts every text of the file through `shown`.
+    pub fn map_texts(&mut self, shown: impl Fn(&str) -> String) {
+        let named = [&mut self.version, &mut self.model, &mut self.summary.date];
+        let failed = self.requests.iter_mut().map(|request| &mut request.failed);
+        for text in named.into_iter().chain(failed).flatten() {
+            *text = shown(text);
+        }
+    }
+
     /// The JSON of `gate load`, with what the file holds.
     pub fn load_result(&self) -> LoadResult {
         let mut result = self.summary.clone();

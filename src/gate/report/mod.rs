@@ -6,6 +6,7 @@
 mod cells;
 pub mod citation;
 mod comment;
+mod foreign;
 pub mod github_escape;
 mod json_v1;
 mod junit;
@@ -21,6 +22,7 @@ pub mod terminal;
 
 pub use comment::comment;
 pub use comment::publication::{Conclusion, Judged, Link, Past, Publication, State};
+pub use foreign::foreign;
 pub use github_escape::inert;
 pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};

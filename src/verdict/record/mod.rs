@@ -20,6 +20,7 @@ mod run;
 mod sample;
 mod suite;
 mod telemetry;
+mod unseen;
 mod verdict;
 
 pub use bisection::short;
@@ -47,6 +48,7 @@ pub use sample::{
 };
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};
+pub use unseen::{is_unseen, visible};
 pub use verdict::{
     CellOutcome, CellVerdict, CheckVerdict, Decision, GateVerdict, Rule, RunVerdict, Waiver,
 };

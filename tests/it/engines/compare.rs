@@ -195,6 +195,57 @@ fn a_file_of_more_than_a_thousand_runs_is_refused() {
     compare(&[&runs]).expect(2).says(&["1001 runs", "1000"]);
 }
 
+/// Text of another tool's file steers nothing, and shows no secret, in any format.
+#[test]
+fn foreign_text_is_cut_and_made_visible() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["a.json", "b.json"].map(|name| load(folder.path(), name, 50.0, 10.0, 48.0));
+    let hostile = format!(
+        "m\u{1b}[2J\u{202e}\u{2066}\u{200b}\u{feff}{}",
+        "x".repeat(600)
+    );
+    let secret = format!("ghp_{}", "a1B2".repeat(9));
+    change(&files[1], |json| {
+        json["model"] = hostile.clone().into();
+        json["notes"] = json!([format!("its key is {secret}")]);
+    });
+    let theirs = repository().join("tests/data/import/vllm.json");
+    let theirs = std::fs::read_to_string(theirs).unwrap();
+    let vllm = folder.path().join("vllm.json");
+    std::fs::write(&vllm, theirs).unwrap();
+    let vllm = vllm.to_str().unwrap();
+    change(vllm, |json| json["model_id"] = hostile.into());
+    let mut printed = vec![Ended::of(&gate(&["import", vllm]).output().unwrap()).expect(0)];
+    for format in ["text", "json", "markdown"] {
+        let all = [
+            &files[0],
+            &files[1],
+            "--name",
+            "a\u{202e}",
+            "--format",
+            format,
+        ];
+        let ended = compare(&all).expect(0);
+        assert!(ended.stdout.contains("redacted"), "{}", ended.stdout);
+        printed.push(ended);
+    }
+    for Ended { stdout, .. } in printed {
+        let is_hidden = |c: char| c != '\n' && verdict::record::is_unseen(c);
+        assert!(
+            !stdout.contains(is_hidden) && !stdout.contains(&secret),
+            "{stdout}"
+        );
+        assert!(
+            stdout.contains("u{202e}") && stdout.contains("u{feff}"),
+            "{stdout}"
+        );
+        assert!(
+            (400..=520).contains(&stdout.matches('x').count()),
+            "{stdout}"
+        );
+    }
+}
+
 #[test]
 fn results_without_a_common_row_are_no_comparison() {
     let folder = tempfile::tempdir().unwrap();

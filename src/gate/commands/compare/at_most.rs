@@ -155,7 +155,10 @@ pub fn held(limits: &[Limit], lanes: &[Lane]) -> Vec<Held> {
             at_most: limit.at_most.times,
             verdict: check.map_or(Verdict::Invalid, |check| check.verdict),
             rule: check.map_or("unknown-workload", |check| check.reason.rule.name()),
-            text: check.map_or_else(|| report::summary(&verdict), report::sentence),
+            text: report::redact(
+                &check.map_or_else(|| report::summary(&verdict), report::sentence),
+            )
+            .into_owned(),
         }
     });
     held.collect()

@@ -3,6 +3,7 @@
 use super::caveats;
 use crate::commands::import::convert;
 use crate::figures::{self, Column, LoadResult, MOST_RUNS, Origin, Row, Table};
+use crate::report::foreign;
 use crate::session::files::{ResultsError, read_json, read_text};
 use crate::session::{Error, results};
 use serde::Deserialize;
@@ -34,7 +35,15 @@ pub fn compare_files(sources: &[Source], workload: Option<&str>) -> Result<Table
             columns.push(column);
         }
     }
-    Ok(figures::compare(&columns))
+    Ok(compared(columns))
+}
+
+/// The columns beside one another; their texts may be from anywhere.
+pub fn compared(mut columns: Vec<Column>) -> Table {
+    for column in &mut columns {
+        column.map_texts(foreign);
+    }
+    figures::compare(&columns)
 }
 
 /// A sweep has a column for each step; every other result has one.
@@ -83,8 +92,10 @@ fn loads(path: &Path, key: &str, runs: &Value) -> Result<Vec<LoadResult>, Error>
         )));
     }
     let read = |(number, run): (u32, &Value)| {
-        LoadResult::deserialize(run)
-            .map_err(|error| refused(format!("number {number} of its `{key}`: {error}; {wrong}")))
+        LoadResult::deserialize(run).map_err(|error| {
+            let error = foreign(&error.to_string());
+            refused(format!("number {number} of its `{key}`: {error}; {wrong}"))
+        })
     };
     (1..).zip(runs).map(read).collect()
 }

@@ -6,9 +6,9 @@
 //! (`NAME/run.json` in the result directory), in which it stands alone.
 
 use super::at_most::{Limit, are_decided, held, most_rounds};
-use super::columns::{choose, of_record};
+use super::columns::{choose, compared, of_record};
 use super::contest::{Contest, Lane};
-use crate::figures::{self, Table};
+use crate::figures::Table;
 use crate::launch::Workspace;
 use crate::measure::{Follower, Progress, Protocol};
 use crate::session::host::{ArmHost, Arms};
@@ -53,7 +53,7 @@ pub async fn compare_engines(
             of_record(name, &lane.record, contest.workload.as_deref())
         })
         .collect::<Result<Vec<_>, Error>>()?;
-    let mut table = figures::compare(&columns);
+    let mut table = compared(columns);
     table.held = held(&limits, &lanes);
     Ok((table, directory))
 }

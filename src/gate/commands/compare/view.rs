@@ -6,7 +6,7 @@ use crate::report::{numbers, terminal};
 use serde::Serialize;
 use std::fmt::Write;
 use verdict::plural::count;
-use verdict::record::{Direction, Unit, is_ignorable};
+use verdict::record::{Direction, Unit};
 
 /// Format of the JSON.
 const FORMAT: &str = "infergate-compare/1";
@@ -117,25 +117,18 @@ fn stage_rows(table: &Table) -> Vec<Vec<String>> {
     let stages = table.stages.iter();
     let stages = stages.map(|(name, values)| {
         let cells = values.iter().map(ms);
-        std::iter::once(shown_alone(name)).chain(cells).collect()
+        std::iter::once(name.clone()).chain(cells).collect()
     });
     let longest = table.dominant.iter().map(|dominant| match dominant {
-        Some((name, share)) => format!("{} ({:.0} %)", shown_alone(name), share * 100.0),
+        Some((name, share)) => format!("{} ({:.0} %)", name, share * 100.0),
         None => "–".to_owned(),
     });
     let longest = std::iter::once("longest stage".to_owned()).chain(longest);
     stages.chain([longest.collect()]).collect()
 }
 
-/// A result's own words, of a file from anywhere, must not steer the terminal.
-fn shown_alone(text: &str) -> String {
-    text.chars()
-        .filter(|c| !is_ignorable(*c) && !c.is_control())
-        .collect()
-}
-
 fn bullet(out: &mut String, text: &str) {
-    for (line, mark) in terminal::wrap(&shown_alone(text), 76)
+    for (line, mark) in terminal::wrap(text, 76)
         .into_iter()
         .zip(["· ", "  "].into_iter().chain(std::iter::repeat("  ")))
     {

@@ -1,7 +1,8 @@
 //! `gate import`: another tool's result is read, and becomes `gate load`'s JSON or a session that can be judged.
 
 use crate::figures::LoadResult;
-use crate::import::{self, Batch, Imported, Tool};
+use crate::import::{self, Batch, ImportError, Imported, Tool};
+use crate::report::foreign;
 use crate::session::Error;
 use crate::session::files::read_text;
 use crate::session::project::{now, tool};
@@ -71,8 +72,12 @@ fn read(
     tool: Option<Tool>,
     benchmark: Option<usize>,
 ) -> Result<Imported, Error> {
-    let refused = |error| Error::Usage(format!("{}: {error}", path.display()));
+    let refused = |error: ImportError| {
+        let cause = foreign(&error.to_string());
+        Error::Usage(format!("{}: {cause}", path.display()))
+    };
     let mut imported = import::parse(text, tool, benchmark).map_err(refused)?;
+    imported.map_texts(foreign);
     if imported.tool == Tool::Samples {
         let samples = import::own_samples(text, benchmark).map_err(refused)?;
         imported.summary.server_contradicts = contradiction(&samples);
