@@ -27,6 +27,13 @@ pub enum VerdictFormat {
     Junit,
     /// What would stand on a pull request
     Comment,
+    /// A row for each check of a launch
+    Csv,
+    /// A row for each request
+    RequestsCsv,
+    /// Gauges for Prometheus, in OpenMetrics' text format
+    #[value(name = "openmetrics")]
+    OpenMetrics,
 }
 
 /// Options of every command that prints a verdict.

@@ -30,6 +30,9 @@ pub fn print(
         VerdictFormat::Html => Form::Html,
         VerdictFormat::Junit => Form::Junit,
         VerdictFormat::Comment => Form::Comment,
+        VerdictFormat::Csv => Form::Csv,
+        VerdictFormat::RequestsCsv => Form::RequestsCsv,
+        VerdictFormat::OpenMetrics => Form::OpenMetrics,
     };
     let mut text = session::rendered(record, verdict, form)?;
     match (results, shown.format) {

@@ -156,7 +156,7 @@ pub fn verdict_json(record: &RunRecord, verdict: &RunVerdict) -> String {
     json
 }
 
-fn comparison(record: &RunRecord) -> &'static str {
+pub fn comparison(record: &RunRecord) -> &'static str {
     match record.comparison {
         Comparison::Interleaved => "interleaved",
         Comparison::SameBuild => "same-build",

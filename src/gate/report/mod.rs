@@ -1,4 +1,5 @@
-//! A verdict as text: for a terminal, as Markdown, as versioned JSON, as HTML, as JUnit, as a comment on GitHub.
+//! A verdict as text: for a terminal, as Markdown, as versioned JSON, as HTML, as JUnit, as a comment on GitHub, as
+//! gauges for Prometheus. And tables as CSV.
 //! Strings out, nothing else.
 //!
 //! Refuses to know: how a verdict came about, files, and colours beyond ANSI styles in a string.
@@ -6,6 +7,7 @@
 mod cells;
 pub mod citation;
 mod comment;
+mod csv;
 mod foreign;
 pub mod github_escape;
 mod json_v1;
@@ -13,6 +15,7 @@ mod junit;
 mod main_values;
 pub mod markdown;
 pub mod numbers;
+mod openmetrics;
 mod page;
 pub mod reasons;
 pub mod redaction;
@@ -22,11 +25,13 @@ pub mod terminal;
 
 pub use comment::comment;
 pub use comment::publication::{Conclusion, Judged, Link, Past, Publication, State};
+pub use csv::{Cell, csv};
 pub use foreign::foreign;
 pub use github_escape::inert;
 pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
 pub use markdown::markdown;
+pub use openmetrics::openmetrics;
 pub use page::{CheckFigures, Over, PERCENTILES, Page, Series, Start, html};
 pub use reasons::{SEND_AT_ONCE, decisive, first_events, notes, sentence, summary};
 pub use redaction::redact;

@@ -18,6 +18,10 @@ pub enum Form {
     Junit,
     /// As on a pull request, without what only GitHub knows.
     Comment,
+    /// A row for each check of a launch.
+    Csv,
+    RequestsCsv,
+    OpenMetrics,
 }
 
 /// The verdict in this form.
@@ -30,6 +34,9 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
         Form::Json => report::verdict_json(record, verdict),
         Form::Markdown => report::markdown(record, verdict),
         Form::Junit => report::junit(record, verdict),
+        Form::Csv => figures::launches_csv(record)?,
+        Form::RequestsCsv => figures::requests_csv(record),
+        Form::OpenMetrics => report::openmetrics(record, verdict),
         Form::Html => {
             let plan = plan::from_record(record)?;
             html(

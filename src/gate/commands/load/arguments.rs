@@ -191,6 +191,8 @@ pub enum Format {
     Markdown,
     /// One JSON object
     Json,
+    /// A row for each run: a pace or a repeat
+    Csv,
 }
 
 impl LoadArgs {

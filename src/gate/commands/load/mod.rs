@@ -8,6 +8,7 @@ mod notes;
 mod overview;
 mod repeats;
 mod samples_file;
+mod spreadsheet;
 mod sweep;
 mod view;
 mod workload;
@@ -76,6 +77,7 @@ fn measured(options: &LoadOptions, out: Option<&mut SamplesFile>) -> anyhow::Res
 
 fn shown(reports: &[LoadReport], (steps, is_repeated): (usize, bool), format: Format) -> String {
     match (reports, steps, format) {
+        (runs, _, Format::Csv) => spreadsheet::load_csv(runs),
         (runs, _, Format::Table) if is_repeated => repeats::overview(runs).table(),
         (runs, _, Format::Markdown) if is_repeated => repeats::overview(runs).markdown(),
         (runs, _, Format::Json) if is_repeated => repeats::json(runs),
@@ -102,7 +104,7 @@ fn exit(report: &LoadReport, format: Format) -> Exit {
         return Exit::Invalid;
     }
     // Table and Markdown say so themselves.
-    if matches!(format, Format::Json) {
+    if matches!(format, Format::Json | Format::Csv) {
         for reason in report.invalid() {
             output::error(&format!("invalid: {reason}"));
         }

@@ -1,5 +1,9 @@
 //! What the page draws of a session, from its record.
 
+mod tables;
+
+pub use tables::{launches_csv, requests_csv};
+
 use crate::report::{CheckFigures, Over, PERCENTILES, Series, Start};
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::judge;
