@@ -177,6 +177,19 @@ async fn repeats_show_each_run_and_what_lies_between_them() {
         table.lines().all(|line| line.chars().count() <= 80),
         "{table}"
     );
+    let csv = String::from_utf8(repeated("csv").await.stdout).unwrap();
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 4, "{csv}");
+    for (name, value) in [
+        ("ask_requests", "5"),
+        ("complete", "true"),
+        ("requests_sound", "5"),
+        ("output_tokens_mean", "6"),
+    ] {
+        let column = lines[0].iter().position(|column| *column == name).unwrap();
+        let cells = lines[1..].iter().map(|line| line[column]);
+        assert!(cells.clone().eq([value; 3]), "{name} in\n{csv}");
+    }
     // No run sends what one before it sent.
     let received = server.received();
     let prompts: BTreeSet<String> = received

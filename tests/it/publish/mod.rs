@@ -3,6 +3,7 @@
 mod artifacts;
 mod beside;
 mod comments;
+mod exports;
 mod forms;
 mod hostile;
 mod pages;
