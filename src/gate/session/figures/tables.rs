@@ -3,7 +3,7 @@
 use crate::report::{Cell, csv};
 use std::borrow::Cow;
 use verdict::judge;
-use verdict::metrics::{e2e_ms, tpot_ms, ttft_ms};
+use verdict::metrics::{e2e_ms, first_shared, tpot_ms, ttft_ms};
 use verdict::plan::{self, Plan, PlanError};
 use verdict::record::{Exit, Extent, Launch, Phase, RunRecord, Sample, Unit};
 
@@ -131,7 +131,8 @@ fn of_request(launch: &Launch, sample: &Sample) -> Vec<Cell> {
         sample.tokens.completion.into(),
         Some(seconds(sample.stamps.intended_ns)).into(),
         Some(seconds(sample.stamps.send_ns)).into(),
-        time(ttft_ms(sample).ok()),
+        // Of a first event that came together with the second an upper bound alone is known.
+        time(ttft_ms(sample).ok().filter(|_| !first_shared(sample))),
         time(tpot_ms(sample).ok()),
         time(e2e_ms(sample).ok()),
         void.into(),
