@@ -1,7 +1,7 @@
 // Makes docs/pictures: what a user sees of a planted regression, and main's history. Needs Node, npm, Chromium and a built gate.
 //   node scripts/pictures.mjs [GATE]     GATE: target/release/gate
 // A session is measured for it: on a busy machine its verdict may be another one, and the script ends with an error.
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,6 +30,33 @@ const run = (...args) => spawnSync(gate, args, { cwd: project, encoding: "utf8" 
 const measured = run("check", "--profile", "quick", "--same-build", "--head-arg=--fault", "--head-arg=decode-delay=15%", "--out", "fail");
 if (measured.status !== 1) throw new Error(`the planted delay was not found:\n${measured.stdout}${measured.stderr}`);
 
+// Checks that end without a verdict. Two looks and a narrow ceiling leave a small delay open; no token can be faster than a floor
+// of a whole millisecond; and a signal comes after the first block.
+const whole = readFileSync(config, "utf8");
+const tpot = join(project, "gates/tpot.toml");
+const gateFile = readFileSync(tpot, "utf8");
+const changed = (text, from, to) => {
+  if (!text.includes(from)) throw new Error(`there is no ${from} in gates/`);
+  return text.replaceAll(from, to);
+};
+writeFileSync(config, changed(whole, "looks = [3, 4, 5, 6, 7, 8, 10]", "looks = [3, 4]"));
+writeFileSync(tpot, changed(changed(gateFile, 'quick = "5 %"', 'quick = "2 %"'), 'quick = "5.0 %"', 'quick = "2 %"'));
+const expect = (status, ...args) => {
+  const ended = run("check", "--profile", "quick", "--same-build", "--gate", "tpot", ...args);
+  if (ended.status !== status) throw new Error(`not ${status} but ${ended.status}:\n${ended.stdout}${ended.stderr}`);
+};
+expect(3, "--head-arg=--fault", "--head-arg=decode-delay=1.5%", "--out", "inconclusive");
+writeFileSync(tpot, gateFile);
+writeFileSync(config, changed(whole, 'model = "tiny-qwen3"', 'model = "tiny-qwen3"\nplausible = { tpot_floor = "1 ms", prefill_floor = "1 µs/token" }'));
+expect(4, "--out", "invalid");
+writeFileSync(config, whole);
+await new Promise((done, failed) => {
+  const child = spawn(gate, ["check", "--profile", "quick", "--same-build", "--out", "interrupted"], { cwd: project });
+  child.stderr.on("data", (said) => { if (/^block 1:/m.test(said)) child.kill("SIGINT"); });
+  child.stdout.resume();
+  child.on("exit", (status) => status === 130 ? done() : failed(new Error(`not interrupted: ${status}`)));
+});
+
 // Main's nights beside an anchor: two steps for the worse, one for the better.
 const series = join(project, ".gate/baseline/series");
 mkdirSync(series, { recursive: true });
@@ -52,8 +79,8 @@ for (let night = 0; night < nights; night++) {
 run("history", "--profile", "full", "--site", "site");
 
 // What a terminal of so many columns shows, as HTML.
-const terminal = (columns) => {
-  const { stdout: shown } = spawnSync("script", ["-qec", `stty cols ${columns} rows 60 && '${gate}' judge fail`, "/dev/null"],
+const terminal = (columns, directory) => {
+  const { stdout: shown } = spawnSync("script", ["-qec", `stty cols ${columns} rows 60 && '${gate}' judge ${directory}`, "/dev/null"],
     { cwd: project, encoding: "utf8", env: { ...process.env, TERM: "xterm-256color" }, stdio: ["ignore", "pipe", "inherit"] });
   const colours = { 31: "#ff7b72", 32: "#3fb950", 33: "#d29922", 35: "#bc8cff", 36: "#56d4dd" };
   const escape = (text) => text.replace(/[&<>]/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -84,8 +111,12 @@ try {
     console.log(`docs/pictures/${name}.png`);
   };
   for (const columns of [80, 140]) {
-    await page.setContent(terminal(columns));
+    await page.setContent(terminal(columns, "fail"));
     await shot(`terminal-${columns}`, 1400, 900);
+  }
+  for (const directory of ["inconclusive", "invalid", "interrupted"]) {
+    await page.setContent(terminal(80, directory));
+    await shot(`terminal-${directory}`, 1400, 900);
   }
   await page.setContent(comment());
   await shot("comment", 960, 900);
