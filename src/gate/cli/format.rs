@@ -12,6 +12,28 @@ pub enum Format {
     Markdown,
 }
 
+/// How a result that has a page of its own is printed on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PageFormat {
+    /// For a terminal
+    Text,
+    /// One JSON object
+    Json,
+    Markdown,
+    /// One page that needs nothing else
+    Html,
+}
+
+/// The same for one that has no Markdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PictureFormat {
+    /// For a terminal
+    Text,
+    Json,
+    /// One page that needs nothing else
+    Html,
+}
+
 /// How a judged session is printed on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum VerdictFormat {

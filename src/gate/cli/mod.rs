@@ -1,5 +1,6 @@
 //! Command line, shared: parsers of names, sizes and percents, formats, output, progress, exit codes.
 
+pub mod command_line;
 mod exit;
 pub mod format;
 pub mod github;

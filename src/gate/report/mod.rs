@@ -20,6 +20,7 @@ mod page;
 pub mod reasons;
 pub mod redaction;
 mod row;
+pub mod sheet;
 pub mod site;
 pub mod terminal;
 
@@ -35,6 +36,7 @@ pub use openmetrics::openmetrics;
 pub use page::{CheckFigures, Over, PERCENTILES, Page, Series, Start, html};
 pub use reasons::{SEND_AT_ONCE, decisive, first_events, notes, sentence, summary};
 pub use redaction::redact;
+pub use row::limits;
 pub use terminal::{View, columns, columns_with_numbers, lines, terminal};
 
 use verdict::plural::count;

@@ -137,7 +137,8 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-fn render(template: &str, values: Value) -> String {
+/// A template of this room with its values escaped.
+pub fn render(template: &str, values: Value) -> String {
     let written = environment().render_str(template, values);
     // Its long form quotes values.
     written.unwrap_or_else(|error| format!("the template failed: {:?}", error.kind()))

@@ -100,7 +100,7 @@ fn all_shown(lines: Vec<String>) -> Vec<String> {
     lines.iter().map(|line| shown(line)).collect()
 }
 
-/// A script's source for the policy.
+/// A script's or a style's source for the policy.
 pub fn hash(script: &str) -> String {
     format!(
         "'sha256-{}'",
