@@ -8,6 +8,7 @@ mod endings;
 mod faults;
 mod lengths;
 mod pace;
+mod page;
 mod phases;
 mod questions;
 mod requests;

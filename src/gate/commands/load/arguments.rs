@@ -193,6 +193,8 @@ pub enum Format {
     Json,
     /// A row for each run: a pace or a repeat
     Csv,
+    /// One page that needs nothing else
+    Html,
 }
 
 impl LoadArgs {

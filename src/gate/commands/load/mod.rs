@@ -6,6 +6,7 @@ mod arguments;
 pub mod limits;
 mod notes;
 mod overview;
+mod page;
 mod repeats;
 mod samples_file;
 mod spreadsheet;
@@ -16,6 +17,7 @@ mod workload;
 pub use arguments::LoadArgs;
 pub use workload::{Headers, LoadTally, Watch};
 
+use crate::cli::command_line::command_line;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
 use anyhow::Context;
@@ -78,6 +80,7 @@ fn measured(options: &LoadOptions, out: Option<&mut SamplesFile>) -> anyhow::Res
 fn shown(reports: &[LoadReport], (steps, is_repeated): (usize, bool), format: Format) -> String {
     match (reports, steps, format) {
         (runs, _, Format::Csv) => spreadsheet::load_csv(runs),
+        (reports, _, Format::Html) => page::page(reports, (steps, is_repeated), command_line()),
         (runs, _, Format::Table) if is_repeated => repeats::overview(runs).table(),
         (runs, _, Format::Markdown) if is_repeated => repeats::overview(runs).markdown(),
         (runs, _, Format::Json) if is_repeated => repeats::json(runs),
@@ -103,8 +106,8 @@ fn exit(report: &LoadReport, format: Format) -> Exit {
         output::error("invalid: no request was answered soundly");
         return Exit::Invalid;
     }
-    // Table and Markdown say so themselves.
-    if matches!(format, Format::Json | Format::Csv) {
+    // Table and Markdown say so themselves; the others may go to a file.
+    if matches!(format, Format::Json | Format::Csv | Format::Html) {
         for reason in report.invalid() {
             output::error(&format!("invalid: {reason}"));
         }

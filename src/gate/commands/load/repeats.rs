@@ -1,10 +1,12 @@
 //! One load several times over: each run's numbers, and their mean with an interval between runs.
 //!
-//! Main functions: [`overview`], [`json()`]. Refuses to know: how a run was measured.
+//! Main functions: [`overview`], [`json()`], [`charts`]. Refuses to know: how a run was measured.
 
 use super::overview::Overview;
 use super::sweep::wrong;
 use super::view::{LoadReport, optional};
+use crate::report::numbers::number;
+use crate::report::sheet::{Chart, Kind, Line, Picture, Point, Tone};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use verdict::stats::{mean, t_quantile, variance};
@@ -83,6 +85,74 @@ pub fn json(runs: &[LoadReport]) -> String {
     let mut text = serde_json::to_string_pretty(&all).expect("strings and numbers serialise");
     text.push('\n');
     text
+}
+
+/// The middle of the times and the throughput, each with its interval.
+pub fn headline(runs: &[LoadReport]) -> String {
+    let valid = runs.iter().filter(|run| is_valid(run)).count();
+    let told = |((title, unit), (_, _, value)): ((&str, &str), &(&str, &str, Number))| {
+        let of = of_runs(runs, *value)?;
+        let [mean, low, high] = [of.mean, of.low, of.high].map(number);
+        Some(format!("{title} {mean} {unit} [{low}, {high}]"))
+    };
+    let told: Vec<String> = TITLES.into_iter().zip(&NUMBERS).filter_map(told).collect();
+    match told.is_empty() {
+        true => format!(
+            "{valid} of {} runs are valid: there is no interval",
+            runs.len()
+        ),
+        false => format!(
+            "Mean of {valid} runs: {}",
+            told[..told.len().min(3)].join("; ")
+        ),
+    }
+}
+
+/// The numbers of [`NUMBERS`] by themselves, with their units.
+const TITLES: [(&str, &str); 6] = [
+    ("TTFT p50", "ms"),
+    ("TTFT p99", "ms"),
+    ("TPOT p50", "ms"),
+    ("TPOT p99", "ms"),
+    ("E2E p50", "ms"),
+    ("Output", "tokens/s"),
+];
+
+/// Each number of each run, with the interval of the mean.
+pub fn charts(runs: &[LoadReport]) -> Vec<Picture> {
+    let chart = |((title, unit), (_, _, value)): ((&str, &str), &(&str, &str, Number))| {
+        let level = of_runs(runs, *value).map(|of| (of.mean, of.low, of.high));
+        let mean = level.map_or("", |_| ", their mean and its 95 % interval");
+        let points = (1..).zip(runs).filter_map(|(number_of, run)| {
+            let y = value(run)?;
+            Some(Point {
+                x: f64::from(number_of),
+                y,
+                tone: if is_valid(run) {
+                    Tone::Head
+                } else {
+                    Tone::Invalid
+                },
+                label: format!("run {number_of}: {}", number(y)),
+            })
+        });
+        let chart = Chart {
+            title: format!("{title}, {unit}: runs{mean}"),
+            x: "run".to_owned(),
+            kinds: (Kind::Linear, Kind::Linear),
+            shown: number,
+            lines: vec![Line {
+                name: title.to_owned(),
+                tone: Tone::Head,
+                points: points.collect(),
+                is_joined: false,
+            }],
+            level,
+            mark: None,
+        };
+        chart.drawn().map(Picture::Chart)
+    };
+    TITLES.into_iter().zip(&NUMBERS).filter_map(chart).collect()
 }
 
 fn header() -> [&'static str; 8] {

@@ -1,11 +1,15 @@
 //! Several paces of `gate load` side by side, and the knee between them.
 //!
-//! Main functions: [`overview`], [`json()`]; [`knee`]. Refuses to know: how a step was measured.
+//! Main functions: [`overview`], [`json()`], [`charts`]; [`knee`]. Refuses to know: how a step was measured.
 
 use super::overview::Overview;
 use super::view::{LoadReport, optional};
 use crate::report::numbers::number;
+use crate::report::sheet::{Chart, Kind, Line, Picture, Point, Tone};
 use serde_json::{Value, json};
+
+/// A number of a step.
+type Number = fn(&LoadReport) -> Option<f64>;
 
 /// Steps from which a knee can be told.
 const LEAST_STEPS: usize = 3;
@@ -119,13 +123,51 @@ fn rows(reports: &[LoadReport]) -> Vec<Vec<String>> {
 /// The knee, and what is wrong with which step.
 fn remarks(reports: &[LoadReport]) -> Vec<String> {
     let mut remarks = vec!["Times in ms.".to_owned()];
+    let mark = knee(&points(reports)).map_or("", |_| "* ");
+    remarks.push(format!("{mark}{}", knee_remark(reports)));
+    remarks.extend(of_steps(reports));
+    remarks
+}
+
+/// The knee with its throughput, or why there is none.
+pub fn headline(reports: &[LoadReport]) -> String {
     let points = points(reports);
-    remarks.push(match knee(&points) {
+    let best = points
+        .iter()
+        .filter_map(|point| point.1)
+        .fold(0.0, f64::max);
+    match knee(&points).map(|place| points[place]) {
+        Some((load, Some(rate))) => format!(
+            "Knee at {} {}: {} output tokens/s, {:.0} % of the greatest throughput",
+            number(load),
+            unit(reports),
+            number(rate),
+            100.0 * rate / best
+        ),
+        _ => knee_remark(reports).trim_end_matches('.').to_owned(),
+    }
+}
+
+/// Of the load.
+fn unit(reports: &[LoadReport]) -> &'static str {
+    match reports.first().map(pace_name) {
+        Some("rate") => "requests/s",
+        _ => "streams",
+    }
+}
+
+/// The knee in a sentence, or why there is none.
+fn knee_remark(reports: &[LoadReport]) -> String {
+    let points = points(reports);
+    match knee(&points) {
         Some(place) => {
             let (load, rate) = points[place];
-            let best = points.iter().filter_map(|point| point.1).fold(0.0, f64::max);
+            let best = points
+                .iter()
+                .filter_map(|point| point.1)
+                .fold(0.0, f64::max);
             format!(
-                "* Knee: {} {}. It has {} % of the greatest throughput; beyond it load grows faster than throughput.",
+                "Knee: {} {}. It has {} % of the greatest throughput; beyond it load grows faster than throughput.",
                 reports.first().map_or("", pace_shown),
                 number(load),
                 number(100.0 * rate.unwrap_or(0.0) / best),
@@ -134,10 +176,76 @@ fn remarks(reports: &[LoadReport]) -> Vec<String> {
         None if points.iter().filter(|point| point.1.is_some()).count() < LEAST_STEPS => {
             "No knee: fewer than three valid steps.".into()
         }
-        None => "No knee: throughput grows with the load up to the last step; add greater loads.".into(),
-    });
-    remarks.extend(of_steps(reports));
-    remarks
+        None => {
+            "No knee: throughput grows with the load up to the last step; add greater loads.".into()
+        }
+    }
+}
+
+/// Throughput and times against the load, the knee marked.
+pub fn charts(reports: &[LoadReport]) -> Vec<Picture> {
+    let points = points(reports);
+    let knee = knee(&points).map(|place| (points[place].0, "knee".to_owned()));
+    let name = reports.first().map_or("", pace_shown);
+    let line = |title: &str, tone: Tone, value: Number| {
+        let points = reports
+            .iter()
+            .zip(&points)
+            .filter_map(|(report, (x, rate))| {
+                let y = value(report)?;
+                let is_sound = rate.is_some();
+                Some(Point {
+                    x: *x,
+                    y,
+                    tone: if is_sound { tone } else { Tone::Invalid },
+                    label: format!("{name} {}: {}", number(*x), number(y)),
+                })
+            });
+        Line {
+            name: title.to_owned(),
+            tone,
+            points: points.collect(),
+            is_joined: true,
+        }
+    };
+    let chart = |title: &str, lines: Vec<Line>| {
+        let values = |of: fn(&Point) -> f64| {
+            let points = lines.iter().flat_map(|line| &line.points);
+            points.map(of).collect::<Vec<f64>>()
+        };
+        let chart = Chart {
+            title: title.to_owned(),
+            x: unit(reports).to_owned(),
+            kinds: (kind(&values(|at| at.x)), kind(&values(|at| at.y))),
+            shown: number,
+            lines,
+            level: None,
+            mark: knee.clone(),
+        };
+        chart.drawn().map(Picture::Chart)
+    };
+    let both =
+        |p50: Number, p99: Number| vec![line("p99", Tone::Base, p99), line("p50", Tone::Head, p50)];
+    let rate = |report: &LoadReport| report.throughput.output_tokens_per_s;
+    let charts = [
+        chart("Output tokens/s", vec![line("tokens/s", Tone::Head, rate)]),
+        chart("TTFT, ms", both(|r| r.ttft_ms.p50, |r| r.ttft_ms.p99)),
+        chart("TPOT, ms", both(|r| r.tpot_ms.p50, |r| r.tpot_ms.p99)),
+    ];
+    charts.into_iter().flatten().collect()
+}
+
+/// Values far apart are seen by their ratios.
+fn kind(values: &[f64]) -> Kind {
+    const FAR: f64 = 12.0;
+    let (low, high) = (
+        values.iter().copied().reduce(f64::min),
+        values.iter().copied().reduce(f64::max),
+    );
+    match low.zip(high) {
+        Some((low, high)) if low > 0.0 && high > FAR * low => Kind::Log,
+        _ => Kind::FromZero,
+    }
 }
 
 /// What is wrong with which steps: a sentence that several share is said once.

@@ -16,6 +16,8 @@ use verdict::record::{ClientHealth, Spread};
 
 /// Column of the values under the table.
 const LABEL: usize = 14;
+/// Before the reason why the numbers are none.
+pub const INVALID: &str = "INVALID";
 
 /// One run. Times in milliseconds, rates per second.
 #[derive(Clone, Debug, Serialize)]
@@ -182,7 +184,7 @@ pub fn markdown_table<const N: usize>(header: [&str; N], rows: Vec<Vec<String>>)
 }
 
 /// That not all requests were sent, and why.
-fn cut(report: &LoadReport) -> Option<String> {
+pub fn cut(report: &LoadReport) -> Option<String> {
     match &report.stopped {
         Some(why) => Some(format!(
             "STOPPED: {why}; these are the requests that were done by then"
@@ -222,10 +224,10 @@ pub fn table<const N: usize>(
     table.trim_fmt()
 }
 
-const TIMES: [&str; 8] = ["ms", "mean", "p50", "p90", "p99", "min", "max", "n"];
+pub const TIMES: [&str; 8] = ["ms", "mean", "p50", "p90", "p99", "min", "max", "n"];
 
 /// The rows of the table under [`TIMES`].
-fn time_rows(report: &LoadReport) -> Vec<Vec<String>> {
+pub fn time_rows(report: &LoadReport) -> Vec<Vec<String>> {
     let row = |(name, summary): (&str, Distribution)| {
         let Distribution {
             mean,
@@ -250,7 +252,8 @@ fn time_rows(report: &LoadReport) -> Vec<Vec<String>> {
     rows.into_iter().map(row).collect()
 }
 
-fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
+/// What stands below the table: a name and a text each.
+pub fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     let Throughput {
         output_tokens_per_s,
         output_tokens_per_s_full,
@@ -302,7 +305,7 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
         lines.push(("client", client(health)));
     }
     lines.extend(report.notes.iter().map(|text| ("note", text.clone())));
-    lines.extend(report.invalid().map(|text| ("INVALID", text.clone())));
+    lines.extend(report.invalid().map(|text| (INVALID, text.clone())));
     lines
 }
 
