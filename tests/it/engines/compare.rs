@@ -1,6 +1,6 @@
 //! `gate compare` of files: ratios, caveats, token parity.
 
-use fixture::{Ended, gate, repository};
+use fixture::{Ended, MARKUP, check_sheet, gate, repository};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -366,4 +366,26 @@ fn wrong_questions_are_refused() {
     compare(&[&a, other.to_str().unwrap()])
         .expect(2)
         .says(&["other.json", "no tool that is known"]);
+}
+
+#[test]
+fn a_page_shows_ratios_and_what_must_not_be_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = load(folder.path(), "a.json", 50.0, 10.0, 48.0);
+    let b = load(folder.path(), "b.json", 75.0, 5.0, 48.0);
+    let c = load(folder.path(), "c.json", 50.0, 10.0, 4.0);
+    let page = |others: &[&str], code| {
+        let arguments = [&[a.as_str()], others, &["--format", "html"]].concat();
+        compare(&[&arguments[..], &["--name", MARKUP]].concat())
+            .expect(code)
+            .stdout
+    };
+    let pair = page(&[&b], 0);
+    check_sheet(
+        &pair,
+        &["TTFT median 1.50 ×", "throughput 2.00 ×", "1.50 ×"],
+    );
+    assert!(!pair.contains("tone-invalid\""), "{pair}");
+    let three = page(&[&b, &c], 4);
+    check_sheet(&three, &["tone-invalid\"", "Invalid: c: an answer has 4"]);
 }

@@ -1,16 +1,16 @@
-//! The HTML report in a browser: nothing in it runs but its own scripts, every drawing is drawn, and it fits a phone.
+//! The HTML report and a command's page in a browser: nothing in it runs but its own scripts, every drawing is drawn, and it fits a phone.
 //!
 //! Needs Node, npm and Chromium. Screenshots stay below `target/tmp/pages/`.
 
 use super::comments::judged;
 use super::hostile::{HOSTILE, hostile};
 use super::records::{noisy, record, regressed, short};
-use fixture::{install, scratch, skip};
+use fixture::{Ended, gate, install, scratch, skip};
 use infergate::session::{Form, rendered};
 use serde_json::{Value, json};
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Drives a Chromium that is there already.
@@ -38,6 +38,30 @@ fn of_requests(all: usize) -> Value {
         }));
     }
     record
+}
+
+/// `gate compare --format html` of two results with hostile names.
+fn sheet(folder: &Path, markup: &str) -> PathBuf {
+    let of = |value: f64| json!({"mean": value, "p50": value, "p99": value, "n": 100});
+    let results = [(50.0, "a.json"), (75.0, "b.json")].map(|(ttft, name)| {
+        let result = json!({
+            "tool": markup, "date": "2026-11-21T00:00:00Z", "model": markup,
+            "ttft_ms": of(ttft), "tpot_ms": of(ttft / 4.0), "itl_ms": of(ttft / 4.0), "icl_ms": of(ttft / 4.0),
+            "e2e_ms": of(ttft * 9.0), "throughput": {"output_tokens_per_s": 1e3 / ttft},
+            "requests": {"sent": 100, "ok": 100, "void": {}},
+            "prompt_tokens": of(32.0), "output_tokens": of(48.0),
+        });
+        let path = folder.join(name);
+        fs::write(&path, result.to_string()).unwrap();
+        path
+    });
+    let mut command = gate(&[
+        "compare", "--format", "html", "--name", markup, "--name", markup,
+    ]);
+    let ended = Ended::of(&command.args(results).output().unwrap()).expect(0);
+    let path = folder.join("compare.html");
+    fs::write(&path, ended.stdout).unwrap();
+    path
 }
 
 #[test]
@@ -74,11 +98,13 @@ fn pages_in_a_browser() {
         fs::write(&path, page(&record)).unwrap();
         path
     });
+    let sheet = sheet(&folder, &markup);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/publish/pages.cjs");
     let output = Command::new("node")
         .arg(script)
         .args([&packages, Path::new(browser)])
         .args(paths)
+        .arg(sheet)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -86,5 +112,5 @@ fn pages_in_a_browser() {
     assert!(output.status.success(), "{said}{errors}");
     println!("{said}");
     // A script that looks at nothing must not pass.
-    assert_eq!(said.matches("ok ").count(), 6 * 6, "{said}");
+    assert_eq!(said.matches("ok ").count(), 7 * 6, "{said}");
 }

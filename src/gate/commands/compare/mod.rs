@@ -5,9 +5,11 @@ mod caveats;
 mod columns;
 mod contest;
 mod engines;
+mod page;
 mod view;
 
-use crate::cli::format::Format;
+use crate::cli::command_line::command_line;
+use crate::cli::format::PageFormat as Format;
 use crate::cli::names::{self, Names};
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
@@ -193,6 +195,7 @@ fn print(table: &Table, format: Format) -> anyhow::Result<Exit> {
         Format::Text => view::comparison_text(table),
         Format::Json => view::comparison_json(table),
         Format::Markdown => view::comparison_markdown(table),
+        Format::Html => page::page(table, command_line()),
     };
     output::print(&text).context("cannot write the comparison to standard output")?;
     let held = table.held.iter().map(|held| held.verdict);

@@ -37,10 +37,7 @@ pub fn comparison_text(table: &Table) -> String {
         let stages = terminal::columns(header.collect(), stage_rows(table));
         let _ = writeln!(out, "{stages}\n");
     }
-    if has_rounds(table) {
-        bullet(&mut out, ROUNDS);
-    }
-    for line in paired(table) {
+    for line in rounds_note(table).into_iter().chain(paired(table)) {
         bullet(&mut out, &line);
     }
     for (name, caveats) in table.names.iter().zip(&table.caveats) {
@@ -63,7 +60,7 @@ const ROUNDS: &str = "±: half the range over the rounds, of the median; 3/3: th
                       rounds";
 
 /// Of each result that was sent the first one's prompts, the ratios request for request.
-fn paired(table: &Table) -> Vec<String> {
+pub fn paired(table: &Table) -> Vec<String> {
     let of = |(at, name): (usize, &String)| {
         let cells = table.lines.iter();
         let cells = cells.filter_map(|line| Some((line.row, line.cells[at].as_ref()?.paired?)));
@@ -88,13 +85,15 @@ fn paired(table: &Table) -> Vec<String> {
     table.names.iter().enumerate().filter_map(of).collect()
 }
 
-fn has_rounds(table: &Table) -> bool {
+/// [`ROUNDS`] where there are any.
+pub fn rounds_note(table: &Table) -> Option<String> {
     let mut cells = table.lines.iter().flat_map(|line| &line.cells).flatten();
-    cells.any(|cell| cell.spread().is_some())
+    let has_rounds = cells.any(|cell| cell.spread().is_some());
+    has_rounds.then(|| ROUNDS.to_owned())
 }
 
 /// `ours: tpot at most 1.1 × vllm's: ` and the judge's sentence, in which head is `ours` and base the other.
-fn limit(held: &Held) -> String {
+pub fn limit(held: &Held) -> String {
     let Held {
         name,
         against,
@@ -107,7 +106,7 @@ fn limit(held: &Held) -> String {
 }
 
 /// A row a stage, and the longest stage of each result.
-fn stage_rows(table: &Table) -> Vec<Vec<String>> {
+pub fn stage_rows(table: &Table) -> Vec<Vec<String>> {
     let ms = |ms: &Option<f64>| {
         ms.map_or_else(
             || "–".to_owned(),
@@ -167,10 +166,7 @@ pub fn comparison_markdown(table: &Table) -> String {
         }
         out.push('\n');
     }
-    if has_rounds(table) {
-        let _ = writeln!(out, "- {ROUNDS}");
-    }
-    for line in paired(table) {
+    for line in rounds_note(table).into_iter().chain(paired(table)) {
         let _ = writeln!(out, "- {}", escape(&line));
     }
     for (name, caveats) in table.names.iter().zip(&table.caveats) {
@@ -192,7 +188,7 @@ pub fn comparison_markdown(table: &Table) -> String {
     out
 }
 
-fn of_part(table: &Table, part: Part) -> Vec<&Line> {
+pub fn of_part(table: &Table, part: Part) -> Vec<&Line> {
     table
         .lines
         .iter()
@@ -208,7 +204,7 @@ fn title(part: Part) -> &'static str {
 }
 
 /// `12.35 ms ±1 %  2.10 × 3/3`; without a ratio where it would mean nothing, without marks of rounds where there is one.
-fn shown(line: &Line, cell: Option<&Cell>) -> String {
+pub fn shown(line: &Line, cell: Option<&Cell>) -> String {
     let Some(cell) = cell else {
         return "–".to_owned();
     };
