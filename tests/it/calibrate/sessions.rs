@@ -1,7 +1,7 @@
 //! What is measured, kept and continued.
 
 use super::{certificate, small};
-use fixture::{Ended, Project};
+use fixture::{Ended, MARKUP, Project, check_sheet};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -177,4 +177,22 @@ fn bad_numbers_are_refused() {
         .run(&["calibrate", "--gate", "startt"])
         .expect(2)
         .says(&["there is no gate `startt`"]);
+}
+
+#[test]
+fn a_page_shows_each_sessions_change() {
+    let project = small();
+    let arguments = ["calibrate", "--gate", "start", "--sessions", "2"];
+    let ended = project.run(&[&arguments[..], &["--out", MARKUP, "--format", "html"]].concat());
+    assert!(matches!(ended.code, Some(0 | 1 | 3)), "{ended:?}");
+    check_sheet(
+        &ended.stdout,
+        &[
+            "start/regression: change in each session",
+            "session 2",
+            "margin 1 %",
+            "Smallest change found",
+            "A/A sessions",
+        ],
+    );
 }

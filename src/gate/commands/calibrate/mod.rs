@@ -1,10 +1,12 @@
 //! `gate calibrate`: what this machine can resolve, by A/A sessions.
 
+mod page;
 mod sessions;
 pub mod view;
 
 use crate::calibration::Certificate;
-use crate::cli::format::{TableFormat, VerdictFormat};
+use crate::cli::command_line::command_line;
+use crate::cli::format::{PictureFormat as Format, VerdictFormat};
 use crate::cli::names::GateArgs;
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
@@ -17,6 +19,7 @@ use sessions::{CalibrateOptions, Calibration, CalibrationResult};
 use std::env;
 use std::path::PathBuf;
 use verdict::plan::Selection;
+use verdict::record::RunVerdict;
 
 #[derive(Args)]
 pub struct CalibrateArgs {
@@ -33,8 +36,8 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    format: TableFormat,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
 }
 
 pub fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {
@@ -66,11 +69,12 @@ pub fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {
     }
     let Calibration {
         is_interrupted,
+        verdicts,
         result,
         ..
     } = calibration;
     let exit = match result {
-        CalibrationResult::Certified(certified) => show_certified(certified, format)?,
+        CalibrationResult::Certified(certified) => show_certified(certified, &verdicts, format)?,
         CalibrationResult::Nothing(last) => show_nothing(last.as_deref(), format)?,
     };
     Ok(if is_interrupted {
@@ -82,15 +86,17 @@ pub fn run(args: CalibrateArgs) -> anyhow::Result<Exit> {
 
 fn show_certified(
     certified: Vec<(PathBuf, Certificate)>,
-    format: TableFormat,
+    verdicts: &[RunVerdict],
+    format: Format,
 ) -> anyhow::Result<Exit> {
     let (paths, certificates): (Vec<PathBuf>, Vec<Certificate>) = certified.into_iter().unzip();
     for path in &paths {
         output::note(&format!("certificate: {}", path.display()));
     }
     let text = match format {
-        TableFormat::Text => view::calibration_text(&certificates),
-        TableFormat::Json => view::calibration_json(&certificates),
+        Format::Text => view::calibration_text(&certificates),
+        Format::Json => view::calibration_json(&certificates),
+        Format::Html => page::page(&certificates, verdicts, command_line()),
     };
     output::print(&text).context("cannot write the calibration to standard output")?;
     let alarms = |c: &Certificate| view::too_many_alarms(c).is_some();
@@ -105,15 +111,16 @@ fn show_certified(
 }
 
 /// Why there is no certificate: the last session's own report.
-fn show_nothing(last: Option<&Outcome>, format: TableFormat) -> anyhow::Result<Exit> {
+fn show_nothing(last: Option<&Outcome>, format: Format) -> anyhow::Result<Exit> {
     output::note("no session could judge the gates' comparisons: no certificate");
     let Some(last) = last else {
         return Ok(Exit::Interrupted);
     };
     output::note("the last one's report:");
     let format = match format {
-        TableFormat::Text => VerdictFormat::Text,
-        TableFormat::Json => VerdictFormat::Json,
+        Format::Text => VerdictFormat::Text,
+        Format::Json => VerdictFormat::Json,
+        Format::Html => VerdictFormat::Html,
     };
     print(&last.record, &last.verdict, format.into(), None)?;
     Ok(Exit::of_session(last))

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use verdict::judge;
 use verdict::plan::{self, Selection};
-use verdict::record::{Comparison, Ending, Exit, RunRecord, Verdict};
+use verdict::record::{Comparison, Ending, Exit, RunRecord, RunVerdict, Verdict};
 
 /// What to calibrate.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub struct Calibration {
     pub directory: PathBuf,
     /// A signal ended it before the last session.
     pub is_interrupted: bool,
+    /// Of the measured sessions, in their order.
+    pub verdicts: Vec<RunVerdict>,
     pub result: CalibrationResult,
 }
 
@@ -88,10 +90,16 @@ async fn measure_in<C: Future<Output = ()>>(
         options: &of_each,
         of: options.sessions.max(there_are(directory)),
         measured: Vec::new(),
+        verdicts: Vec::new(),
         last: None,
     };
     let is_interrupted = series.measure(&mut project, on_event, cancel).await?;
-    let Series { measured, last, .. } = series;
+    let Series {
+        measured,
+        verdicts,
+        last,
+        ..
+    } = series;
     let judged = |session: &MeasuredSession| {
         let verdict = session.verdict();
         verdict.is_some_and(|verdict| verdict != Verdict::Invalid)
@@ -105,6 +113,7 @@ async fn measure_in<C: Future<Output = ()>>(
     Ok(Calibration {
         directory: directory.to_path_buf(),
         is_interrupted,
+        verdicts,
         result,
     })
 }
@@ -116,6 +125,7 @@ struct Series<'a> {
     options: &'a Options,
     of: u32,
     measured: Vec<MeasuredSession>,
+    verdicts: Vec<RunVerdict>,
     last: Option<Outcome>,
 }
 
@@ -145,6 +155,7 @@ impl Series<'_> {
                 verdict: outcome.verdict.verdict,
             });
             self.measured.push(session);
+            self.verdicts.push(outcome.verdict.clone());
             let never_ready = |exit: &Exit| matches!(exit, Exit::NeverReady { .. });
             let is_hopeless = outcome.record.launches.iter().any(|l| never_ready(&l.exit));
             self.last = Some(outcome);

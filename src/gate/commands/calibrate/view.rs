@@ -7,6 +7,30 @@ use std::fmt::Write;
 use verdict::plural::count;
 use verdict::record::Build;
 
+/// Header over [`verdicts`].
+pub const VERDICTS: [&str; 6] = [
+    "check",
+    "pass",
+    "fail",
+    "open",
+    "invalid",
+    "drawn: pass/fail/open",
+];
+/// Header over [`noises`].
+pub const NOISE: [&str; 8] = [
+    "check",
+    "launch sd",
+    "session sd",
+    "request sd",
+    "ρ",
+    "warm-up",
+    "requests",
+    "R*",
+];
+/// Above [`effects`].
+pub const EFFECTS: &str = "smallest change found in 95 of 100 sessions that look after so many blocks (minutes of this \
+                           gate's launches):";
+
 /// Calibrations in 80 columns. `certificates` are those of one calibration, one a gate.
 pub fn calibration_text(certificates: &[Certificate]) -> String {
     let mut out = String::new();
@@ -18,16 +42,8 @@ pub fn calibration_text(certificates: &[Certificate]) -> String {
     }
     let _ = writeln!(out);
     let checks = || certificates.iter().flat_map(|c| &c.checks);
-    let header = [
-        "check",
-        "pass",
-        "fail",
-        "open",
-        "invalid",
-        "drawn: pass/fail/open",
-    ];
     let rows = checks().map(verdicts).collect();
-    let _ = writeln!(out, "{}\n", table(&header, rows));
+    let _ = writeln!(out, "{}\n", table(&VERDICTS, rows));
     for check in checks().filter(|check| !check.invalid.is_empty()) {
         let rules = invalid(check).join(", ");
         say(&mut out, "", &format!("{} was invalid: {rules}", check.id));
@@ -35,23 +51,14 @@ pub fn calibration_text(certificates: &[Certificate]) -> String {
     if checks().any(|check| !check.invalid.is_empty()) {
         let _ = writeln!(out);
     }
-    let header = [
-        "check",
-        "launch sd",
-        "session sd",
-        "request sd",
-        "ρ",
-        "warm-up",
-        "requests",
-        "R*",
-    ];
-    let rows: Vec<Vec<String>> = checks()
-        .filter_map(|check| Some(noise(&check.id, check.noise.as_ref()?)))
-        .collect();
+    let rows = noises(certificates);
     if !rows.is_empty() {
-        let _ = writeln!(out, "{}\n", table(&header, rows));
+        let _ = writeln!(out, "{}\n", table(&NOISE, rows));
     }
-    effects(&mut out, certificates);
+    if let Some((header, rows)) = effects(certificates) {
+        say(&mut out, "", EFFECTS);
+        let _ = writeln!(out, "{}\n", terminal::columns(header, rows));
+    }
     for certificate in certificates {
         for line in refusals(certificate) {
             say(&mut out, "refused       ", &line);
@@ -146,7 +153,8 @@ fn round_up(effect: f64) -> f64 {
     (effect * 200.0).ceil() / 200.0
 }
 
-fn head(certificate: &Certificate) -> Vec<String> {
+/// What was measured, line by line.
+pub fn head(certificate: &Certificate) -> Vec<String> {
     let sessions = certificate.sessions;
     let verdicts = sessions.verdicts;
     let (low, high) = certificate.false_alarm_interval();
@@ -209,7 +217,8 @@ fn head(certificate: &Certificate) -> Vec<String> {
     lines
 }
 
-fn verdicts(check: &CheckCertificate) -> Vec<String> {
+/// A check's verdicts, under [`VERDICTS`].
+pub fn verdicts(check: &CheckCertificate) -> Vec<String> {
     let Tally {
         pass,
         fail,
@@ -224,6 +233,13 @@ fn verdicts(check: &CheckCertificate) -> Vec<String> {
         _ => format!("{}/{}/{}", drawn.pass, drawn.fail, drawn.inconclusive),
     });
     row
+}
+
+/// A row for each check that has one, under [`NOISE`].
+pub fn noises(certificates: &[Certificate]) -> Vec<Vec<String>> {
+    let checks = certificates.iter().flat_map(|c| &c.checks);
+    let rows = checks.filter_map(|check| Some(noise(&check.id, check.noise.as_ref()?)));
+    rows.collect()
 }
 
 fn noise(id: &str, noise: &Noise) -> Vec<String> {
@@ -260,37 +276,29 @@ fn sd(x: f64) -> String {
     format!("{:.2} %", x * 100.0)
 }
 
-/// What each comparison finds at each look.
-fn effects(out: &mut String, certificates: &[Certificate]) {
-    let mut rows = Vec::new();
-    for certificate in certificates {
-        for check in certificate.checks.iter().filter(|c| !c.effects.is_empty()) {
-            let mut row = vec![check.id.clone()];
-            row.extend(check.effects.iter().map(|e| percent(e.effect)));
-            row.push(check.ceiling.map(percent).unwrap_or_default());
-            rows.push(row);
-        }
-    }
-    let Some(first) = certificates
-        .iter()
-        .find(|c| c.checks.iter().any(|check| !check.effects.is_empty()))
-    else {
-        return;
-    };
-    say(
-        out,
-        "",
-        "smallest change found in 95 of 100 sessions that look after so many blocks (minutes of this gate's launches):",
-    );
+/// What each comparison finds at each look: a header and rows; `None` where there is no comparison.
+pub fn effects(certificates: &[Certificate]) -> Option<(Vec<String>, Vec<Vec<String>>)> {
+    let has_effects = |check: &&CheckCertificate| !check.effects.is_empty();
+    let with_effects = |c: &&Certificate| c.checks.iter().any(|check| has_effects(&check));
+    let first = certificates.iter().find(with_effects)?;
+    let checks = certificates.iter().flat_map(|c| &c.checks);
+    let rows = checks.filter(has_effects).map(|check| {
+        let found = first.looks.iter().map(|look| {
+            let found = check.effects.iter().find(|effect| effect.blocks == *look);
+            found.map_or("–".to_owned(), |found| percent(found.effect))
+        });
+        let row = std::iter::once(check.id.clone()).chain(found);
+        row.chain([check.ceiling.map(percent).unwrap_or_default()])
+            .collect()
+    });
     let looks = first.looks.iter().map(|&blocks| {
         let minutes = f64::from(2 * blocks) * first.launch_s / 60.0;
         format!("{blocks} ({minutes:.1})")
     });
     let header = std::iter::once("check".to_owned())
         .chain(looks)
-        .chain(["ceiling".to_owned()])
-        .collect();
-    let _ = writeln!(out, "{}\n", terminal::columns(header, rows));
+        .chain(["ceiling".to_owned()]);
+    Some((header.collect(), rows.collect()))
 }
 
 fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
