@@ -1,7 +1,7 @@
 //! The right commit, by a clock and by a count, over commits that do not build.
 
 use super::{LEAKING, Made, SLOW, history, id, trials, tried};
-use fixture::Project;
+use fixture::{MARKUP, Project, check_sheet};
 use serde_json::json;
 
 fn bisect(project: &Project, range: [&str; 2], gate: &str, format: &str) -> fixture::Ended {
@@ -194,4 +194,29 @@ fn a_search_for_a_crash_says_how_many_blocks_it_takes() {
         assert!(text.contains(&told), "`{told}` is missing in\n{text}");
     }
     assert!(!searching.contains("at most 1 block"), "{searching}");
+}
+
+#[test]
+fn a_page_marks_the_first_bad_commit() {
+    let project = history(&[Made::With(""), Made::With(""), Made::With("")]);
+    project.write("number", "3");
+    project.write("flags", LEAKING);
+    project.commit(MARKUP);
+    project.git(&["tag", "c3"]);
+    let page = bisect(&project, ["c0", "c3"], "leak", "html").expect(1);
+    let escaped = MARKUP.replace('<', "&lt;").replace('>', "&gt;");
+    let marked = format!(
+        "marked\"><span class=\"label\">{} {escaped}",
+        &id(&project, "c3")[..12]
+    );
+    check_sheet(
+        &page.stdout,
+        &[
+            "First bad commit: ",
+            &marked,
+            "first bad: ",
+            "commit 2",
+            "GOOD",
+        ],
+    );
 }

@@ -2,12 +2,14 @@
 
 mod bisection;
 pub mod driver;
+mod page;
 mod search;
 mod step;
 mod trial;
 mod view;
 
-use crate::cli::format::Format;
+use crate::cli::command_line::command_line;
+use crate::cli::format::PageFormat as Format;
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
@@ -87,6 +89,7 @@ pub fn run(args: BisectArgs) -> anyhow::Result<Exit> {
         Format::Text => view::bisection_text(&bisection),
         Format::Json => view::bisection_json(&bisection),
         Format::Markdown => view::bisection_markdown(&bisection),
+        Format::Html => page::page(&bisection, command_line()),
     };
     output::print(&text).context("cannot write the answer to standard output")?;
     Ok(exit(&bisection))

@@ -14,7 +14,7 @@ use verdict::record::{Bisection, Change, Commit, Conclusion, Finding, Metric, St
 /// Most characters of a commit's subject in a line or a cell.
 const SUBJECT: usize = 18;
 /// Most characters of a reason, which stands where numbers are missing.
-const REASON: usize = 36;
+pub const REASON: usize = 36;
 /// Where text stands that belongs to the word before it.
 const INDENT: usize = 14;
 
@@ -97,7 +97,7 @@ pub fn bisection_json(bisection: &Bisection) -> String {
 }
 
 /// What was searched, and at what cost.
-fn about(bisection: &Bisection) -> Vec<String> {
+pub fn about(bisection: &Bisection) -> Vec<String> {
     let commits = &bisection.commits;
     let ends = commits.first().zip(commits.last());
     let (launches, seconds) = bisection.cost();
@@ -139,7 +139,7 @@ fn row(bisection: &Bisection, trial: &Trial) -> Vec<String> {
 }
 
 /// What stands in the place of numbers: of a commit that was measured and is bad without any, the engine fails.
-fn unmeasured(trial: &Trial) -> &'static str {
+pub fn unmeasured(trial: &Trial) -> &'static str {
     match trial.finding {
         Finding::Bad if trial.launches > 0 => "engine fails",
         _ => "–",
@@ -147,7 +147,7 @@ fn unmeasured(trial: &Trial) -> &'static str {
 }
 
 /// What is known, line by line.
-fn answer(bisection: &Bisection) -> Vec<String> {
+pub fn answer(bisection: &Bisection) -> Vec<String> {
     let check = bisection.check.as_deref().unwrap_or(&bisection.gate);
     let confirmed = bisection.confirmation().map(|trial| trial.reason.clone());
     let confirmed = confirmed.unwrap_or_default();
@@ -264,7 +264,8 @@ fn range(bisection: &Bisection, first: u32, last: u32) -> Vec<String> {
     lines
 }
 
-fn title(conclusion: &Conclusion) -> &'static str {
+/// The answer in a word.
+pub fn title(conclusion: &Conclusion) -> &'static str {
     match conclusion {
         Conclusion::NoRegression => "PASS",
         Conclusion::Unshown => "INCONCLUSIVE",
@@ -285,19 +286,17 @@ fn style(conclusion: &Conclusion) -> Style {
     Style::new().bold().fg_color(Some(color.into()))
 }
 
-fn percents(change: &Change) -> String {
+/// `+6.1 % [+4.8, +7.4]`; without an interval where the values are exact.
+pub fn percents(change: &Change) -> String {
     let (low, high) = change.interval;
     let is_exact = low.to_bits() == high.to_bits();
     numbers::interval(Some(change.relative), (!is_exact).then_some((low, high)))
 }
 
 /// `0.2514 ms → 0.5021 ms`.
-fn values(bisection: &Bisection, trial: &Trial) -> Option<String> {
+pub fn values(bisection: &Bisection, trial: &Trial) -> Option<String> {
     let (base, head) = trial.values?;
-    let name = bisection.metric.as_deref();
-    let metric = Metric::ALL
-        .into_iter()
-        .find(|metric| Some(metric.name()) == name);
+    let metric = metric(bisection);
     let shown = |value| match metric {
         Some(metric) => numbers::value(value, metric.unit()),
         None => numbers::number(value),
@@ -305,8 +304,14 @@ fn values(bisection: &Bisection, trial: &Trial) -> Option<String> {
     Some(format!("{} → {}", shown(base), shown(head)))
 }
 
+/// The metric of the trials' values, as far as it is known.
+pub fn metric(bisection: &Bisection) -> Option<Metric> {
+    let name = bisection.metric.as_deref()?;
+    Metric::ALL.into_iter().find(|metric| metric.name() == name)
+}
+
 /// At most so many characters, none of which steers a terminal.
-fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     let clean: Vec<char> = text.chars().filter(|c| !c.is_control()).collect();
     if clean.len() <= width {
         return clean.into_iter().collect();
