@@ -45,6 +45,16 @@ pub enum Bound {
     Operations,
 }
 
+impl Bound {
+    /// What holds the time up.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "memory-bound",
+            Self::Operations => "compute-bound",
+        }
+    }
+}
+
 impl Shape {
     /// Numbers in the matrices of all layers.
     fn layer_numbers(&self) -> u64 {

@@ -221,6 +221,24 @@ fn without_flags_the_roofline_times_what_the_models_context_holds() {
     assert_eq!(lengths(&longest), (vec![135], vec![199]));
 }
 
+#[test]
+fn a_roofline_is_a_page() {
+    let _alone = fixture::alone();
+    let model = model_of_context(200);
+    let folder = tempfile::tempdir().unwrap();
+    let named = folder.path().join(fixture::MARKUP);
+    std::os::unix::fs::symlink(model.path(), &named).unwrap();
+    let page = roofline(&named, &["--repeats", "1", "--format", "html"]).expect(0);
+    fixture::check_sheet(
+        &page.stdout,
+        &[
+            "Share of the limit",
+            "TPOT, 1 prompt tokens",
+            "TTFT, 128 prompt tokens",
+        ],
+    );
+}
+
 /// As if it were unset.
 #[test]
 fn an_empty_variable_for_the_backend_says_nothing() {

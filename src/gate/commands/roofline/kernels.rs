@@ -5,6 +5,7 @@
 
 use super::{RooflineArgs, end, finish, options, request};
 use crate::report;
+use crate::report::sheet::SheetTable;
 use engine::cuda::times::{KernelTime, KernelTimes, MARK, Started};
 use engine::{Engine, Options};
 use serde::Serialize;
@@ -87,24 +88,41 @@ fn of_token(tokens: u32, one: &[KernelTime], all: &[KernelTime], more: u32) -> T
     }
 }
 
+const HEADER: [&str; 6] = ["kernel", "size", "a token", "each, µs", "a token, µs", "%"];
+
+impl TokenTimes {
+    /// Under [`HEADER`].
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |of: &OfToken| {
+            let [x, y, z] = of.size;
+            vec![
+                of.kernel.to_owned(),
+                format!("{x}×{y}×{z}"),
+                format!("{:.1}", of.starts),
+                format!("{:.2}", of.us_each),
+                format!("{:.1}", of.us),
+                format!("{:.1}", of.us / self.us_per_token * 100.0),
+            ]
+        };
+        self.kernels.iter().map(row).collect()
+    }
+}
+
+/// The same for a page.
+pub fn sheet_table(times: &TokenTimes) -> SheetTable {
+    SheetTable {
+        title: format!(
+            "Decoding after {} tokens, each kernel by itself",
+            times.tokens
+        ),
+        header: HEADER.map(str::to_owned).to_vec(),
+        rows: times.rows(),
+    }
+}
+
 pub fn table(times: &TokenTimes) -> String {
-    let header = ["kernel", "size", "a token", "each, µs", "a token, µs", "%"];
-    let row = |of: &OfToken| {
-        let [x, y, z] = of.size;
-        vec![
-            of.kernel.to_owned(),
-            format!("{x}×{y}×{z}"),
-            format!("{:.1}", of.starts),
-            format!("{:.2}", of.us_each),
-            format!("{:.1}", of.us),
-            format!("{:.1}", of.us / times.us_per_token * 100.0),
-        ]
-    };
-    let table = report::columns_with_numbers(
-        header.map(str::to_owned).to_vec(),
-        times.kernels.iter().map(row).collect(),
-        2..6,
-    );
+    let header = HEADER.map(str::to_owned).to_vec();
+    let table = report::columns_with_numbers(header, times.rows(), 2..6);
     format!(
         "Decoding after {} tokens, each kernel by itself:\n\
          {:.1} starts and {:.1} µs a token; {:.2} µs of each and more are its event's.\n{table}\n\n",

@@ -2,11 +2,14 @@
 //! Refuses to know: the formulas.
 
 mod kernels;
+mod page;
 
-use crate::cli::format::TableFormat;
+use crate::cli::command_line::command_line;
+use crate::cli::format::PictureFormat as Format;
 use crate::cli::model::ModelArgs;
 use crate::cli::{Exit, output};
 use crate::report;
+use crate::report::sheet::SheetTable;
 use crate::roofline::{Floor, Machine, Plausible, Shape, plausible};
 use crate::session::Error;
 use anyhow::{Context, bail};
@@ -14,6 +17,7 @@ use clap::Args;
 use engine::request::{CacheUse, Event, Request, Timings};
 use engine::{Element, Engine, ModelInfo, Options, Speed, measure_cpu, measure_gpu};
 use kernels::TokenTimes;
+use page::{Page, Reached};
 use serde::Serialize;
 
 #[derive(Args)]
@@ -40,8 +44,8 @@ pub struct RooflineArgs {
     #[arg(long)]
     kernels: bool,
     /// How to print what was measured
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    format: TableFormat,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
 }
 
 /// What is timed where nothing is asked for.
@@ -121,8 +125,9 @@ pub fn run(args: RooflineArgs) -> anyhow::Result<Exit> {
     let prompts = Prompts::new(&args, engine.model_info().max_context)?;
     let roofline = measure(engine, &args, &prompts)?;
     let text = match args.format {
-        TableFormat::Text => table(&roofline),
-        TableFormat::Json => serde_json::to_string_pretty(&roofline)? + "\n",
+        Format::Text => table(&roofline),
+        Format::Json => serde_json::to_string_pretty(&roofline)? + "\n",
+        Format::Html => html(&roofline),
     };
     output::print(&text).context("cannot write what was measured to standard output")?;
     Ok(Exit::Pass)
@@ -386,54 +391,105 @@ fn rows(prompts: &[u32], measured: Vec<Spread>, floor: &dyn Fn(u32) -> Floor) ->
     prompts.iter().zip(measured).map(row).collect()
 }
 
-fn table(roofline: &Roofline) -> String {
+fn header() -> [String; 5] {
+    ["", "tokens", "floor, ms", "measured, ms", "times the floor"].map(str::to_owned)
+}
+
+/// A row under [`header`].
+fn cells(what: &str, row: &BoundRow) -> Vec<String> {
+    let Spread {
+        median,
+        least,
+        greatest,
+    } = row.measured_ms;
+    vec![
+        what.to_owned(),
+        row.tokens.to_string(),
+        format!("{:.4}", row.floor.milliseconds),
+        format!("{median:.4} ({least:.4} to {greatest:.4})"),
+        format!("{:.3}", row.times_floor),
+    ]
+}
+
+/// The machine, and the model.
+fn about(roofline: &Roofline) -> [String; 2] {
     let (machine, model) = (&roofline.machine, &roofline.model);
-    let header = ["", "tokens", "floor, ms", "measured, ms", "times the floor"];
-    let cells = |what: &str, row: &BoundRow| {
-        let Spread {
-            median,
-            least,
-            greatest,
-        } = row.measured_ms;
-        vec![
-            what.to_owned(),
-            row.tokens.to_string(),
-            format!("{:.4}", row.floor.milliseconds),
-            format!("{median:.4} ({least:.4} to {greatest:.4})"),
-            format!("{:.3}", row.times_floor),
-        ]
-    };
-    let decode = roofline.decode.iter().map(|row| cells("TPOT", row));
-    let prefill = roofline.prefill.iter().map(|row| cells("TTFT", row));
-    let table = report::columns_with_numbers(
-        header.map(str::to_owned).to_vec(),
-        decode.chain(prefill).collect(),
-        1..5,
-    );
-    let launches = match roofline.launches_per_token {
-        Some(launches) => {
-            format!("A decoded token starts {launches} kernels, copies and fills.\n")
-        }
-        None => String::new(),
-    };
-    let kernels: String = roofline.kernels.iter().map(kernels::table).collect();
-    let plausible = match &roofline.plausible {
-        Some(plausible) => format!(
-            "For [engine] in gates/gate.toml, a tenth below the floors:\n{}\n",
-            plausible.toml()
-        ),
-        None => "The weights are so few that they may lie in a cache: memory is no floor then.\n"
-            .to_owned(),
-    };
-    format!(
-        "{} ({}): {} {:.1} GB/s, products {:.3} TFLOP/s\n{}: {} parameters, {}\n\n{table}\n\n{launches}{kernels}{plausible}",
+    let machine = format!(
+        "{} ({}): {} {:.1} GB/s, products {:.3} TFLOP/s",
         machine.name,
         machine.backend,
         machine.memory,
         machine.rates.bytes_per_second / 1e9,
-        machine.rates.operations_per_second / 1e12,
-        model.name,
-        model.parameters,
-        model.dtype,
+        machine.rates.operations_per_second / 1e12
+    );
+    let parameters = model.parameters;
+    let model = format!("{}: {parameters} parameters, {}", model.name, model.dtype);
+    [machine, model]
+}
+
+fn launches(roofline: &Roofline) -> Option<String> {
+    let launches = roofline.launches_per_token?;
+    Some(format!(
+        "A decoded token starts {launches} kernels, copies and fills."
+    ))
+}
+
+/// What [`Plausible`] is, and its line.
+fn plausible_lines(roofline: &Roofline) -> Vec<String> {
+    match &roofline.plausible {
+        Some(plausible) => vec![
+            "For [engine] in gates/gate.toml, a tenth below the floors:".to_owned(),
+            plausible.toml(),
+        ],
+        None => vec![
+            "The weights are so few that they may lie in a cache: memory is no floor then."
+                .to_owned(),
+        ],
+    }
+}
+
+/// A row each: decoding, then prompts.
+fn rows_shown(roofline: &Roofline) -> Vec<Vec<String>> {
+    let decode = roofline.decode.iter().map(|row| cells("TPOT", row));
+    let prefill = roofline.prefill.iter().map(|row| cells("TTFT", row));
+    decode.chain(prefill).collect()
+}
+
+fn table(roofline: &Roofline) -> String {
+    let table = report::columns_with_numbers(header().to_vec(), rows_shown(roofline), 1..5);
+    let launches = launches(roofline).map_or(String::new(), |line| line + "\n");
+    let kernels: String = roofline.kernels.iter().map(kernels::table).collect();
+    format!(
+        "{}\n\n{table}\n\n{launches}{kernels}{}\n",
+        about(roofline).join("\n"),
+        plausible_lines(roofline).join("\n")
     )
+}
+
+fn html(roofline: &Roofline) -> String {
+    let reached = |row: &BoundRow| Reached {
+        tokens: row.tokens,
+        limit_ms: row.floor.milliseconds,
+        median_ms: row.measured_ms.median,
+        ends_ms: (row.measured_ms.least, row.measured_ms.greatest),
+        bound: row.floor.bound.name(),
+    };
+    let numbers = SheetTable {
+        title: "Numbers".to_owned(),
+        header: header().to_vec(),
+        rows: rows_shown(roofline),
+    };
+    let kernels = roofline.kernels.iter().map(kernels::sheet_table);
+    Page {
+        model: &roofline.model.name,
+        decode: roofline.decode.iter().map(reached).collect(),
+        prefill: roofline.prefill.iter().map(reached).collect(),
+        about: about(roofline).to_vec(),
+        tables: std::iter::once(numbers).chain(kernels).collect(),
+        is_cached: roofline.plausible.is_none(),
+        plausible: plausible_lines(roofline).join(" "),
+        launches: launches(roofline),
+        start_ms: &roofline.start_ms,
+    }
+    .html(command_line())
 }
