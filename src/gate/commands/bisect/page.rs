@@ -4,7 +4,7 @@
 
 use super::view;
 use crate::report::numbers::{number, signed_percent};
-use crate::report::sheet::{self, Bar, Bars, Kind, Mark, Picture, Sheet, SheetTable, Tone};
+use crate::report::sheet::{self, Bar, Bars, Mark, Picture, ScaleKind, Sheet, SheetTable, Tone};
 use verdict::plural::count;
 use verdict::record::{Bisection, Commit, Conclusion, Finding, Step, Trial, short};
 
@@ -61,7 +61,7 @@ fn measured(bisection: &Bisection, trial: &Trial) -> Option<String> {
     change.or_else(|| view::values(bisection, trial))
 }
 
-/// The commits, oldest first, each with its last session; those that may have brought it stand out.
+/// The commits, oldest first, each with its last session; the first bad one stands out.
 fn line_of_commits(bisection: &Bisection) -> Option<Picture> {
     let has_changes = bisection.trials.iter().any(|trial| trial.change.is_some());
     let mut rows = Vec::new();
@@ -101,8 +101,8 @@ fn line_of_commits(bisection: &Bisection) -> Option<Picture> {
         }
         .to_owned(),
         kind: match has_changes {
-            true => Kind::Linear,
-            false => Kind::FromZero,
+            true => ScaleKind::Linear,
+            false => ScaleKind::FromZero,
         },
         shown: match has_changes {
             true => signed_percent,

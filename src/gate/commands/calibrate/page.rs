@@ -5,7 +5,7 @@
 use super::view;
 use crate::calibration::{Certificate, CheckCertificate};
 use crate::report::citation::percent;
-use crate::report::sheet::{self, Bar, Bars, Kind, Mark, Picture, Sheet, SheetTable, Tone};
+use crate::report::sheet::{self, Bar, Bars, Mark, Picture, ScaleKind, Sheet, SheetTable, Tone};
 use crate::report::{limits, numbers};
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, RunVerdict, Verdict};
@@ -23,10 +23,11 @@ pub fn page(certificates: &[Certificate], sessions: &[RunVerdict], command: Stri
         (None, false) => (Tone::Inconclusive, "not resolved"),
         (None, true) => (Tone::Pass, "resolved"),
     };
+    let has_comparisons = checks(certificates).any(|check| check.is_resolved().is_some());
     let changes = checks(certificates).filter_map(|check| changes(check, sessions));
     sheet::page(&Sheet {
         title: "gate calibrate".to_owned(),
-        badge: Some((tone, word.to_owned())),
+        badge: has_comparisons.then(|| (tone, word.to_owned())),
         headline: headline(certificates),
         about: first.map_or(Vec::new(), view::head),
         notices: alarms.into_iter().chain(refusals).collect(),
@@ -84,7 +85,7 @@ fn smallest(certificates: &[Certificate]) -> Option<Picture> {
         note: "Bar: the smallest change. Dot: the ceiling, the change that the check has to find. Green: the bar ends \
                before the dot."
             .to_owned(),
-        kind: Kind::FromZero,
+        kind: ScaleKind::FromZero,
         shown: percent,
         marks: Vec::new(),
         rows: checks(certificates).filter_map(row).collect(),
@@ -120,7 +121,7 @@ fn changes(check: &CheckCertificate, sessions: &[RunVerdict]) -> Option<Picture>
             check.id
         ),
         note: format!("Dot: the change; line: its repeated 95 % interval.{more}"),
-        kind: Kind::Linear,
+        kind: ScaleKind::Linear,
         shown: numbers::signed_percent,
         marks: vec![
             mark(0.0, "no change".to_owned(), Tone::Base),

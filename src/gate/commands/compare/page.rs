@@ -5,7 +5,7 @@
 use super::view;
 use crate::figures::{Cell, Line, Part, Row, Table};
 use crate::report::numbers::number;
-use crate::report::sheet::{self, Bar, Bars, Kind, Mark, Picture, Sheet, SheetTable, Tone};
+use crate::report::sheet::{self, Bar, Bars, Mark, Picture, ScaleKind, Sheet, SheetTable, Tone};
 use crate::session::project::tool;
 use verdict::record::{Direction, Verdict};
 
@@ -141,7 +141,7 @@ fn ratios(table: &Table, part: Part) -> Option<Picture> {
             "Dot: the ratio; line: least and greatest ratio of the rounds. Below 1 × is better, of throughput above it. \
              Equal ratios are equally far apart.{purple}"
         ),
-        kind: Kind::Log,
+        kind: ScaleKind::Log,
         shown: |ratio| format!("{} ×", number(ratio)),
         marks: vec![Mark {
             at: 1.0,

@@ -7,7 +7,7 @@ use super::view::{self, LoadReport, optional};
 use super::{repeats, sweep};
 use crate::figures::Distribution;
 use crate::report::numbers::number;
-use crate::report::sheet::{self, Bar, Bars, Kind, Picture, Sheet, SheetTable, Tone};
+use crate::report::sheet::{self, Bar, Bars, Picture, ScaleKind, Sheet, SheetTable, Tone};
 
 /// `command`: the command line that measured. `is_repeated`: one load several times, else a run or a sweep of `steps`.
 pub fn page(
@@ -154,7 +154,7 @@ fn percentiles(report: &LoadReport) -> Option<Picture> {
         note: "Dots: p50, p90 and p99, as far as there are requests enough for them. The thin line reaches from the \
                fastest request to the slowest. Equal ratios are equally far apart."
             .to_owned(),
-        kind: Kind::Log,
+        kind: ScaleKind::Log,
         shown: number,
         marks: Vec::new(),
         rows: times.into_iter().filter(|(_, of)| of.n > 0).map(row).collect(),

@@ -6,7 +6,7 @@ use super::overview::Overview;
 use super::sweep::wrong;
 use super::view::{LoadReport, optional};
 use crate::report::numbers::number;
-use crate::report::sheet::{Chart, Kind, Line, Picture, Point, Tone};
+use crate::report::sheet::{Chart, ChartLine, Picture, Point, ScaleKind, Tone};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use verdict::stats::{mean, t_quantile, variance};
@@ -139,9 +139,9 @@ pub fn charts(runs: &[LoadReport]) -> Vec<Picture> {
         let chart = Chart {
             title: format!("{title}, {unit}: runs{mean}"),
             x: "run".to_owned(),
-            kinds: (Kind::Linear, Kind::Linear),
+            kinds: (ScaleKind::Linear, ScaleKind::Linear),
             shown: number,
-            lines: vec![Line {
+            lines: vec![ChartLine {
                 name: title.to_owned(),
                 tone: Tone::Head,
                 points: points.collect(),

@@ -5,7 +5,7 @@
 use super::overview::Overview;
 use super::view::{LoadReport, optional};
 use crate::report::numbers::number;
-use crate::report::sheet::{Chart, Kind, Line, Picture, Point, Tone};
+use crate::report::sheet::{Chart, ChartLine, Picture, Point, ScaleKind, Tone};
 use serde_json::{Value, json};
 
 /// A number of a step.
@@ -201,14 +201,14 @@ pub fn charts(reports: &[LoadReport]) -> Vec<Picture> {
                     label: format!("{name} {}: {}", number(*x), number(y)),
                 })
             });
-        Line {
+        ChartLine {
             name: title.to_owned(),
             tone,
             points: points.collect(),
             is_joined: true,
         }
     };
-    let chart = |title: &str, lines: Vec<Line>| {
+    let chart = |title: &str, lines: Vec<ChartLine>| {
         let values = |of: fn(&Point) -> f64| {
             let points = lines.iter().flat_map(|line| &line.points);
             points.map(of).collect::<Vec<f64>>()
@@ -236,15 +236,15 @@ pub fn charts(reports: &[LoadReport]) -> Vec<Picture> {
 }
 
 /// Values far apart are seen by their ratios.
-fn kind(values: &[f64]) -> Kind {
+fn kind(values: &[f64]) -> ScaleKind {
     const FAR: f64 = 12.0;
     let (low, high) = (
         values.iter().copied().reduce(f64::min),
         values.iter().copied().reduce(f64::max),
     );
     match low.zip(high) {
-        Some((low, high)) if low > 0.0 && high > FAR * low => Kind::Log,
-        _ => Kind::FromZero,
+        Some((low, high)) if low > 0.0 && high > FAR * low => ScaleKind::Log,
+        _ => ScaleKind::FromZero,
     }
 }
 

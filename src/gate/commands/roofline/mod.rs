@@ -17,7 +17,7 @@ use clap::Args;
 use engine::request::{CacheUse, Event, Request, Timings};
 use engine::{Element, Engine, ModelInfo, Options, Speed, measure_cpu, measure_gpu};
 use kernels::TokenTimes;
-use page::{Page, Reached};
+use page::{Reached, RooflinePage};
 use serde::Serialize;
 
 #[derive(Args)]
@@ -480,7 +480,7 @@ fn html(roofline: &Roofline) -> String {
         rows: rows_shown(roofline),
     };
     let kernels = roofline.kernels.iter().map(kernels::sheet_table);
-    Page {
+    RooflinePage {
         model: &roofline.model.name,
         decode: roofline.decode.iter().map(reached).collect(),
         prefill: roofline.prefill.iter().map(reached).collect(),

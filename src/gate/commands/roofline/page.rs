@@ -1,13 +1,13 @@
 //! A roofline as one HTML page: which share of the machine's limit each prompt's length reaches.
 //!
-//! Main type: [`Page`]. Refuses to know: the formulas, how it was measured, HTML.
+//! Main type: [`RooflinePage`]. Refuses to know: the formulas, how it was measured, HTML.
 
 use crate::report::numbers::{self, number};
-use crate::report::sheet::{self, Bar, Bars, Kind, Mark, Picture, Sheet, SheetTable, Tone};
+use crate::report::sheet::{self, Bar, Bars, Mark, Picture, ScaleKind, Sheet, SheetTable, Tone};
 use crate::session::project::tool;
 
 /// What the page is made from.
-pub struct Page<'a> {
+pub struct RooflinePage<'a> {
     pub model: &'a str,
     pub decode: Vec<Reached>,
     pub prefill: Vec<Reached>,
@@ -41,7 +41,7 @@ impl Reached {
     }
 }
 
-impl Page<'_> {
+impl RooflinePage<'_> {
     /// `command`: the command line that measured.
     pub fn html(self, command: String) -> String {
         let started = self.start_ms.iter();
@@ -94,7 +94,7 @@ impl Page<'_> {
             title: "Share of the limit that is reached".to_owned(),
             note: "Bar and dot: the median of all repeats; line: from the slowest to the fastest."
                 .to_owned(),
-            kind: Kind::FromZero,
+            kind: ScaleKind::FromZero,
             shown: percent,
             marks: vec![Mark {
                 at: 1.0,

@@ -3,7 +3,7 @@
 //!
 //! Main type: [`Bars`]. Refuses to know: HTML, what the values are.
 
-use super::scale::{Kind, Scale};
+use super::scale::{Scale, ScaleKind};
 use super::tone::Tone;
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub struct Bars {
     pub title: String,
     /// What dots and bars are, below the rows.
     pub note: String,
-    pub kind: Kind,
+    pub kind: ScaleKind,
     /// A tick's label.
     pub shown: fn(f64) -> String,
     /// Lines across all rows.
@@ -182,7 +182,7 @@ mod tests {
         Bars {
             title: String::new(),
             note: String::new(),
-            kind: Kind::Log,
+            kind: ScaleKind::Log,
             shown: |value| value.to_string(),
             marks: vec![Mark {
                 at: 1.0,

@@ -2,7 +2,7 @@
 //!
 //! Main type: [`Chart`]. Refuses to know: HTML, what the values are.
 
-use super::scale::{Kind, Scale};
+use super::scale::{Scale, ScaleKind};
 use super::tone::Tone;
 use serde::Serialize;
 
@@ -18,17 +18,17 @@ pub struct Chart {
     pub title: String,
     /// Name of the x axis.
     pub x: String,
-    pub kinds: (Kind, Kind),
+    pub kinds: (ScaleKind, ScaleKind),
     /// A label of the y axis; the x axis has numbers.
     pub shown: fn(f64) -> String,
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
     /// A level with the ends of its interval.
     pub level: Option<(f64, f64, f64)>,
     /// A place on the x axis with its name.
     pub mark: Option<(f64, String)>,
 }
 
-pub struct Line {
+pub struct ChartLine {
     pub name: String,
     pub tone: Tone,
     /// Points of the line's own tone are joined.
@@ -51,7 +51,7 @@ pub struct ChartDrawn {
     xs: Vec<Tick>,
     ys: Vec<Tick>,
     lines: Vec<LineDrawn>,
-    level: Option<Level>,
+    level: Option<ChartLevel>,
     mark: Option<Tick>,
 }
 
@@ -79,7 +79,7 @@ struct DotDrawn {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Level {
+struct ChartLevel {
     y: f64,
     top: f64,
     height: f64,
@@ -101,7 +101,7 @@ impl Chart {
         let level = self.level.and_then(|(value, low, high)| {
             let (y, top, bottom) = (y(value)?, y(high)?, y(low)?);
             let height = round((bottom - top).max(1.0));
-            Some(Level { y, top, height })
+            Some(ChartLevel { y, top, height })
         });
         let mark = self.mark.as_ref().and_then(|(at, name)| {
             let (at, label) = (x(*at)?, name.clone());
@@ -138,7 +138,7 @@ impl Chart {
 /// A value's place.
 type Place<'a> = &'a dyn Fn(f64) -> Option<f64>;
 
-impl Line {
+impl ChartLine {
     fn drawn(&self, x: Place<'_>, y: Place<'_>) -> LineDrawn {
         let dots: Vec<DotDrawn> = self
             .points
@@ -185,9 +185,9 @@ mod tests {
         let chart = |points| Chart {
             title: String::new(),
             x: String::new(),
-            kinds: (Kind::Log, Kind::FromZero),
+            kinds: (ScaleKind::Log, ScaleKind::FromZero),
             shown: |value| value.to_string(),
-            lines: vec![Line {
+            lines: vec![ChartLine {
                 name: String::new(),
                 tone: Tone::Head,
                 points,

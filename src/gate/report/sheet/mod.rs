@@ -10,8 +10,8 @@ mod scale;
 mod tone;
 
 pub use bars::{Bar, Bars, BarsDrawn, Mark};
-pub use chart::{Chart, ChartDrawn, Line, Point};
-pub use scale::Kind;
+pub use chart::{Chart, ChartDrawn, ChartLine, Point};
+pub use scale::ScaleKind;
 pub use tone::Tone;
 
 use super::page::{STYLE, hash, shown};

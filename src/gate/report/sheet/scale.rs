@@ -4,7 +4,7 @@
 
 /// How values become places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ScaleKind {
     Linear,
     /// Linear, with 0 on the axis.
     FromZero,
@@ -29,10 +29,10 @@ pub struct Scale {
 
 impl Scale {
     /// An axis that holds all values that can have a place; `None` where there are none.
-    pub fn over(kind: Kind, values: impl Iterator<Item = f64>) -> Option<Self> {
-        let is_log = kind == Kind::Log;
+    pub fn over(kind: ScaleKind, values: impl Iterator<Item = f64>) -> Option<Self> {
+        let is_log = kind == ScaleKind::Log;
         let values = values.filter_map(|value| placed(value, is_log));
-        let zero = (kind == Kind::FromZero).then_some(0.0);
+        let zero = (kind == ScaleKind::FromZero).then_some(0.0);
         let (low, high) = values
             .chain(zero)
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
@@ -43,7 +43,7 @@ impl Scale {
         }
         let least = if is_log { 0.05 } else { high.abs() * 1e-3 };
         let pad = ((high - low) * PAD).max(least).max(1e-9);
-        let from_zero = kind == Kind::FromZero && low >= 0.0;
+        let from_zero = kind == ScaleKind::FromZero && low >= 0.0;
         Some(Self {
             low: if from_zero { low } else { low - pad },
             high: high + pad,
@@ -111,7 +111,7 @@ fn decades(low: f64, high: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn scale(kind: Kind, values: &[f64]) -> Option<Scale> {
+    fn scale(kind: ScaleKind, values: &[f64]) -> Option<Scale> {
         Scale::over(kind, values.iter().copied())
     }
 
@@ -128,23 +128,23 @@ mod tests {
                 assert!((tick - expect).abs() < 1e-9, "{ticks:?}");
             }
         };
-        check(Kind::Linear, &[1.0, 3.0], &[1.0, 2.0, 3.0]);
-        check(Kind::FromZero, &[10.0, 40.0], &[0.0, 20.0, 40.0]);
-        check(Kind::Linear, &[-0.02, 0.03], &[-0.02, 0.0, 0.02]);
-        check(Kind::Log, &[0.5, 4.0], &[0.5, 1.0, 2.0]);
-        check(Kind::Log, &[1.0, 1e4], &[1.0, 10.0, 100.0, 1e3, 1e4]);
-        check(Kind::Log, &[0.9, 1.1], &[0.9, 1.0, 1.1]);
+        check(ScaleKind::Linear, &[1.0, 3.0], &[1.0, 2.0, 3.0]);
+        check(ScaleKind::FromZero, &[10.0, 40.0], &[0.0, 20.0, 40.0]);
+        check(ScaleKind::Linear, &[-0.02, 0.03], &[-0.02, 0.0, 0.02]);
+        check(ScaleKind::Log, &[0.5, 4.0], &[0.5, 1.0, 2.0]);
+        check(ScaleKind::Log, &[1.0, 1e4], &[1.0, 10.0, 100.0, 1e3, 1e4]);
+        check(ScaleKind::Log, &[0.9, 1.1], &[0.9, 1.0, 1.1]);
     }
 
     #[test]
     fn what_has_no_place_gets_none() {
-        assert_eq!(scale(Kind::Linear, &[]), None);
-        assert_eq!(scale(Kind::Linear, &[f64::NAN, f64::INFINITY]), None);
-        assert_eq!(scale(Kind::Log, &[0.0, -1.0]), None);
-        let one = scale(Kind::Linear, &[5.0]).unwrap();
+        assert_eq!(scale(ScaleKind::Linear, &[]), None);
+        assert_eq!(scale(ScaleKind::Linear, &[f64::NAN, f64::INFINITY]), None);
+        assert_eq!(scale(ScaleKind::Log, &[0.0, -1.0]), None);
+        let one = scale(ScaleKind::Linear, &[5.0]).unwrap();
         assert!(one.share(5.0).is_some_and(|at| (at - 0.5).abs() < 1e-9));
         assert_eq!((one.share(6.0), one.share(f64::NAN)), (None, None));
-        let zero = scale(Kind::FromZero, &[0.0]).unwrap();
+        let zero = scale(ScaleKind::FromZero, &[0.0]).unwrap();
         assert!(zero.share(0.0).is_some() && zero.ticks().len() < 9);
     }
 }
