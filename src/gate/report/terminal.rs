@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
 use verdict::plural::count;
@@ -66,8 +67,9 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
     let _ = writeln!(out, "\n{}", table(verdict, view));
     let _ = writeln!(out);
     let said = out.len();
+    let mut told = BTreeSet::new();
     for checks in by_reason(verdict) {
-        reason(&mut out, &checks, view);
+        reason(&mut out, &checks, &mut told, view);
     }
     for (what, tail) in super::failed_logs(record) {
         let _ = writeln!(out);
@@ -269,14 +271,24 @@ fn by_reason(verdict: &RunVerdict) -> Vec<Vec<&CheckVerdict>> {
     groups
 }
 
-/// One reason, with the checks that share it, and the notes of each; of checks that passed the notes alone.
-fn reason(out: &mut String, checks: &[&CheckVerdict], view: View) {
+/// One reason, with the checks that share it, and the notes of each; of checks that passed the notes alone. A note that
+/// all of these have is told once; what disturbed the launches of every check alike, once in the report: `told` keeps it.
+fn reason(out: &mut String, checks: &[&CheckVerdict], told: &mut BTreeSet<String>, view: View) {
     let check = checks[0];
     let sentence = reasons::sentence(check);
     let notes = checks.iter().flat_map(|check| reasons::notes(check));
     // An A/A run says so at its top.
-    let is_new = |note: &String| !sentence.contains(note) && note != reasons::SAME_BUILD;
-    let notes: Vec<String> = notes.filter(is_new).collect();
+    let is_own = |note: &String| !sentence.contains(note) && note != reasons::SAME_BUILD;
+    let disturbed: Vec<String> = checks
+        .iter()
+        .flat_map(|c| reasons::disturbances(c))
+        .collect();
+    let mut here = BTreeSet::new();
+    let mut is_new = |note: &String| {
+        let is_told = disturbed.contains(note) && !told.insert(note.clone());
+        here.insert(note.clone()) && !is_told
+    };
+    let notes: Vec<String> = notes.filter(is_own).filter(|note| is_new(note)).collect();
     let is_told = view.is_verbose || check.verdict != Verdict::Pass;
     if !is_told && notes.is_empty() {
         return;

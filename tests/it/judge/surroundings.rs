@@ -2,6 +2,7 @@
 
 use super::*;
 use fixture::records::*;
+use infergate::report::{View, terminal};
 use verdict::record::{
     Beside, ClientHealth, GpuReading, Interleave, PageCache, Reading, Remark, ServerTimings,
     Spread, Telemetry,
@@ -343,24 +344,43 @@ fn a_missed_limit_names_the_work_beside_it() {
     assert!(!is_remarked(1e3, 1.5));
 }
 
-/// The host takes a third of two processors' time, and others use a whole one, in some launches of both arms.
+/// The host takes seconds of processors' time each second, and others use processors, in some launches of both arms.
+fn disturbed(noise: f64, stolen_s: f64, others_s: f64) -> RunRecord {
+    let mut session = interleaved(tpot_blocks(4, 0.0, noise));
+    session.machine.cores = 2;
+    for launch in session.launches.iter_mut().filter(|l| l.position % 3 == 1) {
+        let reading = |at_s: u64| Reading {
+            at_ns: at_s * 1_000_000_000,
+            machine_cpu_s: Some(at_s as f64 * (1.0 + others_s)),
+            engine_cpu_s: Some(at_s as f64),
+            gate_cpu_s: Some(0.0),
+            steal_s: Some(at_s as f64 * stolen_s),
+            ..Reading::default()
+        };
+        launch.telemetry = Some(telemetry(vec![reading(0), reading(10)]));
+    }
+    session
+}
+
+#[test]
+fn a_terminal_says_once_what_disturbed_every_check() {
+    let session = disturbed(0.05, 0.66, 1.0);
+    let mut got = judge(&tpot_plan(), &session);
+    let alike = first(&got).clone();
+    let mut other = alike.clone();
+    // Another sentence, so another paragraph.
+    other.head = Some(99.0);
+    got.gates[0].checks.extend([alike, other]);
+    let text = terminal(&session, &got, View::default());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(text.matches("not shown to be").count(), 2, "{text}");
+    assert_eq!(text.matches("what disturbed").count(), 1, "{text}");
+}
+
 #[test]
 fn a_comparison_that_stays_open_names_what_disturbed_it() {
     let remarked = |noise: f64, stolen_s: f64, others_s: f64| {
-        let mut session = interleaved(tpot_blocks(4, 0.0, noise));
-        session.machine.cores = 2;
-        for launch in session.launches.iter_mut().filter(|l| l.position % 3 == 1) {
-            let reading = |at_s: u64| Reading {
-                at_ns: at_s * 1_000_000_000,
-                machine_cpu_s: Some(at_s as f64 * (1.0 + others_s)),
-                engine_cpu_s: Some(at_s as f64),
-                gate_cpu_s: Some(0.0),
-                steal_s: Some(at_s as f64 * stolen_s),
-                ..Reading::default()
-            };
-            launch.telemetry = Some(telemetry(vec![reading(0), reading(10)]));
-        }
-        let got = judge(&tpot_plan(), &session);
+        let got = judge(&tpot_plan(), &disturbed(noise, stolen_s, others_s));
         notes(first(&got)).join("; ")
     };
     let text = remarked(0.05, 0.66, 1.0);

@@ -10,7 +10,7 @@ mod words;
 
 pub use broken::SEND_AT_ONCE;
 pub use headline::{decisive, summary};
-pub use remark::{SAME_BUILD, first_events, notes};
+pub use remark::{SAME_BUILD, disturbances, first_events, notes};
 pub use words::capital;
 
 use super::numbers;

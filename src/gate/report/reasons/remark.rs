@@ -15,6 +15,13 @@ pub fn notes(check: &CheckVerdict) -> Vec<String> {
     remarks.chain(waived).collect()
 }
 
+/// Those that are about the machine: every check that stayed open has the same.
+pub fn disturbances(check: &CheckVerdict) -> Vec<String> {
+    let remarks = check.remarks.iter();
+    let noise = remarks.filter(|remark| matches!(remark, Remark::Noise { .. }));
+    noise.flat_map(|remark| note(check, remark)).collect()
+}
+
 /// That TPOT estimates the first events' tokens; `answers` names the answers.
 pub fn first_events(answers: &str, events: FirstEvents) -> String {
     format!(
