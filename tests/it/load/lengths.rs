@@ -193,7 +193,7 @@ async fn repeats_show_each_run_and_what_lies_between_them() {
         .iter()
         .map(|request| request.json["prompt"].to_string())
         .collect();
-    assert_eq!((prompts.len(), received.len()), (30, 30));
+    assert_eq!((prompts.len(), received.len()), (45, 45));
 }
 
 /// A load that rises over 300 ms is what is kept out, whoever comes when.

@@ -68,7 +68,7 @@ fn csv_has_a_row_for_each_check_of_a_launch() {
         ("gate", "tpot"),
         ("check", "tpot/regression"),
         ("metric", "tpot"),
-        ("unit", "ms"),
+        ("unit", "ms/token"),
         ("why_no_value", ""),
         ("exit", "stopped"),
     ] {
