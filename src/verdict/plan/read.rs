@@ -14,7 +14,7 @@ use super::settings::{host, project};
 use super::source::diagnostic::{Diagnostic, suggestion};
 use super::source::files::{Disk, Files};
 use super::source::section::{Section, Source};
-use crate::record::{Input, Metric, RunRecord};
+use crate::record::{Input, Metric, RunRecord, is_unseen};
 use std::fmt::Write;
 use std::fs;
 use std::io;
@@ -258,36 +258,44 @@ fn gate_names(root: &Path) -> Result<Vec<String>, PlanError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root.join("gates")).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
-        if let Some(file) = entry.file_name().to_str() {
-            names.extend(gate_name(&format!("gates/{file}")));
-        }
+        let file = entry.file_name();
+        names.extend(gate_name(&format!("gates/{}", file.to_string_lossy())));
     }
     names.sort();
-    match names.iter().find(|name| !can_be_named(name)) {
-        Some(name) => Err(unnameable(root, name).into()),
+    let refused = |name: &String| Some(unnameable(name, &fault(name)?));
+    match names.iter().find_map(refused) {
+        Some(refusal) => Err(refusal.into()),
         None => Ok(names),
     }
 }
 
-/// Whether `--gate` can name it, which takes several names with commas or spaces between them.
-fn can_be_named(gate: &str) -> bool {
-    let parts = |c: char| c.is_whitespace() || c.is_control() || c == ',';
-    !gate.is_empty() && !gate.contains(parts)
+/// Why `--gate` cannot name it, which takes several names with commas or spaces between them, or why no reader could;
+/// `None`: both can.
+fn fault(gate: &str) -> Option<String> {
+    let is_wrong = |c: &char| {
+        c.is_whitespace() || *c == ',' || *c == char::REPLACEMENT_CHARACTER || is_unseen(*c)
+    };
+    match gate.chars().find(is_wrong) {
+        None => gate.is_empty().then(|| "it is empty".to_owned()),
+        Some(' ') => Some("it has a space".to_owned()),
+        Some(',') => Some("it has a comma".to_owned()),
+        Some(c) => Some(format!("it has the character U+{:04X}", u32::from(c))),
+    }
 }
 
-fn unnameable(root: &Path, gate: &str) -> Diagnostic {
+/// The file is not read: the fault is in no line of it.
+fn unnameable(gate: &str, fault: &str) -> Diagnostic {
     let file = format!("gates/{gate}.toml");
-    // The fault is in no line of it: its first one is shown, where there is one to read.
-    let text = fs::read_to_string(root.join(&file)).unwrap_or_default();
     let source = Source {
         file: &file,
-        text: &text,
+        text: "(not read)",
     };
-    let message = format!("{gate:?} cannot be a gate's name: `--gate` could not name it");
+    let message =
+        format!("{gate:?} cannot be a gate's name: {fault}, and `--gate` could not name it");
     let mut refusal = source.wrong(0..0, message);
     refusal.label = "in the file of this name".into();
     refusal.help = Some(
-        "rename the file to a name without spaces, commas and control characters, such as \
+        "rename the file to a name without spaces, commas and characters that nobody sees, such as \
          my-gate.toml"
             .into(),
     );

@@ -120,6 +120,57 @@ fn a_gate_file_that_no_argument_can_name() {
 }
 
 #[test]
+fn names_with_unseen_characters_are_refused_with_the_character() {
+    for (name, character) in [("my\u{202e}gate", "U+202E"), ("a\u{200b}", "U+200B")] {
+        let project = Project::without_build();
+        // Unreadable as a gate, and not read.
+        project.write(&format!("gates/{name}.toml"), "[");
+        project.run(&["check"]).expect(2).says(&[
+            &format!("{name:?} cannot be a gate's name"),
+            character,
+            "rename the file",
+        ]);
+        let to = format!("name = \"{name}\"");
+        let parts = ["`check[1].name` is no name", character];
+        refuses(TPOT, "name = \"ceiling\"", &to, &parts);
+    }
+}
+
+#[test]
+fn the_line_of_a_refusal_steers_no_terminal() {
+    for (from, to, shown) in [
+        ("\"15 ms\"", "\"\u{202e}15 ms\"", "\\u{202e}15 ms"),
+        ("\"15 ms\"", "\"15 ms\" # \u{1b}[2J", "\\u{1b}[2J"),
+    ] {
+        let project = Project::without_build();
+        project.edit(TPOT, from, to);
+        let ended = project.run(&["check"]).expect(2);
+        let is_hidden = |c: char| c != '\n' && verdict::record::is_unseen(c);
+        assert!(!ended.stderr.contains(is_hidden), "{:?}", ended.stderr);
+        ended.says(&["gates/tpot.toml:", shown, "^"]);
+    }
+}
+
+/// A pipe would be waited for, and a file elsewhere may be nobody's to show.
+#[test]
+fn gate_files_are_regular_files_of_the_project() {
+    let project = Project::without_build();
+    let pipe = project.path("gates/pipe.toml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let check = |part: &str| {
+        let ended = project.run(&["check", "--gate", "pipe"]).expect(2);
+        assert!(!ended.stderr.contains("root:"), "{}", ended.stderr);
+        ended.says(&["gates/pipe.toml", part]);
+    };
+    check("no regular file");
+    std::fs::remove_file(&pipe).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &pipe).unwrap();
+    check("leads out of the project");
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
 fn a_duration_that_would_end_nothing() {
     let project = Project::without_build();
     project.edit(

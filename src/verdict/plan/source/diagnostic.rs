@@ -1,6 +1,8 @@
 //! A refusal with its place: file, line, a caret under the value, and what would have been right.
 
+use crate::record::visible;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -24,12 +26,18 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// The message with its line and caret, as text for a terminal; with ANSI colours if `styled`.
     pub fn render(&self, styled: bool) -> String {
-        let span = self.clamped_span();
-        let snippet = Snippet::source(&*self.source)
-            .path(&*self.file)
-            .annotation(AnnotationKind::Primary.span(span).label(&self.label));
-        let mut group = Level::ERROR.primary_title(&self.message).element(snippet);
-        if let Some(help) = &self.help {
+        let Range { start, end } = self.clamped_span();
+        let parts = [0..start, start..end, end..self.source.len()];
+        let [before, marked, after] = parts.map(|part| shown(&self.source[part]));
+        let span = before.len()..before.len() + marked.len();
+        let source = before + &marked + &after;
+        let [file, message, label] = [&*self.file, &self.message, &self.label].map(shown);
+        let help = self.help.as_deref().map(shown);
+        let snippet = Snippet::source(&source)
+            .path(&file)
+            .annotation(AnnotationKind::Primary.span(span).label(&label));
+        let mut group = Level::ERROR.primary_title(&message).element(snippet);
+        if let Some(help) = &help {
             group = group.element(Level::HELP.message(help));
         }
         let renderer = if styled {
@@ -52,6 +60,17 @@ impl Diagnostic {
         let start = border(self.span.start);
         start..border(self.span.end).max(start)
     }
+}
+
+/// The text with unseen characters by their escapes; line ends and tabs stay.
+fn shown(text: &str) -> String {
+    let lines = text.split('\n').map(|line| {
+        let whole = (line, "");
+        let (line, end) = line.strip_suffix('\r').map_or(whole, |line| (line, "\r"));
+        let parts: Vec<Cow<'_, str>> = line.split('\t').map(visible).collect();
+        parts.join("\t") + end
+    });
+    lines.collect::<Vec<String>>().join("\n")
 }
 
 impl fmt::Display for Diagnostic {

@@ -5,7 +5,7 @@
 use crate::record::Input;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where the plan's files come from: a directory, or an earlier record.
 pub trait Files {
@@ -38,13 +38,28 @@ impl Files for Disk<'_> {
         if let Some(known) = self.read.iter().find(|input| input.path == path) {
             return Ok(known.text.clone());
         }
-        let text = fs::read_to_string(self.root.join(path))?;
+        let text = fs::read_to_string(regular(self.root, path)?)?;
         self.read.push(Input {
             path: path.to_owned(),
             text: text.clone(),
         });
         Ok(text)
     }
+}
+
+/// The place of a regular file of the project. A link may lead to one; a pipe would be waited for, and what lies outside
+/// the project is not its own to show.
+fn regular(root: &Path, path: &str) -> io::Result<PathBuf> {
+    let place = root.join(path).canonicalize()?;
+    if !place.starts_with(root.canonicalize()?) {
+        let text = "it is a link that leads out of the project: put the file itself there";
+        return Err(io::Error::other(text));
+    }
+    if !fs::metadata(&place)?.is_file() {
+        let text = "it is no regular file: put a file of text there";
+        return Err(io::Error::other(text));
+    }
+    Ok(place)
 }
 
 impl Files for &[Input] {

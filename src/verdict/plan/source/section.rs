@@ -5,6 +5,7 @@
 
 use super::diagnostic::{Diagnostic, is_near, line_of, suggestion};
 use super::quantity::{self, Dimension};
+use crate::record::is_unseen;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -247,12 +248,17 @@ impl<'a, 'd> Field<'a, 'd> {
     /// A name for people, which stands in tables and in lines of its own.
     pub fn name(&self) -> Result<&'d str, Diagnostic> {
         let name = self.text()?;
-        if !name.is_empty() && name.trim() == name && !name.contains(char::is_control) {
+        let unseen = name.chars().find(|c| is_unseen(*c));
+        if !name.is_empty() && name.trim() == name && unseen.is_none() {
             return Ok(name);
         }
-        let mut refusal = self.wrong(format!("`{}` is no name that reports can show", self.name));
+        let fault = unseen.map_or_else(String::new, |c| {
+            format!(": it has the character U+{:04X}", u32::from(c))
+        });
+        let message = format!("`{}` is no name that reports can show{fault}", self.name);
+        let mut refusal = self.wrong(message);
         refusal.help = Some(
-            "write at least one character, no line end or other control character, and no spaces \
+            "write at least one character, no line end or other character that nobody sees, and no spaces \
              around it"
                 .into(),
         );
