@@ -90,7 +90,7 @@ pub struct TwoModes {
     /// Launches of base in the upper mode, and in all; and of head.
     pub base: (usize, usize),
     pub head: (usize, usize),
-    /// p that both arms are in the upper mode equally often, by Fisher's exact test.
+    /// p of Fisher's exact test that both arms are in the upper mode equally often.
     pub share_p: f64,
     /// Head's change within the modes, with its 95 % interval.
     pub within: Option<(f64, (f64, f64))>,

@@ -177,8 +177,8 @@ fn modes(check: &CheckVerdict, found: &TwoModes) -> String {
         }
     };
     format!(
-        "launches come in two modes, {} and {} ({}): {} of {} of base and {} of {} of head are in the upper one (p = {} \
-         that both are there equally often){}. {cause}",
+        "launches come in two modes, {} and {} ({}): {} of {} of base and {} of {} of head are in the upper one \
+         (equal shares: p = {}){}. {cause}",
         value(low, unit),
         value(high, unit),
         signed_percent(high / low - 1.0),
