@@ -12,7 +12,7 @@ pub enum Format {
     Markdown,
 }
 
-/// How a result that has a page of its own is printed on standard output.
+/// Formats of a command that can print a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PageFormat {
     /// For a terminal
@@ -24,7 +24,7 @@ pub enum PageFormat {
     Html,
 }
 
-/// The same for one that has no Markdown.
+/// Formats of a command that can print a page, and no Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PictureFormat {
     /// For a terminal

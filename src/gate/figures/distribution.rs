@@ -27,6 +27,18 @@ impl Distribution {
         Self::with(values.len(), stats::mean(values), quantile)
     }
 
+    /// Each number with its name, in the order of tables.
+    pub fn numbers(&self) -> [(&'static str, Option<f64>); 6] {
+        [
+            ("mean", self.mean),
+            ("p50", self.p50),
+            ("p90", self.p90),
+            ("p99", self.p99),
+            ("min", self.min),
+            ("max", self.max),
+        ]
+    }
+
     /// Of `n` values that are kept elsewhere.
     pub fn with(n: usize, mean: Option<f64>, quantile: impl Fn(f64) -> Option<f64>) -> Self {
         let at = |p: f64, least: usize| quantile(p).filter(|_| n >= least);

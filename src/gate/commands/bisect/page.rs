@@ -1,6 +1,6 @@
 //! A search over commits as one HTML page: the commits in their order, with what was measured of each.
 //!
-//! Main function: [`page`]. Refuses to know: how a step was decided, HTML.
+//! Main function: [`page`]. Refuses to know: decisions of the search, HTML.
 
 use super::view;
 use crate::report::numbers::{number, signed_percent};
@@ -8,7 +8,7 @@ use crate::report::sheet::{self, Bar, Bars, Mark, Picture, ScaleKind, Sheet, She
 use verdict::plural::count;
 use verdict::record::{Bisection, Commit, Conclusion, Finding, Step, Trial, short};
 
-/// So many commits side by side that were not measured become one line.
+/// Neighbouring commits that were not measured share one line from this number on.
 const MANY: usize = 3;
 
 /// `command`: the command line that searched.

@@ -1,6 +1,6 @@
 //! A calibration as one HTML page: each session's change against the margin, and what the gates can find.
 //!
-//! Main function: [`page`]. Refuses to know: how it was measured, HTML.
+//! Main function: [`page`]. Refuses to know: measuring, HTML.
 
 use super::view;
 use crate::calibration::{Certificate, CheckCertificate};
@@ -63,7 +63,7 @@ fn headline(certificates: &[Certificate]) -> String {
     }
 }
 
-/// What each comparison finds at its last look, with its ceiling.
+/// The smallest change that each comparison finds at its last look, beside its ceiling.
 fn smallest(certificates: &[Certificate]) -> Option<Picture> {
     let row = |check: &CheckCertificate| {
         let effect = check.effect_at_cap()?;

@@ -37,7 +37,7 @@ pub struct Calibration {
     pub directory: PathBuf,
     /// A signal ended it before the last session.
     pub is_interrupted: bool,
-    /// Of the measured sessions, in their order.
+    /// One for each measured session, in order.
     pub verdicts: Vec<RunVerdict>,
     pub result: CalibrationResult,
 }

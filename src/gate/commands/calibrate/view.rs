@@ -153,7 +153,7 @@ fn round_up(effect: f64) -> f64 {
     (effect * 200.0).ceil() / 200.0
 }
 
-/// What was measured, line by line.
+/// The sessions, machine and outcomes, a line each.
 pub fn head(certificate: &Certificate) -> Vec<String> {
     let sessions = certificate.sessions;
     let verdicts = sessions.verdicts;
@@ -276,7 +276,7 @@ fn sd(x: f64) -> String {
     format!("{:.2} %", x * 100.0)
 }
 
-/// What each comparison finds at each look: a header and rows; `None` where there is no comparison.
+/// The smallest change that each comparison finds at each look, as header and rows; `None` without comparisons.
 pub fn effects(certificates: &[Certificate]) -> Option<(Vec<String>, Vec<Vec<String>>)> {
     let has_effects = |check: &&CheckCertificate| !check.effects.is_empty();
     let with_effects = |c: &&Certificate| c.checks.iter().any(|check| has_effects(&check));

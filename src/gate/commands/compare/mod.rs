@@ -149,7 +149,7 @@ pub fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     print(&table, format)
 }
 
-/// What is for engines that are launched would change nothing about results that are there.
+/// Refuses options that only apply to `--engines`: beside results they would do nothing.
 fn refuse(given: [(&str, bool); 6]) -> Result<(), Error> {
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(Error::Usage(format!(

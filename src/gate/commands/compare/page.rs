@@ -1,6 +1,6 @@
 //! A comparison as one HTML page: each figure's ratio to the first result.
 //!
-//! Main function: [`page`]. Refuses to know: how the figures were measured, HTML.
+//! Main function: [`page`]. Refuses to know: measuring, HTML.
 
 use super::view;
 use crate::figures::{Cell, Line, Part, Row, Table};
@@ -73,7 +73,7 @@ fn badge(table: &Table) -> Option<(Tone, String)> {
     Some((tone, word.to_owned()))
 }
 
-/// Of two results the most important ratios, of more the first of them.
+/// The most important ratios of two results; the first ratio of each where there are more.
 fn headline(table: &Table) -> String {
     let Some((first, others)) = table.names.split_first().filter(|(_, o)| !o.is_empty()) else {
         let name = table.names.first().map_or("nothing", String::as_str);

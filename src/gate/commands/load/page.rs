@@ -1,6 +1,6 @@
 //! A load as one HTML page: of one run its percentiles, of several paces what grows with the load, of repeats each run.
 //!
-//! Main function: [`page`]. Refuses to know: how it was measured, HTML.
+//! Main function: [`page`]. Refuses to know: measuring, HTML.
 
 use super::overview::Overview;
 use super::view::{self, LoadReport, optional};

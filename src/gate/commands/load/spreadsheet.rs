@@ -3,7 +3,6 @@
 //! Main function: [`load_csv`]. Refuses to know: how a run was measured.
 
 use super::view::LoadReport;
-use crate::figures::Distribution;
 use crate::report::{Cell, csv};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -70,20 +69,10 @@ fn row(report: &LoadReport, asked: &BTreeSet<&str>) -> Vec<(String, Cell)> {
         ("output_tokens", report.output_tokens),
     ];
     for (name, of) in times {
-        let Distribution {
-            mean,
-            p50,
-            p90,
-            p99,
-            min,
-            max,
-            n,
-        } = of;
-        let named = ["mean", "p50", "p90", "p99", "min", "max"];
-        for (part, value) in named.into_iter().zip([mean, p50, p90, p99, min, max]) {
+        for (part, value) in of.numbers() {
             add(&format!("{name}_{part}"), value.into());
         }
-        add(&format!("{name}_n"), Cell::Count(Some(n)));
+        add(&format!("{name}_n"), Cell::Count(Some(of.n)));
     }
     let (whole, full) = (
         throughput.output_tokens_per_s,

@@ -132,17 +132,13 @@ fn remarks(reports: &[LoadReport]) -> Vec<String> {
 /// The knee with its throughput, or why there is none.
 pub fn headline(reports: &[LoadReport]) -> String {
     let points = points(reports);
-    let best = points
-        .iter()
-        .filter_map(|point| point.1)
-        .fold(0.0, f64::max);
     match knee(&points).map(|place| points[place]) {
         Some((load, Some(rate))) => format!(
             "Knee at {} {}: {} output tokens/s, {:.0} % of the greatest throughput",
             number(load),
             unit(reports),
             number(rate),
-            100.0 * rate / best
+            100.0 * rate / greatest(&points)
         ),
         _ => knee_remark(reports).trim_end_matches('.').to_owned(),
     }
@@ -156,21 +152,23 @@ fn unit(reports: &[LoadReport]) -> &'static str {
     }
 }
 
+/// The greatest throughput of the steps.
+fn greatest(points: &[(f64, Option<f64>)]) -> f64 {
+    let rates = points.iter().filter_map(|point| point.1);
+    rates.fold(0.0, f64::max)
+}
+
 /// The knee in a sentence, or why there is none.
 fn knee_remark(reports: &[LoadReport]) -> String {
     let points = points(reports);
     match knee(&points) {
         Some(place) => {
             let (load, rate) = points[place];
-            let best = points
-                .iter()
-                .filter_map(|point| point.1)
-                .fold(0.0, f64::max);
             format!(
                 "Knee: {} {}. It has {} % of the greatest throughput; beyond it load grows faster than throughput.",
                 reports.first().map_or("", pace_shown),
                 number(load),
-                number(100.0 * rate.unwrap_or(0.0) / best),
+                number(100.0 * rate.unwrap_or(0.0) / greatest(&points)),
             )
         }
         None if points.iter().filter(|point| point.1.is_some()).count() < LEAST_STEPS => {

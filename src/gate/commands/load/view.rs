@@ -229,18 +229,9 @@ pub const TIMES: [&str; 8] = ["ms", "mean", "p50", "p90", "p99", "min", "max", "
 /// The rows of the table under [`TIMES`].
 pub fn time_rows(report: &LoadReport) -> Vec<Vec<String>> {
     let row = |(name, summary): (&str, Distribution)| {
-        let Distribution {
-            mean,
-            p50,
-            p90,
-            p99,
-            min,
-            max,
-            n,
-        } = summary;
-        let values = [mean, p50, p90, p99, min, max].map(optional);
+        let values = summary.numbers().map(|(_, value)| optional(value));
         let name = [name.to_owned()].into_iter();
-        name.chain(values).chain([n.to_string()]).collect()
+        name.chain(values).chain([summary.n.to_string()]).collect()
     };
     let rows = [
         ("TTFT", report.ttft_ms),
