@@ -173,7 +173,7 @@ fn of_each(sound: &[&Request], value: impl Fn(&Request) -> Option<f64>) -> Distr
 pub fn counted(ok: u64, void: &[(VoidRule, u64)]) -> Requests {
     let some = void.iter().filter(|(_, n)| *n > 0);
     Requests {
-        sent: ok + void.iter().map(|(_, n)| n).sum::<u64>(),
+        sent: void.iter().fold(ok, |sent, (_, n)| sent.saturating_add(*n)),
         ok,
         void: some.map(|(rule, n)| (rule.name().to_owned(), *n)).collect(),
     }
@@ -195,6 +195,13 @@ fn throughput(sound: &[&Request]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found by hostile input: a file may name any numbers.
+    #[test]
+    fn counts_that_have_no_sum_do_not_wrap_around() {
+        let requests = counted(u64::MAX, &[(VoidRule::Status, 1)]);
+        assert_eq!(requests.sent, u64::MAX);
+    }
 
     #[test]
     fn a_request_is_judged_by_its_first_and_last_token() {

@@ -10,6 +10,7 @@ use engine::{Conversation, Engine, ModelSource, Options};
 use fixture::process::Server;
 use infergate::{import, report};
 use mutate::Draw;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -128,40 +129,74 @@ fn streams() {
     });
 }
 
-/// What a pull request may change.
+/// Requests of a file, which none of the gates of this repository has, and the gate that sends them.
+const RECORDED: [(&str, &str); 4] = [
+    (
+        "recorded.toml",
+        "title = \"Recorded\"\n[workload.asked]\nkind = \"trace\"\nfile = \"data/asked.jsonl\"\nrequests = 2\nwarmup = 1\n\
+         arrivals = \"gamma\"\nrate = \"2 requests/s\"\nshape = \"0.5 ×\"\n[[check]]\nname = \"ttft\"\nmetric = \"ttft\"\n\
+         rule = \"ceiling\"\nlimit = \"1 s\"\nmin_samples = 1\n",
+    ),
+    (
+        "data/asked.jsonl",
+        "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 5, \"hash_ids\": [1, 2]}\n\
+         {\"timestamp\": 250, \"input_length\": 40, \"output_length\": 5, \"hash_ids\": [3]}\n",
+    ),
+    (
+        "shared.toml",
+        "title = \"Shared\"\n[workload.asked]\nkind = \"trace\"\nfile = \"data/shared.json\"\nrequests = 2\nwarmup = 1\n\
+         output_tokens = 8\narrivals = \"poisson\"\nrate = \"2 requests/s\"\n[[check]]\nname = \"ttft\"\nmetric = \"ttft\"\n\
+         rule = \"ceiling\"\nlimit = \"1 s\"\nmin_samples = 1\n",
+    ),
+    (
+        "data/shared.json",
+        "[{\"id\": \"a\", \"conversations\": [{\"from\": \"human\", \"value\": \"1+1\"}, {\"from\": \"gpt\", \"value\": \"2\"}]},\n\
+         {\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"u\"}]}]",
+    ),
+];
+
+/// What a pull request may change: each gate, and the data of the gates that have some.
 #[test]
 fn gate_files() {
-    let all = files("gates", "toml");
     let data = "data/tiny-qwen3";
     let of_data = |ending| files(&format!("gates/{data}"), ending);
     let beside = [of_data("json"), of_data("jsonl")].concat();
     let beside = beside
         .into_iter()
         .map(|(name, text)| (format!("{data}/{name}"), text));
-    let beside: Vec<_> = beside.collect();
-    let corpus: Vec<Vec<u8>> = all
-        .iter()
-        .map(|(_, text)| text.clone().into_bytes())
+    let recorded = RECORDED.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    let all: Vec<(String, String)> = files("gates", "toml")
+        .into_iter()
+        .chain(beside)
+        .chain(recorded)
         .collect();
-    let selection = Selection {
-        profile: "quick".to_owned(),
-        gates: Vec::new(),
-    };
-    fuzz("gate files", 4_000, |draw| {
-        let spoilt = draw.below(all.len());
-        let mutant = draw.mutant(&corpus[spoilt..=spoilt]);
-        let text = |(place, (_, text)): (usize, &(String, String))| match place == spoilt {
-            true => String::from_utf8_lossy(&mutant).into_owned(),
-            false => text.clone(),
+    let read = |place: usize, text: &str| {
+        let gate = match all[place].0.as_str() {
+            "gate.toml" => None,
+            "data/asked.jsonl" => Some("recorded"),
+            "data/shared.json" => Some("shared"),
+            data if data.starts_with("data/") => Some("e2e"),
+            gate => gate.strip_suffix(".toml"),
         };
-        let texts = all.iter().enumerate().map(text);
-        let named = all.iter().map(|(name, _)| name.clone()).zip(texts);
-        let inputs = named.chain(beside.iter().cloned());
-        let inputs = inputs.map(|(name, text)| Input {
+        let selection = Selection {
+            profile: "quick".to_owned(),
+            gates: gate.map(str::to_owned).into_iter().collect(),
+        };
+        let inputs = all.iter().enumerate().map(|(other, (name, good))| Input {
             path: format!("gates/{name}"),
-            text,
+            text: if other == place { text } else { good }.to_owned(),
         });
-        plan::from_inputs(&inputs.collect::<Vec<_>>(), &selection).is_ok()
+        plan::from_inputs(&inputs.collect::<Vec<_>>(), &selection)
+    };
+    for (place, (name, good)) in all.iter().enumerate() {
+        if let Err(error) = read(place, good) {
+            panic!("{name} is refused as it is: {error}");
+        }
+    }
+    fuzz("gate files", 4_000, |draw| {
+        let place = draw.below(all.len());
+        let mutant = draw.mutant(&[all[place].1.clone().into_bytes()]);
+        read(place, &String::from_utf8_lossy(&mutant)).is_ok()
     });
 }
 
@@ -172,11 +207,13 @@ fn records() {
         .into_iter()
         .find(|(name, _)| name == "run-v1.json")
         .unwrap();
-    let mut record: Value = serde_json::from_str(&text).unwrap();
-    for launch in record["launches"].as_array_mut().unwrap() {
+    // As it is, it is compared to its end; with few samples, an edit is likelier to meet a number that is judged.
+    let whole: Value = serde_json::from_str(&text).unwrap();
+    let mut few = whole.clone();
+    for launch in few["launches"].as_array_mut().unwrap() {
         launch["samples"].as_array_mut().unwrap().truncate(3);
     }
-    let corpus = [record.to_string().into_bytes()];
+    let corpus = [whole, few].map(|record| record.to_string().into_bytes());
     fuzz("records", 2_000, |draw| {
         let mutant = draw.mutant(&corpus);
         let Ok(record) = serde_json::from_slice::<RunRecord>(&mutant) else {
@@ -200,12 +237,45 @@ fn results_of_other_tools() {
         files("tests/data/import", "jsonl"),
     ]
     .concat();
-    let corpus: Vec<Vec<u8>> = all.into_iter().map(|(_, text)| text.into_bytes()).collect();
+    let own = {
+        let mut observed = Observed::begin(10);
+        observed.headers(20, 200);
+        let event = "data: {\"choices\": [{\"text\": \"a\"}]}\n\n";
+        observed.part(30, 1, event.as_bytes());
+        observed.part(40, 2, format!("{event}data: [DONE]\n\n").as_bytes());
+        observed.end(50);
+        let asked = br#"{"prompt":[1,2],"stream":true,"max_tokens":2}"#;
+        let line = serde_json::to_string(&observed.sample("w", 0, asked, true)).unwrap() + "\n";
+        line.repeat(2).into_bytes()
+    };
+    let corpus: Vec<Vec<u8>> = all
+        .into_iter()
+        .map(|(_, text)| text.into_bytes())
+        .chain([own])
+        .collect();
     fuzz("imports", 4_000, |draw| {
         let mutant = draw.mutant(&corpus);
         let text = String::from_utf8_lossy(&mutant);
-        let tool = None;
-        import::parse(&text, tool, Some(draw.below(2))).is_ok()
+        let chosen = (draw.below(2) == 0).then(|| draw.below(2));
+        let samples = import::own_samples(&text, chosen).is_ok();
+        import::parse(&text, None, chosen).is_ok() || samples
+    });
+}
+
+/// Results of a project's own tests, which head's code writes.
+#[test]
+fn suites() {
+    let corpus = [
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?><testsuites name=\"p\"><testsuite name=\"a\" tests=\"2\" time=\"0.1\">\
+         <testcase classname=\"c\" name=\"t\" time=\"0.05\"/><testcase name=\"u\"><failure message=\"m &amp; &#10;\">text\
+         </failure><system-out>noise</system-out></testcase></testsuite></testsuites>",
+        "<testsuite name=\"s\"><properties><property name=\"k\" value=\"v\"/></properties><testcase name=\"t\"><skipped/>\
+         </testcase><testcase name=\"u\"><error message=\"e\"><![CDATA[ ]] ]]></error></testcase></testsuite>",
+    ];
+    let corpus = corpus.map(|text| text.as_bytes().to_vec());
+    fuzz("suites", 20_000, |draw| {
+        let mutant = draw.mutant(&corpus);
+        import::junit(&String::from_utf8_lossy(&mutant)).is_ok()
     });
 }
 
@@ -255,8 +325,12 @@ fn models() {
 /// Bodies of both generation routes and of those beside, over one connection for as long as it is kept.
 #[test]
 fn bodies() {
-    let server = Server::start(&[]);
+    let mut server = Server::start(&[]);
     let message = json!({"role": "user", "content": [{"type": "text", "text": "1+1"}]});
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 9}, "b":
+        {"enum": ["on", "off"]}, "c": {"type": "array", "items": {"$ref": "#/$defs/d"}, "maxItems": 3}},
+        "$defs": {"d": {"type": "string", "pattern": "^a{1,3}$"}}, "required": ["a"], "additionalProperties": false});
+    let form = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}});
     let bodies = [
         (
             "/v1/completions",
@@ -267,6 +341,10 @@ fn bodies() {
             "/v1/chat/completions",
             json!({"messages": [message], "max_tokens": 2, "top_p": 0.5, "seed": 7,
             "tools": [{"type": "function", "function": {"name": "f"}}], "chat_template_kwargs": {"a": 1}}),
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": "1"}], "max_tokens": 2, "response_format": form}),
         ),
         (
             "/tokenize",
@@ -297,6 +375,9 @@ fn bodies() {
         status == 200
     });
     assert_eq!(server.get("/health").status, 200);
+    drop(kept);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 /// The answer's status, and whether the connection holds: its end is read by its framing.
