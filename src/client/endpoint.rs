@@ -2,6 +2,7 @@
 
 use super::{Tls, Tokenizer};
 use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,12 +82,23 @@ impl Endpoint {
             forces_length: engine.forces_length,
             stream_usage: engine.stream_usage,
             keep_alive: engine.keep_alive,
-            chat: false,
+            chat: engine.chat,
             path: String::new(),
-            headers: HeaderMap::new(),
+            headers: headers(&engine.headers),
             request: engine.request.clone(),
             plausible: engine.plausible,
             tokenizer,
         }
     }
+}
+
+/// As the wire has them. The plan holds none that could not be sent.
+fn headers(named: &[(String, String)]) -> HeaderMap {
+    let read = named.iter().filter_map(|(name, value)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_str(value).ok()?))
+    });
+    let headers: HeaderMap = read.collect();
+    debug_assert_eq!(headers.len(), named.len());
+    headers
 }

@@ -40,14 +40,18 @@ pub enum ProbeError {
     NoToken(String),
 }
 
-/// Asks for one token, by completions or, where a server has no such route, by chat.
+/// Asks for one token, by completions or, where prompts go over the chat route or a server has no other, by chat.
 pub async fn probe(endpoint: &Endpoint) -> Result<(), ProbeError> {
     let mut client = Client::new(endpoint, &SessionClock::start(), &Arc::default());
-    let exchange = client.exchange(&completion(endpoint)).await;
+    let first = match endpoint.chat {
+        true => chat(endpoint),
+        false => completion(endpoint),
+    };
+    let exchange = client.exchange(&first).await;
     let missing = exchange
         .status
         .is_some_and(|status| NO_SUCH_ROUTE.contains(&status));
-    let exchange = if missing {
+    let exchange = if missing && !endpoint.chat {
         let by_chat = client.exchange(&chat(endpoint)).await;
         // Where chat is missing too, what completions said is the better message: a wrong model's
         // name is answered with 404 as well.

@@ -138,6 +138,12 @@ pub fn key_on(plan: &Plan, gate: &Gate, fingerprint: &str) -> Key {
         words.extend(build.env.iter().map(setting));
     }
     words.push(format!("prompt ids: {:?}", engine.prompt_ids));
+    if engine.chat {
+        words.push("prompts over the chat route".to_owned());
+    }
+    if !engine.headers.is_empty() {
+        words.push(format!("headers: {:?}", engine.headers));
+    }
     if !engine.request.is_empty() {
         words.push(format!("request: {:?}", engine.request));
     }

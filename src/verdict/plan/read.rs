@@ -5,7 +5,8 @@
 use super::cost::least::TooLong;
 use super::gates::gate;
 use super::model::{
-    BaselineConfig, CalibrationConfig, Check, Engine, Gate, Host, Plan, Suite, Waiver, WorkloadKind,
+    BaselineConfig, CalibrationConfig, Check, Engine, Gate, Host, Plan, Suite, Waiver, Workload,
+    WorkloadKind,
 };
 use super::settings::github::{self, GitHubConfig};
 use super::settings::labels::{self, LabelRule};
@@ -352,6 +353,7 @@ fn assemble(
         match gate::read(&name, source, profile, files) {
             Ok(gate) => match second_first_request(source, &gate, &gates)
                 .or_else(|| artifact_without_build(source, &gate, &project.engine))
+                .or_else(|| scores_of_a_chat(source, &gate, &project.engine))
             {
                 Some(refusal) => refusals.push(refusal),
                 None => gates.push(gate),
@@ -422,6 +424,23 @@ fn artifact_without_build(source: Source<'_>, gate: &Gate, engine: &Engine) -> O
     let at = source.text.find("{artifact}").unwrap_or_default();
     let message = "`{artifact}` needs a table `engine.build` in gates/gate.toml that makes one";
     Some(source.wrong(at..at, message))
+}
+
+/// Log-probabilities of a chat have another form, which is not asked for.
+fn scores_of_a_chat(source: Source<'_>, gate: &Gate, engine: &Engine) -> Option<Diagnostic> {
+    let asks = |workload: &Workload| matches!(&workload.kind, WorkloadKind::Answers(answers) if answers.top_k.is_some());
+    let workload = gate
+        .workloads
+        .iter()
+        .find(|workload| engine.chat && asks(workload))?;
+    let at = source.text.find("top_k").unwrap_or_default();
+    let message = format!(
+        "`{}` asks for log-probabilities, which a chat (`engine.chat`) is not asked for",
+        workload.id
+    );
+    let mut refusal = source.wrong(at..at, message);
+    refusal.help = Some("leave `top_k` and `near_tie` out: answers are compared as text".into());
+    Some(refusal)
 }
 
 fn read_waivers(

@@ -145,8 +145,16 @@ fn further_keys_of_requests_are_none_of_the_clients_own() {
             "`temperature` is set by the workload",
         ),
         (
-            "request = { penalty = [1] }",
-            "a string, a number, true or false",
+            "request = { penalty = [nan] }",
+            "no number that is not finite",
+        ),
+        ("headers = { Host = \"a\" }", "`Host` is set by the client"),
+        ("headers = { \"a b\" = \"c\" }", "no name of a header"),
+        ("headers = { a = \"1\", A = \"2\" }", "is there twice"),
+        ("headers = { a = \"x\\ny\" }", "visible ASCII"),
+        (
+            "chat = true\nprompt_ids = { from = 3, to = 9 }",
+            "a chat's prompt is text",
         ),
     ] {
         std::fs::write(&path, config.replace(own, wrong)).unwrap();

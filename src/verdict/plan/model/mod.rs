@@ -157,6 +157,10 @@ pub struct Engine {
     /// The engine leaves a connection open after an answer. Where it closes it without saying so first, the
     /// next request would be lost.
     pub keep_alive: bool,
+    /// Prompts of workloads go over the chat route, as one message of a user.
+    pub chat: bool,
+    /// Further headers of every request, by name: visible ASCII. No secrets, since they stand in a file of the project.
+    pub headers: Vec<(String, String)>,
     /// Further keys of every request, by name.
     pub request: Vec<(String, Value)>,
     /// A `tokenizer.json` of the served model, relative to the project's root: text prompts then have an

@@ -149,6 +149,10 @@ pub fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
         forces_length: engine.given("forces_length", Field::flag)?.unwrap_or(true),
         stream_usage: engine.given("stream_usage", Field::flag)?.unwrap_or(true),
         keep_alive: engine.given("keep_alive", Field::flag)?.unwrap_or(true),
+        chat: engine
+            .given("chat", |f| read_chat(&engine, f))?
+            .unwrap_or(false),
+        headers: engine.given("headers", read_headers)?.unwrap_or_default(),
         request: engine.given("request", read_request)?.unwrap_or_default(),
         tokenizer: engine.given("tokenizer", |f| f.text().map(PathBuf::from))?,
         files: engine.given("files", Field::texts)?.unwrap_or_default(),
@@ -186,7 +190,52 @@ fn read_request(field: &Field<'_, '_>) -> Result<Vec<(String, Value)>, Diagnosti
         if REQUEST_KEYS.contains(name) {
             return Err(field.wrong(format!("`{name}` is set by the workload")));
         }
-        Ok(((*name).to_owned(), field.scalar()?))
+        Ok(((*name).to_owned(), field.json()?))
+    });
+    read.collect()
+}
+
+fn read_chat(engine: &Section<'_, '_>, field: &Field<'_, '_>) -> Result<bool, Diagnostic> {
+    let chat = field.flag()?;
+    if chat && let Some(ids) = engine.optional("prompt_ids") {
+        return Err(ids.wrong("a chat's prompt is text: leave `prompt_ids` out, or `chat`"));
+    }
+    Ok(chat)
+}
+
+/// Headers that the client sets by itself.
+const CLIENT_HEADERS: [&str; 7] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "transfer-encoding",
+];
+
+fn read_headers(field: &Field<'_, '_>) -> Result<Vec<(String, String)>, Diagnostic> {
+    let section = field.section()?;
+    let entries = section.entries();
+    let read = entries.iter().enumerate().map(|(place, (name, field))| {
+        let value = field.text()?;
+        let is_this = |(earlier, _): &(&str, Field<'_, '_>)| earlier.eq_ignore_ascii_case(name);
+        if entries[..place].iter().any(is_this) {
+            return Err(field.wrong(format!("the header `{name}` is there twice")));
+        }
+        // RFC 9110, section 5.6.2.
+        let is_token =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || !name.bytes().all(is_token) {
+            return Err(field.wrong(format!("`{name}` is no name of a header")));
+        }
+        if CLIENT_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(field.wrong(format!("`{name}` is set by the client")));
+        }
+        if !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return Err(field.wrong("a header's value is visible ASCII"));
+        }
+        Ok(((*name).to_owned(), value.to_owned()))
     });
     read.collect()
 }

@@ -6,7 +6,7 @@
 use super::diagnostic::{Diagnostic, is_near, line_of, suggestion};
 use super::quantity::{self, Dimension};
 use crate::record::is_unseen;
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Duration;
@@ -139,19 +139,11 @@ impl<'a, 'd> Field<'a, 'd> {
         }
     }
 
-    /// A text, a number, `true` or `false`, as JSON.
-    pub fn scalar(&self) -> Result<Value, Diagnostic> {
-        let read = match self.value.get_ref() {
-            DeValue::String(text) => Some(Value::from(text.as_ref())),
-            DeValue::Boolean(flag) => Some(Value::from(*flag)),
-            DeValue::Integer(number) => {
-                let parsed = i64::from_str_radix(number.as_str(), number.radix());
-                parsed.ok().map(Value::from)
-            }
-            DeValue::Float(number) => number.as_str().parse::<f64>().ok().map(Value::from),
-            _ => None,
-        };
-        read.ok_or_else(|| self.expected("a string, a number, true or false"))
+    /// Any value but a date, as JSON.
+    pub fn json(&self) -> Result<Value, Diagnostic> {
+        json(self.value.get_ref()).ok_or_else(|| {
+            self.expected("what JSON can hold: no date, and no number that is not finite")
+        })
     }
 
     pub fn flag(&self) -> Result<bool, Diagnostic> {
@@ -420,6 +412,29 @@ impl<'a, 'd> Section<'a, 'd> {
         refusal.help = Some(suggestion(key.get_ref(), asked.iter().copied()));
         Err(refusal)
     }
+}
+
+/// `None`: it holds a date, or a number that JSON has not.
+fn json(value: &DeValue<'_>) -> Option<Value> {
+    Some(match value {
+        DeValue::String(text) => Value::from(text.as_ref()),
+        DeValue::Boolean(flag) => Value::from(*flag),
+        DeValue::Integer(number) => {
+            Value::from(i64::from_str_radix(number.as_str(), number.radix()).ok()?)
+        }
+        DeValue::Float(number) => Value::from(Number::from_f64(number.as_str().parse().ok()?)?),
+        DeValue::Datetime(_) => return None,
+        DeValue::Array(values) => {
+            let values = values.iter().map(|value| json(value.get_ref()));
+            values.collect::<Option<Vec<_>>>()?.into()
+        }
+        DeValue::Table(entries) => {
+            let entries = entries.iter();
+            let members = entries
+                .map(|(key, value)| Some((key.get_ref().to_string(), json(value.get_ref())?)));
+            Value::Object(members.collect::<Option<_>>()?)
+        }
+    })
 }
 
 fn kind_of(value: &DeValue<'_>) -> &'static str {
