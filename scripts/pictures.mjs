@@ -30,8 +30,8 @@ const run = (...args) => spawnSync(gate, args, { cwd: project, encoding: "utf8" 
 const measured = run("check", "--profile", "quick", "--same-build", "--head-arg=--fault", "--head-arg=decode-delay=15%", "--out", "fail");
 if (measured.status !== 1) throw new Error(`the planted delay was not found:\n${measured.stdout}${measured.stderr}`);
 
-// Checks that end without a verdict. Two looks and a narrow ceiling leave a small delay open; no token can be faster than a floor
-// of a whole millisecond; and a signal comes after the first block.
+// A delay that nobody sees passes; and checks that end without a verdict. Two looks and a narrow ceiling leave a small delay open; no
+// token can be faster than a floor of a whole millisecond; and a signal comes after the first block.
 const whole = readFileSync(config, "utf8");
 const tpot = join(project, "gates/tpot.toml");
 const gateFile = readFileSync(tpot, "utf8");
@@ -39,12 +39,13 @@ const changed = (text, from, to) => {
   if (!text.includes(from)) throw new Error(`there is no ${from} in gates/`);
   return text.replaceAll(from, to);
 };
-writeFileSync(config, changed(whole, "looks = [3, 4, 5, 6, 7, 8, 10]", "looks = [3, 4]"));
-writeFileSync(tpot, changed(changed(gateFile, 'quick = "5 %"', 'quick = "2 %"'), 'quick = "5.0 %"', 'quick = "2 %"'));
 const expect = (status, ...args) => {
   const ended = run("check", "--profile", "quick", "--same-build", "--gate", "tpot", ...args);
   if (ended.status !== status) throw new Error(`not ${status} but ${ended.status}:\n${ended.stdout}${ended.stderr}`);
 };
+expect(0, "--head-arg=--fault", "--head-arg=decode-delay=0.01us", "--out", "pass");
+writeFileSync(config, changed(whole, "looks = [3, 4, 5, 6, 7, 8, 10]", "looks = [3, 4]"));
+writeFileSync(tpot, changed(changed(gateFile, 'quick = "5 %"', 'quick = "2 %"'), 'quick = "5.0 %"', 'quick = "2 %"'));
 expect(3, "--head-arg=--fault", "--head-arg=decode-delay=1.5%", "--out", "inconclusive");
 writeFileSync(tpot, gateFile);
 writeFileSync(config, changed(whole, 'model = "tiny-qwen3"', 'model = "tiny-qwen3"\nplausible = { tpot_floor = "1 ms", prefill_floor = "1 µs/token" }'));
@@ -114,9 +115,11 @@ try {
     await page.setContent(terminal(columns, "fail"));
     await shot(`terminal-${columns}`, 1400, 900);
   }
-  for (const directory of ["inconclusive", "invalid", "interrupted"]) {
-    await page.setContent(terminal(80, directory));
-    await shot(`terminal-${directory}`, 1400, 900);
+  for (const directory of ["pass", "inconclusive", "invalid", "interrupted"]) {
+    for (const [columns, name] of [[80, `terminal-${directory}`], [140, `terminal-${directory}-140`]]) {
+      await page.setContent(terminal(columns, directory));
+      await shot(name, 1400, 900);
+    }
   }
   await page.setContent(comment());
   await shot("comment", 960, 900);

@@ -2,7 +2,7 @@
 
 Inputs:  none. Weights come from a counter-based generator that a test can repeat without Python.
 Outputs: tests/data/parity/<name>.json, one a model
-Command: python -m scripts.parity.odd_models    (from the root of the repository)
+Command: python -m scripts.parity.odd_models [NAME...]    (from the root of the repository; without a name, all)
 
 Element i (row-major) of the tensor `name` of a model with seed S:
     state = the first 8 bytes, little-endian, of sha256("S|name")
@@ -21,6 +21,7 @@ until each best token leads by MARGIN nats and DISTINCT of them differ. With tie
 import hashlib
 import json
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,11 @@ MODELS = [
     ("ratio2-bias-f32", "float32", 1, dict(
         vocab_size=160, hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, head_dim=32, tie_word_embeddings=False, attention_bias=True)),
+    ("ratio4-yarn-f32", "float32", 1, dict(
+        vocab_size=140, hidden_size=72, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=32, tie_word_embeddings=False, max_position_embeddings=256,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+                         "original_max_position_embeddings": 64})),
 ]
 
 
@@ -105,10 +111,11 @@ def main():
     torch.set_num_threads(1)
     OUT.mkdir(parents=True, exist_ok=True)
     for index, (name, dtype, shards, shape) in enumerate(MODELS):
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         seed = 1000 + index
         config = Qwen3Config(
-            **{"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, **shape},
-            max_position_embeddings=2048,
+            **{"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, "max_position_embeddings": 2048, **shape},
             architectures=["Qwen3ForCausalLM"],
             dtype=dtype,
         )

@@ -230,6 +230,7 @@ fn models_of_odd_shapes_agree_with_transformers() {
         include_str!("../data/parity/ratio1-tied-bf16-2shards.json"),
         include_str!("../data/parity/ratio2-bias-f32.json"),
         include_str!("../data/parity/ratio3-tied-bf16.json"),
+        include_str!("../data/parity/ratio4-yarn-f32.json"),
         include_str!("../data/parity/ratio5-untied-f16-3shards.json"),
         include_str!("../data/parity/ratio7-untied-f32.json"),
     ] {
@@ -249,7 +250,7 @@ fn models_of_odd_shapes_agree_with_transformers() {
         errors.check(&model.name, ODD_FLOOR);
         names.push(model.name);
     }
-    assert_eq!(names.len(), 5);
+    assert_eq!(names.len(), 6);
 }
 
 fn write_model(model: &OddModel, directory: &Path) {
