@@ -153,7 +153,9 @@ impl Kernels {
         unsafe {
             match self.0 {
                 #[cfg(target_arch = "x86_64")]
-                Set::Avx512 | Set::Avx2 if task.is_small() => rows_avx2(task),
+                Set::Avx512 if task.is_small(1) => rows_avx2(task),
+                #[cfg(target_arch = "x86_64")]
+                Set::Avx2 if task.is_small(2) => rows_avx2(task),
                 #[cfg(target_arch = "x86_64")]
                 Set::Avx512 => blocks_avx512(task),
                 #[cfg(target_arch = "x86_64")]
@@ -199,7 +201,7 @@ unsafe fn blocks_avx512<W: Stored>(task: Product<W>) {
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn blocks_avx2<W: Stored>(task: Product<W>) {
     // SAFETY: by the caller, as `Product` asks.
-    unsafe { task.run_blocks::<__m256, 2>(4) }
+    unsafe { task.run_blocks::<__m256, 2>(6) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -321,17 +323,58 @@ mod tests {
         }
     }
 
-    /// Every way of taking rows together, in every instruction set with fused multiply–add.
+    /// Numbers in -1..1 with so many digits that another order of summation gives another sum.
+    fn long_numbers(count: usize, seed: u64) -> Vec<f32> {
+        let small = numbers(count, seed + 1);
+        let pairs = numbers(count, seed).into_iter().zip(small);
+        pairs.map(|(v, small)| v + small / 8192.0).collect()
+    }
+
+    /// A dot product in the order that the module's head states.
+    fn in_order(kernels: Kernels, x: &[f32], w: &[f32]) -> f32 {
+        let mut sums = [0.0_f32; 32];
+        let whole = x.len() - x.len() % 16;
+        for e in 0..whole {
+            let sum = &mut sums[e % 32];
+            *sum = match kernels.0 {
+                Set::Portable => x[e] * w[e] + *sum,
+                _ => x[e].mul_add(w[e], *sum),
+            };
+        }
+        let [a, b, c, d, e, f, g, h] =
+            std::array::from_fn(|l| (sums[l] + sums[l + 16]) + (sums[l + 8] + sums[l + 24]));
+        let sum = ((a + e) + (c + g)) + ((b + f) + (d + h));
+        let tail = (whole..x.len()).fold(0.0, |tail, e| tail + x[e] * w[e]);
+        if whole < x.len() { sum + tail } else { sum }
+    }
+
+    /// Every way of taking rows together, in every instruction set and type.
     #[test]
-    fn instruction_sets_with_fma_agree_to_the_bit() {
-        let (n, m, k) = (9, 11, 1103);
-        let (x, w) = (numbers(n * k, 8), numbers(m * k, 9));
-        let results: Vec<Vec<f32>> = Kernels::all()
-            .into_iter()
-            .filter(|kernels| kernels.0 != Set::Portable)
-            .map(|kernels| product(kernels, &x, n, k, Elements::F32(&w), m))
-            .collect();
-        assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
+    fn sums_are_in_the_stated_order_to_the_bit() {
+        let ks = [
+            5, 16, 40, 48, 64, 128, 192, 331, 384, 512, 1024, 1040, 1103, 2083,
+        ];
+        let (most, m) = (14, 11);
+        for k in ks {
+            let (x, w) = (long_numbers(most * k, 8), numbers(m * k, 9));
+            let half: Vec<f16> = w.iter().map(|v| f16::from_f32(*v)).collect();
+            let brain: Vec<bf16> = w.iter().map(|v| bf16::from_f32(*v)).collect();
+            for kernels in Kernels::all() {
+                let rows = x.chunks_exact(k);
+                let columns = |x| w.chunks_exact(k).map(move |w| in_order(kernels, x, w));
+                let want: Vec<f32> = rows.flat_map(columns).collect();
+                for n in 1..=most {
+                    for stored in [
+                        Elements::F32(&w),
+                        Elements::F16(&half),
+                        Elements::Bf16(&brain),
+                    ] {
+                        let got = product(kernels, &x[..n * k], n, k, stored, m);
+                        assert_eq!(got, want[..n * m], "{} {n}×{m}×{k}", kernels.name());
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -5,9 +5,11 @@
 
 #![expect(unsafe_code, reason = "raw loads and stores, checked by the caller")]
 
+use std::hint::black_box;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::lanes::{Lanes, MAX_PHASES, Stored, prefetch};
+use super::lanes::{Lanes, MAX_PHASES, Stored, TOTALS, prefetch};
 
 /// A matrix product by address: `x` `[n, k]`, `w` `[m, k]`, `out` `[n, m]` with rows `stride` apart.
 #[derive(Clone, Copy)]
@@ -40,9 +42,9 @@ const BLOCK_BYTES: usize = 512 << 10;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Running sums of `N × M` dot products in registers: phase p holds the sums from p · `WIDTH` on. Wider
-/// registers need fewer phases.
-type Sums<L, const N: usize, const M: usize> = [[[L; M]; N]; MAX_PHASES];
+/// One phase's running sums of `N × M` dot products, in registers: phase p holds the sums from p · `WIDTH`
+/// on. Wider registers need fewer phases.
+type Sums<L, const N: usize, const M: usize> = [[L; M]; N];
 
 #[expect(
     clippy::needless_range_loop,
@@ -79,9 +81,9 @@ impl<W: Stored> Product<W> {
         }
     }
 
-    /// Whether running sums would be moved about more than they are added to.
-    pub fn is_small(&self) -> bool {
-        self.n <= 4 && self.k < TURN / 2
+    /// Whether rows one after the other are faster than blocks: `rows` of them at the most, or few elements.
+    pub fn is_small(&self, rows: usize) -> bool {
+        self.n <= rows && self.k < TURN / 2 || self.n * self.k < 256
     }
 
     /// Blocks of `rows` × `GROUPS` · M, the rows as even as can be, so that a row more never costs less.
@@ -143,7 +145,7 @@ impl<W: Stored> Product<W> {
         // SAFETY: by the caller; blocks end at or before `whole`.
         unsafe {
             let (x, w) = (self.x.add(row * self.k), self.w.add(column * self.k));
-            let mut sums: Sums<L, N, 1> = [[[L::zero(); 1]; N]; MAX_PHASES];
+            let mut sums: [Sums<L, N, 1>; MAX_PHASES] = [[[L::zero(); 1]; N]; MAX_PHASES];
             let whole = self.k - self.k % WHOLE;
             let mut at = 0;
             while at + SUMS <= whole {
@@ -157,7 +159,7 @@ impl<W: Stored> Product<W> {
                     self.step(x, w, at + phase * L::WIDTH, &mut sums[phase]);
                 }
             }
-            self.finish(row, column, &sums);
+            self.finish(row, column, sums.as_ptr());
         }
     }
 
@@ -175,34 +177,61 @@ impl<W: Stored> Product<W> {
         groups: usize,
         ahead: bool,
     ) {
+        // SAFETY: by the caller; the first turn writes all sums that are read.
+        unsafe {
+            // Not zeroed: clearing sums in memory takes a good part of a short product's time.
+            let mut sums =
+                [const { [const { MaybeUninit::<Sums<L, N, M>>::uninit() }; MAX_PHASES] }; GROUPS];
+            let place = (row, column);
+            self.turns::<L, N, M, true>(place, groups, ahead, 0, &mut sums);
+            for first in (TURN..self.k - self.k % WHOLE).step_by(TURN) {
+                self.turns::<L, N, M, false>(place, groups, ahead, first, &mut sums);
+            }
+            for (group, sums) in sums.iter().enumerate().take(groups) {
+                self.finish::<L, N, M>(row, column + group * M, sums.as_ptr().cast());
+            }
+        }
+    }
+
+    /// Each group's and phase's turn with the elements from `first` on. `BEGIN`: the sums do not exist yet.
+    ///
+    /// # Safety
+    /// As `row_tile`; unless `BEGIN`, the sums must have been written.
+    #[inline(always)]
+    unsafe fn turns<L: Lanes, const N: usize, const M: usize, const BEGIN: bool>(
+        self,
+        (row, column): (usize, usize),
+        groups: usize,
+        ahead: bool,
+        first: usize,
+        sums: &mut [[MaybeUninit<Sums<L, N, M>>; MAX_PHASES]; GROUPS],
+    ) {
         // SAFETY: by the caller; turns end at or before `whole`.
         unsafe {
             let x = self.x.add(row * self.k);
-            let mut sums: [Sums<L, N, M>; GROUPS] = [[[[L::zero(); M]; N]; MAX_PHASES]; GROUPS];
             let whole = self.k - self.k % WHOLE;
-            for first in (0..whole).step_by(TURN) {
-                let last = (first + TURN).min(whole);
-                for group in 0..groups {
-                    let w = self.w.add((column + group * M) * self.k);
-                    let next = match (group + 1 < groups, last < whole) {
-                        (true, _) => w.wrapping_add(M * self.k),
-                        (_, true) => self.w.wrapping_add(column * self.k + TURN),
-                        _ => w.wrapping_add(M * self.k).wrapping_sub(first),
+            let last = (first + TURN).min(whole);
+            for (group, sums) in sums.iter_mut().enumerate().take(groups) {
+                let w = self.w.add((column + group * M) * self.k);
+                let next = match (group + 1 < groups, last < whole) {
+                    (true, _) => w.wrapping_add(M * self.k),
+                    (_, true) => self.w.wrapping_add(column * self.k + TURN),
+                    _ => w.wrapping_add(M * self.k).wrapping_sub(first),
+                };
+                // A loop that the compiler cannot unroll: unrolled, the phases compete for registers.
+                for (phase, sums) in sums.iter_mut().enumerate().take(black_box(L::PHASES)) {
+                    let start = phase * L::WIDTH;
+                    let before = match BEGIN {
+                        true => [[L::zero(); M]; N],
+                        false => sums.assume_init_read(),
                     };
-                    for phase in 0..L::PHASES {
-                        let start = phase * L::WIDTH;
-                        let sums = &mut sums[group][phase];
-                        let range = first + start..last;
-                        *sums = if ahead && (start * size_of::<W>()).is_multiple_of(LINE) {
-                            self.turn::<L, N, M, true>(x, w, next, range, *sums)
-                        } else {
-                            self.turn::<L, N, M, false>(x, w, next, range, *sums)
-                        };
-                    }
+                    let range = first + start..last;
+                    sums.write(if ahead && (start * size_of::<W>()).is_multiple_of(LINE) {
+                        self.turn::<L, N, M, true>(x, w, next, range, before)
+                    } else {
+                        self.turn::<L, N, M, false>(x, w, next, range, before)
+                    });
                 }
-            }
-            for (group, sums) in sums.iter().enumerate().take(groups) {
-                self.finish(row, column + group * M, sums);
             }
         }
     }
@@ -218,8 +247,8 @@ impl<W: Stored> Product<W> {
         w: *const W,
         next: *const W,
         range: Range<usize>,
-        mut sums: [[L; M]; N],
-    ) -> [[L; M]; N] {
+        mut sums: Sums<L, N, M>,
+    ) -> Sums<L, N, M> {
         let mut at = range.start;
         while at < range.end {
             if AHEAD {
@@ -244,18 +273,18 @@ impl<W: Stored> Product<W> {
         x: *const f32,
         w: *const W,
         at: usize,
-        sums: &mut [[L; M]; N],
+        sums: &mut Sums<L, N, M>,
     ) {
         // SAFETY: by the caller.
         unsafe {
-            let mut xs = [L::zero(); N];
-            for (i, xs) in xs.iter_mut().enumerate() {
-                *xs = L::load(x.add(i * self.k + at));
+            let mut ws = [L::zero(); M];
+            for (j, ws) in ws.iter_mut().enumerate() {
+                *ws = W::load(w.add(j * self.k + at));
             }
-            for j in 0..M {
-                let ws: L = W::load(w.add(j * self.k + at));
-                for (xs, sums) in xs.iter().zip(sums.iter_mut()) {
-                    sums[j] = xs.fma(ws, sums[j]);
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let xs = L::load(x.add(i * self.k + at));
+                for (ws, sum) in ws.iter().zip(sums) {
+                    *sum = xs.fma(*ws, *sum);
                 }
             }
         }
@@ -264,26 +293,56 @@ impl<W: Stored> Product<W> {
     /// Adds up the running sums and writes the results.
     ///
     /// # Safety
-    /// As `row_tile`.
+    /// As `row_tile`; `sums` must begin as many phases as `L` has.
     #[inline(always)]
     unsafe fn finish<L: Lanes, const N: usize, const M: usize>(
         self,
         row: usize,
         column: usize,
-        sums: &Sums<L, N, M>,
+        sums: *const Sums<L, N, M>,
     ) {
         // SAFETY: by the caller.
         unsafe {
             let out = self.out.add(row * self.stride + column);
-            for i in 0..N {
-                for j in 0..M {
-                    let phases = [sums[0][i][j], sums[1][i][j], sums[2][i][j], sums[3][i][j]];
-                    *out.add(i * self.stride + j) = L::total(phases);
+            if N * M <= 2 {
+                for at in 0..N * M {
+                    *out.add(at / M * self.stride + at % M) = L::total(phases(sums, at));
                 }
+            } else {
+                self.write::<L, N, M, 0>(out, sums);
+                self.write::<L, N, M, 8>(out, sums);
+                self.write::<L, N, M, 16>(out, sums);
             }
             let whole = self.k - self.k % WHOLE;
             if whole < self.k {
                 self.tail(row..row + N, column..column + M, whole);
+            }
+        }
+    }
+
+    /// Writes eight results of a block from `FIRST` on, or those that it has.
+    ///
+    /// # Safety
+    /// As `finish`; `M` divides 8.
+    #[inline(always)]
+    unsafe fn write<L: Lanes, const N: usize, const M: usize, const FIRST: usize>(
+        self,
+        out: *mut f32,
+        sums: *const Sums<L, N, M>,
+    ) {
+        if FIRST >= N * M {
+            return;
+        }
+        // SAFETY: by the caller; rows end at N.
+        unsafe {
+            let mut products = [[L::zero(); MAX_PHASES]; TOTALS];
+            for (at, product) in products.iter_mut().enumerate() {
+                *product = phases(sums, (FIRST + at).min(N * M - 1));
+            }
+            let totals = L::totals(products);
+            for row in FIRST / M..N.min((FIRST + TOTALS) / M) {
+                let from = totals.as_ptr().add(row * M - FIRST);
+                out.add(row * self.stride).copy_from_nonoverlapping(from, M);
             }
         }
     }
@@ -307,6 +366,27 @@ impl<W: Stored> Product<W> {
                 }
             }
         }
+    }
+}
+
+/// All phases of one dot product of a block. Phases that `L` lacks repeat those that it has.
+///
+/// # Safety
+/// `sums` must begin as many phases as `L` has.
+#[inline(always)]
+unsafe fn phases<L: Lanes, const N: usize, const M: usize>(
+    sums: *const Sums<L, N, M>,
+    at: usize,
+) -> [L; MAX_PHASES] {
+    let (i, j) = (at / M, at % M);
+    // SAFETY: by the caller.
+    unsafe {
+        [
+            (*sums)[i][j],
+            (*sums.add(1 % L::PHASES))[i][j],
+            (*sums.add(2 % L::PHASES))[i][j],
+            (*sums.add(3 % L::PHASES))[i][j],
+        ]
     }
 }
 
