@@ -83,7 +83,7 @@ def main():
     print("| what is read | cases | accepted | a second, with counters | lines that ran | of |")
     print("|---|---|---|---|---|---|")
     for name, paths in READERS.items():
-        cases = re.search(rf"^{name}: (\d+) cases, (\d+) accepted, (\d+) a second", said, re.MULTILINE)
+        cases = re.search(rf"\b{name}: (\d+) cases, (\d+) accepted, (\d+) a second", said)
         read = [count for file, count in files.items() if any(file.startswith(path) for path in paths)]
         ran, all_lines = (sum(count[key] for count in read) for key in ("covered", "count"))
         numbers = [f"{int(number):,}" for number in cases.groups()]

@@ -9,6 +9,7 @@ use crate::launch::Repository;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use verdict::digest;
 use verdict::judge;
 use verdict::plan::{self, Gate, Plan};
 use verdict::record::{
@@ -141,9 +142,11 @@ pub fn key_on(plan: &Plan, gate: &Gate, fingerprint: &str) -> Key {
     if engine.chat {
         words.push("prompts over the chat route".to_owned());
     }
-    if !engine.headers.is_empty() {
-        words.push(format!("headers: {:?}", engine.headers));
-    }
+    // Values are not shown: somebody may have written a key there after all.
+    words.extend(engine.headers.iter().map(|(name, value)| {
+        let digest = digest::of_parts([value.as_bytes()]);
+        format!("header {name}: {}", &digest[..12])
+    }));
     if !engine.request.is_empty() {
         words.push(format!("request: {:?}", engine.request));
     }

@@ -31,9 +31,12 @@ fn request(prompt: &[u32], max_tokens: u32) -> Request {
 
 /// A prompt of ids that are no special tokens, different for each seed.
 fn prompt(length: u32, seed: u32) -> Vec<u32> {
-    (0..length)
-        .map(|at| 3 + (at * 31 + at * at * 7 + seed * 101) % 400)
-        .collect()
+    let start = seed.wrapping_mul(101);
+    let id = |at: u32| {
+        let quadratic = at.wrapping_mul(31 + 7 * at);
+        3 + quadratic.wrapping_add(start) % 400
+    };
+    (0..length).map(id).collect()
 }
 
 struct Answer {

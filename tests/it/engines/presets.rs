@@ -146,7 +146,7 @@ fn further_keys_of_requests_are_none_of_the_clients_own() {
         ),
         (
             "request = { penalty = [nan] }",
-            "no number that is not finite",
+            "no number that is not finite, and no whole one of over 64 bits",
         ),
         ("headers = { Host = \"a\" }", "`Host` is set by the client"),
         ("headers = { \"a b\" = \"c\" }", "no name of a header"),

@@ -155,9 +155,13 @@ fn prompts(plan: &Plan, seed: u64) -> String {
     let Engine {
         prompt_ids,
         tokenizer,
+        chat,
+        request,
         ..
     } = &plan.engine;
-    let drawn = format!("{seed} {prompt_ids:?} {tokenizer:?}");
+    // Keys of a request reach a chat's template.
+    let request = if *chat { request.as_slice() } else { &[] };
+    let drawn = format!("{seed} {prompt_ids:?} {tokenizer:?} {chat} {request:?}");
     let gates = plan.gates.iter().map(|gate| gate.hash.as_bytes());
     digest::of_parts(gates.chain([drawn.as_bytes()]))
 }

@@ -168,10 +168,11 @@ pub fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
 }
 
 /// Keys of requests that are the client's own.
-pub const REQUEST_KEYS: [&str; 12] = [
+pub const REQUEST_KEYS: [&str; 13] = [
     "echo",
     "ignore_eos",
     "logprobs",
+    "max_completion_tokens",
     "max_tokens",
     "messages",
     "min_tokens",
@@ -214,9 +215,16 @@ const CLIENT_HEADERS: [&str; 7] = [
     "transfer-encoding",
 ];
 
+/// Most headers, and the longest name of one: far above what is used, and below what an HTTP library bears.
+const MOST_HEADERS: usize = 100;
+const LONGEST_NAME: usize = 256;
+
 fn read_headers(field: &Field<'_, '_>) -> Result<Vec<(String, String)>, Diagnostic> {
     let section = field.section()?;
     let entries = section.entries();
+    if entries.len() > MOST_HEADERS {
+        return Err(field.wrong(format!("at most {MOST_HEADERS} headers are sent")));
+    }
     let read = entries.iter().enumerate().map(|(place, (name, field))| {
         let value = field.text()?;
         let is_this = |(earlier, _): &(&str, Field<'_, '_>)| earlier.eq_ignore_ascii_case(name);
@@ -226,7 +234,7 @@ fn read_headers(field: &Field<'_, '_>) -> Result<Vec<(String, String)>, Diagnost
         // RFC 9110, section 5.6.2.
         let is_token =
             |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if name.is_empty() || !name.bytes().all(is_token) {
+        if !(1..=LONGEST_NAME).contains(&name.len()) || !name.bytes().all(is_token) {
             return Err(field.wrong(format!("`{name}` is no name of a header")));
         }
         if CLIENT_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {

@@ -142,7 +142,7 @@ impl<'a, 'd> Field<'a, 'd> {
     /// Any value but a date, as JSON.
     pub fn json(&self) -> Result<Value, Diagnostic> {
         json(self.value.get_ref()).ok_or_else(|| {
-            self.expected("what JSON can hold: no date, and no number that is not finite")
+            self.expected("what JSON can hold: no date, no number that is not finite, and no whole one of over 64 bits")
         })
     }
 
