@@ -34,7 +34,7 @@ pub use read::{
 pub use settings::engines::contenders;
 pub use settings::github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};
 pub use settings::labels::{LabelRule, Needed};
-pub use settings::project::REQUEST_KEYS;
+pub use settings::project::{CLIENT_HEADERS, REQUEST_KEYS};
 pub use settings::store::BaselineStore;
 pub use settings::waivers::WAIVERS_FILE;
 pub use source::diagnostic::Diagnostic;

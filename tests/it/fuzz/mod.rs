@@ -129,33 +129,39 @@ fn streams() {
     });
 }
 
-/// Requests of a file, which none of the gates of this repository has, and the gate that sends them.
-const RECORDED: [(&str, &str); 4] = [
-    (
-        "recorded.toml",
-        "title = \"Recorded\"\n[workload.asked]\nkind = \"trace\"\nfile = \"data/asked.jsonl\"\nrequests = 2\nwarmup = 1\n\
-         arrivals = \"gamma\"\nrate = \"2 requests/s\"\nshape = \"0.5 ×\"\n[[check]]\nname = \"ttft\"\nmetric = \"ttft\"\n\
-         rule = \"ceiling\"\nlimit = \"1 s\"\nmin_samples = 1\n",
-    ),
-    (
-        "data/asked.jsonl",
-        "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 5, \"hash_ids\": [1, 2]}\n\
-         {\"timestamp\": 250, \"input_length\": 40, \"output_length\": 5, \"hash_ids\": [3]}\n",
-    ),
-    (
-        "shared.toml",
-        "title = \"Shared\"\n[workload.asked]\nkind = \"trace\"\nfile = \"data/shared.json\"\nrequests = 2\nwarmup = 1\n\
-         output_tokens = 8\narrivals = \"poisson\"\nrate = \"2 requests/s\"\n[[check]]\nname = \"ttft\"\nmetric = \"ttft\"\n\
-         rule = \"ceiling\"\nlimit = \"1 s\"\nmin_samples = 1\n",
-    ),
-    (
-        "data/shared.json",
-        "[{\"id\": \"a\", \"conversations\": [{\"from\": \"human\", \"value\": \"1+1\"}, {\"from\": \"gpt\", \"value\": \"2\"}]},\n\
-         {\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"u\"}]}]",
-    ),
-];
+/// A gate that sends the requests of this file, which no gate of this repository does.
+fn replayed(file: &str, arrivals: &str) -> String {
+    format!(
+        "title = \"Replayed\"\n[workload.asked]\nkind = \"trace\"\nfile = \"{file}\"\nrequests = 2\nwarmup = 1\n{arrivals}\n\
+         rate = \"2 requests/s\"\n[[check]]\nname = \"ttft\"\nmetric = \"ttft\"\nrule = \"ceiling\"\nlimit = \"1 s\"\n\
+         min_samples = 1\n"
+    )
+}
 
-/// What a pull request may change: each gate, and the data of the gates that have some.
+/// Two such files, and their gates.
+fn recorded() -> [(String, String); 4] {
+    let asked = "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 5, \"hash_ids\": [1, 2]}\n\
+                 {\"timestamp\": 250, \"input_length\": 40, \"output_length\": 5, \"hash_ids\": [3]}\n";
+    let shared = "[{\"id\": \"a\", \"conversations\": [{\"from\": \"human\", \"value\": \"1+1\"}, {\"from\": \"gpt\", \"value\": \"2\"}]},\n\
+                  {\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"u\"}]}]";
+    let gamma = replayed(
+        "data/asked.jsonl",
+        "arrivals = \"gamma\"\nshape = \"0.5 ×\"",
+    );
+    let poisson = replayed(
+        "data/shared.json",
+        "arrivals = \"poisson\"\noutput_tokens = 8",
+    );
+    [
+        ("recorded.toml", gamma),
+        ("data/asked.jsonl", asked.to_owned()),
+        ("shared.toml", poisson),
+        ("data/shared.json", shared.to_owned()),
+    ]
+    .map(|(name, text)| (name.to_owned(), text))
+}
+
+/// What a pull request may change: every gate file, and the data that gates read.
 #[test]
 fn gate_files() {
     let data = "data/tiny-qwen3";
@@ -164,11 +170,10 @@ fn gate_files() {
     let beside = beside
         .into_iter()
         .map(|(name, text)| (format!("{data}/{name}"), text));
-    let recorded = RECORDED.map(|(name, text)| (name.to_owned(), text.to_owned()));
     let all: Vec<(String, String)> = files("gates", "toml")
         .into_iter()
         .chain(beside)
-        .chain(recorded)
+        .chain(recorded())
         .collect();
     let read = |place: usize, text: &str| {
         let gate = match all[place].0.as_str() {
@@ -237,7 +242,7 @@ fn results_of_other_tools() {
         files("tests/data/import", "jsonl"),
     ]
     .concat();
-    let own = {
+    let own = |index: u32| {
         let mut observed = Observed::begin(10);
         observed.headers(20, 200);
         let event = "data: {\"choices\": [{\"text\": \"a\"}]}\n\n";
@@ -245,13 +250,14 @@ fn results_of_other_tools() {
         observed.part(40, 2, format!("{event}data: [DONE]\n\n").as_bytes());
         observed.end(50);
         let asked = br#"{"prompt":[1,2],"stream":true,"max_tokens":2}"#;
-        let line = serde_json::to_string(&observed.sample("w", 0, asked, true)).unwrap() + "\n";
-        line.repeat(2).into_bytes()
+        serde_json::to_string(&observed.sample("w", index, asked, true)).unwrap() + "\n"
     };
+    let own = [0, 1].map(own).concat();
+    assert!(import::own_samples(&own, None).is_ok(), "{own}");
     let corpus: Vec<Vec<u8>> = all
         .into_iter()
         .map(|(_, text)| text.into_bytes())
-        .chain([own])
+        .chain([own.into_bytes()])
         .collect();
     fuzz("imports", 4_000, |draw| {
         let mutant = draw.mutant(&corpus);
@@ -272,6 +278,9 @@ fn suites() {
         "<testsuite name=\"s\"><properties><property name=\"k\" value=\"v\"/></properties><testcase name=\"t\"><skipped/>\
          </testcase><testcase name=\"u\"><error message=\"e\"><![CDATA[ ]] ]]></error></testcase></testsuite>",
     ];
+    for good in corpus {
+        import::junit(good).unwrap();
+    }
     let corpus = corpus.map(|text| text.as_bytes().to_vec());
     fuzz("suites", 20_000, |draw| {
         let mutant = draw.mutant(&corpus);

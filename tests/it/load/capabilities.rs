@@ -3,8 +3,10 @@
 use super::server::{Server, stream};
 use super::{TOKENS, done, endpoint, goodbye, last, plain, run_on, steady, text, usage};
 use client::{Endpoint, Tokenizer};
+use fixture::repository;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use verdict::plan::{self, Selection};
@@ -96,38 +98,23 @@ async fn text_prompts_have_exactly_the_length_that_was_asked_for() {
 /// A Qwen3 is served as a chat that may think: it is gated so too.
 #[tokio::test]
 async fn a_configured_engine_is_asked_as_a_chat_with_its_own_headers_and_keys() {
-    let config = r#"
-[engine]
-model = "m"
-serve = ["serve", "{port}"]
-ready_timeout = "60 s"
-request_timeout = "20 s"
-chat = true
-headers = { Authorization = "Bearer none", x-team = "red" }
-request = { chat_template_kwargs = { enable_thinking = false, modes = ["a", 1.5] } }
-
-[profile.quick]
-looks = [4]
-budget = "1 min"
-
-[errors]
-false_alarm = "2 %"
-false_pass = "5 %"
-
-[baseline]
-directory = ".gate/baseline"
-max_age = "14 days"
-"#;
-    let gate = "title = \"t\"\n[workload.w]\nkind = \"steady\"\nrequests = 1\nwarmup = 0\nprompt_tokens = 8\n\
-                output_tokens = 64\nconcurrency = 1\n[[check]]\nname = \"c\"\nmetric = \"tpot\"\nrule = \"ceiling\"\n\
-                limit = \"1 s\"\nmin_samples = 1\n";
-    let inputs = [("gates/gate.toml", config), ("gates/t.toml", gate)].map(|(path, text)| Input {
+    let config = fs::read_to_string(repository().join("gates/gate.toml")).unwrap();
+    let ids = "prompt_ids = { from = 3, to = 384 }";
+    assert!(config.contains(ids), "{config}");
+    let config = config.replace(
+        ids,
+        "chat = true\nheaders = { Authorization = \"Bearer none\", x-team = \"red\" }\n\
+         request = { chat_template_kwargs = { enable_thinking = false, modes = [\"a\", 1.5] } }",
+    );
+    let tpot = fs::read_to_string(repository().join("gates/tpot.toml")).unwrap();
+    let inputs = [("gates/gate.toml", config), ("gates/tpot.toml", tpot)];
+    let inputs = inputs.map(|(path, text)| Input {
         path: path.to_owned(),
-        text: text.to_owned(),
+        text,
     });
     let selection = Selection {
         profile: "quick".to_owned(),
-        gates: vec!["t".to_owned()],
+        gates: vec!["tpot".to_owned()],
     };
     let plan = plan::from_inputs(&inputs, &selection).unwrap();
     let role = delta(json!({"role": "assistant"}));
@@ -138,7 +125,7 @@ max_age = "14 days"
     ];
     let server = Server::start(move |_, _| stream(&answer.concat())).await;
     let endpoint = Endpoint::new(server.address, &plan.engine, None);
-    let outcome = run_on(&endpoint, &plan.gates[0].workloads[0]).await;
+    let outcome = run_on(&endpoint, &steady(1, 0, 1)).await;
     assert_eq!(outcome.samples[0].void, None);
     let asked = &server.received()[0];
     assert_eq!(asked.path, "/v1/chat/completions");

@@ -204,8 +204,8 @@ fn read_chat(engine: &Section<'_, '_>, field: &Field<'_, '_>) -> Result<bool, Di
     Ok(chat)
 }
 
-/// Headers that the client sets by itself.
-const CLIENT_HEADERS: [&str; 7] = [
+/// Headers that the client sets by itself, in small letters.
+pub const CLIENT_HEADERS: [&str; 7] = [
     "accept-encoding",
     "connection",
     "content-length",

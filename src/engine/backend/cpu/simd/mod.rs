@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Numbers in -1..1 with so many digits that another order of summation gives another sum.
+    /// Numbers in -1..1 that use all bits of an f32: another order of summation gives another sum.
     fn long_numbers(count: usize, seed: u64) -> Vec<f32> {
         let small = numbers(count, seed + 1);
         let pairs = numbers(count, seed).into_iter().zip(small);

@@ -81,7 +81,7 @@ impl<W: Stored> Product<W> {
         }
     }
 
-    /// Whether rows one after the other are faster than blocks: `rows` of them at the most, or few elements.
+    /// True where one row after the other is faster than blocks: at most `rows` short rows, or few elements.
     pub fn is_small(&self, rows: usize) -> bool {
         self.n <= rows && self.k < TURN / 2 || self.n * self.k < 256
     }

@@ -3,8 +3,9 @@
 //! Main type: [`Headers`].
 
 use crate::session::Error;
-use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use verdict::plan::CLIENT_HEADERS;
 use verdict::record::Sample;
 
 /// Shorter values stand in too many texts to be looked for.
@@ -29,16 +30,7 @@ impl Headers {
         let key: HeaderName = name.parse().map_err(|_| {
             usage("--header: what stands before the colon is no header's name".into())
         })?;
-        if [
-            ACCEPT_ENCODING,
-            CONNECTION,
-            CONTENT_LENGTH,
-            EXPECT,
-            HOST,
-            TRANSFER_ENCODING,
-        ]
-        .contains(&key)
-        {
+        if CLIENT_HEADERS.contains(&key.as_str()) && key != CONTENT_TYPE {
             return Err(usage(format!(
                 "--header: `{key}` is set by the client; leave it out"
             )));
