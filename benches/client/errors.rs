@@ -3,7 +3,8 @@
 //! Main type: [`Errors`]. Refuses to know: who reported.
 
 use fixture::truth::Truth;
-use verdict::stats::{mean, quantile};
+use infergate::figures::Distribution;
+use verdict::stats::quantile;
 
 /// Values of requests (TTFT, TPOT; `None`: left out) and of gaps between events (ITL, a token each), in order.
 pub(crate) struct Numbers {
@@ -53,13 +54,16 @@ impl Numbers {
 
     /// The same five figures that the errors have, in ms.
     pub(crate) fn figures(&self) -> Errors {
-        let known = |values: &[Option<f64>]| values.iter().flatten().copied().collect::<Vec<_>>();
+        let known = |values: &[Option<f64>]| {
+            let known: Vec<f64> = values.iter().flatten().copied().collect();
+            Distribution::of_known(&known, values.len() - known.len())
+        };
         let (ttft_ms, tpot_ms) = (known(&self.ttft_ms), known(&self.tpot_ms));
         Errors {
-            ttft_mean: mean(&ttft_ms),
-            ttft_p99: p99(&ttft_ms),
-            tpot_mean: mean(&tpot_ms),
-            tpot_p99: p99(&tpot_ms),
+            ttft_mean: ttft_ms.mean,
+            ttft_p99: ttft_ms.p99,
+            tpot_mean: tpot_ms.mean,
+            tpot_p99: tpot_ms.p99,
             itl_p99: p99(&self.itl_ms),
         }
     }
@@ -83,7 +87,8 @@ impl Seen {
     pub(crate) fn single(&self) -> Errors {
         let apart = |reported: &[Option<f64>], truly: &[Option<f64>]| -> Vec<Option<f64>> {
             let pairs = reported.iter().zip(truly);
-            pairs.map(|(a, b)| Some(((*a)? - (*b)?).abs())).collect()
+            let apart = pairs.filter_map(|(a, b)| Some(((*a)? - (*b)?).abs()));
+            apart.map(Some).collect()
         };
         let gaps = self.reported.itl_ms.iter().zip(&self.truly.itl_ms);
         let (reported, truly) = (&self.reported, &self.truly);

@@ -71,13 +71,19 @@ impl TurnTally {
                 from,
                 to,
                 requests: sound.len(),
-                ttft_ms: distribution(&|row| row.ttft_ms),
+                ttft_ms: ttft(&sound),
                 prompt_tokens: distribution(&|row| row.prompt.map(f64::from)),
                 cached_share: cached_share(&sound),
             }
         });
         report.filter(|turns| turns.requests > 0).collect()
     }
+}
+
+/// Of those whose first event arrived alone.
+fn ttft(sound: &[&TurnRow]) -> Distribution {
+    let known: Vec<f64> = sound.iter().filter_map(|row| row.ttft_ms).collect();
+    Distribution::of_known(&known, sound.len() - known.len())
 }
 
 /// When each turn of each conversation was answered.
