@@ -16,7 +16,7 @@ mod runs;
 mod table;
 
 pub use column::{Column, Origin};
-pub use distribution::Distribution;
+pub use distribution::{CLOSE, Distribution};
 pub use launches::cold;
 pub use load::{LoadResult, Requests, Speed, Throughput};
 pub use row::{Part, Row};

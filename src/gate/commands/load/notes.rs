@@ -2,7 +2,7 @@
 //!
 //! Main function: [`notes`]. Refuses to know: how the numbers are made, exit codes.
 
-use crate::figures::Distribution;
+use crate::figures::{CLOSE, Distribution};
 use crate::report::numbers::number;
 use crate::report::{self, SEND_AT_ONCE};
 use std::time::Duration;
@@ -127,9 +127,6 @@ fn first_token(numbers: &RunNumbers) -> Option<String> {
     })
 }
 
-/// Bounds of TPOT that differ by less than this share say nothing that its digits do not.
-const CLOSE: f64 = 0.01;
-
 /// Where no TPOT is known, nothing was estimated.
 fn first_event(numbers: &RunNumbers, sound: &NoteTally) -> Option<String> {
     let (least, greatest) = median(&sound.least_ms).zip(median(&sound.greatest_ms))?;
@@ -242,6 +239,7 @@ mod tests {
         };
         check(0, 10, false);
         check(1, 99, true);
+        check(1, 98, true);
         check(2, 8, true);
     }
 

@@ -80,7 +80,7 @@ impl TurnTally {
     }
 }
 
-/// Of those whose first event arrived alone.
+/// TTFT of these turns; a turn whose first two events arrived together has none.
 fn ttft(sound: &[&TurnRow]) -> Distribution {
     let known: Vec<f64> = sound.iter().filter_map(|row| row.ttft_ms).collect();
     Distribution::of_known(&known, sound.len() - known.len())
