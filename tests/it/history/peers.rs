@@ -71,7 +71,7 @@ fn best_cut(distances: &[Vec<f64>], order: &[usize]) -> (usize, f64) {
     best
 }
 
-/// Of some series: the share of true cuts that are found to within two nights, and cuts that are none.
+/// Counts, over all series, the true cuts found to within two nights, and the false ones.
 #[test]
 fn ours_finds_what_e_divisive_does() {
     let series: u64 = if fixture::is_nightly() { 100 } else { 40 };

@@ -68,8 +68,10 @@ fn every_cell_answers_as_a_cold_request_alone() {
         matrix.answer_alone(context);
         matrix.runs_of_one_context(context);
     }
-    for pair in [[0, 1], [2, 3], [contexts() - 1, 0]] {
-        matrix.runs_of_two_contexts(pair);
+    for pair in [[0, 1], [2, 3], [4, 0]] {
+        if pair[0] < contexts() {
+            matrix.runs_of_two_contexts(pair);
+        }
     }
     matrix.report();
 }
