@@ -137,11 +137,15 @@ fn reported(samples: &[Sample], ambiguous: f64) -> Numbers {
         ttft_ms: Vec::new(),
         tpot_ms: Vec::new(),
         itl_ms: Vec::new(),
+        ttft_at_most_ms: Vec::new(),
+        tpot_at_most_ms: Vec::new(),
     };
     for sample in samples.iter().filter(|sample| sample.may_enter()) {
         let one = run_numbers(std::slice::from_ref(sample), None, &Slo::default());
         numbers.ttft_ms.push(one.ttft_ms.first().copied());
         numbers.tpot_ms.push(one.tpot_ms.first().copied());
+        numbers.ttft_at_most_ms.extend(one.ttft_at_most_ms);
+        numbers.tpot_at_most_ms.extend(one.tpot_at_most_ms);
         // Above that `gate load` shows no tail of gaps.
         if ambiguous <= AMBIGUOUS_TAIL {
             numbers.itl_ms.extend(one.icl_ms.kept());

@@ -11,6 +11,9 @@ pub(crate) struct Numbers {
     pub(crate) ttft_ms: Vec<Option<f64>>,
     pub(crate) tpot_ms: Vec<Option<f64>>,
     pub(crate) itl_ms: Vec<f64>,
+    /// Upper bounds of what is left out.
+    pub(crate) ttft_at_most_ms: Vec<f64>,
+    pub(crate) tpot_at_most_ms: Vec<f64>,
 }
 
 /// What was reported, and the server's record of the same, value by value.
@@ -37,6 +40,8 @@ impl Numbers {
             ttft_ms: Vec::new(),
             tpot_ms: Vec::new(),
             itl_ms: Vec::new(),
+            ttft_at_most_ms: Vec::new(),
+            tpot_at_most_ms: Vec::new(),
         };
         for truth in truths {
             let writes: Vec<u64> = truth.writes.iter().map(|write| write.from_ns).collect();
@@ -54,11 +59,12 @@ impl Numbers {
 
     /// The same five figures that the errors have, in ms.
     pub(crate) fn figures(&self) -> Errors {
-        let known = |values: &[Option<f64>]| {
+        let known = |values: &[Option<f64>], at_most: &[f64]| {
             let known: Vec<f64> = values.iter().flatten().copied().collect();
-            Distribution::of_known(&known, values.len() - known.len())
+            Distribution::of_known(&known, at_most)
         };
-        let (ttft_ms, tpot_ms) = (known(&self.ttft_ms), known(&self.tpot_ms));
+        let ttft_ms = known(&self.ttft_ms, &self.ttft_at_most_ms);
+        let tpot_ms = known(&self.tpot_ms, &self.tpot_at_most_ms);
         Errors {
             ttft_mean: ttft_ms.mean,
             ttft_p99: ttft_ms.p99,
@@ -87,8 +93,7 @@ impl Seen {
     pub(crate) fn single(&self) -> Errors {
         let apart = |reported: &[Option<f64>], truly: &[Option<f64>]| -> Vec<Option<f64>> {
             let pairs = reported.iter().zip(truly);
-            let apart = pairs.filter_map(|(a, b)| Some(((*a)? - (*b)?).abs()));
-            apart.map(Some).collect()
+            pairs.map(|(a, b)| Some(((*a)? - (*b)?).abs())).collect()
         };
         let gaps = self.reported.itl_ms.iter().zip(&self.truly.itl_ms);
         let (reported, truly) = (&self.reported, &self.truly);
@@ -96,6 +101,8 @@ impl Seen {
             ttft_ms: apart(&reported.ttft_ms, &truly.ttft_ms),
             tpot_ms: apart(&reported.tpot_ms, &truly.tpot_ms),
             itl_ms: gaps.map(|(a, b)| (a - b).abs()).collect(),
+            ttft_at_most_ms: Vec::new(),
+            tpot_at_most_ms: Vec::new(),
         };
         // From ms to µs.
         errors.figures().minus(&Errors::ZERO)

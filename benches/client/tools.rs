@@ -167,5 +167,7 @@ fn numbers(requests: &[Request]) -> Numbers {
         ttft_ms: requests.iter().map(|r| r.ttft_ms).collect(),
         tpot_ms: requests.iter().map(Request::tpot_ms).collect(),
         itl_ms: gaps.copied().collect(),
+        ttft_at_most_ms: Vec::new(),
+        tpot_at_most_ms: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! One result in a comparison: its figures, and what a reader must know before trusting a ratio.
 
 use super::Row;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use verdict::stats;
 
 /// A probe that takes so many times as long as the first request's TTFT, and so many ms more, paid for something that
@@ -36,6 +36,8 @@ pub struct Column {
     pub first_output_tokens: Option<f64>,
     /// In each row's unit; what is not there is not known.
     pub values: BTreeMap<Row, f64>,
+    /// Rows whose value the result does not show although it measured requests for it.
+    pub withheld: BTreeSet<Row>,
     /// The same by round, where several launches stand behind a value.
     pub rounds: BTreeMap<Row, BTreeMap<u32, f64>>,
     /// What its prompts are made from; equal ones are the same prompts, request for request.
@@ -75,6 +77,7 @@ impl Column {
             output_tokens: None,
             first_output_tokens: None,
             values: BTreeMap::new(),
+            withheld: BTreeSet::new(),
             rounds: BTreeMap::new(),
             prompts: None,
             requests: BTreeMap::new(),

@@ -5,7 +5,7 @@ use verdict::stats;
 
 /// Fewest values of which a quantile is told: of fewer, it would be the greatest.
 const LEAST_FOR_P90: usize = 10;
-const LEAST_FOR_P99: usize = 100;
+pub const LEAST_FOR_P99: usize = 100;
 
 /// Bounds that differ by less than this share say nothing that a number's digits do not.
 pub const CLOSE: f64 = 0.01;
@@ -30,28 +30,25 @@ impl Distribution {
         Self::with(values.len(), stats::mean(values), quantile)
     }
 
-    /// Describes `values`, none of them negative, where `left_out` more could not be measured. Those may be the slowest,
-    /// so a number is `None` if they can move it by more than [`CLOSE`]. A quantile allows them any value; the mean, any
-    /// value up to twice the mean. Both extremes are `None` if anything was left out.
-    pub fn of_known(values: &[f64], left_out: usize) -> Self {
-        let mut known = Self::of(values);
-        if left_out == 0 {
-            return known;
-        }
-        let padded = |with: f64| [values, &vec![with; left_out]].concat();
-        let (least, greatest) = (padded(0.0), padded(f64::INFINITY));
-        let is_known = |p: f64| {
-            let [least, greatest] = [&least, &greatest].map(|all| stats::quantile(all, p));
-            let bounds = least.zip(greatest);
-            bounds.is_some_and(|(least, greatest)| greatest.value <= least.value * (1.0 + CLOSE))
+    /// Describes `values`, beside which others could not be measured: each lies between 0 and its entry of `at_most`. A
+    /// number is `None` if they can move it by more than [`CLOSE`].
+    pub fn of_known(values: &[f64], at_most: &[f64]) -> Self {
+        let known = Self::of(values);
+        let least = Self::of(&[values, &vec![0.0; at_most.len()]].concat());
+        let greatest = Self::of(&[values, at_most].concat());
+        let told = |of: fn(&Self) -> Option<f64>| {
+            let is_close = of(&greatest)? <= of(&least)? * (1.0 + CLOSE);
+            of(&known).filter(|_| is_close)
         };
-        known.p50 = known.p50.filter(|_| is_known(0.5));
-        known.p90 = known.p90.filter(|_| is_known(0.9));
-        known.p99 = known.p99.filter(|_| is_known(0.99));
-        let share = left_out as f64 / least.len() as f64;
-        known.mean = known.mean.filter(|_| share <= CLOSE);
-        (known.min, known.max) = (None, None);
-        known
+        Self {
+            mean: told(|of| of.mean),
+            p50: told(|of| of.p50),
+            p90: told(|of| of.p90),
+            p99: told(|of| of.p99),
+            min: told(|of| of.min),
+            max: told(|of| of.max),
+            n: known.n,
+        }
     }
 
     /// Each number with its name, in the order of tables.
@@ -90,20 +87,28 @@ mod tests {
     fn numbers_that_left_out_values_can_move_are_not_told() {
         let values: Vec<f64> = (0..1000).map(|n| 49.0 + f64::from(n) * 0.002).collect();
         let all = Distribution::of(&values);
-        assert_eq!(Distribution::of_known(&values, 0), all);
-        let few = Distribution::of_known(&values, 5);
-        let (min, max) = (None, None);
-        assert_eq!(few, Distribution { min, max, ..all });
-        let more = Distribution::of_known(&values, 54);
-        let (mean, p99) = (None, None);
-        assert_eq!(more, Distribution { mean, p99, ..few });
-        // One per cent, and a little more.
-        assert!(Distribution::of_known(&values, 10).mean.is_some());
-        assert_eq!(Distribution::of_known(&values, 11).mean, None);
+        let known =
+            |at_most: f64, left_out| Distribution::of_known(&values, &vec![at_most; left_out]);
+        assert_eq!(known(60.0, 0), all);
+        let (mean, p99, min, max) = (None, None, None, None);
+        assert_eq!(known(50.0, 5), Distribution { min, ..all });
+        assert_eq!(known(60.0, 5), Distribution { min, max, ..all });
+        let middle = Distribution {
+            mean,
+            min,
+            max,
+            ..all
+        };
+        assert_eq!(known(60.0, 15).mean, None);
+        assert_eq!(known(30_000.0, 5), middle);
+        assert_eq!(known(f64::INFINITY, 54), Distribution { p99, ..middle });
         // The middle of values that lie far apart.
         let apart: Vec<f64> = (1..=1000).map(f64::from).collect();
-        assert_eq!(Distribution::of_known(&apart, 54).p50, None);
-        assert_eq!(Distribution::of_known(&[], 3), Distribution::default());
+        assert_eq!(Distribution::of_known(&apart, &[5000.0; 54]).p50, None);
+        assert_eq!(
+            Distribution::of_known(&[], &[60.0; 3]),
+            Distribution::default()
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The JSON of `gate load`, which `gate import` writes too: read leniently, so that a later version's further
 //! fields do not matter.
 
+use super::distribution::LEAST_FOR_P99;
 use super::{Column, Distribution, Origin, Row};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -159,9 +160,17 @@ impl LoadResult {
         column.unsound = self.unsound();
         column.remarks.extend(self.notes.iter().cloned());
         column.remarks.extend(self.missing.iter().cloned());
-        column.put(Row::TtftMedian, self.ttft_ms.p50);
-        column.put(Row::TtftP99, self.ttft_ms.p99);
-        column.put(Row::TpotMedian, self.tpot_ms.p50);
+        for (row, of, number, least) in [
+            (Row::TtftMedian, self.ttft_ms, self.ttft_ms.p50, 1),
+            (Row::TtftP99, self.ttft_ms, self.ttft_ms.p99, LEAST_FOR_P99),
+            (Row::TpotMedian, self.tpot_ms, self.tpot_ms.p50, 1),
+        ] {
+            column.put(row, number);
+            // Another tool may not tell it at all.
+            if self.imported_from.is_none() && number.is_none() && of.n >= least as u64 {
+                column.withheld.insert(row);
+            }
+        }
         column.put(Row::ItlP99, self.itl_ms.p99);
         column.put(Row::E2eMedian, self.e2e_ms.p50);
         column.put(Row::Throughput, self.throughput.output_tokens_per_s);

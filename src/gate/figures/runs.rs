@@ -46,6 +46,8 @@ pub fn repeats(name: String, runs: &[LoadResult]) -> Column {
         // A median of some of the runs would not be the load's.
         if values.len() == single.len() {
             column.put_rounds(row, values);
+        } else if single.iter().any(|run| run.withheld.contains(&row)) {
+            column.withheld.insert(row);
         }
     }
     column.unsound = unequal(runs);

@@ -23,8 +23,13 @@ pub struct RunNumbers {
     /// Requests whose first event arrived with the second: of its moment only an upper bound is known, and so nothing
     /// exact of TTFT and TPOT.
     pub first_shared: usize,
+    /// Greatest TTFT that each of these can have.
+    pub ttft_at_most_ms: Vec<f64>,
     /// Without those of [`Self::first_shared`] and [`Self::at_once`].
     pub tpot_ms: Vec<f64>,
+    /// Greatest TPOT that each streamed answer of several tokens without one can have: as if all but its first token had
+    /// taken the whole of its time.
+    pub tpot_at_most_ms: Vec<f64>,
     /// Requests of several tokens whose output arrived at one moment, so that their TPOT is not known.
     pub at_once: usize,
     /// Of requests whose stream tells the tokens of each event.
@@ -137,15 +142,22 @@ impl RunTally {
         self.token_events += u64::from(sample.tokens.events);
         let numbers = &mut self.numbers;
         numbers.at_once += usize::from(came_at_once(sample));
+        let tpot_ms = positive_tpot_ms(sample)
+            .ok()
+            .filter(|_| !first_shared(sample));
+        if tpot_ms.is_none() {
+            numbers.tpot_at_most_ms.extend(tpot_at_most_ms(sample));
+        }
         numbers.itl_ms.extend(itl_ms(sample).into_iter().flatten());
         numbers.icl_ms.extend(icl_ms(sample).into_iter().flatten());
         numbers.e2e_ms.extend(e2e_ms(sample));
         if first_shared(sample) {
             numbers.first_shared += 1;
+            numbers.ttft_at_most_ms.extend(ttft_ms(sample));
             return;
         }
         numbers.ttft_ms.extend(ttft_ms(sample));
-        numbers.tpot_ms.extend(positive_tpot_ms(sample));
+        numbers.tpot_ms.extend(tpot_ms);
         self.alone += 1;
         self.server_rates.extend(server_rate(sample));
         self.stream_rates.extend(stream_rate(sample));
@@ -187,6 +199,13 @@ impl RunTally {
             ..self.numbers
         }
     }
+}
+
+/// `None`: the answer has no TPOT by its nature.
+fn tpot_at_most_ms(sample: &Sample) -> Option<f64> {
+    let others = sample.tokens.completion?.checked_sub(1)?;
+    let has_tpot = sample.streamed && others > 0;
+    Some(e2e_ms(sample).ok().filter(|_| has_tpot)? / f64::from(others))
 }
 
 /// A request that lacks what a bound is about is not known to keep it; a TTFT that is an upper bound keeps it if it is

@@ -103,7 +103,7 @@ fn cached(sound: &NoteTally) -> Option<String> {
 /// A span of 0 is no time that tokens took.
 fn at_once(numbers: &RunNumbers) -> Option<String> {
     let at_once = numbers.at_once;
-    let all = numbers.tpot_ms.len() + at_once;
+    let all = numbers.tpot_ms.len() + numbers.tpot_at_most_ms.len();
     (at_once > 0).then(|| {
         format!(
             "{at_once} of {all} answers of several tokens arrived at one moment, held back by the server or a proxy \

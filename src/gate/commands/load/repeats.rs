@@ -52,9 +52,10 @@ fn between(values: &[f64]) -> Option<BetweenRuns> {
     })
 }
 
+/// Of the valid runs; `None` also if one of them lacks the number, since the others would not be the load's.
 fn of_runs(runs: &[LoadReport], value: Number) -> Option<BetweenRuns> {
     let valid = runs.iter().filter(|run| is_valid(run));
-    between(&valid.filter_map(value).collect::<Vec<f64>>())
+    between(&valid.map(value).collect::<Option<Vec<f64>>>()?)
 }
 
 fn is_valid(run: &LoadReport) -> bool {
@@ -204,7 +205,26 @@ fn remarks(runs: &[LoadReport]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::between;
+    use super::*;
+    use crate::commands::load::view::tests::report;
+    use crate::figures::Distribution;
+
+    /// An engine could keep its slow runs' numbers from being known.
+    #[test]
+    fn a_number_that_one_run_lacks_has_no_interval() {
+        let run = |p50| LoadReport {
+            ttft_ms: Distribution {
+                p50,
+                ..Distribution::default()
+            },
+            client_beyond_limit: Vec::new(),
+            ..report()
+        };
+        let p50: Number = |run| run.ttft_ms.p50;
+        let runs = [run(Some(50.0)), run(Some(52.0)), run(None)];
+        assert!(of_runs(&runs[..2], p50).is_some_and(|of| of.runs == 2));
+        assert_eq!(of_runs(&runs, p50), None);
+    }
 
     #[test]
     fn the_interval_is_by_students_t() {

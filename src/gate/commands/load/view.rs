@@ -387,10 +387,10 @@ pub fn optional(value: Option<f64>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn report() -> LoadReport {
+    pub fn report() -> LoadReport {
         let values: Vec<f64> = (1..=120).map(f64::from).collect();
         let few = Distribution::of(&values[..9]);
         LoadReport {

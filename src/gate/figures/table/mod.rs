@@ -102,8 +102,10 @@ pub fn compare(columns: &[Column]) -> Table {
             .map(|(at, column)| cell(row, column, columns.first().filter(|_| at > 0)))
             .collect();
         let known = cells.iter().flatten().count();
-        // A single result is shown whole; of several, what two of them have.
-        (known >= columns.len().min(2)).then_some(Line { row, cells })
+        // A single result is shown whole; of several, what two of them have. What one of them withheld does not vanish.
+        let is_withheld = columns.iter().any(|column| column.withheld.contains(&row));
+        let least = if is_withheld { 1 } else { columns.len().min(2) };
+        (known >= least).then_some(Line { row, cells })
     });
     let lines: Vec<Line> = lines.collect();
     Table {

@@ -1,6 +1,6 @@
 //! Comparisons of columns made by hand.
 
-use super::super::Origin;
+use super::super::{Distribution, LoadResult, Origin, repeats};
 use super::*;
 
 fn column(name: &str, output_tokens: f64, values: &[(Row, f64)]) -> Column {
@@ -33,6 +33,39 @@ fn every_result_is_told_in_terms_of_the_first() {
     );
     assert!(table.lines[0].cells[2].is_none());
     assert_eq!(table.invalid(), Vec::<String>::new());
+}
+
+#[test]
+fn a_row_that_one_result_withheld_does_not_vanish() {
+    let result = |p50| LoadResult {
+        ttft_ms: Distribution {
+            p50,
+            n: 90,
+            ..Distribution::default()
+        },
+        ..LoadResult::default()
+    };
+    let column = |name: &str, p50| result(p50).column(name.to_owned());
+    let (known, withheld) = (column("a", Some(50.0)), column("b", None));
+    let rows = |table: Table| {
+        table
+            .lines
+            .iter()
+            .map(|line| line.row)
+            .collect::<Vec<Row>>()
+    };
+    let table = compare(&[known.clone(), withheld]);
+    assert!(table.lines[0].cells[1].is_none());
+    assert_eq!(rows(table), [Row::TtftMedian]);
+    let runs = repeats("b".to_owned(), &[result(Some(50.0)), result(None)]);
+    assert_eq!(rows(compare(&[known.clone(), runs])), [Row::TtftMedian]);
+    // Another tool that does not tell medians.
+    let imported = LoadResult {
+        imported_from: Some("a tool".to_owned()),
+        ..result(None)
+    };
+    let other = imported.column("c".to_owned());
+    assert_eq!(rows(compare(&[known, other])), []);
 }
 
 /// Incident 5: one side's `max_tokens` was not wired through, and made 4 tokens instead of 48.

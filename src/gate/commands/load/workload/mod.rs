@@ -244,8 +244,8 @@ fn report(
         parameters,
         complete,
         stopped,
-        ttft_ms: Distribution::of_known(&numbers.ttft_ms, numbers.first_shared),
-        tpot_ms: Distribution::of_known(&numbers.tpot_ms, numbers.first_shared + numbers.at_once),
+        ttft_ms: Distribution::of_known(&numbers.ttft_ms, &numbers.ttft_at_most_ms),
+        tpot_ms: Distribution::of_known(&numbers.tpot_ms, &numbers.tpot_at_most_ms),
         itl_ms: gaps_known(&numbers.itl_ms, numbers.ambiguous_share),
         icl_ms: gaps_known(&numbers.icl_ms, numbers.ambiguous_share),
         e2e_ms: Distribution::of(&numbers.e2e_ms),
@@ -257,8 +257,8 @@ fn report(
             share: good.share,
             requests_per_s: good.requests_per_s,
         }),
-        prefill: speed(&numbers.prefill),
-        generation: speed(&numbers.generation),
+        prefill: speed(&numbers.prefill, numbers.ttft_at_most_ms.len()),
+        generation: speed(&numbers.generation, numbers.tpot_at_most_ms.len()),
         burst_factor: numbers.burst_factor,
         prompt_tokens: tokens(&tally.prompt_tokens),
         output_tokens: tokens(&tally.output_tokens),
@@ -283,14 +283,15 @@ fn implausible_phases(options: &LoadOptions, phases: Phases) -> Option<String> {
     ))
 }
 
-fn speed(speed: &metrics::Speed) -> Speed {
+/// A rate whose time is not known has no bound above 0.
+fn speed(speed: &metrics::Speed, left_out: usize) -> Speed {
     Speed {
         clock: match speed.clock {
             Clock::Stream => "stream",
             Clock::Server => "server",
         }
         .to_owned(),
-        tokens_per_s: Distribution::of(&speed.tokens_per_s),
+        tokens_per_s: Distribution::of_known(&speed.tokens_per_s, &vec![f64::INFINITY; left_out]),
     }
 }
 

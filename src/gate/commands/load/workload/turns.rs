@@ -24,8 +24,9 @@ struct TurnRow {
     is_sound: bool,
     send_ns: u64,
     done_ns: Option<u64>,
-    /// Where it is known.
+    /// An upper bound, if the first event arrived together with the second.
     ttft_ms: Option<f64>,
+    is_first_shared: bool,
     prompt: Option<u32>,
     cached: Option<u32>,
 }
@@ -36,7 +37,6 @@ impl TurnTally {
             return;
         };
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-        let ttft_ms = ttft_ms(sample).ok().filter(|_| !first_shared(sample));
         self.turns.push(TurnRow {
             conversation: match self.numbers.get(conversation) {
                 Some(number) => *number,
@@ -46,7 +46,8 @@ impl TurnTally {
             is_sound: sample.may_enter(),
             send_ns: sample.stamps.send_ns,
             done_ns: sample.stamps.done_ns,
-            ttft_ms,
+            ttft_ms: ttft_ms(sample).ok(),
+            is_first_shared: first_shared(sample),
             prompt: sample.tokens.prompt,
             cached: sample.tokens.cached,
         });
@@ -80,10 +81,12 @@ impl TurnTally {
     }
 }
 
-/// TTFT of these turns; a turn whose first two events arrived together has none.
 fn ttft(sound: &[&TurnRow]) -> Distribution {
-    let known: Vec<f64> = sound.iter().filter_map(|row| row.ttft_ms).collect();
-    Distribution::of_known(&known, sound.len() - known.len())
+    let (shared, alone): (Vec<&TurnRow>, _) = sound.iter().partition(|row| row.is_first_shared);
+    let values = |rows: Vec<&TurnRow>| -> Vec<f64> {
+        rows.into_iter().filter_map(|row| row.ttft_ms).collect()
+    };
+    Distribution::of_known(&values(alone), &values(shared))
 }
 
 /// When each turn of each conversation was answered.
