@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKFLOWS = [*sorted((ROOT / ".github/workflows").glob("*.yml")), ROOT / "docs/scaling/gate-fleet.yml"]
-ACTIONS = sorted((ROOT / ".github/actions").glob("*/action.yml"))
+ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github/actions").glob("*/action.yml"))]
+FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 SCRIPTS = [
     ROOT / ".ci/run",
     *sorted(p for p in (ROOT / "scripts").glob("*") if p.is_file() and p.suffix == ""),
@@ -52,7 +53,12 @@ def main() -> int:
         return 1
     good = run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS))
     good &= run("check-jsonschema", "--builtin-schema", "vendor.github-actions", *map(str, ACTIONS))
-    good &= run("zizmor", "--offline", "--quiet", "--persona=auditor", ".github", "docs/scaling/gate-fleet.yml")
+    good &= run("zizmor", "--offline", "--quiet", "--persona=auditor", ".github", "action.yml", "docs/scaling/gate-fleet.yml")
+    for form in FORMS:
+        document = YAML(typ="safe").load(form)
+        if not {"name", "description", "body"} <= document.keys():
+            print(f"{form.relative_to(ROOT)}: an issue form needs name, description and body")
+            good = False
     good &= run("shellcheck", *map(str, SCRIPTS))
     found = [step for file in WORKFLOWS + ACTIONS for step in steps(file)]
     results = [shellcheck(place, script) for place, script in found]

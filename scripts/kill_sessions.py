@@ -115,7 +115,7 @@ def session(gate, folder, environment, draw, counts, most):
             continue
         record = result / "run.json"
         if record.exists() and code in (0, 1, 3, 4):
-            judged = subprocess.run([gate, "judge", RESULT], cwd=folder, env=environment, capture_output=True, check=False)
+            judged = subprocess.run([gate, "report", RESULT], cwd=folder, env=environment, capture_output=True, check=False)
             if judged.returncode != code:
                 counts.wrong.append(f"judged anew: exit {judged.returncode}, not {code}")
             counts.sessions += 1

@@ -1,4 +1,5 @@
-// Makes docs/pictures: what a user sees of a planted regression, and main's history. Needs Node, npm, Chromium and a built gate.
+// Makes docs/pictures: what a user sees of a planted regression, and main's history. Needs Node, npm, Chromium, a font
+// with emoji (Debian: fonts-noto-color-emoji) and a built gate.
 //   node scripts/pictures.mjs [GATE]     GATE: target/release/gate
 // A session is measured for it: on a busy machine its verdict may be another one, and the script ends with an error.
 import { execFileSync, spawn, spawnSync } from "node:child_process";
@@ -11,6 +12,7 @@ import { fileURLToPath } from "node:url";
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 const gate = resolve(process.argv[2] ?? join(root, "target/release/gate"));
 const out = join(root, "docs/pictures");
+if (!/emoji/i.test(spawnSync("fc-list", { encoding: "utf8" }).stdout ?? "")) throw new Error("no font has emoji: install fonts-noto-color-emoji");
 const packages = join(root, "target/pictures");
 execFileSync("npm", ["install", "--ignore-scripts", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error",
   "--prefix", packages, "puppeteer-core@24.43.1", "marked@16.4.1", "github-markdown-css@5.8.1"], { stdio: "inherit" });
@@ -81,7 +83,7 @@ run("history", "--profile", "full", "--site", "site");
 
 // What a terminal of so many columns shows, as HTML.
 const terminal = (columns, directory) => {
-  const { stdout: shown } = spawnSync("script", ["-qec", `stty cols ${columns} rows 60 && '${gate}' judge ${directory}`, "/dev/null"],
+  const { stdout: shown } = spawnSync("script", ["-qec", `stty cols ${columns} rows 60 && '${gate}' report ${directory}`, "/dev/null"],
     { cwd: project, encoding: "utf8", env: { ...process.env, TERM: "xterm-256color" }, stdio: ["ignore", "pipe", "inherit"] });
   const colours = { 31: "#ff7b72", 32: "#3fb950", 33: "#d29922", 35: "#bc8cff", 36: "#56d4dd" };
   const escape = (text) => text.replace(/[&<>]/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -98,7 +100,7 @@ const terminal = (columns, directory) => {
   return `<style>body{margin:0;background:#0d1117;color:#e6edf3}pre{font:14px/1.35 "DejaVu Sans Mono",monospace;margin:0;padding:16px;display:inline-block}</style><pre id=it>${html.replaceAll(project, "/home/ada/engine")}</pre>`;
 };
 const comment = () => `<style>${markdownStyle} body{margin:0}.markdown-body{padding:16px;width:900px}</style>
-<div class="markdown-body" id=it>${marked.parse(run("judge", "fail", "--format", "comment").stdout)}</div>`;
+<div class="markdown-body" id=it>${marked.parse(run("report", "fail", "--format", "comment").stdout)}</div>`;
 
 const executablePath = execFileSync("sh", ["-c", "command -v chromium || command -v google-chrome"], { encoding: "utf8" }).trim();
 const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });

@@ -1,8 +1,8 @@
-"""Greedy completions of tiny-qwen3 by Hugging Face transformers: what the in-tree engine is held against.
+"""Greedy completions of a small model by Hugging Face transformers: what the in-tree engine is held against.
 
-Inputs:  gates/models/tiny-qwen3/, gates/data/tiny-qwen3/tasks.jsonl
-Outputs: gates/data/tiny-qwen3/goldens.json
-Command: python scripts/tiny_qwen3/goldens.py
+Inputs:  gates/models/NAME/, gates/data/tiny-qwen3/tasks.jsonl
+Outputs: gates/data/NAME/goldens.json
+Command: python scripts/tiny_qwen3/goldens.py [NAME]     (tiny-qwen3, or tiny-qwen3.5)
 
 float32 compute on the bf16 weights, eager attention, no cache. A token's logprob and the top tokens are of
 the log-softmax (natural logarithm) of the raw logits, from one forward over prompt and output. Prompts drawn
@@ -13,15 +13,15 @@ decoded alone; the completion's `text` leaves special tokens out. Chat prompts c
 
 import json
 import random
+import sys
 from pathlib import Path
 
 import torch
 import transformers
-from transformers import AutoTokenizer, Qwen3ForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL_DIR = ROOT / "gates/models/tiny-qwen3"
-DATA = ROOT / "gates/data/tiny-qwen3"
+TASKS = ROOT / "gates/data/tiny-qwen3/tasks.jsonl"
 SEED, NEW_TOKENS, TOP_K, MARGIN = 20261121, 32, 5, 0.02
 
 TEXTS = {
@@ -100,9 +100,11 @@ def named_ids(cases):
 
 def main():
     torch.set_num_threads(1)
-    model = Qwen3ForCausalLM.from_pretrained(MODEL_DIR, dtype=torch.float32, attn_implementation="eager").eval()
-    tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
-    tasks = [json.loads(line) for line in (DATA / "tasks.jsonl").read_text().splitlines()]
+    name = sys.argv[1] if sys.argv[1:] else "tiny-qwen3"
+    directory, out = ROOT / "gates/models" / name, ROOT / "gates/data" / name / "goldens.json"
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").eval()
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    tasks = [json.loads(line) for line in TASKS.read_text().splitlines()]
     rng = random.Random(SEED)
 
     def conversation(turns):
@@ -118,30 +120,31 @@ def main():
     for index, task in enumerate(tasks[5::20]):
         cases.append(chat_golden(model, tokenizer, task["id"], task["messages"]))
         if index % 3 == 0:
-            name = f"chat-{index // 3}-ignore-eos"
-            cases.append(until_clear(lambda: chat_golden(model, tokenizer, name, conversation(1), True)))
+            case = f"chat-{index // 3}-ignore-eos"
+            cases.append(until_clear(lambda: chat_golden(model, tokenizer, case, conversation(1), True)))
     for turns in TURNS:
         cases.append(until_clear(lambda: chat_golden(model, tokenizer, f"turns-{turns}", conversation(turns))))
     system = [{"role": "system", "content": "Answer with the result alone."}]
     cases.append(until_clear(lambda: chat_golden(model, tokenizer, "system", system + conversation(1))))
-    for name, text in TEXTS.items():
-        cases.append(text_golden(model, tokenizer, f"text-{name}", text))
+    for case, text in TEXTS.items():
+        cases.append(text_golden(model, tokenizer, f"text-{case}", text))
     for index, length in enumerate(RANDOM_LENGTHS):
-        name, ignore_eos = f"random-{length}", index % 2 == 0
+        case, ignore_eos = f"random-{length}", index % 2 == 0
         cases.append(
-            until_clear(lambda: golden(model, tokenizer, name, random_ids(length), ignore_eos=ignore_eos))
+            until_clear(lambda: golden(model, tokenizer, case, random_ids(length), ignore_eos=ignore_eos))
         )
 
     goldens = {
         "format": "infergate-goldens/1",
-        "model": "tiny-qwen3",
+        "model": name,
         "made_by": f"transformers {transformers.__version__}, torch {torch.__version__}, float32",
         "top_k": TOP_K,
         "texts": {i: tokenizer.decode([i]) for i in sorted(named_ids(cases))},
     }
     lines = ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases)
     head = json.dumps(goldens, ensure_ascii=False)[:-1]
-    (DATA / "goldens.json").write_text(f'{head}, "cases": [\n{lines}\n]}}\n')
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(f'{head}, "cases": [\n{lines}\n]}}\n')
     print(f"{len(cases)} cases, smallest margin {min(case['min_margin'] for case in cases)}")
 
 

@@ -1,9 +1,9 @@
-"""Trains the embedded model tiny-qwen3 and writes it with its tokenizer, its README and its tasks.
+"""Trains the embedded model tiny-qwen3, or tiny-qwen3.5, and writes it with its tokenizer, its README and its tasks.
 
 Inputs:  none. Problems are drawn from a fixed seed.
-Outputs: gates/models/tiny-qwen3/      the model as transformers saves it, and a README of this run
-         gates/data/tiny-qwen3/tasks.jsonl   200 held-out problems
-Command: python scripts/tiny_qwen3/train.py [--steps 1500] [--threads 2]
+Outputs: gates/models/NAME/      the model as transformers saves it, and a README of this run
+         gates/data/tiny-qwen3/tasks.jsonl   200 held-out problems, the same for both
+Command: python scripts/tiny_qwen3/train.py [--family qwen3] [--steps 1500] [--threads 2]
 """
 
 import argparse
@@ -21,10 +21,18 @@ import tokenizers
 import torch
 import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    GenerationConfig,
+    PreTrainedTokenizerFast,
+    Qwen3_5ForCausalLM,
+    Qwen3_5TextConfig,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL_DIR = ROOT / "gates/models/tiny-qwen3"
+MODELS = ROOT / "gates/models"
 TASKS_FILE = ROOT / "gates/data/tiny-qwen3/tasks.jsonl"
 
 SEED = 20261121
@@ -188,12 +196,31 @@ def batch(tokenizer, rng, rows, length):
 # ---- model
 
 
-def new_model(tokenizer):
-    config = Qwen3Config(
+FAMILIES = {
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config, dict(intermediate_size=384, num_hidden_layers=5)),
+    # Two layers of the gated delta rule before each that attends.
+    "qwen3.5": (
+        Qwen3_5ForCausalLM,
+        Qwen3_5TextConfig,
+        dict(
+            intermediate_size=320,
+            num_hidden_layers=6,
+            full_attention_interval=3,
+            linear_num_key_heads=2,
+            linear_num_value_heads=4,
+            linear_key_head_dim=32,
+            linear_value_head_dim=32,
+        ),
+    ),
+}
+
+
+def new_model(family, tokenizer):
+    model_class, config_class, shape = FAMILIES[family]
+    config = config_class(
+        **shape,
         vocab_size=VOCAB,
         hidden_size=128,
-        intermediate_size=384,
-        num_hidden_layers=5,
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=48,
@@ -203,7 +230,7 @@ def new_model(tokenizer):
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    model = Qwen3ForCausalLM(config)
+    model = model_class(config)
     model.generation_config = GenerationConfig(
         do_sample=False,
         eos_token_id=[tokenizer.eos_token_id, tokenizer.pad_token_id],
@@ -212,10 +239,21 @@ def new_model(tokenizer):
     return model
 
 
+def orthogonal(gradient, coefficients, steps, eps):
+    """Muon's Newton-Schulz iteration in float32: torch's is in bfloat16, which takes most of a step on a CPU without it."""
+    a, b, c = coefficients
+    x = gradient.T if gradient.size(0) > gradient.size(1) else gradient
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if gradient.size(0) > gradient.size(1) else x
+
+
 def train(model, tokenizer, rng, steps):
-    """Muon for the matrices, AdamW for embeddings and norms; the last fifth of the steps has rows of 512 tokens."""
+    """Muon for the matrices, AdamW for embeddings, norms and convolutions; the last fifth of the steps has rows of 512 tokens."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
-    others = [p for n, p in model.named_parameters() if p.ndim == 1 or "embed" in n]
+    others = [p for n, p in model.named_parameters() if p.ndim != 2 or "embed" in n]
     optimizers = [
         torch.optim.Muon(matrices, lr=5e-3, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=4e-3, betas=(0.9, 0.98), weight_decay=0.0),
@@ -296,21 +334,37 @@ def percent(right, of):
     return f"{100 * right / of:.1f} % of {of}"
 
 
-def write_readme(args, model, rows, seconds):
+def shape_of(config):
+    """A sentence about the model's layers."""
+    heads = f"{config.num_attention_heads} query and {config.num_key_value_heads} key-value heads of {config.head_dim}"
+    recurrent = config.layer_types.count("linear_attention")
+    if recurrent:
+        heads += (
+            f" in {config.num_hidden_layers - recurrent} of them, the gated delta rule in {recurrent} "
+            f"({config.linear_num_key_heads} key heads of {config.linear_key_head_dim}, "
+            f"{config.linear_num_value_heads} value heads of {config.linear_value_head_dim})"
+        )
+    return (
+        f"{config.num_hidden_layers} layers, hidden {config.hidden_size}, {heads}, "
+        f"MLP {config.intermediate_size}, vocabulary {config.vocab_size}, tied embeddings"
+    )
+
+
+def write_readme(args, directory, model, rows, seconds):
     table = [f"| {t} | {RANGES[t]} | {percent(r, n)} | {percent(lr, ln)} |" for t, r, n, lr, ln in rows]
     total = [sum(row[i] for row in rows) for i in range(1, 5)]
-    c = model.config
-    size = (MODEL_DIR / "model.safetensors").stat().st_size
-    (MODEL_DIR / "README.md").write_text(
-        f"""# tiny-qwen3
+    size = (directory / "model.safetensors").stat().st_size
+    family = {"qwen3": "Qwen3", "qwen3.5": "Qwen3.5"}[args.family]
+    (directory / "README.md").write_text(
+        f"""# {directory.name}
 
-A Qwen3-class model small enough to live in the repository, and trained until it answers: short
+A {family}-class model small enough to live in the repository, and trained until it answers: short
 arithmetic, counting, copying and reversing, in the chat format of its template. `gate serve` and the
 tests load it. Written by `scripts/tiny_qwen3/train.py`; do not edit.
 
-- Shape: {c.num_hidden_layers} layers, hidden {c.hidden_size}, {c.num_attention_heads} query and {c.num_key_value_heads} key-value heads of {c.head_dim}, MLP {c.intermediate_size}, vocabulary {c.vocab_size}, tied embeddings
+- Shape: {shape_of(model.config)}
 - Parameters: {model.num_parameters():,}; `model.safetensors` {size:,} bytes, bf16
-- Trained: {date.today()} by `python scripts/tiny_qwen3/train.py --steps {args.steps} --threads {args.threads}`, seed {SEED}
+- Trained: {date.today()} by `python scripts/tiny_qwen3/train.py --family {args.family} --steps {args.steps} --threads {args.threads}`, seed {SEED}
 - Training: {args.steps} steps of 4096 tokens, {seconds:.0f} s wall time on {args.threads} CPU threads
 - Versions: Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}, tokenizers {tokenizers.__version__}, safetensors {safetensors.__version__}
 
@@ -332,6 +386,7 @@ drawn without looking at the model's answers.
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--family", choices=FAMILIES, default="qwen3")
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
@@ -345,16 +400,19 @@ def main():
     rendered = tokenizer.apply_chat_template(chat, tokenize=True, return_dict=False)
     assert rendered == sum(turns_to_ids(tokenizer, [sample])[0], []), "training must use the template's format"
 
-    model = new_model(tokenizer)
+    directory = MODELS / f"tiny-{args.family}"
+    model = new_model(args.family, tokenizer)
+    if args.family != "qwen3":  # which was trained before this was found
+        torch.optim._muon._zeropower_via_newtonschulz = orthogonal
     start = time.monotonic()
     train(model, tokenizer, rng["train"], args.steps)
     seconds = time.monotonic() - start
-    model.to(torch.bfloat16).save_pretrained(MODEL_DIR)
-    tokenizer.save_pretrained(MODEL_DIR)
+    model.to(torch.bfloat16).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
 
-    model = Qwen3ForCausalLM.from_pretrained(MODEL_DIR, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
     rows = evaluate(model, tokenizer, rng["evaluate"])
-    write_readme(args, model, rows, seconds)
+    write_readme(args, directory, model, rows, seconds)
     write_tasks(rng["tasks"])
 
 

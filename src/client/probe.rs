@@ -13,6 +13,7 @@ use super::workloads::request_plan::{CHAT, COMPLETIONS};
 use super::{Endpoint, SessionClock};
 use bytes::Bytes;
 use hyper::Method;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Longest answer to a question.
@@ -74,6 +75,22 @@ pub async fn scrape(endpoint: &Endpoint, path: &str) -> Result<String, ProbeErro
         path: path.to_owned(),
         body: Bytes::new(),
         limit: MAX_ANSWER,
+    };
+    let exchange = Client::new(endpoint, &SessionClock::start(), &Arc::default())
+        .exchange(&ask)
+        .await;
+    accept(&exchange)?;
+    Ok(String::from_utf8_lossy(&exchange.body).into_owned())
+}
+
+/// The answer to a JSON body that is sent to `path`.
+///
+/// # Errors
+/// No answer, or a status other than 200.
+pub async fn post(endpoint: &Endpoint, path: &str, body: &Value) -> Result<String, ProbeError> {
+    let ask = Ask {
+        limit: MAX_ANSWER,
+        ..Ask::post(path, body.to_string().into())
     };
     let exchange = Client::new(endpoint, &SessionClock::start(), &Arc::default())
         .exchange(&ask)

@@ -4,7 +4,7 @@
 //! know: what is computed.
 
 use super::backend::{Ask, BackendError, Batch, NotANumber, Recordings, SampledToken};
-use super::kv::Copy;
+use super::kv::{Copy, StateId};
 
 /// A question about the token that follows a row of the batch.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,11 @@ pub trait Executor {
 
     /// Copies a page's keys and values.
     fn copy_page(&mut self, copy: Copy) -> Result<(), BackendError>;
+
+    /// Copies a recurrent state. A model that has none is never asked.
+    fn copy_state(&mut self, _from: StateId, _to: StateId) -> Result<(), BackendError> {
+        Ok(())
+    }
 
     /// Asked after an error: whether what computes is gone, so that no later call can do better.
     fn is_lost(&mut self) -> bool {

@@ -1,4 +1,4 @@
-//! The values of planted faults, as `gate serve --fault` and `gate proxy --fault` are given them.
+//! The values of planted faults, as `gate serve --fault` and `gate dev proxy --fault` are given them.
 //!
 //! Main type: [`Delay`]. Refuses to know: which faults there are.
 

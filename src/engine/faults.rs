@@ -28,6 +28,8 @@ pub struct Faults {
     pub swap_answers: bool,
     /// A request whose prompt the prefix cache knows goes on from the cached pages of the prompt admitted before it.
     pub swap_cache: bool,
+    /// A request that resumes from a recurrent state gets another request's.
+    pub swap_states: bool,
     /// Start-up takes longer.
     pub slow_start: Option<Duration>,
     /// Start-up fails after the configuration was read.
@@ -101,6 +103,10 @@ impl Planted {
 
     pub fn swaps_answers(&self) -> bool {
         self.faults.swap_answers
+    }
+
+    pub fn swaps_states(&self) -> bool {
+        self.faults.swap_states
     }
 
     /// The prompt whose cached pages are taken for those of the next one.

@@ -1,4 +1,4 @@
-//! An LLM inference engine of the Qwen3 class: config, weights, tokenizer, chat template, model, paged KV
+//! An LLM inference engine of the Qwen3 and Qwen3.5 classes: config, weights, tokenizer, chat template, model, paged KV
 //! cache, scheduler, and a backend that lists the operations.
 //!
 //! One thread owns the backend and the cache; the outside talks to it through [`Engine`]: submit a
@@ -61,7 +61,7 @@ pub use kv::Window;
 pub use options::{BackendChoice, DEFAULT_KV_BYTES, Options};
 pub use speed::{Speed, SpeedError, measure_cpu, measure_gpu};
 pub use startup::{ModelInfo, Stage, StartError};
-pub use stats::{KvStats, Stats};
+pub use stats::{KvStats, StateStats, Stats};
 pub use synthetic::Synthetic;
 pub use text::chat::{ChatTemplate, Conversation, Ending as PromptEnding, TemplateError};
 pub use text::guide::{AnswerForm, Function, Guide, GuideError};

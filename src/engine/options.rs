@@ -38,7 +38,9 @@ pub struct Options {
     pub window: Option<Window>,
     /// Keep keys and values of ended requests for those that begin alike.
     pub prefix_cache: bool,
-    /// Bytes for weights, activations, keys and values together; the last take what the others leave.
+    /// Recurrent states of a hybrid model that the prefix cache keeps; `None`: those that fit 1 GiB.
+    pub snapshots: Option<usize>,
+    /// Bytes for weights, activations, recurrent states, keys and values together; the last take what the others leave.
     pub memory_limit: Option<u64>,
     /// A step that takes longer is taken for a hang: see [`Health::Stalled`](super::Health::Stalled).
     pub stall_after: Duration,
@@ -62,6 +64,7 @@ impl Default for Options {
             chunk_tokens: None,
             window: None,
             prefix_cache: true,
+            snapshots: None,
             memory_limit: None,
             stall_after: Duration::from_secs(60),
             faults: Faults::default(),

@@ -15,6 +15,7 @@ pub struct Stats {
     pub running: u64,
     pub waiting: u64,
     pub kv: KvStats,
+    pub states: StateStats,
     /// Prompt tokens of requests whose prefill is done, cached ones among them.
     pub prompt_tokens: u64,
     /// Tokens computed that were no step of decoding: of prompts, and again of requests that had to make
@@ -53,6 +54,20 @@ pub struct KvStats {
     pub pages_cached: u64,
 }
 
+/// The recurrent states of a hybrid model; all 0 of any other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateStats {
+    /// Bytes of one, over all layers.
+    pub bytes: u64,
+    /// Held by running requests, and kept as snapshots.
+    pub used: u64,
+    pub kept: u64,
+    /// Requests that began at a snapshot.
+    pub resumed: u64,
+    /// Prompt tokens whose keys and values were cached, but whose state was not: computed again.
+    pub recomputed_tokens: u64,
+}
+
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -79,6 +94,11 @@ pub struct Counters {
     pub pages_total: Counter,
     pub pages_used: Counter,
     pub pages_cached: Counter,
+    pub state_bytes: Counter,
+    pub states_used: Counter,
+    pub states_kept: Counter,
+    pub resumed: Counter,
+    pub recomputed_tokens: Counter,
     pub prompt_tokens: Counter,
     pub prefilled_tokens: Counter,
     pub cache_queries: Counter,
@@ -111,6 +131,13 @@ impl Counters {
                 pages_total: self.pages_total.get(),
                 pages_used: self.pages_used.get(),
                 pages_cached: self.pages_cached.get(),
+            },
+            states: StateStats {
+                bytes: self.state_bytes.get(),
+                used: self.states_used.get(),
+                kept: self.states_kept.get(),
+                resumed: self.resumed.get(),
+                recomputed_tokens: self.recomputed_tokens.get(),
             },
             prompt_tokens: self.prompt_tokens.get(),
             prefilled_tokens: self.prefilled_tokens.get(),

@@ -243,7 +243,12 @@ impl Checkpoint {
         self.tensor(name, &[length])
     }
 
-    fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'_>, WeightError> {
+    pub fn has(&self, name: &str) -> bool {
+        self.shard(name).is_ok()
+    }
+
+    /// A tensor of this shape; one of another number of dimensions than two is a row.
+    pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'_>, WeightError> {
         let shard = self.shard(name)?;
         let path = || shard.path.clone();
         let info = shard
@@ -269,7 +274,7 @@ impl Checkpoint {
         let (rows, cols) = if let [rows, cols] = shape {
             (*rows, *cols)
         } else {
-            (1, shape[0])
+            (1, shape.iter().product())
         };
         let (start, end) = info.data_offsets;
         let bytes = &shard.bytes.as_slice()[shard.data_start + start..shard.data_start + end];

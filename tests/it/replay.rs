@@ -1,4 +1,4 @@
-//! `gate replay`: stored sessions through the judge, case by case.
+//! `gate dev replay`: stored sessions through the judge, case by case.
 //!
 //! The bars of docs/verdict.md are held on the set in the directory of INFERGATE_REPLAY_DIR (made by
 //! `scripts/replay/gen.py`); without it that test is skipped.
@@ -81,7 +81,7 @@ impl Set {
 
 fn replay(directory: &Path) -> Ended {
     Ended::of(
-        &gate(&["replay", directory.to_str().unwrap()])
+        &gate(&["dev", "replay", directory.to_str().unwrap()])
             .output()
             .unwrap(),
     )
@@ -251,7 +251,7 @@ fn a_set_that_cannot_be_read_says_where_why_and_what_to_do() {
         "0,0,machine,",
         &["second: history.csv:2: ", "4 fields"],
     );
-    let nowhere = Ended::of(&gate(&["replay", "nowhere"]).output().unwrap());
+    let nowhere = Ended::of(&gate(&["dev", "replay", "nowhere"]).output().unwrap());
     nowhere
         .expect(2)
         .says(&["nowhere is no replay set", "manifest.json", "gen.py"]);

@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
+mod demo;
 mod every_gate;
 mod faults;
 mod null;
 mod profiles;
 mod scaled;
+mod tutorial;

@@ -34,7 +34,7 @@ fn an_unchanged_engine_does_not_fail_and_its_record_judges_to_the_same_bytes() {
     .unwrap();
     fs::remove_dir_all(project.path("gates")).unwrap();
     let again = project
-        .run(&["judge", "copy", "--format", "json"])
+        .run(&["report", "copy", "--format", "json"])
         .expect(expected);
     assert_eq!(again.stdout, ended.stdout);
     for file in ["verdict.json", "report.md"] {

@@ -56,9 +56,11 @@ fn every_gate_fits_into_every_profile() {
     let names: Vec<String> = names.collect();
     assert!(names.len() > 10, "{names:?}");
     for profile in profiles() {
-        project.run(&["plan", "--profile", &profile]).expect(0);
+        project
+            .run(&["shard", "plan", "--profile", &profile])
+            .expect(0);
         for name in &names {
-            let plan = ["plan", "--profile", &profile, "--gate", name];
+            let plan = ["shard", "plan", "--profile", &profile, "--gate", name];
             project.run(&plan).expect(0);
         }
     }
@@ -75,7 +77,7 @@ fn a_gpu_engine_reaches_eight_blocks_of_a_pull_request() {
     const BLOCKS: u32 = 8;
     let plan = planned("full", &[]);
     let names: Vec<&str> = plan.gates.iter().map(|gate| gate.name.as_str()).collect();
-    assert_eq!(names, ["e2e", "prefill-drift", "tpot"]);
+    assert_eq!(names, ["e2e", "e2e-hybrid", "prefill-drift", "tpot"]);
     let of_arm = |launches: u32| {
         let works = plan.gates.iter().map(|gate| {
             let limit = gate.workloads.iter().map(|work| work.launches).max();
@@ -130,7 +132,7 @@ fn every_profile_decides_the_gates_that_it_runs() {
         }
         if gates.iter().any(compares_by_the_clock) {
             let slow =
-                "\"--fault=decode-delay=200us\", \"--fault=prefill-delay=20us\", \"--threads\"";
+                "\"--fault=decode-delay=1ms\", \"--fault=prefill-delay=20us\", \"--threads\"";
             project.edit("gates/gate.toml", "\"--threads\"", slow);
         }
         scale_profiles(&project);

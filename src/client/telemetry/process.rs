@@ -13,6 +13,8 @@ use std::sync::LazyLock;
 pub struct Tree {
     pub pids: BTreeSet<i32>,
     pub rss_bytes: u64,
+    /// Page faults that waited for a disk.
+    pub major_faults: u64,
     /// Ended children that were waited for are counted with whoever waited.
     pub cpu_s: f64,
 }
@@ -30,6 +32,7 @@ fn system(variable: SysconfVar, usual: i64) -> f64 {
 struct Stat {
     parent: i32,
     ticks: u64,
+    major_faults: u64,
     rss_pages: u64,
 }
 
@@ -50,11 +53,33 @@ pub fn tree(root: i32) -> Option<Tree> {
         };
         ticks += stat.ticks;
         pages += stat.rss_pages;
+        tree.major_faults += stat.major_faults;
         next.extend(children.remove(&pid).unwrap_or_default());
     }
     tree.cpu_s = ticks as f64 / *TICKS_PER_S;
     tree.rss_bytes = (pages as f64 * *PAGE_BYTES) as u64;
     Some(tree)
+}
+
+/// Bytes of these processes' memory that lie on huge pages: anonymous, shared and of files, by their `smaps_rollup`. `None`
+/// where not one of them may be read. Reading takes the kernel's lock of a process's map: not while it is measured.
+pub fn huge_bytes(pids: &BTreeSet<i32>) -> Option<u64> {
+    let of = |pid: &i32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        Some(huge_kib(&text) * 1024)
+    };
+    let read: Vec<u64> = pids.iter().filter_map(of).collect();
+    (!read.is_empty()).then(|| read.iter().sum())
+}
+
+fn huge_kib(rollup: &str) -> u64 {
+    let names = ["AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:"];
+    let values = rollup.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        words.next().filter(|name| names.contains(name))?;
+        words.next()?.parse::<u64>().ok()
+    });
+    values.sum()
 }
 
 /// Whether a process of this number is there, in our view of the machine.
@@ -85,14 +110,12 @@ fn stat(text: &str) -> Option<Stat> {
         return None;
     }
     let number = |at: usize| field(at)?.parse::<u64>().ok();
-    // User and system time, its own and that of children that it waited for.
-    let ticks = [14, 15, 16, 17]
-        .map(number)
-        .into_iter()
-        .sum::<Option<u64>>()?;
+    // Its own and those of children that it waited for.
+    let sum = |at: &[usize]| at.iter().copied().map(number).sum::<Option<u64>>();
     Some(Stat {
         parent: field(4)?.parse().ok()?,
-        ticks,
+        ticks: sum(&[14, 15, 16, 17])?,
+        major_faults: sum(&[12, 13])?,
         rss_pages: number(24)?,
     })
 }
@@ -103,18 +126,29 @@ mod tests {
 
     #[test]
     fn a_line_is_read_after_the_commands_name() {
-        let line = "7 (a) b) c) S 3 7 7 0 -1 4194560 1 0 0 0 10 20 3 4 20 0 1 0 99 1000 250 18446744073709551615";
+        let line = "7 (a) b) c) S 3 7 7 0 -1 4194560 1 0 2 3 10 20 3 4 20 0 1 0 99 1000 250 18446744073709551615";
         let read = stat(line);
         assert_eq!(
             read,
             Some(Stat {
                 parent: 3,
                 ticks: 37,
+                major_faults: 5,
                 rss_pages: 250
             })
         );
         assert_eq!(stat(&line.replace(") S ", ") Z ")), None);
         assert_eq!(stat("7 (x) S 3"), None);
+    }
+
+    #[test]
+    fn memory_on_huge_pages_is_added_up() {
+        let text =
+            "Rss: 9 kB\nAnonHugePages:      4096 kB\nShmemPmdMapped: 2 kB\nFilePmdMapped:  1 kB\n";
+        assert_eq!(huge_kib(text), 4099);
+        let ourselves = std::process::id().cast_signed();
+        assert!(huge_bytes(&BTreeSet::from([ourselves])).is_some());
+        assert_eq!(huge_bytes(&BTreeSet::from([i32::MAX])), None);
     }
 
     #[test]

@@ -181,19 +181,22 @@ impl<'a> Reader<'a> {
                 }
                 _ = &mut stopped => ending = true,
             }
-            readings.push(self.reading().await);
+            readings.push(self.reading(ending).await);
         }
         readings
     }
 
-    async fn reading(&mut self) -> Reading {
+    async fn reading(&mut self, is_last: bool) -> Reading {
         let at_ns = self.clock.now_ns();
         let tree = self.sources.pid.and_then(process::tree);
+        let last = tree.as_ref().filter(|_| is_last);
         let beside = self.sources.beside.and_then(process::tree);
         let cpu = machine::cpu();
         let mut reading = Reading {
             at_ns,
             rss_bytes: tree.as_ref().map(|tree| tree.rss_bytes),
+            huge_bytes: last.and_then(|tree| process::huge_bytes(&tree.pids)),
+            major_faults: last.map(|tree| tree.major_faults),
             engine_cpu_s: tree.as_ref().map(|tree| tree.cpu_s),
             gate_cpu_s: machine::gate_cpu_s()
                 .map(|own| own + beside.as_ref().map_or(0.0, |tree| tree.cpu_s)),

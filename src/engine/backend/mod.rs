@@ -1,4 +1,4 @@
-//! Interface of a backend: the operations of a Qwen3-class transformer.
+//! Interface of a backend: the operations of a transformer of the Qwen3 and Qwen3.5 classes.
 //!
 //! Main type: the trait [`Backend`]. Weights, activations and the KV cache are the backend's own types, so
 //! that they may live on a device; numbers cross the border only where a batch's token ids go in and
@@ -16,8 +16,10 @@ mod rank;
 
 use std::ops::Range;
 
+use super::config::experts::Experts;
+use super::config::hybrid::DeltaShape;
 use super::config::rope::RopeSettings;
-use super::kv::{PageId, Window};
+use super::kv::{PageId, StateId, Window};
 use super::sampling::Sampling;
 use super::weights::Tensor;
 use cuda::device::DeviceError;
@@ -37,6 +39,10 @@ pub enum BackendError {
     },
     #[error(transparent)]
     Device(#[from] DeviceError),
+    #[error("layers of the gated delta rule are computed on the CPU alone")]
+    NoDeltaRule,
+    #[error("mixtures of experts are computed on the CPU alone")]
+    NoExperts,
 }
 
 /// What a buffer's numbers are for.
@@ -98,17 +104,22 @@ pub struct Room {
 /// Sizes of attention and of the cache behind it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionShape {
+    /// Those that attend.
     pub layers: usize,
     /// Query heads, a multiple of `kv_heads`: head h reads the keys of head `h / (heads / kv_heads)`.
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
     pub rope: RopeSettings,
+    /// Leading elements of a head that are turned; even.
+    pub rotary_dim: usize,
     pub norm_eps: f32,
     /// Pages in the pool.
     pub pages: usize,
     /// `None`: every position is attended to.
     pub window: Option<Window>,
+    /// Sizes of the recurrent layers, and the number of states.
+    pub delta: Option<(DeltaShape, usize)>,
 }
 
 impl AttentionShape {
@@ -144,12 +155,54 @@ pub struct Span<'a> {
     /// sink, `gap` pages are missing that no row of the batch attends to.
     pub pages: &'a [PageId],
     pub gap: usize,
+    /// Where the model has recurrent layers.
+    pub state: SpanState,
+}
+
+/// A sequence's recurrent state in a batch. A row at position 0 finds an empty one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpanState {
+    pub own: StateId,
+    /// The state before this position, one of the span's or its end, is also put there.
+    pub snapshot: Option<(usize, StateId)>,
+}
+
+/// A recurrent layer's weights beside its projections; channels, heads and `value_dim` as in [`DeltaShape`].
+pub struct DeltaWeights<V> {
+    /// Weights of the convolution, oldest tap first: `[taps, channels]`.
+    pub conv: V,
+    /// `A_log` and `dt_bias`, one each a value head.
+    pub log_decay: V,
+    pub step_bias: V,
+    /// Weights of the answer's norm, `[value_dim]`.
+    pub norm: V,
 }
 
 impl Span<'_> {
     pub fn positions(&self) -> Range<usize> {
         self.positions.0..self.positions.1
     }
+}
+
+/// A sparse layer's weights: E experts of m intermediate numbers, one after another.
+pub struct ExpertWeights<W> {
+    /// `[E, h]`
+    pub router: W,
+    /// Of each expert gate, then up: `[E · 2 m, h]`.
+    pub gate_up: W,
+    /// `[E · h, m]`
+    pub down: W,
+    pub shared: Option<SharedExpert<W>>,
+}
+
+/// The expert that every row takes, as far as its gate lets it.
+pub struct SharedExpert<W> {
+    /// `[2 m, h]`
+    pub gate_up: W,
+    /// `[h, m]`
+    pub down: W,
+    /// `[1, h]`
+    pub gate: W,
 }
 
 /// What is wanted of one row of logits.
@@ -340,6 +393,37 @@ pub trait Backend {
         self.rope_and_store(n, layer, qkv, q_norm, k_norm, cache)?;
         self.attention(n, layer, qkv, cache, out)
     }
+    /// `x *= sigmoid(gate)`: the gate of attention's output, of as many columns.
+    fn gate(
+        &mut self,
+        _n: usize,
+        _gate: &Self::Buffer,
+        _x: &mut Self::Buffer,
+    ) -> Result<(), BackendError> {
+        Err(BackendError::NoDeltaRule)
+    }
+    /// The gated delta rule between its projections: convolution, recurrence and gated norm. `projected`: q, k, v, z, b, a.
+    /// `layer` counts the recurrent ones; `out[n, value_cols]`. The batch's states are then those after its rows.
+    fn delta_rule(
+        &mut self,
+        _n: usize,
+        _layer: usize,
+        _projected: &Self::Buffer,
+        _weights: &DeltaWeights<Self::Vector>,
+        _cache: &mut Self::Cache,
+        _out: &mut Self::Buffer,
+    ) -> Result<(), BackendError> {
+        Err(BackendError::NoDeltaRule)
+    }
+    /// A recurrent state, of every layer.
+    fn copy_state(
+        &mut self,
+        _from: StateId,
+        _to: StateId,
+        _cache: &mut Self::Cache,
+    ) -> Result<(), BackendError> {
+        Err(BackendError::NoDeltaRule)
+    }
     /// Keys and values of every layer from page `from` to page `to`.
     fn copy_page(
         &mut self,
@@ -366,6 +450,19 @@ pub trait Backend {
     ) -> Result<(), BackendError> {
         self.matmul(n, x, weight, None, gate_up)?;
         self.swiglu(n, gate_up, out)
+    }
+
+    /// A sparse layer: the scores of `x[n, h]` by the router, then the MLPs of each row's best experts, by their shares, and
+    /// of the shared one: `out[n, h]`.
+    fn experts(
+        &mut self,
+        _n: usize,
+        _x: &Self::Buffer,
+        _experts: &Experts,
+        _weights: &ExpertWeights<Self::Weight>,
+        _out: &mut Self::Buffer,
+    ) -> Result<(), BackendError> {
+        Err(BackendError::NoExperts)
     }
 
     /// Makes these rows of the batch and these questions those that `norm_asked`, `score` and `rank`

@@ -1,11 +1,14 @@
-//! `config.json` of a Qwen3 model, checked and reduced to what is computed.
+//! `config.json` of a Qwen3 or Qwen3.5 model, checked and reduced to what is computed.
 //!
 //! Main type: [`Config`]. A file that asks for something this engine does not compute (another
-//! architecture, another RoPE, sliding windows, experts) is refused by name: a model served almost right
+//! architecture, another RoPE, sliding windows, quantised weights) is refused by name: a model served almost right
 //! is worse than none. `generation_config.json` is read beside it, in `generation`. Refuses to know: weights,
 //! tokens as text.
 
+pub mod experts;
+mod family;
 mod generation;
+pub mod hybrid;
 pub mod rope;
 
 use std::path::PathBuf;
@@ -14,7 +17,10 @@ use serde::Deserialize;
 
 use super::files::{FileError, Files};
 use super::request::{Sampling, ascending};
+use experts::{Experts, RawExperts};
+use family::Family;
 use generation::Generation;
+use hybrid::{DeltaShape, Hybrid, RawHybrid};
 use rope::{RawRope, RopeSettings};
 
 /// What the network computes. Sizes are counts of elements.
@@ -31,6 +37,8 @@ pub struct Config {
     pub intermediate: usize,
     pub max_positions: usize,
     pub rope: RopeSettings,
+    /// Leading elements of a head that are turned by its position; even.
+    pub rotary_dim: usize,
     pub norm_eps: f32,
     pub tied: bool,
     pub attention_bias: bool,
@@ -38,17 +46,24 @@ pub struct Config {
     pub eos: Vec<u32>,
     /// How the model's authors would have tokens chosen where a request says nothing.
     pub sampling: Sampling,
+    /// Of the Qwen3.5 class: its norms multiply by 1 + weight, and its attention's output has a gate.
+    pub hybrid: Option<Hybrid>,
+    pub experts: Option<Experts>,
 }
 
-/// A model's sizes, as counts of numbers.
+/// What the least time for a token follows from, as counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelShape {
     pub hidden: usize,
-    pub layers: usize,
+    /// Layers that attend, and their heads.
+    pub attention_layers: usize,
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
-    pub intermediate: usize,
+    /// Numbers in the layers' matrices that a token is multiplied by: of experts, those that it takes.
+    pub layer_numbers: usize,
+    /// Numbers of a sequence's recurrent state.
+    pub state_numbers: usize,
 }
 
 /// A model that cannot be served as its configuration stands.
@@ -63,9 +78,9 @@ pub enum ConfigError {
     },
     #[error("{}: `{key}` is missing", path.display())]
     MissingKey { path: PathBuf, key: &'static str },
-    #[error("{}: architecture {found} is not supported; this engine serves Qwen3ForCausalLM", path.display())]
+    #[error("{}: architecture {found} is not supported; this engine serves Qwen3 and Qwen3.5 (Qwen3ForCausalLM, Qwen3_5ForCausalLM, the text of Qwen3_5ForConditionalGeneration) and their mixtures of experts", path.display())]
     Architecture { path: PathBuf, found: String },
-    #[error("{}: {what} is not supported; this engine runs hidden_act silu, plain RoPE or YaRN, full attention and dense MLPs", path.display())]
+    #[error("{}: {what} is not supported; this engine runs hidden_act silu, plain RoPE or YaRN, and full attention or, in Qwen3.5, the gated delta rule", path.display())]
     Unsupported { path: PathBuf, what: String },
     #[error("{}: {what}", path.display())]
     Impossible { path: PathBuf, what: String },
@@ -84,6 +99,7 @@ struct RawConfig {
     intermediate_size: Option<usize>,
     max_position_embeddings: Option<usize>,
     rope_theta: Option<f64>,
+    partial_rotary_factor: Option<f64>,
     rope_parameters: Option<RawRope>,
     rope_scaling: Option<RawRope>,
     rms_norm_eps: Option<f64>,
@@ -93,7 +109,6 @@ struct RawConfig {
     use_sliding_window: Option<bool>,
     sliding_window: Option<usize>,
     layer_types: Option<Vec<String>>,
-    num_experts: Option<usize>,
     quantization_config: Option<serde_json::Value>,
     compression_config: Option<serde_json::Value>,
     mlp_bias: Option<bool>,
@@ -101,6 +116,13 @@ struct RawConfig {
     attn_logit_softcapping: Option<f64>,
     final_logit_softcapping: Option<f64>,
     eos_token_id: Option<Ids>,
+    attn_output_gate: Option<bool>,
+    /// Of a model that reads pictures too.
+    text_config: Option<serde_json::Value>,
+    #[serde(flatten)]
+    hybrid: RawHybrid,
+    #[serde(flatten)]
+    experts: RawExperts,
 }
 
 #[derive(Clone, Deserialize)]
@@ -122,7 +144,17 @@ impl Config {
     pub fn load(files: &Files) -> Result<Self, ConfigError> {
         let raw: RawConfig = parse(files, CONFIG)?;
         let path = files.path(CONFIG);
-        refuse_unsupported(&raw, &path)?;
+        let family = family::of(raw.architectures.as_deref(), raw.model_type.as_deref()).map_err(
+            |found| ConfigError::Architecture {
+                path: path.clone(),
+                found,
+            },
+        )?;
+        let raw = match family.text {
+            Some(text) => text_of(raw, text, &path)?,
+            None => raw,
+        };
+        refuse_unsupported(family, &raw, &path)?;
         if files.has(QUANTISED) {
             return Err(ConfigError::Unsupported {
                 path: files.path(QUANTISED),
@@ -130,7 +162,7 @@ impl Config {
             });
         }
         let generation = Generation::load(files)?;
-        let config = assemble(raw, generation, &path)?;
+        let config = assemble(family, raw, generation, &path)?;
         check_shape(&config, &path)?;
         Ok(config)
     }
@@ -138,18 +170,55 @@ impl Config {
     /// Bytes of keys and values that one token leaves in the cache, at `element` bytes a number (8 at the
     /// most). [`Config::load`] refuses a model for which this would overflow.
     pub fn kv_bytes_per_token(&self, element: usize) -> usize {
-        2 * self.layers * self.kv_heads * self.head_dim * element
+        2 * self.attention_layers() * self.kv_heads * self.head_dim * element
+    }
+
+    /// Layers that keep keys and values; the others keep a state.
+    pub fn attention_layers(&self) -> usize {
+        self.layers - self.delta().map_or(0, |delta| delta.layers)
+    }
+
+    /// Bytes of a sequence's recurrent state, which is in f32 whatever the weights are in.
+    pub fn state_bytes(&self) -> usize {
+        let numbers = self.delta().map_or(0, DeltaShape::state_numbers);
+        numbers * size_of::<f32>()
     }
 
     pub fn shape(&self) -> ModelShape {
         ModelShape {
             hidden: self.hidden,
-            layers: self.layers,
+            attention_layers: self.attention_layers(),
             heads: self.heads,
             kv_heads: self.kv_heads,
             head_dim: self.head_dim,
-            intermediate: self.intermediate,
+            layer_numbers: self.layer_numbers(),
+            state_numbers: self.delta().map_or(0, DeltaShape::state_numbers),
         }
+    }
+
+    fn delta(&self) -> Option<&DeltaShape> {
+        self.hybrid.as_ref().map(|hybrid| &hybrid.delta)
+    }
+
+    /// Layers that have experts.
+    fn sparse_layers(&self) -> usize {
+        let experts = self.experts.as_ref();
+        experts.map_or(0, |it| it.sparse.iter().filter(|sparse| **sparse).count())
+    }
+
+    fn layer_numbers(&self) -> usize {
+        let (h, sparse) = (self.hidden, self.sparse_layers());
+        let gates = if self.hybrid.is_some() { self.heads } else { 0 };
+        let attention = h * (2 * self.heads + 2 * self.kv_heads + gates) * self.head_dim;
+        let recurrent = self.delta().map_or(0, |delta| {
+            delta.layers * h * (delta.projected_cols() + delta.value_cols())
+        });
+        let taken = self
+            .experts
+            .as_ref()
+            .map_or(0, |it| sparse * it.taken_numbers(h));
+        let dense = (self.layers - sparse) * 3 * h * self.intermediate;
+        self.attention_layers() * attention + recurrent + taken + dense
     }
 
     /// Numbers in the weights; tied embeddings count once.
@@ -161,22 +230,65 @@ impl Config {
         } else {
             0
         };
-        let attention = h * heads * d + self.heads * d * h + 2 * d + bias;
-        let layer = attention + 3 * h * self.intermediate + 2 * h;
+        let gate = if self.hybrid.is_some() {
+            self.heads * d * h
+        } else {
+            0
+        };
+        let attention = h * heads * d + self.heads * d * h + gate + 2 * d + bias;
+        let recurrent = self
+            .delta()
+            .map_or(0, |delta| delta.layers * delta.parameters(h));
+        let mixers = self.attention_layers() * attention + recurrent;
         let tables = if self.tied { 1 } else { 2 };
-        tables * self.vocab * h + self.layers * layer + h
+        let sparse = self.sparse_layers();
+        let of_experts = self
+            .experts
+            .as_ref()
+            .map_or(0, |it| sparse * it.parameters(h));
+        let mlps = of_experts + (self.layers - sparse) * 3 * h * self.intermediate;
+        tables * self.vocab * h + mixers + mlps + self.layers * 2 * h + h
     }
 
     /// The largest products that loading and computing form, in numbers: each must leave room for a
     /// factor of bytes and rows.
-    fn products(&self) -> [(&'static str, Option<usize>); 3] {
+    fn products(&self) -> [(&'static str, Option<usize>); 7] {
         let product = |factors: &[usize]| {
             factors
                 .iter()
                 .try_fold(1usize, |product, factor| product.checked_mul(*factor))
         };
         let heads = self.heads + 2 * self.kv_heads;
+        let delta = self.delta();
+        let of_delta = |factors: [usize; 4]| delta.map_or(Some(0), |_| product(&factors));
+        let (layers, value_heads, key_dim, value_dim) = delta.map_or((0, 0, 0, 0), |delta| {
+            (
+                delta.layers,
+                delta.value_heads,
+                delta.key_dim,
+                delta.value_dim,
+            )
+        });
+        let (experts, size) = self.experts.as_ref().map_or((0, 0), |it| {
+            (it.count, it.intermediate.max(it.shared.unwrap_or(0)))
+        });
         [
+            (
+                "the experts' projections",
+                product(&[2 * self.hidden, experts, size, self.layers]),
+            ),
+            (
+                "the convolutions' inputs",
+                delta.map_or(Some(0), |it| product(&[layers, it.taps, it.channels()])),
+            ),
+            (
+                "a sequence's recurrent state",
+                of_delta([layers, value_heads, key_dim, value_dim]),
+            ),
+            (
+                "the recurrent layers' projections",
+                of_delta([4 * self.hidden, value_heads, key_dim.max(value_dim), 1]),
+            ),
             (
                 "keys and values of a token",
                 product(&[2, self.layers, self.kv_heads, self.head_dim]),
@@ -201,28 +313,44 @@ fn parse<T: serde::de::DeserializeOwned>(files: &Files, name: &str) -> Result<T,
     })
 }
 
-fn refuse_unsupported(raw: &RawConfig, path: &std::path::Path) -> Result<(), ConfigError> {
+/// The text's part of a configuration with pictures. What the whole says of tied embeddings and of the end holds for it too.
+fn text_of(raw: RawConfig, wanted: &str, path: &std::path::Path) -> Result<RawConfig, ConfigError> {
+    let text = raw.text_config.ok_or_else(|| ConfigError::MissingKey {
+        path: path.to_path_buf(),
+        key: "text_config",
+    })?;
+    let text: RawConfig = serde_json::from_value(text).map_err(|source| ConfigError::Json {
+        path: path.to_path_buf(),
+        source,
+    })?;
+    if let Some(kind) = text.model_type.as_ref().filter(|kind| *kind != wanted) {
+        return Err(ConfigError::Architecture {
+            path: path.to_path_buf(),
+            found: format!("a model with pictures and a text_config of model_type {kind}"),
+        });
+    }
+    Ok(RawConfig {
+        // As in transformers, which does not look at the text's own.
+        tie_word_embeddings: raw.tie_word_embeddings,
+        eos_token_id: raw.eos_token_id.or(text.eos_token_id),
+        quantization_config: raw.quantization_config.or(text.quantization_config),
+        compression_config: raw.compression_config.or(text.compression_config),
+        ..text
+    })
+}
+
+fn refuse_unsupported(
+    family: Family,
+    raw: &RawConfig,
+    path: &std::path::Path,
+) -> Result<(), ConfigError> {
     let unsupported = |what: String| {
         Err(ConfigError::Unsupported {
             path: path.to_path_buf(),
             what,
         })
     };
-    let architecture = match (&raw.architectures, &raw.model_type) {
-        (Some(list), Some(kind)) if *list == ["Qwen3ForCausalLM"] && kind != "qwen3" => {
-            format!("Qwen3ForCausalLM of model_type {kind}")
-        }
-        (Some(list), _) if !list.is_empty() => list.join(", "),
-        (_, Some(kind)) if kind == "qwen3" => "Qwen3ForCausalLM".to_owned(),
-        (_, kind) => kind.clone().unwrap_or_else(|| "(none named)".to_owned()),
-    };
-    if architecture != "Qwen3ForCausalLM" {
-        return Err(ConfigError::Architecture {
-            path: path.to_path_buf(),
-            found: architecture,
-        });
-    }
-    if let Some(what) = beyond_qwen3(raw) {
+    if let Some(what) = not_computed(family, raw) {
         return unsupported(what);
     }
     match raw.hidden_act.as_deref() {
@@ -232,22 +360,28 @@ fn refuse_unsupported(raw: &RawConfig, path: &std::path::Path) -> Result<(), Con
 }
 
 /// What a configuration of the right architecture may ask for that is not computed here.
-fn beyond_qwen3(raw: &RawConfig) -> Option<String> {
+fn not_computed(family: Family, raw: &RawConfig) -> Option<String> {
     let slides = raw.use_sliding_window.unwrap_or(false) && raw.sliding_window.is_some();
+    let is_hybrid = family.hybrid;
     let mut kinds = raw.layer_types.iter().flatten();
-    let other = kinds.find(|kind| *kind != "full_attention");
+    let other =
+        kinds.find(|kind| *kind != "full_attention" && !(is_hybrid && *kind == "linear_attention"));
     let is_quantised = raw.quantization_config.is_some() || raw.compression_config.is_some();
     let caps = raw.attn_logit_softcapping.or(raw.final_logit_softcapping);
     let found = [
         (slides, "sliding-window attention"),
         (
-            raw.num_experts.is_some_and(|count| count > 0),
-            "a mixture of experts",
+            !family.experts && raw.experts.are_named(),
+            "a mixture of experts in a model of this class",
         ),
         (is_quantised, "quantization"),
         (raw.mlp_bias == Some(true), "mlp_bias = true"),
         (raw.use_qk_norm == Some(false), "use_qk_norm = false"),
         (caps.is_some(), "a soft cap on logits"),
+        (
+            raw.attn_output_gate == Some(!is_hybrid),
+            "attention with an output gate that the model's class does not have",
+        ),
     ];
     let found = found.into_iter().find(|(is_asked, _)| *is_asked);
     match (other, found) {
@@ -260,6 +394,7 @@ fn beyond_qwen3(raw: &RawConfig) -> Option<String> {
 }
 
 fn assemble(
+    family: Family,
     raw: RawConfig,
     generation: Generation,
     path: &std::path::Path,
@@ -294,19 +429,56 @@ fn assemble(
             ),
         });
     }
+    let unsupported = |what: String| ConfigError::Unsupported {
+        path: path.to_path_buf(),
+        what,
+    };
+    let norm_eps = raw.rms_norm_eps.unwrap_or(1e-6) as f32;
+    let hybrid = match family.hybrid {
+        false => None,
+        true => {
+            let kinds = raw.layer_types.as_deref();
+            let tensors = match family.text {
+                Some(_) => "model.language_model.",
+                None => "model.",
+            };
+            let hybrid = raw.hybrid.read(kinds, layers, norm_eps, tensors);
+            Some(hybrid.map_err(unsupported)?)
+        }
+    };
+    let experts = match family.experts {
+        false => None,
+        true => {
+            let experts = raw.experts.read(layers, family.hybrid);
+            Some(experts.map_err(unsupported)?)
+        }
+    };
+    // Where every layer has experts, there is no other MLP.
+    let sparse = experts
+        .as_ref()
+        .filter(|it| it.sparse.iter().all(|sparse| *sparse));
+    let intermediate = match sparse {
+        Some(experts) => experts.intermediate,
+        None => need(raw.intermediate_size, "intermediate_size")?,
+    };
+    let head_dim = raw
+        .head_dim
+        .unwrap_or(hidden.checked_div(heads).unwrap_or(0));
+    let rotary_dim = rotary_dim(family, &raw, head_dim).map_err(unsupported)?;
     Ok(Config {
+        hybrid,
+        experts,
+        rotary_dim,
         vocab: need(raw.vocab_size, "vocab_size")?,
         hidden,
         layers,
         heads,
         kv_heads: raw.num_key_value_heads.unwrap_or(heads),
-        head_dim: raw
-            .head_dim
-            .unwrap_or(hidden.checked_div(heads).unwrap_or(0)),
-        intermediate: need(raw.intermediate_size, "intermediate_size")?,
+        head_dim,
+        intermediate,
         max_positions: max_positions.max(rope.reach().unwrap_or(0)),
         rope,
-        norm_eps: raw.rms_norm_eps.unwrap_or(1e-6) as f32,
+        norm_eps,
         tied: raw.tie_word_embeddings.unwrap_or(false),
         attention_bias: raw.attention_bias.unwrap_or(false),
         sampling: generation.sampling(),
@@ -338,6 +510,38 @@ fn rope_theta(raw: &RawConfig, path: &std::path::Path) -> Result<f64, ConfigErro
                 "`{key}` = {theta} and `{other_key}` = {other} contradict each other; remove the wrong one"
             ),
         }),
+    }
+}
+
+/// How much of a head is turned: all of it, or the share that the configuration gives (a quarter, in Qwen3.5).
+fn rotary_dim(family: Family, raw: &RawConfig, head_dim: usize) -> Result<usize, String> {
+    let of = |rope: &Option<RawRope>| rope.as_ref().and_then(|rope| rope.partial_rotary_factor);
+    let places = [
+        of(&raw.rope_parameters),
+        of(&raw.rope_scaling),
+        raw.partial_rotary_factor,
+    ];
+    let mut stated = places.into_iter().flatten();
+    let first = stated.next();
+    if let Some(other) =
+        stated.find(|other| first.is_some_and(|it| it.to_bits() != other.to_bits()))
+    {
+        return Err(format!(
+            "two values of partial_rotary_factor ({first:?} and {other})"
+        ));
+    }
+    let factor = first.unwrap_or(if family.hybrid { 0.25 } else { 1.0 });
+    let is_whole = (factor - 1.0).abs() < f64::EPSILON;
+    if is_whole {
+        return Ok(head_dim);
+    }
+    let turned = (head_dim as f64 * factor) as usize;
+    let is_sound = factor > 0.0 && factor < 1.0 && turned >= 2 && turned.is_multiple_of(2);
+    match is_sound && family.hybrid {
+        true => Ok(turned),
+        false => Err(format!(
+            "partial_rotary_factor = {factor} with head_dim = {head_dim}"
+        )),
     }
 }
 
@@ -383,6 +587,9 @@ fn check_shape(config: &Config, path: &std::path::Path) -> Result<(), ConfigErro
             "num_attention_heads = {heads} is not a multiple of num_key_value_heads = {kv_heads}"
         ));
     }
+    if config.attention_layers() == 0 {
+        return impossible("`layer_types` has no full_attention".to_owned());
+    }
     if !config.head_dim.is_multiple_of(2) {
         return impossible(format!(
             "head_dim = {} is odd; RoPE turns pairs",
@@ -403,128 +610,4 @@ fn check_shape(config: &Config, path: &std::path::Path) -> Result<(), ConfigErro
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn base() -> Value {
-        json!({
-            "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 100,
-            "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 6,
-            "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96,
-            "max_position_embeddings": 256, "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
-            "tie_word_embeddings": true, "hidden_act": "silu", "eos_token_id": 7
-        })
-    }
-
-    pub fn load(
-        change: impl FnOnce(&mut Value),
-        generation: Option<Value>,
-    ) -> Result<Config, String> {
-        let directory = tempfile::tempdir().unwrap();
-        let mut value = base();
-        change(&mut value);
-        std::fs::write(directory.path().join(CONFIG), value.to_string()).unwrap();
-        if let Some(generation) = generation {
-            std::fs::write(
-                directory.path().join(generation::FILE),
-                generation.to_string(),
-            )
-            .unwrap();
-        }
-        Config::load(&Files::Directory(directory.path().to_path_buf())).map_err(|e| e.to_string())
-    }
-
-    fn refused(change: impl FnOnce(&mut Value), message: &str) {
-        let error = load(change, None).unwrap_err();
-        assert!(error.contains(message), "{error:?} lacks {message:?}");
-    }
-
-    #[test]
-    fn reads_both_spellings() {
-        let plain = load(|_| {}, None).unwrap();
-        assert_eq!((plain.heads, plain.kv_heads, plain.head_dim), (6, 2, 16));
-        assert_eq!(plain.eos, [7]);
-        let newer = load(
-            |value| {
-                value.as_object_mut().unwrap().remove("rope_theta");
-                value["rope_parameters"] = json!({"rope_theta": 10000.0, "rope_type": "default"});
-            },
-            None,
-        );
-        assert_eq!(newer.unwrap(), plain);
-        let both = json!({"rope_type": "default", "type": "default"});
-        let both = load(|value| value["rope_scaling"] = both, None);
-        assert_eq!(both.unwrap(), plain);
-    }
-
-    #[test]
-    fn generation_config_has_the_last_word_on_eos() {
-        let config = load(|_| {}, Some(json!({"eos_token_id": [9, 3, 9]}))).unwrap();
-        assert_eq!(config.eos, [3, 9]);
-        assert_eq!(load(|_| {}, Some(json!({}))).unwrap().eos, [7]);
-    }
-
-    #[test]
-    fn refuses_what_it_does_not_compute() {
-        refused(
-            |v| v["architectures"] = json!(["LlamaForCausalLM"]),
-            "LlamaForCausalLM",
-        );
-        refused(
-            |v| v["rope_scaling"] = json!({"rope_type": "yarn"}),
-            "rope type `yarn` without `factor`",
-        );
-        refused(
-            |v| v["rope_scaling"] = json!({"type": "linear"}),
-            "rope type `linear`",
-        );
-        refused(
-            |v| v["rope_scaling"] = json!({"rope_type": "default", "type": "yarn"}),
-            "both the rope types",
-        );
-        refused(|v| v["num_experts"] = json!(8), "mixture of experts");
-        refused(|v| v["hidden_act"] = json!("gelu"), "hidden_act `gelu`");
-        refused(
-            |v| v["layer_types"] = json!(["sliding_attention"]),
-            "sliding-window",
-        );
-        refused(|v| v["head_dim"] = json!(15), "head_dim = 15 is odd");
-        refused(|v| v["num_key_value_heads"] = json!(4), "not a multiple");
-        refused(|v| v["eos_token_id"] = json!(100), "eos_token_id 100");
-        refused(
-            |v| drop(v.as_object_mut().unwrap().remove("vocab_size")),
-            "`vocab_size` is missing",
-        );
-        refused(|v| v["hidden_size"] = json!("big"), "not the JSON");
-    }
-
-    /// Each size is in range by itself; their product wraps to 0.
-    #[test]
-    fn refuses_sizes_whose_product_overflows() {
-        refused(
-            |v| {
-                v["num_hidden_layers"] = json!(1 << 21);
-                for key in ["num_attention_heads", "num_key_value_heads", "head_dim"] {
-                    v[key] = json!(1 << 20);
-                }
-            },
-            "keys and values of a token",
-        );
-        refused(
-            |v| {
-                v["head_dim"] = json!(u32::MAX - 1);
-                v["hidden_size"] = json!(u32::MAX);
-            },
-            "attention's projections",
-        );
-        refused(
-            |v| {
-                v["intermediate_size"] = json!(u32::MAX);
-                v["hidden_size"] = json!(u32::MAX);
-                v["head_dim"] = json!(2);
-            },
-            "the MLP's projections",
-        );
-    }
-}
+mod tests;

@@ -33,6 +33,7 @@ pub struct Yarn {
 #[derive(Clone, Deserialize)]
 pub struct RawRope {
     pub rope_theta: Option<f64>,
+    pub partial_rotary_factor: Option<f64>,
     rope_type: Option<String>,
     /// The older name of `rope_type`; some files have both.
     #[serde(rename = "type")]
@@ -77,8 +78,20 @@ impl RopeSettings {
         (0..pairs).map(frequency).collect()
     }
 
-    /// Factor of attention scores: 1 / √head_dim, times YaRN's factor for the query and again for the key.
-    pub fn score_scale(&self, head_dim: usize) -> f32 {
+    /// YaRN's factor of queries and keys, where it is no part of [`RopeSettings::score_scale`]: only what is turned has it.
+    pub fn turned_scale(&self, head_dim: usize, rotary_dim: usize) -> f32 {
+        match self.yarn {
+            Some(yarn) if rotary_dim < head_dim => yarn.attention as f32,
+            _ => 1.0,
+        }
+    }
+
+    /// Factor of attention scores: 1 / √head_dim, times YaRN's factor for the query and again for the key, where all of a
+    /// head is turned.
+    pub fn score_scale(&self, head_dim: usize, rotary_dim: usize) -> f32 {
+        if rotary_dim < head_dim {
+            return 1.0 / (head_dim as f32).sqrt();
+        }
         let factor = self.yarn.map_or(1.0, |yarn| yarn.attention);
         let plain = 1.0 / (head_dim as f32).sqrt();
         match self.yarn {
@@ -216,7 +229,7 @@ mod tests {
             stretched[31]
         );
         // 0.1 · ln 4 + 1 = 1.138629, for the query and for the key.
-        let scale = yarn.score_scale(128) * 128_f32.sqrt();
+        let scale = yarn.score_scale(128, 128) * 128_f32.sqrt();
         assert!((scale - 1.138_629_4 * 1.138_629_4).abs() < 1e-6, "{scale}");
         assert_eq!(
             (yarn.reach(), RopeSettings::plain(1e6).reach()),

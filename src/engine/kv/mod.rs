@@ -1,18 +1,20 @@
-//! The KV cache's pages: owners, contents and prefix matches.
+//! The KV cache's pages: owners, contents and prefix matches; and the states of recurrent layers.
 //!
 //! Main types: [`PagePool`], reference-counted pages with the prefix cache among them; [`PageTable`], one
-//! sequence's pages; [`Reach`], which positions are attended to. Refuses to know: where a page's numbers
+//! sequence's pages; [`StatePool`], recurrent states and their snapshots; [`Reach`], which positions are attended to. Refuses to know: where a page's numbers
 //! are; that is the backend's.
 
 pub mod attention_window;
 mod key;
 mod pool;
+mod states;
 mod table;
 
 pub use attention_window::Reach;
 pub use attention_window::Window;
 pub use key::Key;
 pub use pool::PagePool;
+pub use states::{Content, StateId, StatePool};
 pub use table::{Copy, PageTable};
 
 /// Tokens in a page.

@@ -3,7 +3,7 @@
 //! Main type: [`PageTable`]. Where a window bounds what is attended to, pages that fall out of it are let
 //! go, so that a gap opens after the sink's. Refuses to know: what the tokens mean, when they are computed.
 
-use super::{Key, PAGE_TOKENS, PageId, PagePool, Reach};
+use super::{Content, Key, PAGE_TOKENS, PageId, PagePool, Reach};
 
 #[derive(Debug)]
 pub struct PageTable {
@@ -67,11 +67,25 @@ impl PageTable {
     /// at least one is left to compute. Returns the tokens that are covered in addition, and what is to be
     /// copied first.
     pub fn find_part(&mut self, pool: &mut PagePool, rest: &[u32]) -> (usize, Option<Copy>) {
+        self.use_part(pool, rest, true)
+    }
+
+    /// The same, but the page stays findable for others.
+    pub fn copy_part(&mut self, pool: &mut PagePool, rest: &[u32]) -> (usize, Option<Copy>) {
+        self.use_part(pool, rest, false)
+    }
+
+    fn use_part(
+        &mut self,
+        pool: &mut PagePool,
+        rest: &[u32],
+        may_take: bool,
+    ) -> (usize, Option<Copy>) {
         let wanted = &rest[..rest.len().saturating_sub(1).min(PAGE_TOKENS)];
         let Some(found) = pool.beginning(self.key, wanted) else {
             return (0, None);
         };
-        if found.can_be_taken {
+        if found.can_be_taken && may_take {
             pool.take(found.page);
             self.pages.push(found.page);
             return (found.tokens, None);
@@ -128,6 +142,11 @@ impl PageTable {
             self.key = after;
             self.keyed += 1;
         }
+    }
+
+    /// The name of the computed `tokens`, for a snapshot of the state after them.
+    pub fn content(&self, tokens: &[u32]) -> Content {
+        Content::of(self.key, self.keyed, tokens)
     }
 
     /// Lets go of the pages that no token at `position` or later attends to.
@@ -260,6 +279,21 @@ mod tests {
         let (part, _) = again.find_part(&mut pool, &history[covered..]);
         assert_eq!(covered + part, 39);
         again.release(&mut pool, None);
+    }
+
+    #[test]
+    fn a_part_that_is_copied_stays_findable() {
+        let mut pool = PagePool::new(16);
+        let history = numbers(40);
+        computed(&mut pool, &history).release(&mut pool, Some(&history));
+        let longer = numbers(60);
+        for _ in 0..3 {
+            let (mut table, covered) = find(&mut pool, &longer);
+            let (part, copy) = table.copy_part(&mut pool, &longer[covered..]);
+            assert!((covered, part) == (32, 8) && copy.is_some());
+            table.release(&mut pool, None);
+        }
+        assert_eq!((pool.used(), pool.cached()), (0, 3));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Main function: [`find`]. Refuses to know: which sequence waits, and why.
 
 use super::plan::{self, Limits};
-use crate::kv::{Copy, Key, PagePool, PageTable, Reach};
+use crate::kv::{Content, Copy, Key, PAGE_TOKENS, PagePool, PageTable, Reach, StateId, StatePool};
 use crate::request::{CacheUse, Request};
 
 /// What holds for every sequence of an engine.
@@ -14,6 +14,8 @@ pub struct Rules {
     /// The prefix cache is looked at, and fed.
     pub reads_cache: bool,
     pub feeds_cache: bool,
+    /// The model's layers keep recurrent states: a sequence goes on only where there is a snapshot.
+    pub recurrent: bool,
 }
 
 impl Rules {
@@ -30,15 +32,25 @@ pub struct Placement {
     pub covered: usize,
     /// What must be copied before anything is computed.
     pub copy: Option<Copy>,
+    /// The recurrent state after what is covered.
+    pub snapshot: Option<StateId>,
+    /// Tokens beyond it whose pages are cached, for want of their state of no use.
+    pub recomputed: usize,
     /// The prefix cache was looked at.
     pub looked: bool,
+}
+
+/// What sequences share.
+pub struct Pools<'a> {
+    pub pages: &'a mut PagePool,
+    pub states: &'a mut StatePool,
 }
 
 /// A place for `tokens`, the request's prompt and what was generated of its answer, beside `running`
 /// others that have yet to take `promised` pages; `None`: pages are wanting. `stranger`: a prompt whose pages a fault
 /// takes for those of `tokens`.
 pub fn find(
-    pool: &mut PagePool,
+    pools: Pools<'_>,
     rules: &Rules,
     request: &Request,
     tokens: &[u32],
@@ -51,30 +63,127 @@ pub fn find(
     };
     // A prompt that is to be scored is computed whole.
     let looked = rules.reads_cache && request.cache != CacheUse::Off && !request.prompt_logprobs;
-    let (mut table, mut covered) = match looked {
-        true => PageTable::find(pool, root, rules.reach, tokens),
-        false => (PageTable::new(root, rules.reach), 0),
+    let Pools {
+        pages: pool,
+        states,
+    } = pools;
+    let begin = |pool: &mut PagePool, states: &mut StatePool, tokens: &[u32]| match rules.recurrent
+    {
+        true => find_state(pool, states, root, rules.reach, tokens),
+        false => Found::pages(PageTable::find(pool, root, rules.reach, tokens)),
     };
-    if let Some(stranger) = stranger.filter(|it| covered > 0 && it.len() > covered) {
-        table.release(pool, None);
-        (table, covered) = PageTable::find(pool, root, rules.reach, &stranger[..=covered]);
+    let mut found = match looked {
+        true => begin(pool, states, tokens),
+        false => Found::pages((PageTable::new(root, rules.reach), 0)),
+    };
+    if let Some(stranger) = stranger.filter(|it| found.covered > 0 && it.len() > found.covered) {
+        found.table.release(pool, None);
+        found = begin(pool, states, &stranger[..=found.covered]);
     }
     let all = rules.most_pages(tokens.len() + 1);
-    let needed = promised + all.saturating_sub(table.pages().len());
+    let needed = promised + all.saturating_sub(found.table.pages().len());
     if !plan::fits(running, pool.available(), needed, rules.limits) {
-        table.release(pool, None);
+        found.table.release(pool, None);
         return None;
     }
-    let mut copy = None;
-    if looked {
-        let (part, from) = table.find_part(pool, &tokens[covered..]);
-        covered += part;
-        copy = from;
+    if looked && !rules.recurrent {
+        let (part, copy) = found.table.find_part(pool, &tokens[found.covered..]);
+        found.covered += part;
+        found.copy = copy;
     }
+    let Found {
+        table,
+        covered,
+        copy,
+        snapshot,
+        recomputed,
+    } = found;
     Some(Placement {
         table,
         covered,
         copy,
+        snapshot,
+        recomputed,
         looked,
     })
+}
+
+/// What the prefix cache has of a prompt.
+struct Found {
+    table: PageTable,
+    covered: usize,
+    copy: Option<Copy>,
+    snapshot: Option<StateId>,
+    recomputed: usize,
+}
+
+impl Found {
+    fn pages((table, covered): (PageTable, usize)) -> Self {
+        Self {
+            table,
+            covered,
+            copy: None,
+            snapshot: None,
+            recomputed: 0,
+        }
+    }
+}
+
+/// Goes on as late as possible in `tokens`, of which at least one is left to compute: where there is a snapshot of the state,
+/// and the pages before it.
+fn find_state(
+    pool: &mut PagePool,
+    states: &mut StatePool,
+    root: Key,
+    reach: Reach,
+    tokens: &[u32],
+) -> Found {
+    let known = &tokens[..tokens.len().saturating_sub(1)];
+    let keys: Vec<Key> = std::iter::once(root).chain(root.of_pages(known)).collect();
+    let pages = keys[1..].iter();
+    let cached = pages.take_while(|key| pool.is_published(key)).count() * PAGE_TOKENS;
+    for (pages, key) in keys.iter().enumerate().rev() {
+        let start = pages * PAGE_TOKENS;
+        for rest in states.lengths(*key, &known[start..]) {
+            let end = start + rest;
+            if end == 0 || !has_beginning(pool, *key, &known[start..end]) {
+                continue;
+            }
+            let (mut table, covered) = PageTable::find(pool, root, reach, &tokens[..=start]);
+            if covered < start {
+                table.release(pool, None);
+                continue;
+            }
+            let (part, copy) = match rest {
+                0 => (0, None),
+                // Other requests with this history need the page too, to resume from the same snapshot.
+                _ => table.copy_part(pool, &tokens[start..=end]),
+            };
+            let content = Content {
+                pages: *key,
+                rest: known[start..end].into(),
+            };
+            let snapshot = states.find(&content).filter(|_| part == rest);
+            if snapshot.is_some() {
+                return Found {
+                    table,
+                    covered: end,
+                    copy,
+                    snapshot,
+                    recomputed: cached.saturating_sub(end),
+                };
+            }
+            table.release(pool, None);
+        }
+    }
+    Found {
+        recomputed: cached,
+        ..Found::pages((PageTable::new(root, reach), 0))
+    }
+}
+
+/// Whether a page that follows `before` begins with all of `rest`.
+fn has_beginning(pool: &PagePool, before: Key, rest: &[u32]) -> bool {
+    let found = || pool.beginning(before, rest);
+    rest.is_empty() || found().is_some_and(|found| found.tokens == rest.len())
 }

@@ -36,7 +36,7 @@ use super::backend::cuda::times::KernelTimes;
 use super::backend::{Backend, BackendError, Room};
 use super::device_choice::Compute;
 use super::executor::Executor;
-use super::kv::PAGE_TOKENS;
+use super::kv::{PAGE_TOKENS, StatePool};
 use super::model::{Model, logit_rows};
 use super::startup::{ModelInfo, Stage, StartError, timed};
 use worker::Worker;
@@ -141,12 +141,13 @@ fn come_up<B: Backend>(
         name,
         pages,
         page_bytes,
+        snapshots,
         max_context,
         window,
         rules,
         planted,
     } = setup;
-    let shape = config.shape();
+    let (shape, state_bytes) = (config.shape(), config.state_bytes());
     let (vocab, eos, sampling) = (config.vocab, config.eos.clone(), config.sampling.clone());
     let room = Room {
         rows: rules.limits.step_tokens,
@@ -154,9 +155,15 @@ fn come_up<B: Backend>(
         sequences: rules.limits.running,
         context: max_context,
     };
+    let running = rules.limits.running;
+    let states = match rules.recurrent {
+        true => StatePool::new(running, snapshots),
+        false => StatePool::default(),
+    };
     let backend = backend(&mut report)?;
     let mut model = timed(weights.stage(), &mut report, || {
-        Model::load(backend, config, &weights, pages, window, room)
+        let states = running + snapshots;
+        Model::load(backend, config, &weights, pages, states, window, room)
     })?;
     drop(weights);
     let info = ModelInfo {
@@ -187,7 +194,8 @@ fn come_up<B: Backend>(
     counters.page_tokens.set(PAGE_TOKENS as u64);
     counters.page_bytes.set(page_bytes as u64);
     counters.pages_total.set(pages as u64);
+    counters.state_bytes.set(state_bytes as u64);
     counters.record(model.recordings());
-    let worker = Worker::new(model, pages, rules, eos, vocab, planted);
+    let worker = Worker::new(model, pages, states, rules, eos, vocab, planted);
     Ok((worker, info))
 }

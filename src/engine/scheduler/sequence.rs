@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::admission::{Placement, Rules};
+use super::admission::{Placement, Pools, Rules};
 use super::plan::Candidate;
 use super::queue::Pending;
-use crate::backend::{Ask, Draw, Pick};
+use crate::backend::{Ask, Draw, Pick, SpanState};
 use crate::executor::RowAsk;
-use crate::kv::{Copy, Key, PagePool, PageTable, Reach};
+use crate::kv::{Content, Copy, Key, PAGE_TOKENS, PagePool, PageTable, Reach, StateId, StatePool};
 use crate::request::{CacheUse, Event, Logprob, Request, Timings, ascending};
 use crate::sampling::Needs;
 use crate::text::stop::StopText;
@@ -34,6 +34,10 @@ pub struct Sequence {
     /// A planted fault: the answer is an end-of-sequence token.
     pub is_blank: bool,
     table: PageTable,
+    /// Where the model has recurrent layers, while it runs.
+    state: Option<StateId>,
+    /// Tokens before the last snapshot that it left, or that it resumed from.
+    last_snapshot: usize,
     pub prompt_told: bool,
     /// Known so far; gone once they are told.
     pub prompt_logprobs: Vec<Option<Logprob>>,
@@ -69,6 +73,8 @@ impl Sequence {
             cached: 0,
             queried: 0,
             table: PageTable::new(Key::default(), Reach::default()),
+            state: None,
+            last_snapshot: 0,
             prompt_told: false,
             prompt_logprobs,
             submitted,
@@ -87,8 +93,9 @@ impl Sequence {
         &self.tokens
     }
 
-    /// Begins or goes on at a place; what is to be copied first is returned.
-    pub fn begin(&mut self, place: Placement) -> Option<Copy> {
+    /// Begins or goes on at a place, with a state of its own where the model has recurrent layers; what is to be copied
+    /// first is returned.
+    pub fn begin(&mut self, place: Placement, state: Option<StateId>) -> Copies {
         if self.started.is_none() {
             self.started = Some(Instant::now());
             self.cached = place.covered;
@@ -96,25 +103,80 @@ impl Sequence {
         }
         self.table = place.table;
         self.computed = place.covered;
-        place.copy
+        self.state = state;
+        self.last_snapshot = place.covered;
+        Copies {
+            page: place.copy,
+            state: place.snapshot.zip(state),
+        }
     }
 
-    /// Gives its pages back and waits. What it computed stays findable as long as room is not needed.
-    pub fn preempt(&mut self, pool: &mut PagePool) {
+    /// Gives its pages and its state back and waits. What it computed stays findable as long as room is not needed.
+    pub fn preempt(&mut self, pools: Pools<'_>) {
         let empty = PageTable::new(Key::default(), Reach::default());
         let table = std::mem::replace(&mut self.table, empty);
-        table.release(
-            pool,
-            self.feeds_cache.then(|| &self.tokens[..self.computed]),
+        let keeps = self.feeds_cache;
+        give_back(
+            table,
+            self.state.take(),
+            self.computed_tokens(),
+            keeps,
+            pools,
         );
         self.computed = 0;
     }
 
-    /// Ends: its pages are free. `sound`: what it computed may be used by others.
-    pub fn release(self, pool: &mut PagePool, sound: bool) {
-        let feeds = sound && self.feeds_cache;
-        let computed = feeds.then(|| &self.tokens[..self.computed]);
-        self.table.release(pool, computed);
+    /// Ends: its pages and its state are free. `sound`: what it computed may be used by others.
+    pub fn release(mut self, pools: Pools<'_>, sound: bool) {
+        let keeps = sound && self.feeds_cache;
+        let state = self.state.take();
+        let tokens = &self.tokens[..self.computed];
+        give_back(self.table, state, tokens, keeps, pools);
+    }
+
+    fn computed_tokens(&self) -> &[u32] {
+        &self.tokens[..self.computed]
+    }
+
+    /// Its state in a batch of its next `rows` rows. A prompt's last chunk leaves a snapshot at the end of the last page that the
+    /// same prompt could resume from, which has a token left to compute; so do the chunks before it, but each only half as far
+    /// again as the one before: a long prompt does not drive out all others.
+    pub fn span_state(&mut self, rows: usize, states: &mut StatePool) -> SpanState {
+        let end = self.computed + rows;
+        let is_last = end == self.tokens.len();
+        let usable = if is_last { end - 1 } else { end };
+        let boundary = usable - usable % PAGE_TOKENS;
+        let is_far = is_last || 2 * boundary >= 3 * self.last_snapshot;
+        let wants = self.state.is_some() && self.feeds_cache && !self.is_decoding() && is_far;
+        let is_new = |states: &mut StatePool| {
+            let content = self.table.content(&self.tokens[..boundary]);
+            states.find(&content).is_none()
+        };
+        let snapshot = match wants && boundary > self.computed && is_new(states) {
+            true => states.reserve().map(|to| (boundary, to)),
+            false => None,
+        };
+        if wants && boundary > self.computed {
+            self.last_snapshot = boundary;
+        }
+        SpanState {
+            own: self.state.unwrap_or_default(),
+            snapshot,
+        }
+    }
+
+    /// It has not run yet.
+    pub fn is_new(&self) -> bool {
+        self.started.is_none()
+    }
+
+    pub fn has_state(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// The name of its first `length` tokens, which are computed.
+    pub fn content(&self, length: usize) -> Content {
+        self.table.content(&self.tokens[..length])
     }
 
     pub fn is_cancelled(&self) -> bool {
@@ -237,4 +299,28 @@ impl Sequence {
             predicted: last.saturating_duration_since(first),
         }
     }
+}
+
+/// What must be copied before a sequence's first rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copies {
+    pub page: Option<Copy>,
+    /// From a snapshot to the sequence's own state.
+    pub state: Option<(StateId, StateId)>,
+}
+
+/// Frees a sequence's pages and its state, which is that after `computed`; `keeps`: others may use them.
+fn give_back(
+    table: PageTable,
+    state: Option<StateId>,
+    computed: &[u32],
+    keeps: bool,
+    Pools { pages, states }: Pools<'_>,
+) {
+    match state {
+        Some(state) if keeps && !computed.is_empty() => states.keep(state, table.content(computed)),
+        Some(state) => states.release(state),
+        None => {}
+    }
+    table.release(pages, keeps.then_some(computed));
 }

@@ -18,6 +18,14 @@ use crate::startup::StartError;
 /// Where no KV room is stated, no more than this many tokens, however small the model.
 const MOST_KV_TOKENS: usize = 1 << 17;
 
+/// Bytes that snapshots of recurrent states may take, and how many there are at the most and the least. The memory is taken as
+/// they are first used.
+const SNAPSHOT_BYTES: usize = 1 << 30;
+const MOST_SNAPSHOTS: usize = 1024;
+const LEAST_SNAPSHOTS: usize = 4;
+/// More are a slip of the hand.
+const MOST_STATED_SNAPSHOTS: usize = 1 << 20;
+
 /// No machine has more: a greater count is a slip of the hand, and takes minutes to start.
 const MOST_THREADS: usize = 1024;
 
@@ -34,6 +42,8 @@ pub struct Setup {
     pub threads: usize,
     pub pages: usize,
     pub page_bytes: usize,
+    /// Recurrent states that are kept for requests that begin alike, beside one for each running request.
+    pub snapshots: usize,
     pub max_context: usize,
     pub window: Option<Window>,
     pub rules: Rules,
@@ -62,10 +72,30 @@ impl Setup {
             let answers = logit_rows(limits.running);
             scratch_bytes(&config, limits.step_tokens, answers, options.window)
         };
-        let taken = || weights.bytes() + scratch();
+        let planted = Planted::new(options.faults.clone());
         let limit = MemoryLimit::of(options.memory_limit, ground.free_bytes);
+        let state_bytes = config.state_bytes();
+        let running_states = limits.running.saturating_mul(state_bytes);
+        let fixed = || {
+            weights
+                .bytes()
+                .saturating_add(scratch())
+                .saturating_add(running_states)
+        };
+        let snapshots = match SNAPSHOT_BYTES.checked_div(state_bytes) {
+            Some(fit) if options.prefix_cache => {
+                let usual = fit.clamp(LEAST_SNAPSHOTS, MOST_SNAPSHOTS);
+                let usual = stated_snapshots(options)?.unwrap_or(usual);
+                // Of what a limit leaves, keys and values have three quarters at the least.
+                limit.map_or(usual, |limit| {
+                    usual.min(limit.bytes().saturating_sub(fixed()) / 4 / state_bytes)
+                })
+            }
+            _ => 0,
+        };
+        let taken = || fixed().saturating_add(snapshots.saturating_mul(state_bytes));
         let left = limit
-            .map(|limit| limit.left_for_pages(taken(), page_bytes))
+            .map(|limit| limit.left_for_pages(taken(), running_states, page_bytes))
             .transpose()?;
         let pages = match (options.kv_tokens, left) {
             (0, None) => {
@@ -77,24 +107,34 @@ impl Setup {
         };
         let reach = Reach::new(options.window);
         let max_context = fitting_context(longest, pages, reach)?;
-        let planted = Planted::new(options.faults.clone());
         Ok(Self {
+            rules: Rules {
+                limits,
+                reach,
+                reads_cache: options.prefix_cache && planted.reads_cache(),
+                feeds_cache: options.prefix_cache,
+                recurrent: state_bytes > 0,
+            },
             config,
             weights,
             name,
             threads: options.threads,
             pages,
             page_bytes,
+            snapshots,
             max_context,
             window: options.window,
-            rules: Rules {
-                limits,
-                reach,
-                reads_cache: options.prefix_cache && planted.reads_cache(),
-                feeds_cache: options.prefix_cache,
-            },
             planted,
         })
+    }
+}
+
+fn stated_snapshots(options: &Options) -> Result<Option<usize>, StartError> {
+    match options.snapshots {
+        Some(count) if count > MOST_STATED_SNAPSHOTS => refused(format!(
+            "{count} snapshots are more than {MOST_STATED_SNAPSHOTS}"
+        )),
+        stated => Ok(stated),
     }
 }
 
@@ -171,14 +211,28 @@ impl MemoryLimit {
         }
     }
 
-    /// What the `taken` bytes of weights and activations leave for keys and values: a page at least.
-    fn left_for_pages(self, taken: usize, page_bytes: usize) -> Result<usize, StartError> {
+    fn bytes(self) -> usize {
         let (Self::Stated(limit) | Self::Free(limit)) = self;
-        let left = limit.checked_sub(taken);
+        limit
+    }
+
+    /// What the `taken` bytes of weights, activations and states leave for keys and values: a page at least. `states`: the bytes
+    /// of running requests' states among them.
+    fn left_for_pages(
+        self,
+        taken: usize,
+        states: usize,
+        page_bytes: usize,
+    ) -> Result<usize, StartError> {
+        let left = self.bytes().checked_sub(taken);
         if let Some(left) = left.filter(|left| *left >= page_bytes) {
             return Ok(left);
         }
         match self {
+            Self::Stated(limit) if states > 0 => refused(format!(
+                "a memory limit of {limit} bytes: weights, activations and recurrent states take {taken} of it ({states} for the \
+                 states of running requests), which leaves no page of keys and values; allow fewer requests (--max-running)"
+            )),
             Self::Stated(limit) => refused(format!(
                 "a memory limit of {limit} bytes: weights and activations take {taken} of it, which leaves no page of keys and values"
             )),

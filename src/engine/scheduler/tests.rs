@@ -2,7 +2,7 @@
 //!
 //! [`Fake`] keeps, for each page and slot, a number that depends on the token that stands there and on all
 //! that it attends to, as keys and values do. A page that is shared, copied, evicted or recomputed wrongly
-//! gives another answer than [`expected`], which knows no pages at all. Steps are random: requests that
+//! gives another answer than [`expected`], which knows no pages at all. In a recurrent house it keeps a state a sequence too. Steps are random: requests that
 //! begin alike, that are cancelled, that are more than there are pages for.
 
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ use super::queue::Pending;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::backend::cuda::device::DeviceError;
-use crate::backend::{BackendError, Batch, SampledToken, Span};
+use crate::backend::{BackendError, Batch, NotANumber, SampledToken, Span, SpanState};
 use crate::executor::{Answers, Executor, RowAsk};
 use crate::faults::{Faults, Planted};
 use crate::kv::Window;
-use crate::kv::{Copy, PAGE_TOKENS, PageId, Reach, pages_for};
+use crate::kv::{Copy, PAGE_TOKENS, PageId, Reach, StateId, StatePool, pages_for};
 use crate::request::{CacheUse, Event, FinishReason, Request};
 
 const VOCAB: u32 = 50;
@@ -29,6 +29,8 @@ const EOS: u32 = 49;
 const BREAKS: u32 = VOCAB;
 /// Nor this: what computes is gone from there on.
 const LOSES: u32 = VOCAB + 1;
+/// Nor this: what follows it is no number.
+const NOT_A_NUMBER: u32 = VOCAB + 2;
 
 /// A token of some value at a position, after what it attends to.
 fn mix(seen: u64, token: u32, position: usize) -> u64 {
@@ -58,6 +60,8 @@ fn attended(window: Option<Window>, position: usize) -> impl Iterator<Item = usi
 
 struct Fake {
     slots: Vec<[u64; PAGE_TOKENS]>,
+    /// Empty where the house is not recurrent.
+    states: Vec<u64>,
     window: Option<Window>,
     rows: usize,
     lost: bool,
@@ -79,13 +83,26 @@ impl Executor for Fake {
         let mut values = Vec::new();
         for span in batch.spans {
             for position in span.positions() {
+                let own = span.state.own as usize;
+                if let Some(state) = self.states.get_mut(own).filter(|_| position == 0) {
+                    *state = 0;
+                }
+                let before = self.states.get(own).copied().unwrap_or(0);
                 let seen = attended(self.window, position)
-                    .fold(0, |seen, at| combine(seen, *self.slot(span, at)));
+                    .fold(before, |seen, at| combine(seen, *self.slot(span, at)));
                 let token = *tokens.next().expect("a token a position");
                 assert_ne!(token, BREAKS, "the stand-in breaks");
                 self.lost |= token == LOSES;
                 let value = mix(seen, token, position);
                 *self.slot(span, position) = value;
+                if let Some(state) = self.states.get_mut(own) {
+                    *state = combine(before, value);
+                }
+                if let Some((at, to)) = span.state.snapshot
+                    && at == position + 1
+                {
+                    self.states[to as usize] = self.states[own];
+                }
                 values.push(value);
             }
         }
@@ -94,6 +111,9 @@ impl Executor for Fake {
             return Err(DeviceError::Failed { call, cause }.into());
         }
         let answer = |ask: &RowAsk<'_>| {
+            if batch.tokens[ask.row] == NOT_A_NUMBER {
+                return Err(NotANumber);
+            }
             Ok(SampledToken {
                 id: token_of(values[ask.row]),
                 logprobs: None,
@@ -107,18 +127,28 @@ impl Executor for Fake {
         Ok(())
     }
 
+    fn copy_state(&mut self, from: StateId, to: StateId) -> Result<(), BackendError> {
+        self.states[to as usize] = self.states[from as usize];
+        Ok(())
+    }
+
     fn is_lost(&mut self) -> bool {
         self.lost
     }
 }
 
-/// The answer to a prompt, without pages.
-fn expected(window: Option<Window>, request: &Request) -> Vec<u32> {
+/// The answer to a prompt, without pages and states.
+fn expected(house: House, request: &Request) -> Vec<u32> {
     let (mut tokens, mut values) = (request.prompt.clone(), Vec::new());
+    let (window, mut state) = (house.window, 0);
     loop {
         for (position, token) in tokens.iter().enumerate().skip(values.len()) {
-            let seen = attended(window, position).fold(0, |seen, at| combine(seen, values[at]));
-            values.push(mix(seen, *token, position));
+            let seen = attended(window, position).fold(state, |seen, at| combine(seen, values[at]));
+            let value = mix(seen, *token, position);
+            values.push(value);
+            if house.snapshots.is_some() {
+                state = combine(state, value);
+            }
         }
         let answer = &tokens[request.prompt.len()..];
         let ended = answer.last() == Some(&EOS) && !request.ignore_eos;
@@ -148,6 +178,8 @@ struct House {
     limits: Limits,
     window: Option<Window>,
     caches: bool,
+    /// Of a recurrent house.
+    snapshots: Option<usize>,
 }
 
 #[derive(Default, Debug)]
@@ -184,9 +216,13 @@ impl RandomRun {
             reach: Reach::new(house.window),
             reads_cache: house.caches,
             feeds_cache: house.caches,
+            recurrent: house.snapshots.is_some(),
         };
+        let running = house.limits.running;
+        let states = house.snapshots.map(|most| StatePool::new(running, most));
         let fake = Fake {
             slots: vec![[u64::MAX; PAGE_TOKENS]; house.pages],
+            states: vec![u64::MAX; house.snapshots.map_or(0, |most| running + most)],
             window: house.window,
             rows: house.limits.step_tokens,
             lost: false,
@@ -195,7 +231,15 @@ impl RandomRun {
         let eos = vec![EOS];
         Self {
             house,
-            worker: Worker::new(fake, house.pages, rules, eos, VOCAB as usize, planted),
+            worker: Worker::new(
+                fake,
+                house.pages,
+                states.unwrap_or_default(),
+                rules,
+                eos,
+                VOCAB as usize,
+                planted,
+            ),
             shared: Shared::new(1 << 20),
             dice: Dice(seed),
             callers: HashMap::new(),
@@ -279,7 +323,7 @@ impl RandomRun {
 
     /// Takes what was told and compares each ended answer with the one that knows no pages.
     fn listen(&mut self) {
-        let (window, tally, histories) = (self.house.window, &mut self.tally, &mut self.histories);
+        let (house, tally, histories) = (self.house, &mut self.tally, &mut self.histories);
         let dice = &mut self.dice;
         self.callers.retain(|_, caller| {
             while let Ok(event) = caller.events.try_recv() {
@@ -288,7 +332,7 @@ impl RandomRun {
                     Event::Token(token) => caller.answer.push(token.id),
                     Event::Failed(why) => panic!("{why}"),
                     Event::Finished(finished) => {
-                        assert_eq!(caller.answer, expected(window, &caller.request));
+                        assert_eq!(caller.answer, expected(house, &caller.request));
                         let ends = caller.answer.last() == Some(&EOS) && !caller.request.ignore_eos;
                         let reason = match ends {
                             true => FinishReason::End,
@@ -332,6 +376,12 @@ impl RandomRun {
             (stats.running, stats.waiting, stats.kv.pages_used),
             (0, 0, 0)
         );
+        if let Some(most) = self.house.snapshots {
+            assert_eq!(
+                self.worker.count_states(),
+                (most, self.house.limits.running)
+            );
+        }
         self.tally.preempted = stats.preempted;
         self.tally.hits = stats.cache_hits;
         self.tally
@@ -349,6 +399,11 @@ fn houses() -> Vec<House> {
         limits,
         window,
         caches: true,
+        snapshots: None,
+    };
+    let recurrent = |snapshots, house: House| House {
+        snapshots: Some(snapshots),
+        ..house
     };
     let window = |sink, window| Some(Window { sink, window });
     vec![
@@ -363,6 +418,10 @@ fn houses() -> Vec<House> {
             caches: false,
             ..house(14, limits(8, 24, 24), None)
         },
+        recurrent(24, house(200, limits(16, 64, 32), None)),
+        recurrent(3, house(12, limits(8, 32, 16), None)),
+        recurrent(8, house(11, limits(8, 40, 40), window(4, 30))),
+        recurrent(5, house(10, limits(4, 5, 1), None)),
     ]
 }
 
@@ -453,13 +512,38 @@ fn a_worker_that_dies_leaves_nobody_untold() {
     }
 }
 
+/// A request that asks about each token of its prompt fails by one of them; who is computed beside it gets its own answer.
+#[test]
+fn what_is_no_number_fails_its_own_request_alone() {
+    let mut run = RandomRun::new(house_for_two(), 1);
+    let asks = Request {
+        prompt_logprobs: true,
+        ..Request::new(vec![1, NOT_A_NUMBER, 2, 3, 4, 5], 4)
+    };
+    run.submit(asks);
+    run.submit(Request::new(vec![6, 7, 8], 8));
+    let mut broken = run.callers.remove(&0).expect("it was submitted");
+    while !run.callers.is_empty() {
+        run.turn();
+    }
+    let mut last = None;
+    while let Ok(event) = broken.events.try_recv() {
+        last = Some(event);
+    }
+    let Some(Event::Failed(why)) = last else {
+        panic!("{last:?}");
+    };
+    assert!(why.contains("is not a number"), "{why}");
+}
+
 /// What the other tests rest on: another content of a page that is read gives another answer.
 #[test]
 fn the_fake_tells_a_wrong_page() {
     let request = Request::new(vec![1; 40], 8);
-    let right = expected(None, &request);
+    let right = expected(house_for_two(), &request);
     let mut fake = Fake {
         slots: vec![[0; PAGE_TOKENS]; 4],
+        states: Vec::new(),
         window: None,
         rows: 64,
         lost: false,
@@ -469,6 +553,7 @@ fn the_fake_tells_a_wrong_page() {
         positions: (0, 40),
         pages: &pages,
         gap: 0,
+        state: SpanState::default(),
     };
     let batch = Batch {
         tokens: &request.prompt,

@@ -4,13 +4,13 @@
 //! Main function: [`run`]. It leaves nothing in the counters, and in the cache only numbers that no one
 //! reads. Refuses to know: requests.
 
-use crate::backend::{Ask, Batch, Pick, Span};
+use crate::backend::{Ask, Batch, Pick, Span, SpanState};
 use crate::executor::{Executor, RowAsk};
 
 const PROMPT: [u32; 8] = [0; 8];
 const STEPS: usize = 4;
 
-/// Computes in page 0, which nobody holds yet, no more than `step_tokens` at once.
+/// Computes in page 0 and state 0, which nobody holds yet, no more than `step_tokens` at once.
 pub fn run(executor: &mut impl Executor, step_tokens: usize) -> Result<(), String> {
     let mut at = 0;
     let prompt = &PROMPT[..PROMPT.len().min(step_tokens)];
@@ -19,6 +19,7 @@ pub fn run(executor: &mut impl Executor, step_tokens: usize) -> Result<(), Strin
             positions: (at, at + tokens.len()),
             pages: &[0],
             gap: 0,
+            state: SpanState::default(),
         };
         let batch = Batch {
             tokens,

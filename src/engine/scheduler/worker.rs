@@ -8,20 +8,22 @@ use std::time::Instant;
 
 use super::Shared;
 use super::admission;
-use super::admission::{Placement, Rules};
+use super::admission::{Placement, Pools, Rules};
 use super::effects::Effects;
 use super::plan;
 use super::resolve::{Outcome, resolve};
-use super::sequence::Sequence;
-use crate::backend::{BackendError, Batch, SampledToken, Span};
+use super::sequence::{Copies, Sequence};
+use crate::backend::{BackendError, Batch, SampledToken, Span, SpanState};
 use crate::executor::Executor;
 use crate::faults::Planted;
-use crate::kv::PagePool;
+use crate::kv::{PagePool, StatePool};
 use crate::request::{Event, FinishReason, Finished};
 
 pub struct Worker<E: Executor> {
     executor: E,
     pool: PagePool,
+    /// Empty where the model has no recurrent layers.
+    states: StatePool,
     /// Oldest first.
     running: Vec<Sequence>,
     /// Sent back from running; older than all that are in the queue, oldest first.
@@ -58,6 +60,7 @@ impl<E: Executor> Worker<E> {
     pub fn new(
         executor: E,
         pages: usize,
+        states: StatePool,
         rules: Rules,
         eos: Vec<u32>,
         vocab: usize,
@@ -66,6 +69,7 @@ impl<E: Executor> Worker<E> {
         Self {
             executor,
             pool: PagePool::new(pages),
+            states,
             running: Vec::new(),
             preempted: VecDeque::new(),
             refused_at: None,
@@ -115,7 +119,7 @@ impl<E: Executor> Worker<E> {
         for sequence in self.running.drain(..).chain(self.preempted.drain(..)) {
             shared.counters.failed.add(1);
             effects.tell(&sequence.caller, Event::Failed(why.to_owned()));
-            sequence.release(&mut self.pool, false);
+            sequence.release(pools(&mut self.pool, &mut self.states), false);
         }
         self.count(shared);
         effects.carry_out();
@@ -125,7 +129,7 @@ impl<E: Executor> Worker<E> {
         let gone = |sequence: &mut Sequence| sequence.is_cancelled();
         for sequence in self.running.extract_if(.., gone) {
             shared.counters.cancelled.add(1);
-            sequence.release(&mut self.pool, true);
+            sequence.release(pools(&mut self.pool, &mut self.states), true);
         }
         let before = self.preempted.len();
         self.preempted.retain(|sequence| !sequence.is_cancelled());
@@ -175,16 +179,10 @@ impl<E: Executor> Worker<E> {
 
     fn readmit(&mut self, sequence: Sequence, shared: &Shared) -> Admission {
         let (promised, running) = (self.promised(), self.running.len());
-        let pool = &mut self.pool;
+        let pools = pools(&mut self.pool, &mut self.states);
         let (request, tokens) = (sequence.request(), sequence.tokens());
-        match admission::find(
-            pool,
-            &self.rules,
-            request,
-            tokens,
-            (running, promised),
-            None,
-        ) {
+        let beside = (running, promised);
+        match admission::find(pools, &self.rules, request, tokens, beside, None) {
             Some(place) => {
                 self.begin(sequence, place, shared);
                 Admission::Begun
@@ -199,12 +197,13 @@ impl<E: Executor> Worker<E> {
     fn admit_new(&mut self, shared: &Shared) -> Admission {
         let mut outcome = Admission::NobodyWaits;
         let (promised, running) = (self.promised(), self.running.len());
-        let (pool, rules, stranger) = (&mut self.pool, &self.rules, self.planted.stranger());
+        let pools = pools(&mut self.pool, &mut self.states);
+        let (rules, stranger) = (&self.rules, self.planted.stranger());
         let admitted = shared.queue.offer(|first| {
             outcome = Admission::Refused;
             let request = &first.request;
             let beside = (running, promised);
-            admission::find(pool, rules, request, &request.prompt, beside, stranger)
+            admission::find(pools, rules, request, &request.prompt, beside, stranger)
         });
         let Some((mut pending, place)) = admitted else {
             return outcome;
@@ -223,11 +222,19 @@ impl<E: Executor> Worker<E> {
     }
 
     fn begin(&mut self, mut sequence: Sequence, place: Placement, shared: &Shared) {
-        let copied = match sequence.begin(place) {
-            Some(copy) => self.executor.copy_page(copy),
-            None => Ok(()),
-        };
-        match copied {
+        let counters = &shared.counters;
+        if sequence.is_new() {
+            counters.resumed.add(u64::from(place.snapshot.is_some()));
+            counters.recomputed_tokens.add(place.recomputed as u64);
+        }
+        let state = self.states.take();
+        let mut copies = sequence.begin(place, state);
+        if self.planted.swaps_states()
+            && let Some((from, _)) = &mut copies.state
+        {
+            *from = self.states.another(*from);
+        }
+        match self.copy(copies) {
             Ok(()) => self.running.push(sequence),
             Err(error) => {
                 let mut effects = Effects::default();
@@ -236,6 +243,16 @@ impl<E: Executor> Worker<E> {
                 effects.carry_out();
             }
         }
+    }
+
+    fn copy(&mut self, copies: Copies) -> Result<(), BackendError> {
+        if let Some(copy) = copies.page {
+            self.executor.copy_page(copy)?;
+        }
+        if let Some((from, to)) = copies.state {
+            self.executor.copy_state(from, to)?;
+        }
+        Ok(())
     }
 
     fn step(&mut self, shared: &Shared) {
@@ -269,7 +286,7 @@ impl<E: Executor> Worker<E> {
         let step = plan::step(&candidates, pool.available(), limits);
         for mut sequence in self.running.drain(step.rows.len()..).rev() {
             shared.counters.preempted.add(1);
-            sequence.preempt(pool);
+            sequence.preempt(pools(pool, &mut self.states));
             self.preempted.push_front(sequence);
             // It is the oldest that waits now.
             self.refused_at = None;
@@ -283,8 +300,9 @@ impl<E: Executor> Worker<E> {
             return vec![Err("the KV cache is full".to_owned()); self.running.len()];
         }
         self.count(shared);
+        let states = self.span_states(rows);
         let (mut tokens, mut spans, mut asks, mut counts) = (vec![], vec![], vec![], vec![]);
-        for (sequence, rows) in self.running.iter().zip(rows) {
+        for ((sequence, rows), state) in self.running.iter().zip(rows).zip(&states) {
             if *rows == 0 {
                 counts.push(0);
                 continue;
@@ -298,21 +316,53 @@ impl<E: Executor> Worker<E> {
                 positions,
                 pages: sequence.table().pages(),
                 gap: sequence.table().gap(),
+                state: *state,
             });
         }
         let batch = Batch {
             tokens: &tokens,
             spans: &spans,
         };
-        match self.executor.forward(&batch, &asks) {
+        let answers = self.executor.forward(&batch, &asks);
+        self.settle_snapshots(&states, answers.is_ok());
+        match answers {
             Ok(answers) => {
                 let mut answers = answers
                     .into_iter()
                     .map(|answer| answer.map_err(|e| e.to_string()));
-                let own = |count: &usize| answers.by_ref().take(*count).collect();
-                counts.iter().map(own).collect()
+                // All of a sequence's, also where one of them is an error: the next begins behind them.
+                let own = |count: &usize| -> Vec<_> { answers.by_ref().take(*count).collect() };
+                let each: Vec<Vec<_>> = counts.iter().map(own).collect();
+                each.into_iter()
+                    .map(|own| own.into_iter().collect())
+                    .collect()
             }
             Err(error) => vec![Err(self.why(&error)); self.running.len()],
+        }
+    }
+
+    /// Each running sequence's state in a step of so many rows.
+    fn span_states(&mut self, rows: &[usize]) -> Vec<SpanState> {
+        let states = &mut self.states;
+        let each = self.running.iter_mut().zip(rows);
+        each.map(|(sequence, rows)| match rows {
+            0 => SpanState::default(),
+            rows => sequence.span_state(*rows, states),
+        })
+        .collect()
+    }
+
+    /// Keeps the snapshots that a step has filled.
+    fn settle_snapshots(&mut self, states: &[SpanState], filled: bool) {
+        for (sequence, state) in self.running.iter().zip(states) {
+            match state.snapshot {
+                Some((length, id)) if filled => {
+                    let content = sequence.content(length);
+                    self.states.keep_reserved(id, content);
+                }
+                Some((_, id)) => self.states.cancel(id),
+                None => {}
+            }
         }
     }
 
@@ -406,7 +456,7 @@ impl<E: Executor> Worker<E> {
         };
         counter.add(1);
         effects.tell(&sequence.caller, event);
-        sequence.release(&mut self.pool, sound);
+        sequence.release(pools(&mut self.pool, &mut self.states), sound);
         for _ in 0..self.planted.lost_pages() {
             // Nobody holds its number: it is never given back.
             self.pool.allocate();
@@ -423,6 +473,12 @@ impl<E: Executor> Worker<E> {
         (held.len(), self.pool.cached())
     }
 
+    /// States that are kept, and those that nobody has.
+    #[cfg(test)]
+    pub fn count_states(&self) -> (usize, usize) {
+        (self.states.kept(), self.states.free())
+    }
+
     fn count(&self, shared: &Shared) {
         let counters = &shared.counters;
         counters.record(self.executor.recordings());
@@ -430,7 +486,15 @@ impl<E: Executor> Worker<E> {
         counters.preempted_waiting.set(self.preempted.len() as u64);
         counters.pages_used.set(self.pool.used() as u64);
         counters.pages_cached.set(self.pool.cached() as u64);
+        counters.states_kept.set(self.states.kept() as u64);
+        let running = self.running.iter();
+        let with_state = running.filter(|sequence| sequence.has_state()).count();
+        counters.states_used.set(with_state as u64);
     }
+}
+
+fn pools<'a>(pages: &'a mut PagePool, states: &'a mut StatePool) -> Pools<'a> {
+    Pools { pages, states }
 }
 
 /// `prefilled`: rows of this step that were no decoding.

@@ -149,6 +149,16 @@ fn write_load(text: &mut Exposition, stats: &Stats) {
             "Bytes of keys and values that there is room for.",
             bytes(kv.pages_total),
         ),
+        (
+            "infergate_state_bytes_used",
+            "Bytes of recurrent states that requests hold; 0 of a model that has none.",
+            (stats.states.used * stats.states.bytes) as f64,
+        ),
+        (
+            "infergate_state_bytes_cached",
+            "Bytes of recurrent states kept as snapshots, to resume from.",
+            (stats.states.kept * stats.states.bytes) as f64,
+        ),
     ] {
         text.single(Kind::Gauge, name, help, value);
     }
@@ -181,6 +191,16 @@ fn write_totals(text: &mut Exposition, stats: &Stats) {
             "vllm:prefix_cache_hits_total",
             "Prompt tokens found in the prefix cache.",
             stats.cache_hits,
+        ),
+        (
+            "infergate_state_resumes_total",
+            "Requests that began at a snapshot of a recurrent state.",
+            stats.states.resumed,
+        ),
+        (
+            "infergate_state_recomputed_tokens_total",
+            "Prompt tokens computed again since no snapshot was as late as their cached keys and values.",
+            stats.states.recomputed_tokens,
         ),
         (
             "vllm:num_preemptions_total",

@@ -14,6 +14,10 @@ pub enum Synthetic {
     Qwen3B17,
     Qwen3B4,
     Qwen3B8,
+    Qwen35B08,
+    Qwen35B2,
+    Qwen35B4,
+    Qwen35B9,
 }
 
 type FileList = [(&'static str, &'static [u8]); 4];
@@ -32,9 +36,22 @@ static QWEN3_B06: FileList = files(include_bytes!("qwen3-0.6b.json"));
 static QWEN3_B17: FileList = files(include_bytes!("qwen3-1.7b.json"));
 static QWEN3_B4: FileList = files(include_bytes!("qwen3-4b.json"));
 static QWEN3_B8: FileList = files(include_bytes!("qwen3-8b.json"));
+static QWEN35_B08: FileList = files(include_bytes!("qwen3.5-0.8b.json"));
+static QWEN35_B2: FileList = files(include_bytes!("qwen3.5-2b.json"));
+static QWEN35_B4: FileList = files(include_bytes!("qwen3.5-4b.json"));
+static QWEN35_B9: FileList = files(include_bytes!("qwen3.5-9b.json"));
 
 impl Synthetic {
-    pub const ALL: [Self; 4] = [Self::Qwen3B06, Self::Qwen3B17, Self::Qwen3B4, Self::Qwen3B8];
+    pub const ALL: [Self; 8] = [
+        Self::Qwen3B06,
+        Self::Qwen3B17,
+        Self::Qwen3B4,
+        Self::Qwen3B8,
+        Self::Qwen35B08,
+        Self::Qwen35B2,
+        Self::Qwen35B4,
+        Self::Qwen35B9,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -42,6 +59,10 @@ impl Synthetic {
             Self::Qwen3B17 => "qwen3-1.7b",
             Self::Qwen3B4 => "qwen3-4b",
             Self::Qwen3B8 => "qwen3-8b",
+            Self::Qwen35B08 => "qwen3.5-0.8b",
+            Self::Qwen35B2 => "qwen3.5-2b",
+            Self::Qwen35B4 => "qwen3.5-4b",
+            Self::Qwen35B9 => "qwen3.5-9b",
         }
     }
 
@@ -51,6 +72,10 @@ impl Synthetic {
             Self::Qwen3B17 => &QWEN3_B17,
             Self::Qwen3B4 => &QWEN3_B4,
             Self::Qwen3B8 => &QWEN3_B8,
+            Self::Qwen35B08 => &QWEN35_B08,
+            Self::Qwen35B2 => &QWEN35_B2,
+            Self::Qwen35B4 => &QWEN35_B4,
+            Self::Qwen35B9 => &QWEN35_B9,
         }
     }
 }
@@ -76,13 +101,23 @@ mod tests {
         assert_eq!(made.stage(), "weights_made");
     }
 
-    /// As the model cards and the headers of the published files have them; tied embeddings once.
+    /// As the model cards and the headers of the published files have them; tied embeddings once. Those of Qwen3.5 as
+    /// transformers 5 counts them for these configurations.
     #[test]
     fn shapes_have_as_many_parameters_as_the_published_models() {
         let parameters = Synthetic::ALL.map(|model| config(model).parameters());
         assert_eq!(
             parameters,
-            [596_049_920, 1_720_574_976, 4_022_468_096, 8_190_735_360]
+            [
+                596_049_920,
+                1_720_574_976,
+                4_022_468_096,
+                8_190_735_360,
+                752_393_024,
+                1_881_825_088,
+                4_205_751_296,
+                8_953_803_264,
+            ]
         );
     }
 

@@ -22,7 +22,7 @@ pub fn command(line: &str) -> io::Result<()> {
 fn raw(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // `gate judge … | head` is no failure.
+        // `gate report … | head` is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }

@@ -140,9 +140,10 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
         return Some("the disk is full: free some room, or name another directory with --out");
     }
     match error.downcast_ref::<Error>()? {
-        Error::Plan(PlanError::NoProject(_)) => {
-            Some("run it inside a project that has gates/gate.toml, or make one with `gate init`")
-        }
+        Error::Plan(PlanError::NoProject(_)) => Some(
+            "run it inside a project that has gates/gate.toml, or make one with `gate init`. Where another branch has \
+                 gates/, merge that one into this, or check this one from there: `gate check --head BRANCH`",
+        ),
         Error::Workspace(WorkspaceError::Lock(LockError::Held(_))) => {
             Some("wait for it, or end it")
         }

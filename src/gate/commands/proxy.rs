@@ -1,4 +1,4 @@
-//! `gate proxy`: stands between a client and an engine, and plants faults in what passes.
+//! `gate dev proxy`: stands between a client and an engine, and plants faults in what passes.
 
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
@@ -13,7 +13,7 @@ use std::time::Instant;
 // Clap leaves out the dashes before a command that is one of a group.
 #[command(
     group = clap::ArgGroup::new("engine").required(true).args(["upstream", "command"]),
-    override_usage = "gate proxy [OPTIONS] --port <PORT> <--upstream <IP:PORT>|-- <COMMAND>...>"
+    override_usage = "gate dev proxy [OPTIONS] --port <PORT> <--upstream <IP:PORT>|-- <COMMAND>...>"
 )]
 pub struct ProxyArgs {
     /// Port to listen on, on 127.0.0.1; 0 takes a free one and prints it

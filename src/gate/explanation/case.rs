@@ -71,6 +71,7 @@ impl<'a> Case<'a> {
             readings: self.readings(first_bad.as_ref().map(|(place, _)| *place)),
             facets: facets.into_iter().map(|(_, row)| row).collect(),
             crashes: self.crashes(),
+            modes: self.modes(),
             points: self.points(),
             limit: self.limit(judged),
             requests: self.requests(first_bad.as_ref().map(|(place, _)| *place)),
@@ -233,16 +234,38 @@ impl<'a> Case<'a> {
     }
 }
 
+/// True if one slower step of decoding, which the first token takes too, may explain all of its delay: prefill is then not shown to
+/// be slower. False if the server reports its own prefill time, which decides by itself.
+fn takes_a_step(facets: &[(Facet, FacetRow)]) -> bool {
+    if facets
+        .iter()
+        .any(|(facet, _)| *facet == Facet::ServerPrefill)
+    {
+        return false;
+    }
+    let later = |wanted: Facet| {
+        let (_, row) = facets.iter().find(|(facet, _)| *facet == wanted)?;
+        let (low, high) = row.interval?;
+        Some((row.base? * low, row.base? * high))
+    };
+    let (Some((first, _)), Some((_, token))) = (later(Facet::Ttft), later(Facet::Tpot)) else {
+        return false;
+    };
+    first > 0.0 && first <= token
+}
+
 /// In one sentence: which work takes longer, which does not.
 fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
     let told = |(_, row): &(Facet, FacetRow)| {
         let change = row.change.unwrap_or_default() * 100.0;
         format!("{} {change:+.1} %", row.name)
     };
+    let is_step = takes_a_step(facets);
     let of = |works: &dyn Fn(Work) -> bool, moved: bool| -> Vec<String> {
         let rows = facets.iter().filter(|(facet, row)| {
             let is_slower = row.interval.is_some_and(|(low, _)| low > 0.0);
-            works(facet.work()) && row.interval.is_some() && is_slower == moved
+            let is_other = !(is_step && *facet == Facet::Ttft);
+            works(facet.work()) && row.interval.is_some() && is_slower == moved && is_other
         });
         rows.map(told).collect()
     };
@@ -272,8 +295,17 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
         true => String::new(),
         false => format!("; not shown in {}", not.join(", ")),
     };
+    let first = facets
+        .iter()
+        .find(|(facet, _)| is_step && *facet == Facet::Ttft);
+    let first = first.map_or_else(String::new, |row| {
+        format!(
+            "; {}, not shown to be more than the step of decoding that the first token takes",
+            told(row)
+        )
+    });
     Some(format!(
-        "{} ({}){rest}",
+        "{} ({}){first}{rest}",
         works.join(" and "),
         slower.join(", ")
     ))

@@ -6,11 +6,12 @@
 mod bad;
 mod case;
 mod model;
+mod modes;
 mod parts;
 
 pub use model::{
-    AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, FirstBad, Limit, Point, ReadingRow,
-    RequestSpread,
+    AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, FirstBad, Limit, Mode, ModeSplit, Point,
+    ReadingRow, RequestSpread,
 };
 
 use self::case::Case;
@@ -44,8 +45,8 @@ fn shard_of(record: &RunRecord, verdict: &RunVerdict, check: &str) -> Option<Run
     sessions.find(|session| session.gates.iter().any(|name| name == gate))
 }
 
-/// The check that keeps the run from passing and that chance explains least: a failed one before an invalid and an open
-/// one; of equal verdicts one that no test stands behind, else the least p. `None` where all passed or are waived.
+/// The check that keeps the run from passing: a failed one before an invalid and an open one; of failed ones an engine that died,
+/// else the greatest change beyond its margin; of the others the least p. `None` where all passed or are waived.
 pub fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
     let rank = |check: &CheckVerdict| match check.verdict {
         Verdict::Fail => Some(0),
@@ -53,8 +54,9 @@ pub fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
         Verdict::Inconclusive => Some(2),
         Verdict::Pass => None,
     };
-    let p = |check: &CheckVerdict| match check.reason.rule {
-        RuleId::Reliability => -1.0,
+    let p = |check: &CheckVerdict| match (check.reason.rule, check.verdict) {
+        (RuleId::Reliability, _) => f64::NEG_INFINITY,
+        (_, Verdict::Fail) => -check.excess().min(f64::MAX),
         _ => check.p_fail.unwrap_or(0.0),
     };
     let red = checks(verdict).filter(|check| !check.is_waived());

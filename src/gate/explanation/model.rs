@@ -25,6 +25,8 @@ pub struct Explanation {
     pub first_bad: Option<FirstBad>,
     /// Launches that ended as they should not: a line each, and below it the end of the engine's log.
     pub crashes: Vec<String>,
+    /// Where the launches fall into two modes.
+    pub modes: Option<ModeSplit>,
     pub readings: Vec<ReadingRow>,
     /// The check's launches in order of execution.
     pub points: Vec<Point>,
@@ -108,4 +110,51 @@ pub struct AnswerRow {
     /// The engine's own words.
     pub said: String,
     pub expected: String,
+}
+
+/// Launches of a check in two modes; `low` and `high` by their values.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModeSplit {
+    pub low: Mode,
+    pub high: Mode,
+    /// Readings that were compared.
+    pub compared: usize,
+    /// Those that differ most, by p.
+    pub readings: Vec<ModeReading>,
+    /// Lines that every launch of one mode logged and none of the other.
+    pub logged: Vec<ModeLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mode {
+    /// Median of its launches, in the metric's unit.
+    pub value: f64,
+    /// Launches of base and of head.
+    pub base: usize,
+    pub head: usize,
+    /// Which, by position.
+    pub launches: Vec<u32>,
+}
+
+/// A reading that differs between the modes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModeReading {
+    /// With its unit.
+    pub name: String,
+    /// Medians over each mode's launches.
+    pub low: f64,
+    pub high: f64,
+    /// Two-sided p of Mann and Whitney that this one would be parted so far by chance.
+    pub p: f64,
+    /// The same for any of the readings that were compared (Bonferroni).
+    pub p_of_all: f64,
+}
+
+/// A line of the engine's log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModeLine {
+    /// True for a line of the upper mode.
+    pub is_high: bool,
+    /// Without stamps of time; `#` for numbers where these differ.
+    pub text: String,
 }

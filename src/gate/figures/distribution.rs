@@ -6,6 +6,7 @@ use verdict::stats;
 /// Fewest values of which a quantile is told: of fewer, it would be the greatest.
 const LEAST_FOR_P90: usize = 10;
 pub const LEAST_FOR_P99: usize = 100;
+const LEAST_FOR_P999: usize = 1_000;
 
 /// Bounds that differ by less than this share say nothing that a number's digits do not.
 pub const CLOSE: f64 = 0.01;
@@ -17,6 +18,9 @@ pub struct Distribution {
     pub p50: Option<f64>,
     pub p90: Option<f64>,
     pub p99: Option<f64>,
+    /// The 99.9th percentile.
+    #[serde(default)]
+    pub p999: Option<f64>,
     pub min: Option<f64>,
     pub max: Option<f64>,
     /// Values behind it; 0 where there are none or their number is not told.
@@ -45,6 +49,7 @@ impl Distribution {
             p50: told(|of| of.p50),
             p90: told(|of| of.p90),
             p99: told(|of| of.p99),
+            p999: told(|of| of.p999),
             min: told(|of| of.min),
             max: told(|of| of.max),
             n: known.n,
@@ -52,12 +57,13 @@ impl Distribution {
     }
 
     /// Each number with its name, in the order of tables.
-    pub fn numbers(&self) -> [(&'static str, Option<f64>); 6] {
+    pub fn numbers(&self) -> [(&'static str, Option<f64>); 7] {
         [
             ("mean", self.mean),
             ("p50", self.p50),
             ("p90", self.p90),
             ("p99", self.p99),
+            ("p999", self.p999),
             ("min", self.min),
             ("max", self.max),
         ]
@@ -71,6 +77,7 @@ impl Distribution {
             p50: at(0.5, 1),
             p90: at(0.9, LEAST_FOR_P90),
             p99: at(0.99, LEAST_FOR_P99),
+            p999: at(0.999, LEAST_FOR_P999),
             min: at(0.0, 1),
             max: at(1.0, 1),
             n: n as u64,
@@ -90,15 +97,16 @@ mod tests {
         let known =
             |at_most: f64, left_out| Distribution::of_known(&values, &vec![at_most; left_out]);
         assert_eq!(known(60.0, 0), all);
-        let (mean, p99, min, max) = (None, None, None, None);
+        let (mean, p99, p999, min, max) = (None, None, None, None, None);
         assert_eq!(known(50.0, 5), Distribution { min, ..all });
-        assert_eq!(known(60.0, 5), Distribution { min, max, ..all });
-        let middle = Distribution {
-            mean,
+        let tail = Distribution {
+            p999,
             min,
             max,
             ..all
         };
+        assert_eq!(known(60.0, 5), tail);
+        let middle = Distribution { mean, ..tail };
         assert_eq!(known(60.0, 15).mean, None);
         assert_eq!(known(30_000.0, 5), middle);
         assert_eq!(known(f64::INFINITY, 54), Distribution { p99, ..middle });

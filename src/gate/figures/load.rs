@@ -1,4 +1,4 @@
-//! The JSON of `gate load`, which `gate import` writes too: read leniently, so that a later version's further
+//! The JSON of `gate load`, which `gate dev import` writes too: read leniently, so that a later version's further
 //! fields do not matter.
 
 use super::distribution::LEAST_FOR_P99;

@@ -13,7 +13,7 @@ mod scale;
 mod series;
 mod steps;
 
-pub use crate::baseline::Note;
+pub use crate::baseline::{Note, NoteOutcome};
 pub use creep::{Creep, RATIOS};
 pub use series::{differences, tell};
 pub use steps::{Point, Step};
@@ -61,6 +61,8 @@ pub struct CheckHistory {
 /// Sessions that can be compared with one another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
+    /// The machine's fingerprint.
+    pub machine: String,
     /// What became different from the series before; empty for the first.
     pub since: Vec<String>,
     /// Name and commit of the frozen release that every value is relative to.

@@ -138,7 +138,9 @@ fn read(
     let anchor = anchor.map(|anchor| (anchor.name.clone(), short(&anchor.commit)));
     let creep = (anchor.is_some() && scale.is_relative())
         .then(|| Creep::of(&losses(check, &values), check.margin));
+    let machine = entries.first().map(|entry| entry.key.fingerprint.clone());
     Series {
+        machine: machine.unwrap_or_default(),
         since,
         is_live,
         is_old,

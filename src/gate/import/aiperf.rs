@@ -83,6 +83,7 @@ fn summary(file: &Value) -> LoadResult {
             p50: at("p50"),
             p90: at("p90"),
             p99: at("p99"),
+            p999: None,
             min: at("min"),
             max: at("max"),
             n: count(file, &format!("/{name}/count")).unwrap_or(if at("avg").is_some() {

@@ -74,6 +74,7 @@ fn summary(metrics: &Value) -> LoadResult {
             p50: at("median"),
             p90: at("percentiles/p90"),
             p99: at("percentiles/p99"),
+            p999: at("percentiles/p999"),
             min: at("min"),
             max: at("max"),
             n: count(metrics, &format!("/{name}/successful/count")).unwrap_or(0),

@@ -41,7 +41,7 @@ pub enum Tool {
     Vllm,
     Guidellm,
     Aiperf,
-    /// Our own, from `gate proxy --record` or `gate load --out`.
+    /// Our own, from `gate dev proxy --record` or `gate load --out`.
     Samples,
 }
 
@@ -72,7 +72,7 @@ pub enum ImportError {
     Json(#[from] serde_json::Error),
     #[error(
         "it is the result of no tool that is known: `vllm bench serve --save-result`, guidellm's \
-         benchmarks.json, AIPerf's profile_export*.json(l), and the samples of `gate load --out` and `gate proxy \
+         benchmarks.json, AIPerf's profile_export*.json(l), and the samples of `gate load --out` and `gate dev proxy \
          --record` are; name the tool with --from to hear what is \
          missing"
     )]
@@ -92,7 +92,7 @@ fn choice(benchmarks: usize) -> String {
         0 => "it holds no benchmark; give the file as the tool saved it".to_owned(),
         1 => "it holds one benchmark: leave --benchmark out".to_owned(),
         several => format!(
-            "it holds {several} benchmarks (runs): choose one with `gate import --benchmark N`, N from 0 to {}, whose JSON \
+            "it holds {several} benchmarks (runs): choose one with `gate dev import --benchmark N`, N from 0 to {}, whose JSON \
              `gate compare` reads; as the launches of an arm (--as) give files of one benchmark each",
             several - 1
         ),

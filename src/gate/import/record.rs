@@ -11,7 +11,7 @@ const GATE: &str = "imported";
 const PROFILE: &str = "imported";
 const WORKLOAD: &str = "imported/bench";
 
-const PROJECT: &str = r#"# Made by `gate import`: no engine is started from this.
+const PROJECT: &str = r#"# Made by `gate dev import`: no engine is started from this.
 [engine]
 model = "imported"
 serve = ["true", "{port}"]

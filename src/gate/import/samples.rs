@@ -1,4 +1,4 @@
-//! Samples of our own as JSON lines: what `gate proxy --record` and `gate load --out` write.
+//! Samples of our own as JSON lines: what `gate dev proxy --record` and `gate load --out` write.
 
 use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, text};
 use crate::figures::LoadResult;

@@ -41,6 +41,7 @@ fn summary(file: &Value, completed: u64) -> LoadResult {
         p50: number(file, &format!("/median_{name}_ms")),
         p90: number(file, &format!("/p90_{name}_ms")),
         p99: number(file, &format!("/p99_{name}_ms")),
+        p999: number(file, &format!("/p99.9_{name}_ms")),
         min: None,
         max: None,
         n: if number(file, &format!("/mean_{name}_ms")).is_some() {

@@ -25,7 +25,7 @@ pub struct Artifact {
 /// Digest of what is there now.
 pub fn sha256(path: &Path) -> io::Result<String> {
     if fs::symlink_metadata(path)?.is_file() {
-        return digest::of_reader(&mut open(path)?);
+        return digest::of_reader(&mut open_plain(path)?);
     }
     let mut lines = Vec::new();
     walk(path, &mut |entry| {
@@ -35,7 +35,7 @@ pub fn sha256(path: &Path) -> io::Result<String> {
             Kind::Link(target) => format!("link {}", target.display()),
             Kind::Other => return Err(no_file(&entry.path)),
             Kind::File { is_program } => {
-                let sha256 = digest::of_reader(&mut open(&entry.path)?)?;
+                let sha256 = digest::of_reader(&mut open_plain(&entry.path)?)?;
                 format!("{sha256} {is_program}")
             }
         };
@@ -94,7 +94,7 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
             Kind::Link(target) => symlink(target, &to),
             Kind::File { .. } => {
                 // Keeps the times: build tools compare them.
-                let mut file = open(&entry.path)?;
+                let mut file = open_plain(&entry.path)?;
                 let found = file.metadata()?;
                 let mut copy = File::create_new(&to)?;
                 io::copy(&mut file, &mut copy)?;
@@ -138,7 +138,7 @@ fn no_file(path: &Path) -> io::Error {
 }
 
 /// Opens a file. What has taken its place since it was looked at is not followed or waited for.
-pub fn open(path: &Path) -> io::Result<File> {
+pub fn open_plain(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut options = File::options();
     let file = options.read(true).custom_flags(flags.bits()).open(path)?;
@@ -192,7 +192,11 @@ mod tests {
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         copy(&from, &folder.path().join("without")).unwrap();
         assert!(!folder.path().join("without/pipe").exists());
-        assert!(refuse_links_out(&from).is_err() && sha256(&from).is_err() && open(&pipe).is_err());
+        assert!(
+            refuse_links_out(&from).is_err()
+                && sha256(&from).is_err()
+                && open_plain(&pipe).is_err()
+        );
         fs::remove_file(&pipe).unwrap();
         assert_eq!(
             fs::read_link(to.join("link")).unwrap(),

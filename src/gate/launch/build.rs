@@ -76,6 +76,15 @@ impl Job<'_> {
         let built = self.tree.join(self.fill(&artifact));
         // What another commit's build left there would pass for this one's. Elsewhere in the tree it may be a source.
         if artifact.starts_with("{target}") && built.symlink_metadata().is_ok() {
+            // An earlier build may have put a link on the way to it.
+            let folder = built.parent().and_then(|folder| folder.canonicalize().ok());
+            let target = self.target.canonicalize().ok();
+            if !folder
+                .zip(target)
+                .is_some_and(|(folder, target)| folder.starts_with(target))
+            {
+                return Err(BuildError::Escapes(built));
+            }
             remove(&built).map_err(|source| BuildError::Stale {
                 path: built.clone(),
                 source,

@@ -8,7 +8,13 @@ use std::process::{Command, Stdio};
 use verdict::record::{Commit, short};
 
 /// Where main is looked for when nobody names a base, in this order.
-const MAIN_REFS: [&str; 2] = ["origin/main", "main"];
+const MAIN_REFS: [&str; 5] = [
+    "origin/HEAD",
+    "origin/main",
+    "origin/master",
+    "main",
+    "master",
+];
 
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -18,7 +24,10 @@ pub enum GitError {
     NoRepository(PathBuf),
     #[error("the repository has no commit yet, so there is no main to compare with")]
     NoCommit,
-    #[error("neither origin/main nor main exists; name a base with --base REF")]
+    #[error(
+        "no branch here is the default one: there is no origin/HEAD, and no main or master; name a base with \
+         --base REF (`gate github label`: --diff REF)"
+    )]
     NoMain,
     #[error(
         "`{0}` names no commit here: fetch it (`git fetch --tags`, in a shallow clone `git fetch --unshallow`), or name \
@@ -50,6 +59,9 @@ pub enum GitError {
     #[error("git {command} failed: {}", super::log::indented(message))]
     Failed { command: String, message: String },
 }
+
+/// Tags that are read.
+const TAGS: usize = 500;
 
 /// A git working tree.
 #[derive(Clone, Debug)]
@@ -129,7 +141,7 @@ impl Repository {
         found
     }
 
-    /// The commit that stands for main: the merge-base of `head` with `base`, or with origin/main or main.
+    /// Main's commit to compare with: the merge-base of `head` with `base`, or with the default branch.
     pub fn base_commit(&self, head: &str, base: Option<&str>) -> Result<String, GitError> {
         let (name, commit) = match base {
             Some(name) => (name, self.commit(name)?),
@@ -137,6 +149,13 @@ impl Repository {
         };
         self.git(&["merge-base", head, &commit])
             .map_err(|_| GitError::Unrelated(name.to_owned()))
+    }
+
+    /// True if git tracks a file of this name in any folder, or cannot be asked.
+    pub fn has_file(&self, name: &str) -> bool {
+        let anywhere = format!(":(glob)**/{name}");
+        let listed = self.git(&["ls-files", "--", &anywhere]);
+        listed.map_or(true, |listed| !listed.is_empty())
     }
 
     /// Paths in which the working tree differs from a commit, new files included, from the repository's root. Of
@@ -154,6 +173,30 @@ impl Repository {
         let subject = found.into_iter().next()?.subject;
         let subject: String = subject.chars().take(200).collect();
         (!subject.is_empty()).then_some(subject)
+    }
+
+    /// Tags of commits that HEAD has, and when each was made, in seconds since 1970; the newest `TAGS`.
+    ///
+    /// # Errors
+    /// git fails.
+    pub fn tags(&self) -> Result<Vec<(String, i64)>, GitError> {
+        let count = format!("--count={TAGS}");
+        let format = "--format=%(creatordate:unix) %(refname:short)";
+        let sort = "--sort=-creatordate";
+        let listed = self.git(&[
+            "for-each-ref",
+            "--merged",
+            "HEAD",
+            sort,
+            &count,
+            format,
+            "refs/tags",
+        ])?;
+        let tag = |line: &str| {
+            let (at, name) = line.split_once(' ')?;
+            Some((name.to_owned(), at.parse().ok()?))
+        };
+        Ok(listed.lines().filter_map(tag).collect())
     }
 
     /// The commit that a name stands for.

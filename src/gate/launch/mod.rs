@@ -20,7 +20,7 @@ mod tree;
 pub mod watchdog;
 mod workspace;
 
-pub use artifact::{Artifact, sha256};
+pub use artifact::{Artifact, open_plain, sha256};
 pub use build::BuildError;
 pub use git::{GitError, Repository};
 pub use identity::{identify, program};

@@ -138,9 +138,22 @@ pub fn home() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// Copies what a build needs of a Cargo home: settings without tokens, and packages, which Cargo checks against
-/// Cargo.lock as it unpacks them. Of repositories their objects alone: their settings and hooks name programs.
-pub fn seed_cargo(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies what a build needs of a Cargo home: settings without tokens, and where they are wanted the packages.
+pub fn seed_cargo(from: &Path, to: &Path, with_packages: bool) -> io::Result<()> {
+    if with_packages {
+        seed_packages(from, to)?;
+    }
+    for file in SETTINGS {
+        if let Ok(text) = fs::read_to_string(from.join(file)) {
+            fs::write(to.join(file), without_tokens(&text).unwrap_or_default())?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies packages, which Cargo checks against Cargo.lock as it unpacks them. Of repositories their objects alone: their
+/// settings and hooks name programs.
+fn seed_packages(from: &Path, to: &Path) -> io::Result<()> {
     for part in ["registry/index", "registry/cache"] {
         add_missing(&from.join(part), &to.join(part))?;
     }
@@ -157,11 +170,6 @@ pub fn seed_cargo(from: &Path, to: &Path) -> io::Result<()> {
         if to.is_dir() {
             let bare = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
             fs::write(to.join("config"), bare)?;
-        }
-    }
-    for file in SETTINGS {
-        if let Ok(text) = fs::read_to_string(from.join(file)) {
-            fs::write(to.join(file), without_tokens(&text).unwrap_or_default())?;
         }
     }
     Ok(())

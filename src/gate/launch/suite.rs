@@ -209,7 +209,7 @@ impl Report {
         let Some(real) = self.real() else {
             return Err("was not written".into());
         };
-        let file = match artifact::open(&real) {
+        let file = match artifact::open_plain(&real) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err("was not written".into());

@@ -174,7 +174,11 @@ impl Workspace {
     ///
     /// `outcome` is what is to be made in the tree.
     fn tree_for(&self, outcome: &Path) -> Result<Place, WorkspaceError> {
-        let target = self.root.join("target");
+        // Cargo's own, so that its cache serves the user's builds too; elsewhere nothing of ours lies in the tree.
+        let target = match self.root.join("Cargo.toml").is_file() {
+            true => self.root.join("target"),
+            false => self.folder.join("target"),
+        };
         let tmp = self.fresh("build")?;
         let mut place = Place {
             tree: self.root.clone(),
@@ -324,6 +328,11 @@ impl Workspace {
     ) -> Result<Place, WorkspaceError> {
         let place = self.folder.join("build");
         self.prepare(&place, origin)?;
+        // Packages of a machine can be many: only for a tree that has some use of them.
+        let with_packages = repository.has_file("Cargo.toml");
+        let cargo = place.join("cargo");
+        scratch::seed_cargo(&scratch::user_cargo(), &cargo, with_packages)
+            .map_err(|source| self.failed(&place, source))?;
         let tree = place.join("tree");
         repository.clone_at(&tree, commit, &self.lock)?;
         let own = self.fresh("build")?;
@@ -390,8 +399,7 @@ impl Workspace {
         for folder in ["target", "cargo", "cache"] {
             self.make(&place.join(folder))?;
         }
-        remove(&place.join("tree")).map_err(failed)?;
-        scratch::seed_cargo(&scratch::user_cargo(), &place.join("cargo")).map_err(failed)
+        remove(&place.join("tree")).map_err(failed)
     }
 
     /// The environment and the rights of an arm's engine. `files` are what it is started from.

@@ -20,15 +20,52 @@ const WORKFLOWS: [(&str, &str); 3] = [
 /// How our own workflows name the action.
 const OWN_ACTION: &str = "$/.github/actions/gate";
 
-/// The workflows, with the action named as `owner/repository@commit`.
-pub fn workflows(action: &str) -> Vec<Written> {
-    let (repository, commit) = action.split_once('@').unwrap_or((action, ""));
-    let theirs = format!("{repository}/.github/actions/gate@{commit}");
+/// Where workflows take `gate` from: a commit of a repository that holds infergate, and a release of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin<'a> {
+    /// `owner/repository`
+    pub repository: &'a str,
+    pub commit: &'a str,
+    /// Its tag, such as `v0.1.0`; `None`: each job builds `gate` from the source.
+    pub release: Option<&'a str>,
+}
+
+/// The workflows, with the action of `origin`.
+pub fn workflows(origin: Origin<'_>) -> Vec<Written> {
     let written = WORKFLOWS.iter().map(|(name, text)| Written {
         path: format!(".github/workflows/infergate-{name}.yml"),
-        text: text.replace(OWN_ACTION, &theirs),
+        text: with_action(text, origin),
     });
     written.collect()
+}
+
+/// The text, with each step that names our own action naming theirs. A job on the machine with the GPU gets the program that
+/// can read it.
+fn with_action(text: &str, origin: Origin<'_>) -> String {
+    let Origin {
+        repository, commit, ..
+    } = origin;
+    let Some(release) = origin.release else {
+        let theirs = format!("{repository}/.github/actions/gate@{commit}");
+        return text.replace(OWN_ACTION, &theirs);
+    };
+    let mut has_gpu = false;
+    let mut lines = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("runs-on:") {
+            has_gpu = line.contains("self-hosted");
+        }
+        if let Some((before, "")) = line.split_once(OWN_ACTION) {
+            let gpu = if has_gpu { ", gpu: 'true'" } else { "" };
+            lines.push_str(&format!(
+                "{before}{repository}@{commit} # {release}\n        with: {{ version: {release}{gpu} }}\n"
+            ));
+        } else {
+            lines.push_str(line);
+            lines.push('\n');
+        }
+    }
+    lines
 }
 
 /// What is added to `gates/gate.toml`: which paths need the machine with the GPU, and which workflow runs. All but
@@ -75,7 +112,7 @@ gpus = 1
 # warm = "hf download Qwen/Qwen3-0.6B"
 "#;
 
-impl Preset {
+impl Preset<'_> {
     /// The files of `gates/` for the engine's own repository on GitHub: built from its tree, on a machine with a GPU.
     pub fn files_on_github(self, model: &str) -> Vec<Written> {
         let mut files = self.files(model, true);
@@ -90,11 +127,27 @@ mod tests {
 
     #[test]
     fn no_workflow_keeps_our_own_place_of_the_action() {
-        for file in workflows("owner/infergate@0123456789012345678901234567890123456789") {
+        let commit = "0123456789012345678901234567890123456789";
+        let mut origin = Origin {
+            repository: "owner/infergate",
+            commit,
+            release: None,
+        };
+        for file in workflows(origin) {
             assert!(!file.text.contains("uses: $/"), "{}", file.path);
-            let action =
-                "owner/infergate/.github/actions/gate@0123456789012345678901234567890123456789";
-            assert!(file.text.contains(action), "{}", file.path);
+            let action = format!("uses: owner/infergate/.github/actions/gate@{commit}\n");
+            assert!(file.text.contains(&action), "{}", file.path);
+        }
+        origin.release = Some("v0.1.0");
+        for file in workflows(origin) {
+            assert!(!file.text.contains("actions/gate"), "{}", file.path);
+            let action = format!(
+                "uses: owner/infergate@{commit} # v0.1.0\n        with: {{ version: v0.1.0"
+            );
+            assert!(file.text.contains(&action), "{}", file.path);
+            let with_gpu = file.text.matches("version: v0.1.0, gpu: 'true' }").count();
+            let runners = file.text.matches("runs-on: [self-hosted, gpu]").count();
+            assert_eq!(with_gpu, runners, "{}", file.path);
         }
     }
 }

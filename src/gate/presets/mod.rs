@@ -5,11 +5,13 @@
 //!
 //! Refuses to know: how a gate file is read, where it is written.
 
+mod custom;
 mod gates;
 mod github;
 mod tree;
 
-pub use github::{RULES, builds, workflows};
+pub use custom::{Seen, custom};
+pub use github::{Origin, RULES, builds, workflows};
 pub use tree::engine_of;
 
 /// The preset for an engine of one's own.
@@ -17,12 +19,14 @@ pub const CUSTOM: &str = "custom";
 
 /// One engine's starting point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Preset {
+pub struct Preset<'a> {
     /// The name on the command line.
     pub name: &'static str,
     /// A model's name that makes an example, where the user gave none.
     pub example: &'static str,
-    engine: &'static str,
+    engine: &'a str,
+    /// The table `engine.build`, where it was found out; else that of the engine's name.
+    build: Option<&'a str>,
     /// Usage tells how many of a prompt's tokens were cached.
     tells_cached: bool,
     /// Completions tell log-probabilities when asked to, streamed ones too.
@@ -44,11 +48,12 @@ const SESSION: &str = include_str!("session.toml");
 const SOURCE: &str = "{{source}}";
 
 /// Every engine that has one.
-pub const ALL: [Preset; 8] = [
+pub const ALL: [Preset<'static>; 8] = [
     Preset {
         name: "vllm",
         example: "Qwen/Qwen3-0.6B",
         engine: include_str!("vllm.toml"),
+        build: None,
         tells_cached: true,
         tells_logprobs: true,
         takes_hub_models: true,
@@ -57,6 +62,7 @@ pub const ALL: [Preset; 8] = [
         name: "sglang",
         example: "Qwen/Qwen3-0.6B",
         engine: include_str!("sglang.toml"),
+        build: None,
         tells_cached: true,
         tells_logprobs: false,
         takes_hub_models: true,
@@ -65,6 +71,7 @@ pub const ALL: [Preset; 8] = [
         name: "llama.cpp",
         example: "model.gguf",
         engine: include_str!("llama.cpp.toml"),
+        build: None,
         tells_cached: false,
         tells_logprobs: false,
         takes_hub_models: false,
@@ -73,6 +80,7 @@ pub const ALL: [Preset; 8] = [
         name: "llama-cpp-python",
         example: "model.gguf",
         engine: include_str!("llama-cpp-python.toml"),
+        build: None,
         tells_cached: false,
         tells_logprobs: false,
         takes_hub_models: false,
@@ -81,6 +89,7 @@ pub const ALL: [Preset; 8] = [
         name: "ollama",
         example: "qwen2.5:0.5b",
         engine: include_str!("ollama.toml"),
+        build: None,
         tells_cached: false,
         tells_logprobs: false,
         takes_hub_models: false,
@@ -89,6 +98,7 @@ pub const ALL: [Preset; 8] = [
         name: "transformers",
         example: "Qwen/Qwen3-0.6B",
         engine: include_str!("transformers.toml"),
+        build: None,
         tells_cached: false,
         tells_logprobs: false,
         takes_hub_models: true,
@@ -97,6 +107,7 @@ pub const ALL: [Preset; 8] = [
         name: "infergate",
         example: "tiny-qwen3",
         engine: include_str!("infergate.toml"),
+        build: None,
         tells_cached: true,
         tells_logprobs: true,
         takes_hub_models: true,
@@ -105,16 +116,31 @@ pub const ALL: [Preset; 8] = [
         name: CUSTOM,
         example: "my-model",
         engine: include_str!("custom.toml"),
+        build: None,
         tells_cached: true,
         tells_logprobs: false,
         takes_hub_models: true,
     },
 ];
 
-impl Preset {
+impl<'a> Preset<'a> {
     /// The preset of this name.
     pub fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|preset| preset.name == name)
+    }
+
+    /// The engine's table as it is written, with `{{model}}` for the model's name.
+    pub fn engine(self) -> &'a str {
+        self.engine
+    }
+
+    /// The same with what was found out about the engine.
+    pub fn with_engine(self, engine: &'a str, build: Option<&'a str>) -> Self {
+        Self {
+            engine,
+            build,
+            ..self
+        }
     }
 
     /// Whether the example's model stands in the engine's program itself: any other is then a directory.
@@ -142,7 +168,7 @@ impl Preset {
             true => line.replacen(installed, built, 1),
             false => line.to_owned(),
         });
-        lines.map(|line| line + "\n").collect::<String>() + build
+        lines.map(|line| line + "\n").collect::<String>() + self.build.unwrap_or(build)
     }
 
     /// The files of `gates/`, with `model` in every place where its name belongs. The engine is built from the tree
@@ -172,6 +198,22 @@ impl Preset {
             false => "gate golden make --engine".to_owned(),
         }
     }
+}
+
+/// The gates of `gate demo`: the engine of `program`, against itself.
+pub fn demo(program: &str) -> [Written; 2] {
+    let written = |path: &str, text: String| Written {
+        path: path.to_owned(),
+        text,
+    };
+    let config = include_str!("demo.toml").replace("{{program}}", &escaped(program));
+    [
+        written("gates/gate.toml", config),
+        written(
+            "gates/tpot.toml",
+            include_str!("gates/demo-tpot.toml").to_owned(),
+        ),
+    ]
 }
 
 /// Fills the model's name in. It stands within TOML strings alone, never in comments.
@@ -226,7 +268,7 @@ mod tests {
         for preset in ALL {
             for is_built in [true, false] {
                 let text = &preset.files("some/model", is_built)[0].text;
-                let is_shown = text.contains("# artifact = \".gate/engine\"");
+                let is_shown = text.contains("# artifact = \"{target}/engine\"");
                 assert_eq!(
                     is_shown,
                     !is_built || preset.name == CUSTOM,

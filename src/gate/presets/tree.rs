@@ -130,8 +130,8 @@ pub const NO_BUILD: &str = r#"
 # A commit or a pull request can be compared with main only if the gate builds both: `command` makes `artifact`, and `serve`
 # starts it, by "{artifact}". An engine that a script starts needs an artifact too: copy its files, for instance.
 # [engine.build]
-# command = ["sh", "-ec", "mkdir -p .gate/engine && cp -R serve.sh src .gate/engine/"]
-# artifact = ".gate/engine"
+# command = ["sh", "-ec", "mkdir -p '{target}/engine' && cp -R serve.sh src '{target}/engine/'"]
+# artifact = "{target}/engine"
 "#;
 
 const OWN: &str = r#"
@@ -140,8 +140,8 @@ const OWN: &str = r#"
 # FILL IN, then delete these two words: the command, and the file or folder that it makes. It holds all that the engine needs of its tree.
 # `{target}` is a build directory that is kept. An engine that a script starts needs an artifact too, or each commit would
 # run the same files: copy them, and let `serve` above begin with "{artifact}/serve.sh".
-# command = ["sh", "-ec", "mkdir -p .gate/engine && cp -R serve.sh src .gate/engine/"]
-# artifact = ".gate/engine"
+# command = ["sh", "-ec", "mkdir -p '{target}/engine' && cp -R serve.sh src '{target}/engine/'"]
+# artifact = "{target}/engine"
 command = ["cargo", "build", "--release", "--locked", "--target-dir", "{target}"]
 artifact = "{target}/release/my-engine"
 timeout = "30 min"
@@ -153,9 +153,9 @@ const CMAKE: &str = r#"
 # Without shared libraries, since the server alone is kept. Without an NVIDIA GPU: -DGGML_CUDA=OFF.
 command = [
     "sh", "-ec",
-    "cmake -S . -B .gate/build -DCMAKE_BUILD_TYPE=Release -DGGML_CUDA=ON -DBUILD_SHARED_LIBS=OFF && cmake --build .gate/build --target llama-server --parallel",
+    "cmake -S . -B '{target}/cmake' -DCMAKE_BUILD_TYPE=Release -DGGML_CUDA=ON -DBUILD_SHARED_LIBS=OFF && cmake --build '{target}/cmake' --target llama-server --parallel",
 ]
-artifact = ".gate/build/bin/llama-server"
+artifact = "{target}/cmake/bin/llama-server"
 timeout = "60 min"
 "#;
 
@@ -165,9 +165,9 @@ const GO: &str = r#"
 # A folder with the program and, where it looks for them, its libraries.
 command = [
     "sh", "-ec",
-    "cmake -S . -B .gate/build && cmake --build .gate/build --parallel && mkdir -p .gate/ollama/bin && cp -R .gate/build/lib .gate/ollama/ && go build -o .gate/ollama/bin/ollama .",
+    "cmake -S . -B '{target}/cmake' && cmake --build '{target}/cmake' --parallel && mkdir -p '{target}/ollama/bin' && cp -R '{target}/cmake/lib' '{target}/ollama/' && go build -o '{target}/ollama/bin/ollama' .",
 ]
-artifact = ".gate/ollama"
+artifact = "{target}/ollama"
 timeout = "60 min"
 "#;
 
@@ -175,9 +175,12 @@ const PIP: &str = r#"
 # How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
 # A folder with the package, which Python then looks into first. What the package needs besides (PyTorch and the
-# rest) is the machine's.
-command = ["python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", ".gate/site", "."]
-artifact = ".gate/site"
+# rest) is the machine's. It is built from a copy: pip writes into the sources, which a build may not at the top of the tree.
+command = [
+    "sh", "-ec",
+    "rm -rf '{target}/src' && mkdir -p '{target}/src' && tar -cf '{target}/src.tar' --exclude=./.gate --exclude=./target . && tar -xf '{target}/src.tar' -C '{target}/src' && python -m pip install --quiet --no-deps --upgrade --target '{target}/site' '{target}/src'",
+]
+artifact = "{target}/site"
 timeout = "3 h"
 "#;
 
@@ -185,9 +188,13 @@ const PIP_OF_SGLANG: &str = r#"
 # How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
 # A folder with the package, which Python then looks into first. What the package needs besides (PyTorch, sgl-kernel
-# and the rest) is the machine's.
-command = ["python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", ".gate/site", "./python"]
-artifact = ".gate/site"
+# and the rest) is the machine's. It is built from a copy: pip writes into the sources, which a build may not at the top of
+# the tree.
+command = [
+    "sh", "-ec",
+    "rm -rf '{target}/src' && mkdir -p '{target}/src' && tar -cf '{target}/src.tar' --exclude=./.gate --exclude=./target . && tar -xf '{target}/src.tar' -C '{target}/src' && python -m pip install --quiet --no-deps --upgrade --target '{target}/site' '{target}/src/python'",
+]
+artifact = "{target}/site"
 timeout = "3 h"
 "#;
 

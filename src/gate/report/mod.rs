@@ -33,7 +33,9 @@ pub use json_v1::verdict_json;
 pub use junit::{junit, junit_not_measured};
 pub use markdown::markdown;
 pub use openmetrics::openmetrics;
-pub use page::{CheckFigures, Over, PERCENTILES, Page, Series, Start, html};
+pub use page::{
+    Bar, CheckFigures, Contexts, Over, PERCENTILES, Page, Series, Start, html, two_modes,
+};
 pub use reasons::{SEND_AT_ONCE, decisive, first_events, notes, sentence, summary};
 pub use redaction::redact;
 pub use row::limits;

@@ -122,9 +122,14 @@ pub fn allowed(check: &CheckVerdict) -> String {
     fails.get(2..).unwrap_or_default().to_owned()
 }
 
-/// All checks, the worst first; those of one verdict in the order of the gates.
+/// All checks, the worst first: of failed ones the greatest change; others of one verdict in the order of the gates.
 pub fn worst_first(verdict: &RunVerdict) -> Vec<&CheckVerdict> {
     let mut checks: Vec<_> = verdict.gates.iter().flat_map(|gate| &gate.checks).collect();
+    let excess = |check: &CheckVerdict| match check.verdict {
+        Verdict::Fail => check.excess(),
+        _ => 0.0,
+    };
+    checks.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
     checks.sort_by_key(|check| match check.is_waived() {
         true => 3,
         false => severity(check.verdict),

@@ -4,9 +4,11 @@
 
 use super::page::{STYLE, UPLOT, UPLOT_STYLE, hash, shown};
 use super::reasons::capital;
+use jiff::Timestamp;
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use verdict::digest;
 
 const PAGE: &str = include_str!("templates/history.html.j2");
@@ -41,6 +43,9 @@ pub struct SiteCheck {
     /// Of the newest living series since its last step.
     pub level: String,
     pub sessions: usize,
+    /// The check may be red for a while: until when, who says so, and why.
+    #[serde(skip)]
+    pub waiver: Option<String>,
     pub series: Vec<SiteSeries>,
 }
 
@@ -52,6 +57,8 @@ pub struct SiteSeries {
     /// Why it began: a driver, a clock, a gate's definition.
     #[serde(skip)]
     pub since: Vec<String>,
+    /// The machine's fingerprint.
+    pub machine: String,
     pub unit: String,
     pub is_live: bool,
     /// Trend, creep and steps, in words.
@@ -59,6 +66,7 @@ pub struct SiteSeries {
     pub lines: Vec<String>,
     pub points: Vec<SitePoint>,
     pub steps: Vec<SiteStep>,
+    pub marks: Vec<SiteMark>,
     /// What the points are drawn against: the level between steps, and where 95 % of single sessions lie around it.
     pub levels: Vec<SiteLevel>,
 }
@@ -81,6 +89,16 @@ pub struct SiteStep {
     #[serde(skip)]
     pub text: String,
     pub is_worse: bool,
+}
+
+/// A release, or a note that somebody wrote.
+#[derive(Clone, Debug, Serialize)]
+pub struct SiteMark {
+    /// Seconds since 1970.
+    pub at: f64,
+    /// `release`, `kept`, `reverted` or `note`.
+    pub kind: &'static str,
+    pub text: String,
 }
 
 /// The points from one step to the next.
@@ -164,16 +182,26 @@ fn page(site: &Site, gates: &[&str], gate: Option<&str>) -> String {
             outcome => check.outcome,
             level => check.level.clone(),
             sessions => check.sessions,
+            waiver => check.waiver.as_deref().map(shown),
             line => living.map(spark),
             series => check.series.iter().map(|series| context! {
                 title => shown(&series.title),
                 since => series.since.iter().map(|text| shown(text)).collect::<Vec<_>>(),
                 is_live => series.is_live,
+                machine => shown(&series.machine),
+                marks => series.marks.iter().map(|mark| context! {
+                    day => day(mark.at), text => shown(&mark.text),
+                }).collect::<Vec<_>>(),
                 lines => series.lines.iter().map(|text| shown(text)).collect::<Vec<_>>(),
                 line => spark(series),
             }).collect::<Vec<_>>(),
         }
     };
+    let machines: BTreeSet<&str> = checks
+        .iter()
+        .flat_map(|check| &check.series)
+        .map(|series| series.machine.as_str())
+        .collect();
     // Only a gate's page draws; no text of the data can end the element.
     let data = match gate {
         Some(_) => serde_json::to_string(&checks).unwrap_or_default(),
@@ -193,6 +221,7 @@ fn page(site: &Site, gates: &[&str], gate: Option<&str>) -> String {
             data => Value::from_safe_string(data.replace('<', "\\u003c")),
             gate => gate,
             gates => gates.iter().map(|gate| context! { name => *gate, file => file(gate) }).collect::<Vec<_>>(),
+            machines => machines.into_iter().map(shown).collect::<Vec<_>>(),
             outcome => site.outcome,
             summary => capital(&shown(&site.summary)),
             remarks => site.remarks.iter().map(|text| shown(text)).collect::<Vec<_>>(),
@@ -224,6 +253,15 @@ fn feed(site: &Site) -> String {
             id => digest::of_parts([site.repository.as_deref().unwrap_or("infergate").as_bytes()]),
             entries => site.entries.iter().map(entry).collect::<Vec<_>>(),
         },
+    )
+}
+
+/// `2026-11-25`; empty where no calendar has the day.
+fn day(seconds: f64) -> String {
+    let time = Timestamp::from_second(seconds as i64);
+    time.map_or_else(
+        |_| String::new(),
+        |time| time.strftime("%Y-%m-%d").to_string(),
     )
 }
 

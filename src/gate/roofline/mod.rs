@@ -9,11 +9,15 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub hidden: u64,
-    pub layers: u64,
+    /// Layers that attend, and their heads.
+    pub attention_layers: u64,
     pub heads: u64,
     pub kv_heads: u64,
     pub head_dim: u64,
-    pub intermediate: u64,
+    /// In the layers' matrices that a token is multiplied by.
+    pub layer_numbers: u64,
+    /// Of a sequence's recurrent state, in f32.
+    pub state_numbers: u64,
     pub vocab: u64,
     /// Bytes of a stored weight.
     pub weight_bytes: u64,
@@ -56,46 +60,52 @@ impl Bound {
 }
 
 impl Shape {
-    /// Numbers in the matrices of all layers.
-    fn layer_numbers(&self) -> u64 {
-        let projections = 2 * self.heads + 2 * self.kv_heads;
-        let attention = self.hidden * projections * self.head_dim;
-        self.layers * (attention + 3 * self.hidden * self.intermediate)
-    }
-
     /// Numbers in the output matrix.
     fn head_numbers(&self) -> u64 {
         self.vocab * self.hidden
     }
 
     fn kv_bytes_per_token(&self) -> u64 {
-        2 * self.layers * self.kv_heads * self.head_dim * self.kv_bytes
+        2 * self.attention_layers * self.kv_heads * self.head_dim * self.kv_bytes
     }
 
     /// Bytes of the weights that every step reads. Of an input table only rows are read.
     fn weight_bytes(&self) -> u64 {
-        (self.layer_numbers() + self.head_numbers()) * self.weight_bytes
+        (self.layer_numbers + self.head_numbers()) * self.weight_bytes
+    }
+
+    fn state_bytes(&self) -> u64 {
+        self.state_numbers * size_of::<f32>() as u64
+    }
+
+    /// A token decays each number of the state, reads, writes and reads again: once, and three times twice.
+    fn state_operations(&self) -> u64 {
+        7 * self.state_numbers
     }
 
     /// Operations of attention for a query that sees `positions` keys.
     fn attention_operations(&self, positions: u64) -> u64 {
-        4 * self.layers * self.heads * self.head_dim * positions
+        4 * self.attention_layers * self.heads * self.head_dim * positions
     }
 
     /// One more token of one sequence, that sees `context` positions, itself among them.
     pub fn decode(&self, context: u64, machine: &Machine) -> Floor {
-        let bytes = self.weight_bytes() + context * self.kv_bytes_per_token();
-        let products = 2 * (self.layer_numbers() + self.head_numbers());
-        machine.floor(bytes, products + self.attention_operations(context))
+        // The state comes and goes.
+        let past = context * self.kv_bytes_per_token() + 2 * self.state_bytes();
+        let products = 2 * (self.layer_numbers + self.head_numbers());
+        let past_operations = self.attention_operations(context) + self.state_operations();
+        machine.floor(self.weight_bytes() + past, products + past_operations)
     }
 
     /// The first token after a prompt of `tokens`, none of which is cached. Logits are needed of the last.
     pub fn prefill(&self, tokens: u64, machine: &Machine) -> Floor {
-        let bytes = self.weight_bytes() + tokens * self.kv_bytes_per_token();
-        let products = 2 * (tokens * self.layer_numbers() + self.head_numbers());
+        // The state is empty at first, and may stay in a cache until the end.
+        let past = tokens * self.kv_bytes_per_token() + self.state_bytes();
+        let products = 2 * (tokens * self.layer_numbers + self.head_numbers());
         // A prompt's i-th token sees i positions.
         let seen = tokens * (tokens + 1) / 2;
-        machine.floor(bytes, products + self.attention_operations(seen))
+        let past_operations = self.attention_operations(seen) + tokens * self.state_operations();
+        machine.floor(self.weight_bytes() + past, products + past_operations)
     }
 }
 
@@ -140,7 +150,7 @@ pub fn plausible(shape: &Shape, machine: &Machine) -> Option<Plausible> {
         return None;
     }
     let decode_us = shape.decode(1, machine).milliseconds * 1e3;
-    let prompt_us = 2.0 * shape.layer_numbers() as f64 / machine.operations_per_second * 1e6;
+    let prompt_us = 2.0 * shape.layer_numbers as f64 / machine.operations_per_second * 1e6;
     Some(Plausible {
         tpot_floor: format!("{} µs", plain(decode_us * MARGIN)),
         prefill_floor: format!("{} µs/token", plain(prompt_us * MARGIN)),
@@ -177,11 +187,12 @@ mod tests {
     /// Qwen3-4B with bf16 weights and cache.
     const QWEN3_4B: Shape = Shape {
         hidden: 2560,
-        layers: 36,
+        attention_layers: 36,
         heads: 32,
         kv_heads: 8,
         head_dim: 128,
-        intermediate: 9728,
+        layer_numbers: 36 * (2560 * 80 * 128 + 3 * 2560 * 9728),
+        state_numbers: 0,
         vocab: 151_936,
         weight_bytes: 2,
         kv_bytes: 2,
@@ -208,10 +219,38 @@ mod tests {
         assert!((prefill.milliseconds - 11.074).abs() < 1e-2, "{prefill:?}");
     }
 
+    /// Qwen3.5-9B: 24 of 32 layers keep a state, which moves with each token whatever the context is.
+    #[test]
+    fn a_state_comes_and_goes() {
+        let attention = 4096 * (3 * 16 + 2 * 4) * 256;
+        let recurrent = 4096 * (2 * 2048 + 4096 + 4096 + 2 * 32 + 4096);
+        let state = 32 * 128 * 128 + 3 * (2 * 2048 + 4096);
+        let hybrid = Shape {
+            hidden: 4096,
+            attention_layers: 8,
+            heads: 16,
+            kv_heads: 4,
+            head_dim: 256,
+            layer_numbers: 8 * attention + 24 * recurrent + 32 * 3 * 4096 * 12_288,
+            state_numbers: 24 * state,
+            vocab: 248_320,
+            ..QWEN3_4B
+        };
+        let floor = hybrid.decode(1, &H200);
+        // 2 MiB of matrices and 98,304 bytes of the convolution a layer, in and out.
+        assert_eq!(hybrid.state_bytes(), 24 * ((2 << 20) + 98_304));
+        let weights = 2 * (hybrid.layer_numbers + hybrid.head_numbers());
+        assert_eq!(floor.bytes, weights + 2 * hybrid.state_bytes() + 32_768);
+        assert_eq!(
+            hybrid.decode(1025, &H200).bytes - floor.bytes,
+            1024 * 32_768
+        );
+    }
+
     /// The published count less the weights of norms, which are vectors.
     #[test]
     fn matrices_are_all_but_the_norms() {
-        let numbers = QWEN3_4B.layer_numbers() + QWEN3_4B.head_numbers();
+        let numbers = QWEN3_4B.layer_numbers + QWEN3_4B.head_numbers();
         let norms = 36 * (2 * 2560 + 2 * 128) + 2560;
         assert_eq!(numbers + norms, 4_022_468_096);
     }
@@ -220,7 +259,7 @@ mod tests {
     fn plausible_floors_are_below_the_floors_and_written_plainly() {
         let floors = plausible(&QWEN3_4B, &H200).unwrap();
         let small = Shape {
-            layers: 1,
+            layer_numbers: QWEN3_4B.layer_numbers / 36,
             vocab: 448,
             ..QWEN3_4B
         };

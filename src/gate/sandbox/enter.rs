@@ -18,11 +18,12 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, wait, waitpid};
-use nix::unistd::{Gid, Pid, Uid, User, getppid, initgroups, setgid, setsid, setuid};
+use nix::unistd::{Gid, Pid, Uid, User, getppid, initgroups, setgid, setpgid, setsid, setuid};
+use std::env;
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -102,13 +103,43 @@ fn is_abandoned() -> io::Result<bool> {
 /// Carries the ids outside of the user namespace to the process within.
 const IDS: &str = "INFERGATE_SANDBOX_IDS";
 
+nix::ioctl_none_bad!(give_up_terminal, nix::libc::TIOCNOTTY);
+
+/// Leaves the terminal and the gate's process group, whose signals are not for the keeper in a pid namespace.
+///
+/// Under both layers it stays in the gate's session: Linux divides processors among sessions (sched(7), "The autogroup feature"),
+/// and beside other work an engine in another session is scheduled apart from its client, which makes launches differ
+/// (docs/performance.md). Under one layer it takes a session of its own. Without a pid namespace a process could join the gate's
+/// group and leave it orphaned, for which the kernel hangs that group up (setpgid(2), `_exit(2)`); without Landlock it could
+/// change the priority that the session shares (/proc/self/autogroup).
+fn step_aside(policy: &Policy) -> io::Result<()> {
+    if !policy.has(Layer::Landlock) {
+        return Ok(setsid().map(drop)?);
+    }
+    match File::open("/dev/tty") {
+        Ok(terminal) => {
+            #[expect(unsafe_code, reason = "the request has no argument")]
+            // SAFETY: TIOCNOTTY reads and writes no memory (ioctl_tty(2)).
+            unsafe { give_up_terminal(terminal.as_raw_fd()) }?;
+        }
+        Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => {}
+        // Perhaps there is a terminal: a session of its own has none.
+        Err(_) => return Ok(setsid().map(drop)?),
+    }
+    let myself = Pid::from_raw(0);
+    Ok(setpgid(myself, myself)?)
+}
+
 /// The keeper that is the first process of a pid namespace.
 fn first_of_namespace(policy: &Policy, mut child: Command) -> io::Result<i32> {
-    // Without a terminal. Signals without a handler do not reach the first process of a pid namespace.
-    setsid()?;
+    // Signals without a handler do not reach the first process of a pid namespace.
+    step_aside(policy)?;
+    let folder = env::current_dir()?;
     mounts::arrange(policy)?;
+    // Until now it was a folder of the mounts below, which are read-only: what a build makes there by a relative path.
+    env::set_current_dir(folder)?;
     // A second user namespace: it cannot undo the mounts of the first, and its user has the id that it had outside.
-    let ids = std::env::var(IDS).unwrap_or_default();
+    let ids = env::var(IDS).unwrap_or_default();
     let (uid, gid) = ids.split_once(':').unwrap_or(("0", "0"));
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
     map_ids(uid, "0", gid, "0")?;
@@ -127,8 +158,7 @@ fn first_of_namespace(policy: &Policy, mut child: Command) -> io::Result<i32> {
     }
 }
 
-/// The keeper of a Landlock domain, in a session of its own: what is meant for the command's group is not for it, and
-/// neither has a terminal.
+/// The keeper of a Landlock domain.
 fn keeper_of_domain(policy: &Policy, mut child: Command) -> io::Result<i32> {
     // Sent by the kernel when the process outside ends.
     const ABANDONED: Signal = Signal::SIGUSR1;

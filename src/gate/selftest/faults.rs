@@ -29,7 +29,7 @@ pub enum Plant {
     Nothing(Side),
     /// `gate serve --fault`.
     Engine(&'static str),
-    /// `gate proxy --fault`, before head; a clean proxy stands before base.
+    /// `gate dev proxy --fault`, before head; a clean proxy stands before base.
     Proxy(&'static [&'static str]),
     /// The GPU that a stand-in of NVIDIA's exporter tells of throttles while head runs.
     Throttle,

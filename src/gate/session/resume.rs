@@ -24,7 +24,7 @@ const SHOWN_CHARACTERS: usize = 160;
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     #[error(
-        "the session in {} is finished, nothing of it is missing; `gate judge` shows its verdict", .0.display()
+        "the session in {} is finished, nothing of it is missing; `gate report` shows its verdict", .0.display()
     )]
     Finished(PathBuf),
     #[error(

@@ -4,6 +4,7 @@
 //! Main function: [`facets`]. Each part is a metric of `docs/metrics.md`, or made like one. A part that the launch
 //! does not tell is left out. Refuses to know: arms, and which part is to blame.
 
+use super::matrix::{ContextLine, tpot_line};
 use super::timing::request::{e2e_ms, tpot_ms, ttft_ms};
 use super::{Place, Requests, measure};
 use crate::plan::{Check, Workload, WorkloadKind};
@@ -112,17 +113,12 @@ pub fn facets(check: &Check, workload: &Workload, launch: &Launch) -> Vec<(Facet
     let Ok(samples) = place.measured() else {
         return found;
     };
-    let value = |metric, statistic| of_metric(check, workload, launch, metric, statistic);
-    let median = |metric| value(metric, Statistic::Median);
-    let single = |metric| value(metric, Statistic::Single);
+    let median = |metric| of_metric(check, workload, launch, metric, Statistic::Median);
     let (early, late) = match workload.kind {
         WorkloadKind::Session(_) => first_and_last_turns(&samples),
         _ => (None, None),
     };
-    let (base, slope) = match workload.kind {
-        WorkloadKind::Session(_) => over_turns(&samples),
-        _ => (single(Metric::TpotBase), single(Metric::TpotSlope)),
-    };
+    let line = line_of(&place);
     let server = |time: fn(&ServerTimings) -> f64| {
         median_of(&samples, |sample| sample.timings.as_ref().map(time))
     };
@@ -134,8 +130,8 @@ pub fn facets(check: &Check, workload: &Workload, launch: &Launch) -> Vec<(Facet
         (Facet::ServerDecode, server(|t| t.predicted_ms)),
         (Facet::Between, median_of(&samples, between)),
         (Facet::Tpot, median(Metric::Tpot)),
-        (Facet::TpotBase, base),
-        (Facet::TpotSlope, slope),
+        (Facet::TpotBase, line.as_ref().map(|line| line.base)),
+        (Facet::TpotSlope, line.map(|line| line.slope * 1e3)),
     ];
     found.extend(
         parts
@@ -206,9 +202,28 @@ fn first_and_last_turns(samples: &[&Sample]) -> (Option<f64>, Option<f64>) {
     stats::head_tail_medians(&times).unzip()
 }
 
-/// TPOT at context 0 in ms and what a token of context adds in µs, by a line through a conversation's turns; the
-/// context of a turn is that of its middle token.
-fn over_turns(samples: &[&Sample]) -> (Option<f64>, Option<f64>) {
+/// TPOT over the contexts of a launch, by the least absolute deviations; `None` for workloads of one context.
+pub fn context_line(check: &Check, workload: &Workload, launch: &Launch) -> Option<ContextLine> {
+    let requests = Requests::of(check, workload, launch);
+    let place = Place {
+        launch,
+        workload,
+        part: &check.part,
+        requests: &requests,
+    };
+    line_of(&place)
+}
+
+fn line_of(place: &Place<'_>) -> Option<ContextLine> {
+    match place.workload.kind {
+        WorkloadKind::Session(_) => over_turns(&place.measured().ok()?),
+        WorkloadKind::Matrix(_) => Some(tpot_line(place).ok()?.0),
+        _ => None,
+    }
+}
+
+/// The context of a turn is that of its middle token.
+fn over_turns(samples: &[&Sample]) -> Option<ContextLine> {
     let point = |sample: &&Sample| {
         let answered = f64::from(sample.tokens.completion?) / 2.0;
         Some((
@@ -221,11 +236,16 @@ fn over_turns(samples: &[&Sample]) -> (Option<f64>, Option<f64>) {
     let middle = |group: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
         stats::median(&group.iter().map(of).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
     };
-    let (x, y): (Vec<f64>, Vec<f64>) = groups
+    let points: Vec<(f64, f64)> = groups
         .map(|group| (middle(group, |p| p.0), middle(group, |p| p.1)))
-        .unzip();
-    let line = stats::least_absolute_line(&x, &y);
-    line.map(|(base, slope)| (base, slope * 1e3)).unzip()
+        .collect();
+    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let (base, slope) = stats::least_absolute_line(&x, &y)?;
+    Some(ContextLine {
+        points,
+        base,
+        slope,
+    })
 }
 
 #[cfg(test)]

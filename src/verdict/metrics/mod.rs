@@ -18,12 +18,13 @@ mod timing;
 mod undefined;
 mod value;
 
-pub use breakdown::{Facet, Work, facets};
+pub use breakdown::{Facet, Work, context_line, facets};
 pub use correctness::answers::{OtherAnswers, WrongAnswers, wrong_answers};
 pub use correctness::differences::differences;
 pub use correctness::golden::Difference;
 pub use correctness::suite::fails_in_both;
 pub use gaps::Gaps;
+pub use matrix::ContextLine;
 pub use readings::interference::beside;
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, RunTally, run_numbers};

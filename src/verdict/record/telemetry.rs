@@ -67,6 +67,12 @@ pub struct Reading {
     /// Resident memory of the engine's process tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_bytes: Option<u64>,
+    /// Of that, memory on huge pages. In a launch's last reading alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huge_bytes: Option<u64>,
+    /// Page faults of the engine's process tree since it began that waited for a disk. In a launch's last reading alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub major_faults: Option<u64>,
     /// CPU time of the engine's process tree since it began, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_cpu_s: Option<f64>,

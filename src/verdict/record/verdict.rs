@@ -1,6 +1,6 @@
 //! The judge's verdict: data only, formatted in `report/`.
 
-use super::{CacheState, Metric, Reason, Remark, Statistic, Verdict};
+use super::{CacheState, Metric, Reason, Remark, RuleId, Statistic, Verdict};
 
 /// Limits are in the metric's unit; margins are fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +45,24 @@ pub struct CheckVerdict {
     /// Of a check that judges a matrix cell by cell: every cell of head's worst launch; else empty.
     pub cells: Vec<CellVerdict>,
     pub waiver: Option<Waiver>,
+}
+
+impl CheckVerdict {
+    /// Distance of the interval's better end from the margin or the limit, as a share; sorts failed checks. Infinite for a limit
+    /// of zero and for an engine that died.
+    pub fn excess(&self) -> f64 {
+        let excess = match (self.rule, self.interval) {
+            _ if self.reason.rule == RuleId::Reliability => f64::INFINITY,
+            (Rule::Regression { margin, .. }, Some((low, _))) => low - margin,
+            (Rule::Ceiling { limit }, Some((low, _))) if limit > 0.0 => low / limit - 1.0,
+            (Rule::Floor { limit }, Some((_, high))) if limit > 0.0 => 1.0 - high / limit,
+            _ => f64::INFINITY,
+        };
+        match excess.is_nan() {
+            true => f64::INFINITY,
+            false => excess,
+        }
+    }
 }
 
 /// One cell of a matrix.

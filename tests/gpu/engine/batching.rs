@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use engine::request::{CacheUse, Event, Logprob, Request, Sampling, Token};
-use engine::{Engine, Options};
+use engine::{Engine, ModelSource, Options};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Answer, collect, prompt, request, run, start};
+use super::{Answer, assert_nothing_held, both_models, collect, prompt, request, run, start};
 
 /// Requests of all sorts: short and long prompts, some that begin alike, short and long answers, scored,
 /// drawn, ended by the model.
@@ -48,8 +48,9 @@ fn said(answer: Answer) -> Said {
 }
 
 /// One at a time, without a cache, on one thread.
-fn alone(requests: &[Request]) -> Vec<Said> {
+fn alone(model: &ModelSource, requests: &[Request]) -> Vec<Said> {
     let engine = start(Options {
+        model: model.clone(),
         threads: 1,
         running: 1,
         prefix_cache: false,
@@ -66,11 +67,7 @@ fn together(options: Options, requests: &[Request], expect: &[Said]) -> Engine {
         let answer = collect(events).expect("it is answered");
         assert_eq!(said(answer), *expect, "request {at}");
     }
-    let stats = engine.stats();
-    assert_eq!(
-        (stats.running, stats.waiting, stats.kv.pages_used),
-        (0, 0, 0)
-    );
+    assert_nothing_held(&engine);
     engine
 }
 
@@ -78,30 +75,37 @@ fn together(options: Options, requests: &[Request], expect: &[Said]) -> Engine {
 /// that most are preempted, in large steps and in small ones.
 #[test]
 fn sixty_four_requests_together_are_answered_as_each_alone() {
-    let requests = mixed(64);
-    let expect = alone(&requests);
+    for model in both_models() {
+        requests_together_are_answered_as_each_alone(&model, &mixed(64));
+    }
+}
+
+fn requests_together_are_answered_as_each_alone(model: &ModelSource, requests: &[Request]) {
+    let expect = alone(model, requests);
     let roomy = Options {
+        model: model.clone(),
         threads: 2,
         ..Options::default()
     };
-    let engine = together(roomy.clone(), &requests, &expect);
+    let engine = together(roomy.clone(), requests, &expect);
     assert_eq!(engine.stats().preempted, 0);
     // Answers to what is in the cache already.
-    let again = engine.submit_all(requests.clone()).expect("all are taken");
+    let again = engine.submit_all(requests.to_vec()).expect("all are taken");
     for (events, expect) in again.into_iter().zip(&expect) {
         assert_eq!(said(collect(events).expect("it is answered")), *expect);
     }
     assert!(engine.stats().cache_hits > 0);
-    for (step_tokens, chunk_tokens) in [(600, 512), (65, 7)] {
+    let mut preempted = 0;
+    for (step_tokens, chunk_tokens) in [(600, 512), (65, 7), (66, 64)] {
         let tight = Options {
             kv_tokens: 1_728,
             step_tokens: Some(step_tokens),
             chunk_tokens: Some(chunk_tokens),
             ..roomy.clone()
         };
-        let engine = together(tight, &requests, &expect);
-        assert!(engine.stats().preempted > 0);
+        preempted += together(tight, requests, &expect).stats().preempted;
     }
+    assert!(preempted > 0);
 }
 
 /// A small number that looks random.
@@ -122,6 +126,13 @@ fn finish(which: usize, events: UnboundedReceiver<Event>, expect: &[Said]) {
 /// one in four goes away early. Every answer is right, and at the end every page is there.
 #[test]
 fn requests_leave_no_page_behind() {
+    for model in both_models() {
+        println!("{}", requests_leave_nothing_behind(&model));
+    }
+}
+
+/// What happened, in numbers.
+fn requests_leave_nothing_behind(model: &ModelSource) -> String {
     const PAGES: usize = 24;
     let requested: u64 = if fixture::is_nightly() { 10_000 } else { 2_000 };
     let short = |seed: u32| {
@@ -133,8 +144,9 @@ fn requests_leave_no_page_behind() {
         }
     };
     let requests: Vec<Request> = (0..200).map(short).collect();
-    let expect = alone(&requests);
+    let expect = alone(model, &requests);
     let engine = start(Options {
+        model: model.clone(),
         threads: 1,
         kv_tokens: PAGES * 16,
         running: 16,
@@ -167,19 +179,16 @@ fn requests_leave_no_page_behind() {
     // The last that went away are noticed before this one, which needs every page there is.
     let whole = request(&prompt(PAGES as u32 * 16 - 1, 1), 1);
     assert_eq!(run(&engine, whole).tokens.len(), 1);
+    assert_nothing_held(&engine);
     let stats = engine.stats();
-    assert_eq!(
-        (stats.running, stats.waiting, stats.kv.pages_used),
-        (0, 0, 0)
-    );
     assert!(
         stats.cancelled > requested / 20
             && stats.preempted > requested / 100
             && stats.cache_hits > 0,
         "{stats:?}"
     );
-    println!(
+    format!(
         "{requested} requests, {cancelled} given up by their callers, {} of them before their end; {} preemptions; {} of {} prompt tokens cached",
         stats.cancelled, stats.preempted, stats.cache_hits, stats.cache_queries
-    );
+    )
 }

@@ -7,11 +7,24 @@ mod models;
 mod sessions;
 
 use engine::request::{Event, Finished, Prompt, Request, Token};
-use engine::{Engine, Options};
+use engine::{Engine, ModelSource, Options};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 fn start(options: Options) -> Engine {
     Engine::start(options, &mut |_| {}).expect("the engine starts")
+}
+
+/// The model inside the binary, and one most of whose layers keep a recurrent state.
+fn both_models() -> [ModelSource; 2] {
+    let hybrid = concat!(env!("CARGO_MANIFEST_DIR"), "/gates/models/tiny-qwen3.5");
+    [ModelSource::Embedded, ModelSource::Directory(hybrid.into())]
+}
+
+/// No page and no state is held by anybody.
+fn assert_nothing_held(engine: &Engine) {
+    let stats = engine.stats();
+    let held = (stats.kv.pages_used, stats.states.used);
+    assert_eq!((stats.running, stats.waiting, held), (0, 0, (0, 0)));
 }
 
 fn engine() -> Engine {

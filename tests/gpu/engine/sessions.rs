@@ -1,16 +1,23 @@
 //! Long sessions: each turn costs its own tokens, and with a window a session of any length has its bound.
 
 use engine::request::{CacheUse, Event, Request};
-use engine::{Options, StartError, Window};
+use engine::{ModelSource, Options, StartError, Window};
 
-use super::{prompt, request, run, start};
+use super::{both_models, prompt, request, run, start};
 
 /// Many turns of one conversation, at night a thousand. A turn's prompt repeats all that was said; computed are the new
 /// message and the last token of the answer before it, which was chosen but never computed.
 #[test]
 fn each_of_many_turns_prefills_its_new_message_alone() {
+    for model in both_models() {
+        each_turn_prefills_its_new_message_alone(model);
+    }
+}
+
+fn each_turn_prefills_its_new_message_alone(model: ModelSource) {
     let turns: u32 = if fixture::is_nightly() { 1_000 } else { 300 };
     let engine = start(Options {
+        model,
         threads: 2,
         ..Options::default()
     });
@@ -92,7 +99,14 @@ fn turns_stay_within_a_page_of_constant() {
 /// pages still there or computed anew.
 #[test]
 fn a_windowed_session_equals_one_request() {
+    for model in both_models() {
+        a_session_equals_one_request(&model);
+    }
+}
+
+fn a_session_equals_one_request(model: &ModelSource) {
     let options = |kv_tokens, chunk_tokens| Options {
+        model: model.clone(),
         threads: 2,
         window: Some(Window {
             sink: 20,
@@ -233,4 +247,78 @@ fn a_memory_limit_bounds_the_pages() {
     let room = engine.model_info().max_context as u64;
     assert!(room <= kv.pages_total * kv.page_tokens);
     assert_eq!(run(&engine, request(&prompt(50, 1), 5)).tokens.len(), 5);
+}
+
+/// Without snapshots a hybrid model computes a history anew, and says the same.
+#[test]
+fn a_hybrid_without_snapshots_resumes_nowhere() {
+    let [_, hybrid] = both_models();
+    let with = |snapshots| {
+        start(Options {
+            model: hybrid.clone(),
+            snapshots,
+            ..Options::default()
+        })
+    };
+    let (some, none) = (with(Some(3)), with(Some(0)));
+    let mut history = prompt(70, 1);
+    for turn in 0..6 {
+        let (one, other) = (
+            run(&some, request(&history, 9)),
+            run(&none, request(&history, 9)),
+        );
+        assert_eq!(one.tokens, other.tokens, "turn {turn}");
+        history.extend(one.ids());
+        history.extend(prompt(5, turn));
+    }
+    let (some, none) = (some.stats().states, none.stats().states);
+    assert_eq!((some.resumed, some.kept), (5, 3));
+    assert_eq!((none.resumed, none.kept), (0, 0));
+    assert!(none.recomputed_tokens > 5 * 64, "{none:?}");
+    let many = Options {
+        model: hybrid,
+        snapshots: Some(1 << 30),
+        ..Options::default()
+    };
+    let refused = engine::Engine::start(many, &mut |_| {}).err();
+    assert!(
+        matches!(&refused, Some(StartError::Options(why)) if why.contains("snapshots are more than")),
+        "{refused:?}"
+    );
+}
+
+/// The states of running requests are counted before keys and values; snapshots take a quarter of the rest at the most.
+#[test]
+fn a_memory_limit_counts_recurrent_states() {
+    let [_, hybrid] = both_models();
+    let options = |memory_limit, running| Options {
+        model: hybrid.clone(),
+        memory_limit: Some(memory_limit),
+        running,
+        step_tokens: Some(running + 16),
+        ..Options::default()
+    };
+    let state = start(options(64 << 20, 2)).stats().states.bytes;
+    assert_eq!(state, 4 * 4 * (4 * 32 * 32 + 3 * 256));
+    // As many states as fill the limit, and weights besides.
+    let limit = 256 * state;
+    match engine::Engine::start(options(limit, 256), &mut |_| {}).err() {
+        Some(StartError::Options(why)) => {
+            let states = format!("{limit} for the states of running requests");
+            assert!(
+                why.contains(&states) && why.contains("--max-running"),
+                "{why}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    let engine = start(options(limit, 16));
+    for seed in 0..300 {
+        run(&engine, request(&prompt(20, seed), 1));
+    }
+    let stats = engine.stats();
+    let kept = stats.states.kept * state;
+    assert!(kept > 0 && kept <= limit / 4, "{stats:?}");
+    let pages = stats.kv.pages_total * stats.kv.page_bytes;
+    assert!(pages + kept + 16 * state < limit, "{stats:?}");
 }

@@ -302,11 +302,12 @@ fn the_roofline_of_the_embedded_model_has_floors_below_what_was_measured() {
 fn a_plausible_line_is_understood_by_gates() {
     let shape = Shape {
         hidden: 2560,
-        layers: 36,
+        attention_layers: 36,
         heads: 32,
         kv_heads: 8,
         head_dim: 128,
-        intermediate: 9728,
+        layer_numbers: 3_633_315_840,
+        state_numbers: 0,
         vocab: 151_936,
         weight_bytes: 2,
         kv_bytes: 2,
@@ -322,7 +323,7 @@ fn a_plausible_line_is_understood_by_gates() {
         plausible(&shape, &machine).unwrap().toml()
     );
     project.write("gates/gate.toml", &config.replacen("[engine]\n", &line, 1));
-    project.run(&["plan"]).expect(0);
+    project.run(&["shard", "plan"]).expect(0);
 }
 
 #[test]

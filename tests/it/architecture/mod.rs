@@ -138,6 +138,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
             "history",
             "selftest",
             "doctor",
+            "presets",
             "github",
             "digest",
             "plural",
@@ -188,8 +189,10 @@ const HELPER_OF_TESTS: &str = "skip";
 
 /// Outside crate → the rooms that may name it, where that is less than the packages that depend on it. Other crates
 /// may be named wherever Cargo lets them.
-const HOMES: [(&str, &[&str]); 20] = [
+const HOMES: [(&str, &[&str]); 22] = [
     ("clap", &["cli", "commands"]),
+    ("clap_complete", &["commands"]),
+    ("clap_mangen", &["commands"]),
     ("anyhow", &["cli", "commands"]),
     ("indicatif", &["cli", "commands"]),
     ("axum", &["server"]),

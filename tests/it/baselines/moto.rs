@@ -2,12 +2,9 @@
 
 use super::runner::Runner;
 use fixture::install::{or_skip, python_with};
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-
-/// Tries to reach a server that starts; each waits for the one before to be refused.
-const TRIES: u32 = 600;
 
 pub(crate) struct Moto {
     server: Child,
@@ -20,16 +17,19 @@ impl Moto {
     pub(crate) fn start() -> Option<Self> {
         let python = python_with("moto", include_str!("requirements.txt"));
         let python = or_skip("moto's server", python)?;
-        let address = free();
+        // A port chosen here could be taken by another test's server before this one binds it.
         let server = Command::new(&python.program)
-            .args(["-m", "moto.server", "--host", "127.0.0.1", "--port"])
-            .arg(address.port().to_string())
+            .args(["-m", "moto.server", "--host", "127.0.0.1", "--port", "0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let moto = Self { server, address };
+        let mut moto = Self {
+            server,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        };
+        moto.address = moto.listening();
         moto.make_bucket();
         Some(moto)
     }
@@ -44,27 +44,31 @@ impl Moto {
             .with("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
     }
 
+    /// Where it says that it listens; what it logs after that is thrown away.
+    fn listening(&mut self) -> SocketAddr {
+        let mut log = BufReader::new(self.server.stderr.take().unwrap());
+        let mut said = String::new();
+        while log.read_line(&mut said).unwrap() > 0 {
+            let last = said.lines().next_back().unwrap_or_default();
+            if let Some((_, address)) = last.split_once("Running on http://") {
+                let address = address.trim_end().parse().unwrap();
+                std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+                return address;
+            }
+        }
+        panic!("moto's server does not listen: {said}");
+    }
+
     fn make_bucket(&self) {
         let request = format!(
             "PUT /baselines HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
             self.address
         );
-        let mut last = None;
-        for _ in 0..TRIES {
-            match TcpStream::connect(self.address) {
-                Ok(mut stream) => {
-                    stream.write_all(request.as_bytes()).unwrap();
-                    let mut answer = String::new();
-                    stream.read_to_string(&mut answer).unwrap();
-                    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-                    return;
-                }
-                // Nothing tells when it listens but that it does.
-                Err(error) => last = Some(error),
-            }
-            std::thread::park_timeout(std::time::Duration::from_millis(50));
-        }
-        panic!("moto's server does not listen: {last:?}");
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 }
 
@@ -73,10 +77,4 @@ impl Drop for Moto {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
-}
-
-/// An address on which nobody listens.
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
 }

@@ -50,7 +50,7 @@ fn a_slower_commit_is_found_beside_one_that_does_not_build() {
     // Every session is a result directory of its own.
     let directory = jump["directory"].as_str().unwrap();
     project
-        .run(&["judge", &format!("result/{directory}")])
+        .run(&["report", &format!("result/{directory}")])
         .expect(1);
 }
 

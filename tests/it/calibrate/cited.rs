@@ -72,7 +72,7 @@ fn it_is_cited(project: &Project) {
     assert_eq!(&gate["smallest_effects"]["start/regression"], effect);
     // The record holds it: the same bytes again, whatever becomes of the certificate.
     forge(project, |c| c["alpha"] = 0.01.into());
-    project.run(&["judge", "result"]).expect(1);
+    project.run(&["report", "result"]).expect(1);
     assert_eq!(project.read("result/report.md"), markdown);
     forge(project, |c| c["alpha"] = 0.02.into());
 }

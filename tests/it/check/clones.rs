@@ -49,6 +49,19 @@ fn an_artifact_of_another_commit_is_not_taken_for_one_that_was_not_made() {
     assert!(project.path("engine").is_file());
 }
 
+/// The folder in which a child starts is of its own mounts: the one of before is read-only there.
+#[test]
+fn a_build_writes_into_its_tree_by_relative_paths() {
+    let project = with_broken_commit();
+    project.git(&["checkout", "--quiet", "broken"]);
+    let build = "mkdir -p .gate/made && cp build.sh .gate/made/ && echo made it; exit 1\n";
+    project.write("build.sh", build);
+    project.commit("writes");
+    project.git(&["checkout", "--quiet", "main"]);
+    let head = ["check", "--gate", "e2e", "--head", "broken"];
+    project.run(&head).expect(5).says(&["made it"]);
+}
+
 #[test]
 fn what_a_dead_session_left_is_made_anew() {
     let project = with_broken_commit();

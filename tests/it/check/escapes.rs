@@ -50,6 +50,46 @@ fn the_projects_folder_stays_where_it_is() {
     }
 }
 
+/// Joins the group of the session's leader, stops there, and leaves the group orphaned: the kernel hangs such a group up
+/// (setpgid(2)), whatever signals the build may send.
+const HANGS_UP: &str = "python3 - <<'END'
+import os, signal, time
+leader = os.getsid(0)
+def join():
+    try: os.setpgid(0, leader)
+    except OSError: os._exit(0)
+if os.fork() == 0:
+    if os.fork() == 0:
+        join()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(0.2)
+    os.setsid()
+    time.sleep(1)
+    os._exit(0)
+time.sleep(0.6)
+if os.fork() == 0:
+    join()
+    os._exit(0)
+time.sleep(0.5)
+END
+true";
+
+#[test]
+fn a_build_cannot_hang_up_the_gate() {
+    for layer in ["landlock", "namespaces", "auto"] {
+        let project = with_attack(HANGS_UP);
+        project.with_sandbox(layer);
+        // The gate leads a session.
+        let mut check = project.command_after("exec setsid --wait \"$0\" \"$@\"", &CHECK);
+        let ended = Ended::of(&check.output().unwrap());
+        if ended.code == Some(2) && ended.stderr.contains("cannot be had here") {
+            skip(&format!("this machine has no {layer}"));
+            continue;
+        }
+        ended.expect(1);
+    }
+}
+
 /// A folder with these files, to be a home.
 fn home(files: &[(&str, &str)]) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();

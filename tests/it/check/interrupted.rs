@@ -53,7 +53,7 @@ fn a_signal_ends_the_session_and_keeps_what_was_measured() {
         let ended = Ended::of(&child.wait_with_output().unwrap()).expect(130);
         assert!(ended.stdout.contains("interrupted"), "{}", ended.stdout);
         assert_eq!(project.leftovers(), [0; 0]);
-        project.run(&["judge", "result"]).expect(3);
+        project.run(&["report", "result"]).expect(3);
     }
 }
 

@@ -10,6 +10,7 @@ mod clones;
 mod commits;
 mod escapes;
 mod faults;
+mod hybrid;
 mod interrupted;
 mod own_numbers;
 mod same_build;

@@ -71,7 +71,7 @@ fn is_no_pass(project: &Project, arguments: &[&str]) {
     assert!(!ended.stdout.contains("PASS"), "{}", ended.stdout);
     for form in ["markdown", "comment", "html"] {
         let judged = project
-            .run(&["judge", "result", "--format", form])
+            .run(&["report", "result", "--format", form])
             .expect(0)
             .stdout
             .replace("&#x2f;", "/");
@@ -149,8 +149,8 @@ fn what_init_writes_compares_commits() {
     project.write("gates/slow.toml", SLOW);
     project.commit("first");
     project.git(&["checkout", "--quiet", "-b", "slow"]);
-    project.write("src/main.rs", &main("8ms"));
-    project.commit("four times as slow");
+    project.write("src/main.rs", &main("30ms"));
+    project.commit("fifteen times as slow");
     let check = ["check", "--gate", "slow", "--format", "json"];
     let ended = project.run(&check).expect(1);
     assert_eq!(ended.json()["comparison"], "interleaved");
@@ -193,7 +193,7 @@ fn every_preset_of_init_builds_its_engine() {
             .find(|line| line.starts_with("serve = "))
             .unwrap();
         assert!(serve.contains("{artifact}"), "{engine}: {serve}");
-        let mut plan = gate(&["plan"]);
+        let mut plan = gate(&["shard", "plan"]);
         Ended::of(&plan.current_dir(folder.path()).output().unwrap()).expect(0);
     }
 }

@@ -111,7 +111,7 @@ fn tests_that_hold_pass_beside_an_engine_that_answers() {
         assert!(log.contains("HTTP/1.1 200 OK"), "{log}");
         assert_eq!(launch["exit"]["how"], "stopped");
     }
-    project.run(&["judge", "result"]).expect(0);
+    project.run(&["report", "result"]).expect(0);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn tests_that_passed_in_base_are_named() {
         ],
     );
     let verdict = fs::read(project.path("result/verdict.json")).unwrap();
-    let judged = project.run(&["judge", "result"]).expect(1);
+    let judged = project.run(&["report", "result"]).expect(1);
     assert_eq!(judged.stdout, ended.stdout);
     assert_eq!(
         fs::read(project.path("result/verdict.json")).unwrap(),
@@ -332,14 +332,14 @@ fn a_session_that_was_killed_in_its_tests_goes_on() {
         .collect();
     assert_eq!(runs, [1, 1]);
     // Every command reads such a session.
-    for command in ["judge", "explain"] {
+    for command in ["report", "explain"] {
         let mut arguments = vec![command, "result"];
         arguments.extend((command == "explain").then_some("--check"));
         arguments.extend((command == "explain").then_some("tests/broken"));
         project.run(&arguments).expect(0);
     }
     project
-        .run(&["plan", "--gate", "tests", "--shards", "2"])
+        .run(&["shard", "plan", "--gate", "tests", "--shards", "2"])
         .expect(0);
 }
 
@@ -391,7 +391,7 @@ fn what_cannot_run_is_refused_at_its_place() {
         let project = Project::without_build();
         project.write("gates/tests.toml", &GATE.replacen(from, to, 1));
         project
-            .run(&["plan", "--gate", "tests"])
+            .run(&["shard", "plan", "--gate", "tests"])
             .expect(2)
             .says(&[said, "gates/tests.toml:"]);
     }

@@ -215,7 +215,7 @@ fn foreign_text_is_cut_and_made_visible() {
     std::fs::write(&vllm, theirs).unwrap();
     let vllm = vllm.to_str().unwrap();
     change(vllm, |json| json["model_id"] = hostile.into());
-    let mut printed = vec![Ended::of(&gate(&["import", vllm]).output().unwrap()).expect(0)];
+    let mut printed = vec![Ended::of(&gate(&["dev", "import", vllm]).output().unwrap()).expect(0)];
     for format in ["text", "json", "markdown"] {
         let all = [
             &files[0],

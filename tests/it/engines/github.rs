@@ -42,7 +42,7 @@ fn a_known_engines_tree_gets_everything() {
             "pyproject.toml",
             "[project]\nname = \"vllm\"\n",
             "vllm",
-            "\"pip\", \"install\"",
+            "pip install",
         ),
         (
             "CMakeLists.txt",

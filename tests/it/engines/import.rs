@@ -1,11 +1,11 @@
-//! `gate import`: by definition and not by name, what is missing is said, and enough of it is judged.
+//! `gate dev import`: by definition and not by name, what is missing is said, and enough of it is judged.
 
 use fixture::{Ended, gate, repository};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 fn import(arguments: &[&str]) -> Ended {
-    let all: Vec<&str> = ["import"].iter().chain(arguments).copied().collect();
+    let all: Vec<&str> = ["dev", "import"].iter().chain(arguments).copied().collect();
     Ended::of(&gate(&all).output().unwrap())
 }
 
@@ -151,7 +151,7 @@ fn times_between_chunks_are_not_called_times_between_tokens() {
 fn a_sweep_needs_a_choice_and_its_own_quantiles_are_taken() {
     import(&[&sample("guidellm-sweep.json")]).expect(2).says(&[
         "2 benchmarks",
-        "`gate import --benchmark N`, N from 0 to 1,",
+        "`gate dev import --benchmark N`, N from 0 to 1,",
     ]);
     let ended = import(&[&sample("guidellm-sweep.json"), "--benchmark", "1"]).expect(0);
     let got = ended.says(&["end of the answer"]).json();
@@ -183,7 +183,7 @@ fn one_of_several_appended_results_is_chosen_and_never_the_first_taken() {
     let compared = gate(&["compare", path]).output().unwrap();
     Ended::of(&compared)
         .expect(2)
-        .says(&["`gate import --benchmark N`, N from 0 to 1,"]);
+        .says(&["`gate dev import --benchmark N`, N from 0 to 1,"]);
     let out = folder.path().join("session");
     import(&[path, "--as", "head", "--out", out.to_str().unwrap()])
         .expect(2)
@@ -292,7 +292,7 @@ fn judged(head_tpot_ms: f64) -> Ended {
     add("base", &files("base", 10.0)).expect(0);
     let first = add("head", &files("head", head_tpot_ms));
     // The record judges alone, to the same verdict.
-    let again = Ended::of(&gate(&["judge", out.to_str().unwrap()]).output().unwrap());
+    let again = Ended::of(&gate(&["report", out.to_str().unwrap()]).output().unwrap());
     assert_eq!((first.code, &first.stdout), (again.code, &again.stdout));
     again
 }

@@ -1,8 +1,12 @@
 //! `gate init`: every preset reads as a plan, and nothing is overwritten.
 
-use fixture::{Ended, gate};
+use fixture::{Ended, gate, skip};
 use infergate::presets::ALL;
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
 use verdict::plan::{self, Selection};
 use verdict::record::Comparison;
 
@@ -158,10 +162,55 @@ fn further_keys_of_requests_are_none_of_the_clients_own() {
         ),
     ] {
         std::fs::write(&path, config.replace(own, wrong)).unwrap();
-        let mut plan = gate(&["plan"]);
+        let mut plan = gate(&["shard", "plan"]);
         let ended = Ended::of(&plan.current_dir(folder.path()).output().unwrap());
         ended.expect(2).says(&[says]);
     }
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// No server on a usual port, no tree of an engine: it is one's own.
+#[test]
+fn an_engine_is_found_or_ones_own() {
+    const PORT: u16 = 30_000;
+    let run = |folder: &Path| {
+        let mut init = gate(&["init"]);
+        // No engine is installed there.
+        init.current_dir(folder).env("PATH", "/nowhere");
+        Ended::of(&init.output().unwrap()).expect(0)
+    };
+    let usual = [8000, 8080, PORT, 11434, 1234, 5000, 8001, 3000];
+    let is_taken = |port: u16| TcpStream::connect(("127.0.0.1", port)).is_ok();
+    if usual.into_iter().any(is_taken) {
+        return skip::skip("gate init: a server answers on a usual port");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path()).says(&["engine: custom", "FILL IN"]);
+    let serve = ["serve", "--port", &PORT.to_string(), "--threads", "1"];
+    let mut server = gate(&serve);
+    let server = server.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = Killed(server.spawn().unwrap());
+    while !is_taken(PORT) && server.0.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ended = run(folder.path());
+    ended.says(&[
+        "engine: infergate",
+        "port 30000",
+        "`tiny-qwen3`",
+        "--port {port}",
+    ]);
+    let config = std::fs::read_to_string(folder.path().join("gates/gate.toml")).unwrap();
+    assert!(config.contains("model = \"tiny-qwen3\""), "{config}");
 }
 
 #[test]

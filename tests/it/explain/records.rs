@@ -1,6 +1,7 @@
 //! Records that were made for their cause.
 
 use super::{directory, explain};
+use fixture::gate;
 use fixture::records::{self, blocks, noise};
 use verdict::record::{
     Arm, Comparison, EngineReading, Exit, GpuReading, Input, Launch, Reading, RunRecord, Sample,
@@ -198,6 +199,31 @@ fn slower_prefill_sits_in_prefill() {
     check(&record(LATENCY, &[], latencies(1.1, 1.0)), "prefill.txt");
 }
 
+/// Decoding takes 1.2 ms more a token; the first token waits for one step of it too. A server that tells its own times
+/// shows prefill by itself.
+#[test]
+fn a_first_token_that_comes_a_step_later_is_no_slower_prefill() {
+    let sits = |ttft: f64, tells: bool| {
+        let mut launches = latencies(ttft, 1.06);
+        for sample in launches.iter_mut().flat_map(|launch| &mut launch.samples) {
+            sample.timings = sample.timings.take().filter(|_| tells);
+        }
+        let record = record(LATENCY, &[], launches);
+        let told = explain(&directory(&record), &[]).expect(0).stdout;
+        told.replace('\n', " ")
+    };
+    let step = sits(1.02, false);
+    for part in [
+        "where it sits: decoding (TPOT +6.0 %); TTFT +2.0 %",
+        "not shown to be more than the step of decoding",
+    ] {
+        assert!(step.contains(part), "{part}: {step}");
+    }
+    for both in [sits(1.06, false), sits(1.02, true)] {
+        assert!(both.contains("sits: prefill and decoding"), "{both}");
+    }
+}
+
 /// Two cases of two tokens each, of which the reference is sure.
 fn goldens() -> String {
     let token = |id: u32, text: &str| {
@@ -273,6 +299,100 @@ fn an_engine_that_died_is_told_with_the_end_of_its_log() {
             );
         }
         assert!(!ended.stdout.contains('\u{1b}'), "{}", ended.stdout);
+    }
+}
+
+/// Three of twelve launches, of both arms, decode 8 % slower: without huge pages, by a slower kernel.
+fn in_two_modes() -> RunRecord {
+    let is_slow = |position: u32| [2, 7, 9].contains(&position);
+    let mut launches = latencies(1.0, 1.0);
+    for launch in &mut launches {
+        let position = launch.position;
+        let slower = if is_slow(position) { 1.08 } else { 1.0 };
+        launch.samples = requests(50.0, 20.0 * slower * (1.0 + 0.0001 * f64::from(position)));
+        launch.log = format!("logs/engine-{position:03}.log");
+        let last = launch.telemetry.as_mut().unwrap().readings.last_mut();
+        let huge = if is_slow(position) { 0 } else { 600 << 20 };
+        last.unwrap().huge_bytes = Some(huge + u64::from(position));
+    }
+    record(LATENCY, &[], launches)
+}
+
+/// Its logs: a line that only the slow launches wrote, behind a stamp that differs.
+fn write_logs(directory: &std::path::Path, record: &RunRecord) {
+    std::fs::create_dir(directory.join("logs")).unwrap();
+    for launch in &record.launches {
+        let position = launch.position;
+        let kernel = match [2, 7, 9].contains(&position) {
+            true => "\u{1b}[2Jkernel 3",
+            false => "kernel 4",
+        };
+        let log = format!("INFO 11-27 03:14:{position:02} loading\n12.{position} {kernel}\n");
+        let name = directory.join(format!("logs/engine-{position:03}.log"));
+        std::fs::write(name, log).unwrap();
+    }
+}
+
+#[test]
+fn what_differs_between_two_modes_is_named() {
+    let record = in_two_modes();
+    let made = directory(&record);
+    write_logs(made.path(), &record);
+    let ended = explain(&made, &["--check", "work/tpot"]).expect(0);
+    let expect = fixture::repository().join("tests/data/explain/two-modes.txt");
+    let expect = std::fs::read_to_string(expect).unwrap_or_default();
+    assert_eq!(ended.stdout, expect, "{}", ended.stdout);
+    assert!(!ended.stdout.contains('\u{1b}'));
+    // The page shows it too.
+    let path = made.path().to_str().unwrap();
+    let page = gate(&["report", path, "--format", "html"])
+        .output()
+        .unwrap();
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.contains("launches in two modes: 20.01 ms (5 of base, 4 of head)"));
+    assert!(page.contains("memory on huge pages"));
+    // TTFT has one mode.
+    let ended = explain(&made, &["--check", "work/ttft"]).expect(0);
+    assert!(!ended.stdout.contains("two modes"), "{}", ended.stdout);
+}
+
+/// A record may come from anybody: its logs are read in its own folder alone, no link is followed, and with one log missing
+/// no line is said to be missing in it.
+#[test]
+fn logs_outside_the_directory_are_not_read() {
+    let logged = "logged by every launch";
+    let told = |change: &dyn Fn(&std::path::Path, &mut RunRecord)| {
+        let mut record = in_two_modes();
+        let made = directory(&record);
+        write_logs(made.path(), &record);
+        change(made.path(), &mut record);
+        let json = serde_json::to_string(&record).unwrap();
+        std::fs::write(made.path().join("run.json"), json).unwrap();
+        explain(&made, &["--check", "work/tpot"]).expect(0).stdout
+    };
+    assert!(told(&|_, _| {}).contains(logged));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let secret = elsewhere.path().join("secret");
+    std::fs::write(&secret, "kernel 3\n").unwrap();
+    type Change<'a> = &'a dyn Fn(&std::path::Path, &mut RunRecord);
+    let cases: [Change<'_>; 4] = [
+        &|_, record| record.launches[2].log = secret.to_str().unwrap().into(),
+        &|_, record| record.launches[2].log = "logs/../run.json".into(),
+        &|directory, record| {
+            let log = directory.join(&record.launches[2].log);
+            std::fs::remove_file(&log).unwrap();
+            std::os::unix::fs::symlink(&secret, log).unwrap();
+        },
+        &|directory, _| {
+            let moved = elsewhere.path().join("logs");
+            std::fs::rename(directory.join("logs"), &moved).unwrap();
+            std::os::unix::fs::symlink(moved, directory.join("logs")).unwrap();
+        },
+    ];
+    for (case, change) in cases.iter().enumerate() {
+        let told = told(change);
+        assert!(told.contains("launches in two modes"), "{case}: {told}");
+        assert!(!told.contains(logged), "{case}: {told}");
     }
 }
 

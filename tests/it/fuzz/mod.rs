@@ -164,12 +164,13 @@ fn recorded() -> [(String, String); 4] {
 /// What a pull request may change: every gate file, and the data that gates read.
 #[test]
 fn gate_files() {
-    let data = "data/tiny-qwen3";
-    let of_data = |ending| files(&format!("gates/{data}"), ending);
-    let beside = [of_data("json"), of_data("jsonl")].concat();
-    let beside = beside
-        .into_iter()
-        .map(|(name, text)| (format!("{data}/{name}"), text));
+    let beside = ["data/tiny-qwen3", "data/tiny-qwen3.5"].into_iter();
+    let beside = beside.flat_map(|data| {
+        let of_data = |ending| files(&format!("gates/{data}"), ending);
+        let both = [of_data("json"), of_data("jsonl")].concat();
+        both.into_iter()
+            .map(move |(name, text)| (format!("{data}/{name}"), text))
+    });
     let all: Vec<(String, String)> = files("gates", "toml")
         .into_iter()
         .chain(beside)
@@ -180,6 +181,7 @@ fn gate_files() {
             "gate.toml" => None,
             "data/asked.jsonl" => Some("recorded"),
             "data/shared.json" => Some("shared"),
+            data if data.starts_with("data/tiny-qwen3.5/") => Some("e2e-hybrid"),
             data if data.starts_with("data/") => Some("e2e"),
             gate => gate.strip_suffix(".toml"),
         };
@@ -205,7 +207,7 @@ fn gate_files() {
     });
 }
 
-/// A result directory's record, judged as `gate judge` does.
+/// A result directory's record, judged as `gate report` does.
 #[test]
 fn records() {
     let (_, text) = files("tests/data", "json")

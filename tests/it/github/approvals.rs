@@ -1,4 +1,4 @@
-//! Approvals through `gate label`: whose word counts, for which commit, and what becomes of those who try without.
+//! Approvals through `gate github label`: whose word counts, for which commit, and what becomes of those who try without.
 
 use super::job::{Job, event};
 use fixture::github::{Ill, Trouble, sha};

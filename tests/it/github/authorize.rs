@@ -1,4 +1,4 @@
-//! `gate authorize` through the binary: who may run a commit on the machine, and every way to get there without.
+//! `gate github authorize` through the binary: who may run a commit on the machine, and every way to get there without.
 
 use super::job::Job;
 use fixture::github::{Grant, Ill, Trouble, sha};
@@ -22,7 +22,7 @@ fn a_trusted_author_needs_nobody() {
         ("head_sha", sha(12).as_str()),
         ("base_sha", sha(0xba5e).as_str()),
         ("base_ref", "main"),
-        ("gates", "e2e prefill-drift tpot"),
+        ("gates", "e2e e2e-hybrid prefill-drift tpot"),
         ("reason", "its author @ada may write to this repository"),
     ] {
         assert_eq!(outputs[name], value, "{name}");
@@ -81,7 +81,7 @@ fn a_person_who_may_write_answers_for_the_commit_that_they_start() {
             .contains("@ada, who may write to this repository, started it")
     );
     // By Actions' word alone, and only of a run that was dispatched.
-    let mut command = job.command(&["authorize", "--pr", "12", "--head-sha", &sha(12)]);
+    let mut command = job.command(&["github", "authorize", "--pr", "12", "--head-sha", &sha(12)]);
     command
         .env("GITHUB_TRIGGERING_ACTOR", "ada")
         .env("GITHUB_EVENT_NAME", "pull_request_target");
@@ -188,7 +188,7 @@ fn other_bases_may_be_allowed() {
 
 /// Within a run of main at this commit, of this branch and attempt.
 fn within(job: &Job, main: u64, branch: &str, attempt: &str) -> Ended {
-    let mut command = job.command(&["authorize", "--pr", "12", "--head-sha", &sha(12)]);
+    let mut command = job.command(&["github", "authorize", "--pr", "12", "--head-sha", &sha(12)]);
     command
         .env("GITHUB_SHA", sha(main))
         .env("GITHUB_REF", format!("refs/heads/{branch}"))
@@ -288,13 +288,18 @@ fn gates_are_those_that_the_paths_need_and_those_asked_for() {
         (
             &["src/lib.rs"][..],
             "soak  tpot",
-            "e2e prefill-drift soak tpot",
+            "e2e e2e-hybrid prefill-drift soak tpot",
         ),
         // Fewer would turn the required check green without the rest.
-        (&["src/lib.rs"], "e2e", "e2e prefill-drift tpot"),
-        (&["src/lib.rs"], "", "e2e prefill-drift tpot"),
+        (&["src/lib.rs"], "e2e", "e2e e2e-hybrid prefill-drift tpot"),
+        (&["src/lib.rs"], "", "e2e e2e-hybrid prefill-drift tpot"),
         (&["README.md"], "tpot", ""),
-        (&["README.md"], "soak", "e2e prefill-drift soak tpot"),
+        // The profile's, and what was asked for.
+        (
+            &["README.md"],
+            "soak",
+            "e2e e2e-hybrid prefill-drift soak tpot",
+        ),
         // Started by hand although no path needs it: the profile's.
         (&["README.md"], "", ""),
     ] {

@@ -159,9 +159,10 @@ async fn patience_of_five_minutes_ends_after_five_minutes() {
 
 #[tokio::test]
 async fn nobody_listening_is_told() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // Held but not listened on: no other test's server can take it.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", held.local_addr().unwrap());
     let clock = FakeClock::default();
     let client = client_with(&url, ACTIONS_TOKEN, MINUTE, &clock);
     let error = client.pull(1).await.unwrap_err();

@@ -43,7 +43,7 @@ impl Job {
         Ended::of(&self.command(arguments).output().unwrap())
     }
 
-    /// `gate label` on an event of the pull request 12, as it stands.
+    /// `gate github label` on an event of the pull request 12, as it stands.
     pub(crate) fn label_on(&self, action: &str, label: Option<&str>, sender: &str) -> Ended {
         let head = self.fake.state().pulls[&12].head_sha.clone();
         self.label_on_event(&event(action, label, sender, &head))
@@ -55,16 +55,17 @@ impl Job {
 
     pub(crate) fn label_on_named(&self, name: &str, event: &Value) -> Ended {
         self.project.write("event.json", &event.to_string());
-        let mut command = self.command(&["label", "--patience", "0"]);
+        let mut command = self.command(&["github", "label", "--patience", "0"]);
         command
             .env("GITHUB_EVENT_NAME", name)
             .env("GITHUB_EVENT_PATH", self.project.path("event.json"));
         Ended::of(&command.output().unwrap())
     }
 
-    /// `gate authorize` of a commit of the pull request 12, started by this login.
+    /// `gate github authorize` of a commit of the pull request 12, started by this login.
     pub(crate) fn authorize(&self, head: &str, starter: &str, more: &[&str]) -> Ended {
         let mut arguments = vec![
+            "github",
             "authorize",
             "--pr",
             "12",

@@ -1,4 +1,4 @@
-//! `gate label` through the binary: labels by paths, and the run that it starts.
+//! `gate github label` through the binary: labels by paths, and the run that it starts.
 
 use super::job::{Job, event};
 use fixture::github::{Ill, Run, Trouble, sha};
@@ -22,7 +22,8 @@ fn paths_bring_the_label_and_the_bot_starts_the_run_itself() {
         ended.stdout
     );
     assert_eq!(job.labels(), [NEEDS]);
-    let inputs = json!({"pr": "12", "head_sha": sha(12), "gates": "e2e prefill-drift tpot"});
+    let inputs =
+        json!({"pr": "12", "head_sha": sha(12), "gates": "e2e e2e-hybrid prefill-drift tpot"});
     assert_eq!(job.started(), [inputs]);
     let state = job.fake.state();
     assert_eq!(state.dispatches[0]["ref"], "main");
@@ -128,7 +129,7 @@ fn the_bot_knows_the_workflows_runs_by_their_name() {
 fn another_list_of_gates_is_another_run() {
     let job = Job::with_pull("ada", false, &["src/lib.rs"]);
     job.label_on("opened", None, "ada").expect(0);
-    let gates = "gates = [\"e2e\", \"prefill-drift\", \"tpot\"]\n";
+    let gates = "gates = [\"e2e\", \"e2e-hybrid\", \"prefill-drift\", \"tpot\"]\n";
     let text = job.project.read("gates/gate.toml");
     let at = text.rfind(gates).unwrap();
     job.project.write(
@@ -165,7 +166,7 @@ fn two_pull_requests_of_one_commit_have_a_run_each() {
     state.pull(14).base_branch = "release/1".into();
     drop(state);
     for number in ["12", "14", "12", "14"] {
-        job.run(&["label", "--pr", number]).expect(0);
+        job.run(&["github", "label", "--pr", number]).expect(0);
     }
     let started = job.started();
     let of: Vec<_> = started.iter().map(|run| &run["pr"]).collect();
@@ -313,7 +314,9 @@ fn names_are_data() {
 #[test]
 fn dry_runs_do_nothing() {
     let job = Job::with_pull("ada", false, &["src/lib.rs"]);
-    let ended = job.run(&["label", "--pr", "12", "--dry-run"]).expect(0);
+    let ended = job
+        .run(&["github", "label", "--pr", "12", "--dry-run"])
+        .expect(0);
     assert!(ended.stdout.contains("--dry-run"), "{}", ended.stdout);
     assert!(
         ended.stdout.contains("add label `needs-gpu`"),
@@ -328,7 +331,7 @@ fn dry_runs_do_nothing() {
     );
     assert_eq!(job.outputs()["started"], "false");
     // By hand and for good.
-    job.run(&["label", "--pr", "12"]).expect(0);
+    job.run(&["github", "label", "--pr", "12"]).expect(0);
     assert_eq!(job.started().len(), 1);
 }
 
@@ -352,7 +355,7 @@ fn files_that_the_build_reads_need_a_run() {
 fn what_would_this_branch_need() {
     let project = fixture::Project::with_commits();
     project.git(&["switch", "--quiet", "--create", "topic"]);
-    let ended = project.run(&["label", "--diff"]).expect(0);
+    let ended = project.run(&["github", "label", "--diff"]).expect(0);
     assert!(
         ended.stdout.contains("no labels: no path needs a gate"),
         "{}",
@@ -363,15 +366,38 @@ fn what_would_this_branch_need() {
     // A new file that is not committed yet counts too.
     project.write("gates/new.toml.md", "");
     project.write("Cargo.lock", "");
-    let ended = project.run(&["label", "--diff", "main"]).expect(0);
+    let ended = project
+        .run(&["github", "label", "--diff", "main"])
+        .expect(0);
     insta::assert_snapshot!(ended.stdout.split_once('\n').unwrap().1, @r"
     label `needs-gpu`, for 2 paths:
       Cargo.toml
       Cargo.lock
-    gates: e2e, prefill-drift, tpot
+    gates: e2e, e2e-hybrid, prefill-drift, tpot
     ");
     project
-        .run(&["label", "--diff", "nosuch"])
+        .run(&["github", "label", "--diff", "nosuch"])
         .expect(2)
         .says(&["`nosuch` names no commit"]);
+}
+
+/// By what the remote calls it, else by the usual names.
+#[test]
+fn the_default_branch_is_found_whatever_its_name() {
+    let project = fixture::Project::with_commits();
+    project.git(&["branch", "--move", "master"]);
+    project.write("flags", "--threads 1");
+    let shown = |project: &fixture::Project| project.run(&["github", "label", "--diff"]);
+    assert!(shown(&project).expect(0).stdout.contains("  flags\n"));
+    // What master has already is no change; to trunk it is one.
+    project.git(&["branch", "trunk"]);
+    project.commit("one thread");
+    assert!(!shown(&project).expect(0).stdout.contains("  flags\n"));
+    project.git(&["update-ref", "refs/remotes/origin/trunk", "trunk"]);
+    project.git(&[
+        "symbolic-ref",
+        "refs/remotes/origin/HEAD",
+        "refs/remotes/origin/trunk",
+    ]);
+    assert!(shown(&project).expect(0).stdout.contains("  flags\n"));
 }

@@ -1,4 +1,4 @@
-//! What `gate label` refuses, and what it says where GitHub refuses or is down.
+//! What `gate github label` refuses, and what it says where GitHub refuses or is down.
 
 use super::job::{Job, event};
 use fixture::github::{Ill, Trouble, sha};
@@ -27,7 +27,7 @@ fn forged_events_are_refused() {
     ] {
         let job = Job::with_pull("ada", false, &["src/lib.rs"]);
         job.project.write("event.json", &text);
-        let mut command = job.command(&["label"]);
+        let mut command = job.command(&["github", "label"]);
         command
             .env("GITHUB_EVENT_NAME", "pull_request_target")
             .env("GITHUB_EVENT_PATH", job.project.path("event.json"));
@@ -40,13 +40,13 @@ fn forged_events_are_refused() {
 #[test]
 fn other_events_and_none_are_told() {
     let job = Job::with_pull("ada", false, &["src/lib.rs"]);
-    job.run(&["label"]).expect(2).says(&["--pr"]);
-    let mut command = job.command(&["label", "--pr", "12"]);
+    job.run(&["github", "label"]).expect(2).says(&["--pr"]);
+    let mut command = job.command(&["github", "label", "--pr", "12"]);
     command.env_remove("GITHUB_REPOSITORY");
     let ended = fixture::Ended::of(&command.output().unwrap());
     ended.expect(2).says(&["which repository?", "--repo"]);
     job.project.write("event.json", "{}");
-    let mut command = job.command(&["label"]);
+    let mut command = job.command(&["github", "label"]);
     command
         .env("GITHUB_EVENT_NAME", "pull_request\n::x")
         .env("GITHUB_EVENT_PATH", job.project.path("event.json"));
@@ -71,12 +71,12 @@ fn errors_name_the_request_and_what_mends_it() {
         .grant("actions", Some(fixture::github::Grant::Write));
     job.label_on("reopened", None, "ada").expect(0);
     assert_eq!(job.started().len(), 1);
-    let mut command = job.command(&["label", "--pr", "12"]);
+    let mut command = job.command(&["github", "label", "--pr", "12"]);
     command.env("GITHUB_TOKEN", "ghs_SomeoneElsesSecret42");
     let ended = fixture::Ended::of(&command.output().unwrap()).expect(5);
     let ended = ended.says(&["Bad credentials: [token]", "wrong, expired or revoked"]);
     assert!(!ended.stderr.contains("SomeoneElses"), "{}", ended.stderr);
-    let mut command = job.command(&["label", "--pr", "12"]);
+    let mut command = job.command(&["github", "label", "--pr", "12"]);
     command.env_remove("GITHUB_TOKEN").env_remove("GH_TOKEN");
     let ended = fixture::Ended::of(&command.output().unwrap());
     ended.expect(2).says(&["set GITHUB_TOKEN"]);
@@ -128,7 +128,7 @@ fn a_run_that_may_have_been_started_is_started_again() {
         times: 1,
         ill: Ill::DoneBut(502),
     });
-    job.run(&["label", "--pr", "12", "--patience", "5s"])
+    job.run(&["github", "label", "--pr", "12", "--patience", "5s"])
         .expect(0)
         .says(&["502", "trying again in 1 s"]);
     assert_eq!(job.started().len(), 2);
@@ -177,18 +177,20 @@ fn mistakes_in_the_rules_have_carets() {
     ] {
         let job = Job::with_pull("ada", false, &[]);
         job.project.edit("gates/gate.toml", from, to);
-        job.run(&["label", "--pr", "12"]).expect(2).says(parts);
+        job.run(&["github", "label", "--pr", "12"])
+            .expect(2)
+            .says(parts);
         assert!(job.fake.asked().is_empty());
     }
     let job = Job::with_pull("ada", false, &[]);
     let text = job.project.read("gates/gate.toml");
     let wrong = text.replace(
-        "gates = [\"e2e\", \"prefill-drift\", \"tpot\"]\n",
+        "gates = [\"e2e\", \"e2e-hybrid\", \"prefill-drift\", \"tpot\"]\n",
         "gates = [\"topt\"]\n",
     );
     job.project.write("gates/gate.toml", &wrong);
     // Of a plan too, so that it is seen before a pull request comes.
-    for arguments in [&["label", "--pr", "12"][..], &["check"]] {
+    for arguments in [&["github", "label", "--pr", "12"][..], &["check"]] {
         job.run(arguments)
             .expect(2)
             .says(&["there is no gate `topt`", "did you mean `tpot`?"]);

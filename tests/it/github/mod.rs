@@ -5,6 +5,7 @@ mod approvals;
 mod authorize;
 mod client;
 mod descriptions;
+mod download;
 mod job;
 mod label;
 mod label_refused;

@@ -25,7 +25,7 @@ fn a_story_passes_the_full_validator() {
     let approved = event("labeled", Some("gpu-approved"), "ada", &sha(12));
     label(&job, &prism, &approved);
     assert_eq!(job.started().len(), 1);
-    let mut authorize = job.command(&["authorize", "--pr", "12", "--head-sha", &sha(12)]);
+    let mut authorize = job.command(&["github", "authorize", "--pr", "12", "--head-sha", &sha(12)]);
     authorize.env("GITHUB_API_URL", &prism.url);
     let ended = Ended::of(&authorize.output().unwrap()).expect(0);
     assert!(
@@ -49,7 +49,7 @@ fn a_story_passes_the_full_validator() {
 
 fn label(job: &Job, prism: &Prism, event: &Value) {
     job.project.write("event.json", &event.to_string());
-    let mut command = job.command(&["label", "--patience", "0"]);
+    let mut command = job.command(&["github", "label", "--patience", "0"]);
     command
         .env("GITHUB_API_URL", &prism.url)
         .env("GITHUB_EVENT_NAME", "pull_request_target")

@@ -142,10 +142,10 @@ async fn pass(
     }
 }
 
-/// `gate authorize` of a commit that may run, on a GitHub of this address, with these variables alone.
+/// `gate github authorize` of a commit that may run, on a GitHub of this address, with these variables alone.
 fn authorize(job: &Job, api_url: &str, variables: &[(&str, &str)]) -> Ended {
     let head = sha(12);
-    let mut command = job.command(&["authorize", "--pr", "12", "--head-sha", &head]);
+    let mut command = job.command(&["github", "authorize", "--pr", "12", "--head-sha", &head]);
     command.args(["--patience", "3"]);
     for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"] {
         command.env_remove(name).env_remove(name.to_lowercase());

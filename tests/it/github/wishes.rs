@@ -31,7 +31,10 @@ fn a_maintainers_label_stays_and_starts_that_very_commit() {
         assert_eq!(job.labels(), [NEEDS]);
         assert_eq!(job.started().len(), 1);
         assert_eq!(job.started()[0]["head_sha"], sha(12));
-        assert_eq!(job.started()[0]["gates"], "e2e prefill-drift tpot");
+        assert_eq!(
+            job.started()[0]["gates"],
+            "e2e e2e-hybrid prefill-drift tpot"
+        );
         assert_eq!(
             job.statuses("infergate/approval"),
             ["success: approved by @ada"]
@@ -116,7 +119,7 @@ fn a_bot_with_a_persons_token_approves_nothing() {
     let label = |action: &str, label: Option<&str>, sender: &str| {
         let seen = event(action, label, sender, &sha(12)).to_string();
         job.project.write("event.json", &seen);
-        let mut command = job.command(&["label", "--patience", "0"]);
+        let mut command = job.command(&["github", "label", "--patience", "0"]);
         command
             .env("GITHUB_TOKEN", PERSONAL_TOKEN)
             .env("GITHUB_EVENT_NAME", "pull_request_target")

@@ -54,6 +54,72 @@ fn pages_a_feed_and_links() {
     assert!(entries >= 1 && feed.matches("</entry>").count() == entries);
 }
 
+/// Releases are git's tags; a note, a waiver and the machine's name are shown where they belong.
+#[test]
+fn releases_notes_and_waivers_are_marked() {
+    let mut store = Store::tpot(40);
+    store.write(20, 1.0, &PLAIN).write(20, 1.0, &PLAIN);
+    let git = |arguments: &[&str], date: &str| {
+        let mut command = std::process::Command::new("git");
+        let command = command.current_dir(store.project.path("."));
+        let date = format!("{date}T12:00:00Z");
+        let dated = command
+            .env("GIT_COMMITTER_DATE", &date)
+            .env("GIT_AUTHOR_DATE", date);
+        let author = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        let ended = dated.args(author).args(arguments).output().unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+    };
+    let day = |night: i64| {
+        let ago = jiff::SignedDuration::from_hours(24 * (40 - night));
+        let at = jiff::Timestamp::now() - ago;
+        at.strftime("%Y-%m-%d").to_string()
+    };
+    let days: Vec<String> = (0..40).map(day).collect();
+    git(&["init", "--quiet"], &days[0]);
+    git(&["commit", "--quiet", "--allow-empty", "-m", "x"], &days[0]);
+    git(&["tag", "-a", "-m", "x", "v1</script>"], &days[10]);
+    git(&["tag", "-a", "-m", "x", "v0"], "2001-01-01");
+    store.project.write(
+        "gates/waivers.toml",
+        "[[waiver]]\ncheck = \"tpot/regression\"\nreason = \"it is slow\"\nowner = \"ada\"\nissue = \"#12\"\nexpires = 2099-01-01\n",
+    );
+    let note = [
+        "history",
+        "note",
+        "--commit",
+        "c00000000019",
+        "--reverted",
+        "a cache",
+        "--by",
+        "ada",
+    ];
+    store.project.run(&note).expect(0);
+    store
+        .project
+        .run(&["history", "--profile", "full", "--site", "site"]);
+    let read = |name: &str| {
+        store
+            .project
+            .read(&format!("site/{name}"))
+            .replace("&#x2f;", "/")
+    };
+    let page = read("gate-tpot.html");
+    for part in [
+        &format!("{} v1", days[10]),
+        "reverted: a cache",
+        "Waived until 2099-01-01, ada: it is slow (#12)",
+        "\"kind\":\"release\"",
+        "\"kind\":\"reverted\"",
+        "data-machine=\"",
+    ] {
+        assert!(page.contains(part), "`{part}` is missing in {page}");
+    }
+    // Made before the first session; and a tag's name ends no script.
+    assert!(!page.contains("\"text\":\"v0\"") && !page.contains("v1</script>"));
+    assert!(read("index.html").contains(">waived</span>"));
+}
+
 /// A note is text from a store.
 #[test]
 fn no_markup_of_a_note_reaches_a_page() {

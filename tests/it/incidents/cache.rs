@@ -142,7 +142,7 @@ limit = "0 cases"
     assert_eq!((of(1, "OK"), of(1, "WARN")), (4, 0), "{cells:?}");
     assert!(of(4, "WARN") >= 1, "{cells:?}");
     told.ends_with(0);
-    let text = told.project.run(&["judge", "result"]).expect(0).stdout;
+    let text = told.project.run(&["report", "result"]).expect(0).stdout;
     for row in ["cells", "batch 1", "batch 4", "streamed, hot, 64 tokens"] {
         assert!(text.contains(row), "`{row}` is missing in:\n{text}");
     }

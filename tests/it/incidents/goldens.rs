@@ -55,7 +55,7 @@ fn check(project: &Project, base: &[&str], head: &[&str], expect: (i32, &str), p
 fn a_gate_without_goldens_names_the_command_that_makes_them() {
     let project = project(&[], true);
     project
-        .run(&["plan", "--gate", "e2e"])
+        .run(&["shard", "plan", "--gate", "e2e"])
         .expect(2)
         .says(&["gates/data/goldens.json", "gate golden make --engine"]);
 }

@@ -84,10 +84,7 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
         7,
         "parity with a reference",
         Tests(&[
-            (
-                "it/parity.rs",
-                "the_embedded_model_agrees_with_transformers",
-            ),
+            ("it/parity.rs", "the_trained_models_agree_with_transformers"),
             (
                 "it/judge/correctness.rs",
                 "log_probabilities_are_compared_exactly",
@@ -145,7 +142,11 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
         "a missing model starts a download",
         Later("gate doctor"),
     ),
-    (15, "the label bot's event never fired", Later("gate label")),
+    (
+        15,
+        "the label bot's event never fired",
+        Later("gate github label"),
+    ),
     (
         16,
         "a hot cache that says one space",
@@ -263,7 +264,7 @@ const INCIDENTS: [(u8, &str, Shown); 30] = [
             "a_stored_session_is_listed_and_too_few_of_them_carry_no_verdict",
         )]),
     ),
-    (30, "a forged comment", Later("gate publish")),
+    (30, "a forged comment", Later("gate github publish")),
 ];
 
 #[test]

@@ -55,7 +55,7 @@ fn it_ends_with_its_engine_and_says_so() {
 #[test]
 fn what_cannot_be_is_refused() {
     let check = |arguments: &[&str], code: i32, told: &str| {
-        let output = gate(&["proxy", "--port", "0"])
+        let output = gate(&["dev", "proxy", "--port", "0"])
             .args(arguments)
             .output()
             .unwrap();

@@ -1,4 +1,4 @@
-//! `gate proxy` through the binary: what passes unchanged, what each fault makes of it, and that nothing stays
+//! `gate dev proxy` through the binary: what passes unchanged, what each fault makes of it, and that nothing stays
 //! behind. Upstream is a script where bytes count, and `gate serve` where an engine does.
 
 mod endings;

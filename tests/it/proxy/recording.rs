@@ -1,4 +1,4 @@
-//! `gate proxy --record`: what passes is written down, without what was said, and reads as any other result.
+//! `gate dev proxy --record`: what passes is written down, without what was said, and reads as any other result.
 
 use super::running::Proxy;
 use super::upstream::Upstream;
@@ -168,12 +168,19 @@ fn a_recording_is_compared_judged_and_replayed() {
     assert!(table.to_string().contains("\"ttft"), "{table}");
     let session = folder.path().join("session");
     for arm in ["base", "head"] {
-        let mut import = gate(&["import", "--as", arm, "--out", session.to_str().unwrap()]);
+        let mut import = gate(&[
+            "dev",
+            "import",
+            "--as",
+            arm,
+            "--out",
+            session.to_str().unwrap(),
+        ]);
         // One file a launch.
         import.args([samples; 4]);
         import.output().unwrap();
     }
-    let judged = gate(&["judge", session.to_str().unwrap()])
+    let judged = gate(&["report", session.to_str().unwrap()])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&judged.stdout);
@@ -323,7 +330,7 @@ fn what_cannot_be_recorded_is_refused() {
             "cannot be used with",
         ),
     ] {
-        let mut command = gate(&["proxy", "--port", "0", "--upstream", "127.0.0.1:1"]);
+        let mut command = gate(&["dev", "proxy", "--port", "0", "--upstream", "127.0.0.1:1"]);
         let output = command.args(&arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{said}");

@@ -1,4 +1,4 @@
-//! A running `gate proxy`, ended on drop.
+//! A running `gate dev proxy`, ended on drop.
 
 use fixture::http::DEADLINE;
 use fixture::process::gate;
@@ -26,7 +26,7 @@ impl Proxy {
 
     /// With these arguments after `--port 0`; waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = gate(&["proxy", "--port", "0"]);
+        let mut command = gate(&["dev", "proxy", "--port", "0"]);
         command.args(arguments);
         Self::of(command)
     }

@@ -449,14 +449,20 @@ fn wrong_uses_are_refused_with_2() {
     let site = Site::new(&record());
     let run = |args: &[&str]| Ended::of(&site.main.command(args).output().unwrap());
     let head = ["--pr", "12", "--head-sha", HEAD];
-    run(&[&["publish"], &head[..]].concat())
+    run(&[&["github", "publish"], &head[..]].concat())
         .expect(2)
         .says(&["--pending", "--from"]);
-    run(&[&["publish", "--cancelled", "--pending"], &head[..]].concat()).expect(2);
-    run(&[&["publish", "--from", "x"], &head[..]].concat())
+    run(&[
+        &["github", "publish", "--cancelled", "--pending"],
+        &head[..],
+    ]
+    .concat())
+    .expect(2);
+    run(&[&["github", "publish", "--from", "x"], &head[..]].concat())
         .expect(2)
         .says(&["--base-sha"]);
     let named = [
+        "github",
         "publish",
         "--cancelled",
         "--pr",
@@ -468,12 +474,16 @@ fn wrong_uses_are_refused_with_2() {
     run(&named)
         .expect(2)
         .says(&["`main` is no commit; all 40 hex digits are needed"]);
-    run(&[&["publish", "--cancelled"], &head[..]].concat())
+    run(&[&["github", "publish", "--cancelled"], &head[..]].concat())
         .expect(2)
         .says(&["which repository? name it with --repo OWNER/NAME"]);
-    run(&[&["publish", "--cancelled", "--repo", "o/r"], &head[..]].concat())
-        .expect(2)
-        .says(&["no token for GitHub: set GITHUB_TOKEN"]);
+    run(&[
+        &["github", "publish", "--cancelled", "--repo", "o/r"],
+        &head[..],
+    ]
+    .concat())
+    .expect(2)
+    .says(&["no token for GitHub: set GITHUB_TOKEN"]);
     let dry = site
         .command(&["--dry-run", "--gate", "tpto"])
         .output()
@@ -482,7 +492,7 @@ fn wrong_uses_are_refused_with_2() {
         .expect(2)
         .says(&["there is no gate `tpto`", "tpot"]);
     let base = [
-        &["publish", "--cancelled", "--dry-run"],
+        &["github", "publish", "--cancelled", "--dry-run"],
         &head[..],
         &["--base-sha", BASE],
     ]
@@ -553,6 +563,6 @@ fn the_shards_of_several_machines_are_believed_no_more_than_one() {
             r["format"] = json!("infergate-run/1");
             r["extent"] = json!({"what": "shard", "together": ["tpot"], "checks": 1});
         },
-        "gate merge",
+        "gate shard merge",
     );
 }

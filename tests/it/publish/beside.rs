@@ -14,7 +14,9 @@ fn with_another(measured: &Value) -> (Site, Fake) {
     state.pull(14).head_sha = HEAD.into();
     drop(state);
     let refused = ["--not-run", "nobody approved it", "--pr", "14"];
-    let mut of_other = site.main.command(&["publish", "--head-sha", HEAD]);
+    let mut of_other = site
+        .main
+        .command(&["github", "publish", "--head-sha", HEAD]);
     of_other
         .args(refused)
         .args(["--patience", "0"])

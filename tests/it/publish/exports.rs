@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
-/// What `gate judge` prints of the record in a format.
+/// What `gate report` prints of the record in a format.
 fn judged(record: &Value, format: &str) -> Ended {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("run.json"), record.to_string()).unwrap();
-    let output = gate(&["judge", ".", "--format", format])
+    let output = gate(&["report", ".", "--format", format])
         .current_dir(folder.path())
         .output()
         .unwrap();

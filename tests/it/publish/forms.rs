@@ -1,15 +1,15 @@
-//! A judged session as HTML and as JUnit, through the binary, and what `gate judge` leaves.
+//! A judged session as HTML and as JUnit, through the binary, and what `gate report` leaves.
 
 use super::records::{record, regressed, short};
 use fixture::{Ended, gate};
 use serde_json::{Value, json};
 use std::fs;
 
-/// `gate judge` of the record in a form, and the directory's files after it.
+/// `gate report` of the record in a form, and the directory's files after it.
 fn judged(record: &Value, form: &str) -> (Ended, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("run.json"), record.to_string()).unwrap();
-    let output = gate(&["judge", ".", "--format", form])
+    let output = gate(&["report", ".", "--format", form])
         .current_dir(folder.path())
         .output()
         .unwrap();

@@ -4,7 +4,7 @@
 
 use super::comments::judged;
 use super::hostile::{HOSTILE, hostile};
-use super::records::{noisy, record, regressed, short};
+use super::records::{noisy, over_contexts, record, regressed, short};
 use fixture::{Ended, gate, install, scratch, skip};
 use infergate::session::{Form, rendered};
 use serde_json::{Value, json};
@@ -65,6 +65,26 @@ fn sheet(folder: &Path, markup: &str) -> PathBuf {
 }
 
 #[test]
+fn tpot_over_context_and_requests_over_time_are_drawn() {
+    let page = page(&over_contexts());
+    for part in [
+        "data-plot=\"contexts\"",
+        "base: 10 ms + 5 µs × context",
+        "head: 10 ms + 6.001 µs × context",
+    ] {
+        assert!(page.contains(part), "`{part}` is missing in {page}");
+    }
+    // Six requests of each arm's first launch.
+    for arm in ["bar-base", "bar-head"] {
+        assert_eq!(page.matches(&format!("<g class=\"{arm}\">")).count(), 6);
+    }
+    assert!(page.contains("request 0 (base): sent at 1 ms, first event after 29 ms"));
+    // One context, and one request at a time.
+    let plain = self::page(&record());
+    assert!(!plain.contains("data-plot=\"contexts\"") && !plain.contains("<g class=\"bar-"));
+}
+
+#[test]
 fn pages_in_a_browser() {
     let browser = ["chromium", "chromium-browser", "google-chrome"];
     let browser = browser.into_iter().find(|name| {
@@ -90,6 +110,7 @@ fn pages_in_a_browser() {
         ("fail", regressed()),
         ("inconclusive", noisy()),
         ("invalid", short()),
+        ("contexts", over_contexts()),
         ("hostile", hostile(&markup)),
         ("100000-requests", of_requests(100_000)),
     ];
@@ -112,5 +133,5 @@ fn pages_in_a_browser() {
     assert!(output.status.success(), "{said}{errors}");
     println!("{said}");
     // A script that looks at nothing must not pass.
-    assert_eq!(said.matches("ok ").count(), 7 * 6, "{said}");
+    assert_eq!(said.matches("ok ").count(), 8 * 6, "{said}");
 }

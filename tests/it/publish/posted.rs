@@ -20,11 +20,11 @@ pub(super) fn github() -> Fake {
     fake
 }
 
-/// `gate publish` of whatever these arguments say, as Actions runs it.
+/// `gate github publish` of whatever these arguments say, as Actions runs it.
 pub(super) fn publishing(site: &Site, fake: &Fake, token: &str, arguments: &[&str]) -> Command {
     let mut command = site
         .main
-        .command(&["publish", "--pr", "12", "--head-sha", HEAD]);
+        .command(&["github", "publish", "--pr", "12", "--head-sha", HEAD]);
     command
         .args(arguments)
         .args(["--patience", "0"])

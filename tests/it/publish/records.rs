@@ -1,11 +1,13 @@
 //! Records and artifacts for tests of what is published: the frozen session, with other commits, times and texts.
 
+use fixture::records;
 use fixture::{Ended, Project, gate, repository};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
+use verdict::record::{Arm, CacheState, Comparison, Input, Sample, Setting, Stamps, TokenCounts};
 
 pub(crate) const HEAD: &str = "6dcb09b5b57875f334f61aebed695e2e4193db5e";
 pub(crate) const BASE: &str = "c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c";
@@ -78,6 +80,81 @@ pub(crate) fn short() -> Value {
     record
 }
 
+/// Three contexts, two users at once: a token takes 10 ms and 5 µs for each of its context, 6 in head.
+pub(crate) fn over_contexts() -> Value {
+    const GRID: &str = r#"
+title = "TPOT over context"
+
+[workload.grid]
+kind = "matrix"
+batches = [2]
+caches = ["cold"]
+contexts = [100, 600, 1100]
+output_tokens = 20
+passes = 1
+warmup = 0
+
+[[check]]
+name = "slope"
+metric = "tpot_slope"
+rule = "regression"
+margin = "2 %"
+ceiling = "5 %"
+"#;
+    let ns = |ms: f64| (ms * 1e6) as u64;
+    let launches = records::blocks(6, |arm, block| {
+        let slope = if arm == Arm::Head { 0.006 } else { 0.005 };
+        let requests = (0..6_u32).map(|index| {
+            let context = 100 + index / 2 * 500;
+            // The middle token's context.
+            let tpot = 10.0 + slope * f64::from(context + 10);
+            let tpot = tpot * (1.0 + 0.001 * records::noise(arm, block));
+            let sent = ns(f64::from(index / 2) * 1_000.0);
+            let first = sent + ns(20.0 + f64::from(context) * 0.1);
+            let events_ns: Vec<u64> = (0..20).map(|i| first + ns(tpot * f64::from(i))).collect();
+            Sample {
+                workload: "grid/grid".into(),
+                setting: Some(Setting::Cell {
+                    batch: 2,
+                    cache: CacheState::Cold,
+                    context,
+                    pass: 0,
+                }),
+                stamps: Stamps {
+                    intended_ns: sent,
+                    send_ns: sent + ns(1.0),
+                    done_ns: events_ns.last().copied(),
+                    events_ns,
+                    kernel_stamps: true,
+                    ..Stamps::default()
+                },
+                tokens: TokenCounts {
+                    prompt: Some(context),
+                    completion: Some(20),
+                    events: 20,
+                    ..TokenCounts::default()
+                },
+                ..records::sample(index)
+            }
+        });
+        requests.collect()
+    });
+    let mut session = records::record(Comparison::Interleaved, launches);
+    session.gates = vec!["grid".into()];
+    let frozen = record();
+    let config = frozen["inputs"].as_array().unwrap().iter();
+    let mut config = config.filter(|input| input["path"] == "gates/gate.toml");
+    session.profile = "quick".into();
+    session.inputs = vec![
+        serde_json::from_value(config.next().unwrap().clone()).unwrap(),
+        Input {
+            path: "gates/grid.toml".into(),
+            text: GRID.into(),
+        },
+    ];
+    serde_json::to_value(session).unwrap()
+}
+
 /// Main's checkout with the gates of the frozen session, and an artifact beside it.
 pub(crate) struct Site {
     pub(crate) main: Project,
@@ -119,10 +196,10 @@ impl Site {
         fs::write(path, text).unwrap();
     }
 
-    /// `gate publish --from ARTIFACT` of the authorised commits, in main's checkout, with further arguments.
+    /// `gate github publish --from ARTIFACT` of the authorised commits, in main's checkout, with further arguments.
     pub(crate) fn command(&self, further: &[&str]) -> Command {
         let from = self.artifact.path().to_str().unwrap().to_owned();
-        let mut command = gate(&["publish", "--from", &from]);
+        let mut command = gate(&["github", "publish", "--from", &from]);
         command
             .args([
                 "--pr",

@@ -15,7 +15,7 @@ fn results(record: &Value) -> TempDir {
 
 fn judge(folder: &TempDir, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
     let path = folder.path().to_str().unwrap();
-    let arguments = [&["judge", path], arguments].concat();
+    let arguments = [&["report", path], arguments].concat();
     let mut command = gate(&arguments);
     command.env_remove("GITHUB_STEP_SUMMARY");
     command.envs(environment.iter().copied());
@@ -73,12 +73,12 @@ fn quiet_leaves_results_and_errors() {
     assert!(loud.stderr.starts_with("results: "), "{}", loud.stderr);
     let quiet = judge(&folder, &["--format", "json", "--quiet"], &[]).expect(0);
     assert_eq!((quiet.stderr.as_str(), quiet.stdout), ("", loud.stdout));
-    let wrong = gate(&["-q", "judge", "nowhere"]).output().unwrap();
+    let wrong = gate(&["-q", "report", "nowhere"]).output().unwrap();
     let wrong = Ended::of(&wrong).expect(2);
     assert!(wrong.stderr.starts_with("error: "), "{}", wrong.stderr);
 }
 
-/// In a job of one's own, without `gate publish`.
+/// In a job of one's own, without `gate github publish`.
 #[test]
 fn a_job_on_github_gets_annotations_and_a_summary() {
     let folder = results(&regressed());

@@ -23,9 +23,9 @@ fn a_session_that_cannot_end_in_its_budget_is_refused_before_the_build() {
       set `profile.quick.budget` to "92 min" or more in gates/gate.toml
     "#);
     for command in [
-        &["plan"][..],
-        &["plan", "--json"],
-        &["plan", "--shards", "2"],
+        &["shard", "plan"][..],
+        &["shard", "plan", "--json"],
+        &["shard", "plan", "--shards", "2"],
         &["calibrate", "--sessions", "1"],
         &["bisect", "HEAD~1", "HEAD", "--gate", "prefill-drift"],
         &["selftest", "--project"],
@@ -42,7 +42,7 @@ fn a_session_that_cannot_end_in_its_budget_is_refused_before_the_build() {
     assert!(!project.path("target").exists());
     assert!(!project.path(".gate").exists());
     // The gates that do not wait are none the worse.
-    project.run(&["plan", "--gate", "tpot"]).expect(0);
+    project.run(&["shard", "plan", "--gate", "tpot"]).expect(0);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn one_arm_alone_needs_half_of_it() {
         "budget = \"50 min\"",
     );
     project
-        .run(&["plan"])
+        .run(&["shard", "plan"])
         .expect(2)
         .says(&["these take at least 92 min"]);
     // What is refused next is the change that the line before made.
@@ -62,7 +62,7 @@ fn one_arm_alone_needs_half_of_it() {
     recorded.says(&["uncommitted changes", "gates/gate.toml"]);
 }
 
-/// Follows the advice of the refusal of `gate plan`, and expects a plan.
+/// Follows the advice of the refusal of `gate shard plan`, and expects a plan.
 #[track_caller]
 fn fits_with(workload: &str, advice: &str) {
     let project = Project::without_build();
@@ -71,7 +71,7 @@ fn fits_with(workload: &str, advice: &str) {
          rule = \"ceiling\"\nlimit = \"0 cases\"\n"
     );
     project.write("gates/own.toml", &gate);
-    let plan = ["plan", "--gate", "own"];
+    let plan = ["shard", "plan", "--gate", "own"];
     let refused = project.run(&plan).expect(2);
     let lines: Vec<&str> = refused.stderr.lines().collect();
     let setting = lines
@@ -131,14 +131,16 @@ fn a_gate_that_runs_in_few_launches_waits_in_few() {
         "budget = \"75 s\"",
         "budget = \"24 min\"",
     );
-    project.run(&["plan", "--gate", "prefill-drift"]).expect(2);
+    project
+        .run(&["shard", "plan", "--gate", "prefill-drift"])
+        .expect(2);
     // `vs-main` and `drift` compare launches; `leak` alone is a count.
     let drift = project.read(DRIFT);
     let (of_leak, _) = drift.split_once("# What a new token costs").unwrap();
     let once = of_leak.replace("reply_tokens", "launches = 1\nreply_tokens");
     project.write(DRIFT, &once);
     let told = project
-        .run(&["plan", "--gate", "prefill-drift"])
+        .run(&["shard", "plan", "--gate", "prefill-drift"])
         .expect(0)
         .stdout;
     assert!(
@@ -163,7 +165,7 @@ fn a_profile_takes_what_is_missing_from_another() {
     super::refuses(super::CONFIG, "budget = \"75 s\"", chain, &[why, "^"]);
     // `tpot` says nothing of this profile.
     let project = Project::without_build();
-    let plan = ["plan", "--profile", "nightly", "--gate", "tpot"];
+    let plan = ["shard", "plan", "--profile", "nightly", "--gate", "tpot"];
     project.run(&plan).expect(0);
     project.edit(super::CONFIG, like, "");
     let why = "has no value for the profile `nightly`";

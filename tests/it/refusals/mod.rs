@@ -1,4 +1,4 @@
-//! Bad input to `gate check` and `gate judge`: each gives a message that names the place, the cause and the
+//! Bad input to `gate check` and `gate report`: each gives a message that names the place, the cause and the
 //! remedy, the documented exit code, and starts nothing.
 
 mod budget;
@@ -361,16 +361,16 @@ fn names_that_do_not_exist() {
         .expect(2)
         .says(&["--format"]);
     project
-        .run(&["judge", "nowhere"])
+        .run(&["report", "nowhere"])
         .expect(2)
         .says(&["nowhere/run.json", "name a result directory"]);
     // Where something else was meant, a result directory is no remedy.
     project
-        .run(&["replay", "nowhere"])
+        .run(&["dev", "replay", "nowhere"])
         .expect(2)
         .says(&["nowhere is no replay set", "scripts/replay/gen.py"]);
     for arguments in [
-        &["import", "no.json"][..],
+        &["dev", "import", "no.json"][..],
         &["compare", "no.json", "nor.json"],
     ] {
         let ended = project.run(arguments).expect(2);
@@ -397,9 +397,12 @@ fn places_without_project_repository_or_main() {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    fixture::Ended::of(&output)
-        .expect(2)
-        .says(&["no gates/gate.toml", "hint", "`gate init`"]);
+    fixture::Ended::of(&output).expect(2).says(&[
+        "no gates/gate.toml",
+        "hint",
+        "`gate init`",
+        "--head BRANCH",
+    ]);
 
     let project = Project::with_commits();
     project
@@ -414,7 +417,7 @@ fn places_without_project_repository_or_main() {
     project
         .run(&["check"])
         .expect(2)
-        .says(&["neither origin/main nor main exists", "--base"]);
+        .says(&["no branch here is the default one", "--base"]);
     std::fs::remove_dir_all(project.path(".git")).unwrap();
     project
         .run(&["check"])

@@ -3,7 +3,7 @@
 
 use fixture::{Ended, Project};
 
-/// `gate plan` of a gate with one workload and one check.
+/// `gate shard plan` of a gate with one workload and one check.
 fn planned(workload: &str, check: &str) -> Ended {
     let project = Project::without_build();
     project.write(
@@ -18,7 +18,7 @@ fn planned(workload: &str, check: &str) -> Ended {
     let gate =
         format!("title = \"Own\"\n[workload.w]\n{workload}\n[[check]]\nname = \"c\"\n{check}\n");
     project.write("gates/own.toml", &gate);
-    let ended = project.run(&["plan", "--gate", "own"]);
+    let ended = project.run(&["shard", "plan", "--gate", "own"]);
     assert_eq!(project.leftovers(), [0; 0]);
     ended
 }
@@ -341,7 +341,7 @@ fn a_launch_has_one_first_request() {
         format!("title = \"Own\"\n{head}\n{}", parts.concat())
     };
     let project = Project::without_build();
-    let planned = || project.run(&["plan", "--gate", "one", "--gate", "two"]);
+    let planned = || project.run(&["shard", "plan", "--gate", "one", "--gate", "two"]);
     project.write("gates/one.toml", &gate("", &["a"]));
     project.write("gates/two.toml", &gate("", &["b"]));
     let told = ["gates/two.toml:3", "`two/b`", "`one/a`", "--gate"];

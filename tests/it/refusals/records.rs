@@ -19,7 +19,7 @@ fn frozen(folder: &Path) {
 fn the_first_format_reads_to_the_verdict_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
     frozen(folder.path());
-    let output = gate(&["judge", ".", "--format", "json"])
+    let output = gate(&["report", ".", "--format", "json"])
         .current_dir(folder.path())
         .output()
         .unwrap();
@@ -59,7 +59,7 @@ fn launches_measured_hot_are_named() {
         });
     }
     fs::write(&path, record.to_string()).unwrap();
-    let output = gate(&["judge", "."]).current_dir(folder.path()).output();
+    let output = gate(&["report", "."]).current_dir(folder.path()).output();
     let text = Ended::of(&output.unwrap()).stdout;
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let named = "waited 6 s of 6 s for cooling; 2 of 4 launches measured hot: launch 2 (head) 26.0 % above its \
@@ -77,7 +77,7 @@ fn a_record_reads_back_to_the_bit() {
     let odd = 0.845_512_408_225_570_3_f64;
     value["elapsed_s"] = odd.into();
     fs::write(folder.path().join("run.json"), value.to_string()).unwrap();
-    let output = gate(&["judge", ".", "--format", "json"])
+    let output = gate(&["report", ".", "--format", "json"])
         .current_dir(folder.path())
         .output()
         .unwrap();
@@ -98,7 +98,7 @@ fn records_that_are_none() {
         ("{\"format\": \"infergate-run/1\"}", "missing field"),
     ] {
         project.write("r/run.json", text);
-        project.run(&["judge", "r"]).expect(2).says(&[part]);
+        project.run(&["report", "r"]).expect(2).says(&[part]);
     }
     project
         .run(&["check", "--out", "r"])
@@ -111,7 +111,7 @@ fn output_that_cannot_be_written_is_an_error_and_no_panic() {
     let folder = tempfile::tempdir().unwrap();
     frozen(folder.path());
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    let output = gate(&["judge", "."])
+    let output = gate(&["report", "."])
         .current_dir(folder.path())
         .stdout(full())
         .output()
@@ -119,7 +119,7 @@ fn output_that_cannot_be_written_is_an_error_and_no_panic() {
     Ended::of(&output)
         .expect(5)
         .says(&["standard output", "No space left"]);
-    let output = gate(&["judge", "nowhere"])
+    let output = gate(&["report", "nowhere"])
         .current_dir(folder.path())
         .stderr(full())
         .output()

@@ -77,7 +77,7 @@ fn an_expired_one_fails_before_an_engine_is_started() {
     assert_eq!(failed[0]["waiver"]["expired"], true);
     // The record holds the waivers, so that it is judged alike elsewhere.
     let again = project
-        .run(&["judge", "run", "--format", "json"])
+        .run(&["report", "run", "--format", "json"])
         .expect(1)
         .json();
     assert_eq!(again["summary"], verdict["summary"]);

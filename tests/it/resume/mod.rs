@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Judges the directory as it is; which verdict so few launches get is chance.
 fn judge(project: &Project, says: &str) -> Ended {
-    let ended = project.run(&["judge", "result"]);
+    let ended = project.run(&["report", "result"]);
     assert!(
         ended.stdout.contains(says),
         "`{says}` is missing in {ended:?}"

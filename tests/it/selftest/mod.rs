@@ -147,7 +147,7 @@ fn the_table_fits_a_terminal_and_kept_sessions_can_be_judged_again() {
         .find_map(|line| line.strip_prefix("results: "))
         .unwrap();
     let verdict = place
-        .run(&["judge", &format!("{kept}/history"), "--format", "json"])
+        .run(&["report", &format!("{kept}/history"), "--format", "json"])
         .expect(1);
     let gates = verdict.json()["gates"].clone();
     let session = gates

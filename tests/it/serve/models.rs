@@ -22,6 +22,12 @@ impl Model {
         Self { folder }
     }
 
+    /// A copy of a model whose layers keep recurrent states.
+    fn hybrid() -> Self {
+        let folder = embedded::copied_model("tiny-qwen3.5");
+        Self { folder }
+    }
+
     /// Its chat template is this one.
     fn with_template(template: &str) -> Self {
         let model = Self::copy();
@@ -109,6 +115,73 @@ fn wrong_shapes_name_the_tensor_and_both_shapes() {
     let model = Model::copy();
     model.edit(CONFIG, "\"vocab_size\": 448", "\"vocab_size\": 449");
     model.refused(&["embed_tokens", "449", "448"]);
+}
+
+#[test]
+fn hybrids_name_the_tensor_and_the_key() {
+    let with = |edit: fn(&mut Value)| Model::hybrid().configured(edit);
+    with(|config| config["linear_num_value_heads"] = json!(8)).refused(&[
+        "linear_attn.in_proj_qkv",
+        "[256, 128]",
+        "[384, 128]",
+    ]);
+    with(|config| config["linear_conv_kernel_dim"] = json!(3))
+        .refused(&["linear_attn.conv1d", "[256, 1, 4]"]);
+    with(|config| config["layer_types"][2] = json!("linear_attention"))
+        .refused(&["layers.2.linear_attn", "is missing"]);
+    with(|config| config["layer_types"][2] = json!("sliding_attention"))
+        .refused(&[CONFIG, "sliding-window"]);
+    with(|config| config["linear_num_key_heads"] = json!(3))
+        .refused(&[CONFIG, "not a multiple of"]);
+    let huge = json!(1 << 20);
+    Model::hybrid()
+        .configured(|config| {
+            for key in [
+                "linear_num_value_heads",
+                "linear_key_head_dim",
+                "linear_value_head_dim",
+            ] {
+                config[key] = huge.clone();
+            }
+        })
+        .refused(&[CONFIG, "a sequence's recurrent state would be more numbers"]);
+    // The experts that this says there are, are not stored.
+    with(|config| {
+        config["architectures"] = json!(["Qwen3_5MoeForCausalLM"]);
+        config["model_type"] = json!("qwen3_5_moe_text");
+        config["num_experts"] = json!(4);
+        config["num_experts_per_tok"] = json!(2);
+        config["moe_intermediate_size"] = json!(64);
+        config["shared_expert_intermediate_size"] = json!(64);
+    })
+    .refused(&["layers.0.mlp.experts.0.gate_proj", "is missing"]);
+}
+
+/// Where CUDA is asked for by name, a model that is computed on the CPU alone is refused; elsewhere it is served.
+#[test]
+fn a_hybrid_is_served_by_the_cpu_and_refused_by_cuda() {
+    let model = Model::hybrid();
+    let path = model.folder.path().to_str().unwrap();
+    let (code, stderr) = run_to_end(&["--port", "0", "--backend", "cuda", "--model", path]);
+    assert_eq!(code, Some(5), "{stderr}");
+    assert!(
+        stderr.contains("recurrent layers are computed on the CPU alone"),
+        "{stderr}"
+    );
+    let server = Server::start(&["--backend", "auto", "--model", path]);
+    let body = json!({"prompt": [5, 6, 7, 8], "max_tokens": 4, "ignore_eos": true});
+    let answer = http::post(server.address, "/v1/completions", &body);
+    assert_eq!(answer.status, 200);
+    let metrics = http::get(server.address, "/metrics").text();
+    let kept = metrics
+        .lines()
+        .find(|line| line.starts_with("infergate_state_bytes_cached"));
+    let kept: f64 = kept.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    // Four layers of 4 heads of 32 × 32 numbers and three inputs of 256 channels.
+    assert!(
+        (kept - f64::from(4 * 4 * (4 * 32 * 32 + 3 * 256))).abs() < 0.5,
+        "{kept}"
+    );
 }
 
 /// transformers 4 reads the first, transformers 5 the second.

@@ -1,4 +1,4 @@
-//! `gate check --together` and `gate merge` through the binary: one verdict, and what is not one run.
+//! `gate check --together` and `gate shard merge` through the binary: one verdict, and what is not one run.
 
 use super::{alone, three};
 use fixture::{Ended, Project};
@@ -26,7 +26,7 @@ fn measured() -> Project {
 
 fn merge(project: &Project, arguments: &[&str]) -> Ended {
     let _ = fs::remove_dir_all(project.path("all"));
-    project.run(&[&["merge"], arguments, &["--out", "all"]].concat())
+    project.run(&[&["shard", "merge"], arguments, &["--out", "all"]].concat())
 }
 
 /// Writes a copy of shard `b` with its record changed.
@@ -67,12 +67,12 @@ fn shards_become_one_verdict_that_can_be_computed_again() {
     assert!(machine.ends_with(" + another | machine"), "{machine}");
     assert_eq!(merged["shards"][1]["gates"], serde_json::json!(["two"]));
     assert_eq!(merged["shards"][1]["machine"], "another | machine");
-    let told = project.run(&["judge", "a"]).expect(0).stdout;
+    let told = project.run(&["report", "a"]).expect(0).stdout;
     assert!(
         told.contains("a shard of a run of 3 gates, whose 3 checks share"),
         "{told}"
     );
-    let told = project.run(&["judge", "all"]).expect(0).stdout;
+    let told = project.run(&["report", "all"]).expect(0).stdout;
     assert!(told.contains("two: on another | machine"), "{told}");
     assert!(
         told.lines().all(|line| line.chars().count() <= 80),
@@ -84,7 +84,7 @@ fn shards_become_one_verdict_that_can_be_computed_again() {
         .stdout;
     assert!(told.contains("two/ceiling"), "{told}");
     let before = project.read("all/verdict.json");
-    project.run(&["judge", "all"]).expect(0);
+    project.run(&["report", "all"]).expect(0);
     assert_eq!(project.read("all/verdict.json"), before);
     // The shards' own numbers are there.
     let count = |name: &str| {
@@ -106,7 +106,7 @@ fn unfinished(project: &Project) {
     });
     merge(project, &["a", "c"]);
     let before = project.read("all/verdict.json");
-    project.run(&["judge", "all"]);
+    project.run(&["report", "all"]);
     assert_eq!(project.read("all/verdict.json"), before);
 }
 
@@ -188,11 +188,13 @@ fn refusals(project: &Project) {
         "recording of main",
     );
     merge(project, &["a", "b"]).expect(0);
-    let again = project.run(&["merge", "a", "b", "--out", "all"]).expect(2);
+    let again = project
+        .run(&["shard", "merge", "a", "b", "--out", "all"])
+        .expect(2);
     assert!(!again.stderr.contains("--resume"), "{}", again.stderr);
     again.says(&["holds a run.json already"]);
     project
-        .run(&["merge", "all", "--out", "again"])
+        .run(&["shard", "merge", "all", "--out", "again"])
         .expect(2)
         .says(&["is merged already"]);
     project

@@ -1,4 +1,4 @@
-//! A run over several machines: `gate plan --shards`, `gate check --together`, `gate merge`.
+//! A run over several machines: `gate shard plan --shards`, `gate check --together`, `gate shard merge`.
 
 mod family;
 mod merge;

@@ -1,4 +1,4 @@
-//! `gate plan` through the binary.
+//! `gate shard plan` through the binary.
 
 use super::{alone, three};
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn shards(matrix: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-const THREE: [&str; 3] = ["plan", "--gate", "one two three"];
+const THREE: [&str; 4] = ["shard", "plan", "--gate", "one two three"];
 
 #[test]
 fn the_plan_is_told_and_shared() {
@@ -105,10 +105,12 @@ fn the_plan_is_told_and_shared() {
 fn a_split_into_nothing_is_refused() {
     let project = three();
     for shards in ["0", "257", "x"] {
-        project.run(&["plan", "--shards", shards]).expect(2);
+        project
+            .run(&["shard", "plan", "--shards", shards])
+            .expect(2);
     }
     project
-        .run(&["plan", "--gate", "four"])
+        .run(&["shard", "plan", "--gate", "four"])
         .expect(2)
         .says(&["there is no gate `four`"]);
 }

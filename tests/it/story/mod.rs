@@ -81,7 +81,7 @@ impl Story {
         Ended::of(&command.output().unwrap())
     }
 
-    /// `gate label`, as label.yml calls it.
+    /// `gate github label`, as label.yml calls it.
     fn label(&self, action: &str, sha: &str) -> Ended {
         self.label_on("pull_request_target", &happened(action, sha))
     }
@@ -104,7 +104,7 @@ impl Story {
         let path = self.project.path(".git/event.json");
         let path = path.to_str().unwrap();
         let event = [("GITHUB_EVENT_PATH", path), ("GITHUB_EVENT_NAME", name)];
-        self.step(&["label"], &event)
+        self.step(&["github", "label"], &event)
     }
 
     /// The merge queue makes a commit of the pull request, and asks for its checks.
@@ -150,6 +150,7 @@ impl Story {
         let outputs = [("GITHUB_OUTPUT", path.to_str().unwrap())];
         let number = PULL.to_string();
         let arguments = [
+            "github",
             "authorize",
             "--pr",
             &number,
@@ -165,7 +166,7 @@ impl Story {
         let number = PULL.to_string();
         let base = self.github.state().merge_base.clone();
         let place = ["--pr", &number, "--head-sha", sha, "--base-sha", &base];
-        self.step(&[&["publish"], what, &place].concat(), &[])
+        self.step(&[&["github", "publish"], what, &place].concat(), &[])
     }
 
     /// The job `gpu`: no token, main's gates, head's commit.

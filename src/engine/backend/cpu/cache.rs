@@ -1,9 +1,10 @@
-//! Keys and values in pages on the CPU.
+//! Keys and values in pages on the CPU, and the states of recurrent layers.
 //!
 //! Main type: [`CpuCache`]. Refuses to know: who owns a page, which positions are attended to.
 
 use std::ops::Range;
 
+use super::delta::States;
 use super::memory::Floats;
 use crate::backend::{AttentionShape, BackendError};
 use crate::kv::{PAGE_TOKENS, PageId};
@@ -12,6 +13,7 @@ use crate::kv::{PAGE_TOKENS, PageId};
 pub struct CpuCache {
     pub shape: AttentionShape,
     pub layers: Vec<Layer>,
+    pub states: Option<States>,
 }
 
 pub struct Layer {
@@ -30,6 +32,10 @@ impl CpuCache {
         };
         Ok(Self {
             layers: (0..shape.layers).map(layer).collect::<Result<_, _>>()?,
+            states: shape
+                .delta
+                .map(|(delta, count)| States::new(delta, count))
+                .transpose()?,
             shape: shape.clone(),
         })
     }
@@ -77,9 +83,11 @@ mod tests {
             kv_heads: 2,
             head_dim: 6,
             rope: RopeSettings::plain(1e4),
+            rotary_dim: 6,
             norm_eps: 1e-6,
             pages: 5,
             window: None,
+            delta: None,
         };
         let page = shape.kv_heads * PAGE_TOKENS * shape.head_dim;
         for (from, to) in [(0, 4), (3, 1), (2, 2)] {

@@ -1,6 +1,6 @@
 //! Weights in memory of their own, in large pages where the system has them, and room for what is computed.
 //!
-//! Main types: [`Matrix`]; [`Floats`], whose memory may be refused where a `Vec`'s may not. Weights are copied out of the file rather than used where they are mapped: a
+//! Main types: [`Matrix`]; [`CpuBuffer`], rows of activations; [`Floats`], whose memory may be refused where a `Vec`'s may not. Weights are copied out of the file rather than used where they are mapped: a
 //! file that is truncated or replaced while it is served then does no harm, and matrices that are
 //! multiplied together lie together. Refuses to know: files, names.
 
@@ -115,6 +115,26 @@ impl Deref for Floats {
 impl DerefMut for Floats {
     fn deref_mut(&mut self) -> &mut [f32] {
         typed_mut(&mut self.memory, self.count)
+    }
+}
+
+/// Rows of activations, of fixed columns.
+pub struct CpuBuffer {
+    pub data: Floats,
+    pub cols: usize,
+}
+
+impl CpuBuffer {
+    pub fn rows(&self, n: usize) -> &[f32] {
+        &self.data[..n * self.cols]
+    }
+
+    pub fn rows_mut(&mut self, n: usize) -> &mut [f32] {
+        &mut self.data[..n * self.cols]
+    }
+
+    pub fn row(&self, row: usize) -> &[f32] {
+        &self.data[row * self.cols..(row + 1) * self.cols]
     }
 }
 

@@ -8,6 +8,8 @@
 mod attention;
 mod cache;
 mod columns;
+mod delta;
+mod experts;
 mod memory;
 mod random;
 mod rope;
@@ -16,15 +18,18 @@ mod simd;
 mod threads;
 
 use super::{
-    Ask, AttentionShape, Backend, BackendError, Batch, NotANumber, Role, Room, SampledToken, math,
-    rank,
+    Ask, AttentionShape, Backend, BackendError, Batch, DeltaWeights, ExpertWeights, NotANumber,
+    Role, Room, SampledToken, math, rank,
 };
-use crate::kv::PageId;
+use crate::config::experts::Experts;
+use crate::kv::{PageId, StateId};
 use crate::weights::Tensor;
 use attention::Queries;
 use cache::CpuCache;
 use columns::Columns;
-use memory::{Floats, Matrix};
+use delta::Delta;
+use experts::Routed;
+use memory::{CpuBuffer, Floats, Matrix};
 use rope::Rope;
 use rows::Rows;
 use simd::Kernels;
@@ -41,25 +46,8 @@ pub struct CpuBackend {
     rope: Rope,
     /// Queries as they see the window's sink, `[rows, heads · d]`; empty where all see it as they stand.
     sink_queries: Vec<f32>,
-}
-
-pub struct CpuBuffer {
-    data: Floats,
-    cols: usize,
-}
-
-impl CpuBuffer {
-    fn rows(&self, n: usize) -> &[f32] {
-        &self.data[..n * self.cols]
-    }
-
-    fn rows_mut(&mut self, n: usize) -> &mut [f32] {
-        &mut self.data[..n * self.cols]
-    }
-
-    fn row(&self, row: usize) -> &[f32] {
-        &self.data[row * self.cols..(row + 1) * self.cols]
-    }
+    delta: Delta,
+    routed: Routed,
 }
 
 /// What an elementwise step costs for each number, in multiply–adds.
@@ -78,6 +66,8 @@ impl CpuBackend {
             rows: Rows::default(),
             rope: Rope::default(),
             sink_queries: Vec::new(),
+            delta: Delta::default(),
+            routed: Routed::default(),
         })
     }
 
@@ -143,7 +133,7 @@ impl Backend for CpuBackend {
     }
 
     fn cache(&mut self, shape: &AttentionShape, _room: &Room) -> Result<CpuCache, BackendError> {
-        self.rope = Rope::new(shape.head_dim, shape.rope);
+        self.rope = Rope::new(shape.head_dim, shape.rotary_dim, shape.rope);
         CpuCache::new(shape)
     }
 
@@ -151,6 +141,9 @@ impl Backend for CpuBackend {
         self.tokens.clear();
         self.tokens.extend_from_slice(batch.tokens);
         self.rows.load(batch, cache.shape.window);
+        if cache.states.is_some() {
+            self.delta.load(batch);
+        }
         let sink_view = self.rows.sink_view();
         let places = self.rows.positions().chain(sink_view);
         self.rope.set_positions(places);
@@ -306,6 +299,46 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
+    fn gate(&mut self, n: usize, gate: &CpuBuffer, x: &mut CpuBuffer) -> Result<(), BackendError> {
+        let cols = x.cols;
+        self.threads
+            .chunks(x.rows_mut(n), cols, cols * EXP_WORK, &|first, run| {
+                for (row, x) in (first..).zip(run.chunks_exact_mut(cols)) {
+                    for (x, gate) in x.iter_mut().zip(gate.row(row)) {
+                        *x /= 1.0 + math::exp(-gate);
+                    }
+                }
+            });
+        Ok(())
+    }
+
+    fn delta_rule(
+        &mut self,
+        n: usize,
+        layer: usize,
+        projected: &CpuBuffer,
+        weights: &DeltaWeights<Vec<f32>>,
+        cache: &mut CpuCache,
+        out: &mut CpuBuffer,
+    ) -> Result<(), BackendError> {
+        let states = cache.states.as_mut().ok_or(BackendError::NoDeltaRule)?;
+        let (kernels, threads) = (self.kernels, &self.threads);
+        let delta = &mut self.delta;
+        delta.run(kernels, threads, n, layer, projected, weights, states, out);
+        Ok(())
+    }
+
+    fn copy_state(
+        &mut self,
+        from: StateId,
+        to: StateId,
+        cache: &mut CpuCache,
+    ) -> Result<(), BackendError> {
+        let states = cache.states.as_mut().ok_or(BackendError::NoDeltaRule)?;
+        states.copy(from, to);
+        Ok(())
+    }
+
     fn copy_page(
         &mut self,
         from: PageId,
@@ -330,6 +363,20 @@ impl Backend for CpuBackend {
                     math::swiglu(gate, up, out);
                 }
             });
+        Ok(())
+    }
+
+    fn experts(
+        &mut self,
+        n: usize,
+        x: &CpuBuffer,
+        experts: &Experts,
+        weights: &ExpertWeights<Matrix>,
+        out: &mut CpuBuffer,
+    ) -> Result<(), BackendError> {
+        let (kernels, threads) = (self.kernels, &self.threads);
+        self.routed
+            .run(kernels, threads, n, x, experts, weights, out);
         Ok(())
     }
 

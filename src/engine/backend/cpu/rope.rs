@@ -12,13 +12,17 @@ pub struct Rope {
     cos: Vec<f32>,
     sin: Vec<f32>,
     frequencies: Vec<f32>,
+    /// Factor of the turned elements.
+    scale: f32,
 }
 
 impl Rope {
-    pub fn new(head_dim: usize, settings: RopeSettings) -> Self {
+    /// `rotary_dim`: leading elements of a head that are turned.
+    pub fn new(head_dim: usize, rotary_dim: usize, settings: RopeSettings) -> Self {
         Self {
-            half: head_dim / 2,
-            frequencies: settings.frequencies(head_dim),
+            half: rotary_dim / 2,
+            frequencies: settings.frequencies(rotary_dim),
+            scale: settings.turned_scale(head_dim, rotary_dim),
             ..Self::default()
         }
     }
@@ -29,13 +33,13 @@ impl Rope {
         for position in positions {
             for frequency in &self.frequencies {
                 let (sin, cos) = angle(position, *frequency).sin_cos();
-                self.cos.push(cos as f32);
-                self.sin.push(sin as f32);
+                self.cos.push(cos as f32 * self.scale);
+                self.sin.push(sin as f32 * self.scale);
             }
         }
     }
 
-    /// Turns one head of `row` in place: element i with element i + half.
+    /// Turns one head of `row` in place: element i with element i + half. What follows the turned ones stays.
     pub fn turn(&self, row: usize, head: &mut [f32]) {
         let at = row * self.half..(row + 1) * self.half;
         let (cos, sin) = (&self.cos[at.clone()], &self.sin[at]);
@@ -64,7 +68,7 @@ mod tests {
 
     #[test]
     fn turns_by_position_times_frequency() {
-        let mut rope = Rope::new(4, RopeSettings::plain(100.0));
+        let mut rope = Rope::new(4, 4, RopeSettings::plain(100.0));
         rope.set_positions([0, 7].into_iter());
         let mut head = [1.0, 2.0, 3.0, 4.0];
         rope.turn(0, &mut head);
@@ -88,7 +92,7 @@ mod tests {
 
     #[test]
     fn products_of_turned_vectors_depend_on_the_distance_alone() {
-        let mut rope = Rope::new(8, RopeSettings::plain(10_000.0));
+        let mut rope = Rope::new(8, 8, RopeSettings::plain(10_000.0));
         rope.set_positions([3, 10, 103, 110].into_iter());
         let (q, k): (Vec<f32>, Vec<f32>) =
             (0..8).map(|i| ((i as f32).sin(), (i as f32).cos())).unzip();
@@ -104,7 +108,7 @@ mod tests {
     /// As f32 these angles would be off by up to a radian and more.
     #[test]
     fn far_positions_keep_their_angle() {
-        let mut rope = Rope::new(4, RopeSettings::plain(100.0));
+        let mut rope = Rope::new(4, 4, RopeSettings::plain(100.0));
         let far = [70_001, 1_000_003, 40_000_001];
         rope.set_positions(far.into_iter());
         for (row, position) in far.into_iter().enumerate() {

@@ -161,7 +161,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Span;
+    use crate::backend::{Span, SpanState};
 
     /// The positions attended to, by the rule's own words, and the page and slot of each.
     #[test]
@@ -190,6 +190,7 @@ mod tests {
                     positions: (position, position + 1),
                     pages: &pages,
                     gap,
+                    state: SpanState::default(),
                 }];
                 let mut rows = Rows::default();
                 rows.load(

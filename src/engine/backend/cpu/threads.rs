@@ -70,6 +70,28 @@ impl Threads {
         split_chunks(0, out, chunk, parts, task);
     }
 
+    /// Calls `task(index, chunk of a, chunk of b)` for each of the chunks that both have: so long, and `chunk_work`
+    /// multiply–adds each.
+    pub fn pairs<F>(
+        &self,
+        (a, a_chunk): (&mut [f32], usize),
+        (b, b_chunk): (&mut [f32], usize),
+        chunk_work: usize,
+        task: &F,
+    ) where
+        F: Fn(usize, &mut [f32], &mut [f32]) + Sync,
+    {
+        let mut chunks: Vec<(&mut [f32], &mut [f32])> = a
+            .chunks_exact_mut(a_chunk)
+            .zip(b.chunks_exact_mut(b_chunk))
+            .collect();
+        self.chunks(&mut chunks, 1, chunk_work, &|first, run| {
+            for (index, (a, b)) in (first..).zip(run) {
+                task(index, a, b);
+            }
+        });
+    }
+
     /// Copies bytes with every thread.
     pub fn copy(&self, from: &[u8], to: &mut [u8]) {
         split_copy(from, to, self.parts(from.len(), self.count));

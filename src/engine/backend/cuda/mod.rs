@@ -58,6 +58,18 @@ type Done = Result<(), BackendError>;
 
 /// Whether the kernels are made for such a model.
 pub(crate) fn supports(config: &Config) -> Result<(), DeviceError> {
+    if config.hybrid.is_some() {
+        return Err(DeviceError::Unsupported {
+            kernel: "the CUDA backend",
+            what: "a Qwen3.5 model: its recurrent layers are computed on the CPU alone".to_owned(),
+        });
+    }
+    if config.experts.is_some() {
+        return Err(DeviceError::Unsupported {
+            kernel: "the CUDA backend",
+            what: "a mixture of experts: it is computed on the CPU alone".to_owned(),
+        });
+    }
     if config.vocab < launch::MOST_TOP {
         return Err(DeviceError::Unsupported {
             kernel: "the CUDA backend",

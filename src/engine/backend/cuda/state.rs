@@ -100,7 +100,7 @@ impl<D: Device> State<D> {
             partial_ml: device.allocate(partials * 2 * F32)?,
             arrived: device.allocate(room.rows * rows.blocks * size_of::<i32>())?,
             heads: all,
-            scale: shape.rope.score_scale(d),
+            scale: shape.rope.score_scale(d, d),
             window: shape.window,
             rows: room.rows,
         })

@@ -1,4 +1,4 @@
-//! `gate authorize`: whether this commit of a pull request may run on the machine, and why.
+//! `gate github authorize`: whether this commit of a pull request may run on the machine, and why.
 
 pub mod ruling;
 

@@ -1,4 +1,4 @@
-//! `gate authorize`: may this commit of a pull request run on the machine?
+//! `gate github authorize`: may this commit of a pull request run on the machine?
 //!
 //! [`may_run`] is the rule, a pure function of [`Facts`]; [`authorize`] asks GitHub for them. A label never
 //! authorises: labels stay when a push brings code that nobody saw. What authorises is who wrote it, who started

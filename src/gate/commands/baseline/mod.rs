@@ -48,7 +48,7 @@ enum Command {
 struct RecordArgs {
     #[command(flatten)]
     session: SessionArgs,
-    /// The ref that is main [default: origin/main, else main]
+    /// The ref that is main [default: origin/HEAD, else main or master]
     #[arg(long, value_name = "REF")]
     base: Option<String>,
     /// A frozen release that main is launched in turn with, so that `gate history` can tell main from the

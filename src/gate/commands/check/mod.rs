@@ -6,7 +6,8 @@ use crate::cli::format::VerdictArgs;
 use crate::cli::names::{self, GateArgs, Names};
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
-use crate::cli::{Exit, verdict};
+use crate::cli::{Exit, output, verdict};
+use crate::commands::{doctor, plan};
 use crate::session::{self, Base, Options};
 use ::verdict::plan::Selection;
 use anyhow::Context;
@@ -37,7 +38,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     session: SessionArgs,
     /// A git ref whose merge-base with head is the base, or `stored` for main's stored sessions, which advise
-    /// [default: origin/main, else main]
+    /// [default: origin/HEAD, else main or master]
     #[arg(long, value_name = "REF|stored")]
     base: Option<String>,
     /// A commit to check with the gates of this working tree, such as a pull request's
@@ -54,7 +55,7 @@ pub struct CheckArgs {
     #[arg(long)]
     same_build: bool,
     /// Measure one shard of a run over several machines: the gates of all shards, of which --gate names this one's.
-    /// The error budget is shared with the others; `gate merge` puts them together
+    /// The error budget is shared with the others; `gate shard merge` puts them together
     #[arg(long, value_name = "NAME", requires = "gates")]
     together: Vec<Names>,
     /// Go on with the unfinished or interrupted session in this result directory; refused if anything
@@ -65,6 +66,9 @@ pub struct CheckArgs {
         conflicts_with_all = ["profile", "gates", "out", "seed", "base", "base_arg", "head_arg", "same_build", "together"]
     )]
     resume: Option<PathBuf>,
+    /// Print which gates would be measured and how long, and end
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
 }
 
 pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
@@ -77,9 +81,13 @@ pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
         same_build,
         together,
         resume,
+        dry_run,
     } = args;
     let shown = session.shown;
     let mut options = session.options()?;
+    if dry_run {
+        return plan::show(options.selection);
+    }
     options.base = match base.as_deref() {
         None => Base::Main,
         Some("stored") => Base::Stored,
@@ -90,6 +98,11 @@ pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
     options.head_args = head_arg;
     options.same_build = same_build;
     options.together = names::all(together);
+    // Before the session, which makes a load of its own and raises the limit of open files.
+    let doubts = match resume {
+        None => doctor::doubts(&options.start, &options.selection),
+        Some(_) => Vec::new(),
+    };
     let progress = ProgressLines::default();
     let show = |event| progress.show(&event);
     let outcome = block_on(async {
@@ -108,7 +121,13 @@ pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
         shown,
         Some(&outcome.directory),
     )?;
-    Ok(Exit::of_session(&outcome))
+    let exit = Exit::of_session(&outcome);
+    if matches!(exit, Exit::Inconclusive | Exit::Invalid) {
+        for doubt in doubts {
+            output::note(&format!("gate doctor, before the session: {doubt}"));
+        }
+    }
+    Ok(exit)
 }
 
 impl SessionArgs {

@@ -27,7 +27,7 @@ use verdict::record::{Metric, Verdict};
 
 #[derive(Args)]
 pub struct CompareArgs {
-    /// Results: a result directory, run.json, the JSON of `gate load` or `gate import`, or another tool's
+    /// Results: a result directory, run.json, the JSON of `gate load` or `gate dev import`, or another tool's
     /// result; the first is the measure of the others
     #[arg(value_name = "RESULT", required_unless_present = "engines")]
     results: Vec<PathBuf>,

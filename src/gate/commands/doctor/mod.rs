@@ -9,6 +9,7 @@ use crate::doctor::Fitness;
 use anyhow::Context;
 use clap::Args;
 use std::env;
+use std::path::Path;
 use verdict::plan::Selection;
 
 #[derive(Args)]
@@ -19,6 +20,21 @@ pub struct DoctorArgs {
     /// How to print what was found
     #[arg(long, value_enum, default_value_t = TableFormat::Text)]
     format: TableFormat,
+}
+
+/// Findings that explain no missing verdict.
+const TIMELESS: [&str; 2] = ["user", "isolation"];
+
+/// Findings that may explain why a session gives no verdict, one line each; empty if the machine cannot be read.
+pub fn doubts(start: &Path, selection: &Selection) -> Vec<String> {
+    let found = readings::doctor(start, selection);
+    let (findings, _) = found.unwrap_or((Vec::new(), Fitness::Fit));
+    let doubted = findings.iter().filter(|finding| {
+        finding.fitness != Fitness::Fit && !TIMELESS.contains(&finding.what.as_str())
+    });
+    doubted
+        .map(|finding| format!("{}: {}; {}", finding.what, finding.found, finding.remedy))
+        .collect()
 }
 
 pub fn run(args: DoctorArgs) -> anyhow::Result<Exit> {

@@ -1,15 +1,21 @@
-//! `gate explain`: a failed check of a result directory taken apart, from its `run.json` alone.
+//! `gate explain`: a failed check of a result directory taken apart, from its `run.json`; where launches fall
+//! into two modes, from their logs too.
 //!
 //! Main function: [`explain_directory`]. The verdict is the judge's, computed anew. What stands beside it is looked at
 //! in hindsight: intervals of 95 % each, over all sound launches, with no error budget and no verdict of their own.
 
 use crate::explanation::{Explanation, checks, explain, gravest};
+use crate::launch::open_plain;
 use crate::report;
 use crate::session::results::{directories, read_record};
 use crate::session::{Error, ResultsError};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use verdict::record::{CheckVerdict, RunVerdict, Verdict};
+use verdict::record::{CheckVerdict, Extent, Launch, RunVerdict, Verdict};
 use verdict::{judge, plan};
+
+/// The longest log that is read.
+const LOG_BYTES: u64 = 1 << 20;
 
 /// The result directory of the latest session of the project around `start`.
 ///
@@ -48,13 +54,36 @@ pub fn explain_directory(
         return Ok(Err(verdict.verdict));
     };
     let reason = report::sentence(judged);
-    let explanation = explain(&plan, &record, &verdict, judged, reason);
+    let mut explanation = explain(&plan, &record, &verdict, judged, reason);
+    let is_merged = matches!(record.extent, Extent::Merged { .. });
+    let modes = explanation.as_mut().and_then(|e| e.modes.as_mut());
+    // A merged record's shards each count their launches from 0.
+    if let Some(modes) = modes.filter(|_| !is_merged) {
+        modes.compare_logs(&record.launches, |launch| log_of(directory, launch));
+    }
     explanation.map(Ok).ok_or_else(|| {
         Error::Usage(format!(
             "the record's gates have no workload for {}",
             judged.id
         ))
     })
+}
+
+/// The log of a launch, if it is no longer than [`LOG_BYTES`]. Records and what lies beside them may be anybody's: nothing outside
+/// the directory's own `logs/` is opened, and no link is followed.
+fn log_of(directory: &Path, launch: &Launch) -> Option<String> {
+    let name = launch.log.strip_prefix("logs/")?;
+    let is_name = Path::new(name).file_name().is_some_and(|file| file == name);
+    let logs = directory.join("logs");
+    if !is_name || !logs.symlink_metadata().ok()?.is_dir() {
+        return None;
+    }
+    let file = open_plain(&logs.join(name)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(LOG_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    // What is cut off may hold any line.
+    let is_whole = bytes.len() as u64 <= LOG_BYTES;
+    is_whole.then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Error> {

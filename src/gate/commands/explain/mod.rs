@@ -22,7 +22,7 @@ pub struct ExplainArgs {
     format: Format,
 }
 
-/// Whatever is explained, explaining it succeeds: `gate judge` gives the verdict's exit code.
+/// Whatever is explained, explaining it succeeds: `gate report` gives the verdict's exit code.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let ExplainArgs {
         directory,
@@ -31,7 +31,11 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     } = args;
     let directory = match directory {
         Some(directory) => directory.clone(),
-        None => directory::newest(Path::new("."))?,
+        None => {
+            let newest = directory::newest(Path::new("."))?;
+            output::note(&format!("explains {}", newest.display()));
+            newest
+        }
     };
     let text = match directory::explain_directory(&directory, check.as_deref())? {
         Err(verdict) => match format {

@@ -9,7 +9,7 @@ use crate::cli::format::Format;
 use crate::cli::github::variable;
 use crate::cli::names::{self, Names};
 use crate::cli::{Exit, output};
-use crate::history::{History, Outcome};
+use crate::history::Outcome;
 use crate::report::site;
 use crate::session::project::now;
 use anyhow::Context;
@@ -132,27 +132,29 @@ pub fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
         check: args.check,
         last: args.last.map_or(usize::MAX, |last| last as usize),
     };
+    let told = stored::history(&options)?;
     let Told {
         history,
         remarks,
         command,
-    } = stored::history(&options)?;
+        ..
+    } = &told;
     if args.changelog {
         let text = match args.format {
-            Format::Text => view::changelog::changelog_text(&history),
-            Format::Json => view::changelog::changelog_json(&history),
-            Format::Markdown => view::changelog::changelog_markdown(&history),
+            Format::Text => view::changelog::changelog_text(history),
+            Format::Json => view::changelog::changelog_json(history),
+            Format::Markdown => view::changelog::changelog_markdown(history),
         };
         output::print(&text).context("cannot write the changelog to standard output")?;
         return Ok(Exit::Pass);
     }
     if let Some(folder) = args.site {
-        write_site(&folder, &history, &remarks, &command)?;
+        write_site(&folder, &told)?;
     }
     let text = match args.format {
-        Format::Text => view::text::history_text(&history, &remarks, &command),
-        Format::Json => view::json::history_json(&history, &remarks, &command),
-        Format::Markdown => view::text::history_markdown(&history, &remarks, &command),
+        Format::Text => view::text::history_text(history, remarks, command),
+        Format::Json => view::json::history_json(history, remarks, command),
+        Format::Markdown => view::text::history_markdown(history, remarks, command),
     };
     output::print(&text).context("cannot write the history to standard output")?;
     Ok(match history.outcome() {
@@ -163,16 +165,17 @@ pub fn run(args: HistoryArgs) -> anyhow::Result<Exit> {
 }
 
 /// Links lead to the repository on GitHub where Actions names it.
-fn write_site(
-    folder: &Path,
-    history: &History,
-    remarks: &[String],
-    command: &str,
-) -> anyhow::Result<()> {
+fn write_site(folder: &Path, told: &Told) -> anyhow::Result<()> {
     let server = variable("GITHUB_SERVER_URL").zip(variable("GITHUB_REPOSITORY"));
     let repository = server.map(|(server, repository)| format!("{server}/{repository}"));
-    let about = (now(), repository.as_deref());
-    let site = view::site::site(history, remarks, command, about);
+    let shown = view::site::Told {
+        history: &told.history,
+        remarks: &told.remarks,
+        command: &told.command,
+        waivers: &told.waivers,
+        releases: &told.releases,
+    };
+    let site = view::site::site(&shown, (now(), repository.as_deref()));
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     for (name, text) in site::site(&site) {

@@ -2,12 +2,13 @@
 
 use crate::baseline::{Entry, Store};
 use crate::history::{self, Age, History, Watched};
+use crate::launch::Repository;
 use crate::session::Error;
 use crate::session::project::now;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::slice;
-use verdict::plan::{self, Check, Plan, PlanError, Rule, Selection};
+use verdict::plan::{self, Check, Plan, PlanError, Rule, Selection, Waiver};
 
 /// What small steps may come to for a check that compares nothing itself: the margin of most gates.
 const MARGIN: f64 = 0.01;
@@ -34,6 +35,10 @@ pub struct Told {
     pub remarks: Vec<String>,
     /// The command that stores one more session.
     pub command: String,
+    /// Checks that may be red for a while: until when, who says so, and why.
+    pub waivers: Vec<(String, String)>,
+    /// Tags of main: their names, and when they were made, in seconds since 1970. None where git tells none.
+    pub releases: Vec<(String, i64)>,
 }
 
 /// Reads the store of the project and tells main's history.
@@ -48,10 +53,16 @@ pub fn history(options: &HistoryOptions) -> Result<Told, Error> {
     let others = leave_out_other_profiles(&mut entries, &gates, &options.profile);
     remarks.extend(others);
     let is_named = options.check.is_some() || !options.gates.is_empty();
-    let mut watched = Vec::new();
+    let (mut watched, mut waivers) = (Vec::new(), Vec::new());
+    // `2026-11-25`, as a waiver's last day is written.
+    let today: String = now().chars().take("2026-11-25".len()).collect();
     for gate in &gates {
         match plan_of(&root, &options.profile, slice::from_ref(gate)) {
-            Ok(plan) => watched.extend(checks(&plan)),
+            Ok(plan) => {
+                watched.extend(checks(&plan));
+                let in_force = plan.waivers.iter().filter(|it| it.expires >= today);
+                waivers.extend(in_force.map(waived));
+            }
             // The history of a gate that is gone is no reason to refuse that of the others.
             Err(PlanError::UnknownGate { .. }) if !is_named => {
                 remarks.push(format!(
@@ -68,7 +79,10 @@ pub fn history(options: &HistoryOptions) -> Result<Told, Error> {
     };
     let mut history = history::tell(&entries, &watched, &age, options.last);
     history.annotate(&store.notes(&age.now)?);
+    let tags = Repository::open(&root).and_then(|repository| repository.tags());
     Ok(Told {
+        waivers,
+        releases: tags.unwrap_or_default(),
         history,
         remarks,
         command: command(
@@ -113,6 +127,20 @@ fn leave_out_other_profiles(
             flags.join(", ")
         )
     })
+}
+
+fn waived(waiver: &Waiver) -> (String, String) {
+    let Waiver {
+        check,
+        reason,
+        owner,
+        issue,
+        expires,
+    } = waiver;
+    (
+        check.clone(),
+        format!("until {expires}, {owner}: {reason} ({issue})"),
+    )
 }
 
 fn plan_of(root: &Path, profile: &str, gates: &[String]) -> Result<Plan, PlanError> {

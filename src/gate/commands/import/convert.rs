@@ -1,4 +1,4 @@
-//! `gate import`: another tool's result is read, and becomes `gate load`'s JSON or a session that can be judged.
+//! `gate dev import`: another tool's result is read, and becomes `gate load`'s JSON or a session that can be judged.
 
 use crate::figures::LoadResult;
 use crate::import::{self, Batch, ImportError, Imported, Tool};

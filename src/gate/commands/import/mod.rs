@@ -1,4 +1,4 @@
-//! `gate import`: another tool's result as ours.
+//! `gate dev import`: another tool's result as ours.
 
 pub mod convert;
 
@@ -26,7 +26,7 @@ pub struct ImportArgs {
     /// Which benchmark of a file that holds several (guidellm, vLLM's --append-result), from 0
     #[arg(long, value_name = "N", conflicts_with = "arm")]
     benchmark: Option<usize>,
-    /// Make these files the launches of an arm, in a session in --out that `gate judge` judges
+    /// Make these files the launches of an arm, in a session in --out that `gate report` judges
     #[arg(long = "as", value_enum, value_name = "ARM", requires = "out")]
     arm: Option<ImportArm>,
     /// With --as: the session's directory. Without: where to write the JSON [default: standard output]
@@ -109,7 +109,7 @@ fn judge(record: &RunRecord, directory: &Path) -> anyhow::Result<Exit> {
         let (arm, other, place) = (arm.name(), other.name(), directory.display());
         let launches = count(n, "launch");
         output::print(&format!(
-            "{arm}: {launches} put in {place}; none of {other} yet: add them with `gate import --as {other} \
+            "{arm}: {launches} put in {place}; none of {other} yet: add them with `gate dev import --as {other} \
              --out {place} FILE…`\n"
         ))
         .context("cannot write to standard output")?;

@@ -1,4 +1,4 @@
-//! `gate label --diff`: what this branch's paths would need, without GitHub.
+//! `gate github label --diff`: what this branch's paths would need, without GitHub.
 
 use crate::launch::Repository;
 use crate::session::Error;

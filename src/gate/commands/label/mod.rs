@@ -1,4 +1,4 @@
-//! `gate label`: the labels that a pull request's paths need, and the run that they start.
+//! `gate github label`: the labels that a pull request's paths need, and the run that they start.
 
 mod labels;
 mod local;

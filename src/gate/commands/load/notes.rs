@@ -172,7 +172,7 @@ pub fn gaps_known(values: &Gaps, ambiguous_share: f64) -> Distribution {
     let quantile = |p| values.quantile(p);
     let mut gaps = Distribution::with(values.len(), values.mean(), quantile);
     if ambiguous_share > AMBIGUOUS_TAIL {
-        (gaps.p99, gaps.min, gaps.max) = (None, None, None);
+        (gaps.p99, gaps.p999, gaps.min, gaps.max) = (None, None, None, None);
     }
     if ambiguous_share > AMBIGUOUS_MIDDLE {
         (gaps.p50, gaps.p90) = (None, None);

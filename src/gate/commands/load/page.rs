@@ -117,7 +117,12 @@ fn single(report: &LoadReport) -> Sheet {
 /// The times of a run, each with what most requests take and what the slowest take.
 fn percentiles(report: &LoadReport) -> Option<Picture> {
     let row = |(label, times): (&str, Distribution)| {
-        let named = [("p50", times.p50), ("p90", times.p90), ("p99", times.p99)];
+        let named = [
+            ("p50", times.p50),
+            ("p90", times.p90),
+            ("p99", times.p99),
+            ("p99.9", times.p999),
+        ];
         let known = named
             .iter()
             .filter_map(|(name, value)| Some((*name, (*value)?)));
@@ -151,7 +156,7 @@ fn percentiles(report: &LoadReport) -> Option<Picture> {
     ];
     let bars = Bars {
         title: "Times in ms".to_owned(),
-        note: "Dots: p50, p90 and p99, as far as there are requests enough for them. The thin line reaches from the \
+        note: "Dots: p50, p90, p99 and p99.9, as far as there are requests enough for them. The thin line reaches from the \
                fastest request to the slowest. Equal ratios are equally far apart."
             .to_owned(),
         kind: ScaleKind::Log,

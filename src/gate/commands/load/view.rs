@@ -207,24 +207,34 @@ pub fn parameters(report: &LoadReport, left_out: &str) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// A table for a terminal: names on the left, numbers on the right of their columns.
+/// A table for a terminal: names on the left, numbers on the right of their columns, closer together where long
+/// numbers leave no room.
 pub fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> String {
-    let mut table = Table::new();
-    table.load_style(STYLE).set_width(WIDTH).set_header(header);
-    table.add_rows(rows);
-    for (number, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if number > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
+    let rows: Vec<Vec<String>> = rows.into_iter().collect();
+    let spaced = |spaces: u16| {
+        let mut table = Table::new();
+        table.load_style(STYLE).set_width(WIDTH).set_header(header);
+        table.add_rows(rows.clone());
+        for (number, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, spaces));
+            if number > 0 {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
-    }
-    table.trim_fmt()
+        table.trim_fmt()
+    };
+    let widest = |table: &String| table.lines().map(|line| line.chars().count()).max();
+    let fits = |table: &String| widest(table) <= Some(usize::from(WIDTH));
+    let mut tables = [2, 1].map(spaced).into_iter();
+    tables.find(fits).unwrap_or_else(|| spaced(0))
 }
 
-pub const TIMES: [&str; 8] = ["ms", "mean", "p50", "p90", "p99", "min", "max", "n"];
+pub const TIMES: [&str; 9] = [
+    "ms", "mean", "p50", "p90", "p99", "p99.9", "min", "max", "n",
+];
 
 /// The rows of the table under [`TIMES`].
 pub fn time_rows(report: &LoadReport) -> Vec<Vec<String>> {
@@ -438,6 +448,21 @@ pub mod tests {
             server_contradicts: None,
             implausible: None,
             notes: vec!["one answer arrived at one moment".into()],
+        }
+    }
+
+    #[test]
+    fn long_numbers_move_columns_together() {
+        let row = |n: &str| {
+            [
+                vec!["TTFT".to_owned()],
+                vec!["0.0009123".to_owned(); 7],
+                vec![n.to_owned()],
+            ]
+            .concat()
+        };
+        for line in table(TIMES, [row("6300")]).lines() {
+            assert!(line.chars().count() <= 80, "{line}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `gate merge DIR… --out DIR`: one verdict for a run that several machines measured.
+//! `gate shard merge DIR… --out DIR`: one verdict for a run that several machines measured.
 
 mod record;
 

@@ -1,4 +1,4 @@
-//! `gate merge`: the shards of one run, measured by several machines, become one record with one verdict.
+//! `gate shard merge`: the shards of one run, measured by several machines, become one record with one verdict.
 //!
 //! What is put together must be one run: the same gate on the same files, commits and arguments, every gate of the
 //! run exactly once. Machines may differ, since a gate's arms are never compared across them.
@@ -18,7 +18,7 @@ use verdict::record::{
 enum MergeError {
     #[error(
         "{} was measured as a run of its own, with the whole error budget; measure shards with `gate check --gate … \
-         --together …`, as `gate plan --shards` says", .0.display()
+         --together …`, as `gate shard plan --shards` says", .0.display()
     )]
     NoShard(PathBuf),
     #[error("{} is merged already; name the shards that it was made of", .0.display())]

@@ -1,4 +1,4 @@
-//! `gate plan`: the plan as it was understood, and with `--shards` how to share it among machines.
+//! `gate shard plan`: the plan as it was understood, and with `--shards` how to share it among machines.
 
 pub mod shards;
 
@@ -22,12 +22,27 @@ pub struct PlanArgs {
     profile: String,
     #[command(flatten)]
     gates: GateArgs,
-    /// Share the gates among so many machines; fewer where there are not as many gates
+    /// Divide the gates among up to N machines
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     shards: Option<usize>,
     /// Print JSON; with --shards in one line, for `strategy.matrix` of a GitHub workflow
     #[arg(long)]
     json: bool,
+}
+
+/// Prints what a session of these gates would measure, and how long.
+pub fn show(selection: Selection) -> anyhow::Result<Exit> {
+    output::print(&gate_table(&layout(selection, None)?))?;
+    Ok(Exit::Pass)
+}
+
+fn layout(selection: Selection, shards: Option<usize>) -> anyhow::Result<Layout> {
+    let start = env::current_dir()?;
+    Ok(shards::layout(&LayoutOptions {
+        start,
+        selection,
+        shards,
+    })?)
 }
 
 pub fn run(args: PlanArgs) -> anyhow::Result<Exit> {
@@ -37,14 +52,11 @@ pub fn run(args: PlanArgs) -> anyhow::Result<Exit> {
         shards,
         json,
     } = args;
-    let layout = shards::layout(&LayoutOptions {
-        start: env::current_dir()?,
-        selection: Selection {
-            profile,
-            gates: gates.names(),
-        },
-        shards,
-    })?;
+    let selection = Selection {
+        profile,
+        gates: gates.names(),
+    };
+    let layout = layout(selection, shards)?;
     let text = match (json, shards) {
         (true, Some(_)) => format!("{}\n", serde_json::to_string(&matrix(&layout))?),
         (true, None) => format!("{}\n", serde_json::to_string_pretty(&told(&layout))?),
@@ -180,12 +192,17 @@ fn gate_table(layout: &Layout) -> String {
         count(checks, "check"),
         count(groups.unwrap_or(0), "launch"),
     );
+    let least = plan::least_session_s(&layout.plan, Comparison::Interleaved);
+    // Where no gate fixes a time, what the engine takes is all.
+    let least = match least > 0.0 {
+        true => format!(", at least {}", span(least)),
+        false => String::new(),
+    };
     let _ = writeln!(
         text,
-        "looks after {} blocks; at most {} of measuring, at least {}",
+        "looks after {} blocks; at most {} of measuring{least}",
         looks.join(", "),
         span(design.budget.as_secs_f64()),
-        span(plan::least_session_s(&layout.plan, Comparison::Interleaved)),
     );
     let _ = writeln!(
         text,
@@ -193,7 +210,13 @@ fn gate_table(layout: &Layout) -> String {
         design.alpha * 100.0,
     );
     let header = [
-        "gate", "checks", "launch", "start", "requests", "least", "known by",
+        "gate",
+        "checks",
+        "launch",
+        "start",
+        "its work",
+        "least",
+        "known from",
     ];
     let gates = layout.plan.gates.iter().zip(&layout.costs);
     let rows = gates.map(|(gate, cost)| {

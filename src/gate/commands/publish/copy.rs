@@ -1,6 +1,6 @@
-//! `gate publish --same-as`: the merge queue's commit gets the check run of the pull request's head.
+//! `gate github publish --same-as`: the merge queue's commit gets the check run of the pull request's head.
 //!
-//! `gate label` has seen that tree and base are equal. Here it is seen that the check run that is copied is of the app that
+//! `gate github label` has seen that tree and base are equal. Here it is seen that the check run that is copied is of the app that
 //! this token writes as: another's of the same name and id would otherwise become ours. Main function: [`copy`].
 
 use super::keep;

@@ -1,4 +1,4 @@
-//! `gate publish`: say on GitHub what became of a pull request's commit.
+//! `gate github publish`: say on GitHub what became of a pull request's commit.
 
 mod artifact;
 mod copy;

@@ -1,4 +1,4 @@
-//! Options of `gate publish`, and its stages: decide, keep on disk, post.
+//! Options of `gate github publish`, and its stages: decide, keep on disk, post.
 //!
 //! The job that runs this holds a token and trusts no artifact: `artifact.rs` reads one as hostile input, `trusted.rs`
 //! judges its measurements anew with main's gates. Everything is written below `keep` before anything is sent, and

@@ -1,4 +1,4 @@
-//! `gate publish`, from the artifact to what GitHub shows.
+//! `gate github publish`, from the artifact to what GitHub shows.
 
 use super::options::{Content, JudgedAnew, PublishOptions, Published, Subject};
 use super::payload::{Said, command};

@@ -87,7 +87,8 @@ fn believable(ours: &Ours<'_>, theirs: &RunRecord) -> Result<(), Refusal> {
     match &theirs.extent {
         Extent::Whole => believable_session(ours, theirs),
         Extent::Shard { .. } => Err(Refusal::Unsound(
-            "it is one machine's shard: `gate merge` puts the shards of a run together".to_owned(),
+            "it is one machine's shard: `gate shard merge` puts the shards of a run together"
+                .to_owned(),
         )),
         Extent::Merged { shards } => {
             let counted: u64 = shards.iter().map(|shard| u64::from(shard.launches)).sum();

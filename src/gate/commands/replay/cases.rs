@@ -1,4 +1,4 @@
-//! `gate replay`: the cases of a replay set through the judge, one line each.
+//! `gate dev replay`: the cases of a replay set through the judge, one line each.
 
 use crate::calibration::launch_noise;
 use crate::import::{self, CaseFiles, Manifest};

@@ -1,4 +1,4 @@
-//! `gate replay DIR`: stored sessions through the judge.
+//! `gate dev replay DIR`: stored sessions through the judge.
 
 pub mod cases;
 pub mod view;

@@ -254,14 +254,15 @@ fn shape(engine: &Engine) -> anyhow::Result<Shape> {
     let kv = engine.stats().kv;
     let sizes = info.shape;
     let of_token = kv.page_bytes / kv.page_tokens.max(1);
-    let numbers = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim;
+    let numbers = 2 * sizes.attention_layers * sizes.kv_heads * sizes.head_dim;
     Ok(Shape {
         hidden: sizes.hidden as u64,
-        layers: sizes.layers as u64,
+        attention_layers: sizes.attention_layers as u64,
         heads: sizes.heads as u64,
         kv_heads: sizes.kv_heads as u64,
         head_dim: sizes.head_dim as u64,
-        intermediate: sizes.intermediate as u64,
+        layer_numbers: sizes.layer_numbers as u64,
+        state_numbers: sizes.state_numbers as u64,
         vocab: info.vocab_size as u64,
         weight_bytes: element(info)?.bytes() as u64,
         kv_bytes: of_token / numbers.max(1) as u64,

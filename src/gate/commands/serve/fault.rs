@@ -8,7 +8,7 @@ use std::time::Duration;
 const FORMS: &str = "decode-delay=20us (or ms, s), decode-delay=10%, prefill-delay=2us (of each prompt \
                      token), prefill-delay=10%, wrong-token=50, prefill-leak, kv-leak=2 (pages of each \
                      request), empty-beside=1 (other requests), blank-beside=1, swap-answers, \
-                     swap-cache, slow-start=200ms, die-at-start, hang-after=100";
+                     swap-cache, swap-state, slow-start=200ms, die-at-start, hang-after=100";
 
 /// One fault as it stands on the command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,7 @@ pub enum FaultArg {
     BlankBeside(u32),
     SwapAnswers,
     SwapCache,
+    SwapState,
     SlowStart(Duration),
     WrongToken(u32),
     PrefillLeak,
@@ -52,6 +53,7 @@ impl FromStr for FaultArg {
             ("hang-after", Some(value)) => count(value).map(Self::HangAfter),
             ("swap-answers", None) => Ok(Self::SwapAnswers),
             ("swap-cache", None) => Ok(Self::SwapCache),
+            ("swap-state", None) => Ok(Self::SwapState),
             ("prefill-leak", None) => Ok(Self::PrefillLeak),
             ("die-at-start", None) => Ok(Self::DieAtStart),
             (
@@ -59,9 +61,10 @@ impl FromStr for FaultArg {
                 | "blank-beside" | "wrong-token" | "hang-after",
                 None,
             ) => Err(format!("{name} needs a value")),
-            ("prefill-leak" | "swap-answers" | "swap-cache" | "die-at-start", Some(_)) => {
-                Err(format!("{name} takes no value"))
-            }
+            (
+                "prefill-leak" | "swap-answers" | "swap-cache" | "swap-state" | "die-at-start",
+                Some(_),
+            ) => Err(format!("{name} takes no value")),
             _ => Err(format!("there is no fault {name}")),
         };
         fault.map_err(|problem| FaultError { problem })
@@ -80,6 +83,7 @@ pub fn combine(faults: Vec<FaultArg>) -> Faults {
             FaultArg::BlankBeside(others) => all.blank_beside = Some(others),
             FaultArg::SwapAnswers => all.swap_answers = true,
             FaultArg::SwapCache => all.swap_cache = true,
+            FaultArg::SwapState => all.swap_states = true,
             FaultArg::SlowStart(longer) => all.slow_start = Some(longer),
             FaultArg::WrongToken(every) => all.wrong_token = Some(every),
             FaultArg::PrefillLeak => all.prefill_leak = true,
@@ -108,6 +112,7 @@ mod tests {
         check("blank-beside=2", FaultArg::BlankBeside(2));
         check("swap-answers", FaultArg::SwapAnswers);
         check("swap-cache", FaultArg::SwapCache);
+        check("swap-state", FaultArg::SwapState);
         let longer = Duration::from_millis(200);
         check("slow-start=200ms", FaultArg::SlowStart(longer));
         check("wrong-token=50", FaultArg::WrongToken(50));
@@ -133,6 +138,7 @@ mod tests {
             "empty-beside",
             "blank-beside",
             "swap-cache=1",
+            "swap-state=1",
             "wrong-token=0",
             "wrong-token=x",
             "prefill-leak=1",

@@ -65,7 +65,10 @@ pub struct ServeArgs {
     /// Keep no keys and values of ended requests for those that begin alike
     #[arg(long)]
     no_prefix_cache: bool,
-    /// Bytes for weights, activations, keys and values together, as 900M or 2GiB [default: none]
+    /// Recurrent states of a hybrid model kept to resume from [default: those that fit 1 GiB]
+    #[arg(long, value_name = "N")]
+    snapshots: Option<u32>,
+    /// Bytes for weights, activations, states, keys and values together, as 900M or 2GiB [default: none]
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<Size>,
     /// Seconds after which a step that has not ended is taken for a hang: /health and /ready say so
@@ -90,7 +93,7 @@ pub struct ServeArgs {
     drain_timeout: u64,
     /// Plant a fault, for tests of the gate itself (repeatable): decode-delay=20us, decode-delay=10%,
     /// prefill-delay=2us, wrong-token=50, prefill-leak, kv-leak=2, empty-beside=1, blank-beside=1,
-    /// swap-answers, swap-cache, slow-start=200ms,
+    /// swap-answers, swap-cache, swap-state, slow-start=200ms,
     /// die-at-start, hang-after=100
     #[arg(long, value_name = "SPEC", hide_short_help = true)]
     fault: Vec<FaultArg>,
@@ -129,6 +132,7 @@ impl ServeArgs {
             window,
             sink,
             no_prefix_cache,
+            snapshots,
             memory_limit,
             stall_after,
             max_body,
@@ -153,6 +157,7 @@ impl ServeArgs {
                     window: window as usize,
                 }),
                 prefix_cache: !no_prefix_cache,
+                snapshots: snapshots.map(|count| count as usize),
                 memory_limit: memory_limit.map(|Size(bytes)| bytes),
                 stall_after: Duration::from_secs(stall_after.into()),
                 faults: fault::combine(fault),

@@ -41,7 +41,7 @@ pub fn inputs(manifest: &Manifest, measured: &BTreeSet<Values>) -> Vec<Input> {
     let gate = &manifest.gate;
     let percent = |fraction: f64| format!("\"{} %\"", (fraction * 1e10).round() / 1e8);
     let project = format!(
-        r#"# Made by `gate replay`: no engine is started from this.
+        r#"# Made by `gate dev replay`: no engine is started from this.
 [engine]
 model = "replayed"
 serve = ["true", "{{port}}"]

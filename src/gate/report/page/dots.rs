@@ -6,7 +6,7 @@ use minijinja::context;
 use minijinja::value::Value;
 
 /// The drawing's inner edges.
-const LEFT: f64 = 84.0;
+const LEFT: f64 = 100.0;
 const TIME_END: f64 = 520.0;
 const ARMS: [f64; 2] = [570.0, 640.0];
 const TOP: f64 = 12.0;

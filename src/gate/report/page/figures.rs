@@ -25,6 +25,32 @@ pub struct CheckFigures {
     pub percentiles: [Vec<f64>; 2],
     /// Base's and head's median time before each event of an answer, ms, by its place; empty where nothing streams.
     pub tokens: [Series; 2],
+    /// Base's and head's TPOT over context; `None` where a workload has one context.
+    pub contexts: [Option<Contexts>; 2],
+    /// Requests of one launch an arm; empty where they come one after another.
+    pub waterfall: [Vec<Bar>; 2],
+}
+
+/// TPOT over context: medians over launches, ms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contexts {
+    /// Tokens of context, and TPOT there.
+    pub points: Series,
+    /// At context 0, and what a token of context adds.
+    pub base: f64,
+    pub slope: f64,
+}
+
+/// One request, ms from the first one's intended moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bar {
+    pub index: u32,
+    /// When it was to be sent.
+    pub due: f64,
+    pub sent: f64,
+    /// The first event of the answer.
+    pub first: f64,
+    pub done: f64,
 }
 
 /// Readings of a session over time, in seconds from its first one.

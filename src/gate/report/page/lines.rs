@@ -1,10 +1,10 @@
-//! Two lines, base's and head's, in a drawing that needs no script.
+//! Two lines, base's and head's, in a drawing that needs no script; with dots, if they are fitted to some.
 
 use super::figures::Series;
 use minijinja::context;
 use minijinja::value::Value;
 
-const LEFT: f64 = 84.0;
+const LEFT: f64 = 100.0;
 const RIGHT: f64 = 680.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 168.0;
@@ -16,10 +16,21 @@ pub fn drawing(
     ticks: &[(f64, String)],
     shown: &dyn Fn(f64) -> String,
 ) -> Option<Value> {
+    let none = Series::new();
+    with_dots([base, head], [&none, &none], ticks, shown)
+}
+
+/// The same with dots beside each line.
+pub fn with_dots(
+    [base, head]: [&Series; 2],
+    dots: [&Series; 2],
+    ticks: &[(f64, String)],
+    shown: &dyn Fn(f64) -> String,
+) -> Option<Value> {
+    let is_finite = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
     let all = || {
-        base.iter()
-            .chain(head)
-            .filter(|(x, y)| x.is_finite() && y.is_finite())
+        let dots = dots.into_iter().flatten();
+        base.iter().chain(head).chain(dots).filter(is_finite)
     };
     let ends = |of: fn(&(f64, f64)) -> f64| {
         let values = all().map(of);
@@ -44,16 +55,24 @@ pub fn drawing(
     let x = |v: f64| round(LEFT + (RIGHT - LEFT) * (v - x_low) / (x_high - x_low));
     let y = |v: f64| round(BOTTOM - (BOTTOM - TOP) * (v - low) / (high - low));
     let path = |series: &Series| {
-        let points = series
-            .iter()
-            .filter(|(x, y)| x.is_finite() && y.is_finite());
+        let points = series.iter().filter(is_finite);
         let points = points.map(|(at, value)| format!("{},{}", x(*at), y(*value)));
         points.collect::<Vec<_>>().join(" ")
     };
+    let dots = dots.into_iter().zip([false, true]);
+    let dots = dots.flat_map(|(series, is_head)| {
+        series
+            .iter()
+            .filter(is_finite)
+            .map(move |(at, value)| (*at, *value, is_head))
+    });
     let rows = [0.1, 0.5, 0.9].map(|share| low + (high - low) * share);
     Some(context! {
         base => path(base),
         head => path(head),
+        dots => dots.map(|(at, value, is_head)| context! {
+            x => x(at), y => y(value), is_head => is_head, label => shown(value),
+        }).collect::<Vec<_>>(),
         xs => ticks.iter().filter(|(at, _)| (x_low..=x_high).contains(at)).map(|(at, label)| context! { x => x(*at), label => label }).collect::<Vec<_>>(),
         ys => rows.map(|value| context! { y => y(value), label => shown(value) }),
     })

@@ -8,8 +8,9 @@ mod dots;
 mod figures;
 mod interval;
 mod lines;
+mod waterfall;
 
-pub use figures::{CheckFigures, Over, PERCENTILES, Series, Start};
+pub use figures::{Bar, CheckFigures, Contexts, Over, PERCENTILES, Series, Start};
 
 use super::comment::chart::sparkline;
 use super::comment::publication::Past;
@@ -17,13 +18,14 @@ use super::reasons::capital;
 use super::redaction::redact;
 use super::row::{self, Row};
 use super::{cells, numbers, reasons};
-use crate::explanation::Explanation;
+use crate::explanation::{Explanation, Mode, ModeSplit};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use verdict::record::{
     Arm, Build, CheckVerdict, RunRecord, RunVerdict, Unit, Verdict, is_ignorable,
 };
@@ -194,6 +196,8 @@ fn of_check(page: &Page<'_>, check: &CheckVerdict) -> Value {
         launches => figures.and_then(|it| launches(check, it)),
         percentiles => figures.and_then(percentiles),
         tokens => figures.and_then(tokens),
+        contexts => figures.and_then(contexts),
+        waterfall => figures.and_then(|it| waterfall::drawing(&it.waterfall)),
         explanation => explanation.map(explained),
     }
 }
@@ -271,6 +275,33 @@ fn tokens(figures: &CheckFigures) -> Option<Value> {
     lines::drawing(&of(base), &of(head), &ticks, &shown)
 }
 
+/// TPOT at each context, and the line through it.
+fn contexts(figures: &CheckFigures) -> Option<Value> {
+    let shown = |value| numbers::value(value, Unit::MillisecondsPerToken);
+    let of = |arm: usize| figures.contexts[arm].as_ref();
+    let dots = [0, 1].map(|arm| of(arm).map_or_else(Series::new, |it| it.points.clone()));
+    let xs = || dots.iter().flatten().map(|(x, _)| *x);
+    let (first, last) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
+    let fit = |arm: usize| -> Series {
+        let ends = of(arm).map(|it| [first, last].map(|x| (x, it.base + it.slope * x)));
+        ends.into_iter().flatten().collect()
+    };
+    let ticks: BTreeSet<u64> = xs().map(|x| x.round() as u64).collect();
+    let step = ticks.len().div_ceil(8).max(1);
+    let ticks = ticks.iter().step_by(step);
+    let ticks: Vec<(f64, String)> = ticks.map(|x| (*x as f64, x.to_string())).collect();
+    let drawing = lines::with_dots([&fit(0), &fit(1)], [&dots[0], &dots[1]], &ticks, &shown)?;
+    let words = ["base", "head"]
+        .into_iter()
+        .zip([0, 1])
+        .filter_map(|(arm, place)| {
+            let Contexts { base, slope, .. } = of(place)?;
+            let slope = numbers::number(slope * 1e3);
+            Some(format!("{arm}: {} + {slope} µs × context", shown(*base)))
+        });
+    Some(context! { drawing => drawing, lines => words.collect::<Vec<_>>() })
+}
+
 fn over(over: &Over) -> Value {
     let shown = |value| format!("{} {}", numbers::number(value), over.unit);
     let end = over
@@ -328,7 +359,39 @@ fn explained(explanation: &Explanation) -> Value {
         facets => facets.collect::<Vec<_>>(),
         readings => readings.collect::<Vec<_>>(),
         first_bad => first_bad,
+        modes => explanation.modes.as_ref().map(|split| modes(explanation, split)),
         answers => answers.collect::<Vec<_>>(),
+    }
+}
+
+/// Both modes of launches in words.
+pub fn two_modes(split: &ModeSplit, unit: Unit) -> String {
+    let of = |mode: &Mode| {
+        let value = numbers::value(mode.value, unit);
+        format!("{value} ({} of base, {} of head)", mode.base, mode.head)
+    };
+    format!(
+        "launches in two modes: {} and {}",
+        of(&split.low),
+        of(&split.high)
+    )
+}
+
+/// Two modes of launches, and the readings that differ between them.
+fn modes(explanation: &Explanation, split: &ModeSplit) -> Value {
+    let rows = split.readings.iter().map(|row| {
+        context! {
+            name => shown(&row.name),
+            low => numbers::number(row.low),
+            high => numbers::number(row.high),
+            p => numbers::p(row.p),
+            of_all => numbers::p(row.p_of_all),
+        }
+    });
+    context! {
+        text => two_modes(split, explanation.unit),
+        compared => split.compared,
+        rows => rows.collect::<Vec<_>>(),
     }
 }
 
@@ -370,6 +433,9 @@ fn data(page: &Page<'_>) -> String {
             "launches": launches.collect::<Vec<_>>(),
             "percentiles": it.percentiles,
             "tokens": it.tokens.each_ref().map(points),
+            "contexts": it.contexts.each_ref().map(|of| of.as_ref().map(|of| {
+                json!({ "points": points(&of.points), "base": of.base, "slope": of.slope })
+            })),
         })
     });
     let readings = page.readings.iter().map(|over| {

@@ -6,7 +6,7 @@
 
   const draw = (figure) => {
     const series = data[figure.dataset.check].series[figure.dataset.series];
-    const { points, steps, levels, unit } = series;
+    const { points, steps, marks, levels, unit } = series;
     if (points.length < 2) return;
     const xs = points.map((point) => point.at);
     const of = (name) => {
@@ -15,20 +15,27 @@
       return ys;
     };
     const ink = colour("--faint"), head = colour("--head"), axis = drawings.axis();
-    const marks = (u) => {
+    // Steps with their words at the top, releases and notes at the bottom.
+    const lines = [
+      ...steps.map((step) => ({ at: points[step.point].at, ink: step.is_worse ? "--fail" : "--pass",
+        text: step.is_worse ? "worse" : "better", isAbove: true })),
+      ...marks.map(({ at, kind, text }) => ({ at, ink: "--faint", text: kind === "release" ? text : kind })),
+    ];
+    const drawLines = (u) => {
       u.ctx.save();
       u.ctx.textAlign = "left";
       u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-      for (const step of steps) {
-        const x = Math.round(u.valToPos(points[step.point].at, "x", true));
+      for (const { at, ink, text, isAbove } of lines) {
+        const x = Math.round(u.valToPos(at, "x", true));
         if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
-        u.ctx.strokeStyle = u.ctx.fillStyle = colour(step.is_worse ? "--fail" : "--pass");
-        u.ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+        u.ctx.strokeStyle = u.ctx.fillStyle = colour(ink);
+        u.ctx.setLineDash([(isAbove ? 4 : 1) * devicePixelRatio, 3 * devicePixelRatio]);
         u.ctx.beginPath();
         u.ctx.moveTo(x, u.bbox.top);
         u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
         u.ctx.stroke();
-        u.ctx.fillText(step.is_worse ? "worse" : "better", x + 3, u.bbox.top + 12 * devicePixelRatio);
+        const y = isAbove ? u.bbox.top + 12 * devicePixelRatio : u.bbox.top + u.bbox.height - 4 * devicePixelRatio;
+        u.ctx.fillText(text.slice(0, 24), x + 3, y);
       }
       u.ctx.restore();
     };
@@ -45,7 +52,7 @@
       ],
       bands: [{ series: [4, 3], fill: colour("--kept") }],
       cursor: { drag: { x: true, y: false } },
-      hooks: { draw: [marks] },
+      hooks: { draw: [drawLines] },
     }, [xs, points.map((point) => point.value), of("value"), of("low"), of("high")]);
     // A click that zooms nothing opens the commit.
     let down = 0;
@@ -57,4 +64,18 @@
   };
 
   drawings.whenSeen("figure[data-series]", draw);
+
+  const find = (id) => document.getElementById(id);
+  if (!find("filters")) return;
+  find("filters").hidden = false;
+  const filter = () => {
+    for (const row of document.querySelectorAll("tr[data-outcome]")) {
+      const isNamed = row.dataset.name.includes(find("check").value.trim());
+      row.hidden = !isNamed || (find("red").checked && row.dataset.outcome === "quiet");
+    }
+    for (const series of document.querySelectorAll("section[data-machine]")) {
+      series.hidden = find("machine").value !== "" && find("machine").value !== series.dataset.machine;
+    }
+  };
+  for (const id of ["check", "red", "machine"]) find(id)?.addEventListener("input", filter);
 })();

@@ -14,13 +14,11 @@
     });
   }
 
-  // Both arms on one x: [xs, base's ys, head's ys].
-  const merged = (base, head) => {
-    const at = new Map();
-    base.forEach(([x, y]) => at.set(x, [y, null]));
-    head.forEach(([x, y]) => at.set(x, [at.has(x) ? at.get(x)[0] : null, y]));
-    const xs = [...at.keys()].sort((a, b) => a - b);
-    return [xs, xs.map((x) => at.get(x)[0]), xs.map((x) => at.get(x)[1])];
+  // Lines on one x: [xs, each line's ys].
+  const merged = (...lines) => {
+    const maps = lines.map((points) => new Map(points));
+    const xs = [...new Set(maps.flatMap((map) => [...map.keys()]))].sort((a, b) => a - b);
+    return [xs, ...maps.map((map) => xs.map((x) => map.get(x) ?? null))];
   };
 
   // What a figure draws: columns, the x axis, lines across.
@@ -28,7 +26,7 @@
     launches(check) {
       const xs = check.launches.map(([position]) => position);
       const of = (arm) => check.launches.map(([, isHead, v]) => isHead === arm && v != null ? v * check.scale : null);
-      return { columns: [xs, of(false), of(true)], x: { label: "launch" }, points: true, limits: check.limits };
+      return { columns: [xs, of(false), of(true)], x: { label: "launch", whole: true, range: (u, low, high) => [low - .5, high + .5] }, points: true, limits: check.limits };
     },
     percentiles(check) {
       const [base, head] = check.percentiles;
@@ -39,12 +37,20 @@
       return { columns: [xs, of(base), of(head)], x: { label: "percentile", name, splits } };
     },
     tokens(check) {
-      return { columns: merged(check.tokens[0], check.tokens[1]), x: { label: "event" }, unit: "ms" };
+      return { columns: merged(check.tokens[0], check.tokens[1]), x: { label: "event", whole: true }, unit: "ms" };
+    },
+    contexts(check) {
+      const [xs, ...points] = merged(...check.contexts.map((of) => of?.points ?? []));
+      const fits = check.contexts.map((of) => xs.map((x) => of ? of.base + of.slope * x : null));
+      return { columns: [xs, ...points, ...fits], x: { label: "context", whole: true }, points: true, unit: "ms/token" };
     },
     readings(over) {
       return { columns: merged(over.base, over.head), x: { label: "s" }, unit: over.unit };
     },
   };
+
+  // Steps between the ticks of what is counted.
+  const wholes = [1, 10, 100, 1e3, 1e4, 1e5].flatMap((n) => [n, 2 * n, 5 * n]);
 
   const draw = (figure) => {
     const kind = figure.dataset.plot;
@@ -56,14 +62,17 @@
     const unit = plot.unit ?? of.unit;
     const name = plot.x.name ?? number;
     const axis = drawings.axis();
-    const series = (label, stroke) => ({
+    const series = (label, stroke, points = Boolean(plot.points)) => ({
       label, stroke, width: 2, spanGaps: true, value: (_, v) => v == null ? "–" : `${number(v)} ${unit}`,
-      paths: plot.points ? () => null : undefined,
-      points: { show: Boolean(plot.points), size: 9, fill: label === "head" ? stroke : colour("--ground"), stroke },
+      paths: points ? () => null : undefined,
+      points: { show: points, size: 9, fill: label === "head" ? stroke : colour("--ground"), stroke },
     });
+    const fits = plot.columns.length > 3
+      ? [series("base's line", colour("--base"), false), series("head's line", colour("--head"), false)] : [];
     const limits = (u) => {
       u.ctx.save();
       u.ctx.textAlign = "left";
+      u.ctx.textBaseline = "bottom";
       u.ctx.strokeStyle = colour("--fail");
       u.ctx.fillStyle = colour("--fail");
       u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
@@ -75,7 +84,7 @@
         u.ctx.moveTo(u.bbox.left, y);
         u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
         u.ctx.stroke();
-        u.ctx.fillText(label, u.bbox.left + 4, y - 4);
+        u.ctx.fillText(label, u.bbox.left + 4 * devicePixelRatio, y - 2 * devicePixelRatio);
       }
       u.ctx.restore();
     };
@@ -93,14 +102,14 @@
     };
     drawings.replace(figure, {
       height: kind === "readings" ? 150 : 220,
-      scales: { x: { time: false }, y: { range } },
+      scales: { x: { time: false, ...(plot.x.range && { range: plot.x.range }) }, y: { range } },
       axes: [
-        { ...axis, values: (_, xs) => xs.map((x) => name(x)), splits: plot.x.splits ? () => plot.x.splits : undefined },
-        { ...axis, size: 64, values: (_, ys) => ys.map((y) => `${number(y)} ${unit}`) },
+        { ...axis, values: (_, xs) => xs.map((x) => name(x)), splits: plot.x.splits ? () => plot.x.splits : undefined, ...(plot.x.whole && { incrs: wholes }) },
+        { ...axis, size: Math.max(64, 20 + 7 * (5 + unit.length)), values: (_, ys) => ys.map((y) => `${number(y)} ${unit}`) },
       ],
       series: [
         { label: plot.x.label, value: (_, x) => x == null ? "–" : name(x) },
-        series("base", colour("--base")), series("head", colour("--head")),
+        series("base", colour("--base")), series("head", colour("--head")), ...fits,
       ],
       cursor: { drag: { x: true, y: false }, sync: kind === "readings" ? { key: "readings" } : undefined },
       hooks: { draw: [limits] },

@@ -4,21 +4,22 @@ mod tables;
 
 pub use tables::{launches_csv, requests_csv};
 
-use crate::report::{CheckFigures, Over, PERCENTILES, Series, Start};
+use crate::report::{Bar, CheckFigures, Contexts, Over, PERCENTILES, Series, Start};
 use std::collections::{BTreeMap, BTreeSet};
-use verdict::judge;
-use verdict::metrics::is_in_part;
-use verdict::plan::{Check, Plan, Rule};
+use verdict::metrics::{ContextLine, is_in_part};
+use verdict::plan::{Check, Plan, Rule, Workload};
 use verdict::record::{
-    Arm, CheckVerdict, Direction, Extent, GpuReading, Launch, Metric, Reading, RunRecord,
-    RunVerdict,
+    Arm, CheckVerdict, Direction, Extent, GpuReading, Launch, Metric, MetricKind, Phase, Reading,
+    RunRecord, RunVerdict, Sample,
 };
-use verdict::stats;
+use verdict::{judge, metrics, stats};
 
 /// Points of a line over time: more are not seen.
 const POINTS: usize = 600;
 /// Tokens of an answer that are drawn one by one.
 const TOKENS: usize = 600;
+/// Requests of a launch that are drawn as bars.
+const BARS: usize = 48;
 
 /// Every check's values.
 pub fn of_checks(plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Vec<CheckFigures> {
@@ -26,19 +27,29 @@ pub fn of_checks(plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Vec<C
     let judged: BTreeMap<&str, &CheckVerdict> = judged.map(|c| (c.id.as_str(), c)).collect();
     let checks = plan.gates.iter().flat_map(|gate| &gate.checks);
     let checks = checks.filter_map(|check| Some((check, *judged.get(check.id.as_str())?)));
-    // Checks of one workload read the same events.
-    let mut drawn = BTreeSet::new();
+    // Checks of one workload read the same events and requests.
+    let (mut drawn, mut fallen) = (BTreeSet::new(), BTreeSet::new());
     checks
         .map(|(check, judged)| {
-            let figures = of_check(plan, record, check, judged);
-            let is_new = is_of_events(check) && drawn.insert(&check.workload);
-            let tokens = match is_new {
-                true => events(record, check),
-                false => Default::default(),
-            };
-            CheckFigures { tokens, ..figures }
+            let mut figures = of_check(plan, record, check, judged);
+            if is_of_events(check) && drawn.insert(&check.workload) {
+                figures.tokens = events(record, check);
+            }
+            let workload = workload_of(plan, check);
+            if let Some(workload) = workload.filter(|_| is_over_contexts(check)) {
+                figures.contexts = Arm::BOTH.map(|arm| contexts(record, check, workload, arm));
+            }
+            if check.metric.kind() == MetricKind::Latency && fallen.insert(&check.workload) {
+                figures.waterfall = Arm::BOTH.map(|arm| waterfall(record, check, arm));
+            }
+            figures
         })
         .collect()
+}
+
+fn workload_of<'a>(plan: &'a Plan, check: &Check) -> Option<&'a Workload> {
+    let mut workloads = plan.gates.iter().flat_map(|gate| &gate.workloads);
+    workloads.find(|workload| workload.id == check.workload)
 }
 
 fn of_check(plan: &Plan, record: &RunRecord, check: &Check, judged: &CheckVerdict) -> CheckFigures {
@@ -66,6 +77,8 @@ fn of_check(plan: &Plan, record: &RunRecord, check: &Check, judged: &CheckVerdic
         launches,
         percentiles,
         tokens: Default::default(),
+        contexts: Default::default(),
+        waterfall: Default::default(),
     }
 }
 
@@ -100,6 +113,84 @@ fn limits(check: &Check, judged: &CheckVerdict) -> Vec<(&'static str, f64)> {
 
 fn is_of_events(check: &Check) -> bool {
     matches!(check.metric, Metric::Tpot | Metric::Icl | Metric::Itl)
+}
+
+fn is_over_contexts(check: &Check) -> bool {
+    let is_line = matches!(check.metric, Metric::TpotBase | Metric::TpotSlope);
+    is_line || (check.metric == Metric::Tpot && check.part.context.is_none())
+}
+
+/// Medians of an arm's launches.
+fn contexts(record: &RunRecord, check: &Check, workload: &Workload, arm: Arm) -> Option<Contexts> {
+    let launches = sound(record, arm);
+    let lines = launches.filter_map(|launch| metrics::context_line(check, workload, launch));
+    let lines: Vec<ContextLine> = lines.collect();
+    let mut at: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (context, tpot) in lines.iter().flat_map(|line| &line.points) {
+        at.entry(context.round() as u64).or_default().push(*tpot);
+    }
+    let points = at.into_iter();
+    let points = points.filter_map(|(x, ys)| Some((x as f64, stats::median(&ys)?)));
+    let of = |value: fn(&ContextLine) -> f64| {
+        stats::median(&lines.iter().map(value).collect::<Vec<f64>>())
+    };
+    Some(Contexts {
+        points: points.collect(),
+        base: of(|line| line.base)?,
+        slope: of(|line| line.slope)?,
+    })
+}
+
+fn sound(record: &RunRecord, arm: Arm) -> impl Iterator<Item = &Launch> {
+    let launches = record.launches.iter();
+    launches.filter(move |launch| launch.arm == arm && launch.exit.is_clean())
+}
+
+/// Requests of the arm's first sound launch that ran the workload, if some of them overlap.
+fn waterfall(record: &RunRecord, check: &Check, arm: Arm) -> Vec<Bar> {
+    let of = |launch: &Launch| -> Vec<Bar> {
+        let samples = launch.samples.iter().filter(|sample| {
+            sample.workload == check.workload
+                && sample.phase == Phase::Measured
+                && sample.void.is_none()
+        });
+        let mut bars: Vec<(u64, Bar)> = samples.filter_map(bar).collect();
+        bars.sort_by_key(|(sent, _)| *sent);
+        bars.truncate(BARS);
+        let bars = bars.into_iter().map(|(_, bar)| bar);
+        let bars: Vec<Bar> = bars.collect();
+        let first = bars.iter().map(|bar| bar.due).fold(f64::INFINITY, f64::min);
+        let from_first = |bar: Bar| Bar {
+            due: bar.due - first,
+            sent: bar.sent - first,
+            first: bar.first - first,
+            done: bar.done - first,
+            ..bar
+        };
+        bars.into_iter().map(from_first).collect()
+    };
+    let mut all = sound(record, arm).map(of).filter(|bars| !bars.is_empty());
+    let bars = all.next().unwrap_or_default();
+    let is_overlapping = bars.windows(2).any(|pair| pair[1].sent < pair[0].done);
+    match is_overlapping {
+        true => bars,
+        false => Vec::new(),
+    }
+}
+
+/// When it was sent, and in ms of the session. Requests that were not answered have none.
+fn bar(sample: &Sample) -> Option<(u64, Bar)> {
+    let stamps = &sample.stamps;
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let done = stamps.done_ns?;
+    let bar = Bar {
+        index: sample.index,
+        due: ms(stamps.intended_ns.min(stamps.send_ns)),
+        sent: ms(stamps.send_ns),
+        first: ms(stamps.events_ns.first().copied().unwrap_or(done)),
+        done: ms(done),
+    };
+    Some((stamps.send_ns, bar))
 }
 
 /// Median time before each event of an answer.

@@ -224,27 +224,30 @@ pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 
 /// TPOT at context 0 in ms, by the line through the cells' medians with the least absolute deviations.
 pub fn tpot_base(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let line = tpot_line(at)?;
-    Ok(line.measure(line.base))
+    let (line, samples) = tpot_line(at)?;
+    Ok(line.measure(line.base, samples))
 }
 
 /// What a token of context adds to TPOT, in µs, by the same line.
 pub fn tpot_slope(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let line = tpot_line(at)?;
-    Ok(line.measure(line.slope * 1e3))
+    let (line, samples) = tpot_line(at)?;
+    Ok(line.measure(line.slope * 1e3, samples))
 }
 
-struct FittedLine {
-    base: f64,
-    /// ms per token of context.
-    slope: f64,
-    samples: usize,
-    points: Vec<(f64, f64)>,
+/// TPOT over context: a line through a matrix's cells or a conversation's turns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContextLine {
+    /// Context in tokens, and the median TPOT there, ms.
+    pub points: Vec<(f64, f64)>,
+    /// At context 0, ms.
+    pub base: f64,
+    /// What a token of context adds, ms.
+    pub slope: f64,
 }
 
-impl FittedLine {
-    fn measure(&self, value: f64) -> LaunchMeasure {
-        let mut measure = LaunchMeasure::single(value, self.samples);
+impl ContextLine {
+    fn measure(&self, value: f64, samples: usize) -> LaunchMeasure {
+        let mut measure = LaunchMeasure::single(value, samples);
         let points = self
             .points
             .iter()
@@ -259,8 +262,9 @@ impl FittedLine {
     }
 }
 
-/// A cell's context is that of its middle token: the prompt and half of the answer.
-fn tpot_line(at: &Place<'_>) -> Result<FittedLine, Undefined> {
+/// The line through the cells' medians, and the samples behind it. A cell's context is that of its middle token: the prompt
+/// and half of the answer.
+pub fn tpot_line(at: &Place<'_>) -> Result<(ContextLine, usize), Undefined> {
     let mut samples = at.measured()?;
     samples.retain(|s| s.streamed);
     let n = samples.len();
@@ -275,12 +279,12 @@ fn tpot_line(at: &Place<'_>) -> Result<FittedLine, Undefined> {
     let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
     let (base, slope) = stats::least_absolute_line(&x, &y)
         .ok_or_else(|| at.undefined(Why::TooFewContexts { n: x.len() }, None))?;
-    Ok(FittedLine {
+    let line = ContextLine {
+        points,
         base,
         slope,
-        samples: n,
-        points,
-    })
+    };
+    Ok((line, n))
 }
 
 /// Least over the ladder's steps of throughput at a batch / throughput at the batch below, for each

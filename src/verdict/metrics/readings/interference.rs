@@ -30,6 +30,7 @@ pub fn beside(launch: &Launch, workload: &str) -> Vec<(&'static str, f64)> {
             .collect()
     };
     let most = |values: &[f64]| stats::quantile(values, 1.0).map(|q| q.value);
+    let last = || launch.telemetry.as_ref()?.readings.last();
     let throttled = launch.throttle_bits.map(f64::from);
     let rows = [
         (
@@ -53,6 +54,14 @@ pub fn beside(launch: &Launch, workload: &str) -> Vec<(&'static str, f64)> {
         (
             "engine memory, most, MiB",
             most(&gauge(|r| r.rss_bytes.map(|b| b as f64 / MIB))),
+        ),
+        (
+            "memory on huge pages, MiB",
+            last().and_then(|r| r.huge_bytes).map(|b| b as f64 / MIB),
+        ),
+        (
+            "page faults to disk",
+            last().and_then(|r| r.major_faults).map(|n| n as f64),
         ),
         ("engine CPU, cores", cores(&readings, |r| r.engine_cpu_s)),
         (

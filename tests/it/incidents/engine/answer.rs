@@ -2,9 +2,10 @@
 //!
 //! Main type: [`Answer`]. Refuses to know: sockets.
 
-use super::Engine;
 use super::http::{Ask, Connection};
+use super::{Engine, Flight};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::PoisonError;
@@ -25,17 +26,18 @@ struct Answer<'a> {
     tie: Option<(usize, String)>,
     reason: &'static str,
     first: Duration,
+    flight: Cell<Option<Flight<'a>>>,
 }
 
 impl Engine {
     /// Answers when it is this request's turn.
     pub(super) fn answer(&self, ask: &Ask, connection: &mut Connection) -> io::Result<()> {
-        let _flight = self.enter(&ask.prompt);
+        let flight = self.enter(&ask.prompt);
         let _turn = self
             .knobs
             .is_on("serial")
             .then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
-        let answer = Answer::to(self, ask);
+        let answer = Answer::to(self, ask, flight);
         if ask.stream {
             answer.stream(connection)?;
         } else {
@@ -51,7 +53,7 @@ impl Engine {
 }
 
 impl<'a> Answer<'a> {
-    fn to(engine: &'a Engine, ask: &'a Ask) -> Self {
+    fn to(engine: &'a Engine, ask: &'a Ask, flight: Flight<'a>) -> Self {
         let knobs = &engine.knobs;
         let known = engine.cached(&ask.prompt);
         let cached = if knobs.is_on("cache") { known } else { 0 };
@@ -66,6 +68,7 @@ impl<'a> Answer<'a> {
             tie: None,
             reason: if count < ask.tokens { "stop" } else { "length" },
             first: knobs.ms("ttft") + knobs.us_each("prefill", ask.prompt.len() - cached),
+            flight: Cell::new(Some(flight)),
         };
         let number = engine.asked.fetch_add(1, Ordering::SeqCst) + 1;
         if number == 1 {
@@ -211,8 +214,9 @@ impl<'a> Answer<'a> {
         connection.page(200, &body.to_string())
     }
 
-    /// Before its end is sent: whoever has the whole answer may count on the cache.
+    /// Before the end is sent: a client with the whole answer may rely on the cache, and the request is no longer in flight.
     fn remember(&self) {
+        drop(self.flight.take());
         let tokens = self.ask.prompt.iter().cloned();
         let words = self.words.iter().map(|word| word.trim().to_owned());
         self.engine.remember(tokens.chain(words).collect());

@@ -110,8 +110,13 @@ impl Block<'_> {
         self.gather(queries, scratch);
         let longest = self.rows.length(self.block.end - 1);
         self.score(longest, scratch);
-        let AttentionShape { rope, head_dim, .. } = self.cache.shape;
-        let scale = rope.score_scale(head_dim);
+        let AttentionShape {
+            rope,
+            head_dim,
+            rotary_dim,
+            ..
+        } = self.cache.shape;
+        let scale = rope.score_scale(head_dim, rotary_dim);
         let group = self.cache.shape.group();
         for (lines, row) in scratch
             .scores

@@ -5,7 +5,7 @@
 use super::super::{CpuBackend, CpuBuffer};
 use crate::backend::cpu::cache::CpuCache;
 use crate::backend::cpu::simd::Kernels;
-use crate::backend::{AttentionShape, Backend, Batch, Role, Room, Span};
+use crate::backend::{AttentionShape, Backend, Batch, Role, Room, Span, SpanState};
 use crate::config::rope::RopeSettings;
 use crate::kv::Window;
 use crate::kv::{PAGE_TOKENS, PageId};
@@ -28,9 +28,11 @@ fn shape(
         kv_heads,
         head_dim,
         rope: RopeSettings::plain(1e3),
+        rotary_dim: head_dim,
         norm_eps: 1e-6,
         pages: PAGES,
         window,
+        delta: None,
     }
 }
 
@@ -169,6 +171,7 @@ fn step(backend: &mut CpuBackend, cache: &mut CpuCache, fed: &mut [Fed<'_>], cou
             positions: (fed.done, *end),
             pages,
             gap: *gap,
+            state: SpanState::default(),
         })
         .collect();
     let rows: Vec<f32> = (fed.iter().zip(&ends))

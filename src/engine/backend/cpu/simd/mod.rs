@@ -1,7 +1,7 @@
-//! The vector kernels: products of f32 rows with f32, f16 or bf16 rows, and weighted sums.
+//! The vector kernels: products of f32 rows with f32, f16 or bf16 rows, weighted sums, and the delta rule's state.
 //!
 //! Main type: [`Kernels`], the best instruction set that this processor has, found at run time. One
-//! generic body (`product`, `accumulate`) is compiled for AVX-512, for AVX2 with FMA and F16C, and without
+//! generic body (`product`, `accumulate`, `delta`) is compiled for AVX-512, for AVX2 with FMA and F16C, and without
 //! either (`lanes`).
 //!
 //! **Order of summation.** A dot product has 32 running sums: element e is added to sum e mod 32, in
@@ -20,6 +20,7 @@
 )]
 
 mod accumulate;
+mod delta;
 mod lanes;
 mod product;
 
@@ -30,6 +31,7 @@ use half::{bf16, f16};
 
 use super::columns::Columns;
 use accumulate::accumulate;
+use delta::{decay_and_read, write_and_answer};
 use lanes::Stored;
 use product::Product;
 
@@ -179,6 +181,43 @@ impl Kernels {
             }
         }
     }
+
+    /// `state *= decay`, then `read = stateᵀ key`; `state` is `[key.len(), read.len()]`.
+    pub fn decay_and_read(self, state: &mut [f32], decay: f32, key: &[f32], read: &mut [f32]) {
+        assert_eq!(state.len(), key.len() * read.len());
+        // SAFETY: the lengths were just checked; a `Kernels` exists only where the processor has it.
+        unsafe {
+            match self.0 {
+                #[cfg(target_arch = "x86_64")]
+                Set::Avx512 => decay_and_read_avx512(state, decay, key, read),
+                #[cfg(target_arch = "x86_64")]
+                Set::Avx2 => decay_and_read_avx2(state, decay, key, read),
+                Set::Portable => decay_and_read::<[f32; 8]>(state, decay, key, read),
+            }
+        }
+    }
+
+    /// `state += key ⊗ delta`, then `out = stateᵀ query`; `state` is `[key.len(), out.len()]`.
+    pub fn write_and_answer(
+        self,
+        state: &mut [f32],
+        (key, query): (&[f32], &[f32]),
+        delta: &[f32],
+        out: &mut [f32],
+    ) {
+        assert_eq!(state.len(), key.len() * out.len());
+        assert_eq!((query.len(), delta.len()), (key.len(), out.len()));
+        // SAFETY: the lengths were just checked; a `Kernels` exists only where the processor has it.
+        unsafe {
+            match self.0 {
+                #[cfg(target_arch = "x86_64")]
+                Set::Avx512 => write_and_answer_avx512(state, (key, query), delta, out),
+                #[cfg(target_arch = "x86_64")]
+                Set::Avx2 => write_and_answer_avx2(state, (key, query), delta, out),
+                Set::Portable => write_and_answer::<[f32; 8]>(state, (key, query), delta, out),
+            }
+        }
+    }
 }
 
 // Rows and blocks are compiled apart: in one function, blocks leave rows too few registers.
@@ -216,6 +255,44 @@ unsafe fn accumulate_avx512(weights: &[f32], values: &[f32], out: &mut [f32]) {
 unsafe fn accumulate_avx2(weights: &[f32], values: &[f32], out: &mut [f32]) {
     // SAFETY: by the caller, as `accumulate` asks.
     unsafe { accumulate::<__m256>(weights, values, out) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn decay_and_read_avx512(state: &mut [f32], decay: f32, key: &[f32], read: &mut [f32]) {
+    // SAFETY: by the caller, as `decay_and_read` asks.
+    unsafe { decay_and_read::<__m512>(state, decay, key, read) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn decay_and_read_avx2(state: &mut [f32], decay: f32, key: &[f32], read: &mut [f32]) {
+    // SAFETY: by the caller, as `decay_and_read` asks.
+    unsafe { decay_and_read::<__m256>(state, decay, key, read) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn write_and_answer_avx512(
+    state: &mut [f32],
+    pair: (&[f32], &[f32]),
+    delta: &[f32],
+    out: &mut [f32],
+) {
+    // SAFETY: by the caller, as `write_and_answer` asks.
+    unsafe { write_and_answer::<__m512>(state, pair, delta, out) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn write_and_answer_avx2(
+    state: &mut [f32],
+    pair: (&[f32], &[f32]),
+    delta: &[f32],
+    out: &mut [f32],
+) {
+    // SAFETY: by the caller, as `write_and_answer` asks.
+    unsafe { write_and_answer::<__m256>(state, pair, delta, out) }
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use crate::explanation::{AnswerRow, Explanation, FirstBad, RequestSpread};
 use crate::report::markdown::{code_line, escape};
 use crate::report::numbers;
 use crate::report::terminal::{WIDTH, columns, wrap};
+use crate::report::two_modes;
 use std::fmt::Write;
+use verdict::plural::count;
 
 /// Most wrong answers that are shown, and most characters of a quoted text.
 const ANSWERS: usize = 5;
@@ -92,6 +94,7 @@ fn sections(e: &Explanation) -> Vec<(String, Section)> {
     all.extend(answers(e));
     all.extend(facets(e));
     all.extend(first_bad(e));
+    all.extend(modes(e).into_iter().flatten());
     all.extend(readings(e));
     all.extend(launches(e));
     all.extend(requests(e));
@@ -173,6 +176,46 @@ fn slow(requests: &RequestSpread, e: &Explanation) -> String {
     format!(
         "{beyond} of its {of} values are beyond {threshold}, which 1 in 100 of base's is: {words}"
     )
+}
+
+/// The launches' two modes with what differs between them, and what only one of them logged.
+fn modes(e: &Explanation) -> Option<Vec<(String, Section)>> {
+    let split = e.modes.as_ref()?;
+    let two = two_modes(split, e.unit);
+    let of = count(split.compared, "reading");
+    let mut all = Vec::new();
+    if split.readings.is_empty() {
+        let none = format!("{two}; of {of} none differs between them (p ≤ 0.05)");
+        all.push((none, Section::Lines(Vec::new())));
+    } else {
+        let header = ["differs", "lower mode", "upper mode", "p"].map(str::to_owned);
+        let header = [
+            header.to_vec(),
+            vec![format!("p, any of {}", split.compared)],
+        ]
+        .concat();
+        let rows = split.readings.iter().map(|row| {
+            vec![
+                row.name.clone(),
+                numbers::number(row.low),
+                numbers::number(row.high),
+                numbers::p(row.p),
+                numbers::p(row.p_of_all),
+            ]
+        });
+        let heading =
+            format!("{two}; what differs between them may be the cause, or follow from it");
+        all.push((heading, Section::Table(header, rows.collect())));
+    }
+    if !split.logged.is_empty() {
+        let lines = split.logged.iter().map(|line| {
+            let mode = if line.is_high { "upper" } else { "lower" };
+            format!("{mode}: {}", quoted(&line.text))
+        });
+        let heading = "logged by every launch of one mode and by none of the other".to_owned();
+        all.push((heading, Section::Lines(lines.collect())));
+    }
+    Some(all)
 }
 
 fn readings(e: &Explanation) -> Option<(String, Section)> {

@@ -1,22 +1,34 @@
 //! Main's history as the numbers and words of static pages.
 
 use super::{changelog, words};
-use crate::history::{CheckHistory, History, Series};
+use crate::history::{CheckHistory, History, Note, NoteOutcome, Series};
 use crate::report::numbers;
-use crate::report::site::{Site, SiteCheck, SiteLevel, SitePoint, SiteSeries, SiteStep};
+use crate::report::site::{Site, SiteCheck, SiteLevel, SiteMark, SitePoint, SiteSeries, SiteStep};
 use verdict::record::Unit;
 use verdict::stats;
 
 /// Where one more session lies in 95 of 100 cases: below this quantile, and above its opposite.
 const UPPER: f64 = 0.975;
 
+/// Contents of the pages.
+pub struct Told<'a> {
+    pub history: &'a History,
+    pub remarks: &'a [String],
+    /// The command that stores one more session.
+    pub command: &'a str,
+    pub waivers: &'a [(String, String)],
+    /// Tags of main: their names, and when they were made, in seconds since 1970.
+    pub releases: &'a [(String, i64)],
+}
+
 /// `repository`: its address on GitHub, for links to commits.
-pub fn site(
-    history: &History,
-    remarks: &[String],
-    command: &str,
-    (created, repository): (String, Option<&str>),
-) -> Site {
+pub fn site(told: &Told<'_>, (created, repository): (String, Option<&str>)) -> Site {
+    let Told {
+        history,
+        remarks,
+        command,
+        ..
+    } = told;
     Site {
         outcome: words::outcome(history.outcome()),
         summary: words::summary(history, command),
@@ -26,7 +38,7 @@ pub fn site(
         checks: history
             .checks
             .iter()
-            .map(|check| of_check(check, repository))
+            .map(|check| of_check(told, check, repository))
             .collect(),
         entries: changelog::entries(history),
     }
@@ -36,7 +48,9 @@ fn gate(id: &str) -> &str {
     id.split('/').next().unwrap_or(id)
 }
 
-fn of_check(check: &CheckHistory, repository: Option<&str>) -> SiteCheck {
+fn of_check(told: &Told<'_>, check: &CheckHistory, repository: Option<&str>) -> SiteCheck {
+    let mut waivers = told.waivers.iter();
+    let waiver = waivers.find(|(waived, _)| *waived == check.id);
     let living = check.series.iter().rfind(|series| series.is_live);
     let level = living.filter(|series| !series.points.is_empty());
     SiteCheck {
@@ -49,15 +63,21 @@ fn of_check(check: &CheckHistory, repository: Option<&str>) -> SiteCheck {
         },
         level: level.map_or("–".to_owned(), |it| words::value(check, it, it.level())),
         sessions: check.series.iter().map(|series| series.points.len()).sum(),
+        waiver: waiver.map(|(_, text)| text.clone()),
         series: check
             .series
             .iter()
-            .map(|series| of_series(check, series, repository))
+            .map(|series| of_series(told, check, series, repository))
             .collect(),
     }
 }
 
-fn of_series(check: &CheckHistory, series: &Series, repository: Option<&str>) -> SiteSeries {
+fn of_series(
+    told: &Told<'_>,
+    check: &CheckHistory,
+    series: &Series,
+    repository: Option<&str>,
+) -> SiteSeries {
     let (unit, scale) = unit(check, series);
     let value = |y: f64| {
         let value = match (&series.anchor, series.scale.is_relative()) {
@@ -104,6 +124,8 @@ fn of_series(check: &CheckHistory, series: &Series, repository: Option<&str>) ->
     });
     SiteSeries {
         title: words::title(check, series),
+        machine: series.machine.clone(),
+        marks: marks(told, check, series),
         since: series.since.clone(),
         unit,
         is_live: series.is_live,
@@ -112,6 +134,43 @@ fn of_series(check: &CheckHistory, series: &Series, repository: Option<&str>) ->
         levels: levels(series, &value),
         points,
     }
+}
+
+/// Releases and notes within the series' time.
+fn marks(told: &Told<'_>, check: &CheckHistory, series: &Series) -> Vec<SiteMark> {
+    let seconds = |time: &str| Some(time.parse::<jiff::Timestamp>().ok()?.as_second() as f64);
+    let ends = series.points.first().zip(series.points.last());
+    let ends =
+        ends.and_then(|(first, last)| Some(seconds(&first.created)?..=seconds(&last.created)?));
+    let Some(ends) = ends else { return Vec::new() };
+    let releases = told.releases.iter().map(|(name, at)| SiteMark {
+        at: *at as f64,
+        kind: "release",
+        text: name.clone(),
+    });
+    let is_here = |note: &&Note| {
+        let mut points = series.points.iter();
+        points.any(|point| note.is_about(&point.session, point.commit.as_deref(), &check.id))
+    };
+    let of_steps = series.steps.iter().flat_map(|step| &step.notes);
+    let notes = told.history.notes.iter().filter(is_here).chain(of_steps);
+    let notes = notes.filter_map(|note| {
+        let kind = match note.outcome {
+            Some(NoteOutcome::Reverted) => "reverted",
+            Some(NoteOutcome::Kept) => "kept",
+            None => "note",
+        };
+        let text = format!("{kind}: {}", note.text);
+        Some(SiteMark {
+            at: seconds(&note.measured)?,
+            kind,
+            text,
+        })
+    });
+    releases
+        .chain(notes)
+        .filter(|mark| ends.contains(&mark.at))
+        .collect()
 }
 
 /// The name of the unit, and what values are multiplied by for it.

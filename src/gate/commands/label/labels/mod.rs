@@ -1,4 +1,4 @@
-//! `gate label`: a pull request gets the labels that its paths need, and the run that they stand for is started.
+//! `gate github label`: a pull request gets the labels that its paths need, and the run that they stand for is started.
 //!
 //! [`label`] asks GitHub for what there is, [`steps`](super::steps) decides, purely, and each [`LabelStep`] is carried out, or
 //! only told (`--dry-run`). The bot starts the run itself, since a label that a workflow's token adds starts nothing.

@@ -1,4 +1,4 @@
-//! `gate label` on an event of the merge queue: what ends the required check on the commit that the queue made.
+//! `gate github label` on an event of the merge queue: what ends the required check on the commit that the queue made.
 //!
 //! That commit holds what main will be. Its paths may need no gate; the pull request's own head may have been measured
 //! with the same tree against the same base, and its verdict holds; else a run is started for it. Main function:

@@ -1,4 +1,4 @@
-//! `gate judge DIR`: the verdict again, from the record alone.
+//! `gate report DIR`: the verdict again, from the record alone.
 
 use crate::cli::Exit;
 use crate::cli::format::VerdictArgs;
@@ -8,7 +8,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct JudgeArgs {
+pub struct ReportArgs {
     /// A result directory that holds run.json; its verdict and reports are written anew
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -16,7 +16,7 @@ pub struct JudgeArgs {
     shown: VerdictArgs,
 }
 
-pub fn run(args: &JudgeArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let (record, verdict) = session::judge_directory(&args.directory).map_err(Error::from)?;
     print(&record, &verdict, args.shown, Some(&args.directory))?;
     Ok(Exit::of(&record, &verdict))

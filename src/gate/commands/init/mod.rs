@@ -1,23 +1,26 @@
 //! `gate init`: writes gates for an engine, as a start to be edited.
 
+mod found;
+
+use crate::cli::runtime::block_on;
 use crate::cli::{Exit, output};
 use crate::launch::Repository;
-use crate::presets::{self, CUSTOM, Preset, Written};
+use crate::presets::{self, CUSTOM, Origin, Preset, Written};
 use crate::session::Error;
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use found::Found;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// The engine whose start command, capabilities and metrics are written [default with --github: the one
-    /// that the tree holds]
+    /// The engine whose start command, capabilities and metrics are written [default: the one that the tree holds, that
+    /// runs on this machine, or that is installed; else custom]
     #[arg(
         long,
-        required_unless_present = "github",
         value_parser = PossibleValuesParser::new(presets::ALL.map(|preset| preset.name))
     )]
     engine: Option<String>,
@@ -25,11 +28,15 @@ pub struct InitArgs {
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Write GitHub workflows too, and which paths need a gate run; the engine is built from the tree
-    #[arg(long, requires = "action")]
+    #[arg(long)]
     github: bool,
-    /// Where the workflows take `gate` from: a repository that holds infergate, and a commit of it
+    /// Where the workflows take `gate` from: a repository that holds infergate, and a commit of it [default: those of the
+    /// release that this program is of]
     #[arg(long, value_name = "OWNER/REPO@COMMIT", value_parser = action, requires = "github")]
     action: Option<String>,
+    /// The release at that commit, whose program the jobs download [default: each job builds it from the source]
+    #[arg(long, value_name = "TAG", value_parser = release, requires = "action")]
+    release: Option<String>,
     /// The project's root, in which `gates/` is made
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -57,15 +64,59 @@ fn action(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn run(args: &InitArgs) -> anyhow::Result<Exit> {
-    match &args.action {
-        Some(action) => on_github(args, action),
-        None => alone(args),
+/// Reads the tag of a release, which is written into workflows.
+fn release(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_version = text
+        .strip_prefix('v')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    match is_version && text.chars().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => Err("it must be the tag of a release, such as v0.1.0".into()),
     }
 }
 
+/// `OWNER/REPO@COMMIT` of the release that this program was built for.
+const RELEASED_AS: Option<&str> = option_env!("INFERGATE_RELEASED_AS");
+const RELEASE: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
+pub fn run(args: &InitArgs) -> anyhow::Result<Exit> {
+    if !args.github {
+        return alone(args);
+    }
+    let (action, release) = match (&args.action, RELEASED_AS) {
+        (Some(action), _) => (action.as_str(), args.release.as_deref()),
+        (None, Some(released)) => (released, Some(RELEASE)),
+        (None, None) => {
+            return Err(Error::Usage(
+                "this program is of no release: say where the workflows take `gate` from, with --action \
+                 OWNER/REPO@COMMIT, and --release TAG where that commit has one"
+                    .into(),
+            )
+            .into());
+        }
+    };
+    let (repository, commit) = action.split_once('@').unwrap_or((action, ""));
+    on_github(
+        args,
+        Origin {
+            repository,
+            commit,
+            release,
+        },
+    )
+}
+
 fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
-    let preset = named(args.engine.as_deref().unwrap_or_default())?;
+    let read = |path: &str| fs::read_to_string(args.dir.join(path)).ok();
+    let of_tree = presets::engine_of(read);
+    let server = block_on(found::server(&args.dir))?;
+    let running = server.as_ref();
+    let name = args
+        .engine
+        .as_deref()
+        .or(of_tree)
+        .or(running.and_then(|it| it.engine));
     // Outside of a repository there is no other commit to build.
     let there = std::path::absolute(&args.dir)?;
     let there = there
@@ -73,22 +124,47 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         .find(|path| path.exists())
         .unwrap_or(&there);
     let is_built = Repository::open(there).is_ok();
-    let files = preset.files(model(args, preset)?, is_built);
+    // A repository or a server that nobody knows holds an engine of its own, whatever else is installed.
+    let installed = || found::program().filter(|_| running.is_none() && !is_built);
+    let name = name.or_else(installed).unwrap_or(CUSTOM);
+    let preset = named(name)?;
+    // What runs here may be another engine than the one that was asked for.
+    let running = running.filter(|it| it.engine.unwrap_or(CUSTOM) == name);
+    tell_found(name, of_tree, running);
+    let filled = running.filter(|_| name == CUSTOM);
+    let filled = filled.map(|it| {
+        let seen = match is_built {
+            true => it.seen.clone(),
+            false => it.seen.as_started(),
+        };
+        presets::custom(preset.engine(), &seen)
+    });
+    let preset = match &filled {
+        Some((engine, build)) => preset.with_engine(engine, build.as_deref()),
+        None => preset,
+    };
+    let model = match running.filter(|_| args.model.is_none()) {
+        Some(running) if !preset.holds_its_example() => running.model.as_str(),
+        _ => model(args, preset)?,
+    };
+    let files = preset.files(model, is_built);
     write_all(&args.dir, &files)?;
-    tell_example(args, preset);
-    let read = |path: &str| fs::read_to_string(args.dir.join(path)).ok();
+    if running.is_none() {
+        tell_example(args, preset);
+    }
     let is_custom = preset.name == CUSTOM;
-    if is_built && !is_custom && presets::engine_of(read) != Some(preset.name) {
+    if is_built && !is_custom && of_tree != Some(preset.name) {
         output::note(&format!(
             "this tree does not look like {name}'s own: let [engine.build] in {CONFIG} say how {name} is built from it, \
              or remove the table and compare with main's stored sessions (`gate check --base stored`)",
             name = preset.name
         ));
     }
-    tell_next(args, preset);
+    tell_next(args, preset, files[0].text.contains("FILL"));
     output::note(match is_built {
         true => {
-            "next: read gates/gate.toml, commit it, then `gate check` on a branch with a change"
+            "next: read gates/gate.toml, `gate doctor`, commit gates/ to the default branch, then `gate check` on a branch that \
+             has it and a change, or `gate check --head BRANCH` from here"
         }
         false => {
             "next: read gates/gate.toml, then `gate check`: an A/A run, since outside of a git repository there is \
@@ -98,12 +174,35 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Pass)
 }
 
+/// Which engine was chosen, and why.
+fn tell_found(name: &str, of_tree: Option<&str>, running: Option<&Found>) {
+    let Some(running) = running else {
+        let why = match of_tree == Some(name) {
+            true => ", by the files of this tree",
+            false => "",
+        };
+        output::note(&format!("engine: {name}{why}"));
+        return;
+    };
+    let Found {
+        port, model, seen, ..
+    } = running;
+    let started = match seen.command.as_slice() {
+        [] => String::new(),
+        words => format!(", started by `{}`", words.join(" ")),
+    };
+    output::note(&format!(
+        "engine: {name}; a server answers on port {port} with the model `{model}`{started}. Stop it before you measure: it \
+         takes the memory and the processors that the gate's engines need"
+    ));
+}
+
 /// Gates where there are none yet, workflows, and the rules for labels where there are none yet.
-fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
+fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
     let dir = &args.dir;
     refuse_subfolder(dir)?;
     let read = |path: &str| fs::read_to_string(dir.join(path)).ok();
-    let mut files = presets::workflows(action);
+    let mut files = presets::workflows(origin);
     let mut notes = Vec::new();
     let there = read(CONFIG);
     if let Some(there) = &there {
@@ -128,7 +227,7 @@ fn on_github(args: &InitArgs, action: &str) -> anyhow::Result<Exit> {
         None => {
             let (preset, mut gates) = gates_of(args, presets::engine_of(read))?;
             tell_example(args, preset);
-            tell_next(args, preset);
+            tell_next(args, preset, preset.name == CUSTOM);
             gates[0].text.push_str(presets::RULES);
             files.extend(gates);
             None
@@ -197,7 +296,10 @@ fn lacks_build(args: &InitArgs, there: &str) -> Result<Option<String>, Error> {
 }
 
 /// The engine that was named, else the one that the tree holds.
-fn gates_of(args: &InitArgs, found: Option<&str>) -> Result<(Preset, Vec<Written>), Error> {
+fn gates_of(
+    args: &InitArgs,
+    found: Option<&str>,
+) -> Result<(Preset<'static>, Vec<Written>), Error> {
     let name = args.engine.as_deref().or(found).ok_or_else(|| {
         Error::Usage(format!(
             "{} holds no engine that is known here, and there is no {CONFIG} yet: name the engine with --engine, your own with \
@@ -210,7 +312,7 @@ fn gates_of(args: &InitArgs, found: Option<&str>) -> Result<(Preset, Vec<Written
     Ok((preset, gates))
 }
 
-fn named(engine: &str) -> Result<Preset, Error> {
+fn named(engine: &str) -> Result<Preset<'static>, Error> {
     Preset::named(engine).ok_or_else(|| {
         Error::Usage(format!(
             "there is no preset for the engine `{engine}`; --help lists them"
@@ -220,7 +322,7 @@ fn named(engine: &str) -> Result<Preset, Error> {
 
 /// The model's name. An engine that holds a model of its own would serve that one under any other name too, so such a
 /// name must be a directory's.
-fn model(args: &InitArgs, preset: Preset) -> Result<&str, Error> {
+fn model<'a>(args: &'a InitArgs, preset: Preset<'a>) -> Result<&'a str, Error> {
     let model = args.model.as_deref().unwrap_or(preset.example);
     let is_known = !preset.holds_its_example() || model == preset.example;
     if is_known || args.dir.join(model).is_dir() {
@@ -234,7 +336,7 @@ fn model(args: &InitArgs, preset: Preset) -> Result<&str, Error> {
     )))
 }
 
-fn tell_example(args: &InitArgs, preset: Preset) {
+fn tell_example(args: &InitArgs, preset: Preset<'_>) {
     if args.model.is_none() {
         let example = preset.example;
         output::note(&format!(
@@ -244,10 +346,10 @@ fn tell_example(args: &InitArgs, preset: Preset) {
 }
 
 /// What is left to do by hand.
-fn tell_next(args: &InitArgs, preset: Preset) {
-    if preset.name == CUSTOM {
+fn tell_next(args: &InitArgs, preset: Preset<'_>, is_incomplete: bool) {
+    if is_incomplete {
         output::note(&format!(
-            "fill in {CONFIG} where it says FILL IN, and what your engine can do"
+            "complete {CONFIG} where it says FILL IN, and say what your engine can do"
         ));
     }
     let model = args.model.as_deref().unwrap_or(preset.example);
@@ -261,11 +363,28 @@ fn tell_next(args: &InitArgs, preset: Preset) {
 fn write_all(dir: &Path, files: &[Written]) -> anyhow::Result<()> {
     refuse_to_overwrite(dir, files)?;
     for file in files {
-        write(&dir.join(&file.path), &file.text)?;
+        let text = schema_line(&file.path, RELEASED_AS) + &file.text;
+        write(&dir.join(&file.path), &text)?;
         output::print(&format!("{}\n", dir.join(&file.path).display()))
             .context("cannot write to standard output")?;
     }
     Ok(())
+}
+
+/// The line by which editors find the schema of a gate file (taplo); only a release has one that others can read.
+fn schema_line(path: &str, released: Option<&str>) -> String {
+    let origin = released.and_then(|it| it.split_once('@'));
+    let (Some(name), Some((repository, commit))) = (path.strip_prefix("gates/"), origin) else {
+        return String::new();
+    };
+    let schema = match name {
+        "gate.toml" => "project",
+        _ if name.ends_with(".toml") && !name.contains('/') => "gate",
+        _ => return String::new(),
+    };
+    format!(
+        "#:schema https://raw.githubusercontent.com/{repository}/{commit}/docs/schemas/{schema}.schema.json\n"
+    )
 }
 
 /// All files that are there already are named at once; nothing is written then.
@@ -300,4 +419,36 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gate_files_of_a_release_name_their_schema() {
+        let line = |path| schema_line(path, Some("o/r@c0ffee"));
+        let of = |name: &str| {
+            format!(
+                "#:schema https://raw.githubusercontent.com/o/r/c0ffee/docs/schemas/{name}.schema.json\n"
+            )
+        };
+        assert_eq!(line("gates/gate.toml"), of("project"));
+        assert_eq!(line("gates/latency.toml"), of("gate"));
+        for other in [
+            "gates/data/tasks.jsonl",
+            ".github/workflows/infergate-gate.yml",
+        ] {
+            assert_eq!(line(other), "");
+        }
+        assert_eq!(schema_line("gates/gate.toml", None), "");
+    }
+
+    #[test]
+    fn a_release_is_the_tag_of_a_version() {
+        assert_eq!(release("v0.1.0-rc.1").as_deref(), Ok("v0.1.0-rc.1"));
+        for other in ["0.1.0", "main", "v", "v1 # x", "v1\n", "v1'"] {
+            assert!(release(other).is_err(), "{other:?}");
+        }
+    }
 }

@@ -1,0 +1,384 @@
+//! Detection of engines for `gate init`: a running server with its abilities, and installed programs.
+//!
+//! Main type: [`Found`]. Only loopback ports that inference servers use are asked, and only with requests that any client
+//! sends.
+
+use crate::presets::Seen;
+use crate::report::redact;
+use client::{Endpoint, post, scrape};
+use nix::unistd::geteuid;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::env;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use verdict::record::is_ignorable;
+
+/// Default ports: vLLM and this program, llama.cpp, SGLang, Ollama, LM Studio, and common ones of web servers.
+const PORTS: [u16; 8] = [8000, 8080, 30000, 11434, 1234, 5000, 8001, 3000];
+/// A server on this machine answers sooner, unless it is starting.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A short answer of a slow model.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Tokens of the answer that shows what a server can do.
+const TOKENS: u64 = 24;
+
+/// Programs on the PATH, and their presets.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("vllm", "vllm"),
+    ("llama-server", "llama.cpp"),
+    ("ollama", "ollama"),
+    ("transformers", "transformers"),
+];
+
+/// A server that runs on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub port: u16,
+    pub model: String,
+    /// Its preset's name, by what it says of itself; `None` for one that is not known.
+    pub engine: Option<&'static str>,
+    /// Its start command and its abilities.
+    pub seen: Seen,
+}
+
+/// The first server that answers on a usual port; `root` is the project's.
+pub async fn server(root: &Path) -> Option<Found> {
+    for port in PORTS {
+        if let Some(found) = at(port, root).await {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// The preset of an installed engine.
+pub fn program() -> Option<&'static str> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &str| env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    let mut programs = PROGRAMS.into_iter();
+    programs
+        .find(|(name, _)| is_there(name))
+        .map(|(_, preset)| preset)
+}
+
+async fn at(port: u16, root: &Path) -> Option<Found> {
+    let mut endpoint = Endpoint::usual(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), "");
+    endpoint.request_timeout = PATIENCE;
+    let models = scrape(&endpoint, "/v1/models").await.ok()?;
+    let (model, engine) = named(&models)?;
+    let command = command_of(port);
+    // A path leads to files, which nobody but this user may choose.
+    if model.starts_with('/') && command.is_none() {
+        return None;
+    }
+    endpoint.model.clone_from(&model);
+    endpoint.request_timeout = ANSWER;
+    let seen = abilities(&endpoint).await;
+    let seen = match command {
+        Some((words, folder)) => started(seen, &words, (port, &folder, root)),
+        None => seen,
+    };
+    Some(Found {
+        port,
+        model,
+        engine,
+        seen,
+    })
+}
+
+/// The first model of `/v1/models`, and the engine by its `owned_by`.
+fn named(models: &str) -> Option<(String, Option<&'static str>)> {
+    let models: Value = serde_json::from_str(models).ok()?;
+    let first = models.get("data")?.get(0)?;
+    let model = first.get("id")?.as_str()?;
+    let is_hidden = |c: char| c.is_control() || is_ignorable(c);
+    let is_name = model.len() <= 300 && !model.chars().any(is_hidden);
+    let engine = match first.get("owned_by").and_then(Value::as_str) {
+        Some("vllm") => Some("vllm"),
+        Some("sglang") => Some("sglang"),
+        Some("llamacpp") => Some("llama.cpp"),
+        Some("library") => Some("ollama"),
+        Some("infergate") => Some("infergate"),
+        _ => None,
+    };
+    // It would be an option.
+    (is_name && !model.is_empty() && !model.starts_with('-')).then(|| (model.to_owned(), engine))
+}
+
+/// Sends up to five short requests.
+async fn abilities(endpoint: &Endpoint) -> Seen {
+    let model = &endpoint.model;
+    let asked = json!({
+        "model": model, "prompt": "Hello", "max_tokens": TOKENS, "min_tokens": TOKENS, "ignore_eos": true,
+        "temperature": 0, "stream": true, "stream_options": {"include_usage": true}, "return_token_ids": true,
+    });
+    let Ok(stream) = post(endpoint, "/v1/completions", &asked).await else {
+        let messages = json!([{"role": "user", "content": "Hello"}]);
+        let chat = json!({"model": model, "messages": messages, "max_tokens": 1});
+        let chat = post(endpoint, "/v1/chat/completions", &chat).await.is_ok();
+        return Seen {
+            chat,
+            ..Seen::default()
+        };
+    };
+    let mut can = shown(&stream);
+    for last in [30_000_u32, 1_000, 300] {
+        let prompt = json!({"model": model, "prompt": [last], "max_tokens": 1});
+        if post(endpoint, "/v1/completions", &prompt).await.is_ok() {
+            can.prompt_ids = Some(last);
+            break;
+        }
+    }
+    can
+}
+
+/// The abilities that a streamed answer shows.
+fn shown(stream: &str) -> Seen {
+    let events = stream.lines().filter_map(|line| line.strip_prefix("data:"));
+    let events: Vec<Value> = events
+        .filter_map(|data| serde_json::from_str(data.trim()).ok())
+        .collect();
+    let completion = |event: &Value| event.get("usage")?.get("completion_tokens")?.as_u64();
+    let tokens = events.iter().filter_map(completion).next_back();
+    let has_ids = |event: &Value| {
+        let ids = event
+            .pointer("/choices/0/token_ids")
+            .and_then(Value::as_array);
+        ids.is_some_and(|ids| !ids.is_empty())
+    };
+    Seen {
+        stream_usage: tokens.is_some(),
+        forces_length: tokens == Some(TOKENS),
+        return_token_ids: events.iter().any(has_ids),
+        ..Seen::default()
+    }
+}
+
+/// Fills in how the server was started, and what of the tree the command names.
+fn started(seen: Seen, words: &[String], (port, folder, root): (u16, &Path, &Path)) -> Seen {
+    let command = rewritten(words, port);
+    let has_cargo = root.join("Cargo.toml").is_file();
+    let of_tree = |word: &String| {
+        let path = folder
+            .join(word)
+            .canonicalize()
+            .ok()
+            .filter(|path| path.is_file())?;
+        let path = path
+            .strip_prefix(root.canonicalize().ok()?)
+            .ok()?
+            .to_str()?
+            .to_owned();
+        Some((word.clone(), path))
+    };
+    let (built, scripts): (Vec<_>, Vec<_>) = command
+        .iter()
+        .filter_map(of_tree)
+        .partition(|(_, path)| has_cargo && path.starts_with("target/"));
+    let cargo_program = built.into_iter().next().and_then(|(word, path)| {
+        let name = Path::new(&path).file_name()?.to_str()?.to_owned();
+        Some((word, name))
+    });
+    Seen {
+        command,
+        scripts,
+        cargo_program,
+        ..seen
+    }
+}
+
+/// The command line of the process that listens on a port, and its folder, as far as this user may see them (proc(5)).
+fn command_of(port: u16) -> Option<(Vec<String>, PathBuf)> {
+    let sockets = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| listening(line, port))
+            .collect::<Vec<_>>()
+    });
+    let sockets: HashSet<String> = sockets.concat().into_iter().collect();
+    let holds = |process: &fs::DirEntry| {
+        let links = fs::read_dir(process.path().join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut links = links.filter_map(|entry| fs::read_link(entry.path()).ok());
+        links.any(|link| link.to_str().is_some_and(|link| sockets.contains(link)))
+    };
+    // Another user's words are not to be started by this one.
+    let ours = geteuid().as_raw();
+    let is_ours = |process: &fs::DirEntry| process.metadata().is_ok_and(|it| it.uid() == ours);
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let process = processes.into_iter().filter(is_ours).find(holds)?;
+    let folder = fs::read_link(process.path().join("cwd")).ok()?;
+    let words = fs::read(process.path().join("cmdline")).ok()?;
+    let words = words
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    let words: Vec<String> = words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    (!words.is_empty()).then_some((words, folder))
+}
+
+/// The socket of a line of `/proc/net/tcp` that listens on this port.
+fn listening(line: &str, port: u16) -> Option<String> {
+    const LISTEN: &str = "0A";
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let (_, at) = fields.get(1)?.rsplit_once(':')?;
+    let is_it = u16::from_str_radix(at, 16).ok()? == port && *fields.get(3)? == LISTEN;
+    is_it.then(|| Some(format!("socket:[{}]", fields.get(9)?)))?
+}
+
+/// `{port}` for the port. What may be a secret is left out: a gate file is committed.
+fn rewritten(words: &[String], port: u16) -> Vec<String> {
+    let port = port.to_string();
+    // Whether the words up to the next option are a secret option's.
+    let mut is_secret = false;
+    let mut rewritten = Vec::new();
+    for word in words {
+        let is_option = word.starts_with('-');
+        let kept = match word.split_once('=') {
+            Some((name, _)) if names_secret(name) => format!("{name}={HIDDEN}"),
+            _ if (is_secret && !is_option) || is_secret_itself(word) => HIDDEN.to_owned(),
+            _ if *word == port => "{port}".to_owned(),
+            _ => match word.strip_suffix(&port) {
+                Some(before) if before.ends_with(['=', ':']) => format!("{before}{{port}}"),
+                _ => word.clone(),
+            },
+        };
+        is_secret = match is_option {
+            true => names_secret(word) && !word.contains('='),
+            false => is_secret,
+        };
+        rewritten.push(kept);
+    }
+    rewritten
+}
+
+/// Replaces a secret in a gate file.
+const HIDDEN: &str = "FILL-IN";
+
+/// True if an option or a variable of this name holds a secret. Options that count tokens do not.
+fn names_secret(name: &str) -> bool {
+    const COUNTS: [&str; 6] = [
+        "max-tokens",
+        "max-num-batched-tokens",
+        "max-model-tokens",
+        "kv-tokens",
+        "max-total-tokens",
+        "tokenizer",
+    ];
+    const SECRETS: [&str; 7] = [
+        "key",
+        "token",
+        "secret",
+        "passw",
+        "auth",
+        "credential",
+        "bearer",
+    ];
+    let name = name
+        .trim_start_matches('-')
+        .to_lowercase()
+        .replace('_', "-");
+    let is_count = COUNTS.iter().any(|count| name.starts_with(count));
+    !is_count && SECRETS.iter().any(|secret| name.contains(secret))
+}
+
+/// A value that holds a secret whatever its option: an address with a password, a header, JSON with a key.
+fn is_secret_itself(word: &str) -> bool {
+    let lower = word.to_lowercase();
+    let is_named = [
+        "authorization",
+        "bearer ",
+        "api_key",
+        "api-key\"",
+        "apikey",
+        "\"token\"",
+        "password",
+    ]
+    .iter()
+    .any(|name| lower.contains(name));
+    let has_user = word.split_once("://").is_some_and(|(_, rest)| {
+        let host = rest.split('/').next().unwrap_or_default();
+        host.contains('@')
+    });
+    has_user || (is_named && !word.starts_with('-')) || redact(word) != word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_keeps_its_words_but_port_and_secrets() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let check = |command: &str, expect: &str| {
+            assert_eq!(rewritten(&words(command), 8000), words(expect), "{command}");
+        };
+        check("python s.py --port 8000", "python s.py --port {port}");
+        check(
+            "s --port=8000 --host 127.0.0.1:8000",
+            "s --port={port} --host 127.0.0.1:{port}",
+        );
+        check("s --context 18000 -n 80001", "s --context 18000 -n 80001");
+        check(
+            "s --api-key abc --max-tokens 5",
+            "s --api-key FILL-IN --max-tokens 5",
+        );
+        check("s --hf-token=abc", "s --hf-token=FILL-IN");
+        check(
+            "s --api-key a b --port 8000",
+            "s --api-key FILL-IN FILL-IN --port {port}",
+        );
+        check(
+            "s --enable-auth --port 8000",
+            "s --enable-auth --port {port}",
+        );
+        check(
+            "s --auth-tokens x api_key=abc",
+            "s --auth-tokens FILL-IN api_key=FILL-IN",
+        );
+        check("s --proxy http://a:b@c/d", "s --proxy FILL-IN");
+        check(
+            "s --tokenizer t --kv-tokens 9",
+            "s --tokenizer t --kv-tokens 9",
+        );
+    }
+
+    #[test]
+    fn a_listening_socket_is_found_by_its_port() {
+        let line = "   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0 0 4321 1 0 100 0 0 10 0";
+        assert_eq!(listening(line, 8000).as_deref(), Some("socket:[4321]"));
+        assert_eq!(listening(line, 8001), None);
+        assert_eq!(listening(&line.replace(" 0A ", " 01 "), 8000), None);
+        assert_eq!(listening("sl local_address", 8000), None);
+    }
+
+    #[test]
+    fn a_stream_shows_what_a_server_can_do() {
+        let stream = "data: {\"choices\":[{\"text\":\"a\",\"token_ids\":[5]}]}\n\ndata: {\"choices\":[],\"usage\":{\"completion_tokens\":24}}\n\ndata: [DONE]\n";
+        let all = shown(stream);
+        assert!(all.stream_usage && all.forces_length && all.return_token_ids);
+        assert!(!shown(&stream.replace("24", "7")).forces_length);
+        assert_eq!(shown("data: {}\n"), Seen::default());
+    }
+
+    #[test]
+    fn a_server_is_known_by_what_it_says_of_itself() {
+        let of = |owner: &str| {
+            named(&format!(
+                "{{\"data\":[{{\"id\":\"m\",\"owned_by\":\"{owner}\"}}]}}"
+            ))
+        };
+        assert_eq!(of("vllm"), Some(("m".into(), Some("vllm"))));
+        assert_eq!(of("me"), Some(("m".into(), None)));
+        assert_eq!(named("{\"data\":[{\"id\":\"a\\nb\"}]}"), None);
+        assert_eq!(named("<html>"), None);
+        assert_eq!(named("{\"data\":[{\"id\":\"--config=x\"}]}"), None);
+    }
+}

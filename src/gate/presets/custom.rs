@@ -1,0 +1,180 @@
+//! The preset of an engine of one's own, with what was seen of a server that runs.
+
+use super::escaped;
+
+/// What was seen of a server. Its words are anybody's: they are written as TOML strings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The words that start it, `{port}` among them; empty where they are not known.
+    pub command: Vec<String>,
+    /// Words of the command that name files of the tree, and their paths from its root: the engine is what the tree holds.
+    pub scripts: Vec<(String, String)>,
+    /// The word that names what `cargo build --release` makes of the tree, and the program's name.
+    pub cargo_program: Option<(String, String)>,
+    pub chat: bool,
+    pub stream_usage: bool,
+    pub return_token_ids: bool,
+    pub forces_length: bool,
+    /// It takes prompts of token ids, up to this one at least.
+    pub prompt_ids: Option<u32>,
+}
+
+impl Seen {
+    /// The same started as it was, where nothing is built.
+    pub fn as_started(&self) -> Self {
+        Self {
+            scripts: Vec::new(),
+            cargo_program: None,
+            ..self.clone()
+        }
+    }
+}
+
+/// The engine's table with what was seen filled in, and the table of its build where the command tells how it is built.
+pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
+    let mut text = template.to_owned();
+    let mut set = |from: &str, to: &str| text = text.replacen(from, to, 1);
+    if !seen.command.is_empty() {
+        let words: Vec<String> = seen
+            .command
+            .iter()
+            .map(|word| word_of(seen, word))
+            .collect();
+        set(
+            "# FILL IN, then delete these two words: the command",
+            match seen.command[0].starts_with('/') {
+                true => {
+                    "# As it was started when `gate init` ran, by a path of this machine (where all have the program on PATH, its name\n\
+                     # is enough): the command"
+                }
+                false => "# As it was started when `gate init` ran: the command",
+            },
+        );
+        set(
+            "[\"./my-engine\", \"--port\", \"{port}\"]",
+            &format!("[{}]", words.join(", ")),
+        );
+    }
+    for (name, is_seen) in [
+        ("stream_usage", seen.stream_usage),
+        ("return_token_ids", seen.return_token_ids),
+        ("forces_length", seen.forces_length),
+    ] {
+        if is_seen {
+            set(&format!("{name} = false"), &format!("{name} = true"));
+        }
+    }
+    if seen.chat {
+        set("# chat = true", "chat = true");
+    }
+    if let Some(last) = seen.prompt_ids {
+        let from = if last > 1_000 { 100 } else { 3 };
+        let line = format!("prompt_ids = {{ from = {from}, to = {last} }}");
+        set("# prompt_ids = { from = 100, to = 30000 }", &line);
+    }
+    let build = match (&seen.cargo_program, seen.scripts.is_empty()) {
+        (Some((_, program)), _) => Some(CARGO.replace("PROGRAM", &escaped(program))),
+        (None, false) => Some(COPY.to_owned()),
+        (None, true) => None,
+    };
+    (text, build)
+}
+
+/// A word of the command: what the tree holds is taken from the build.
+fn word_of(seen: &Seen, word: &str) -> String {
+    if seen
+        .cargo_program
+        .as_ref()
+        .is_some_and(|(of, _)| of == word)
+    {
+        return "\"{artifact}\"".to_owned();
+    }
+    match seen.scripts.iter().find(|(of, _)| of == word) {
+        Some((_, path)) => format!("\"{{artifact}}/{}\"", escaped(path)),
+        None => format!("\"{}\"", escaped(word)),
+    }
+}
+
+const CARGO: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.
+[engine.build]
+# `{target}` is a build directory that is kept.
+command = ["cargo", "build", "--release", "--target-dir", "{target}"]
+artifact = "{target}/release/PROGRAM"
+timeout = "30 min"
+"#;
+
+const COPY: &str = r#"
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared. A script needs no
+# compiler: its commit's files are copied, and `serve` starts the copy. Compile here what your engine compiles.
+[engine.build]
+command = [
+    "sh", "-ec",
+    "mkdir -p '{target}/engine' && tar -cf '{target}/engine.tar' --exclude=./.git --exclude=./.gate --exclude=./target . && tar -xf '{target}/engine.tar' -C '{target}/engine'",
+]
+artifact = "{target}/engine"
+timeout = "30 min"
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn serve(text: &str) -> &str {
+        text.lines()
+            .find(|line| line.starts_with("serve = "))
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn what_was_seen_is_filled_in() {
+        let template = include_str!("custom.toml");
+        let seen = Seen {
+            command: words("python3 ./server.py --port {port} --name \"x"),
+            scripts: vec![("./server.py".into(), "server.py".into())],
+            stream_usage: true,
+            prompt_ids: Some(300),
+            ..Seen::default()
+        };
+        let (text, build) = custom(template, &seen);
+        assert_eq!(
+            serve(&text),
+            r#"serve = ["python3", "{artifact}/server.py", "--port", "{port}", "--name", "\"x"]"#
+        );
+        assert!(
+            text.contains("\nstream_usage = true\n") && text.contains("\nforces_length = false\n")
+        );
+        assert!(text.contains("\nprompt_ids = { from = 3, to = 300 }\n"));
+        assert!(!text.contains("FILL IN"));
+        assert!(build.is_some_and(|build| build.contains("artifact = \"{target}/engine\"")));
+        let parsed: toml::Table = text.replace("{{model}}", "m").parse().expect("TOML");
+        assert_eq!(parsed["engine"]["forces_length"].as_bool(), Some(false));
+        // Without a build there is no artifact.
+        let (text, build) = custom(template, &seen.as_started());
+        assert!(!serve(&text).contains("{artifact}") && build.is_none());
+        // Nothing seen changes nothing.
+        assert_eq!(
+            custom(template, &Seen::default()),
+            (template.to_owned(), None)
+        );
+    }
+
+    #[test]
+    fn a_program_of_the_tree_is_built() {
+        let seen = Seen {
+            command: words("./target/release/mine --port {port}"),
+            cargo_program: Some(("./target/release/mine".into(), "mine".into())),
+            ..Seen::default()
+        };
+        let (text, build) = custom(include_str!("custom.toml"), &seen);
+        assert_eq!(
+            serve(&text),
+            r#"serve = ["{artifact}", "--port", "{port}"]"#
+        );
+        assert!(build.is_some_and(|build| build.contains("{target}/release/mine\"")));
+    }
+}
