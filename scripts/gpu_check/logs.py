@@ -1,6 +1,6 @@
-"""What steps wrote that did not pass, whole, beside the result.
+"""The whole output of steps that did not pass, beside the result.
 
-A machine with a GPU may be lent for once, and few files may be brought back from it.
+A machine with a GPU may be lent once only, and few files may come back from it.
 """
 
 # Each has a file where it does not pass, and so do some of the others.

@@ -1,22 +1,30 @@
 #!/usr/bin/env python3
 """Checks and times the CUDA engine on this machine's GPU; writes gpu-check.json and gpu-check.md.
 
-Steps, each with its share of nine minutes (cargo's build comes before): kernels are compiled; they are held against their
-f64 twins; goldens of the embedded model over HTTP, one by one, all at once, and where no kernel begins before the one ahead
-has ended; roofline and prefill of 0.6B, 1.7B, 4B and 8B with random weights; what each kernel of a decoded token takes, of
-0.6B and 4B; the cold start by stage of 4B, whose weights are made on the GPU, without and with compiled kernels at hand; the
-start of 0.6B from files, held against the CPU; 500 mixed requests, a fifth of them cancelled, without growth of memory or
-captures; compute-sanitizer's memcheck and racecheck.
+The steps share nine minutes; cargo's build comes before. What a step leaves of its share later steps use.
 
-Compiled kernels are kept in a directory of this run's own, or in INFERGATE_KERNEL_CACHE. What was written by a step that
-did not pass is in STEP.log beside the two files: of parity, memcheck and racecheck, and of the first two others.
+  facts             clocks, power and throttling of the GPU, versions of the libraries; `facts after` reads the GPU again
+  compile           all kernels, into the cache that later steps read
+  parity            each kernel against its f64 twin; a failing test runs again by itself
+  goldens           answers of the embedded model over HTTP: one by one, all at once, and with kernels in order
+  roofline          TPOT and TTFT of 0.6B, 1.7B, 4B and 8B with random weights; 4B again with kernels in order
+  kernels           the time of each kernel of a decoded token, 0.6B and 4B
+  cold start        by stage, 4B with random weights, without and with compiled kernels
+  from files        the start of 0.6B from files; log-probabilities against the CPU's
+  mixed requests    500 requests, a fifth of them cancelled: growth of memory, new CUDA graphs
+  memcheck, racecheck   compute-sanitizer on the parity tests, bf16
 
-Ends with 0 where all passed, 1 where a step failed ("failed: ...") or was skipped or unfinished ("incomplete: ..."; so
-where compute-sanitizer is not installed), 5 where there is no GPU to check. A speed that was asked for and not reached
-is said first and does not change the exit code. With --only the file's `complete` is false, and 0 means those steps.
-With --rehearse it goes through the same steps on the CPU with the embedded model and small numbers: for trying the
-script itself. A GPU machine needs no cargo: --pack DIR makes both programs small elsewhere, and --gate and --parity name
-them there. GPU_CHECK_COMMIT names the commit where the tree has no git.
+Compiled kernels are in INFERGATE_KERNEL_CACHE, or else in a directory that is deleted at the end. A folder `kernels` beside
+--gate is copied there first. The output of a step that did not pass is in STEP.log beside the two files: that of parity,
+memcheck and racecheck, and of the first two other steps.
+
+Exit codes: 0, all steps passed; 1, a step failed ("failed: ...") or was skipped or unfinished ("incomplete: ...", as without
+compute-sanitizer); 5, no GPU. A speed target that is not met is printed first and does not change the exit code. With --only
+the file's `complete` is false, and 0 means that the named steps passed. --rehearse runs the same steps on the CPU with the
+embedded model and small numbers, to try the script itself.
+
+A machine with a GPU needs no cargo: --pack DIR on another machine makes stripped programs and compiled kernels, and --gate
+and --parity name the programs. GPU_CHECK_COMMIT names the commit where the tree has no git.
 """
 import argparse
 import contextlib
@@ -32,23 +40,27 @@ import tempfile
 import time
 
 import machine
+import parity
 import programs
 import report
 import serving
+from facts import Facts
 from logs import Logs
 from steps import Step, Steps
 from targets import targets
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Seconds; 8B reads most.
-MODELS = {"qwen3-0.6b": 25, "qwen3-1.7b": 30, "qwen3-4b": 35, "qwen3-8b": 45}
-ROOFLINES = [f"roofline {model}" for model in MODELS]
+MODELS = {"qwen3-0.6b": 20, "qwen3-1.7b": 25, "qwen3-4b": 30, "qwen3-8b": 40}
+# The same without programmatic dependent launch.
+IN_ORDER = "roofline qwen3-4b in order"
+ROOFLINES = [*(f"roofline {model}" for model in MODELS), IN_ORDER]
 # Seconds.
 TIMED = {"qwen3-0.6b": 15, "qwen3-4b": 20}
 KERNELS = [f"kernels {model}" for model in TIMED]
 STEPS = [
-    "compile", "parity", "goldens", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS, "cold start",
-    "from files", "mixed requests", "memcheck", "racecheck",
+    "facts", "compile", "parity", "goldens", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS, "cold start",
+    "from files", "mixed requests", "facts after", "memcheck", "racecheck",
 ]
 # What cargo builds, and its name.
 GATE = (["--bin", "gate"], "gate")
@@ -67,8 +79,10 @@ def arguments():
         help="this step alone (repeatable): %(choices)s",
     )
     parser.add_argument(
-        "--pack", type=pathlib.Path, metavar="DIR", help="only build both programs into DIR, for a machine without cargo",
+        "--pack", type=pathlib.Path, metavar="DIR",
+        help="only put both programs and compiled kernels into DIR, for a machine without cargo",
     )
+    parser.add_argument("--arch", default="sm_90", help="what --pack compiles kernels for, as sm_90,sm_100 [%(default)s]")
     parser.add_argument("--rehearse", action="store_true", help="try the script without a GPU")
     options = parser.parse_args()
     on_gpu = ["compile", *ROOFLINES, *KERNELS]
@@ -91,7 +105,7 @@ def program(text):
 def main():
     options = arguments()
     if options.pack:
-        return pack(options.pack)
+        return pack(options)
     gpu = machine.gpu()
     if gpu is None and not options.rehearse:
         print("gpu-check: no NVIDIA GPU answers on this machine (libcuda.so.1): nothing was checked", file=sys.stderr)
@@ -100,29 +114,35 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine.find_libraries()
     gate = options.gate or build(*GATE)
-    parity = options.parity or build(*PARITY)
+    tests = options.parity or build(*PARITY)
     options.out.mkdir(parents=True, exist_ok=True)
-    planned = plan(gate, parity, gpu, options.rehearse)
+    facts = Facts()
+    planned = plan(gate, tests, gpu, facts, options.rehearse)
     chosen = [step for step in planned if not options.only or step.name in options.only]
     about = {"rehearsal": options.rehearse, "only": options.only, "gpu": gpu, "cpu": machine.cpu(), **commit()}
+    about["facts"] = facts.found
     begun = time.monotonic()
     steps = Steps(chosen, BUDGET_S, Logs(options.out, STEPS), lambda: write(options.out, about, steps, begun))
-    with kernel_cache():
+    with kernel_cache(gate.parent / "kernels"):
         steps.run()
     print(write(options.out, about, steps, begun))
     return 0 if steps.outcome() == "passed" else 1
 
 
 @contextlib.contextmanager
-def kernel_cache():
-    """What is compiled once every program finds, whether there is a home directory or not."""
+def kernel_cache(packed):
+    """The directory of compiled kernels for all programs, with a copy of the packed ones, which may be read-only."""
     with tempfile.TemporaryDirectory() as folder:
-        if not os.environ.get("INFERGATE_KERNEL_CACHE"):
-            os.environ["INFERGATE_KERNEL_CACHE"] = folder
+        cache = pathlib.Path(os.environ.get("INFERGATE_KERNEL_CACHE") or folder)
+        os.environ["INFERGATE_KERNEL_CACHE"] = str(cache)
+        cache.mkdir(parents=True, exist_ok=True)
+        for entry in packed.glob("*.kernels"):
+            if not (cache / entry.name).exists():
+                shutil.copyfile(entry, cache / entry.name)
         yield
 
 
-def plan(gate, parity, gpu, rehearse):
+def plan(gate, tests, gpu, facts, rehearse):
     """The shares add up to the budget; the sanitizers are last and have what the others leave, beside their own."""
     backend, on_gpu = ("cpu", lambda _: None) if rehearse else ("cuda", lambda model: model)
     models = {"embedded": 25} if rehearse else MODELS
@@ -131,22 +151,28 @@ def plan(gate, parity, gpu, rehearse):
     def roofline(model):
         return lambda limit: programs.roofline(gate, backend, on_gpu(model), limit)
 
+    def in_order(limit):
+        return programs.roofline(gate, backend, "qwen3-4b", limit, INFERGATE_CUDA_IN_ORDER="1")
+
     def kernels(model):
         return lambda limit: programs.kernels(gate, model, limit)
 
     compiling = Step("compile", 45, lambda limit: programs.compile_kernels(gate, gpu["arch"], limit))
     return [
+        Step("facts", 10, facts.before),
         *([] if rehearse else [compiling]),
-        Step("parity", 50, lambda limit: programs.run_parity(parity, ROOT, limit, rehearse)),
-        Step("goldens", 25, lambda limit: serving.goldens(gate, backend, ROOT, limit)),
-        Step("goldens in order", 20, lambda limit: serving.goldens_in_order(gate, backend, ROOT, limit)),
+        Step("parity", 60, lambda limit: parity.run(tests, ROOT, limit, rehearse)),
+        Step("goldens", 20, lambda limit: serving.goldens(gate, backend, ROOT, limit)),
+        Step("goldens in order", 15, lambda limit: serving.goldens_in_order(gate, backend, ROOT, limit)),
         *(Step(f"roofline {model}", share, roofline(model)) for model, share in models.items()),
+        *([] if rehearse else [Step(IN_ORDER, 24, in_order)]),
         *(Step(f"kernels {model}", share, kernels(model)) for model, share in TIMED.items() if not rehearse),
         Step("cold start", 45, lambda limit: serving.cold_start(gate, backend, on_gpu("qwen3-4b"), limit)),
         Step("from files", 30, lambda limit: serving.from_files(gate, backend, ROOT, config, limit)),
         Step("mixed requests", 45, lambda limit: serving.mixed(gate, backend, on_gpu("qwen3-0.6b"), limit)),
+        Step("facts after", 6, facts.after),
         *(
-            Step(tool, 50, lambda limit, tool=tool: programs.sanitize(parity, ROOT, tool, limit, rehearse))
+            Step(tool, 40, lambda limit, tool=tool: programs.sanitize(tests, ROOT, tool, limit, rehearse))
             for tool in ["memcheck", "racecheck"]
         ),
     ]
@@ -172,11 +198,14 @@ def write(out, about, steps, begun):
     return text
 
 
-def pack(folder):
-    """Both programs without what only debuggers read, which is five sixths of them."""
+def pack(options):
+    """Both programs without their debug information, five sixths of them, and compiled kernels."""
+    folder = options.pack
     folder.mkdir(parents=True, exist_ok=True)
-    for target, name in (GATE, PARITY):
-        subprocess.run(["strip", "-o", folder / name, build(target, name)], check=True)
+    for built, (target, name) in ((options.gate, GATE), (options.parity, PARITY)):
+        subprocess.run(["strip", "-o", folder / name, built or build(target, name)], check=True)
+    machine.find_libraries()
+    programs.pack_kernels((folder / "gate").resolve(), options.arch, folder / "kernels")
     print(f"bash scripts/gpu-check --gate {folder}/gate --parity {folder}/gpu")
     return 0
 

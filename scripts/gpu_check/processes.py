@@ -21,11 +21,11 @@ LIBC = ctypes.CDLL(None)
 
 
 class Failed(Exception):
-    """What went wrong, and all that the program wrote."""
+    """What went wrong, all that the program wrote, and what else belongs in the step's result."""
 
-    def __init__(self, what, output):
+    def __init__(self, what, output, **found):
         super().__init__(what)
-        self.output = output
+        self.output, self.found = output, found
 
 
 def demand(holds, what, output):

@@ -1,4 +1,5 @@
-"""The page that is made of what was measured."""
+"""The page made of the measurements."""
+import facts
 from steps import short
 
 
@@ -9,12 +10,15 @@ def markdown(result):
         [f"**{result['outcome']}**"],
         [headline(result)],
         table(["target", "asked", "measured", ""], target_rows(result["targets"])),
+        *machine_facts(result["facts"]),
         rates(steps),
         launches(steps),
         table(["model", "what", "tokens", "floor, ms", "measured, ms", "times the floor"], roofline_rows(steps)),
+        *dependent_launch(steps),
         *kernels(steps),
         cold_start({name: start for said in steps.values() for name, start in said.get("starts", {}).items()}),
         table(["step", "result"], [[name, words(said)] for name, said in steps.items() if told(name, said)]),
+        *parity(steps.get("parity", {})),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -45,6 +49,30 @@ def target_rows(targets):
     return [[row["target"], row["asked"], row["measured"] or "–", row["result"]] for row in targets]
 
 
+def machine_facts(found):
+    """Versions and the runtime, then the GPU before and after what is timed."""
+    if not found:
+        return []
+    said = [f"{name}: {version}" for name, version in found.get("libraries", {}).items()]
+    said += [found["runtime"]] if "runtime" in found else []
+    states = {when: found[when] for when in ("before", "after") if when in found}
+    said += dict.fromkeys(state["missing"] for state in states.values() if "missing" in state)
+    states = {when: state for when, state in states.items() if "missing" not in state}
+    said += dict.fromkeys(f"driver {state['Driver Version']}" for state in states.values())
+    brief = {when: facts.brief(state) for when, state in states.items()}
+    names = dict.fromkeys(name for of in brief.values() for name in of)
+    rows = [[name, *(of[name] for of in brief.values())] for name in names]
+    return [[f"{'; '.join(said)}."], table(["GPU", *brief], rows), throttled(**states)]
+
+
+def throttled(before=None, after=None):
+    counted = facts.throttled_ms(before, after) if before and after else None
+    if counted is None:
+        return []
+    said = ", ".join(f"{name} {ms:.0f} ms" for name, ms in counted.items() if ms) or "never"
+    return [f"Throttled between the two readings: {said}."]
+
+
 def rates(steps):
     machines = [said["machine"] for said in steps.values() if "machine" in said]
     if not machines:
@@ -64,10 +92,30 @@ def launches(steps):
 def roofline_rows(steps):
     return [
         roofline_row(said["model"]["name"], what, row)
-        for said in steps.values()
-        for what, rows in [("TPOT", said.get("decode", [])), ("TTFT", said.get("prefill", []))]
+        for name, said in steps.items()
+        if not name.endswith(" in order")
+        for what, rows in timed(said)
         for row in rows
     ]
+
+
+def timed(said):
+    return [("TPOT", said.get("decode", [])), ("TTFT", said.get("prefill", []))]
+
+
+def dependent_launch(steps):
+    """The same model with and without programmatic dependent launch."""
+    for name, in_order in steps.items():
+        first = steps.get(name.removesuffix(" in order"), {})
+        if name.endswith(" in order") and "decode" in first and "decode" in in_order:
+            heads = [f"{first['model']['name']}, tokens", "what", "ms", "in order, ms", "in order takes"]
+            both = zip(timed(first), timed(in_order))
+            yield table(heads, [in_order_row(what, *pair) for (what, rows), (_, others) in both for pair in zip(rows, others)])
+
+
+def in_order_row(what, row, other):
+    ms, other_ms = (of["measured_ms"]["median"] for of in (row, other))
+    return [row["tokens"], what, f"{ms:.4g}", f"{other_ms:.4g}", f"{other_ms / ms - 1:+.1%}"]
 
 
 def roofline_row(model, what, row):
@@ -106,12 +154,22 @@ def cold_start(starts):
     return table(["cold start, ms", *starts], rows)
 
 
+def parity(said):
+    """Each failing test by itself, and the numbers that are wrong."""
+    yield table(["test that did not pass", "by itself, in order"], said.get("alone", {}).items())
+    yield table(["error"], [[line] for line in said.get("errors", [])])
+
+
 def told(name, said):
-    return said["passed"] is not True or not (name.startswith(("roofline", "kernels")) or name == "cold start")
+    return said["passed"] is not True or not name.startswith(("roofline", "kernels", "cold start", "facts"))
+
+
+# In the file alone, or in tables of their own.
+DETAILS = {"passed", "seconds", "starts", "alone", "errors", "seen"}
 
 
 def words(said):
-    rest = {key: value for key, value in said.items() if key not in ("passed", "seconds", "starts")}
+    rest = {key: value for key, value in said.items() if key not in DETAILS}
     text = "; ".join(f"{key}: {value}" for key, value in rest.items())
     mark = {True: "passed", False: "**failed**", None: "**incomplete**"}[said["passed"]]
     return short(f"{mark}: {text}", 1500)

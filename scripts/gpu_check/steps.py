@@ -58,7 +58,8 @@ def attempt(step, limit_s):
     try:
         result = step.work(limit_s)
     except processes.Failed as error:
-        return {"passed": False, "failed": short(f"{error}\n{error.output}", MOST_TOLD), "output": error.output}
+        failed = short(f"{error}\n{error.output}", MOST_TOLD)
+        return {"passed": False, "failed": failed, "output": error.output, **error.found}
     except Exception as error:  # whatever it is, the other steps go on
         return {"passed": False, "failed": short(f"{type(error).__name__}: {error}", MOST_TOLD)}
     return {"passed": None if reason(result) else True, **result}
