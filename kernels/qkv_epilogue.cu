@@ -4,6 +4,7 @@
 // formula    head = head / sqrt(mean(head^2) + eps) . norm; then for i < d / 2 =: half
 //              out[i]        = head[i] cos - head[i + half] sin
 //              out[i + half] = head[i + half] cos + head[i] sin      (half-split, as GPT-NeoX and Qwen)
+//            Where a part of a head is turned, the loader puts its pairs half a head apart, and the others have frequency 0.
 //            angle of frequency i at position p: f32(p) * frequency[i] rounded to f32 below p = 65,536, as
 //            the reference computes it; the product in f64 from there, where f32 would be off by a 256th
 //            of a radian and more
@@ -11,7 +12,7 @@
 // entry rope_angles
 //   positions    [n] int
 //   frequencies  [half] f32
-//   cos_sin      [n, 2, half] f32: cosines, then sines
+//   cos_sin      [n, 2, half] f32: cosines, then sines; those of the first `turned` frequencies times `scale`
 //   launch       grid = (ceil(n * half / 128)), block = 128, dynamic shared = 0 bytes
 // entry qkv_epilogue
 //   qkv          [n, (heads + 2 kv_heads) * d] f32: q heads, k heads, v heads
@@ -32,7 +33,8 @@ constexpr int THREADS = 128;
 constexpr int WARPS = THREADS / WARP;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    rope_angles(const int *positions, const float *frequencies, float *cos_sin, int n, int half) {
+    rope_angles(const int *positions, const float *frequencies, float *cos_sin, int n, int half, int turned,
+                float scale) {
     allow_next_kernel();
     wait_for_earlier_kernels();
     const int index = int(blockIdx.x) * THREADS + int(threadIdx.x);
@@ -51,8 +53,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         sincosf(float(rest * 6.28318530717958647693), &sine, &cosine);
     }
     float *out = cos_sin + static_cast<long long>(row) * 2 * half;
-    out[at] = cosine;
-    out[half + at] = sine;
+    const float factor = at < turned ? scale : 1.0f;
+    out[at] = cosine * factor;
+    out[half + at] = sine * factor;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

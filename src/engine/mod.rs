@@ -53,6 +53,7 @@ pub use backend::cuda::compiler::{CompileError, CompilerVersion};
 pub use backend::cuda::sources::{Arch, Element};
 pub use backend::cuda::spills::{AllowedSpill, allowed_spills};
 pub use backend::cuda::usage::KernelUsage;
+pub use config::hybrid::DeltaShape;
 pub use config::{ConfigError, ModelShape};
 pub use faults::Faults;
 pub use files::{FileError, ModelSource};

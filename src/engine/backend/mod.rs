@@ -111,7 +111,7 @@ pub struct AttentionShape {
     pub kv_heads: usize,
     pub head_dim: usize,
     pub rope: RopeSettings,
-    /// Leading elements of a head that are turned; even.
+    /// Elements of a head that are turned, the leading ones of each half; even. The others stay as they are.
     pub rotary_dim: usize,
     pub norm_eps: f32,
     /// Pages in the pool.

@@ -7,6 +7,7 @@ use crate::backend::{Backend, BackendError, DeltaWeights, ExpertWeights, SharedE
 use crate::config::experts::Experts;
 use crate::config::hybrid::Hybrid;
 use crate::weights::{Tensor, WeightError};
+use std::ops::Range;
 
 impl<B: Backend> Loader<'_, B> {
     /// Experts are stored together, `[experts, rows, columns]`, or one by one. `prefix` ends with a dot.
@@ -76,23 +77,22 @@ impl<B: Backend> Loader<'_, B> {
     /// gate.
     pub fn gated_queries(
         &mut self,
-        [(q, q_rows, cols), rest @ ..]: &[(String, usize, usize); 3],
+        [(q, q_rows, cols), k, v]: &[(String, usize, usize); 3],
         heads: usize,
+        head: Head,
     ) -> Result<(B::Weight, B::Weight), WeightError> {
         let Weights::Stored(checkpoint) = self.weights else {
             let gate = [(q.clone(), *q_rows, *cols)];
-            let all = [&gate[..], rest].concat();
+            let all = [gate[0].clone(), k.clone(), v.clone()];
             return Ok((self.random(&all)?, self.random(&gate)?));
         };
         let both = checkpoint.matrix(q, 2 * q_rows, *cols)?;
-        let others = rest
-            .iter()
-            .map(|(name, rows, cols)| checkpoint.matrix(name, *rows, *cols))
-            .collect::<Result<Vec<_>, _>>()?;
-        let names = rest.iter().map(|(name, ..)| name).chain([q]);
-        self.read.extend(names.cloned());
-        let (mut queries, gates) = halves_of_heads(&both, heads);
-        queries.extend(others);
+        let [keys, values] = [k, v].map(|(name, rows, cols)| checkpoint.matrix(name, *rows, *cols));
+        self.read.extend([q, &k.0, &v.0].map(String::clone));
+        let (queries, gates) = halves_of_heads(&both, heads);
+        let mut queries = head.apart(&queries);
+        queries.extend(head.apart(&[keys?]));
+        queries.push(values?);
         self.count(&queries);
         self.count(&gates);
         let failed = |cause: BackendError| upload_error(q, &cause);
@@ -102,32 +102,33 @@ impl<B: Backend> Loader<'_, B> {
 
     pub fn gated_biases(
         &mut self,
-        [(q, q_rows), rest @ ..]: &[(String, usize); 3],
+        [(q, q_rows), k, v]: &[(String, usize); 3],
         heads: usize,
+        head: Head,
     ) -> Result<(B::Vector, B::Vector), WeightError> {
         let Weights::Stored(checkpoint) = self.weights else {
             let gate = [(q.clone(), *q_rows)];
             return Ok((
-                self.vectors(&[&gate[..], rest].concat())?,
+                self.vectors(&[gate[0].clone(), k.clone(), v.clone()])?,
                 self.vectors(&gate)?,
             ));
         };
-        let stored = checkpoint.vector(q, 2 * q_rows)?;
-        let both = Tensor {
-            rows: 2 * q_rows,
-            cols: 1,
-            ..stored
+        let column = |name: &str, length: usize| -> Result<Tensor<'_>, WeightError> {
+            let stored = checkpoint.vector(name, length)?;
+            Ok(Tensor {
+                rows: length,
+                cols: 1,
+                ..stored
+            })
         };
-        let others = rest
-            .iter()
-            .map(|(name, length)| checkpoint.vector(name, *length))
-            .collect::<Result<Vec<_>, _>>()?;
-        let names = rest.iter().map(|(name, _)| name).chain([q]);
-        self.read.extend(names.cloned());
-        let (mut queries, gates) = halves_of_heads(&both, heads);
-        queries.extend(others);
-        self.parameters +=
-            (2 * q_rows + rest.iter().map(|(_, length)| length).sum::<usize>()) as u64;
+        let both = column(q, 2 * q_rows)?;
+        let [keys, values] = [k, v].map(|(name, length)| column(name, *length));
+        self.read.extend([q, &k.0, &v.0].map(String::clone));
+        let (queries, gates) = halves_of_heads(&both, heads);
+        let mut queries = head.apart(&queries);
+        queries.extend(head.apart(&[keys?]));
+        queries.push(values?);
+        self.parameters += (2 * q_rows + k.1 + v.1) as u64;
         let failed = |cause: BackendError| upload_error(q, &cause);
         let queries = self.backend.upload_vector(&queries).map_err(failed)?;
         Ok((queries, self.backend.upload_vector(&gates).map_err(failed)?))
@@ -164,6 +165,54 @@ impl<B: Backend> Loader<'_, B> {
             },
             output: self.matrix(&output, hidden, delta.value_cols())?,
         })
+    }
+}
+
+/// A head of queries or keys, of which the leading numbers are turned.
+#[derive(Clone, Copy)]
+pub struct Head {
+    pub dim: usize,
+    /// Turned; number i belongs to number i + rotary_dim / 2.
+    pub rotary_dim: usize,
+}
+
+impl Head {
+    /// A head's numbers in the order in which backends have them: those that are turned together half a head apart, as where
+    /// all are turned. Scores do not depend on the order, and attention need not know of partial rotary.
+    fn parts(self) -> [Range<usize>; 4] {
+        let (half, pairs) = (self.dim / 2, self.rotary_dim / 2);
+        [
+            0..pairs,
+            2 * pairs..pairs + half,
+            pairs..2 * pairs,
+            pairs + half..self.dim,
+        ]
+    }
+
+    /// The rows of each head in that order.
+    fn apart<'a>(self, tensors: &[Tensor<'a>]) -> Vec<Tensor<'a>> {
+        if self.rotary_dim == self.dim {
+            return tensors.to_vec();
+        }
+        let mut all = Vec::new();
+        for tensor in tensors {
+            let row = tensor.cols * tensor.dtype.bytes();
+            for head in tensor.bytes.chunks_exact(self.dim * row) {
+                all.extend(self.parts().map(|part| Tensor {
+                    rows: part.len(),
+                    bytes: &head[part.start * row..part.end * row],
+                    ..*tensor
+                }));
+            }
+        }
+        all.retain(|part| part.rows > 0);
+        all
+    }
+
+    /// A norm's factors in that order.
+    pub fn norm(self, weights: &[f32]) -> Vec<f32> {
+        let parts = self.parts().into_iter();
+        parts.flat_map(|part| weights[part].to_vec()).collect()
     }
 }
 

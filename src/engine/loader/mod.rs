@@ -11,6 +11,8 @@ use std::collections::HashSet;
 
 mod classes;
 
+use classes::Head;
+
 /// Of synthetic matrices, as `initializer_range` in Qwen3's configurations.
 const DEVIATION: f32 = 0.02;
 
@@ -151,14 +153,18 @@ impl<'a, B: Backend> Loader<'a, B> {
         let biases = projections.map(|(part, rows)| (name(part, "bias"), rows));
         let has_bias = config.attention_bias;
         let output_bias = [(name("o_proj", "bias"), h)];
+        let head = Head {
+            dim: d,
+            rotary_dim: config.rotary_dim,
+        };
         let (qkv, qkv_bias, gate) = match config.hybrid {
             None => {
                 let bias = has_bias.then(|| self.vectors(&biases)).transpose()?;
                 (self.matrices(&weights)?, bias, None)
             }
             Some(_) => {
-                let (qkv, weight) = self.gated_queries(&weights, config.heads)?;
-                let biases = has_bias.then(|| self.gated_biases(&biases, config.heads));
+                let (qkv, weight) = self.gated_queries(&weights, config.heads, head)?;
+                let biases = has_bias.then(|| self.gated_biases(&biases, config.heads, head));
                 let (qkv_bias, bias) = biases.transpose()?.unzip();
                 (qkv, qkv_bias, Some(OutputGate { weight, bias }))
             }
@@ -167,8 +173,8 @@ impl<'a, B: Backend> Loader<'a, B> {
             qkv,
             qkv_bias,
             gate,
-            q_norm: self.norm(&name("q_norm", "weight"), d, config)?,
-            k_norm: self.norm(&name("k_norm", "weight"), d, config)?,
+            q_norm: self.head_norm(&name("q_norm", "weight"), head, config)?,
+            k_norm: self.head_norm(&name("k_norm", "weight"), head, config)?,
             output: self.matrix(&name("o_proj", "weight"), h, q_rows)?,
             output_bias: has_bias.then(|| self.vectors(&output_bias)).transpose()?,
         })
@@ -183,8 +189,21 @@ impl<'a, B: Backend> Loader<'a, B> {
     ) -> Result<B::Vector, WeightError> {
         match config.hybrid {
             None => self.vector(name, length),
-            Some(_) => self.changed(name, &[length], |stored| {
-                stored.iter().map(|weight| 1.0 + weight).collect()
+            Some(_) => self.changed(name, &[length], centred_at_one),
+        }
+    }
+
+    /// Of queries or keys.
+    fn head_norm(
+        &mut self,
+        name: &str,
+        head: Head,
+        config: &Config,
+    ) -> Result<B::Vector, WeightError> {
+        match config.hybrid {
+            None => self.vector(name, head.dim),
+            Some(_) => self.changed(name, &[head.dim], |stored| {
+                head.norm(&centred_at_one(stored))
             }),
         }
     }
@@ -281,6 +300,10 @@ impl<'a, B: Backend> Loader<'a, B> {
             }
         }
     }
+}
+
+fn centred_at_one(stored: &[f32]) -> Vec<f32> {
+    stored.iter().map(|weight| 1.0 + weight).collect()
 }
 
 pub fn upload_error(tensor: &str, cause: &BackendError) -> WeightError {

@@ -28,6 +28,12 @@ namespace attention_decode_file {
 namespace attention_rows_file {
 #include "../../../kernels/attention_rows.cu"
 }
+namespace delta_rule_file {
+#include "../../../kernels/delta_rule.cu"
+}
+namespace gate_file {
+#include "../../../kernels/gate.cu"
+}
 namespace swiglu_file {
 #include "../../../kernels/swiglu.cu"
 }
@@ -90,6 +96,9 @@ const Entry ENTRIES[] = {
     ENTRY(attention_decode, attention_decode_2),
     ENTRY(attention_decode, attention_decode_4),
     ENTRY(attention_decode, attention_decode_8),
+    ENTRY(delta_rule, delta_rule),
+    ENTRY(delta_rule, copy_state),
+    ENTRY(gate, gate),
     ENTRY(swiglu, swiglu),
     ENTRY(gemv, gemv_1),
     ENTRY(gemv, gemv_2),

@@ -1,4 +1,4 @@
-//! The CUDA backend, its kernels run by the emulator, against the CPU backend on the embedded model.
+//! The CUDA backend, its kernels run by the emulator, against the CPU backend, on the embedded model and a hybrid.
 //!
 //! With its weights in f32 the two sum in different orders only, and greedy answers are equal. With the
 //! weights as they are stored, in bf16, the GPU also keeps activations, keys and values in bf16: there a
@@ -23,6 +23,9 @@ use fixture::embedded;
 use fixture::skip::skip;
 
 use super::{Answer, collect, prompt, request, run};
+
+/// What the tests run on: one attends in all layers, most of the other's layers keep a recurrent state.
+const MODELS: [&str; 2] = ["tiny-qwen3", "tiny-qwen3.5"];
 
 /// Greatest |log-probability error| that was seen in f32: 2.9e-5; this is 7 times as much.
 const F32_TOLERANCE: f64 = 2e-4;
@@ -69,9 +72,9 @@ fn cpu(with: Options) -> Engine {
     })
 }
 
-/// The embedded model with its weights in f32.
-fn widened() -> tempfile::TempDir {
-    let directory = embedded::copied();
+/// A model with its weights in f32.
+fn widened(model: &str) -> tempfile::TempDir {
+    let directory = embedded::copied_model(model);
     let weights = directory.path().join("model.safetensors");
     let bytes = fs::read(&weights).expect("weights");
     let tensors = SafeTensors::deserialize(&bytes).expect("safetensors");
@@ -115,29 +118,61 @@ fn greatest_error(one: &Answer, other: &Answer, likely: f64) -> f64 {
 
 #[test]
 fn greedy_answers_in_f32_are_the_cpus() {
-    let directory = widened();
-    let Some(gpu) = emulated(wide_options(&directory)) else {
-        return;
-    };
-    let cpu = cpu(wide_options(&directory));
-    let mut greatest = 0.0f64;
-    for (length, seed, count) in [(1, 1, 12), (17, 2, 12), (90, 3, 20)] {
-        let asked = request(&prompt(length, seed), count);
-        let (got, want) = (run(&gpu, asked.clone()), run(&cpu, asked));
-        assert_eq!(got.ids(), want.ids(), "a prompt of {length}");
-        greatest = greatest.max(greatest_error(&got, &want, f64::NEG_INFINITY));
+    for model in MODELS {
+        let directory = widened(model);
+        let Some(gpu) = emulated(wide_options(&directory)) else {
+            return;
+        };
+        let cpu = cpu(wide_options(&directory));
+        let mut greatest = 0.0f64;
+        for (length, seed, count) in [(1, 1, 12), (17, 2, 12), (90, 3, 20)] {
+            let asked = request(&prompt(length, seed), count);
+            let (got, want) = (run(&gpu, asked.clone()), run(&cpu, asked));
+            assert_eq!(got.ids(), want.ids(), "{model}: a prompt of {length}");
+            greatest = greatest.max(greatest_error(&got, &want, f64::NEG_INFINITY));
+        }
+        println!("{model}: greatest log-probability error {greatest:.1e}");
+        assert!(greatest < F32_TOLERANCE, "{greatest}");
     }
-    println!("greatest log-probability error {greatest:.1e}");
-    assert!(greatest < F32_TOLERANCE, "{greatest}");
+}
+
+/// A request that begins as an earlier one goes on from its pages, and from the state that was kept at their end.
+#[test]
+fn what_begins_alike_goes_on_from_what_is_kept() {
+    for model in MODELS {
+        let directory = widened(model);
+        let Some(gpu) = emulated(wide_options(&directory)) else {
+            return;
+        };
+        let first = prompt(70, 6);
+        let said = run(&gpu, request(&first, 10)).ids();
+        for more in [&[][..], &said[..9], &[said.clone(), prompt(30, 7)].concat()] {
+            let asked = |cache| Request {
+                cache,
+                ..request(&[first.clone(), more.to_vec()].concat(), 10)
+            };
+            let (got, want) = (
+                run(&gpu, asked(CacheUse::Shared)),
+                run(&gpu, asked(CacheUse::Off)),
+            );
+            assert_eq!(got.ids(), want.ids(), "{model}");
+            let error = greatest_error(&got, &want, f64::NEG_INFINITY);
+            assert!(error < F32_TOLERANCE, "{model}: {error}");
+            let (taken, none) = (got.prompt.cached_tokens, want.prompt.cached_tokens);
+            assert!(taken >= 32 && none == 0, "{model}: {taken} and {none}");
+        }
+    }
 }
 
 #[test]
 fn a_window_sees_the_same_in_f32() {
-    let directory = widened();
-    for (sink, window) in [(0, 20), (4, 24), (21, 17)] {
+    let directories = MODELS.map(widened);
+    for (directory, sink, window) in [(0, 0, 20), (0, 4, 24), (0, 21, 17), (1, 4, 24)]
+        .map(|(model, sink, window)| (&directories[model], sink, window))
+    {
         let with = || Options {
             window: Some(Window { sink, window }),
-            ..wide_options(&directory)
+            ..wide_options(directory)
         };
         let Some(gpu) = emulated(with()) else {
             return;
@@ -154,7 +189,7 @@ fn a_window_sees_the_same_in_f32() {
 /// first. An error of a log-probability turns a draw that lies as near to a token's border: at most one in 10,000.
 #[test]
 fn draws_in_f32_are_the_cpus() {
-    let directory = widened();
+    let directory = widened("tiny-qwen3");
     let Some(gpu) = emulated(wide_options(&directory)) else {
         return;
     };
@@ -222,7 +257,13 @@ fn draws_in_f32_are_the_cpus() {
 /// Scores one given answer, so that every figure can be compared though a choice may turn.
 #[test]
 fn log_probabilities_in_bf16_are_near_the_cpus() {
-    let with = || options(ModelSource::Embedded, BackendChoice::Cpu);
+    for model in super::both_models() {
+        log_probabilities_are_near(model);
+    }
+}
+
+fn log_probabilities_are_near(model: ModelSource) {
+    let with = || options(model.clone(), BackendChoice::Cpu);
     let Some(gpu) = emulated(with()) else {
         return;
     };
@@ -246,14 +287,20 @@ fn log_probabilities_in_bf16_are_near_the_cpus() {
             }
         }
     }
-    println!("greatest log-probability error {greatest:.1e}");
+    println!("{model:?}: greatest log-probability error {greatest:.1e}");
     assert!(greatest > 0.0 && greatest < BF16_TOLERANCE, "{greatest}");
 }
 
 /// Mixed lengths, several at once, some cancelled, some sampled: nothing is recorded after the start.
 #[test]
 fn recordings_are_made_at_the_start_and_never_again() {
-    let with = options(ModelSource::Embedded, BackendChoice::Cpu);
+    for model in super::both_models() {
+        recordings_are_made_at_the_start(model);
+    }
+}
+
+fn recordings_are_made_at_the_start(model: ModelSource) {
+    let with = options(model, BackendChoice::Cpu);
     let Some(gpu) = emulated(with) else {
         return;
     };
@@ -286,11 +333,18 @@ fn recordings_are_made_at_the_start_and_never_again() {
     assert!(!gpu.model_info().batch_invariant);
 }
 
-/// A small model on a GPU is bound by launches, so none is added unseen: each of five layers starts seven, and
-/// six look the token up, norm, and rank the answer. A fusion lowers the count.
+/// A small model on a GPU is bound by launches, so none is added unseen: each layer that attends starts seven, of a hybrid
+/// two more for the output's gate, and each recurrent one seven; six look the token up, norm, and rank the answer. A fusion
+/// lowers the count.
 #[test]
 fn a_token_starts_as_many_kernels_as_are_counted_here() {
-    let Some(gpu) = emulated(options(ModelSource::Embedded, BackendChoice::Cpu)) else {
+    let [embedded, hybrid] = super::both_models();
+    starts_of_a_token(embedded, 5 * 7 + 6);
+    starts_of_a_token(hybrid, 4 * 7 + 2 * 9 + 6);
+}
+
+fn starts_of_a_token(model: ModelSource, starts: u64) {
+    let Some(gpu) = emulated(options(model, BackendChoice::Cpu)) else {
         return;
     };
     let started_by = |tokens| {
@@ -303,7 +357,7 @@ fn a_token_starts_as_many_kernels_as_are_counted_here() {
         gpu.stats().replayed_nodes - before
     };
     let (two, three, four) = (started_by(2), started_by(3), started_by(4));
-    assert_eq!((three - two, four - three), (5 * 7 + 6, 5 * 7 + 6));
+    assert_eq!((three - two, four - three), (starts, starts));
 }
 
 /// Told of the recordings alone, and of each start once.
@@ -350,7 +404,13 @@ fn the_time_of_each_start_is_told_where_it_is_asked_for() {
 /// Requests beside each other get what each gets alone, whatever fills the batch up.
 #[test]
 fn company_changes_no_answer_in_f32() {
-    let directory = widened();
+    for model in MODELS {
+        company_changes_nothing(model);
+    }
+}
+
+fn company_changes_nothing(model: &str) {
+    let directory = widened(model);
     let Some(gpu) = emulated(wide_options(&directory)) else {
         return;
     };

@@ -4,7 +4,7 @@
 use engine::cuda::device::{Device, Memory};
 use engine::cuda::launch::{self, Heads, Projected, RowsAttention};
 
-use crate::kernel_parity::elementwise::{EPS, angle, turned};
+use crate::kernel_parity::elementwise::{EPS, angle, some_turned, turned};
 use crate::kernel_parity::lab::{Lab, Placed, close, loaded, rounding, stored};
 use crate::kernel_parity::paged::{Batch, Cache, Rows};
 
@@ -15,6 +15,7 @@ struct Given<M> {
     k_norm: Placed<M>,
     cos_sin: Placed<M>,
     sink_cos_sin: Placed<M>,
+    /// Of the pairs that are turned.
     frequencies: Vec<f64>,
     positions: Vec<i32>,
     sink_position: i32,
@@ -25,12 +26,14 @@ impl<M> Given<M> {
     fn new<D: Device<Memory = M>>(lab: &mut Lab<D>, case: &Rows) -> Self {
         let Heads { heads, kv_heads, d } = case.heads;
         let n = case.lengths.len();
-        let frequency = |i: usize| f64::from(10_000f32.powf(-2.0 * i as f32 / d as f32));
-        let frequencies: Vec<f64> = (0..d / 2).map(frequency).collect();
+        let turns = some_turned(lab.below(3), d / 2);
+        let frequency = |i: usize| f64::from(10_000f32.powf(-(i as f32) / turns as f32));
+        let frequencies: Vec<f64> = (0..turns).map(frequency).collect();
         let positions = case.positions();
         let sink_position = (case.window.0 + case.window.1) as i32;
         let cos_sin = |position: i32| -> Vec<f32> {
-            let angles: Vec<f64> = frequencies.iter().map(|f| angle(position, *f)).collect();
+            let mut angles: Vec<f64> = frequencies.iter().map(|f| angle(position, *f)).collect();
+            angles.resize(d / 2, 0.0);
             let cosines = angles.iter().map(|angle| angle.cos());
             let sines = angles.iter().map(|angle| angle.sin());
             cosines.chain(sines).map(|x| x as f32).collect()

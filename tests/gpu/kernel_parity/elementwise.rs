@@ -1,4 +1,4 @@
-//! Embedding, norms, sums, SwiGLU, angles and the QKV epilogue, page copies, conversions, random numbers.
+//! Embedding, norms, sums, SwiGLU, gates, angles and the QKV epilogue, page copies, conversions, random numbers.
 
 use engine::Element;
 use engine::cuda::device::{Device, Memory};
@@ -159,6 +159,57 @@ fn check_swiglu<D: Device>(lab: &mut Lab<D>) {
     }
 }
 
+#[test]
+fn gates() {
+    on_a_device!(check_gate, Element::ALL);
+}
+
+fn check_gate<D: Device>(lab: &mut Lab<D>) {
+    for count in [4, 1_020, 1_028, 9_000] {
+        let (gate, x) = (lab.floats(count, 6.0), lab.elements(count, 2.0));
+        launch::gate(&mut lab.device, gate.view(), x.view(), count).unwrap();
+        let open = |gate: &f64| 1.0 / (1.0 + (-gate).exp());
+        let pairs = x.numbers.iter().zip(&gate.numbers);
+        let want: Vec<f64> = pairs.map(|(x, gate)| x * open(gate)).collect();
+        let got = loaded(lab.element(), &lab.bytes(&x.memory));
+        close("gate", &got, &want, rounding(lab.element()) + SUM, 1e-7);
+    }
+}
+
+/// Those of a stretched model are longer, as far as they are turned.
+#[test]
+fn angles() {
+    on_a_device!(check_angles, [Element::F32]);
+}
+
+fn check_angles<D: Device>(lab: &mut Lab<D>) {
+    let (half, turns, scale) = (24, 10, 1.25);
+    let frequencies: Vec<f32> = (0..half)
+        .map(|i| {
+            if i < turns {
+                1.0 / (1.0 + i as f32)
+            } else {
+                0.0
+            }
+        })
+        .collect();
+    let frequencies = lab.place_floats(&frequencies);
+    let positions = [0, 1, 77, 65_535, 65_536, 1_000_003];
+    let (ints, out) = (lab.ints(&positions), lab.poisoned_floats(6 * 2 * half));
+    let (device, turned) = (&mut lab.device, (turns, scale));
+    let (places, view) = (ints.view(), out.view());
+    launch::rope_angles(device, places, frequencies.view(), view, 6, half, turned).unwrap();
+    let want = positions.iter().flat_map(|position| {
+        let turn = |i: usize| angle(*position, frequencies.numbers[i]);
+        let by = |i: usize| if i < turns { f64::from(scale) } else { 1.0 };
+        let cosines: Vec<f64> = (0..half).map(|i| by(i) * turn(i).cos()).collect();
+        let sines = (0..half).map(|i| by(i) * turn(i).sin());
+        cosines.into_iter().chain(sines).collect::<Vec<f64>>()
+    });
+    let want: Vec<f64> = want.collect();
+    close("angles", &lab.read_floats(&out), &want, 2e-6, 4e-6);
+}
+
 /// As the reference has it: f32 below position 65,536.
 pub(crate) fn angle(position: i32, frequency: f64) -> f64 {
     match position {
@@ -167,17 +218,21 @@ pub(crate) fn angle(position: i32, frequency: f64) -> f64 {
     }
 }
 
-/// A head of one row: RMS norm, then RoPE in the half-split form.
+/// A head of one row: RMS norm, then RoPE in the half-split form, of as many pairs as there are frequencies.
 pub(crate) fn turned(head: &[f64], weight: &[f64], position: i32, frequencies: &[f64]) -> Vec<f64> {
-    let head = norm(head, weight);
+    let mut head = norm(head, weight);
     let half = head.len() / 2;
-    let pair = |i: usize| {
-        let (sin, cos) = angle(position, frequencies[i]).sin_cos();
+    for (i, frequency) in frequencies.iter().enumerate() {
+        let (sin, cos) = angle(position, *frequency).sin_cos();
         let (low, high) = (head[i], head[i + half]);
-        (low * cos - high * sin, high * cos + low * sin)
-    };
-    let (low, high): (Vec<f64>, Vec<f64>) = (0..half).map(pair).unzip();
-    [low, high].concat()
+        (head[i], head[i + half]) = (low * cos - high * sin, high * cos + low * sin);
+    }
+    head
+}
+
+/// Pairs of a head that are turned, of `half`: all, or some.
+pub(crate) fn some_turned(seed: usize, half: usize) -> usize {
+    [half, half / 2, half / 4][seed % 3]
 }
 
 #[test]
@@ -207,10 +262,12 @@ fn epilogue<D: Device>(lab: &mut Lab<D>, n: usize, sizes: Heads, with_sink: bool
     let cols = (heads + 2 * kv_heads) * d;
     let qkv = lab.floats(n * cols, 2.0);
     let (q_norm, k_norm) = (lab.floats(d, 1.5), lab.floats(d, 1.5));
-    let frequencies: Vec<f32> = (0..half)
-        .map(|i| 1.0 / 1e4f64.powf(2.0 * i as f64 / d as f64) as f32)
-        .collect();
-    let frequencies = lab.place_floats(&frequencies);
+    let turns = some_turned(lab.below(3), half);
+    let frequency = |i: usize| 1.0 / 1e4f64.powf(i as f64 / turns as f64) as f32;
+    let mut frequencies: Vec<f32> = (0..turns).map(frequency).collect();
+    frequencies.resize(half, 0.0);
+    let mut frequencies = lab.place_floats(&frequencies);
+    frequencies.numbers.truncate(turns);
     let mut positions: Vec<i32> = (0..n).map(|_| lab.below(65_536) as i32).collect();
     positions[0] = [0, 65_535, 65_536, 3_000_017][lab.below(4)];
     // Each row on a page of its own, so that the rest of the cache can be seen to stay as it was.
@@ -223,7 +280,8 @@ fn epilogue<D: Device>(lab: &mut Lab<D>, n: usize, sizes: Heads, with_sink: bool
     let sink_ints = lab.ints(&[SINK_POSITION]);
     for (ints, out, n) in [(&position_ints, &angles, n), (&sink_ints, &sink_angle, 1)] {
         let (ints, out) = (ints.view(), out.view());
-        launch::rope_angles(&mut lab.device, ints, frequencies.view(), out, n, half).unwrap();
+        let (device, turned) = (&mut lab.device, (turns, 1.0));
+        launch::rope_angles(device, ints, frequencies.view(), out, n, half, turned).unwrap();
     }
     let cached = pages * kv_heads * 16 * d;
     let (keys, values) = (lab.poisoned_elements(cached), lab.poisoned_elements(cached));

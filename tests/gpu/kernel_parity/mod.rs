@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "which device, which seed")]
 mod attention;
 mod decoding;
+mod delta;
 mod elementwise;
 mod lab;
 mod paged;

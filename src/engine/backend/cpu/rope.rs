@@ -7,6 +7,7 @@ use crate::config::rope::RopeSettings;
 /// Cosine and sine of every row's position at every frequency.
 #[derive(Default)]
 pub struct Rope {
+    /// Of each half of a head.
     half: usize,
     /// `[rows, half]` each.
     cos: Vec<f32>,
@@ -17,7 +18,7 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// `rotary_dim`: leading elements of a head that are turned.
+    /// `rotary_dim`: elements of a head that are turned, the leading ones of each half.
     pub fn new(head_dim: usize, rotary_dim: usize, settings: RopeSettings) -> Self {
         Self {
             half: rotary_dim / 2,
@@ -39,11 +40,11 @@ impl Rope {
         }
     }
 
-    /// Turns one head of `row` in place: element i with element i + half. What follows the turned ones stays.
+    /// Turns one head of `row` in place: element i with element i + head_dim / 2.
     pub fn turn(&self, row: usize, head: &mut [f32]) {
         let at = row * self.half..(row + 1) * self.half;
         let (cos, sin) = (&self.cos[at.clone()], &self.sin[at]);
-        let (low, high) = head.split_at_mut(self.half);
+        let (low, high) = head.split_at_mut(head.len() / 2);
         for (((low, high), cos), sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
             (*low, *high) = (*low * cos - *high * sin, *high * cos + *low * sin);
         }

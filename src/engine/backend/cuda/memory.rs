@@ -1,12 +1,13 @@
 //! Device memory of the backend: matrices, vectors, activations, the KV cache.
 //!
-//! Main types: [`Matrix`], [`Vector`], [`Buffer`], [`KvCache`]. Refuses to know: kernels' meaning.
+//! Main types: [`Matrix`], [`Vector`], [`Buffer`], [`KvCache`], [`States`]. Refuses to know: kernels' meaning.
 
 use super::device::{Device, DeviceError, Memory, View};
 use super::launch::{self, Heads};
 use super::products::Weights;
 use super::sources::Element;
 use crate::backend::{AttentionShape, Role};
+use crate::config::hybrid::DeltaShape;
 use crate::kv::PAGE_TOKENS;
 use crate::weights::Tensor;
 
@@ -112,28 +113,82 @@ pub(crate) struct KvCache<D: Device> {
     /// The one of padding among them.
     pub(super) pages: usize,
     element: Element,
+    states: Option<States<D>>,
+}
+
+/// Recurrent states, `[layer, state, value_head, …]` as `delta_rule.cu` has them. After those that the scheduler knows comes
+/// one more, of rows of padding.
+pub(super) struct States<D: Device> {
+    memory: D::Memory,
+    pub(super) shape: DeltaShape,
+    /// The one of padding among them.
+    pub(super) count: usize,
+}
+
+impl<D: Device> States<D> {
+    fn new(device: &mut D, shape: DeltaShape, count: usize) -> Result<Self, DeviceError> {
+        let count = count + 1;
+        let sizes = [
+            shape.layers,
+            count,
+            launch::state_unit(&shape),
+            size_of::<f32>(),
+        ];
+        Ok(Self {
+            memory: device.allocate(product(&sizes))?,
+            shape,
+            count,
+        })
+    }
+
+    pub(super) fn layer(&self, layer: usize) -> View {
+        let numbers = self.count * launch::state_unit(&self.shape);
+        let all = self.memory.view();
+        all.part(layer * numbers, numbers, size_of::<f32>())
+    }
+
+    pub(super) fn copy(&self, device: &mut D, from: usize, to: usize) -> Result<(), DeviceError> {
+        let states = self.memory.view();
+        launch::copy_state(device, states, from, to, self.count, &self.shape)
+    }
+}
+
+/// Bytes; those that cannot be counted nobody has.
+fn product(sizes: &[usize]) -> usize {
+    let all = sizes
+        .iter()
+        .try_fold(1usize, |all, size| all.checked_mul(*size));
+    all.unwrap_or(usize::MAX)
 }
 
 impl<D: Device> KvCache<D> {
     pub(super) fn new(device: &mut D, shape: &AttentionShape) -> Result<Self, DeviceError> {
         let element = device.element();
         let pages = shape.pages + 1;
-        let sizes = [shape.layers, pages, page_elements(shape), element.bytes()];
-        let bytes = sizes
-            .iter()
-            .try_fold(1usize, |all, size| all.checked_mul(*size));
-        let bytes = bytes.unwrap_or(usize::MAX);
+        let bytes = product(&[shape.layers, pages, page_elements(shape), element.bytes()]);
+        let states = shape
+            .delta
+            .map(|(shape, count)| States::new(device, shape, count));
         Ok(Self {
             keys: device.allocate(bytes)?,
             values: device.allocate(bytes)?,
             shape: shape.clone(),
             pages,
             element,
+            states: states.transpose()?,
         })
     }
 
     pub(super) fn heads(&self) -> Heads {
         heads(&self.shape)
+    }
+
+    /// Where the model has recurrent layers.
+    pub(super) fn states(&self) -> Result<&States<D>, DeviceError> {
+        self.states.as_ref().ok_or_else(|| DeviceError::Argument {
+            kernel: "the backend",
+            what: "a recurrent layer of a model without any".to_owned(),
+        })
     }
 
     /// Keys and values of one layer.

@@ -26,11 +26,11 @@ pub mod times;
 pub(crate) mod usage;
 
 use super::{
-    Ask, AttentionShape, Backend, BackendError, Batch, Begun, DummyRun, NotANumber, Part,
-    Recordings, Role, Room, SampledToken,
+    Ask, AttentionShape, Backend, BackendError, Batch, Begun, DeltaWeights, DummyRun, NotANumber,
+    Part, Recordings, Role, Room, SampledToken,
 };
 use crate::config::Config;
-use crate::kv::PageId;
+use crate::kv::{PageId, StateId};
 use crate::weights::Tensor;
 use device::{Device, DeviceError, View};
 use graphs::{Graphs, Shape};
@@ -58,11 +58,8 @@ type Done = Result<(), BackendError>;
 
 /// Whether the kernels are made for such a model.
 pub(crate) fn supports(config: &Config) -> Result<(), DeviceError> {
-    if config.hybrid.is_some() {
-        return Err(DeviceError::Unsupported {
-            kernel: "the CUDA backend",
-            what: "a Qwen3.5 model: its recurrent layers are computed on the CPU alone".to_owned(),
-        });
+    if let Some(hybrid) = &config.hybrid {
+        launch::supports_delta(&hybrid.delta)?;
     }
     if config.experts.is_some() {
         return Err(DeviceError::Unsupported {
@@ -214,6 +211,9 @@ impl<D: Device> Backend for CudaBackend<D> {
         let shape = state::shape_of(dummy_run);
         let (device, state) = self.parts()?;
         match shape.part {
+            Part::Network if state::is_of_prompts(&shape) => {
+                state.step.load_prompts(device, shape.rows)?;
+            }
             Part::Network => state.step.load_padding(device, shape)?,
             Part::Answers => state.answers.load_padding(device, shape)?,
         }
@@ -387,6 +387,32 @@ impl<D: Device> Backend for CudaBackend<D> {
         }
         self.rope_and_store(n, layer, qkv, q_norm, k_norm, cache)?;
         self.attention(n, layer, qkv, cache, out)
+    }
+
+    fn gate(&mut self, n: usize, gate: &Buffer<D>, x: &mut Buffer<D>) -> Done {
+        launch::gate(&mut self.device, gate.view(), x.view(), n * x.cols)?;
+        Ok(())
+    }
+
+    fn delta_rule(
+        &mut self,
+        n: usize,
+        layer: usize,
+        projected: &Buffer<D>,
+        weights: &DeltaWeights<Vector<D>>,
+        cache: &mut KvCache<D>,
+        out: &mut Buffer<D>,
+    ) -> Done {
+        let (device, state) = self.parts()?;
+        let states = cache.states()?;
+        let of_layer = (states.layer(layer), states);
+        Ok(state.recall(device, n, projected.view(), weights, of_layer, out.view())?)
+    }
+
+    fn copy_state(&mut self, from: StateId, to: StateId, cache: &mut KvCache<D>) -> Done {
+        Ok(cache
+            .states()?
+            .copy(&mut self.device, from as usize, to as usize)?)
     }
 
     fn copy_page(&mut self, from: PageId, to: PageId, cache: &mut KvCache<D>) -> Done {

@@ -7,10 +7,10 @@ use super::answers::DeviceAnswers;
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{CaptureSizes, Shape};
 use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
-use super::memory::{self, KvCache, Vector};
+use super::memory::{self, KvCache, States, Vector};
 use super::splits::Slots;
 use super::step::DeviceStep;
-use crate::backend::{AttentionShape, DummyRun, Part, Room};
+use crate::backend::{AttentionShape, DeltaWeights, DummyRun, Part, Room};
 use crate::kv::Window;
 
 const F32: usize = size_of::<f32>();
@@ -21,7 +21,7 @@ pub(super) struct State<D: Device> {
     pub(super) ladder: CaptureSizes,
     /// `[rows, 2, d / 2]`
     pub(super) cos_sin: Vector<D>,
-    frequencies: Vector<D>,
+    rope: Rope<D>,
     /// `[rows, heads, d]`
     q: D::Memory,
     sink: Option<Sink<D>>,
@@ -34,6 +34,48 @@ pub(super) struct State<D: Device> {
     window: Option<Window>,
     /// Most rows of a step.
     rows: usize,
+}
+
+/// How positions become angles.
+struct Rope<D: Device> {
+    /// `[d / 2]`: 0 where a pair is not turned.
+    frequencies: Vector<D>,
+    /// Pairs that are turned, and what their cosines and sines are multiplied by.
+    turned: (usize, f32),
+    half: usize,
+}
+
+impl<D: Device> Rope<D> {
+    fn new(device: &mut D, shape: &AttentionShape) -> Result<Self, DeviceError> {
+        let (d, rotary) = (shape.head_dim, shape.rotary_dim);
+        let mut frequencies = shape.rope.frequencies(rotary);
+        frequencies.resize(d / 2, 0.0);
+        Ok(Self {
+            frequencies: Vector::of(device, &frequencies)?,
+            turned: (rotary / 2, shape.rope.turned_scale(d, rotary)),
+            half: d / 2,
+        })
+    }
+
+    /// Cosines and sines of n positions.
+    fn angles(
+        &self,
+        device: &mut D,
+        positions: View,
+        n: usize,
+        out: View,
+    ) -> Result<(), DeviceError> {
+        let frequencies = self.frequencies.view();
+        launch::rope_angles(
+            device,
+            positions,
+            frequencies,
+            out,
+            n,
+            self.half,
+            self.turned,
+        )
+    }
 }
 
 /// How far rows see a window's sink.
@@ -65,11 +107,11 @@ impl<D: Device> State<D> {
         };
         let takes_tiles = shape.window.is_none() && launch::supports_prefill(device, all);
         let queries = room.rows * heads * d * element_bytes;
-        let frequencies = Vector::of(device, &shape.rope.frequencies(d))?;
+        let rope = Rope::new(device, shape)?;
         let sink = match shape.window.filter(|window| window.sink > 0) {
             None => None,
             Some(window) => Some(Sink {
-                cos_sin: angle(device, &frequencies, seen(window) - 1, d)?,
+                cos_sin: angle(device, &rope, seen(window) - 1)?,
                 queries: device.allocate(queries)?,
             }),
         };
@@ -87,20 +129,20 @@ impl<D: Device> State<D> {
                 room,
                 splits.max(room.rows),
                 shape.window,
-                shape.pages,
+                (shape.pages, shape.delta.map(|(_, states)| states)),
                 takes_tiles,
             )?,
             answers: DeviceAnswers::new(device, room.answers)?,
             ladder,
             cos_sin: Vector::new(device, room.rows * d)?,
-            frequencies,
+            rope,
             q: device.allocate(queries)?,
             sink,
             partial: device.allocate(partials * d * F32)?,
             partial_ml: device.allocate(partials * 2 * F32)?,
             arrived: device.allocate(room.rows * rows.blocks * size_of::<i32>())?,
             heads: all,
-            scale: shape.rope.score_scale(d, d),
+            scale: shape.rope.score_scale(d, shape.rotary_dim),
             window: shape.window,
             rows: room.rows,
         })
@@ -108,9 +150,8 @@ impl<D: Device> State<D> {
 
     /// The angles of the step's positions.
     pub(super) fn turn(&mut self, device: &mut D, n: usize) -> Result<(), DeviceError> {
-        let (positions, half) = (self.step.positions(), self.heads.d / 2);
-        let (frequencies, cos_sin) = (self.frequencies.view(), self.cos_sin.view());
-        launch::rope_angles(device, positions, frequencies, cos_sin, n, half)
+        let positions = self.step.positions();
+        self.rope.angles(device, positions, n, self.cos_sin.view())
     }
 
     pub(super) fn queries(&self) -> View {
@@ -180,6 +221,32 @@ impl<D: Device> State<D> {
         launch::attention_decode(device, &of, &projected, n, self.heads)
     }
 
+    /// A recurrent layer of a step of n rows.
+    pub(super) fn recall(
+        &self,
+        device: &mut D,
+        n: usize,
+        projected: View,
+        weights: &DeltaWeights<Vector<D>>,
+        states: (View, &States<D>),
+        out: View,
+    ) -> Result<(), DeviceError> {
+        let (spans, span_count) = self.step.spans();
+        let of = launch::DeltaRule {
+            projected,
+            conv: weights.conv.view(),
+            log_decay: weights.log_decay.view(),
+            step_bias: weights.step_bias.view(),
+            norm: weights.norm.view(),
+            states: states.0,
+            states_count: states.1.count,
+            spans,
+            span_count,
+            out,
+        };
+        launch::delta_rule(device, &of, n, &states.1.shape)
+    }
+
     fn rows_attention(&self, cache: &KvCache<D>, layer: usize, out: View) -> RowsAttention {
         let (keys, values) = cache.layer(layer);
         let (splits, split_count) = self.step.splits();
@@ -231,13 +298,16 @@ impl<D: Device> State<D> {
         let shape = |rows| Shape {
             part: Part::Network,
             rows,
-            splits: rows,
+            splits: PROMPTS,
         };
         prompts
             .map(|rows| dummy_run(shape(rows), Way::Run))
             .collect()
     }
 }
+
+/// In the place of a count of splits: rows of prompts.
+const PROMPTS: usize = 0;
 
 /// What a dummy run does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -252,6 +322,11 @@ fn dummy_run(shape: Shape, way: Way) -> DummyRun {
         rows: shape.rows,
         variant: 2 * shape.splits + usize::from(way == Way::Record),
     }
+}
+
+/// Whether its rows are those of prompts.
+pub(super) fn is_of_prompts(shape: &Shape) -> bool {
+    shape.part == Part::Network && shape.splits == PROMPTS
 }
 
 pub(super) fn is_recorded(dummy_run: &DummyRun) -> bool {
@@ -269,21 +344,13 @@ pub(super) fn shape_of(dummy_run: &DummyRun) -> Shape {
 /// Cosines and sines of one position.
 fn angle<D: Device>(
     device: &mut D,
-    frequencies: &Vector<D>,
+    rope: &Rope<D>,
     position: usize,
-    d: usize,
 ) -> Result<Vector<D>, DeviceError> {
     let place = device.allocate(size_of::<i32>())?;
     device.write(place.view(), &(position as i32).to_ne_bytes())?;
-    let out = Vector::new(device, d)?;
-    launch::rope_angles(
-        device,
-        place.view(),
-        frequencies.view(),
-        out.view(),
-        1,
-        d / 2,
-    )?;
+    let out = Vector::new(device, 2 * rope.half)?;
+    rope.angles(device, place.view(), 1, out.view())?;
     // The position goes when this ends.
     device.synchronize()?;
     Ok(out)

@@ -8,13 +8,16 @@ use std::ops::Range;
 
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{CaptureSizes, Shape};
-use super::launch::{SPLIT_INTS, TILE_INTS, TILE_ROWS};
-use crate::backend::{Batch, Part, Room, Span};
-use crate::kv::Window;
-use crate::kv::{PAGE_TOKENS, pages_for};
+use super::launch::{SPAN_INTS, SPLIT_INTS, TILE_INTS, TILE_ROWS};
+use crate::backend::{Batch, Part, Room, Span, SpanState};
+use crate::kv::{PAGE_TOKENS, StateId, Window, pages_for};
 
 /// Lists with one integer a row: tokens, positions, places.
 const ROW_LISTS: usize = 3;
+
+/// Rows of each prompt of a dummy run, and their pages.
+const PROMPT_ROWS: usize = TILE_ROWS;
+const PROMPT_PAGES: usize = PROMPT_ROWS / PAGE_TOKENS;
 
 /// A split with nothing to do.
 const NO_SPLIT: [i32; SPLIT_INTS] = [-1, 0, 0, 0, 0, 0, 0, 0];
@@ -23,6 +26,8 @@ pub(super) struct DeviceStep<D: Device> {
     memory: D::Memory,
     /// Ahead of all others: what attends to what.
     splits: Vec<[i32; SPLIT_INTS]>,
+    /// Behind them, where the model has recurrent layers: which rows move which state on.
+    spans: Vec<[i32; SPAN_INTS]>,
     /// The lists of the rows, pages, tiles.
     ints: Vec<i32>,
     /// Rows, those of padding among them.
@@ -38,6 +43,8 @@ pub(super) struct DeviceStep<D: Device> {
     window: Option<Window>,
     /// Which rows of padding write to.
     spare_page: usize,
+    /// The state that rows of padding have, where the model has recurrent layers.
+    spare_state: Option<usize>,
     takes_tiles: bool,
 }
 
@@ -56,14 +63,17 @@ impl<D: Device> DeviceStep<D> {
         room: &Room,
         splits: usize,
         window: Option<Window>,
-        spare_page: usize,
+        (spare_page, spare_state): (usize, Option<usize>),
         takes_tiles: bool,
     ) -> Result<Self, DeviceError> {
-        let tables = 1 + room.sequences * (pages_for(room.context) + 2);
-        let ints = SPLIT_INTS * splits + (ROW_LISTS + TILE_INTS) * room.rows + tables;
+        let tables = PROMPT_PAGES + room.sequences * (pages_for(room.context) + 2);
+        let most_spans = room.sequences.max(room.rows.div_ceil(PROMPT_ROWS));
+        let spans = spare_state.map_or(0, |_| SPAN_INTS * most_spans);
+        let ints = SPLIT_INTS * splits + spans + (ROW_LISTS + TILE_INTS) * room.rows + tables;
         Ok(Self {
             memory: device.allocate(ints * size_of::<i32>())?,
             splits: Vec::with_capacity(splits),
+            spans: Vec::new(),
             ints: Vec::with_capacity(ints),
             n: 0,
             pages: 0,
@@ -73,6 +83,7 @@ impl<D: Device> DeviceStep<D> {
             shape: None,
             window,
             spare_page,
+            spare_state,
             takes_tiles,
         })
     }
@@ -95,6 +106,7 @@ impl<D: Device> DeviceStep<D> {
         for span in batch.spans {
             let rows = row..row + span.positions().len();
             let first_page = self.add_span(rows.clone(), span);
+            self.add_state(&rows, span);
             if rows.len() > 1 && self.takes_tiles {
                 add_tiles(&mut tiles, rows.clone(), span.positions.0, first_page);
             } else {
@@ -122,7 +134,43 @@ impl<D: Device> DeviceStep<D> {
         self.write(device)
     }
 
-    /// Rows of padding alone.
+    /// Prompts of padding, n rows in all: what a first prompt runs has run then.
+    pub(super) fn load_prompts(&mut self, device: &mut D, n: usize) -> Result<(), DeviceError> {
+        self.lay_out(n);
+        self.ints.extend([self.spare_page as i32; PROMPT_PAGES - 1]);
+        self.pages = PROMPT_PAGES;
+        let mut tiles = Vec::new();
+        for start in (0..n).step_by(PROMPT_ROWS) {
+            let rows = start..n.min(start + PROMPT_ROWS);
+            let span = Span {
+                positions: (0, rows.len()),
+                pages: &[],
+                gap: 0,
+                state: SpanState {
+                    own: self.spare_state.unwrap_or(0) as StateId,
+                    snapshot: None,
+                },
+            };
+            for (position, row) in rows.clone().enumerate() {
+                self.ints[n + row] = position as i32;
+                self.ints[2 * n + row] += (position % PAGE_TOKENS) as i32;
+            }
+            self.add_state(&rows, &span);
+            if self.takes_tiles {
+                add_tiles(&mut tiles, rows, 0, 0);
+            } else {
+                self.add_singles(rows, &span, 0);
+            }
+        }
+        self.tiles = tiles.len() / TILE_INTS;
+        self.ints.extend(tiles);
+        self.divide(iter::repeat_n(1, self.singles.len()));
+        self.decodes = false;
+        self.shape = None;
+        self.write(device)
+    }
+
+    /// Rows of padding alone, as in a step that decodes.
     pub(super) fn load_padding(&mut self, device: &mut D, shape: Shape) -> Result<(), DeviceError> {
         self.lay_out(shape.rows);
         self.pages = 1;
@@ -140,6 +188,7 @@ impl<D: Device> DeviceStep<D> {
         self.n = n;
         self.singles.clear();
         self.splits.clear();
+        self.spans.clear();
         self.ints.clear();
         self.ints.resize(ROW_LISTS * n, 0);
         self.ints[2 * n..3 * n].fill((self.spare_page * PAGE_TOKENS) as i32);
@@ -168,6 +217,21 @@ impl<D: Device> DeviceStep<D> {
         span.pages[index - missing] as usize * PAGE_TOKENS + position % PAGE_TOKENS
     }
 
+    fn add_state(&mut self, rows: &Range<usize>, span: &Span<'_>) {
+        if self.spare_state.is_none() {
+            return;
+        }
+        let start = span.positions.0;
+        let kept = span.state.snapshot.and_then(|(position, state)| {
+            Some((position.checked_sub(start + 1)? as i32, state as i32))
+        });
+        let (after, into) = kept.unwrap_or((-1, 0));
+        let [first, count, start] = [rows.start, rows.len(), start].map(|int| int as i32);
+        let own = span.state.own as i32;
+        self.spans
+            .push([first, count, start, own, after, into, 0, 0]);
+    }
+
     fn add_singles(&mut self, rows: Range<usize>, span: &Span<'_>, first_page: usize) {
         let rows = rows.zip(span.positions());
         self.singles.extend(rows.map(|(row, position)| Single {
@@ -186,6 +250,10 @@ impl<D: Device> DeviceStep<D> {
             first_page: 0,
             gap: 0,
         }));
+        if let Some(state) = self.spare_state {
+            let span = |row| [row as i32, 1, 0, state as i32, -1, 0, 0, 0];
+            self.spans.extend((first..self.n).map(span));
+        }
     }
 
     /// Gives each single row so many parts.
@@ -200,17 +268,25 @@ impl<D: Device> DeviceStep<D> {
     /// A step's first work is this copy, never a graph's or a kernel's: kernels that begin before those ahead
     /// of them have ended do not begin before it, and may read what earlier steps wrote without waiting.
     fn write(&mut self, device: &mut D) -> Result<(), DeviceError> {
-        let ints = self.splits.iter().flatten().chain(&self.ints);
+        let ahead = self
+            .splits
+            .iter()
+            .flatten()
+            .chain(self.spans.iter().flatten());
+        let ints = ahead.chain(&self.ints);
         let bytes: Vec<u8> = ints.flat_map(|int| int.to_ne_bytes()).collect();
         device.write(self.memory.view(), &bytes)
     }
 
-    /// So many integers, of those behind the splits.
+    /// Integers ahead of the rows' lists.
+    fn ahead(&self) -> usize {
+        SPLIT_INTS * self.splits.len() + SPAN_INTS * self.spans.len()
+    }
+
+    /// So many integers, of those behind the splits and spans.
     fn part(&self, first: usize, ints: usize) -> View {
-        let splits = SPLIT_INTS * self.splits.len();
-        self.memory
-            .view()
-            .part(splits + first, ints, size_of::<i32>())
+        let all = self.memory.view();
+        all.part(self.ahead() + first, ints, size_of::<i32>())
     }
 
     fn list(&self, list: usize) -> View {
@@ -231,7 +307,7 @@ impl<D: Device> DeviceStep<D> {
 
     /// As many pages as a graph's later steps may bring.
     pub(super) fn pages(&self) -> View {
-        let first = SPLIT_INTS * self.splits.len() + ROW_LISTS * self.n;
+        let first = self.ahead() + ROW_LISTS * self.n;
         self.memory.view().after(first * size_of::<i32>())
     }
 
@@ -244,6 +320,13 @@ impl<D: Device> DeviceStep<D> {
                 .part(0, SPLIT_INTS * count, size_of::<i32>()),
             count,
         )
+    }
+
+    /// Which rows move which state on, and how many such spans there are.
+    pub(super) fn spans(&self) -> (View, usize) {
+        let (first, count) = (SPLIT_INTS * self.splits.len(), self.spans.len());
+        let all = self.memory.view();
+        (all.part(first, SPAN_INTS * count, size_of::<i32>()), count)
     }
 
     /// Whether attention of single rows has more splits than rows: of a graph, in any step.

@@ -7,12 +7,14 @@
 mod answers;
 mod attention;
 mod call;
+mod delta;
 
 pub use answers::{MOST_BANNED, MOST_TOP, RESULTS, Rank, SUMS, part_bytes, rank};
 pub use attention::{
     MOST_PARTS, Prefill, Projected, Queries, RowsAttention, SPLIT_INTS, TILE_INTS, TILE_ROWS,
     attention_decode, attention_prefill, attention_rows, rows_launch, supports_prefill,
 };
+pub use delta::{DeltaRule, SPAN_INTS, copy_state, delta_rule, gate, state_unit, supports_delta};
 
 use super::device::{Device, DeviceError, Product, View};
 use super::sources::Element;
@@ -123,7 +125,7 @@ pub fn add_bias<D: Device>(device: &mut D, x: View, bias: View, n: usize, cols: 
     call.launch(device, [n, cols.div_ceil(1024), 1], 256, 0)
 }
 
-/// Cosines and sines of each position at each frequency.
+/// Cosines and sines of each position at each frequency; those of the first `turned` ones times `scale`.
 pub fn rope_angles<D: Device>(
     device: &mut D,
     positions: View,
@@ -131,12 +133,13 @@ pub fn rope_angles<D: Device>(
     cos_sin: View,
     n: usize,
     half: usize,
+    (turned, scale): (usize, f32),
 ) -> Done {
     let mut call = Call::new("rope_angles");
     call.ints(positions, n);
     call.at(frequencies, half, F32);
     call.at(cos_sin, n * 2 * half, F32);
-    call.int(n).int(half);
+    call.int(n).int(half).int(turned).float(scale);
     call.launch(device, [(n * half).div_ceil(128), 1, 1], 128, 0)
 }
 
