@@ -29,33 +29,17 @@
 // supported  key_dim and value_dim multiples of 4 up to 128, taps 1 to 4, up to 65,535 spans
 // bottleneck decoding: memory bandwidth, S being read and written once; the loads of S, which earlier steps wrote, are under
 //            way before the projection ahead has ended. Many rows: latency, three barriers a row
-#include "common.cuh"
+#include "delta.cuh"
 
 constexpr int THREADS = 512;
 constexpr int WARPS = THREADS / WARP;
-constexpr int MOST_DIM = 128, MOST_TAPS = 4;
 /// Rows of S that a warp keeps; a lane has four of their columns.
 constexpr int KEPT = MOST_DIM / WARPS;
 /// Warps that a column of up to MOST_DIM numbers takes. The first have q and k, the next v and what is made of it.
 constexpr int COLUMN_WARPS = MOST_DIM / WARP;
-constexpr float LENGTH_EPS = 1e-6f;
 
 struct Span {
     int first, rows, position, state, kept_after, kept_in, unused[2];
-};
-
-/// Sizes of the layer.
-struct Sizes {
-    int key_heads, value_heads, key_dim, value_dim, taps;
-
-    __device__ __forceinline__ int key_cols() const { return key_heads * key_dim; }
-    __device__ __forceinline__ int value_cols() const { return value_heads * value_dim; }
-    __device__ __forceinline__ int channels() const { return 2 * key_cols() + value_cols(); }
-    __device__ __forceinline__ int cols() const { return channels() + value_cols() + 2 * value_heads; }
-    /// Channels of one value head, with its q and k.
-    __device__ __forceinline__ int own_channels() const { return 2 * key_dim + value_dim; }
-    __device__ __forceinline__ int matrix() const { return key_dim * value_dim; }
-    __device__ __forceinline__ int unit() const { return matrix() + (taps - 1) * own_channels(); }
 };
 
 /// A channel of the convolution: its weights and last inputs, the oldest first, zeros before those that there are.
@@ -139,11 +123,6 @@ __device__ __forceinline__ void add_scaled(float4 &sum, float by, const float4 &
     sum.w += by * value.w;
 }
 
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-
-/// ln(1 + e^x); beyond 20 it is x, as in torch.
-__device__ __forceinline__ float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
-
 /// What a thread does besides its part of S. Each takes two numbers of a row.
 struct Role {
     bool has_key, has_value, has_gates;
@@ -153,17 +132,17 @@ struct Role {
     int first, second;
 
     __device__ __forceinline__ static Role of(const Sizes &sizes, int head) {
-        const int thread = int(threadIdx.x), key_head = head / (sizes.value_heads / sizes.key_heads);
+        const int thread = int(threadIdx.x);
         Role role = {};
         if (thread < MOST_DIM) {
             role.column = thread;
             role.has_key = thread < sizes.key_dim;
-            role.first = key_head * sizes.key_dim + thread;
+            role.first = sizes.column(head, thread);
             role.second = sizes.key_cols() + role.first;
         } else if (thread < 2 * MOST_DIM) {
             role.column = thread - MOST_DIM;
             role.has_value = role.column < sizes.value_dim;
-            role.first = 2 * sizes.key_cols() + head * sizes.value_dim + role.column;
+            role.first = sizes.column(head, 2 * sizes.key_dim + role.column);
             role.second = sizes.value_cols() + role.first;
         } else {
             role.has_gates = thread == 2 * MOST_DIM;
@@ -211,8 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int head = int(blockIdx.x), warp = warp_index();
     // Of a step's integers, which are copied here ahead of all its kernels. Earlier steps wrote the states.
     const Span span = spans[blockIdx.y];
-    const long long unit = sizes.unit();
-    const auto place = [&](int state) { return states + (static_cast<long long>(state) * value_heads + head) * unit; };
+    const auto place = [&](int state) { return state_of(states, sizes, state, head); };
     const float *const before = span.position > 0 ? place(span.state) : nullptr;
     Matrix matrix;
     matrix.load(sizes, before);

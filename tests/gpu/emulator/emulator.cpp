@@ -8,6 +8,7 @@
 // Before the kernels, whose files each stand in a namespace of their own.
 #include "../../../kernels/attention_block.cuh"
 #include "../../../kernels/common.cuh"
+#include "../../../kernels/delta.cuh"
 #include "../../../kernels/rope.cuh"
 
 namespace embedding_file {
@@ -30,6 +31,9 @@ namespace attention_rows_file {
 }
 namespace delta_rule_file {
 #include "../../../kernels/delta_rule.cu"
+}
+namespace delta_chunks_file {
+#include "../../../kernels/delta_chunks.cu"
 }
 namespace gate_file {
 #include "../../../kernels/gate.cu"
@@ -98,6 +102,11 @@ const Entry ENTRIES[] = {
     ENTRY(attention_decode, attention_decode_8),
     ENTRY(delta_rule, delta_rule),
     ENTRY(delta_rule, copy_state),
+#if ELEMENT != 2
+    ENTRY(delta_chunks, delta_chunks),
+    ENTRY(delta_chunks, delta_scan),
+    ENTRY(delta_chunks, delta_norm),
+#endif
     ENTRY(gate, gate),
     ENTRY(swiglu, swiglu),
     ENTRY(gemv, gemv_1),

@@ -1,7 +1,9 @@
-//! The gated delta rule and the copies of its states.
+//! The gated delta rule, row by row and in chunks, and the copies of its states.
 
 use engine::cuda::device::{Device, Memory};
-use engine::cuda::launch::{self, DeltaRule, SPAN_INTS};
+use engine::cuda::launch::{
+    self, CHUNK_INTS, CHUNK_ROWS, ChunkRoom, Chunks, DeltaRule, SCAN_INTS, SPAN_INTS, Spans,
+};
 use engine::{DeltaShape, Element};
 
 use crate::kernel_parity::lab::{Lab, Placed, close, loaded, rounding};
@@ -9,6 +11,9 @@ use crate::on_a_device;
 
 /// Of a sequence of some hundred rows, whose state carries each one's error on: the greatest seen is 4e-6.
 const ABSOLUTE: f64 = 2e-5;
+
+/// In roundings of the element, of a number's size and 1 together.
+const CHUNKS: f64 = 30.0;
 
 /// The published shape's heads, and odd ones.
 const SHAPES: [DeltaShape; 5] = [
@@ -57,8 +62,11 @@ impl<M> Weights<M> {
 }
 
 /// Rows of one sequence, its state, and how many of its rows that has seen.
+#[derive(Clone)]
 struct Sequence {
     rows: Vec<Vec<f64>>,
+    /// Of each row, what should come out.
+    answers: Vec<Vec<f64>>,
     state: usize,
     done: usize,
 }
@@ -121,36 +129,110 @@ fn defined<M>(shape: &DeltaShape, weights: &Weights<M>, rows: &[Vec<f64>]) -> Ve
 }
 
 #[test]
-fn delta_rule() {
-    on_a_device!(check_delta_rule, Element::ALL);
+fn row_by_row() {
+    on_a_device!(check_rows, Element::ALL);
 }
 
 /// Three sequences side by side, each in pieces of odd lengths; then two go on from where the first one was kept.
-fn check_delta_rule<D: Device>(lab: &mut Lab<D>) {
+fn check_rows<D: Device>(lab: &mut Lab<D>) {
     for shape in SHAPES {
         let bench = Bench::new(lab, shape);
+        let check = |lab: &mut Lab<D>, sequences: &mut [Sequence], pieces: &[usize], kept| {
+            let (got, want) = bench.step(lab, By::Rows, sequences, pieces, kept);
+            let relative = rounding(lab.element()) + 1e-6;
+            close(&format!("{shape:?}"), &got, &want, relative, ABSOLUTE);
+        };
         let mut sequences: Vec<Sequence> = [(9, 3), (1, 0), (5, 6)]
             .into_iter()
             .map(|(rows, state)| bench.sequence(lab, rows, state))
             .collect();
-        // Of each sequence the rows of a step; what is kept after how many of the first one's.
-        for (pieces, kept) in [([1, 1, 2], None), ([5, 0, 1], Some(3)), ([3, 0, 2], None)] {
-            bench.step(lab, &mut sequences, &pieces, kept);
+        for (pieces, kept) in [([1, 1, 2], 0), ([5, 0, 1], 3), ([3, 0, 2], 0)] {
+            check(lab, &mut sequences, &pieces, kept);
         }
         // As it was after 4 of the first sequence's rows, whose state has gone on meanwhile.
-        let rows = sequences[0].rows.clone();
         bench.copy(lab, KEPT_IN, 1);
         for state in [1, KEPT_IN] {
-            let rows = rows.clone();
-            let mut resumed = [Sequence {
-                rows,
+            let resumed = Sequence {
                 state,
                 done: 4,
-            }];
-            bench.step(lab, &mut resumed, &[5], None);
+                ..sequences[0].clone()
+            };
+            check(lab, &mut [resumed], &[5], 0);
         }
         bench.check_other_layer(lab);
     }
+}
+
+/// The published shape's heads, and such as leave parts of tiles and warps empty.
+const WHOLE_SHAPES: [DeltaShape; 4] = [
+    shape(1, 2, 128, 128, 4),
+    shape(2, 2, 32, 16, 4),
+    shape(1, 3, 64, 48, 3),
+    shape(1, 1, 16, 112, 1),
+];
+
+#[test]
+fn in_chunks() {
+    on_a_device!(check_chunks, [Element::Bf16, Element::F16]);
+}
+
+/// Long pieces in chunks, and what follows row by row; then both from where the first sequence was kept in the middle.
+fn check_chunks<D: Device>(lab: &mut Lab<D>) {
+    let mut greatest = 0.0f64;
+    for shape in WHOLE_SHAPES {
+        let bench = Bench::new(lab, shape);
+        let mut check =
+            |lab: &mut Lab<D>, by, sequences: &mut [Sequence], pieces: &[usize], kept| {
+                let (got, want) = bench.step(lab, by, sequences, pieces, kept);
+                assert_eq!(got.len(), want.len());
+                for (got, want) in got.iter().zip(&want) {
+                    let error = (got - want).abs() / (1.0 + want.abs()) / rounding(lab.element());
+                    assert!(
+                        error < CHUNKS,
+                        "{shape:?}: {got} where {want} is wanted: {error}"
+                    );
+                    greatest = greatest.max(error);
+                }
+            };
+        let mut sequences: Vec<Sequence> = [(218, 3), (66, 0), (130, 6)]
+            .into_iter()
+            .map(|(rows, state)| bench.sequence(lab, rows, state))
+            .collect();
+        check(lab, By::Rows, &mut sequences, &[2, 1, 0], 0);
+        check(lab, By::Chunks, &mut sequences, &[147, 64, 65], 82);
+        check(lab, By::Rows, &mut sequences, &[2, 1, 1], 0);
+        check(lab, By::Chunks, &mut sequences, &[67, 0, 64], 1);
+        // As it was after 152 of the first sequence's rows.
+        bench.copy(lab, KEPT_IN, 1);
+        for (state, by) in [(1, By::Chunks), (KEPT_IN, By::Rows)] {
+            let resumed = Sequence {
+                state,
+                done: 152,
+                ..sequences[0].clone()
+            };
+            check(lab, by, &mut [resumed], &[66], 0);
+        }
+        bench.check_other_layer(lab);
+    }
+    println!("greatest error {greatest:.2} roundings");
+}
+
+/// How the rows of a step are computed.
+#[derive(Clone, Copy)]
+enum By {
+    Rows,
+    Chunks,
+}
+
+/// A sequence's rows in a step.
+struct Part {
+    first: usize,
+    rows: usize,
+    /// Position of the first.
+    start: usize,
+    state: usize,
+    /// After how many of them the state is also kept; 0: never.
+    kept: usize,
 }
 
 /// Where a state is kept in the middle of a piece.
@@ -185,51 +267,45 @@ impl<M: Memory> Bench<M> {
             let cols = self.shape.projected_cols();
             (0..cols).map(|_| f64::from(lab.number() * 2.0)).collect()
         };
+        let rows: Vec<Vec<f64>> = (0..count).map(|_| row(lab)).collect();
         Sequence {
-            rows: (0..count).map(|_| row(lab)).collect(),
+            answers: defined(&self.shape, &self.weights, &rows),
+            rows,
             state,
             done: 0,
         }
     }
 
-    /// So many more rows of each sequence; the first one's state is also kept after so many of its own.
+    /// So many more rows of each sequence; the first one's state is also kept after so many of its own. What came out, and
+    /// what should have.
     fn step<D: Device<Memory = M>>(
         &self,
         lab: &mut Lab<D>,
+        by: By,
         sequences: &mut [Sequence],
         pieces: &[usize],
-        kept_after: Option<usize>,
-    ) {
-        let (mut rows, mut spans, mut want) = (Vec::new(), Vec::new(), Vec::new());
+        kept_after: usize,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let (mut rows, mut parts, mut want) = (Vec::new(), Vec::new(), Vec::new());
         for (at, (sequence, piece)) in sequences.iter_mut().zip(pieces).enumerate() {
             if *piece == 0 {
                 continue;
             }
             let part = sequence.done..sequence.done + piece;
-            let first = rows.len() / self.shape.projected_cols();
-            let kept = kept_after.filter(|_| at == 0);
-            let (after, into) = kept.map_or((-1, 0), |after| (after as i32 - 1, KEPT_IN as i32));
-            let [first, piece, start] = [first, *piece, part.start].map(|int| int as i32);
-            spans.extend([
-                first,
-                piece,
-                start,
-                sequence.state as i32,
-                after,
-                into,
-                0,
-                0,
-            ]);
+            parts.push(Part {
+                first: rows.len() / self.shape.projected_cols(),
+                rows: *piece,
+                start: part.start,
+                state: sequence.state,
+                kept: if at == 0 { kept_after } else { 0 },
+            });
             let numbers = sequence.rows[part.clone()].concat();
             rows.extend(numbers.into_iter().map(|number| number as f32));
-            let all = defined(&self.shape, &self.weights, &sequence.rows[..part.end]);
-            want.extend(all[part.clone()].concat());
+            want.extend(sequence.answers[part.clone()].concat());
             sequence.done = part.end;
         }
         let n = rows.len() / self.shape.projected_cols();
-        // Work for nobody: as a step of a graph may have it.
-        spans.extend([0; SPAN_INTS]);
-        let (projected, span_ints) = (lab.place_floats(&rows), lab.ints(&spans));
+        let projected = lab.place_floats(&rows);
         let out = lab.poisoned_elements(n * self.shape.value_cols());
         let numbers = STATES * launch::state_unit(&self.shape);
         let of = DeltaRule {
@@ -240,14 +316,95 @@ impl<M: Memory> Bench<M> {
             norm: self.weights.norm.view(),
             states: self.states.view().part(numbers, numbers, 4),
             states_count: STATES,
-            spans: span_ints.view(),
-            span_count: spans.len() / SPAN_INTS,
             out: out.view(),
         };
-        launch::delta_rule(&mut lab.device, &of, n, &self.shape).unwrap();
-        let (got, name) = (lab.read_elements(&out), format!("{:?}", self.shape));
-        let relative = rounding(lab.element()) + 1e-6;
-        close(&name, &got, &want, relative, ABSOLUTE);
+        match by {
+            By::Rows => self.by_rows(lab, &of, &parts, n),
+            By::Chunks => self.by_chunks(lab, &of, &parts, n),
+        }
+        (lab.read_elements(&out), want)
+    }
+
+    fn by_rows<D: Device<Memory = M>>(
+        &self,
+        lab: &mut Lab<D>,
+        of: &DeltaRule,
+        parts: &[Part],
+        n: usize,
+    ) {
+        let span = |part: &Part| -> [i32; SPAN_INTS] {
+            let first = [part.first, part.rows, part.start, part.state].map(|int| int as i32);
+            let into = if part.kept > 0 { KEPT_IN as i32 } else { 0 };
+            let [a, b, c, d] = first;
+            [a, b, c, d, part.kept as i32 - 1, into, 0, 0]
+        };
+        let mut spans: Vec<i32> = parts.iter().flat_map(span).collect();
+        // Work for nobody: as a step of a graph may have it.
+        spans.extend([0; SPAN_INTS]);
+        let ints = lab.ints(&spans);
+        let spans = Spans {
+            ints: ints.view(),
+            count: spans.len() / SPAN_INTS,
+        };
+        launch::delta_rule(&mut lab.device, of, &spans, n, &self.shape).unwrap();
+    }
+
+    fn by_chunks<D: Device<Memory = M>>(
+        &self,
+        lab: &mut Lab<D>,
+        of: &DeltaRule,
+        parts: &[Part],
+        n: usize,
+    ) {
+        let (mut chunks, mut scans) = (Vec::new(), Vec::new());
+        for part in parts {
+            let first_chunk = chunks.len() / CHUNK_INTS;
+            for whole in [0..part.kept, part.kept..part.rows] {
+                for before in whole.clone().step_by(CHUNK_ROWS) {
+                    let rows = CHUNK_ROWS.min(whole.end - before);
+                    let first = part.first + before;
+                    let chunk = [first, rows, before, part.start, part.state, 0, 0, 0];
+                    chunks.extend(chunk.map(|int| int as i32));
+                }
+            }
+            let count = chunks.len() / CHUNK_INTS - first_chunk;
+            let [start, state] = [part.start, part.state];
+            let (first, rows) = (part.first, part.rows);
+            let scan = [
+                first_chunk,
+                count,
+                start,
+                state,
+                part.kept,
+                KEPT_IN,
+                first,
+                rows,
+            ];
+            scans.extend(scan.map(|int| int as i32));
+        }
+        let count = chunks.len() / CHUNK_INTS;
+        let (chunk_ints, scan_ints) = (lab.ints(&chunks), lab.ints(&scans));
+        let [q, k, w, u, p, factors] = launch::chunk_numbers(&self.shape, count);
+        let elements = [q, k, w, p].map(|count| lab.poisoned_elements(count));
+        let floats = [u, factors].map(|count| lab.poisoned_floats(count));
+        let room = ChunkRoom {
+            qs: elements[0].view(),
+            ks: elements[1].view(),
+            w: elements[2].view(),
+            u: floats[0].view(),
+            p: elements[3].view(),
+            factors: floats[1].view(),
+        };
+        let of_chunks = Chunks {
+            ints: chunk_ints.view(),
+            count,
+            scans: scan_ints.view(),
+            scan_count: scans.len() / SCAN_INTS,
+        };
+        launch::delta_chunks(&mut lab.device, of, &of_chunks, &room, n, &self.shape).unwrap();
+        for memory in elements.iter().chain(&floats) {
+            lab.guarded(memory);
+        }
     }
 
     fn copy<D: Device<Memory = M>>(&self, lab: &mut Lab<D>, from: usize, to: usize) {

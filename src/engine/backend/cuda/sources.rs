@@ -175,6 +175,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     header!("attention_block.cuh"),
     header!("attention_join.cuh"),
     header!("common.cuh"),
+    header!("delta.cuh"),
     header!("ptx.cuh"),
     header!("rope.cuh"),
 ];
@@ -184,6 +185,7 @@ pub(super) const SOURCES: &[Source] = &[
     kernel!("attention_prefill", HALVES),
     kernel!("attention_rows", &Element::ALL),
     kernel!("convert", &Element::ALL),
+    kernel!("delta_chunks", HALVES),
     kernel!("delta_rule", &Element::ALL),
     kernel!("embedding", &Element::ALL),
     kernel!("gate", &Element::ALL),

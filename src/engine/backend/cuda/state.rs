@@ -6,11 +6,12 @@
 use super::answers::DeviceAnswers;
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{CaptureSizes, Shape};
-use super::launch::{self, Heads, Prefill, Projected, Queries, RowsAttention};
+use super::launch::{self, ChunkRoom, Heads, Prefill, Projected, Queries, RowsAttention};
 use super::memory::{self, KvCache, States, Vector};
 use super::splits::Slots;
-use super::step::DeviceStep;
+use super::step::{self, DeviceStep, Recurrent};
 use crate::backend::{AttentionShape, DeltaWeights, DummyRun, Part, Room};
+use crate::config::hybrid::DeltaShape;
 use crate::kv::Window;
 
 const F32: usize = size_of::<f32>();
@@ -22,6 +23,7 @@ pub(super) struct State<D: Device> {
     /// `[rows, 2, d / 2]`
     pub(super) cos_sin: Vector<D>,
     rope: Rope<D>,
+    chunk_memory: Option<ChunkMemory<D>>,
     /// `[rows, heads, d]`
     q: D::Memory,
     sink: Option<Sink<D>>,
@@ -34,6 +36,40 @@ pub(super) struct State<D: Device> {
     window: Option<Window>,
     /// Most rows of a step.
     rows: usize,
+}
+
+/// What of a long prompt's chunks does not depend on the state: see [`launch::ChunkRoom`].
+struct ChunkMemory<D: Device> {
+    parts: [D::Memory; 6],
+}
+
+impl<D: Device> ChunkMemory<D> {
+    fn new(device: &mut D, shape: &DeltaShape, chunks: usize) -> Result<Self, DeviceError> {
+        let element = device.element().bytes();
+        let [qs, ks, w, u, p, factors] = launch::chunk_numbers(shape, chunks);
+        Ok(Self {
+            parts: [
+                device.allocate(qs * element)?,
+                device.allocate(ks * element)?,
+                device.allocate(w * element)?,
+                device.allocate(u * F32)?,
+                device.allocate(p * element)?,
+                device.allocate(factors * F32)?,
+            ],
+        })
+    }
+
+    fn views(&self) -> ChunkRoom {
+        let [qs, ks, w, u, p, factors] = self.parts.each_ref().map(Memory::view);
+        ChunkRoom {
+            qs,
+            ks,
+            w,
+            u,
+            p,
+            factors,
+        }
+    }
 }
 
 /// How positions become angles.
@@ -121,6 +157,23 @@ impl<D: Device> State<D> {
         } else {
             room.rows
         };
+        let recurrent = shape.delta.map(|(delta, states)| Recurrent {
+            spare: states,
+            takes_chunks: launch::takes_chunks(device.element(), &delta),
+        });
+        let chunk_memory = match (shape.delta, recurrent) {
+            (
+                Some((delta, _)),
+                Some(Recurrent {
+                    takes_chunks: true, ..
+                }),
+            ) => Some(ChunkMemory::new(
+                device,
+                &delta,
+                step::most_chunks(room.rows),
+            )?),
+            _ => None,
+        };
         let splits = ladder.most_splits(singles);
         let partials = splits * heads;
         Ok(Self {
@@ -129,13 +182,14 @@ impl<D: Device> State<D> {
                 room,
                 splits.max(room.rows),
                 shape.window,
-                (shape.pages, shape.delta.map(|(_, states)| states)),
+                (shape.pages, recurrent),
                 takes_tiles,
             )?,
             answers: DeviceAnswers::new(device, room.answers)?,
             ladder,
             cos_sin: Vector::new(device, room.rows * d)?,
             rope,
+            chunk_memory,
             q: device.allocate(queries)?,
             sink,
             partial: device.allocate(partials * d * F32)?,
@@ -231,7 +285,6 @@ impl<D: Device> State<D> {
         states: (View, &States<D>),
         out: View,
     ) -> Result<(), DeviceError> {
-        let (spans, span_count) = self.step.spans();
         let of = launch::DeltaRule {
             projected,
             conv: weights.conv.view(),
@@ -240,11 +293,18 @@ impl<D: Device> State<D> {
             norm: weights.norm.view(),
             states: states.0,
             states_count: states.1.count,
-            spans,
-            span_count,
             out,
         };
-        launch::delta_rule(device, &of, n, &states.1.shape)
+        let (spans, chunks, shape) = (self.step.spans(), self.step.chunks(), &states.1.shape);
+        if spans.count > 0 {
+            launch::delta_rule(device, &of, &spans, n, shape)?;
+        }
+        match &self.chunk_memory {
+            Some(memory) if chunks.count > 0 => {
+                launch::delta_chunks(device, &of, &chunks, &memory.views(), n, shape)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn rows_attention(&self, cache: &KvCache<D>, layer: usize, out: View) -> RowsAttention {

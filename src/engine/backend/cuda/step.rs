@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use super::device::{Device, DeviceError, Memory, View};
 use super::graphs::{CaptureSizes, Shape};
-use super::launch::{SPAN_INTS, SPLIT_INTS, TILE_INTS, TILE_ROWS};
+use super::launch::{
+    CHUNK_INTS, CHUNK_ROWS, Chunks, SCAN_INTS, SPAN_INTS, SPLIT_INTS, Spans, TILE_INTS, TILE_ROWS,
+};
 use crate::backend::{Batch, Part, Room, Span, SpanState};
 use crate::kv::{PAGE_TOKENS, StateId, Window, pages_for};
 
@@ -28,6 +30,9 @@ pub(super) struct DeviceStep<D: Device> {
     splits: Vec<[i32; SPLIT_INTS]>,
     /// Behind them, where the model has recurrent layers: which rows move which state on.
     spans: Vec<[i32; SPAN_INTS]>,
+    /// The same of long prompts, and the chunks that they consist of.
+    scans: Vec<[i32; SCAN_INTS]>,
+    chunks: Vec<[i32; CHUNK_INTS]>,
     /// The lists of the rows, pages, tiles.
     ints: Vec<i32>,
     /// Rows, those of padding among them.
@@ -43,9 +48,22 @@ pub(super) struct DeviceStep<D: Device> {
     window: Option<Window>,
     /// Which rows of padding write to.
     spare_page: usize,
-    /// The state that rows of padding have, where the model has recurrent layers.
-    spare_state: Option<usize>,
+    recurrent: Option<Recurrent>,
     takes_tiles: bool,
+}
+
+/// What a step must know of recurrent layers.
+#[derive(Clone, Copy)]
+pub(super) struct Recurrent {
+    /// The state that rows of padding have.
+    pub(super) spare: usize,
+    /// They have kernels for chunks of one sequence.
+    pub(super) takes_chunks: bool,
+}
+
+/// Most chunks in so many rows: a span's last one and the one that ends where its state is kept are not full.
+pub(super) fn most_chunks(rows: usize) -> usize {
+    3 * rows.div_ceil(CHUNK_ROWS)
 }
 
 /// A row that attends by itself.
@@ -63,17 +81,21 @@ impl<D: Device> DeviceStep<D> {
         room: &Room,
         splits: usize,
         window: Option<Window>,
-        (spare_page, spare_state): (usize, Option<usize>),
+        (spare_page, recurrent): (usize, Option<Recurrent>),
         takes_tiles: bool,
     ) -> Result<Self, DeviceError> {
         let tables = PROMPT_PAGES + room.sequences * (pages_for(room.context) + 2);
         let most_spans = room.sequences.max(room.rows.div_ceil(PROMPT_ROWS));
-        let spans = spare_state.map_or(0, |_| SPAN_INTS * most_spans);
+        let spans = recurrent.map_or(0, |_| {
+            (SPAN_INTS + SCAN_INTS) * most_spans + CHUNK_INTS * most_chunks(room.rows)
+        });
         let ints = SPLIT_INTS * splits + spans + (ROW_LISTS + TILE_INTS) * room.rows + tables;
         Ok(Self {
             memory: device.allocate(ints * size_of::<i32>())?,
             splits: Vec::with_capacity(splits),
             spans: Vec::new(),
+            scans: Vec::new(),
+            chunks: Vec::new(),
             ints: Vec::with_capacity(ints),
             n: 0,
             pages: 0,
@@ -83,7 +105,7 @@ impl<D: Device> DeviceStep<D> {
             shape: None,
             window,
             spare_page,
-            spare_state,
+            recurrent,
             takes_tiles,
         })
     }
@@ -147,7 +169,7 @@ impl<D: Device> DeviceStep<D> {
                 pages: &[],
                 gap: 0,
                 state: SpanState {
-                    own: self.spare_state.unwrap_or(0) as StateId,
+                    own: self.recurrent.map_or(0, |it| it.spare) as StateId,
                     snapshot: None,
                 },
             };
@@ -189,6 +211,8 @@ impl<D: Device> DeviceStep<D> {
         self.singles.clear();
         self.splits.clear();
         self.spans.clear();
+        self.scans.clear();
+        self.chunks.clear();
         self.ints.clear();
         self.ints.resize(ROW_LISTS * n, 0);
         self.ints[2 * n..3 * n].fill((self.spare_page * PAGE_TOKENS) as i32);
@@ -218,7 +242,11 @@ impl<D: Device> DeviceStep<D> {
     }
 
     fn add_state(&mut self, rows: &Range<usize>, span: &Span<'_>) {
-        if self.spare_state.is_none() {
+        let Some(recurrent) = self.recurrent else {
+            return;
+        };
+        if recurrent.takes_chunks && rows.len() >= CHUNK_ROWS {
+            self.add_chunks(rows, span);
             return;
         }
         let start = span.positions.0;
@@ -230,6 +258,37 @@ impl<D: Device> DeviceStep<D> {
         let own = span.state.own as i32;
         self.spans
             .push([first, count, start, own, after, into, 0, 0]);
+    }
+
+    fn add_chunks(&mut self, rows: &Range<usize>, span: &Span<'_>) {
+        let start = span.positions.0;
+        let snapshot = span.state.snapshot;
+        // Its chunk ends there.
+        let (kept, into) = snapshot.map_or((0, 0), |(position, into)| (position - start, into));
+        let first_chunk = self.chunks.len();
+        let ints = |ints: [usize; 8]| ints.map(|int| int as i32);
+        let own = span.state.own as usize;
+        for part in [0..kept, kept..rows.len()] {
+            for before in part.clone().step_by(CHUNK_ROWS) {
+                let count = CHUNK_ROWS.min(part.end - before);
+                let first = rows.start + before;
+                let chunk = ints([first, count, before, start, own, 0, 0, 0]);
+                self.chunks.push(chunk);
+            }
+        }
+        let count = self.chunks.len() - first_chunk;
+        let (first, all) = (rows.start, rows.len());
+        let scan = [
+            first_chunk,
+            count,
+            start,
+            own,
+            kept,
+            into as usize,
+            first,
+            all,
+        ];
+        self.scans.push(ints(scan));
     }
 
     fn add_singles(&mut self, rows: Range<usize>, span: &Span<'_>, first_page: usize) {
@@ -250,8 +309,8 @@ impl<D: Device> DeviceStep<D> {
             first_page: 0,
             gap: 0,
         }));
-        if let Some(state) = self.spare_state {
-            let span = |row| [row as i32, 1, 0, state as i32, -1, 0, 0, 0];
+        if let Some(Recurrent { spare, .. }) = self.recurrent {
+            let span = |row| [row as i32, 1, 0, spare as i32, -1, 0, 0, 0];
             self.spans.extend((first..self.n).map(span));
         }
     }
@@ -268,19 +327,22 @@ impl<D: Device> DeviceStep<D> {
     /// A step's first work is this copy, never a graph's or a kernel's: kernels that begin before those ahead
     /// of them have ended do not begin before it, and may read what earlier steps wrote without waiting.
     fn write(&mut self, device: &mut D) -> Result<(), DeviceError> {
-        let ahead = self
-            .splits
-            .iter()
-            .flatten()
-            .chain(self.spans.iter().flatten());
-        let ints = ahead.chain(&self.ints);
+        let lists = [&self.splits, &self.spans, &self.scans, &self.chunks];
+        let ints = lists.into_iter().flatten().flatten().chain(&self.ints);
         let bytes: Vec<u8> = ints.flat_map(|int| int.to_ne_bytes()).collect();
         device.write(self.memory.view(), &bytes)
     }
 
     /// Integers ahead of the rows' lists.
     fn ahead(&self) -> usize {
-        SPLIT_INTS * self.splits.len() + SPAN_INTS * self.spans.len()
+        let states = SPAN_INTS * self.spans.len() + SCAN_INTS * self.scans.len();
+        SPLIT_INTS * self.splits.len() + states + CHUNK_INTS * self.chunks.len()
+    }
+
+    /// A list ahead of the rows', from this integer on.
+    fn list_ahead(&self, first: usize, ints: usize) -> View {
+        let all = self.memory.view();
+        all.part(first, ints, size_of::<i32>())
     }
 
     /// So many integers, of those behind the splits and spans.
@@ -322,11 +384,26 @@ impl<D: Device> DeviceStep<D> {
         )
     }
 
-    /// Which rows move which state on, and how many such spans there are.
-    pub(super) fn spans(&self) -> (View, usize) {
+    /// Which rows move which state on, one by one.
+    pub(super) fn spans(&self) -> Spans {
         let (first, count) = (SPLIT_INTS * self.splits.len(), self.spans.len());
-        let all = self.memory.view();
-        (all.part(first, SPAN_INTS * count, size_of::<i32>()), count)
+        Spans {
+            ints: self.list_ahead(first, SPAN_INTS * count),
+            count,
+        }
+    }
+
+    /// Which do in chunks.
+    pub(super) fn chunks(&self) -> Chunks {
+        let first = SPLIT_INTS * self.splits.len() + SPAN_INTS * self.spans.len();
+        let (scan_count, count) = (self.scans.len(), self.chunks.len());
+        let scans = SCAN_INTS * scan_count;
+        Chunks {
+            ints: self.list_ahead(first + scans, CHUNK_INTS * count),
+            count,
+            scans: self.list_ahead(first, scans),
+            scan_count,
+        }
     }
 
     /// Whether attention of single rows has more splits than rows: of a graph, in any step.

@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::{Done, F32};
 use crate::backend::cuda::device::{Device, View};
+use crate::backend::cuda::sources::Element;
 use crate::config::hybrid::DeltaShape;
 
 /// Integers of a span: first row, rows, position of the first, state; the row after which the state is also stored
@@ -12,6 +13,20 @@ pub const SPAN_INTS: usize = 8;
 /// Greatest dimension of a head, and most taps, that the kernels are made for.
 const MOST_DELTA_DIM: usize = 128;
 const MOST_DELTA_TAPS: usize = 4;
+
+/// Most rows of a chunk of a long prompt. Spans of fewer rows are computed row by row.
+pub const CHUNK_ROWS: usize = 64;
+
+/// Integers of a chunk: first row, rows, rows of its span before it, position of the span's first, state; three unused.
+pub const CHUNK_INTS: usize = 8;
+
+/// Integers of a scan, the chunks of one span: first chunk, chunks, position of the first row, state; after how many rows
+/// the state is also stored elsewhere (0: never), and where; first row, rows.
+pub const SCAN_INTS: usize = 8;
+
+/// Columns of a state that a block of the scan has.
+const STRIP: usize = 32;
+const CHUNK_FACTORS: usize = 3 * CHUNK_ROWS;
 
 /// What a recurrent layer computes from and with.
 #[derive(Clone, Copy, Debug)]
@@ -24,10 +39,34 @@ pub struct DeltaRule {
     /// Of the layer, for `states_count` states of [`state_unit`] numbers.
     pub states: View,
     pub states_count: usize,
-    /// [`SPAN_INTS`] integers each.
-    pub spans: View,
-    pub span_count: usize,
     pub out: View,
+}
+
+/// Spans that are computed row by row, [`SPAN_INTS`] integers each.
+#[derive(Clone, Copy, Debug)]
+pub struct Spans {
+    pub ints: View,
+    pub count: usize,
+}
+
+/// Spans that are computed in chunks: [`CHUNK_INTS`] and [`SCAN_INTS`] integers each.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    pub ints: View,
+    pub count: usize,
+    pub scans: View,
+    pub scan_count: usize,
+}
+
+/// Room for what of the chunks does not depend on the state, as `delta_chunks.cu` has it.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkRoom {
+    pub qs: View,
+    pub ks: View,
+    pub w: View,
+    pub u: View,
+    pub p: View,
+    pub factors: View,
 }
 
 /// Numbers of a sequence's state in one layer. A value head has what the convolution keeps of its query and key too.
@@ -36,24 +75,120 @@ pub fn state_unit(shape: &DeltaShape) -> usize {
     shape.value_heads * (shape.key_dim * shape.value_dim + (shape.taps - 1) * channels)
 }
 
-/// Of n rows in spans: `projected` → `out`, and the states after them.
-pub fn delta_rule<D: Device>(device: &mut D, of: &DeltaRule, n: usize, shape: &DeltaShape) -> Done {
+/// Numbers of each part of a [`ChunkRoom`] for so many chunks, in its order.
+pub fn chunk_numbers(shape: &DeltaShape, chunks: usize) -> [usize; 6] {
+    let (keys, values) = (
+        chunks * shape.key_heads * CHUNK_ROWS,
+        chunks * shape.value_heads * CHUNK_ROWS,
+    );
+    [
+        keys * shape.key_dim,
+        keys * shape.key_dim,
+        values * shape.key_dim,
+        values * shape.value_dim,
+        values * CHUNK_ROWS,
+        chunks * shape.value_heads * CHUNK_FACTORS,
+    ]
+}
+
+/// Row by row, of n rows in all: `projected` → `out`, and the states after them.
+pub fn delta_rule<D: Device>(
+    device: &mut D,
+    of: &DeltaRule,
+    spans: &Spans,
+    n: usize,
+    shape: &DeltaShape,
+) -> Done {
     let element = device.element().bytes();
-    let heads = shape.value_heads;
     let mut call = Call::new("delta_rule");
     supports(&mut call, shape);
-    call.at(of.projected, n * shape.projected_cols(), F32);
-    call.at(of.conv, shape.taps * shape.channels(), F32);
-    call.at(of.log_decay, heads, F32);
-    call.at(of.step_bias, heads, F32);
+    take_gates(&mut call, of, n, shape);
     call.at(of.norm, shape.value_dim, F32);
     call.float(shape.norm_eps);
-    call.at(of.states, of.states_count * state_unit(shape), F32);
-    call.ints(of.spans, of.span_count * SPAN_INTS);
+    take_states(&mut call, of, shape);
+    call.ints(spans.ints, spans.count * SPAN_INTS);
     call.at(of.out, n * shape.value_cols(), element);
-    call.int(shape.key_heads).int(heads);
+    take_sizes(&mut call, shape);
+    let grid = [shape.value_heads, spans.count, 1];
+    call.launch(device, grid, 512, 0)
+}
+
+/// The same in chunks.
+pub fn delta_chunks<D: Device>(
+    device: &mut D,
+    of: &DeltaRule,
+    chunks: &Chunks,
+    room: &ChunkRoom,
+    n: usize,
+    shape: &DeltaShape,
+) -> Done {
+    let element = device.element();
+    let heads = shape.value_heads;
+    let [q, k, w, u, p, factors] = chunk_numbers(shape, chunks.count);
+
+    let mut call = Call::new("delta_chunks");
+    supports(&mut call, shape);
+    call.supports(takes_chunks(element, shape), || {
+        let (keys, values) = (shape.key_dim, shape.value_dim);
+        format!("heads of {keys} and {values} of {element}; multiples of 16 of 16 bits are needed")
+    });
+    take_gates(&mut call, of, n, shape);
+    take_states(&mut call, of, shape);
+    call.ints(chunks.ints, chunks.count * CHUNK_INTS);
+    call.at(room.qs, q, element.bytes());
+    call.at(room.ks, k, element.bytes());
+    call.at(room.w, w, element.bytes());
+    call.at(room.u, u, F32);
+    call.at(room.p, p, element.bytes());
+    call.at(room.factors, factors, F32);
+    take_sizes(&mut call, shape);
+    call.launch(device, [heads, chunks.count, 1], 256, 66_560)?;
+
+    let mut call = Call::new("delta_scan");
+    call.at(of.projected, n * shape.projected_cols(), F32);
+    take_states(&mut call, of, shape);
+    call.ints(chunks.scans, chunks.scan_count * SCAN_INTS);
+    call.at(room.qs, q, element.bytes());
+    call.at(room.ks, k, element.bytes());
+    call.at(room.w, w, element.bytes());
+    call.at(room.u, u, F32);
+    call.at(room.p, p, element.bytes());
+    call.at(room.factors, factors, F32);
+    take_sizes(&mut call, shape);
+    let grid = [shape.value_dim.div_ceil(STRIP), heads, chunks.scan_count];
+    call.launch(device, grid, 128, 73_728)?;
+
+    let mut call = Call::new("delta_norm");
+    call.at(of.projected, n * shape.projected_cols(), F32);
+    call.at(of.norm, shape.value_dim, F32);
+    call.float(shape.norm_eps);
+    call.ints(chunks.ints, chunks.count * CHUNK_INTS);
+    call.at(room.u, u, F32);
+    call.at(of.out, n * shape.value_cols(), element.bytes());
+    take_sizes(&mut call, shape);
+    call.launch(device, [heads, chunks.count, 1], 256, 0)
+}
+
+/// Whether [`delta_chunks`] is made for such layers.
+pub fn takes_chunks(element: Element, shape: &DeltaShape) -> bool {
+    let is_whole = shape.key_dim.is_multiple_of(16) && shape.value_dim.is_multiple_of(16);
+    element != Element::F32 && is_whole
+}
+
+fn take_gates(call: &mut Call, of: &DeltaRule, n: usize, shape: &DeltaShape) {
+    call.at(of.projected, n * shape.projected_cols(), F32);
+    call.at(of.conv, shape.taps * shape.channels(), F32);
+    call.at(of.log_decay, shape.value_heads, F32);
+    call.at(of.step_bias, shape.value_heads, F32);
+}
+
+fn take_states(call: &mut Call, of: &DeltaRule, shape: &DeltaShape) {
+    call.at(of.states, of.states_count * state_unit(shape), F32);
+}
+
+fn take_sizes(call: &mut Call, shape: &DeltaShape) {
+    call.int(shape.key_heads).int(shape.value_heads);
     call.int(shape.key_dim).int(shape.value_dim).int(shape.taps);
-    call.launch(device, [heads, of.span_count, 1], 512, 0)
 }
 
 /// Whether the kernels are made for such layers.

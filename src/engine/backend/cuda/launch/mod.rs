@@ -14,7 +14,11 @@ pub use attention::{
     MOST_PARTS, Prefill, Projected, Queries, RowsAttention, SPLIT_INTS, TILE_INTS, TILE_ROWS,
     attention_decode, attention_prefill, attention_rows, rows_launch, supports_prefill,
 };
-pub use delta::{DeltaRule, SPAN_INTS, copy_state, delta_rule, gate, state_unit, supports_delta};
+pub use delta::{
+    CHUNK_INTS, CHUNK_ROWS, ChunkRoom, Chunks, DeltaRule, SCAN_INTS, SPAN_INTS, Spans,
+    chunk_numbers, copy_state, delta_chunks, delta_rule, gate, state_unit, supports_delta,
+    takes_chunks,
+};
 
 use super::device::{Device, DeviceError, Product, View};
 use super::sources::Element;
