@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use engine::cuda::emulated::EmulatorSources;
 use engine::request::{Event, Logprob, Request, Token};
-use engine::{Engine, ModelSource, Options};
+use engine::{BackendChoice, Engine, ModelSource, Options};
+use fixture::is_nightly;
 use half::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
@@ -81,14 +83,14 @@ impl Errors {
 }
 
 fn start(model: ModelSource) -> Engine {
-    Engine::start(
-        Options {
-            model,
-            ..Options::default()
-        },
-        &mut |_| {},
-    )
-    .expect("the engine starts")
+    start_with(Options {
+        model,
+        ..Options::default()
+    })
+}
+
+fn start_with(options: Options) -> Engine {
+    Engine::start(options, &mut |_| {}).expect("the engine starts")
 }
 
 /// Prompt log-probabilities and tokens of one request.
@@ -161,7 +163,10 @@ fn compare(engine: &Engine, case: &Golden, errors: &mut Errors) {
     for (got, want) in scored[case.prompt_ids.len()..].iter().zip(&case.tokens) {
         compare_logprob(got.as_ref().expect("a token precedes it"), want, errors);
     }
-    // The same history has the same numbers, to the bit, whether it was decoded or prefilled.
+    // The same history has the same numbers, to the bit, whether it was decoded or prefilled, where a backend promises it.
+    if !engine.model_info().batch_invariant {
+        return;
+    }
     for (got, decoded) in scored[case.prompt_ids.len()..].iter().zip(&tokens) {
         if got
             .as_ref()
@@ -255,24 +260,67 @@ fn models_of_odd_shapes_agree_with_transformers() {
 /// Prompts of less than a chunk of the reference's form of the delta rule, of one, and of many.
 #[test]
 fn hybrid_models_of_odd_shapes_agree_with_transformers() {
+    agree(&HYBRIDS);
     agree(&[
-        include_str!("../data/parity/hybrid-values1-interval4-f32.json"),
-        include_str!("../data/parity/hybrid-values2-interval2-bf16-2shards.json"),
-        include_str!("../data/parity/hybrid-values4-interval3-f16-pictures.json"),
-        include_str!("../data/parity/hybrid-listed-bias-f32.json"),
-        include_str!("../data/parity/hybrid-true-heads-bf16-pictures.json"),
-        include_str!("../data/parity/hybrid-half-turned-taps3-f32.json"),
-        include_str!("../data/parity/hybrid-yarn-f32.json"),
         include_str!("../data/parity/experts-hybrid-4-of-8-f32.json"),
         include_str!("../data/parity/experts-hybrid-1-of-4-bf16-pictures.json"),
     ]);
+}
+
+const HYBRIDS: [&str; 7] = [
+    include_str!("../data/parity/hybrid-values1-interval4-f32.json"),
+    include_str!("../data/parity/hybrid-values2-interval2-bf16-2shards.json"),
+    include_str!("../data/parity/hybrid-values4-interval3-f16-pictures.json"),
+    include_str!("../data/parity/hybrid-listed-bias-f32.json"),
+    include_str!("../data/parity/hybrid-true-heads-bf16-pictures.json"),
+    include_str!("../data/parity/hybrid-half-turned-taps3-f32.json"),
+    include_str!("../data/parity/hybrid-yarn-f32.json"),
+];
+
+/// The CUDA backend on the emulator, with every model's numbers in f32. Without the longest prompts, and without the model
+/// whose heads its kernels are not made for. By day those with the oddest sizes and with biases.
+#[test]
+fn the_cuda_backend_agrees_with_transformers_on_hybrid_models() {
+    let longest = if is_nightly() { 129 } else { 65 };
+    let unsupported = |text: &str| text.contains(r#""head_dim": 40"#);
+    let by_day = |text: &str| text.contains("-listed-bias-") || text.contains("-half-turned-");
+    let chosen = HYBRIDS
+        .iter()
+        .filter(|text| !unsupported(text) && (is_nightly() || by_day(text)));
+    assert_eq!(chosen.clone().count(), if is_nightly() { 6 } else { 2 });
+    for text in chosen {
+        let model: OddModel = serde_json::from_str(text).expect("the model's file is JSON");
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        write_model(&model, directory.path(), true);
+        let sources = EmulatorSources::of(Path::new(env!("CARGO_MANIFEST_DIR")));
+        let options = Options {
+            model: ModelSource::Directory(directory.path().to_path_buf()),
+            backend: BackendChoice::Emulated(sources),
+            running: 2,
+            kv_tokens: 1_024,
+            ..Options::default()
+        };
+        let engine = match Engine::start(options, &mut |_| {}) {
+            Ok(engine) => engine,
+            Err(error) if error.to_string().contains("g++ cannot be run") => {
+                return fixture::skip::skip(&error.to_string());
+            }
+            Err(error) => panic!("{}: {error}", model.name),
+        };
+        let short = |case: &&Golden| case.prompt_ids.len() <= longest;
+        let mut errors = Errors::default();
+        for case in model.cases.iter().filter(short) {
+            compare(&engine, case, &mut errors);
+        }
+        errors.check(&format!("{} on the emulator", model.name), ODD_FLOOR);
+    }
 }
 
 fn agree(models: &[&str]) {
     for text in models {
         let model: OddModel = serde_json::from_str(text).expect("the model's file is JSON");
         let directory = tempfile::tempdir().expect("a temporary directory");
-        write_model(&model, directory.path());
+        write_model(&model, directory.path(), false);
         let engine = start(ModelSource::Directory(directory.path().to_path_buf()));
         assert_eq!(engine.model_info().unread, [""; 0], "{}", model.name);
         let mut errors = Errors::default();
@@ -288,7 +336,8 @@ fn agree(models: &[&str]) {
     }
 }
 
-fn write_model(model: &OddModel, directory: &Path) {
+/// `wide`: in f32, whatever the model's type is.
+fn write_model(model: &OddModel, directory: &Path, wide: bool) {
     fs::write(directory.join("config.json"), model.config.to_string()).expect("config.json");
     let text = model.config.get("text_config").unwrap_or(&model.config);
     let vocab = text["vocab_size"].as_u64().expect("vocab_size");
@@ -311,8 +360,20 @@ fn write_model(model: &OddModel, directory: &Path) {
             model.name
         );
     }
+    let whole = directory.join("model.safetensors");
+    if wide {
+        let in_f32 = |(name, bytes)| (name, widened(model, bytes));
+        let tensors: Vec<_> = tensors.into_iter().map(in_f32).collect();
+        return write_file(model, Dtype::F32, &tensors, &whole);
+    }
+    let dtype = match model.dtype.as_str() {
+        "bfloat16" => Dtype::BF16,
+        "float16" => Dtype::F16,
+        "float32" => Dtype::F32,
+        other => panic!("unknown dtype {other}"),
+    };
     if model.shards == 1 {
-        return write_file(model, &tensors, &directory.join("model.safetensors"));
+        return write_file(model, dtype, &tensors, &whole);
     }
     let mut weight_map = BTreeMap::new();
     for (shard, part) in tensors
@@ -320,7 +381,7 @@ fn write_model(model: &OddModel, directory: &Path) {
         .enumerate()
     {
         let file = format!("model-{:05}-of-{:05}.safetensors", shard + 1, model.shards);
-        write_file(model, part, &directory.join(&file));
+        write_file(model, dtype, part, &directory.join(&file));
         weight_map.extend(part.iter().map(|(name, _)| ((*name).clone(), file.clone())));
     }
     let index = serde_json::json!({"metadata": {}, "weight_map": weight_map});
@@ -331,13 +392,20 @@ fn write_model(model: &OddModel, directory: &Path) {
     .expect("the index");
 }
 
-fn write_file(model: &OddModel, tensors: &[(&String, Vec<u8>)], path: &Path) {
-    let dtype = match model.dtype.as_str() {
-        "bfloat16" => Dtype::BF16,
-        "float16" => Dtype::F16,
-        "float32" => Dtype::F32,
-        other => panic!("unknown dtype {other}"),
-    };
+fn widened(model: &OddModel, bytes: Vec<u8>) -> Vec<u8> {
+    let pairs = || bytes.as_chunks::<2>().0.iter();
+    match model.dtype.as_str() {
+        "bfloat16" => pairs()
+            .flat_map(|pair| bf16::from_le_bytes(*pair).to_f32().to_le_bytes())
+            .collect(),
+        "float16" => pairs()
+            .flat_map(|pair| f16::from_le_bytes(*pair).to_f32().to_le_bytes())
+            .collect(),
+        _ => bytes,
+    }
+}
+
+fn write_file(model: &OddModel, dtype: Dtype, tensors: &[(&String, Vec<u8>)], path: &Path) {
     let views = tensors.iter().map(|(name, bytes)| {
         let shape = model.tensors[*name].clone();
         (

@@ -20,6 +20,22 @@ const FLAGS: [&str; 10] = [
     "40",
 ];
 
+/// The same, with prompts of 64 tokens and more in chunks of the delta rule.
+const HYBRID_FLAGS: [&str; 12] = [
+    "--model",
+    concat!(env!("CARGO_MANIFEST_DIR"), "/gates/models/tiny-qwen3.5"),
+    "--backend",
+    "cuda",
+    "--max-running",
+    "3",
+    "--kv-tokens",
+    "1024",
+    "--step-tokens",
+    "96",
+    "--chunk-tokens",
+    "90",
+];
+
 /// What a token's log-probability may be off by with operands in bf16, and how near two tokens must be for either to be
 /// chosen: as in scripts/gpu_check/serving.py.
 const ERROR_NATS: f64 = 0.2;
@@ -71,11 +87,20 @@ fn ended(server: Server, gpu: &FakeGpu) -> Report {
 
 #[test]
 fn answers_are_the_cpus_and_everything_is_given_back() {
+    check_answers(&[], &FLAGS);
+}
+
+#[test]
+fn answers_of_a_hybrid_are_the_cpus() {
+    check_answers(&HYBRID_FLAGS[..2], &HYBRID_FLAGS);
+}
+
+fn check_answers(cpu_flags: &[&str], flags: &[&str]) {
     let Some(gpu) = start::with_kernels() else {
         return;
     };
-    let cpu = Server::start(&[]);
-    let server = start::server(&gpu, &FLAGS, &[]);
+    let cpu = Server::start(cpu_flags);
+    let server = start::server(&gpu, flags, &[]);
     assert!(
         server
             .start
@@ -119,7 +144,7 @@ fn answers_are_the_cpus_and_everything_is_given_back() {
     let report = ended(server, &gpu);
     report.is_clean();
     let idle = {
-        let server = start::server(&gpu, &FLAGS, &[]);
+        let server = start::server(&gpu, flags, &[]);
         ended(server, &gpu)
     };
     idle.is_clean();
