@@ -362,7 +362,7 @@ __device__ __forceinline__ void relate(const Wide &queries, const Wide &keys, in
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     delta_chunks(const float *projected, const float *conv, const float *log_decay, const float *step_bias, float *states,
                  const Chunk *chunks, element *qs, element *ks, element *w, float *u, element *p, float *factors,
                  int key_heads, int value_heads, int key_dim, int value_dim, int taps) {

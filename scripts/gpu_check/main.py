@@ -6,7 +6,7 @@ The steps share nine minutes; cargo's build comes before. What a step leaves of 
   facts             clocks, power and throttling of the GPU, versions of the libraries; `facts after` reads the GPU again
   compile           all kernels, into the cache that later steps read
   parity            each kernel against its f64 twin; a failing test runs again by itself
-  goldens           answers of the embedded model over HTTP: one by one, all at once, and with kernels in order
+  goldens           answers of the embedded model over HTTP: one by one, all at once, of the hybrid, and with kernels in order
   roofline          TPOT and TTFT of 0.6B, 1.7B, 4B and 8B with random weights; 4B again with kernels in order
   kernels           the time of each kernel of a decoded token, 0.6B and 4B
   cold start        by stage, 4B with random weights, without and with compiled kernels
@@ -51,7 +51,7 @@ from targets import targets
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Seconds; 8B reads most.
-MODELS = {"qwen3-0.6b": 20, "qwen3-1.7b": 25, "qwen3-4b": 30, "qwen3-8b": 40}
+MODELS = {"qwen3-0.6b": 20, "qwen3-1.7b": 25, "qwen3-4b": 30, "qwen3-8b": 40, "qwen3.5-4b": 30}
 # The same without programmatic dependent launch.
 IN_ORDER = "roofline qwen3-4b in order"
 ROOFLINES = [*(f"roofline {model}" for model in MODELS), IN_ORDER]
@@ -59,7 +59,8 @@ ROOFLINES = [*(f"roofline {model}" for model in MODELS), IN_ORDER]
 TIMED = {"qwen3-0.6b": 15, "qwen3-4b": 20}
 KERNELS = [f"kernels {model}" for model in TIMED]
 STEPS = [
-    "facts", "compile", "parity", "goldens", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS, "cold start",
+    "facts", "compile", "parity", "goldens", "goldens hybrid", "goldens in order", *ROOFLINES, "roofline embedded", *KERNELS,
+    "cold start",
     "from files", "mixed requests", "facts after", "memcheck", "racecheck",
 ]
 # What cargo builds, and its name.
@@ -157,22 +158,23 @@ def plan(gate, tests, gpu, facts, rehearse):
     def kernels(model):
         return lambda limit: programs.kernels(gate, model, limit)
 
-    compiling = Step("compile", 45, lambda limit: programs.compile_kernels(gate, gpu["arch"], limit))
+    compiling = Step("compile", 30, lambda limit: programs.compile_kernels(gate, gpu["arch"], limit))
     return [
         Step("facts", 10, facts.before),
         *([] if rehearse else [compiling]),
         Step("parity", 60, lambda limit: parity.run(tests, ROOT, limit, rehearse)),
         Step("goldens", 20, lambda limit: serving.goldens(gate, backend, ROOT, limit)),
+        Step("goldens hybrid", 14, lambda limit: serving.goldens(gate, backend, ROOT, limit, "tiny-qwen3.5")),
         Step("goldens in order", 15, lambda limit: serving.goldens_in_order(gate, backend, ROOT, limit)),
         *(Step(f"roofline {model}", share, roofline(model)) for model, share in models.items()),
         *([] if rehearse else [Step(IN_ORDER, 24, in_order)]),
         *(Step(f"kernels {model}", share, kernels(model)) for model, share in TIMED.items() if not rehearse),
-        Step("cold start", 45, lambda limit: serving.cold_start(gate, backend, on_gpu("qwen3-4b"), limit)),
+        Step("cold start", 35, lambda limit: serving.cold_start(gate, backend, on_gpu("qwen3-4b"), limit)),
         Step("from files", 30, lambda limit: serving.from_files(gate, backend, ROOT, config, limit)),
-        Step("mixed requests", 45, lambda limit: serving.mixed(gate, backend, on_gpu("qwen3-0.6b"), limit)),
+        Step("mixed requests", 40, lambda limit: serving.mixed(gate, backend, on_gpu("qwen3-0.6b"), limit)),
         Step("facts after", 6, facts.after),
         *(
-            Step(tool, 40, lambda limit, tool=tool: programs.sanitize(tests, ROOT, tool, limit, rehearse))
+            Step(tool, 32, lambda limit, tool=tool: programs.sanitize(tests, ROOT, tool, limit, rehearse))
             for tool in ["memcheck", "racecheck"]
         ),
     ]

@@ -23,10 +23,11 @@ GPU_LOADED_BYTES = 64 << 20
 PARTS = 4
 
 
-def goldens(gate, backend, root, limit):
+def goldens(gate, backend, root, limit, model="tiny-qwen3"):
     """Greedy answers equal the reference's up to the first near-tie: one by one, and once more all at once."""
-    cases = golden_cases(root)
-    with served(gate, backend, None, limit) as server:
+    cases = golden_cases(root, model)
+    flags = ["--model", str(root / "gates/models" / model)]
+    with served(gate, backend, None, limit, flags=flags) as server:
         one_by_one = compare(cases, [answer(server, case) for case in cases])
         gate_open = threading.Barrier(len(cases), timeout=10)
         with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
@@ -36,13 +37,13 @@ def goldens(gate, backend, root, limit):
 
 def goldens_in_order(gate, backend, root, limit):
     """Where these are right and the others are not, a kernel begins before what it reads is written."""
-    cases = golden_cases(root)
+    cases = golden_cases(root, "tiny-qwen3")
     with served(gate, backend, None, limit, environment={"INFERGATE_CUDA_IN_ORDER": "1"}) as server:
         return {"cases": len(cases), "one by one": compare(cases, [answer(server, case) for case in cases])}
 
 
-def golden_cases(root):
-    return json.loads((root / "gates/data/tiny-qwen3/goldens.json").read_text())["cases"]
+def golden_cases(root, model):
+    return json.loads((root / "gates/data" / model / "goldens.json").read_text())["cases"]
 
 
 def answer(server, case):

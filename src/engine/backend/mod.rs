@@ -39,7 +39,7 @@ pub enum BackendError {
     },
     #[error(transparent)]
     Device(#[from] DeviceError),
-    #[error("layers of the gated delta rule are computed on the CPU alone")]
+    #[error("a recurrent layer of a model that has none")]
     NoDeltaRule,
     #[error("mixtures of experts are computed on the CPU alone")]
     NoExperts,
@@ -396,34 +396,28 @@ pub trait Backend {
     /// `x *= sigmoid(gate)`: the gate of attention's output, of as many columns.
     fn gate(
         &mut self,
-        _n: usize,
-        _gate: &Self::Buffer,
-        _x: &mut Self::Buffer,
-    ) -> Result<(), BackendError> {
-        Err(BackendError::NoDeltaRule)
-    }
+        n: usize,
+        gate: &Self::Buffer,
+        x: &mut Self::Buffer,
+    ) -> Result<(), BackendError>;
     /// The gated delta rule between its projections: convolution, recurrence and gated norm. `projected`: q, k, v, z, b, a.
     /// `layer` counts the recurrent ones; `out[n, value_cols]`. The batch's states are then those after its rows.
     fn delta_rule(
         &mut self,
-        _n: usize,
-        _layer: usize,
-        _projected: &Self::Buffer,
-        _weights: &DeltaWeights<Self::Vector>,
-        _cache: &mut Self::Cache,
-        _out: &mut Self::Buffer,
-    ) -> Result<(), BackendError> {
-        Err(BackendError::NoDeltaRule)
-    }
+        n: usize,
+        layer: usize,
+        projected: &Self::Buffer,
+        weights: &DeltaWeights<Self::Vector>,
+        cache: &mut Self::Cache,
+        out: &mut Self::Buffer,
+    ) -> Result<(), BackendError>;
     /// A recurrent state, of every layer.
     fn copy_state(
         &mut self,
-        _from: StateId,
-        _to: StateId,
-        _cache: &mut Self::Cache,
-    ) -> Result<(), BackendError> {
-        Err(BackendError::NoDeltaRule)
-    }
+        from: StateId,
+        to: StateId,
+        cache: &mut Self::Cache,
+    ) -> Result<(), BackendError>;
     /// Keys and values of every layer from page `from` to page `to`.
     fn copy_page(
         &mut self,
