@@ -110,7 +110,15 @@ def dependent_launch(steps):
         if name.endswith(" in order") and "decode" in first and "decode" in in_order:
             heads = [f"{first['model']['name']}, tokens", "what", "ms", "in order, ms", "in order takes"]
             both = zip(timed(first), timed(in_order))
-            yield table(heads, [in_order_row(what, *pair) for (what, rows), (_, others) in both for pair in zip(rows, others)])
+            rows = [in_order_row(what, *pair) for (what, rows), (_, others) in both for pair in zip(rows, others)]
+            yield table(heads, [*rows, *boundary_row(first["machine"], in_order["machine"])])
+
+
+def boundary_row(first, in_order):
+    """From one small kernel of a CUDA graph to the next."""
+    us, other_us = (machine.get("kernel_us") for machine in (first, in_order))
+    if us and other_us:
+        yield ["", "a small kernel", f"{us / 1e3:.4g}", f"{other_us / 1e3:.4g}", f"{other_us / us - 1:+.1%}"]
 
 
 def in_order_row(what, row, other):

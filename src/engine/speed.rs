@@ -23,6 +23,8 @@ pub struct Speed {
     pub memory: &'static str,
     pub bytes_per_second: f64,
     pub operations_per_second: f64,
+    /// Of a GPU, from one small kernel of a graph to the next.
+    pub kernel_us: Option<f64>,
 }
 
 /// It could not be measured.
@@ -55,12 +57,48 @@ pub fn measure_gpu(element: Element) -> Result<Speed, SpeedError> {
     let card = Card::find()?;
     let equipped = card.equip(element, &KernelCache::from_environment())?;
     let mut driver = Driver::start(equipped)?;
+    let (copied, read) = (
+        copy_rate(&mut driver)?,
+        gpu_read_rate(&mut driver, element)?,
+    );
     Ok(Speed {
         machine: driver.facts().name.clone(),
-        memory: "copy",
-        bytes_per_second: copy_rate(&mut driver)?,
+        memory: if read > copied { "read" } else { "copy" },
+        bytes_per_second: copied.max(read),
         operations_per_second: gpu_product_rate(&mut driver, element)?,
+        kernel_us: Some(kernel_us(&mut driver)?),
     })
+}
+
+/// Weights as a decoded token reads them: once, by the kernel for products with one row.
+fn gpu_read_rate(driver: &mut Driver, element: Element) -> Result<f64, DeviceError> {
+    const READ: usize = 1 << 29;
+    const COLS: usize = 4_096;
+    let rows = READ / (COLS * element.bytes());
+    let weight = driver.allocate(READ)?;
+    let x = driver.allocate(COLS * element.bytes())?;
+    let out = driver.allocate(rows * size_of::<f32>())?;
+    let (weight, x, out) = (weight.view(), x.view(), out.view());
+    let best = best(&mut || {
+        driver.time(&mut |driver| launch::gemv(driver, weight, x, None, out, 1, rows, COLS))
+    })?;
+    Ok(READ as f64 / best.as_secs_f64())
+}
+
+/// What a start costs where there is nothing to do: a chain of kernels of one block, each of which waits for the one ahead.
+fn kernel_us(driver: &mut Driver) -> Result<f64, DeviceError> {
+    const KERNELS: usize = 256;
+    const NUMBERS: usize = 4;
+    let gate = driver.allocate(NUMBERS * size_of::<f32>())?;
+    let x = driver.allocate(NUMBERS * size_of::<f32>())?;
+    driver.begin_capture()?;
+    let captured =
+        (0..KERNELS).try_for_each(|_| launch::gate(driver, gate.view(), x.view(), NUMBERS));
+    // Ended in any case: a device that records takes little else.
+    let graph = driver.end_capture()?;
+    captured?;
+    let best = best(&mut || driver.time(&mut |driver| driver.replay(&graph)))?;
+    Ok(best.as_secs_f64() * 1e6 / KERNELS as f64)
 }
 
 fn copy_rate(driver: &mut Driver) -> Result<f64, DeviceError> {
@@ -139,6 +177,7 @@ fn measure_cpu_here(threads: usize) -> Result<Speed, SpeedError> {
         memory: "read",
         bytes_per_second: read_rate(threads)?,
         operations_per_second,
+        kernel_us: None,
     })
 }
 

@@ -42,6 +42,8 @@ fn each_start_of_a_token_is_timed() {
     let starts: f64 = kernels.iter().map(|kernel| number(kernel, "starts")).sum();
     assert!((starts - 41.0).abs() < 1e-9, "{told:#}");
     // The fake's clock: each takes a microsecond.
+    let kernel_us = number(&told["machine"], "kernel_us");
+    assert!((kernel_us - 1.0).abs() < 1e-3, "{told:#}");
     for kernel in kernels {
         let off = number(kernel, "us") - number(kernel, "starts");
         assert!(off.abs() < 1e-3, "{kernel}");

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::device::{Device, DeviceError, Product, View};
+use super::device::{Device, DeviceError, Memory, Product, View};
 use super::launch;
 
 /// Up to so many rows a product is bound by the weights' bytes, and our kernel reads them once.
@@ -125,6 +125,29 @@ impl<D: Device> Products<D> {
     }
 }
 
+/// Bytes of weights that the timed products go through in turn: more than a GPU's cache holds, since in a step each weight
+/// comes from memory.
+const COLD_BYTES: usize = 256 << 20;
+
+/// The product with weights in as many places as no cache holds, whatever the numbers there are, and their memory: to be kept
+/// until what was timed is done. Itself alone, where its weights are so large, or there is no such memory.
+fn cold<D: Device>(device: &mut D, product: &Product) -> (Option<D::Memory>, Vec<Product>) {
+    let bytes = product.rows * product.cols * device.element().bytes();
+    let count = (COLD_BYTES / bytes.max(1)).min(PRODUCTS * RUNS);
+    if count < 2 {
+        return (None, vec![*product]);
+    }
+    let Ok(memory) = device.allocate(count * bytes) else {
+        return (None, vec![*product]);
+    };
+    let weights = memory.view();
+    let at = |index: usize| Product {
+        weight: weights.part(index, 1, bytes),
+        ..*product
+    };
+    (Some(memory), (0..count).map(at).collect())
+}
+
 /// The candidate with the shortest run. One that fails is passed over.
 fn fastest<D: Device>(
     device: &mut D,
@@ -132,12 +155,16 @@ fn fastest<D: Device>(
     candidates: Vec<D::Algorithm>,
 ) -> Result<Option<D::Algorithm>, DeviceError> {
     let mut best: Option<(Duration, D::Algorithm)> = None;
+    let (memory, products) = cold(device, product);
+    let mut turn = products.iter().cycle();
     for candidate in candidates.into_iter().take(CANDIDATES) {
         if device.product(product, &candidate).is_err() {
             continue;
         }
-        let mut run =
-            |device: &mut D| (0..PRODUCTS).try_for_each(|_| device.product(product, &candidate));
+        let mut run = |device: &mut D| {
+            let mut turns = turn.by_ref().take(PRODUCTS);
+            turns.try_for_each(|product| device.product(product, &candidate))
+        };
         let times = (0..RUNS).map(|_| device.time(&mut run));
         let times = times.collect::<Result<Vec<_>, _>>()?;
         let least = times.into_iter().min().unwrap_or(Duration::MAX);
@@ -145,5 +172,6 @@ fn fastest<D: Device>(
             best = Some((least, candidate));
         }
     }
+    drop(memory);
     Ok(best.map(|(_, algorithm)| algorithm))
 }

@@ -87,6 +87,9 @@ struct MachineFigures {
     memory: &'static str,
     #[serde(flatten)]
     rates: Machine,
+    /// From one small kernel of a CUDA graph to the next; none on the CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_us: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -216,6 +219,7 @@ fn measure(engine: Engine, args: &RooflineArgs, prompts: &Prompts) -> anyhow::Re
             backend: info.backend,
             memory: speed.memory,
             rates,
+            kernel_us: speed.kernel_us,
         },
         model: ModelFigures {
             name: info.name,
@@ -415,13 +419,15 @@ fn cells(what: &str, row: &BoundRow) -> Vec<String> {
 /// The machine, and the model.
 fn about(roofline: &Roofline) -> [String; 2] {
     let (machine, model) = (&roofline.machine, &roofline.model);
+    let kernel = machine.kernel_us.map(|us| format!(", {us:.2} µs a kernel"));
     let machine = format!(
-        "{} ({}): {} {:.1} GB/s, products {:.3} TFLOP/s",
+        "{} ({}): {} {:.1} GB/s, products {:.3} TFLOP/s{}",
         machine.name,
         machine.backend,
         machine.memory,
         machine.rates.bytes_per_second / 1e9,
-        machine.rates.operations_per_second / 1e12
+        machine.rates.operations_per_second / 1e12,
+        kernel.unwrap_or_default()
     );
     let parameters = model.parameters;
     let model = format!("{}: {parameters} parameters, {}", model.name, model.dtype);
