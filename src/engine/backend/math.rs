@@ -5,6 +5,9 @@
 
 const LANES: usize = 16;
 
+/// What [`exp`] costs, in multiply–adds.
+pub const EXP_WORK: usize = 16;
+
 /// e^x within 2 units in the last place for |x| ≤ 87; beyond, the value at ±87. NaN stays NaN.
 ///
 /// x = n ln 2 + r with |r| ≤ ln 2 / 2, ln 2 in two parts; e^r by the polynomial of Cephes' expf.

@@ -201,6 +201,25 @@ impl PagePool {
         }
     }
 
+    /// The same of the pages after `before` that are filled in part, with tokens that `following` begins with.
+    pub fn forget_parts(&mut self, before: Key, following: &[u32]) {
+        let Some(first) = following.first() else {
+            return;
+        };
+        let pages = self.following.get(&(before, *first));
+        let parts: Vec<Key> = pages
+            .into_iter()
+            .flatten()
+            .filter_map(|page| self.pages[*page as usize].content.as_ref())
+            .filter(|content| content.tokens.len() < PAGE_TOKENS)
+            .filter(|content| following.starts_with(&content.tokens))
+            .map(|content| content.after)
+            .collect();
+        for part in parts {
+            self.forget(&part);
+        }
+    }
+
     fn evict(&mut self) -> Option<PageId> {
         let (_, page) = self.idle.pop_first()?;
         self.withdraw(page);

@@ -127,6 +127,20 @@ impl StatePool {
         Some(snapshot.state)
     }
 
+    /// Drops the snapshots after these pages whose tokens `following` begins with.
+    pub fn forget(&mut self, pages: Key, following: &[u32]) {
+        let Some(snapshots) = self.snapshots.get_mut(&pages) else {
+            return;
+        };
+        for gone in snapshots.extract_if(.., |it| following.starts_with(&it.rest)) {
+            self.uses.remove(&gone.last_use);
+            self.free.push(gone.state);
+        }
+        if snapshots.is_empty() {
+            self.snapshots.remove(&pages);
+        }
+    }
+
     /// A planted fault: another snapshot than this one, the last used of them, if there is one.
     pub fn another(&self, than: StateId) -> StateId {
         let others = self.snapshots.values().flatten();

@@ -165,6 +165,7 @@ fn find_state(
             };
             let snapshot = states.find(&content).filter(|_| part == rest);
             if snapshot.is_some() {
+                forget_behind(pool, states, reach, &keys[..=pages], known);
                 return Found {
                     table,
                     covered: end,
@@ -179,6 +180,30 @@ fn find_state(
     Found {
         recomputed: cached,
         ..Found::pages((PageTable::new(root, reach), 0))
+    }
+}
+
+/// Where a window bounds the reach, drops what else was kept of a history to resume from: snapshots, and pages filled in part,
+/// whose window begins with pages that are forgotten now ([`PageTable::find`]). `keys`: of the beginning and of all pages that
+/// the sequence goes on after. Without it a session would leave a page a turn.
+fn forget_behind(
+    pool: &mut PagePool,
+    states: &mut StatePool,
+    reach: Reach,
+    keys: &[Key],
+    known: &[u32],
+) {
+    let first = reach.first_page((keys.len() - 1) * PAGE_TOKENS);
+    for (pages, key) in keys.iter().enumerate() {
+        let start = pages * PAGE_TOKENS;
+        // Lengths at which what was kept in the page after these ends, and has a window that begins too early.
+        let behind = |rest: &usize| reach.first_page(start + rest) < first.min(pages);
+        let Some(longest) = (0..PAGE_TOKENS).take_while(behind).last() else {
+            continue;
+        };
+        let following = &known[start..known.len().min(start + longest)];
+        states.forget(*key, following);
+        pool.forget_parts(*key, following);
     }
 }
 

@@ -50,9 +50,8 @@ pub struct CpuBackend {
     routed: Routed,
 }
 
-/// What an elementwise step costs for each number, in multiply–adds.
+/// What a norm costs for each number, in multiply–adds.
 const NORM_WORK: usize = 2;
-const EXP_WORK: usize = 16;
 
 impl CpuBackend {
     /// `threads`: the calling thread among them; 0 means one for each core. Must be used on the thread
@@ -302,7 +301,7 @@ impl Backend for CpuBackend {
     fn gate(&mut self, n: usize, gate: &CpuBuffer, x: &mut CpuBuffer) -> Result<(), BackendError> {
         let cols = x.cols;
         self.threads
-            .chunks(x.rows_mut(n), cols, cols * EXP_WORK, &|first, run| {
+            .chunks(x.rows_mut(n), cols, cols * math::EXP_WORK, &|first, run| {
                 for (row, x) in (first..).zip(run.chunks_exact_mut(cols)) {
                     for (x, gate) in x.iter_mut().zip(gate.row(row)) {
                         *x /= 1.0 + math::exp(-gate);
@@ -356,13 +355,17 @@ impl Backend for CpuBackend {
         out: &mut CpuBuffer,
     ) -> Result<(), BackendError> {
         let cols = out.cols;
-        self.threads
-            .chunks(out.rows_mut(n), cols, cols * EXP_WORK, &|first, run| {
+        self.threads.chunks(
+            out.rows_mut(n),
+            cols,
+            cols * math::EXP_WORK,
+            &|first, run| {
                 for (at, out) in run.chunks_exact_mut(cols).enumerate() {
                     let (gate, up) = gate_up.row(first + at).split_at(cols);
                     math::swiglu(gate, up, out);
                 }
-            });
+            },
+        );
         Ok(())
     }
 
@@ -417,7 +420,7 @@ impl Backend for CpuBackend {
         asks: &[Ask<'_>],
     ) -> Result<Vec<Result<SampledToken, NotANumber>>, BackendError> {
         let mut answers = vec![Err(NotANumber); asks.len()];
-        let work = logits.cols * EXP_WORK;
+        let work = logits.cols * math::EXP_WORK;
         self.threads.chunks(&mut answers, 1, work, &|first, run| {
             for (at, answer) in (first..).zip(run) {
                 *answer = rank::rank(logits.row(at), &asks[at]);

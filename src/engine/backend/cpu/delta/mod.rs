@@ -19,8 +19,6 @@ use crate::kv::StateId;
 
 /// Under the root of the length of a query or key.
 const LENGTH_EPS: f32 = 1e-6;
-/// Cost of an element's exponential, in multiply–adds.
-const EXP_WORK: usize = 16;
 
 /// The recurrent states of every layer.
 pub struct States {
@@ -164,7 +162,7 @@ impl Delta {
     ) {
         let channels = shape.channels();
         let (spans, span_of) = (&self.spans, &self.span_of);
-        let work = channels * (shape.taps + EXP_WORK);
+        let work = channels * (shape.taps + math::EXP_WORK);
         threads.chunks(&mut self.mixed, channels, work, &|first, run| {
             for (row, mixed) in (first..).zip(run.chunks_exact_mut(channels)) {
                 let span = &spans[span_of[row]];
@@ -283,18 +281,23 @@ impl Delta {
     ) {
         let (cols, dim) = (shape.value_cols(), shape.value_dim);
         let answers = &self.answers;
-        threads.chunks(out.rows_mut(n), cols, cols * EXP_WORK, &|first, run| {
-            for (row, out) in (first..).zip(run.chunks_exact_mut(cols)) {
-                let gates = projected.row(row)[shape.channels()..].chunks_exact(dim);
-                for (head, (out, gates)) in out.chunks_exact_mut(dim).zip(gates).enumerate() {
-                    let answer = &answers[(head * n + row) * dim..][..dim];
-                    math::rms_norm(answer, norm, shape.norm_eps, out);
-                    for (out, gate) in out.iter_mut().zip(gates) {
-                        *out *= gate / (1.0 + math::exp(-gate));
+        threads.chunks(
+            out.rows_mut(n),
+            cols,
+            cols * math::EXP_WORK,
+            &|first, run| {
+                for (row, out) in (first..).zip(run.chunks_exact_mut(cols)) {
+                    let gates = projected.row(row)[shape.channels()..].chunks_exact(dim);
+                    for (head, (out, gates)) in out.chunks_exact_mut(dim).zip(gates).enumerate() {
+                        let answer = &answers[(head * n + row) * dim..][..dim];
+                        math::rms_norm(answer, norm, shape.norm_eps, out);
+                        for (out, gate) in out.iter_mut().zip(gates) {
+                            *out *= gate / (1.0 + math::exp(-gate));
+                        }
                     }
                 }
-            }
-        });
+            },
+        );
     }
 }
 
