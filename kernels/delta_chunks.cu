@@ -6,7 +6,7 @@
 //              W = T . diag(beta e^G) K,   U = T . diag(beta) V,   P[i, j] = (q[i] . k[j]) e^(G[i] - G[j])  for j <= i, else 0
 //            and with S of the chunk before, n rows
 //              N = U - W S,   O = diag(e^G) Q S + P N,   S = e^G[n - 1] S + (diag(e^(G[n - 1] - G)) K)^T N
-//            q and k are kept as the convolution leaves them; 1 / length of each is part of the factors of their rows.
+//            q is kept as the convolution leaves it; 1 / length is part of its rows' factors.
 //
 // entry delta_chunks: what of a chunk does not depend on S
 //   projected, conv, log_decay, step_bias, states  as in delta_rule.cu; of the states the convolution's inputs are read
@@ -15,8 +15,7 @@
 //   qs, ks     [chunks, key_heads, 64, key_dim] element
 //   w          [chunks, value_heads, 64, key_dim] element;  u [chunks, value_heads, 64, value_dim] f32
 //   p          [chunks, value_heads, 64, 64] element
-//   factors    [chunks, value_heads, 192] f32: e^G / |q| / sqrt(key_dim) of each row, e^(G[n - 1] - G) / |k| of each row, then
-//              e^G[n - 1]
+//   factors    [chunks, value_heads, 192] f32: e^G / |q| / sqrt(key_dim) of each row, e^(G[n - 1] - G) of each row, then e^G[n - 1]
 //   launch     grid = (value_heads, chunks), block = 256, dynamic shared = 66,560 bytes
 // entry delta_scan: S through the chunks of a span
 //   scans      [scans, 8] int: first chunk, chunks, position of the span's first row, state; after how many of its rows, which
@@ -188,8 +187,8 @@ __device__ __forceinline__ void mix(const float *projected, const float *conv, c
 
 /// What belongs to the rows of a chunk, each [ROWS].
 struct RowFactors {
-    /// Sums of ln decay; beta; 1 / length of q, times 1 / sqrt(key_dim), and of k.
-    float *sums, *beta, *query, *key;
+    /// Sums of ln decay; beta; 1 / length of q, times 1 / sqrt(key_dim).
+    float *sums, *beta, *query;
 };
 
 /// By the first two warps.
@@ -216,7 +215,7 @@ __device__ __forceinline__ void open_gates(const float *projected, const float *
     factors.beta[row] = beta;
 }
 
-/// Lengths of q and k, a row a warp at a time; the second half's sums go on from the first's.
+/// Lengths of q, and k of length 1, a row a warp at a time; the second half's sums go on from the first's.
 __device__ __forceinline__ void measure(const Wide &queries, const Wide &keys, int key_dim, const RowFactors &factors) {
     for (int row = warp_index(); row < ROWS; row += THREADS / WARP) {
         float qq = 0.0f, kk = 0.0f;
@@ -226,10 +225,14 @@ __device__ __forceinline__ void measure(const Wide &queries, const Wide &keys, i
             kk += k * k;
         }
         qq = warp_sum(qq);
-        kk = warp_sum(kk);
+        // In 16 bits, where a small k times a large factor would not be a number.
+        const float scale = 1.0f / sqrtf(warp_sum(kk) + LENGTH_EPS);
+        for (int column = lane_index(); column < key_dim; column += WARP) {
+            element *const k = keys.at(row, column);
+            *k = to_element(to_float(*k) * scale);
+        }
         if (lane_index() == 0) {
             factors.query[row] = 1.0f / sqrtf((qq + LENGTH_EPS) * float(key_dim));
-            factors.key[row] = 1.0f / sqrtf(kk + LENGTH_EPS);
             if (row >= WARP) {
                 factors.sums[row] += factors.sums[WARP - 1];
             }
@@ -350,8 +353,8 @@ __device__ __forceinline__ void relate(const Wide &queries, const Wide &keys, in
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
                     const int other = column + i;
-                    const float decay = exponential(factors.sums[row] - factors.sums[other]) * factors.key[other];
-                    const float a = factors.beta[row] * factors.key[row] * by_key[c].of[side][2 * half + i];
+                    const float decay = exponential(factors.sums[row] - factors.sums[other]);
+                    const float a = factors.beta[row] * by_key[c].of[side][2 * half + i];
                     triangle.at(row, other) = other < row ? decay * a : 0.0f;
                     const float b = factors.query[row] * by_query[c].of[side][2 * half + i];
                     related[i] = other <= row ? decay * b : 0.0f;
@@ -367,7 +370,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
                  const Chunk *chunks, element *qs, element *ks, element *w, float *u, element *p, float *factors,
                  int key_heads, int value_heads, int key_dim, int value_dim, int taps) {
     DYNAMIC_SHARED(shared);
-    SHARED(float, row_factors, 6 * ROWS);
+    SHARED(float, row_factors, 5 * ROWS);
     allow_next_kernel();
     wait_for_earlier_kernels();
     const Sizes sizes = {key_heads, value_heads, key_dim, value_dim, taps};
@@ -376,8 +379,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     element *const room = reinterpret_cast<element *>(shared);
     const Wide queries = {room}, keys = {room + ROWS * MOST_DIM}, values = {room + 2 * ROWS * MOST_DIM};
     const Triangle triangle = {reinterpret_cast<float *>(room + 3 * ROWS * MOST_DIM)};
-    const RowFactors rows = {row_factors, row_factors + ROWS, row_factors + 2 * ROWS, row_factors + 3 * ROWS};
-    float *const key_side = row_factors + 4 * ROWS, *const value_side = row_factors + 5 * ROWS;
+    const RowFactors rows = {row_factors, row_factors + ROWS, row_factors + 2 * ROWS};
+    float *const key_side = row_factors + 3 * ROWS, *const value_side = row_factors + 4 * ROWS;
     const float *const tails = state_of(states, sizes, chunk.state, head) + sizes.matrix();
     mix(projected, conv, sizes, chunk, tails, head, queries, keys, values);
     open_gates(projected, log_decay, step_bias, sizes, chunk, head, rows);
@@ -387,12 +390,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const long long index = blockIdx.y, of_head = index * value_heads + head;
     if (int(threadIdx.x) < ROWS) {
         const int row = int(threadIdx.x);
-        const float sum = rows.sums[row], all = rows.sums[ROWS - 1], beta = rows.beta[row], length = rows.key[row];
-        key_side[row] = beta * exponential(sum) * length;
+        const float sum = rows.sums[row], all = rows.sums[ROWS - 1], beta = rows.beta[row];
+        key_side[row] = beta * exponential(sum);
         value_side[row] = beta;
         float *const to = factors + of_head * FACTORS;
         to[row] = exponential(sum) * rows.query[row];
-        to[ROWS + row] = exponential(all - sum) * length;
+        to[ROWS + row] = exponential(all - sum);
         to[2 * ROWS + row] = exponential(all);
     }
     if (head % sizes.group() == 0) {

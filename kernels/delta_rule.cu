@@ -25,10 +25,11 @@
 // entry copy_state
 //   states     first layer's; layer l stands l * layer_stride numbers on, a state has `unit` numbers in each
 //   from, to   states, different
-//   launch     grid = (layers), block = 512, dynamic shared = 0 bytes
+//   launch     grid = (layers, any), block = 512, dynamic shared = 0 bytes
 // supported  key_dim and value_dim multiples of 4 up to 128, taps 1 to 4, up to 65,535 spans
 // bottleneck decoding: memory bandwidth, S being read and written once; the loads of S, which earlier steps wrote, are under
-//            way before the projection ahead has ended. Many rows: latency, three barriers a row
+//            way as soon as a multiprocessor has ended its blocks of the projection ahead. Many rows: latency, three barriers a
+//            row
 #include "delta.cuh"
 
 constexpr int THREADS = 512;
@@ -317,7 +318,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float *const all = states + layer * layer_stride;
     const float *const source = all + static_cast<long long>(from) * unit;
     float *const target = all + static_cast<long long>(to) * unit;
-    for (int at = int(threadIdx.x) * 4; at < unit; at += THREADS * 4) {
+    for (int at = (int(blockIdx.y) * THREADS + int(threadIdx.x)) * 4; at < unit; at += int(gridDim.y) * THREADS * 4) {
         *reinterpret_cast<uint4 *>(target + at) = load_written(source + at);
     }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::iter::once;
 use std::path::Path;
+use std::slice::from_ref;
 use verdict::plan::{CLIENT_HEADERS, REQUEST_KEYS};
 use verdict::record::{Metric, RunRecord, Unit};
 
@@ -1042,8 +1043,8 @@ fn runs_have_the_readers_keys() {
 
 /// The value with one thing wrong, missing or added, after its place.
 fn edits(value: &Value) -> Vec<(String, Value)> {
-    let mut edits: Vec<(String, Value)> = Vec::new();
-    let mut put = |place: &str, edited: Value| edits.push((place.to_owned(), edited));
+    let mut all = Vec::new();
+    let mut put = |place: &str, edited: Value| all.push((place.to_owned(), edited));
     match value {
         Value::Null => {}
         Value::Bool(_) => put(" as text", json!("true")),
@@ -1052,15 +1053,19 @@ fn edits(value: &Value) -> Vec<(String, Value)> {
             put(" below 0", json!(-1));
             put(" as a fraction", json!(0.5));
         }
-        Value::String(_) => put(" as a number", json!(1)),
+        // Not a whole one: serde takes the number of a variant for its name.
+        Value::String(_) => put(" as a number", json!(0.5)),
         Value::Array(items) => {
             put(" as text", json!("x"));
             if let Some((last, others)) = items.split_last() {
                 put(" without its last item", json!(others));
-                put(" with its last item twice", json!([items.as_slice(), std::slice::from_ref(last)].concat()));
+                put(
+                    " with its last item twice",
+                    json!([items.as_slice(), from_ref(last)].concat()),
+                );
             }
             for (i, item) in items.iter().enumerate() {
-                for (place, edited) in self::edits(item) {
+                for (place, edited) in edits(item) {
                     let mut items = items.clone();
                     items[i] = edited;
                     put(&format!("/{i}{place}"), Value::Array(items));
@@ -1076,7 +1081,7 @@ fn edits(value: &Value) -> Vec<(String, Value)> {
                 let mut fewer = entries.clone();
                 fewer.remove(key);
                 put(&format!("/{key} removed"), Value::Object(fewer));
-                for (place, edited) in self::edits(entry) {
+                for (place, edited) in edits(entry) {
                     let mut entries = entries.clone();
                     entries[key] = edited;
                     put(&format!("/{key}{place}"), Value::Object(entries));
@@ -1084,7 +1089,7 @@ fn edits(value: &Value) -> Vec<(String, Value)> {
             }
         }
     }
-    edits
+    all
 }
 
 #[test]
@@ -1125,7 +1130,11 @@ fn choices_in_runs_are_the_readers() {
         let error = read_run(&run).unwrap_err().to_string();
         let known = error.split('`').skip(3).step_by(2);
         let known: BTreeSet<String> = known.map(str::to_owned).collect();
-        assert_eq!(names(&schema, &format!("/$defs/{of_schema}")), known, "{place}: {error}");
+        assert_eq!(
+            names(&schema, &format!("/$defs/{of_schema}")),
+            known,
+            "{place}: {error}"
+        );
     }
 }
 
@@ -1139,7 +1148,15 @@ fn written_runs() -> [Value; 3] {
         project.write(&format!("gates/{gate}.toml"), START);
     }
     for gate in ["one", "two"] {
-        let check = ["check", "--gate", gate, "--together", "one two", "--out", gate];
+        let check = [
+            "check",
+            "--gate",
+            gate,
+            "--together",
+            "one two",
+            "--out",
+            gate,
+        ];
         project.run(&check).expect(0);
     }
     let merge = ["shard", "merge", "one", "two", "--out", "both"];

@@ -251,6 +251,7 @@ impl<D: Device> Backend for CudaBackend<D> {
 
     fn load_batch(&mut self, batch: &Batch<'_>, _cache: &KvCache<D>) -> Done {
         self.records = false;
+        self.products.free_cold();
         let (device, state) = self.parts()?;
         Ok(state.step.load(device, batch, &state.ladder)?)
     }

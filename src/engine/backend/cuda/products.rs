@@ -27,6 +27,8 @@ type ProductShape = (usize, usize, usize);
 
 pub(super) struct Products<D: Device> {
     known: HashMap<ProductShape, D::Algorithm>,
+    /// What products are timed with ahead of the first request.
+    cold: Option<D::Memory>,
 }
 
 /// A matrix on the device.
@@ -51,7 +53,13 @@ impl<D: Device> Products<D> {
     pub(super) fn new() -> Self {
         Self {
             known: HashMap::new(),
+            cold: None,
         }
+    }
+
+    /// Requests begin: what is timed from here on is timed with its own weights.
+    pub(super) fn free_cold(&mut self) {
+        self.cold = None;
     }
 
     /// Whether our own kernel computes it.
@@ -112,7 +120,7 @@ impl<D: Device> Products<D> {
         let fastest = if is_recording {
             candidates.into_iter().next()
         } else {
-            fastest(device, product, candidates)?
+            fastest(device, &mut self.cold, product, candidates)
         };
         let fastest = fastest.ok_or_else(|| DeviceError::Unsupported {
             kernel: "the library's product",
@@ -128,34 +136,46 @@ impl<D: Device> Products<D> {
 /// Bytes of weights that the timed products go through in turn: more than a GPU's cache holds, since in a step each weight
 /// comes from memory.
 const COLD_BYTES: usize = 256 << 20;
+/// What the library takes for granted of a matrix's place.
+const ALIGNMENT: usize = 256;
 
-/// The product with weights in as many places as no cache holds, whatever the numbers there are, and their memory: to be kept
-/// until what was timed is done. Itself alone, where its weights are so large, or there is no such memory.
-fn cold<D: Device>(device: &mut D, product: &Product) -> (Option<D::Memory>, Vec<Product>) {
+/// Weights that a product is timed with: in as many places as no cache holds, whatever the numbers there are. Itself alone, where
+/// its weights are so large, or there is no such memory.
+fn cold<D: Device>(
+    device: &mut D,
+    memory: &mut Option<D::Memory>,
+    product: &Product,
+) -> Vec<Product> {
     let bytes = product.rows * product.cols * device.element().bytes();
-    let count = (COLD_BYTES / bytes.max(1)).min(PRODUCTS * RUNS);
+    let apart = bytes.next_multiple_of(ALIGNMENT);
+    let count = COLD_BYTES / apart;
     if count < 2 {
-        return (None, vec![*product]);
+        return vec![*product];
     }
-    let Ok(memory) = device.allocate(count * bytes) else {
-        return (None, vec![*product]);
+    if memory.is_none() {
+        *memory = device.allocate(COLD_BYTES).ok();
+    }
+    let Some(memory) = memory else {
+        return vec![*product];
     };
-    let weights = memory.view();
     let at = |index: usize| Product {
-        weight: weights.part(index, 1, bytes),
+        weight: memory.view().part(index, 1, apart),
         ..*product
     };
-    (Some(memory), (0..count).map(at).collect())
+    (0..count.min(CANDIDATES * RUNS * PRODUCTS))
+        .map(at)
+        .collect()
 }
 
 /// The candidate with the shortest run. One that fails is passed over.
 fn fastest<D: Device>(
     device: &mut D,
+    memory: &mut Option<D::Memory>,
     product: &Product,
     candidates: Vec<D::Algorithm>,
-) -> Result<Option<D::Algorithm>, DeviceError> {
+) -> Option<D::Algorithm> {
     let mut best: Option<(Duration, D::Algorithm)> = None;
-    let (memory, products) = cold(device, product);
+    let products = cold(device, memory, product);
     let mut turn = products.iter().cycle();
     for candidate in candidates.into_iter().take(CANDIDATES) {
         if device.product(product, &candidate).is_err() {
@@ -165,13 +185,13 @@ fn fastest<D: Device>(
             let mut turns = turn.by_ref().take(PRODUCTS);
             turns.try_for_each(|product| device.product(product, &candidate))
         };
-        let times = (0..RUNS).map(|_| device.time(&mut run));
-        let times = times.collect::<Result<Vec<_>, _>>()?;
-        let least = times.into_iter().min().unwrap_or(Duration::MAX);
+        let times: Result<Vec<_>, _> = (0..RUNS).map(|_| device.time(&mut run)).collect();
+        let Some(least) = times.ok().and_then(|times| times.into_iter().min()) else {
+            continue;
+        };
         if best.as_ref().is_none_or(|(time, _)| least < *time) {
             best = Some((least, candidate));
         }
     }
-    drop(memory);
-    Ok(best.map(|(_, algorithm)| algorithm))
+    best.map(|(_, algorithm)| algorithm)
 }

@@ -28,6 +28,9 @@ pub const SCAN_INTS: usize = 8;
 const STRIP: usize = 32;
 const CHUNK_FACTORS: usize = 3 * CHUNK_ROWS;
 
+/// Blocks that copy a layer's part of a state, which is some MB of a large model.
+const COPYING_BLOCKS: usize = 8;
+
 /// What a recurrent layer computes from and with.
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaRule {
@@ -234,7 +237,7 @@ pub fn copy_state<D: Device>(
     call.at(states, shape.layers * count * unit, F32);
     call.int(from).int(to).int(shape.layers);
     call.long(count * unit).int(unit);
-    call.launch(device, [shape.layers, 1, 1], 512, 0)
+    call.launch(device, [shape.layers, COPYING_BLOCKS, 1], 512, 0)
 }
 
 /// `x = x · sigmoid(gate)`
