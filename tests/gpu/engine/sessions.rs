@@ -101,10 +101,6 @@ fn turns_stay_within(model: ModelSource, turns: u32, spread: u64) {
     // While it runs: sink, window, and the piece of the first prompt that the CPU computes in a step.
     let chunk = 128;
     assert!(in_use > 0 && in_use <= 1 + (window.window as u64 + chunk).div_ceil(16) + 1);
-    println!(
-        "{turns} turns, {} tokens: {least} to {most} pages and {snapshots} snapshots kept, {in_use} pages in use at the most",
-        history.len()
-    );
 }
 
 /// The same rule, however the tokens came: at once or turn by turn, in large chunks or small, with the
