@@ -1,5 +1,5 @@
 // The gated delta rule of long prompts, in chunks of up to 64 rows on the tensor cores: the WY form of arXiv:2412.06464,
-// section 3.3. What delta_rule.cu computes, but for the order of sums and products of 16 bits.
+// section 3.3. Computes what delta_rule.cu does; sums have another order, operands 16 bits.
 //
 // formula    of a value head and a chunk, with q, k, v, beta and decay as in delta_rule.cu, G[i] = sum of ln decay up to row i
 //              A[i, j] = beta[i] (k[i] . k[j]) e^(G[i] - G[j])  for j < i, else 0;   T = (1 + A)^-1
@@ -51,13 +51,13 @@ struct Scan {
 
 // ---- tiles in shared memory ------------------------------------------------------------------------
 
-/// Rows of CHUNKS times 16 bytes, which are swapped by the row's number so that eight rows of a column lie in different banks.
-template <int CHUNKS> struct Tile {
+/// Rows of PACKS packs of 16 bytes, swizzled by the row's number so that eight rows of a column lie in different banks.
+template <int PACKS> struct Tile {
     element *numbers;
 
-    __device__ __forceinline__ static int place(int row, int chunk) {
-        const int swap = CHUNKS >= 8 ? row & 7 : row / (8 / CHUNKS) & (CHUNKS - 1);
-        return (row * CHUNKS + (chunk ^ swap)) * PACK;
+    __device__ __forceinline__ static int place(int row, int pack) {
+        const int swap = PACKS >= 8 ? row & 7 : row / (8 / PACKS) & (PACKS - 1);
+        return (row * PACKS + (pack ^ swap)) * PACK;
     }
 
     __device__ __forceinline__ element *at(int row, int column) const {
@@ -92,10 +92,10 @@ template <int CHUNKS> struct Tile {
 
     /// All of `rows` rows of `cols` columns, by asynchronous copies.
     __device__ __forceinline__ void copy(const element *from, int rows, int cols, int threads) const {
-        const int chunks = cols / PACK;
-        for (int i = int(threadIdx.x); i < rows * chunks; i += threads) {
-            const int row = i / chunks, chunk = i % chunks;
-            copy_async(numbers + place(row, chunk), from + row * cols + chunk * PACK, true);
+        const int packs = cols / PACK;
+        for (int i = int(threadIdx.x); i < rows * packs; i += threads) {
+            const int row = i / packs, pack = i % packs;
+            copy_async(numbers + place(row, pack), from + row * cols + pack * PACK, true);
         }
     }
 };
@@ -215,7 +215,7 @@ __device__ __forceinline__ void open_gates(const float *projected, const float *
     factors.beta[row] = beta;
 }
 
-/// Lengths of q, and k of length 1, a row a warp at a time; the second half's sums go on from the first's.
+/// 1 / length of each q; normalises k. One warp a row. Adds the first 32 rows' sum of ln decay to the last 32.
 __device__ __forceinline__ void measure(const Wide &queries, const Wide &keys, int key_dim, const RowFactors &factors) {
     for (int row = warp_index(); row < ROWS; row += THREADS / WARP) {
         float qq = 0.0f, kk = 0.0f;
@@ -225,7 +225,7 @@ __device__ __forceinline__ void measure(const Wide &queries, const Wide &keys, i
             kk += k * k;
         }
         qq = warp_sum(qq);
-        // In 16 bits, where a small k times a large factor would not be a number.
+        // Kept in 16 bits: a large 1 / length as a factor of what is computed later would overflow there.
         const float scale = 1.0f / sqrtf(warp_sum(kk) + LENGTH_EPS);
         for (int column = lane_index(); column < key_dim; column += WARP) {
             element *const k = keys.at(row, column);
@@ -576,7 +576,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
         float *const results = u + of_head * ROWS * value_dim;
         copies_wait<0>();
         __syncthreads();
-        // N = U - W S; what later chunks see of it is a row's share.
+        // N = U - W S, and N times e^(G[n - 1] - G) for the update of S.
         Sums answers[STATE_COLUMNS];
 #pragma unroll
         for (int c = 0; c < STATE_COLUMNS; c++) {

@@ -17,13 +17,13 @@
 //   log_decay, step_bias  [value_heads] f32;  norm [value_dim] f32
 //   states     the layer's, [any, value_heads, UNIT] f32; UNIT = key_dim value_dim + (taps - 1) (2 key_dim + value_dim): S,
 //              then the convolution's last inputs of q, k and v, the oldest first. Read unless the position is 0, written
-//   spans      [spans, 8] int: first row, rows, position of the first, state; the row, counted from the first, after which the
-//              state is also stored elsewhere (-1: never), and where; two unused. No two have one state, but for rows whose
-//              answers nobody reads
+//   spans      [spans, 8] int: first row; rows (0: padding); position of the first; state; row, counted from the first, after
+//              which the state is also stored elsewhere (-1: never); where; two unused. No two spans share a state, but for
+//              warm-up, whose answers are not read
 //   out        [n, value_heads value_dim] element
 //   launch     grid = (value_heads, spans), block = 512, dynamic shared = 0 bytes
-// entry copy_state
-//   states     first layer's; layer l stands l * layer_stride numbers on, a state has `unit` numbers in each
+// entry copy_state: states[layer, to] = states[layer, from]
+//   states     the first layer's; the next layer begins layer_stride numbers later; a state has `unit` numbers in each
 //   from, to   states, different
 //   launch     grid = (layers, any), block = 512, dynamic shared = 0 bytes
 // supported  key_dim and value_dim multiples of 4 up to 128, taps 1 to 4, up to 65,535 spans

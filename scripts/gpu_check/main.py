@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Checks and times the CUDA engine on this machine's GPU; writes gpu-check.json and gpu-check.md.
 
-The steps share nine minutes; cargo's build comes before. What a step leaves of its share later steps use.
+The steps share nine minutes; cargo's build is not counted. Later steps use what a step leaves of its share.
 
   facts             clocks, power and throttling of the GPU, versions of the libraries; `facts after` reads the GPU again
   compile           all kernels, into the cache that later steps read
   parity            each kernel against its f64 twin; a failing test runs again by itself
-  goldens           answers of the embedded model over HTTP: one by one, all at once, of the hybrid, and with kernels in order
-  roofline          TPOT and TTFT of 0.6B, 1.7B, 4B and 8B with random weights; 4B again with kernels in order
-  kernels           the time of each kernel of a decoded token, 0.6B and 4B
-  cold start        by stage, 4B with random weights, without and with compiled kernels
+  goldens           greedy answers over HTTP against the reference: the embedded model one by one and all at once, the hybrid,
+                    and with kernels in order
+  roofline          TPOT and TTFT of Qwen3 0.6B, 1.7B, 4B and 8B and of Qwen3.5-4B, random weights; Qwen3-4B again with
+                    kernels in order
+  kernels           the time of each kernel of a decoded token, Qwen3 0.6B and 4B
+  cold start        by stage, Qwen3-4B with random weights, without and with compiled kernels
   from files        the start of 0.6B from files; log-probabilities against the CPU's
   mixed requests    500 requests, a fifth of them cancelled: growth of memory, new CUDA graphs
   memcheck, racecheck   compute-sanitizer on the parity tests, bf16
@@ -144,7 +146,7 @@ def kernel_cache(packed):
 
 
 def plan(gate, tests, gpu, facts, rehearse):
-    """The shares add up to the budget; the sanitizers are last and have what the others leave, beside their own."""
+    """The shares add up to 528 of the 530 seconds; the sanitizers are last and have what the others leave, beside their own."""
     backend, on_gpu = ("cpu", lambda _: None) if rehearse else ("cuda", lambda model: model)
     models = {"embedded": 25} if rehearse else MODELS
     config = ROOT / ("gates/models/tiny-qwen3/config.json" if rehearse else "src/engine/synthetic/qwen3-0.6b.json")

@@ -77,9 +77,9 @@ def rates(steps):
     machines = [said["machine"] for said in steps.values() if "machine" in said]
     if not machines:
         return []
-    moved = max(machine["bytes_per_second"] for machine in machines) / 1e9
+    best = max(machines, key=lambda machine: machine["bytes_per_second"])
     done = max(machine["operations_per_second"] for machine in machines) / 1e12
-    return [f"Memory ({machines[0]['memory']}) {moved:.0f} GB/s, products {done:.2f} TFLOP/s."]
+    return [f"Memory ({best['memory']}) {best['bytes_per_second'] / 1e9:.0f} GB/s, products {done:.2f} TFLOP/s."]
 
 
 def launches(steps):

@@ -134,8 +134,8 @@ pub struct Plausible {
     pub prefill_floor: String,
 }
 
-/// Of the floor, what a measured rate may be short of the true one: reading alone is a few per cent faster
-/// than copying, and another shape of a product may be faster than the one that was timed.
+/// Of the floor, what a measured rate may be short of the true one: another access pattern or shape of product may be faster
+/// than those that were timed.
 const MARGIN: f64 = 0.9;
 
 /// Weights of fewer bytes may lie in a processor's cache, which is faster than its memory.
