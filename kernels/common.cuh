@@ -15,8 +15,9 @@
 #include "ptx.cuh"
 
 #ifndef EMULATED
-/// A static array in shared memory; packs of 16 bytes may be read and written there.
-#define SHARED(type, name, count) __shared__ __align__(16) type name[count]
+/// A static array in shared memory; and one in which packs of 16 bytes may be read and written.
+#define SHARED(type, name, count) __shared__ type name[count]
+#define SHARED_PACKS(type, name, count) __shared__ __align__(16) type name[count]
 /// The launch's dynamic shared memory.
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 #endif

@@ -206,8 +206,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     SHARED(float, products, 3 * COLUMN_WARPS);
     SHARED(float, gates, 2);
     // Of S^T k, then of S^T q.
-    SHARED(float, partial, 2 * WARPS * MOST_DIM);
-    SHARED(float, deltas, MOST_DIM);
+    SHARED_PACKS(float, partial, 2 * WARPS * MOST_DIM);
+    SHARED_PACKS(float, deltas, MOST_DIM);
     SHARED(float, squares, COLUMN_WARPS);
     wait_for_earlier_kernels();
     const float *from = projected + static_cast<long long>(span.first) * sizes.cols();

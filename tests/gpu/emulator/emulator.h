@@ -74,8 +74,9 @@ void block_barrier();
 int block_barrier_or(int predicate);
 /// Where a launch has only begun, its threads go no further.
 void wait_for_earlier();
-/// A static shared array: the same for one `site` within a block.
-void *shared_array(const void *site, size_t bytes);
+/// A static shared array: the same for one `site` within a block. Where packs of 16 bytes are not asked for it lies beside their
+/// places, so that reading one ends the process.
+void *shared_array(const void *site, size_t bytes, bool of_packs);
 unsigned char *dynamic_shared();
 void start_copy(void *to, const void *from, bool valid);
 void close_copies();
@@ -98,9 +99,11 @@ template <class T> T exchange(unsigned mask, T value, unsigned from) {
 #define gridDim emulator::grid_size
 
 // A type may be local to an instantiation: the site's address tells arrays apart.
-#define SHARED(type, name, count)                                                                         \
+#define SHARED_ARRAY(type, name, count, of_packs)                                                         \
     static const char name##_site = 0;                                                                    \
-    type *const name = static_cast<type *>(emulator::shared_array(&name##_site, sizeof(type) * (count)))
+    type *const name = static_cast<type *>(emulator::shared_array(&name##_site, sizeof(type) * (count), of_packs))
+#define SHARED(type, name, count) SHARED_ARRAY(type, name, count, false)
+#define SHARED_PACKS(type, name, count) SHARED_ARRAY(type, name, count, true)
 #define DYNAMIC_SHARED(name) unsigned char *const name = emulator::dynamic_shared()
 
 inline void __syncthreads() { emulator::block_barrier(); }

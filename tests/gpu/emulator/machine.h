@@ -353,13 +353,13 @@ int block_barrier_or(int predicate) {
     return machine->vote_result;
 }
 
-void *shared_array(const void *site, size_t bytes) {
+void *shared_array(const void *site, size_t bytes, bool of_packs) {
     for (const auto &[known, offset] : machine->sites) {
         if (known == site) {
             return aligned(machine->statics) + offset;
         }
     }
-    const size_t offset = machine->statics_used;
+    const size_t offset = machine->statics_used + (of_packs ? 0 : 8);
     if (offset + bytes > STATIC_LIMIT) {
         fail();
     }
