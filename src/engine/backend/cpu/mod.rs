@@ -50,7 +50,7 @@ pub struct CpuBackend {
     routed: Routed,
 }
 
-/// What a norm costs for each number, in multiply–adds.
+/// A norm's cost per number, in multiply–adds.
 const NORM_WORK: usize = 2;
 
 impl CpuBackend {

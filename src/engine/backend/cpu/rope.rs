@@ -7,7 +7,7 @@ use crate::config::rope::RopeSettings;
 /// Cosine and sine of every row's position at every frequency.
 #[derive(Default)]
 pub struct Rope {
-    /// Of each half of a head.
+    /// Pairs of a head that are turned.
     half: usize,
     /// `[rows, half]` each.
     cos: Vec<f32>,

@@ -31,7 +31,7 @@ const CHUNK_FACTORS: usize = 3 * CHUNK_ROWS;
 /// Blocks that copy a layer's part of a state, which is some MB of a large model.
 const COPYING_BLOCKS: usize = 8;
 
-/// What a recurrent layer computes from and with.
+/// A recurrent layer's inputs, weights, states and output.
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaRule {
     pub projected: View,
@@ -39,7 +39,7 @@ pub struct DeltaRule {
     pub log_decay: View,
     pub step_bias: View,
     pub norm: View,
-    /// Of the layer, for `states_count` states of [`state_unit`] numbers.
+    /// The layer's `states_count` states, [`state_unit`] numbers each.
     pub states: View,
     pub states_count: usize,
     pub out: View,
@@ -61,7 +61,7 @@ pub struct Chunks {
     pub scan_count: usize,
 }
 
-/// Room for what of the chunks does not depend on the state, as `delta_chunks.cu` has it.
+/// Where `delta_chunks.cu` puts what does not depend on the state.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkRoom {
     pub qs: View,
@@ -78,7 +78,7 @@ pub fn state_unit(shape: &DeltaShape) -> usize {
     shape.value_heads * (shape.key_dim * shape.value_dim + (shape.taps - 1) * channels)
 }
 
-/// Numbers of each part of a [`ChunkRoom`] for so many chunks, in its order.
+/// The size of each field of a [`ChunkRoom`] for this many chunks, in numbers.
 pub fn chunk_numbers(shape: &DeltaShape, chunks: usize) -> [usize; 6] {
     let (keys, values) = (
         chunks * shape.key_heads * CHUNK_ROWS,
@@ -127,7 +127,7 @@ pub fn delta_chunks<D: Device>(
 ) -> Done {
     let element = device.element();
     let heads = shape.value_heads;
-    let [q, k, w, u, p, factors] = chunk_numbers(shape, chunks.count);
+    let numbers = chunk_numbers(shape, chunks.count);
 
     let mut call = Call::new("delta_chunks");
     supports(&mut call, shape);
@@ -138,12 +138,7 @@ pub fn delta_chunks<D: Device>(
     take_gates(&mut call, of, n, shape);
     take_states(&mut call, of, shape);
     call.ints(chunks.ints, chunks.count * CHUNK_INTS);
-    call.at(room.qs, q, element.bytes());
-    call.at(room.ks, k, element.bytes());
-    call.at(room.w, w, element.bytes());
-    call.at(room.u, u, F32);
-    call.at(room.p, p, element.bytes());
-    call.at(room.factors, factors, F32);
+    take_room(&mut call, room, &numbers, element);
     take_sizes(&mut call, shape);
     call.launch(device, [heads, chunks.count, 1], 256, 66_560)?;
 
@@ -151,12 +146,7 @@ pub fn delta_chunks<D: Device>(
     call.at(of.projected, n * shape.projected_cols(), F32);
     take_states(&mut call, of, shape);
     call.ints(chunks.scans, chunks.scan_count * SCAN_INTS);
-    call.at(room.qs, q, element.bytes());
-    call.at(room.ks, k, element.bytes());
-    call.at(room.w, w, element.bytes());
-    call.at(room.u, u, F32);
-    call.at(room.p, p, element.bytes());
-    call.at(room.factors, factors, F32);
+    take_room(&mut call, room, &numbers, element);
     take_sizes(&mut call, shape);
     let grid = [shape.value_dim.div_ceil(STRIP), heads, chunks.scan_count];
     call.launch(device, grid, 128, 73_728)?;
@@ -166,13 +156,13 @@ pub fn delta_chunks<D: Device>(
     call.at(of.norm, shape.value_dim, F32);
     call.float(shape.norm_eps);
     call.ints(chunks.ints, chunks.count * CHUNK_INTS);
-    call.at(room.u, u, F32);
+    call.at(room.u, numbers[3], F32);
     call.at(of.out, n * shape.value_cols(), element.bytes());
     take_sizes(&mut call, shape);
     call.launch(device, [heads, chunks.count, 1], 256, 0)
 }
 
-/// Whether [`delta_chunks`] is made for such layers.
+/// Whether [`delta_chunks`] supports these layers.
 pub fn takes_chunks(element: Element, shape: &DeltaShape) -> bool {
     let is_whole = shape.key_dim.is_multiple_of(16) && shape.value_dim.is_multiple_of(16);
     element != Element::F32 && is_whole
@@ -189,12 +179,22 @@ fn take_states(call: &mut Call, of: &DeltaRule, shape: &DeltaShape) {
     call.at(of.states, of.states_count * state_unit(shape), F32);
 }
 
+fn take_room(call: &mut Call, room: &ChunkRoom, numbers: &[usize; 6], element: Element) {
+    let [qs, ks, w, u, p, factors] = *numbers;
+    call.at(room.qs, qs, element.bytes());
+    call.at(room.ks, ks, element.bytes());
+    call.at(room.w, w, element.bytes());
+    call.at(room.u, u, F32);
+    call.at(room.p, p, element.bytes());
+    call.at(room.factors, factors, F32);
+}
+
 fn take_sizes(call: &mut Call, shape: &DeltaShape) {
     call.int(shape.key_heads).int(shape.value_heads);
     call.int(shape.key_dim).int(shape.value_dim).int(shape.taps);
 }
 
-/// Whether the kernels are made for such layers.
+/// Whether the kernels support these layers.
 pub fn supports_delta(shape: &DeltaShape) -> Done {
     let mut call = Call::new("the CUDA backend");
     supports(&mut call, shape);
