@@ -140,7 +140,9 @@ def kernel_cache(packed):
         os.environ["INFERGATE_KERNEL_CACHE"] = str(cache)
         cache.mkdir(parents=True, exist_ok=True)
         for entry in packed.glob("*.kernels"):
-            if not (cache / entry.name).exists():
+            # A pack may come from elsewhere: a link could name any file.
+            is_plain = entry.is_file() and not entry.is_symlink()
+            if is_plain and not (cache / entry.name).exists():
                 shutil.copyfile(entry, cache / entry.name)
         yield
 

@@ -8,7 +8,7 @@ import os
 import re
 import time
 
-from processes import Failed
+from processes import Failed, demand
 from programs import PARITY, ran_on_gpu, tests
 
 # The share of the limit that is for all tests together. The rest is for failing tests by themselves.
@@ -31,8 +31,9 @@ def run(parity, root, limit, rehearse):
         how = f"not done in {together:.0f} s" if done.code is None else f"ended with {done.code}"
         raise Failed(how + in_short(alone), output, alone=alone, errors=errors(output))
     ran_on_gpu(done.output, rehearse)
-    results = (line for line in done.output.splitlines() if line.startswith("test result:"))
-    return {"summary": next(results, done.output[-300:])}
+    passed = re.search(r"^test result: ok\. [1-9]\d* passed.*", done.output, re.MULTILINE)
+    demand(passed, "no test has run", done.output)
+    return {"summary": passed[0]}
 
 
 def failing(parity, root, done, end):

@@ -49,6 +49,8 @@ class Theirs:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+
+    def wait_ready(self):
         if self.process.stdout.readline() != "ready\n":
             sys.exit("error: llama.cpp does not load the model")
 
@@ -116,6 +118,7 @@ def main():
     ours = Ours(gate, model, threads)
     theirs = Theirs(step, model, threads)
     try:
+        theirs.wait_ready()
         compare(ours, theirs, vocab)
         machine = Machine([ours.process.pid, theirs.process.pid])
         rows = {}

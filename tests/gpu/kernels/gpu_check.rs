@@ -448,14 +448,28 @@ fn packed_kernels_fill_the_cache_of_the_run() {
     fs::write(packed.join("kernels/gemv-bf16.kernels"), "machine code").unwrap();
     check.program(
         "parity",
-        r#"cat "$INFERGATE_KERNEL_CACHE"/*; touch "$INFERGATE_KERNEL_CACHE/more.kernels""#,
+        r#"echo "test result: ok. 1 passed; $(cat "$INFERGATE_KERNEL_CACHE"/*)"; touch "$INFERGATE_KERNEL_CACHE/more.kernels""#,
     );
     check
         .rehearse_with(&packed.join("gate"), &["parity"])
         .expect(0);
-    assert_eq!(check.step("parity")["summary"], "machine code");
+    let summary = "test result: ok. 1 passed; machine code";
+    assert_eq!(check.step("parity")["summary"], summary);
     let kept: Vec<_> = fs::read_dir(packed.join("kernels")).unwrap().collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
+}
+
+#[test]
+fn no_parity_test_is_no_pass() {
+    let Some(check) = Check::new() else {
+        return;
+    };
+    for says in ["exit 0", "echo 'test result: ok. 0 passed; 0 failed'"] {
+        check.program("parity", says);
+        check.rehearse(&["parity"]).expect(1);
+        let failed = check.step("parity")["failed"].as_str().unwrap().to_owned();
+        assert!(failed.starts_with("no test has run"), "{failed}");
+    }
 }
 
 #[test]

@@ -27,8 +27,14 @@ type ProductShape = (usize, usize, usize);
 
 pub(super) struct Products<D: Device> {
     known: HashMap<ProductShape, D::Algorithm>,
-    /// What products are timed with ahead of the first request.
-    cold: Option<D::Memory>,
+    cold: Cold<D::Memory>,
+}
+
+/// Memory that products are timed with ahead of the first request.
+enum Cold<M> {
+    NotYet,
+    There(M),
+    Over,
 }
 
 /// A matrix on the device.
@@ -53,13 +59,13 @@ impl<D: Device> Products<D> {
     pub(super) fn new() -> Self {
         Self {
             known: HashMap::new(),
-            cold: None,
+            cold: Cold::NotYet,
         }
     }
 
     /// Requests begin: what is timed from here on is timed with its own weights.
     pub(super) fn free_cold(&mut self) {
-        self.cold = None;
+        self.cold = Cold::Over;
     }
 
     /// Whether our own kernel computes it.
@@ -140,10 +146,10 @@ const COLD_BYTES: usize = 256 << 20;
 const ALIGNMENT: usize = 256;
 
 /// Weights that a product is timed with: in as many places as no cache holds, whatever the numbers there are. Itself alone, where
-/// its weights are so large, or there is no such memory.
+/// its weights are so large, there is no such memory, or requests have begun.
 fn cold<D: Device>(
     device: &mut D,
-    memory: &mut Option<D::Memory>,
+    memory: &mut Cold<D::Memory>,
     product: &Product,
 ) -> Vec<Product> {
     let bytes = product.rows * product.cols * device.element().bytes();
@@ -152,10 +158,12 @@ fn cold<D: Device>(
     if count < 2 {
         return vec![*product];
     }
-    if memory.is_none() {
-        *memory = device.allocate(COLD_BYTES).ok();
+    if let Cold::NotYet = memory
+        && let Ok(there) = device.allocate(COLD_BYTES)
+    {
+        *memory = Cold::There(there);
     }
-    let Some(memory) = memory else {
+    let Cold::There(memory) = memory else {
         return vec![*product];
     };
     let at = |index: usize| Product {
@@ -170,7 +178,7 @@ fn cold<D: Device>(
 /// The candidate with the shortest run. One that fails is passed over.
 fn fastest<D: Device>(
     device: &mut D,
-    memory: &mut Option<D::Memory>,
+    memory: &mut Cold<D::Memory>,
     product: &Product,
     candidates: Vec<D::Algorithm>,
 ) -> Option<D::Algorithm> {

@@ -1,7 +1,7 @@
 //! Recurrent layers: the gated delta rule, copies of their states, and the gate of attention's output beside them.
 
 use super::call::Call;
-use super::{Done, F32};
+use super::{Done, F32, MOST_ROWS};
 use crate::backend::cuda::device::{Device, View};
 use crate::backend::cuda::sources::Element;
 use crate::config::hybrid::DeltaShape;
@@ -211,6 +211,12 @@ fn supports(call: &mut Call, shape: &DeltaShape) {
         format!("{} taps; 1 to {MOST_DELTA_TAPS} are needed", shape.taps)
     });
     let shares = shape.key_heads > 0 && shape.value_heads.is_multiple_of(shape.key_heads);
+    call.supports(shape.value_heads <= MOST_ROWS, || {
+        format!(
+            "{} value heads; {MOST_ROWS} are the most",
+            shape.value_heads
+        )
+    });
     call.supports(shares, || {
         format!(
             "{} value heads on {} of keys",
