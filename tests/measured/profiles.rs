@@ -2,8 +2,8 @@
 //! runs come to a verdict.
 //!
 //! Clocks are scaled ([`scale`]). Where a profile compares arms by the clock, the embedded engine is slowed so that its
-//! times stand out from a machine's noise. Six blocks of each profile are measured. Comparisons by the clock may be
-//! open after them; nothing else may.
+//! times stand out from a machine's noise. Four blocks of each profile are measured. Comparisons by the clock, and growth
+//! over a session of seconds, may be open after them; nothing else may.
 
 use super::scaled::scale;
 use fixture::{Project, alone, repository};
@@ -93,12 +93,12 @@ fn a_gpu_engine_reaches_eight_blocks_of_a_pull_request() {
     assert!(plan.design.budget.as_secs() <= 30 * 60);
 }
 
-/// Looks after at most six blocks, and minutes in which they are reached on a machine that does much else.
+/// Looks after at most four blocks, and minutes in which they are reached on a machine that does much else.
 fn scale_profiles(project: &Project) {
     let mut config: Table = project.read("gates/gate.toml").parse().unwrap();
     for (_, profile) in config["profile"].as_table_mut().unwrap().iter_mut() {
         let looks = profile["looks"].as_array_mut().unwrap();
-        looks.retain(|look| look.as_integer().unwrap() <= 6);
+        looks.retain(|look| look.as_integer().unwrap() <= 4);
         profile["budget"] = Toml::String("6 min".into());
     }
     project.write("gates/gate.toml", &config.to_string());
@@ -109,8 +109,12 @@ fn compares_by_the_clock(gate: &Gate) -> bool {
     gate.checks.iter().any(is_regression)
 }
 
-/// A change by the clock that launches differ too much for, after the last look.
+/// A change by the clock that launches differ too much for, after the last look, or one of the scaled session, of whose
+/// memory there are too few readings.
 fn blames_the_machine(check: &Value) -> bool {
+    if check["rule"] == "growth-by-chance" {
+        return true;
+    }
     let is_compared = [
         "prefill-drift/vs-main",
         "prefill-drift/e2e",
