@@ -1,7 +1,8 @@
-// Runs the kernels on a CPU: every CUDA thread is a fiber, the blocks of a launch run one after another.
+// Runs the kernels on a CPU: every CUDA thread is a fiber, the blocks of a launch run one after another. Threads of the
+// host run launches side by side.
 //
 // Built from the repository's root, once for each element type, as one shared library:
-//   g++ -std=c++20 -O2 -shared -fPIC -DEMULATED -DELEMENT=0 tests/gpu/emulator/emulator.cpp -o emulator_0.so
+//   g++ -std=c++20 -O2 -shared -fPIC -ftls-model=initial-exec -DEMULATED -DELEMENT=0 tests/gpu/emulator/emulator.cpp -o emulator_0.so
 // It exports `emulate`, `emulate_begin` and `emulate_end`, and `emulate_seed`. Refuses to know: what any kernel computes.
 
 #include "machine.h"
@@ -133,11 +134,15 @@ Machine *set_up(Body body, const unsigned grid[3], const unsigned block[3], unsi
     if (!fits) {
         return nullptr;
     }
-    if (idle.empty()) {
-        idle.push_back(std::make_unique<Machine>());
+    {
+        const std::lock_guard lock(taking);
+        if (idle.empty()) {
+            idle.push_back(std::make_unique<Machine>());
+        }
+        machine = idle.back().release();
+        idle.pop_back();
+        machine->order.seed(static_cast<std::minstd_rand::result_type>(seeds()));
     }
-    machine = idle.back().release();
-    idle.pop_back();
     if (!machine->stacks) {
         void *stacks = mmap(nullptr, THREAD_LIMIT * STACK_BYTES, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -154,7 +159,7 @@ Machine *set_up(Body body, const unsigned grid[3], const unsigned block[3], unsi
     machine->args = args;
     machine->blocks.resize(uint64_t(grid[0]) * grid[1] * grid[2]);
     std::iota(machine->blocks.begin(), machine->blocks.end(), uint64_t(0));
-    std::shuffle(machine->blocks.begin(), machine->blocks.end(), order);
+    std::shuffle(machine->blocks.begin(), machine->blocks.end(), machine->order);
     return machine;
 }
 
@@ -169,6 +174,7 @@ Status run_to_end() {
         Status status = run_threads();
         status = status == OK ? end_block() : status;
         if (status != OK || machine->blocks.empty()) {
+            const std::lock_guard lock(taking);
             idle.emplace_back(machine);
             return status;
         }
@@ -189,8 +195,8 @@ const Entry *find(const char *kernel) {
 
 /// Draws the order of blocks and warps anew.
 EXPORTED void emulate_seed(unsigned long long seed) {
-    const std::lock_guard lock(emulator::alone);
-    emulator::order.seed(seed);
+    const std::lock_guard lock(emulator::taking);
+    emulator::seeds.seed(seed);
 }
 
 /// `args` as for cuLaunchKernel: a pointer to each argument. 0 done; 1 unknown kernel; 2 a barrier or an
@@ -199,7 +205,6 @@ EXPORTED void emulate_seed(unsigned long long seed) {
 EXPORTED int emulate(const char *kernel, const unsigned grid[3], const unsigned block[3], unsigned dynamic_shared,
                      void **args) {
     using namespace emulator;
-    const std::lock_guard lock(alone);
     const Entry *found = find(kernel);
     if (!found) {
         return UNKNOWN_KERNEL;
@@ -216,7 +221,6 @@ EXPORTED int emulate(const char *kernel, const unsigned grid[3], const unsigned 
 EXPORTED void *emulate_begin(const char *kernel, const unsigned grid[3], const unsigned block[3],
                              unsigned dynamic_shared, void **args) {
     using namespace emulator;
-    const std::lock_guard lock(alone);
     const Entry *found = find(kernel);
     if (!found || !set_up(found->body, grid, block, dynamic_shared, args)) {
         return nullptr;
@@ -231,7 +235,6 @@ EXPORTED void *emulate_begin(const char *kernel, const unsigned grid[3], const u
 /// Runs the rest of what has begun; as `emulate`.
 EXPORTED int emulate_end(void *begun) {
     using namespace emulator;
-    const std::lock_guard lock(alone);
     machine = static_cast<Machine *>(begun);
     return run_to_end();
 }

@@ -62,8 +62,8 @@ struct Operands {
 /// The kinds of meeting of a warp's lanes; two kinds at once are a divergence.
 enum class Meeting { Sync, Exchange, Vote, Matrices, MatricesTransposed, MultiplyAdd };
 
-/// The running thread's indices; set before it runs.
-extern dim3 thread_index, block_index, block_size, grid_size;
+/// The running thread's indices, one set for each thread of the host; set before it runs.
+extern __thread dim3 thread_index, block_index, block_size, grid_size;
 
 /// Waits for the warp's other lanes, after which the last of them has done the work of `kind`. The slots
 /// stay as they are until the lane's next-but-one meeting.

@@ -1,6 +1,7 @@
 // A launch: fibers, the barriers and meetings that they wait at, and their memory.
 //
-// Main type: Machine. One runs at a time; others may have begun. Refuses to know: the names of kernels.
+// Main type: Machine. Each thread of the host runs one at a time; others may have begun. Refuses to know: the names of
+// kernels.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +36,7 @@ asm(".text\n"
 
 namespace emulator {
 
-dim3 thread_index, block_index, block_size, grid_size;
+__thread dim3 thread_index, block_index, block_size, grid_size;
 
 namespace {
 
@@ -92,10 +93,12 @@ struct Machine {
     unsigned dynamic_bytes = 0;
     /// In the order in which they run, the last first.
     std::vector<uint64_t> blocks;
+    /// Draws the order of blocks and warps.
+    std::minstd_rand order;
     /// Threads go no further than to where they wait for earlier kernels.
     bool holds = false;
     std::vector<unsigned char> dynamic = std::vector<unsigned char>(DYNAMIC_LIMIT + GUARD_BYTES + 128);
-    std::vector<unsigned char> statics = std::vector<unsigned char>(STATIC_LIMIT + 128);
+    std::vector<unsigned char> statics = std::vector<unsigned char>(STATIC_LIMIT + 2 * 128 + 128);
     std::vector<std::pair<const void *, size_t>> sites;
     size_t statics_used = 0;
     std::vector<Fiber> fibers = std::vector<Fiber>(THREAD_LIMIT);
@@ -114,13 +117,14 @@ struct Machine {
 #endif
 };
 
-/// Held for as long as one of them runs.
-std::mutex alone;
-std::mt19937_64 order{0};
+/// Held while one is taken or given back.
+std::mutex taking;
+/// Draws each launch's seed.
+std::mt19937_64 seeds{0};
 /// Never destroyed: a thread may still be at work when the process ends.
 auto &idle = *new std::vector<std::unique_ptr<Machine>>;
-/// The one that runs.
-Machine *machine = nullptr;
+/// The one that runs in this thread.
+__thread Machine *machine = nullptr;
 
 unsigned char *aligned(std::vector<unsigned char> &bytes) {
     const auto address = reinterpret_cast<uintptr_t>(bytes.data());
@@ -129,9 +133,11 @@ unsigned char *aligned(std::vector<unsigned char> &bytes) {
 
 void poison(void *to, size_t bytes) {
     auto *words = static_cast<unsigned char *>(to);
-    for (size_t at = 0; at < bytes; at += 4) {
-        std::memcpy(words + at, &POISON, std::min<size_t>(4, bytes - at));
+    size_t at = 0;
+    for (; at + 4 <= bytes; at += 4) {
+        std::memcpy(words + at, &POISON, 4);
     }
+    std::memcpy(words + at, &POISON, bytes - at);
 }
 
 // ---- fibers -------------------------------------------------------------------------------------
@@ -140,11 +146,13 @@ void poison(void *to, size_t bytes) {
 
 void leave() { emulator_switch_stack(&machine->current->stack_pointer, machine->scheduler); }
 void enter(Fiber &fiber) { emulator_switch_stack(&machine->scheduler, fiber.stack_pointer); }
+void leave_for(Fiber &own, Fiber &other) { emulator_switch_stack(&own.stack_pointer, other.stack_pointer); }
 
 #else
 
 void leave() { swapcontext(&machine->current->context, &machine->scheduler); }
 void enter(Fiber &fiber) { swapcontext(&machine->scheduler, &fiber.context); }
+void leave_for(Fiber &own, Fiber &other) { swapcontext(&own.context, &other.context); }
 
 #endif
 
@@ -208,11 +216,26 @@ bool runnable(const Fiber &fiber) {
     return false;
 }
 
-void resume(Fiber &fiber) {
+void make_current(Fiber &fiber) {
     machine->current = &fiber;
     fiber.state = State::Ready;
     thread_index = {fiber.thread, 0, 0};
+}
+
+void resume(Fiber &fiber) {
+    make_current(fiber);
     enter(fiber);
+}
+
+/// Leaves for the warp's next lane where that can go on, without the scheduler between: most meetings are shuffles.
+void leave_for_next_lane(Fiber &own) {
+    const unsigned warp = own.thread / WARP_LANES, lane = (own.thread + 1) % WARP_LANES;
+    Fiber &next = machine->fibers[warp * WARP_LANES + lane];
+    if (!runnable(next)) {
+        return leave();
+    }
+    make_current(next);
+    leave_for(own, next);
 }
 
 /// Runs one warp's lanes as far as they get without the other warps.
@@ -235,7 +258,6 @@ void begin_block(uint64_t at) {
     const dim3 grid = machine->grid;
     machine->at = {unsigned(at % grid.x), unsigned(at / grid.x % grid.y), unsigned(at / grid.x / grid.y)};
     poison(aligned(machine->dynamic), machine->dynamic_bytes + GUARD_BYTES);
-    poison(aligned(machine->statics), STATIC_LIMIT);
     machine->sites.clear();
     machine->statics_used = 0;
     machine->alive = machine->threads;
@@ -261,7 +283,7 @@ Status run_threads() {
     std::vector<unsigned> warps((machine->threads + WARP_LANES - 1) / WARP_LANES);
     std::iota(warps.begin(), warps.end(), 0u);
     while (machine->alive > 0) {
-        std::shuffle(warps.begin(), warps.end(), order);
+        std::shuffle(warps.begin(), warps.end(), machine->order);
         bool moved = false;
         for (const unsigned warp : warps) {
             moved |= run_warp(warp);
@@ -333,7 +355,7 @@ Operands *meet(Meeting kind, unsigned mask) {
     } else {
         fiber.state = State::InWarp;
         fiber.ticket = ticket;
-        leave();
+        leave_for_next_lane(fiber);
     }
     return warp.slots[ticket % 2];
 }
@@ -365,6 +387,7 @@ void *shared_array(const void *site, size_t bytes, bool of_packs) {
     }
     machine->sites.emplace_back(site, offset);
     machine->statics_used = (offset + bytes + 127) / 128 * 128;
+    poison(aligned(machine->statics) + offset, machine->statics_used - offset + 128);
     return aligned(machine->statics) + offset;
 }
 

@@ -10,7 +10,7 @@ use crate::backend::cuda::device::DeviceError;
 use crate::backend::cuda::sources::Element;
 use crate::digest;
 
-const FLAGS: [&str; 9] = [
+const FLAGS: [&str; 10] = [
     "-std=c++20",
     "-O2",
     "-Wall",
@@ -20,6 +20,8 @@ const FLAGS: [&str; 9] = [
     "-Wno-unknown-pragmas",
     "-shared",
     "-fPIC",
+    // A launch's indices are read through the thread's register.
+    "-ftls-model=initial-exec",
     "-DEMULATED",
 ];
 
