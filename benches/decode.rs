@@ -3,20 +3,18 @@
 //! `cargo bench --bench decode` builds a random bf16 model of Qwen3-0.6B's shape in a temporary
 //! directory, serves it through [`Engine`] as any request would be, and prints one table. Decoding one
 //! sequence reads every weight once a token, so that bandwidth is its bound; the bandwidth is measured in
-//! the same run, with the same number of threads, each streaming its own contiguous part of memory in
-//! large pages, in turns with the decoding. A share is taken within each turn, and its median shown: two
+//! the same run, with the same number of threads ([`measure_cpu`]), in turns with the decoding. A share is taken within each turn, and its median shown: two
 //! virtual processors may get one core of their host for a while, which slows reading and decoding alike.
 
 #![expect(clippy::print_stdout, reason = "a benchmark's table is its output")]
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Outcome, Spread};
 use engine::request::Timings;
-use engine::{Engine, ModelSource, Options};
-use memmap2::MmapMut;
+use engine::{Engine, ModelSource, Options, measure_cpu};
 
 const REPEATS: usize = 5;
 const PROMPT: usize = 16;
@@ -30,10 +28,13 @@ fn main() -> Outcome<()> {
     let threads = common::threads()?;
     let directory = tempfile::tempdir()?;
     common::model::write(directory.path())?;
-    let mut bandwidth = Bandwidth::new(threads)?;
+    let mut bandwidth = Vec::new();
     let large = ModelSource::Directory(directory.path().to_path_buf());
-    let large = measure(large, threads, &mut || bandwidth.pass())?;
-    let tiny = measure(ModelSource::Embedded, threads, &mut || {})?;
+    let large = measure(large, threads, &mut || {
+        bandwidth.push(measure_cpu(threads)?.bytes_per_second);
+        Ok(())
+    })?;
+    let tiny = measure(ModelSource::Embedded, threads, &mut || Ok(()))?;
     report(threads, &bandwidth, &large, &tiny);
     Ok(())
 }
@@ -47,7 +48,11 @@ struct Speed {
     prefill: Spread,
 }
 
-fn measure(model: ModelSource, threads: usize, between: &mut dyn FnMut()) -> Outcome<Speed> {
+fn measure(
+    model: ModelSource,
+    threads: usize,
+    between: &mut dyn FnMut() -> Outcome<()>,
+) -> Outcome<Speed> {
     let mut start = Duration::ZERO;
     let options = Options {
         model,
@@ -59,7 +64,7 @@ fn measure(model: ModelSource, threads: usize, between: &mut dyn FnMut()) -> Out
     let mut decode = Vec::new();
     let mut prefill = Vec::new();
     for _ in 0..REPEATS {
-        between();
+        between()?;
         let timings = run(&engine, PROMPT, ANSWER)?;
         decode.push(timings.predicted.as_secs_f64() / f64::from(timings.predicted_n - 1));
         let timings = run(&engine, PREFILL.min(room), 1)?;
@@ -80,68 +85,14 @@ fn run(engine: &Engine, prompt: usize, max_tokens: u32) -> Outcome<Timings> {
     Ok(common::finish(engine.submit(request)?)?.timings)
 }
 
-/// A streaming read of a large piece of memory.
-struct Bandwidth {
-    memory: MmapMut,
-    threads: usize,
-    /// Bytes a second, the best pass of each turn.
-    rates: Vec<f64>,
-}
-
-impl Bandwidth {
-    const BYTES: usize = 1 << 30;
-    const PASSES: usize = 5;
-
-    fn new(threads: usize) -> Outcome<Self> {
-        let mut memory = MmapMut::map_anon(Self::BYTES)?;
-        #[cfg(target_os = "linux")]
-        drop(memory.advise(memmap2::Advice::HugePage));
-        memory.fill(1);
-        Ok(Self {
-            memory,
-            threads,
-            rates: Vec::new(),
-        })
-    }
-
-    fn pass(&mut self) {
-        let mut best = Duration::MAX;
-        let part = Self::BYTES.div_ceil(self.threads).next_multiple_of(128);
-        for _ in 0..Self::PASSES {
-            let start = Instant::now();
-            let total: u64 = std::thread::scope(|scope| {
-                let parts = self.memory.chunks(part);
-                let readers: Vec<_> = parts
-                    .map(|part| scope.spawn(move || checksum(part)))
-                    .collect();
-                let sums = readers.into_iter().filter_map(|reader| reader.join().ok());
-                sums.fold(0, u64::wrapping_add)
-            });
-            best = best.min(start.elapsed());
-            std::hint::black_box(total);
-        }
-        self.rates.push(Self::BYTES as f64 / best.as_secs_f64());
-    }
-}
-
-/// Reads everything once; several sums, so that the adds never wait for one another.
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut sums = [0u64; 16];
-    for block in bytes.as_chunks::<128>().0 {
-        for (sum, word) in sums.iter_mut().zip(block.as_chunks::<8>().0) {
-            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
-        }
-    }
-    sums.into_iter().fold(0, u64::wrapping_add)
-}
-
-fn report(threads: usize, bandwidth: &Bandwidth, large: &Speed, tiny: &Speed) {
+/// `bandwidth`: bytes a second, of each turn.
+fn report(threads: usize, bandwidth: &[f64], large: &Speed, tiny: &Speed) {
     // Every weight is read once a token, two bytes each; the tied embeddings as the output matrix.
     let bytes = large.parameters as f64 * 2.0;
     // Each repeat against the turn of reading just before it: a host that lends two processors one core for
     // a while slows both alike.
     let decoded: Vec<f64> = large.decode.iter().map(|time| bytes / time).collect();
-    let shares = decoded.iter().zip(&bandwidth.rates);
+    let shares = decoded.iter().zip(bandwidth);
     let shares = Spread::of(shares.map(|(decoded, read)| decoded / read));
     let spread = |rates: &[f64]| {
         let rates = Spread::of(rates.iter().map(|rate| rate / 1e9));
@@ -154,7 +105,7 @@ fn report(threads: usize, bandwidth: &Bandwidth, large: &Speed, tiny: &Speed) {
     let row = |name: &str, value: String| println!("{name:<44} {value:>24}");
     let rate = |time: Spread| format!("{:.1} tokens/s", 1.0 / time.middle);
     row("threads, kernels", format!("{threads}, {}", large.kernels));
-    row("memory bandwidth, streaming read", spread(&bandwidth.rates));
+    row("memory bandwidth, streaming read", spread(bandwidth));
     println!(
         "0.6B-shaped random bf16 model ({} parameters)",
         large.parameters

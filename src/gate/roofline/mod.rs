@@ -110,6 +110,22 @@ impl Shape {
 }
 
 impl Machine {
+    /// What was measured is possible: where it took less than its floor, the rate behind that is raised. A shared machine is
+    /// fast and slow by the minute.
+    pub fn that_took(self, milliseconds: f64, floor: &Floor) -> Self {
+        let factor = (floor.milliseconds / milliseconds).max(1.0);
+        match floor.bound {
+            Bound::Bytes => Self {
+                bytes_per_second: self.bytes_per_second * factor,
+                ..self
+            },
+            Bound::Operations => Self {
+                operations_per_second: self.operations_per_second * factor,
+                ..self
+            },
+        }
+    }
+
     fn floor(&self, bytes: u64, operations: u64) -> Floor {
         let moving = bytes as f64 / self.bytes_per_second;
         let computing = operations as f64 / self.operations_per_second;
@@ -217,6 +233,19 @@ mod tests {
         assert_eq!(prefill.operations, products + attention);
         assert_eq!(prefill.bound, Bound::Operations);
         assert!((prefill.milliseconds - 11.074).abs() < 1e-2, "{prefill:?}");
+    }
+
+    #[test]
+    fn no_floor_is_above_what_was_measured() {
+        for (took_ms, floor_ms) in [(1.5, 1.5), (1.9059, 1.9059), (3.0, 1.9059)] {
+            let machine = H200.that_took(took_ms, &QWEN3_4B.decode(1024, &H200));
+            let floor = QWEN3_4B.decode(1024, &machine);
+            assert!((floor.milliseconds - floor_ms).abs() < 1e-3, "{floor:?}");
+        }
+        let machine = H200.that_took(10.0, &QWEN3_4B.prefill(1024, &H200));
+        let both = [machine, H200].map(|it| it.bytes_per_second.to_bits());
+        assert_eq!(both[0], both[1]);
+        assert!((QWEN3_4B.prefill(1024, &machine).milliseconds - 10.0).abs() < 1e-9);
     }
 
     /// Qwen3.5-9B: 24 of 32 layers keep a state, which moves with each token whatever the context is.

@@ -199,12 +199,20 @@ fn measure(engine: Engine, args: &RooflineArgs, prompts: &Prompts) -> anyhow::Re
         Vec::new()
     };
     let speed = fastest.at_last(&info, args.model.threads)?;
-    let rates = Machine {
+    let mut rates = Machine {
         bytes_per_second: speed.bytes_per_second,
         operations_per_second: speed.operations_per_second,
     };
     // A decoded token sees its prompt and, in the mean, half of the answer.
     let half = u64::from(args.answer) / 2;
+    for (tokens, took) in context.iter().zip(&decoded) {
+        let floor = shape.decode(u64::from(*tokens) + half, &rates);
+        rates = rates.that_took(took.least, &floor);
+    }
+    for (tokens, took) in prefill.iter().zip(&prefilled) {
+        let floor = shape.prefill(u64::from(*tokens), &rates);
+        rates = rates.that_took(took.least, &floor);
+    }
     let decode_floor = |tokens: u32| shape.decode(u64::from(tokens) + half, &rates);
     let prefill_floor = |tokens: u32| shape.prefill(u64::from(tokens), &rates);
     Ok(Roofline {

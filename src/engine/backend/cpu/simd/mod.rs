@@ -159,6 +159,8 @@ impl Kernels {
                 #[cfg(target_arch = "x86_64")]
                 Set::Avx2 if task.is_small(2) => rows_avx2(task),
                 #[cfg(target_arch = "x86_64")]
+                Set::Avx2 if task.n == 1 => row_avx2(task),
+                #[cfg(target_arch = "x86_64")]
                 Set::Avx512 => blocks_avx512(task),
                 #[cfg(target_arch = "x86_64")]
                 Set::Avx2 => blocks_avx2(task),
@@ -227,6 +229,13 @@ impl Kernels {
 unsafe fn rows_avx2<W: Stored>(task: Product<W>) {
     // SAFETY: by the caller, as `Product` asks.
     unsafe { task.run_rows::<__m256>() }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn row_avx2<W: Stored>(task: Product<W>) {
+    // SAFETY: by the caller, as `Product` asks.
+    unsafe { task.run_row::<__m256>() }
 }
 
 #[cfg(target_arch = "x86_64")]
