@@ -8,7 +8,7 @@ use super::PAGE_TOKENS;
 
 /// All tokens from the beginning to a place, and the salt that they are shared under. The default key
 /// stands for the beginning without salt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
 const SALT: u8 = 0;

@@ -33,7 +33,7 @@ pub struct PagePool {
     /// By the key of the page's end.
     published: HashMap<Key, PageId>,
     /// By the key of the page's beginning and its first token.
-    following: HashMap<(Key, u32), Vec<PageId>>,
+    following: BTreeMap<(Key, u32), Vec<PageId>>,
     clock: u64,
 }
 
@@ -57,7 +57,7 @@ impl PagePool {
             free: (0..pages as PageId).rev().collect(),
             idle: BTreeMap::new(),
             published: HashMap::new(),
-            following: HashMap::new(),
+            following: BTreeMap::new(),
             clock: 0,
         }
     }
@@ -220,6 +220,33 @@ impl PagePool {
         }
     }
 
+    /// The same of the pages after `before` that hold other tokens than `following` begins with, and of all behind them, up to
+    /// those that somebody holds. Returns the keys of their ends.
+    pub fn forget_branches(&mut self, before: Key, following: &[u32]) -> Vec<Key> {
+        let is_branch = |tokens: &[u32]| !following.starts_with(tokens);
+        let mut ahead = self.ends_after(before, is_branch);
+        let mut forgotten = Vec::new();
+        while let Some(end) = ahead.pop() {
+            self.forget(&end);
+            if !self.is_published(&end) {
+                forgotten.push(end);
+                ahead.extend(self.ends_after(end, |_| true));
+            }
+        }
+        forgotten
+    }
+
+    /// The ends of the pages after `before` whose tokens are such.
+    fn ends_after(&self, before: Key, is_such: impl Fn(&[u32]) -> bool) -> Vec<Key> {
+        let pages = self.following.range((before, 0)..=(before, u32::MAX));
+        let pages = pages.flat_map(|(_, pages)| pages);
+        pages
+            .filter_map(|page| self.pages[*page as usize].content.as_ref())
+            .filter(|content| is_such(&content.tokens))
+            .map(|content| content.after)
+            .collect()
+    }
+
     fn evict(&mut self) -> Option<PageId> {
         let (_, page) = self.idle.pop_first()?;
         self.withdraw(page);
@@ -299,6 +326,32 @@ mod tests {
         pool.forget(&Key::default().after(&[1, 2]));
         check(&pool, &[1, 2, 3], None);
         assert_eq!((pool.used(), pool.cached()), (1, 0));
+    }
+
+    /// Below one history: another answer of two pages, the beginning of the same one, and one that somebody holds.
+    #[test]
+    fn what_went_on_otherwise_is_forgotten() {
+        let mut pool = PagePool::new(8);
+        let history = key(0);
+        let mut add = |before: Key, tokens: &[u32]| {
+            let (page, after) = (pool.allocate().unwrap(), before.after(tokens));
+            pool.publish(page, before, after, tokens);
+            (page, after)
+        };
+        let (other, other_end) = add(history, &[5, 6]);
+        let (behind, behind_end) = add(other_end, &[7]);
+        let (same, _) = add(history, &[1, 2]);
+        let (_held, held_end) = add(history, &[8]);
+        let (behind_held, _) = add(held_end, &[9]);
+        for page in [other, behind, same, behind_held] {
+            pool.release(page);
+        }
+        let forgotten = pool.forget_branches(history, &[1, 2, 3]);
+        assert_eq!(forgotten, [other_end, behind_end]);
+        assert_eq!((pool.used(), pool.cached()), (1, 2));
+        assert!(pool.beginning(history, &[1, 2, 3]).is_some());
+        assert!(pool.is_published(&held_end));
+        assert!(pool.forget_branches(history, &[1, 2, 3]).is_empty());
     }
 
     /// The pool against a plain model of who holds what: nothing leaks, nothing is given out twice, a

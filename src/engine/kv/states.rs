@@ -127,12 +127,12 @@ impl StatePool {
         Some(snapshot.state)
     }
 
-    /// Drops the snapshots after these pages whose tokens `following` begins with.
-    pub fn forget(&mut self, pages: Key, following: &[u32]) {
+    /// Drops the snapshots after these pages whose tokens after them are such.
+    pub fn forget(&mut self, pages: Key, is_such: impl Fn(&[u32]) -> bool) {
         let Some(snapshots) = self.snapshots.get_mut(&pages) else {
             return;
         };
-        for gone in snapshots.extract_if(.., |it| following.starts_with(&it.rest)) {
+        for gone in snapshots.extract_if(.., |it| is_such(&it.rest)) {
             self.uses.remove(&gone.last_use);
             self.free.push(gone.state);
         }

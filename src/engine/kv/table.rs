@@ -106,6 +106,11 @@ impl PageTable {
         &self.pages
     }
 
+    /// The key of the leading pages that have one, and how many tokens they hold.
+    pub fn keyed(&self) -> (Key, usize) {
+        (self.key, self.keyed * PAGE_TOKENS)
+    }
+
     pub fn gap(&self) -> usize {
         self.gap
     }

@@ -91,12 +91,18 @@ pub fn find(
         found.covered += part;
         found.copy = copy;
     }
+    let is_full = rules.reach.first_page(found.covered) > rules.reach.sink_pages();
+    if looked && rules.reach.is_bounded() && is_full {
+        forget_behind(pool, states, rules.reach, &found.keys, tokens);
+        forget_branches(pool, states, found.table.keyed(), tokens);
+    }
     let Found {
         table,
         covered,
         copy,
         snapshot,
         recomputed,
+        keys: _,
     } = found;
     Some(Placement {
         table,
@@ -115,6 +121,8 @@ struct Found {
     copy: Option<Copy>,
     snapshot: Option<StateId>,
     recomputed: usize,
+    /// With a snapshot: of the beginning and of all pages that the sequence goes on after.
+    keys: Vec<Key>,
 }
 
 impl Found {
@@ -125,6 +133,7 @@ impl Found {
             copy: None,
             snapshot: None,
             recomputed: 0,
+            keys: Vec::new(),
         }
     }
 }
@@ -139,14 +148,14 @@ fn find_state(
     tokens: &[u32],
 ) -> Found {
     let known = &tokens[..tokens.len().saturating_sub(1)];
-    let keys: Vec<Key> = std::iter::once(root).chain(root.of_pages(known)).collect();
+    let mut keys: Vec<Key> = std::iter::once(root).chain(root.of_pages(known)).collect();
     let pages = keys[1..].iter();
     let cached = pages.take_while(|key| pool.is_published(key)).count() * PAGE_TOKENS;
-    for (pages, key) in keys.iter().enumerate().rev() {
-        let start = pages * PAGE_TOKENS;
-        for rest in states.lengths(*key, &known[start..]) {
+    for pages in (0..keys.len()).rev() {
+        let (key, start) = (keys[pages], pages * PAGE_TOKENS);
+        for rest in states.lengths(key, &known[start..]) {
             let end = start + rest;
-            if end == 0 || !has_beginning(pool, *key, &known[start..end]) {
+            if end == 0 || !has_beginning(pool, key, &known[start..end]) {
                 continue;
             }
             let (mut table, covered) = PageTable::find(pool, root, reach, &tokens[..=start]);
@@ -160,18 +169,19 @@ fn find_state(
                 _ => table.copy_part(pool, &tokens[start..=end]),
             };
             let content = Content {
-                pages: *key,
+                pages: key,
                 rest: known[start..end].into(),
             };
             let snapshot = states.find(&content).filter(|_| part == rest);
             if snapshot.is_some() {
-                forget_behind(pool, states, reach, &keys[..=pages], known);
+                keys.truncate(pages + 1);
                 return Found {
                     table,
                     covered: end,
                     copy,
                     snapshot,
                     recomputed: cached.saturating_sub(end),
+                    keys,
                 };
             }
             table.release(pool, None);
@@ -183,17 +193,20 @@ fn find_state(
     }
 }
 
-/// Where a window bounds the reach, drops what else was kept of a history to resume from: snapshots, and pages filled in part,
-/// whose window begins with pages that are forgotten now ([`PageTable::find`]). `keys`: of the beginning and of all pages that
-/// the sequence goes on after. Without it a session would leave a page a turn.
+/// Drops what else was kept of a history to resume from: snapshots, and pages filled in part, whose window begins with pages
+/// that are forgotten now ([`PageTable::find`]). `keys`: of the beginning and of all pages that the sequence goes on after.
+/// Without it a session would leave a page a turn.
 fn forget_behind(
     pool: &mut PagePool,
     states: &mut StatePool,
     reach: Reach,
     keys: &[Key],
-    known: &[u32],
+    tokens: &[u32],
 ) {
-    let first = reach.first_page((keys.len() - 1) * PAGE_TOKENS);
+    let Some(last) = keys.len().checked_sub(1) else {
+        return;
+    };
+    let first = reach.first_page(last * PAGE_TOKENS);
     for (pages, key) in keys.iter().enumerate() {
         let start = pages * PAGE_TOKENS;
         // Lengths at which what was kept in the page after these ends, and has a window that begins too early.
@@ -201,9 +214,34 @@ fn forget_behind(
         let Some(longest) = (0..PAGE_TOKENS).take_while(behind).last() else {
             continue;
         };
-        let following = &known[start..known.len().min(start + longest)];
-        states.forget(*key, following);
+        let following = &tokens[start..(tokens.len() - 1).min(start + longest)];
+        states.forget(*key, |rest| following.starts_with(rest));
         pool.forget_parts(*key, following);
+    }
+}
+
+/// Drops what was kept of a history that went on otherwise than `tokens` do, from the `keyed` tokens on: an answer that comes
+/// back as other tokens. Without it a session would leave the pages of such an answer.
+fn forget_branches(
+    pool: &mut PagePool,
+    states: &mut StatePool,
+    (mut key, mut keyed): (Key, usize),
+    tokens: &[u32],
+) {
+    loop {
+        let following = &tokens[keyed..];
+        states.forget(key, |rest| !following.starts_with(rest));
+        for end in pool.forget_branches(key, following) {
+            states.forget(end, |_| true);
+        }
+        let Some(page) = following.first_chunk::<PAGE_TOKENS>() else {
+            return;
+        };
+        key = key.after(page);
+        keyed += PAGE_TOKENS;
+        if !pool.is_published(&key) {
+            return;
+        }
     }
 }
 

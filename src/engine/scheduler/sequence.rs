@@ -278,12 +278,24 @@ impl Sequence {
     }
 
     /// Offers the computed pages to the prefix cache, if the request feeds it, and lets go of those that
-    /// no later token attends to.
-    pub fn tidy(&mut self, pool: &mut PagePool) {
+    /// no later token attends to. `chunk_tokens`: the most of one sequence in a step.
+    pub fn tidy(&mut self, pool: &mut PagePool, chunk_tokens: usize) {
         if self.feeds_cache {
             self.table.publish(pool, &self.tokens[..self.computed]);
         }
-        self.table.slide(pool, self.computed);
+        self.table.slide(pool, self.needed_from(chunk_tokens));
+    }
+
+    /// The first position whose window must be there. While an answer has fewer tokens than a prompt's chunk, for which there
+    /// is room, that is where the prompt's last full page ends: the answer may come back as other tokens, from there on.
+    fn needed_from(&self, chunk_tokens: usize) -> usize {
+        let usable = self.prompt_len().saturating_sub(1);
+        let page_end = usable - usable % PAGE_TOKENS;
+        let is_near = self.computed < page_end + chunk_tokens;
+        match self.feeds_cache && self.is_decoding() && is_near {
+            true => page_end,
+            false => self.computed,
+        }
     }
 
     /// The engine's clock on this request, so far.

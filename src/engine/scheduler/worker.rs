@@ -432,7 +432,7 @@ impl<E: Executor> Worker<E> {
             shared,
         );
         if outcome.finished.is_none() {
-            sequence.tidy(&mut self.pool);
+            sequence.tidy(&mut self.pool, self.rules.limits.chunk_tokens);
         }
         let blank = blank.filter(|_| generated > 0);
         let finished = blank.map(|_| Ok(FinishReason::End)).or(outcome.finished);
