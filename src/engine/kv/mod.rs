@@ -1,8 +1,8 @@
 //! The KV cache's pages: owners, contents and prefix matches; and the states of recurrent layers.
 //!
 //! Main types: [`PagePool`], reference-counted pages with the prefix cache among them; [`PageTable`], one
-//! sequence's pages; [`StatePool`], recurrent states and their snapshots; [`Reach`], which positions are attended to. Refuses to know: where a page's numbers
-//! are; that is the backend's.
+//! sequence's pages; [`StatePool`], recurrent states and their snapshots; [`Reach`], which positions are attended to.
+//! Refuses to know: where a page's numbers are; that is the backend's.
 
 pub mod attention_window;
 mod key;
@@ -13,7 +13,7 @@ mod table;
 pub use attention_window::Reach;
 pub use attention_window::Window;
 pub use key::Key;
-pub use pool::PagePool;
+pub use pool::{PagePool, differ};
 pub use states::{Content, StateId, StatePool};
 pub use table::{Copy, PageTable};
 

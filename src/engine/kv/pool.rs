@@ -220,12 +220,15 @@ impl PagePool {
         }
     }
 
-    /// The same of the pages after `before` that hold other tokens than `following` begins with, and of all behind them, up to
-    /// those that somebody holds. Returns the keys of their ends.
-    pub fn forget_branches(&mut self, before: Key, following: &[u32]) -> Vec<Key> {
-        let is_branch = |tokens: &[u32]| !following.starts_with(tokens);
-        let mut ahead = self.ends_after(before, is_branch);
+    /// The same of the page after `before` whose tokens differ from those of `following`, and of all pages behind it, up to
+    /// those that somebody holds. Where there are several they may be of as many users, and all stay. Returns the keys of the
+    /// ends of what is forgotten.
+    pub fn forget_branch(&mut self, before: Key, following: &[u32]) -> Vec<Key> {
+        let mut ahead = self.ends_after(before, |tokens| differ(tokens, following));
         let mut forgotten = Vec::new();
+        if ahead.len() > 1 {
+            return forgotten;
+        }
         while let Some(end) = ahead.pop() {
             self.forget(&end);
             if !self.is_published(&end) {
@@ -267,6 +270,11 @@ impl PagePool {
             }
         }
     }
+}
+
+/// Whether one of the tokens that both have is another one.
+pub fn differ(a: &[u32], b: &[u32]) -> bool {
+    a.iter().zip(b).any(|(a, b)| a != b)
 }
 
 #[cfg(test)]
@@ -328,30 +336,39 @@ mod tests {
         assert_eq!((pool.used(), pool.cached()), (1, 0));
     }
 
-    /// Below one history: another answer of two pages, the beginning of the same one, and one that somebody holds.
+    /// Below one history: an answer of two pages, and one with the same beginning.
     #[test]
     fn what_went_on_otherwise_is_forgotten() {
-        let mut pool = PagePool::new(8);
         let history = key(0);
-        let mut add = |before: Key, tokens: &[u32]| {
+        let add = |pool: &mut PagePool, before: Key, tokens: &[u32]| {
             let (page, after) = (pool.allocate().unwrap(), before.after(tokens));
             pool.publish(page, before, after, tokens);
             (page, after)
         };
-        let (other, other_end) = add(history, &[5, 6]);
-        let (behind, behind_end) = add(other_end, &[7]);
-        let (same, _) = add(history, &[1, 2]);
-        let (_held, held_end) = add(history, &[8]);
-        let (behind_held, _) = add(held_end, &[9]);
-        for page in [other, behind, same, behind_held] {
+        let mut pool = PagePool::new(8);
+        let (other, other_end) = add(&mut pool, history, &[5, 6]);
+        let (behind, behind_end) = add(&mut pool, other_end, &[7]);
+        let (same, _) = add(&mut pool, history, &[1, 2, 3, 4]);
+        let (held, held_end) = add(&mut pool, behind_end, &[8]);
+        for page in [other, behind, same] {
             pool.release(page);
         }
-        let forgotten = pool.forget_branches(history, &[1, 2, 3]);
-        assert_eq!(forgotten, [other_end, behind_end]);
-        assert_eq!((pool.used(), pool.cached()), (1, 2));
+        assert_eq!(
+            pool.forget_branch(history, &[1, 2, 3]),
+            [other_end, behind_end]
+        );
+        // What is longer is no other.
         assert!(pool.beginning(history, &[1, 2, 3]).is_some());
         assert!(pool.is_published(&held_end));
-        assert!(pool.forget_branches(history, &[1, 2, 3]).is_empty());
+        assert_eq!((pool.used(), pool.cached()), (1, 1));
+        pool.release(held);
+        // Two others may be two users'.
+        for tokens in [[5, 6], [6, 6]] {
+            let (page, _) = add(&mut pool, history, &tokens);
+            pool.release(page);
+        }
+        assert!(pool.forget_branch(history, &[1, 2, 3]).is_empty());
+        assert_eq!(pool.cached(), 4);
     }
 
     /// The pool against a plain model of who holds what: nothing leaks, nothing is given out twice, a

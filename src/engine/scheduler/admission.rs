@@ -3,7 +3,9 @@
 //! Main function: [`find`]. Refuses to know: which sequence waits, and why.
 
 use super::plan::{self, Limits};
-use crate::kv::{Content, Copy, Key, PAGE_TOKENS, PagePool, PageTable, Reach, StateId, StatePool};
+use crate::kv::{
+    Content, Copy, Key, PAGE_TOKENS, PagePool, PageTable, Reach, StateId, StatePool, differ,
+};
 use crate::request::{CacheUse, Request};
 
 /// What holds for every sequence of an engine.
@@ -94,6 +96,7 @@ pub fn find(
     let is_full = rules.reach.first_page(found.covered) > rules.reach.sink_pages();
     if looked && rules.reach.is_bounded() && is_full {
         forget_behind(pool, states, rules.reach, &found.keys, tokens);
+        // A page that is yet to be copied may be free after this: it is copied before another is taken.
         forget_branches(pool, states, found.table.keyed(), tokens);
     }
     let Found {
@@ -230,8 +233,11 @@ fn forget_branches(
 ) {
     loop {
         let following = &tokens[keyed..];
-        states.forget(key, |rest| !following.starts_with(rest));
-        for end in pool.forget_branches(key, following) {
+        let forgotten = pool.forget_branch(key, following);
+        if !forgotten.is_empty() {
+            states.forget(key, |rest| differ(rest, following));
+        }
+        for end in forgotten {
             states.forget(end, |_| true);
         }
         let Some(page) = following.first_chunk::<PAGE_TOKENS>() else {

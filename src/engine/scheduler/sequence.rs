@@ -146,7 +146,8 @@ impl Sequence {
         let is_last = end == self.tokens.len();
         let usable = if is_last { end - 1 } else { end };
         let boundary = usable - usable % PAGE_TOKENS;
-        let is_far = is_last || 2 * boundary >= 3 * self.last_snapshot;
+        let is_end = is_last || boundary == self.prompt_page_end();
+        let is_far = is_end || 2 * boundary >= 3 * self.last_snapshot;
         let wants = self.state.is_some() && self.feeds_cache && !self.is_decoding() && is_far;
         let is_new = |states: &mut StatePool| {
             let content = self.table.content(&self.tokens[..boundary]);
@@ -283,19 +284,29 @@ impl Sequence {
         if self.feeds_cache {
             self.table.publish(pool, &self.tokens[..self.computed]);
         }
-        self.table.slide(pool, self.needed_from(chunk_tokens));
+        self.table.slide(pool, self.kept_from(chunk_tokens));
     }
 
-    /// The first position whose window must be there. While an answer has fewer tokens than a prompt's chunk, for which there
-    /// is room, that is where the prompt's last full page ends: the answer may come back as other tokens, from there on.
-    fn needed_from(&self, chunk_tokens: usize) -> usize {
-        let usable = self.prompt_len().saturating_sub(1);
-        let page_end = usable - usable % PAGE_TOKENS;
-        let is_near = self.computed < page_end + chunk_tokens;
-        match self.feeds_cache && self.is_decoding() && is_near {
-            true => page_end,
+    /// The first position whose window is kept: that of the prompt's last full page, as long as what is kept then is no more
+    /// than a prompt's chunk needs. The answer may come back as other tokens, from there on.
+    fn kept_from(&self, chunk_tokens: usize) -> usize {
+        let next = self.computed + self.pending().clamp(1, chunk_tokens);
+        let page_end = self.prompt_page_end();
+        match self.feeds_cache && next <= page_end + chunk_tokens {
+            true => page_end.min(self.computed),
             false => self.computed,
         }
+    }
+
+    /// Lets go of what is kept for who asks next.
+    pub fn let_go(&mut self, pool: &mut PagePool) {
+        self.table.slide(pool, self.computed);
+    }
+
+    /// Where the last full page ends that the same prompt could go on after, which has a token left to compute.
+    fn prompt_page_end(&self) -> usize {
+        let usable = self.prompt_len().saturating_sub(1);
+        usable - usable % PAGE_TOKENS
     }
 
     /// The engine's clock on this request, so far.

@@ -414,6 +414,8 @@ fn houses() -> Vec<House> {
         house(11, limits(8, 40, 40), window(4, 30)),
         house(12, limits(8, 40, 7), window(20, 33)),
         house(10, limits(6, 20, 20), window(0, 64)),
+        // Just enough for one that takes a token a step.
+        house(4, limits(8, 40, 40), window(4, 30)),
         House {
             caches: false,
             ..house(14, limits(8, 24, 24), None)

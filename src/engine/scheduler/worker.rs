@@ -279,6 +279,10 @@ impl<E: Executor> Worker<E> {
         let pool = &mut self.pool;
         let limits = self.rules.limits;
         let plenty = pool.available() >= plan::most_pages(self.running.len(), limits);
+        if !plenty {
+            // Who runs comes before who may ask next; alone, a sequence might never get on.
+            self.running.iter_mut().for_each(|it| it.let_go(pool));
+        }
         let running = self.running.iter();
         let candidates: Vec<_> = running
             .map(|sequence| sequence.candidate(pool, plenty))
