@@ -29,6 +29,8 @@ pub enum Compute {
 pub struct Ground {
     /// Bytes of a cached number.
     pub kv_element_bytes: usize,
+    /// Each value head of a recurrent state has its own copy of its key head's inputs.
+    pub state_by_value_head: bool,
     /// Bytes that weights, activations, keys and values may take together; `None`: the system's own
     /// memory, which is taken as it is used.
     pub free_bytes: Option<usize>,
@@ -40,6 +42,7 @@ pub struct Ground {
 /// The CPU keeps keys and values in f32. A step of so many tokens takes it long enough for who waits beside it.
 const CPU_GROUND: Ground = Ground {
     kv_element_bytes: 4,
+    state_by_value_head: false,
     free_bytes: None,
     step_tokens: 256,
     chunk_tokens: 128,
@@ -102,12 +105,14 @@ impl Compute {
                 free_bytes,
             } => Ground {
                 kv_element_bytes: equipped.element().bytes(),
+                state_by_value_head: true,
                 free_bytes: Some(free_bytes.saturating_sub(GPU_RESERVE)),
                 step_tokens: GPU_STEP_TOKENS,
                 chunk_tokens: GPU_STEP_TOKENS,
             },
             Self::Emulated(_, element) => Ground {
                 kv_element_bytes: element.bytes(),
+                state_by_value_head: true,
                 ..CPU_GROUND
             },
         }

@@ -54,6 +54,13 @@ impl DeltaShape {
         self.layers * (matrices + (self.taps - 1) * self.channels())
     }
 
+    /// Numbers of a sequence's state in one layer where a value head has its own copy of what the convolution keeps of its q
+    /// and k, as on a GPU.
+    pub fn numbers_by_value_head(&self) -> usize {
+        let channels = 2 * self.key_dim + self.value_dim;
+        self.value_heads * (self.key_dim * self.value_dim + (self.taps - 1) * channels)
+    }
+
     /// Numbers in the weights of one such layer, norms of the layer and the MLP not among them.
     pub fn parameters(&self, hidden: usize) -> usize {
         let projections = hidden * (self.projected_cols() + self.value_cols());

@@ -178,10 +178,14 @@ impl Config {
         self.layers - self.delta().map_or(0, |delta| delta.layers)
     }
 
-    /// Bytes of a sequence's recurrent state, which is in f32 whatever the weights are in.
-    pub fn state_bytes(&self) -> usize {
-        let numbers = self.delta().map_or(0, DeltaShape::state_numbers);
-        numbers * size_of::<f32>()
+    /// Bytes of a sequence's recurrent state, which is in f32 whatever the weights are in. `by_value_head`: as a GPU keeps it.
+    pub fn state_bytes(&self, by_value_head: bool) -> usize {
+        let numbers = |delta: &DeltaShape| match by_value_head {
+            true => delta.layers.saturating_mul(delta.numbers_by_value_head()),
+            false => delta.state_numbers(),
+        };
+        let numbers = self.delta().map_or(0, numbers);
+        numbers.saturating_mul(size_of::<f32>())
     }
 
     pub fn shape(&self) -> ModelShape {

@@ -73,7 +73,12 @@ fn hybrids_are_read_alone_and_within_a_model_with_pictures() {
     );
     assert_eq!((alone.rotary_dim, alone.attention_layers()), (4, 1));
     // 4 heads of 128 × 128 and the convolution's last three inputs in each of three layers.
-    assert_eq!(alone.state_bytes(), 4 * 3 * (4 * 128 * 128 + 3 * 1024));
+    assert_eq!(alone.state_bytes(false), 4 * 3 * (4 * 128 * 128 + 3 * 1024));
+    // On a GPU the inputs of two key heads are there for each of the four value heads.
+    assert_eq!(
+        alone.state_bytes(true),
+        4 * 3 * 4 * (128 * 128 + 3 * 3 * 128)
+    );
     let with_pictures = |tied: Value| {
         load(
             |value| {

@@ -141,14 +141,15 @@ fn come_up<B: Backend>(
         name,
         pages,
         page_bytes,
+        state_bytes,
         snapshots,
         max_context,
         window,
         rules,
         planted,
     } = setup;
-    let (shape, state_bytes) = (config.shape(), config.state_bytes());
-    let (vocab, eos, sampling) = (config.vocab, config.eos.clone(), config.sampling.clone());
+    let (shape, vocab) = (config.shape(), config.vocab);
+    let (eos, sampling) = (config.eos.clone(), config.sampling.clone());
     let room = Room {
         rows: rules.limits.step_tokens,
         answers: logit_rows(rules.limits.running),

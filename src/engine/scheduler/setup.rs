@@ -42,6 +42,8 @@ pub struct Setup {
     pub threads: usize,
     pub pages: usize,
     pub page_bytes: usize,
+    /// Of one sequence's recurrent state.
+    pub state_bytes: usize,
     /// Recurrent states that are kept for requests that begin alike, beside one for each running request.
     pub snapshots: usize,
     pub max_context: usize,
@@ -74,7 +76,7 @@ impl Setup {
         };
         let planted = Planted::new(options.faults.clone());
         let limit = MemoryLimit::of(options.memory_limit, ground.free_bytes);
-        let state_bytes = config.state_bytes();
+        let state_bytes = config.state_bytes(ground.state_by_value_head);
         let running_states = limits.running.saturating_mul(state_bytes);
         let fixed = || {
             weights
@@ -121,6 +123,7 @@ impl Setup {
             threads: options.threads,
             pages,
             page_bytes,
+            state_bytes,
             snapshots,
             max_context,
             window: options.window,

@@ -255,7 +255,7 @@ impl<M: Memory> Bench<M> {
     fn new<D: Device<Memory = M>>(lab: &mut Lab<D>, shape: DeltaShape) -> Self {
         let weights = Weights::new(lab, &shape);
         // All NaN: a sequence's first row must not read them.
-        let numbers = shape.layers * STATES * launch::state_unit(&shape);
+        let numbers = shape.layers * STATES * shape.numbers_by_value_head();
         Self {
             shape,
             weights,
@@ -313,7 +313,7 @@ impl<M: Memory> Bench<M> {
         let n = rows.len() / self.shape.projected_cols();
         let projected = lab.place_floats(&rows);
         let out = lab.poisoned_elements(n * self.shape.value_cols());
-        let numbers = STATES * launch::state_unit(&self.shape);
+        let numbers = STATES * self.shape.numbers_by_value_head();
         let of = DeltaRule {
             projected: projected.view(),
             conv: self.weights.conv.view(),
@@ -435,7 +435,7 @@ fn state_copies() {
 
 fn check_state_copy<D: Device>(lab: &mut Lab<D>) {
     for shape in SHAPES {
-        let (unit, count) = (launch::state_unit(&shape), 5);
+        let (unit, count) = (shape.numbers_by_value_head(), 5);
         let states = lab.floats(shape.layers * count * unit, 1.0);
         let (from, to) = (count - 1, lab.below(count - 1));
         launch::copy_state(&mut lab.device, states.view(), from, to, count, &shape).unwrap();

@@ -131,7 +131,7 @@ impl<D: Device> States<D> {
         let sizes = [
             shape.layers,
             count,
-            launch::state_unit(&shape),
+            shape.numbers_by_value_head(),
             size_of::<f32>(),
         ];
         Ok(Self {
@@ -142,7 +142,7 @@ impl<D: Device> States<D> {
     }
 
     pub(super) fn layer(&self, layer: usize) -> View {
-        let numbers = self.count * launch::state_unit(&self.shape);
+        let numbers = self.count * self.shape.numbers_by_value_head();
         let all = self.memory.view();
         all.part(layer * numbers, numbers, size_of::<f32>())
     }

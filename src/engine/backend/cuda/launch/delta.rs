@@ -39,7 +39,7 @@ pub struct DeltaRule {
     pub log_decay: View,
     pub step_bias: View,
     pub norm: View,
-    /// The layer's `states_count` states, [`state_unit`] numbers each.
+    /// The layer's `states_count` states, [`DeltaShape::numbers_by_value_head`] numbers each.
     pub states: View,
     pub states_count: usize,
     pub out: View,
@@ -70,12 +70,6 @@ pub struct ChunkRoom {
     pub u: View,
     pub p: View,
     pub factors: View,
-}
-
-/// Numbers of a sequence's state in one layer. A value head has what the convolution keeps of its query and key too.
-pub fn state_unit(shape: &DeltaShape) -> usize {
-    let channels = 2 * shape.key_dim + shape.value_dim;
-    shape.value_heads * (shape.key_dim * shape.value_dim + (shape.taps - 1) * channels)
 }
 
 /// The size of each field of a [`ChunkRoom`] for this many chunks, in numbers.
@@ -176,7 +170,11 @@ fn take_gates(call: &mut Call, of: &DeltaRule, n: usize, shape: &DeltaShape) {
 }
 
 fn take_states(call: &mut Call, of: &DeltaRule, shape: &DeltaShape) {
-    call.at(of.states, of.states_count * state_unit(shape), F32);
+    call.at(
+        of.states,
+        of.states_count * shape.numbers_by_value_head(),
+        F32,
+    );
 }
 
 fn take_room(call: &mut Call, room: &ChunkRoom, numbers: &[usize; 6], element: Element) {
@@ -234,7 +232,7 @@ pub fn copy_state<D: Device>(
     count: usize,
     shape: &DeltaShape,
 ) -> Done {
-    let unit = state_unit(shape);
+    let unit = shape.numbers_by_value_head();
     let mut call = Call::new("copy_state");
     supports(&mut call, shape);
     call.takes(from < count && to < count && from != to, || {

@@ -16,8 +16,7 @@ pub use attention::{
 };
 pub use delta::{
     CHUNK_INTS, CHUNK_ROWS, ChunkRoom, Chunks, DeltaRule, SCAN_INTS, SPAN_INTS, Spans,
-    chunk_numbers, copy_state, delta_chunks, delta_rule, gate, state_unit, supports_delta,
-    takes_chunks,
+    chunk_numbers, copy_state, delta_chunks, delta_rule, gate, supports_delta, takes_chunks,
 };
 
 use super::device::{Device, DeviceError, Product, View};
