@@ -138,6 +138,7 @@ Machine *set_up(Body body, const unsigned grid[3], const unsigned block[3], unsi
         const std::lock_guard lock(taking);
         if (idle.empty()) {
             idle.push_back(std::make_unique<Machine>());
+            poison(aligned(idle.back()->statics), STATIC_LIMIT);
         }
         machine = idle.back().release();
         idle.pop_back();

@@ -98,9 +98,9 @@ struct Machine {
     /// Threads go no further than to where they wait for earlier kernels.
     bool holds = false;
     std::vector<unsigned char> dynamic = std::vector<unsigned char>(DYNAMIC_LIMIT + GUARD_BYTES + 128);
-    std::vector<unsigned char> statics = std::vector<unsigned char>(STATIC_LIMIT + 2 * 128 + 128);
+    std::vector<unsigned char> statics = std::vector<unsigned char>(STATIC_LIMIT + 128);
     std::vector<std::pair<const void *, size_t>> sites;
-    size_t statics_used = 0;
+    size_t statics_used = 0, most_statics = 0;
     std::vector<Fiber> fibers = std::vector<Fiber>(THREAD_LIMIT);
     std::vector<Warp> warps = std::vector<Warp>(THREAD_LIMIT / WARP_LANES);
     unsigned threads = 0, alive = 0, at_barrier = 0;
@@ -258,6 +258,8 @@ void begin_block(uint64_t at) {
     const dim3 grid = machine->grid;
     machine->at = {unsigned(at % grid.x), unsigned(at / grid.x % grid.y), unsigned(at / grid.x / grid.y)};
     poison(aligned(machine->dynamic), machine->dynamic_bytes + GUARD_BYTES);
+    // What lies behind was never written.
+    poison(aligned(machine->statics), std::min(machine->most_statics, STATIC_LIMIT));
     machine->sites.clear();
     machine->statics_used = 0;
     machine->alive = machine->threads;
@@ -387,7 +389,7 @@ void *shared_array(const void *site, size_t bytes, bool of_packs) {
     }
     machine->sites.emplace_back(site, offset);
     machine->statics_used = (offset + bytes + 127) / 128 * 128;
-    poison(aligned(machine->statics) + offset, machine->statics_used - offset + 128);
+    machine->most_statics = std::max(machine->most_statics, machine->statics_used);
     return aligned(machine->statics) + offset;
 }
 

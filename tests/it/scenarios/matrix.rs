@@ -41,6 +41,8 @@ struct Asked {
 
 struct Matrix {
     server: Server,
+    /// Shorter contexts may have nothing in the cache that another prompt with the same beginning could use.
+    warm_from: usize,
     /// By context and prompt.
     alone: Vec<Vec<Answer>>,
     /// Contexts with a prompt that was not yet seen.
@@ -53,10 +55,24 @@ struct Matrix {
 
 #[test]
 fn every_cell_answers_as_a_cold_request_alone() {
+    every_cell_answers(&[], 0);
+}
+
+/// A hybrid model goes on from a snapshot of its state: of a prompt in one chunk the only one lies behind what another prompt
+/// has in common with it.
+#[test]
+fn every_cell_of_a_hybrid_model_answers_as_a_cold_request_alone() {
+    let model = fixture::repository().join("gates/models/tiny-qwen3.5");
+    every_cell_answers(&["--model", model.to_str().unwrap()], 129);
+}
+
+fn every_cell_answers(model: &[&str], warm_from: usize) {
     // The delay keeps the shortest answers in flight together.
-    let server = Server::start(&["--threads", "0", "--fault", "decode-delay=1ms"]);
+    let arguments = ["--threads", "0", "--fault", "decode-delay=1ms"];
+    let server = Server::start(&[&arguments[..], model].concat());
     let mut matrix = Matrix {
         server,
+        warm_from,
         alone: Vec::new(),
         fresh: (0..contexts()).collect(),
         cells: BTreeSet::new(),
@@ -181,7 +197,8 @@ impl Matrix {
                 "\n  {answer:?}\n  differs from the cold request alone\n  {alone:?}"
             ));
         }
-        if (cached == 0) != (asked.cache == Cache::Cold) {
+        let may_be_cold = asked.cache == Cache::Warm && CONTEXTS[asked.context] < self.warm_from;
+        if (cached == 0) != (asked.cache == Cache::Cold) && !may_be_cold {
             return Err(format!("{cached} prompt tokens were cached"));
         }
         Ok(())
@@ -236,11 +253,11 @@ impl Asked {
 }
 
 /// A prompt of ordinary tokens. Prompts of a context begin alike, those of two contexts differ from the
-/// first token on. With these seeds, the answers to all prompts of a context are different.
+/// first token on. With these seeds, most answers to the prompts of a context are different, by either model.
 fn tokens(context: usize, prompt: usize) -> Vec<u32> {
     let length = CONTEXTS[context];
     let head = sequence(context as u64 + 1).take(length - TAIL);
-    let tail = sequence((context * PROMPTS + prompt) as u64 + 300).take(TAIL);
+    let tail = sequence((context * PROMPTS + prompt) as u64 + 800).take(TAIL);
     head.chain(tail).collect()
 }
 
