@@ -13,6 +13,9 @@ use memmap2::Mmap;
 
 use super::synthetic::Synthetic;
 
+/// The file that every model directory has.
+const CONFIG: &str = "config.json";
+
 /// Which model to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelSource {
@@ -27,8 +30,15 @@ pub enum ModelSource {
 /// A file of the model could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    #[error("model directory {} does not exist; give the directory that holds config.json", path.display())]
+    #[error(
+        "model directory {} does not exist; give a directory on this machine: nothing is downloaded by a hub's name",
+        path.display()
+    )]
     NoDirectory { path: PathBuf },
+    #[error("{} is a file; give the model directory that holds config.json", path.display())]
+    IsFile { path: PathBuf },
+    #[error("{} is no model directory: it has no config.json; give the folder that holds it", path.display())]
+    NoModel { path: PathBuf },
     #[error("{} is missing; download the whole model directory again", path.display())]
     Missing { path: PathBuf },
     #[error("{} is no regular file; download the whole model directory again", path.display())]
@@ -65,10 +75,20 @@ impl Bytes {
 impl Files {
     pub fn open(source: &ModelSource) -> Result<Self, FileError> {
         match source {
-            ModelSource::Directory(path) if path.is_dir() => Ok(Self::Directory(path.clone())),
-            ModelSource::Directory(path) => Err(FileError::NoDirectory { path: path.clone() }),
+            ModelSource::Directory(path) => Self::in_directory(path.clone()),
             ModelSource::Embedded => Ok(Self::Embedded(super::embedded::FILES)),
             ModelSource::Synthetic(model) => Ok(Self::Embedded(model.files())),
+        }
+    }
+
+    fn in_directory(path: PathBuf) -> Result<Self, FileError> {
+        match path.metadata() {
+            Ok(it) if it.is_dir() && !path.join(CONFIG).exists() => {
+                Err(FileError::NoModel { path })
+            }
+            Ok(it) if it.is_dir() => Ok(Self::Directory(path)),
+            Ok(_) => Err(FileError::IsFile { path }),
+            Err(_) => Err(FileError::NoDirectory { path }),
         }
     }
 

@@ -49,7 +49,7 @@ const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The port cannot be taken.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}")]
+#[error("cannot listen on {address}; choose another --port, or 0 for a free one")]
 pub struct BindError {
     address: SocketAddr,
     source: io::Error,

@@ -24,7 +24,8 @@ pub struct KernelsArgs {
 
 #[derive(Subcommand)]
 enum KernelsCommand {
-    /// Compile every kernel, and say what registers and memory it takes; no GPU is needed
+    /// Compile every kernel, and say what registers and memory it takes; no GPU is needed, but NVRTC is. One core takes about
+    /// a minute for each architecture
     Build(BuildArgs),
 }
 

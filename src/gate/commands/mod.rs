@@ -151,10 +151,17 @@ Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid, 5 infrastructure
     #[command(subcommand)]
     Github(GitHub),
     /// Serve a model over the OpenAI HTTP API
+    #[command(after_help = "Examples:
+  gate serve
+  gate serve --model DIR --port 8000
+  curl 127.0.0.1:8000/v1/completions -H 'content-type: application/json' \\
+    -d '{\"prompt\": \"1 2 3 4\", \"max_tokens\": 8}'
+
+A reply's usage.prompt_tokens_details.cached_tokens says what was not computed again; /metrics counts all.")]
     Serve(serve::ServeArgs),
-    /// Compile the CUDA kernels ahead
+    /// Compile the CUDA kernels of `gate serve` ahead
     Kernels(kernels::KernelsArgs),
-    /// Compare a model's speed with the least time that this machine needs for it
+    /// Compare the speed of `gate serve` with the least time that this machine needs for a model
     Roofline(roofline::RooflineArgs),
     /// Plant faults in a real engine, and check that the gates catch them
     Selftest(selftest::SelftestArgs),

@@ -14,6 +14,9 @@ pub use custom::{Seen, custom};
 pub use github::{Origin, RULES, builds, workflows};
 pub use tree::engine_of;
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 /// The preset for an engine of one's own.
 pub const CUSTOM: &str = "custom";
 
@@ -154,7 +157,10 @@ impl<'a> Preset<'a> {
             true => String::new(),
             false => format!("\"--model\", \"{}\", ", escaped(model)),
         };
-        filled(self.engine, model).replace(SOURCE, &source)
+        // A directory's path is no name; its last part is.
+        let last = Path::new(model).file_name().and_then(OsStr::to_str);
+        let name = last.filter(|_| self.holds_its_example()).unwrap_or(model);
+        filled(self.engine, name).replace(SOURCE, &source)
     }
 
     /// The same, built from its tree.
@@ -244,7 +250,12 @@ mod tests {
             let files = preset.files("some/model", true);
             assert_eq!(files[0].path, "gates/gate.toml");
             assert!(files.len() > 1, "{} has no gate", preset.name);
-            assert!(files[0].text.contains("model = \"some/model\""));
+            let name = match preset.holds_its_example() {
+                true => "model",
+                false => "some/model",
+            };
+            let model = format!("\nmodel = \"{name}\"\n");
+            assert!(files[0].text.contains(&model), "{}", preset.name);
             assert!(files[0].text.contains("[engine.build]"), "{}", preset.name);
             let serve = files[0]
                 .text

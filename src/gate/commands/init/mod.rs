@@ -145,10 +145,14 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     };
     let model = match running.filter(|_| args.model.is_none()) {
         Some(running) if !preset.holds_its_example() => running.model.as_str(),
-        _ => model(args, preset)?,
+        Some(running) => own_model(args, preset, running)?,
+        None => model(args, preset)?,
     };
     let files = preset.files(model, is_built);
     write_all(&args.dir, &files)?;
+    if let Some(running) = running.filter(|_| name != CUSTOM) {
+        tell_left_out(&running.seen.command, &files[0].text);
+    }
     if running.is_none() {
         tell_example(args, preset);
     }
@@ -195,6 +199,52 @@ fn tell_found(name: &str, of_tree: Option<&str>, running: Option<&Found>) {
         "engine: {name}; a server answers on port {port} with the model `{model}`{started}. Stop it before you measure: it \
          takes the memory and the processors that the gate's engines need"
     ));
+}
+
+/// The model of a running engine whose program holds one: the directory that its command names, or the one in the program.
+fn own_model<'a>(
+    args: &InitArgs,
+    preset: Preset<'a>,
+    running: &'a Found,
+) -> Result<&'a str, Error> {
+    match model_option(&running.seen.command) {
+        None if running.model == preset.example => Ok(preset.example),
+        Some(directory) if args.dir.join(directory).is_dir() => Ok(directory),
+        _ => Err(Error::Usage(format!(
+            "the server on port {} has the model `{}`, and which directory that is was not found out: name it with --model DIR",
+            running.port, running.model
+        ))),
+    }
+}
+
+/// What a command says behind `--model`.
+fn model_option(words: &[String]) -> Option<&str> {
+    words
+        .iter()
+        .enumerate()
+        .find_map(|(at, word)| match word.strip_prefix("--model")? {
+            "" => words.get(at + 1).map(String::as_str),
+            rest => rest.strip_prefix('='),
+        })
+}
+
+fn tell_left_out(words: &[String], config: &str) {
+    let left_out = left_out(words, config);
+    if !left_out.is_empty() {
+        output::note(&format!(
+            "not taken over from its command: {}; add to `serve` in {CONFIG} what the gates' engine needs",
+            left_out.join(", ")
+        ));
+    }
+}
+
+/// Options of a running engine's command that the engine of the gate file is started without.
+fn left_out<'a>(words: &'a [String], config: &str) -> Vec<&'a str> {
+    let serve = config.lines().find(|line| line.starts_with("serve = "));
+    let is_written = |option: &&str| serve.is_some_and(|it| it.contains(&format!("\"{option}\"")));
+    let options = words.iter().filter(|word| word.starts_with("--"));
+    let options = options.map(|word| word.split('=').next().unwrap_or(word));
+    options.filter(|option| !is_written(option)).collect()
 }
 
 /// Gates where there are none yet, workflows, and the rules for labels where there are none yet.
@@ -450,5 +500,21 @@ mod tests {
         for other in ["0.1.0", "main", "v", "v1 # x", "v1\n", "v1'"] {
             assert!(release(other).is_err(), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_running_engines_model_is_written_and_what_is_not_is_told() {
+        let command = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (text, model) in [
+            ("gate serve --model m/q --port {port}", Some("m/q")),
+            ("gate serve --model=m/q", Some("m/q")),
+            ("gate serve --models x", None),
+            ("gate serve --model", None),
+        ] {
+            assert_eq!(model_option(&command(text)), model, "{text}");
+        }
+        let words = command("gate serve --model m/q --window=9 --threads 1 --port {port}");
+        let config = "[engine]\nserve = [\"gate\", \"serve\", \"--model\", \"m/q\", \"--port\", \"{port}\"]\n";
+        assert_eq!(left_out(&words, config), ["--window", "--threads"]);
     }
 }

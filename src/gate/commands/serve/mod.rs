@@ -56,7 +56,7 @@ pub struct ServeArgs {
     /// Prompt tokens of one request in a step at the most [default: 128, on a GPU 2048]
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     chunk_tokens: Option<u32>,
-    /// Attend to the last N positions only, and to the sink; by default to all
+    /// Attend to the last N positions only, and to the sink [default: to all]
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     window: Option<u32>,
     /// First positions that stay in sight beside the window
