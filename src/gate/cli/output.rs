@@ -54,7 +54,9 @@ pub fn note(line: &str) {
 /// Writes a line to standard error. Secrets in it are redacted: it may quote the log of a build or of an engine.
 pub fn error(line: &str) {
     let line = redact(line);
-    let _ = writeln!(anstream::stderr().lock(), "{}", inert(&line));
+    // In one write: a child that shares standard error would write between the text and its end.
+    let line = format!("{}\n", inert(&line));
+    let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
 /// The text without anything that GitHub's runner acts on: `::` at a line's begin, and `##[` anywhere in it. Escape

@@ -38,12 +38,12 @@ impl Proxy {
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
         let address = loop {
-            let from = said.len();
             if stderr.read_line(&mut said).unwrap() == 0 {
                 panic!("the proxy never listened; it printed:\n{said}");
             }
-            let address = said[from..].strip_prefix("proxy on http://");
-            if let Some(address) = address.and_then(|rest| rest.split(' ').next()) {
+            // Its engine writes there too, and may have begun the line.
+            let address = said.split_once("proxy on http://");
+            if let Some(address) = address.and_then(|(_, rest)| rest.split(' ').next()) {
                 break address.parse().unwrap();
             }
         };

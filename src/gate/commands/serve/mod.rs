@@ -333,5 +333,7 @@ fn report_stage(name: &str, elapsed: Duration) {
 
 /// One line on stderr. A closed stderr is no reason to stop serving.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = io::stderr()
+        .lock()
+        .write_all(format!("{line}\n").as_bytes());
 }
