@@ -43,9 +43,20 @@ fn edit(file: &Path, from: &str, to: &str) {
 fn a_model_that_cannot_be_served_is_refused_with_cause_and_remedy() {
     refuses(
         |at| fs::remove_dir_all(at).expect("gone"),
-        &["does not exist", "config.json"],
+        &["does not exist", "on this machine", "hub's name"],
     );
-    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+    refuses(
+        |at| fs::remove_file(at.join("config.json")).expect("gone"),
+        &["is no model directory", "config.json", "give the folder"],
+    );
+    let directory = copied();
+    let message = load(&directory.path().join("config.json")).err();
+    let message = message.expect("it was loaded").to_string();
+    assert!(
+        message.contains("is a file; give the model directory"),
+        "{message}"
+    );
+    for file in ["tokenizer.json", "model.safetensors"] {
         refuses(
             |at| fs::remove_file(at.join(file)).expect("gone"),
             &[file, "is missing", "download"],
