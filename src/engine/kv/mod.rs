@@ -2,7 +2,7 @@
 //!
 //! Main types: [`PagePool`], reference-counted pages with the prefix cache among them; [`PageTable`], one
 //! sequence's pages; [`StatePool`], recurrent states and their snapshots; [`Reach`], which positions are attended to.
-//! Refuses to know: where a page's numbers are; that is the backend's.
+//! Refuses to know: where the numbers of a page are; the backend knows.
 
 pub mod attention_window;
 mod key;

@@ -272,7 +272,7 @@ impl PagePool {
     }
 }
 
-/// Whether one of the tokens that both have is another one.
+/// True if `a` and `b` differ in a position that both have.
 pub fn differ(a: &[u32], b: &[u32]) -> bool {
     a.iter().zip(b).any(|(a, b)| a != b)
 }

@@ -42,7 +42,7 @@ pub struct Setup {
     pub threads: usize,
     pub pages: usize,
     pub page_bytes: usize,
-    /// Of one sequence's recurrent state.
+    /// Size of one sequence's recurrent state.
     pub state_bytes: usize,
     /// Recurrent states that are kept for requests that begin alike, beside one for each running request.
     pub snapshots: usize,

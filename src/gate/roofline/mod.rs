@@ -113,9 +113,8 @@ impl Shape {
 const MOST_RAISE: f64 = 1.25;
 
 impl Machine {
-    /// What was measured is possible: where it took less than bytes or operations would, their rate is raised, by a quarter at
-    /// the most. A shared machine is fast and slow by the minute; what is twice as fast as the machine is a mistake that must
-    /// be seen.
+    /// Raises each rate that a measured time beats, by at most a quarter. The speed of a shared machine changes by the minute,
+    /// but a time of half the floor is a mistake, and must stay visible.
     pub fn that_took(self, milliseconds: f64, floor: &Floor) -> Self {
         let factor = |amount: u64, rate: f64| {
             let alone_ms = amount as f64 / rate * 1e3;

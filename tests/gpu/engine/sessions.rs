@@ -1,7 +1,7 @@
 //! Long sessions: each turn costs its own tokens, and with a window a session of any length has its bound.
 
 use engine::request::{CacheUse, Event, Request};
-use engine::{ModelSource, Options, StartError, Window};
+use engine::{Engine, ModelSource, Options, StartError, Window};
 
 use super::{both_models, prompt, request, run, start};
 
@@ -49,20 +49,26 @@ fn turns_stay_within_a_page_of_constant() {
     turns_stay_within(hybrid, turns / 10, 8);
 }
 
-/// `spread`: pages between the least and the most that are kept once the window is full.
-fn turns_stay_within(model: ModelSource, turns: u32, spread: u64) {
-    let window = Window {
-        sink: 4,
-        window: 256,
-    };
-    let engine = start(Options {
+/// Positions that the sessions below attend to, beside a sink of 4.
+const WINDOW: u32 = 256;
+
+fn windowed(model: ModelSource) -> Engine {
+    start(Options {
         model,
         threads: 1,
-        window: Some(window),
+        window: Some(Window {
+            sink: 4,
+            window: WINDOW as usize,
+        }),
         max_context: Some(1 << 17),
         kv_tokens: 1 << 14,
         ..Options::default()
-    });
+    })
+}
+
+/// `spread`: pages between the least and the most that are kept once the window is full.
+fn turns_stay_within(model: ModelSource, turns: u32, spread: u64) {
+    let engine = windowed(model);
     let mut history: Vec<u32> = Vec::new();
     let mut new = prompt(300, 0);
     let (mut least, mut most, mut in_use, mut snapshots) = (u64::MAX, 0, 0, 0);
@@ -96,12 +102,12 @@ fn turns_stay_within(model: ModelSource, turns: u32, spread: u64) {
     assert!(snapshots <= spread, "{snapshots} snapshots");
     // Sink, the window of where the prompt's last full page ends, and that page's end.
     assert!(
-        most <= 2 + (window.window as u64).div_ceil(16) + spread,
+        most <= 2 + u64::from(WINDOW).div_ceil(16) + spread,
         "{most} pages"
     );
     // While it runs: sink, window, and the piece of the first prompt that the CPU computes in a step.
     let chunk = 128;
-    assert!(in_use > 0 && in_use <= 1 + (window.window as u64 + chunk).div_ceil(16) + 1);
+    assert!(in_use > 0 && in_use <= 1 + (u64::from(WINDOW) + chunk).div_ceil(16) + 1);
 }
 
 /// Over the chat route an answer may come back as other tokens. Such a turn computes the rest of the last prompt's page, the
@@ -115,18 +121,7 @@ fn an_answer_that_comes_back_as_other_tokens_costs_no_history() {
 
 fn an_answer_comes_back_otherwise(model: ModelSource, turns: u32) {
     const ANSWER: u32 = 20;
-    let window = Window {
-        sink: 4,
-        window: 256,
-    };
-    let engine = start(Options {
-        model,
-        threads: 1,
-        window: Some(window),
-        max_context: Some(1 << 17),
-        kv_tokens: 1 << 14,
-        ..Options::default()
-    });
+    let engine = windowed(model);
     let mut history = prompt(700, 0);
     let mut known = 0;
     let (mut pages, mut snapshots) = (0, 0);
@@ -151,7 +146,7 @@ fn an_answer_comes_back_otherwise(model: ModelSource, turns: u32) {
         history.extend(prompt(1 + turn * 5 % 40, turn));
     }
     // Sink, window, what a turn adds, and of the last turns' ends a page each, to resume from.
-    let most = 1 + (256 + ANSWER as u64 + 40).div_ceil(16) + 8;
+    let most = 1 + u64::from(WINDOW + ANSWER + 40).div_ceil(16) + 8;
     assert!(pages <= most, "{pages} pages");
     assert!(snapshots <= 16, "{snapshots} snapshots");
 }

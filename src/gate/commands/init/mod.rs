@@ -217,7 +217,7 @@ fn own_model<'a>(
     }
 }
 
-/// What a command says behind `--model`.
+/// The value of `--model` in a command.
 fn model_option(words: &[String]) -> Option<&str> {
     words
         .iter()

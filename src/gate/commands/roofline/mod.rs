@@ -87,7 +87,7 @@ struct MachineFigures {
     memory: &'static str,
     #[serde(flatten)]
     rates: Machine,
-    /// What was timed of the machine, where the model showed it to be faster.
+    /// The measured rates, where the model ran faster than they allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     raised_from: Option<Machine>,
     /// From one small kernel of a CUDA graph to the next; none on the CPU.

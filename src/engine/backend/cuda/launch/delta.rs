@@ -156,7 +156,7 @@ pub fn delta_chunks<D: Device>(
     call.launch(device, [heads, chunks.count, 1], 256, 0)
 }
 
-/// Whether [`delta_chunks`] supports these layers.
+/// True if [`delta_chunks`] supports these layers.
 pub fn takes_chunks(element: Element, shape: &DeltaShape) -> bool {
     let is_whole = shape.key_dim.is_multiple_of(16) && shape.value_dim.is_multiple_of(16);
     element != Element::F32 && is_whole
@@ -192,7 +192,7 @@ fn take_sizes(call: &mut Call, shape: &DeltaShape) {
     call.int(shape.key_dim).int(shape.value_dim).int(shape.taps);
 }
 
-/// Whether the kernels support these layers.
+/// True if the kernels support these layers.
 pub fn supports_delta(shape: &DeltaShape) -> Done {
     let mut call = Call::new("the CUDA backend");
     supports(&mut call, shape);
