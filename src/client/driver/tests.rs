@@ -1,5 +1,6 @@
 use super::{Driver, Due, Ends, Finished, MOST_UNREAD, Planned, Queue, Unread, Wave};
 use crate::response::exchange::Exchange;
+use crate::socket::test_socket::stamped;
 use crate::workloads::request_plan::{Expect, Label, Later, Pace};
 use crate::workloads::{completion, streamed};
 use crate::{Endpoint, PromptSeed, SessionClock};
@@ -112,6 +113,7 @@ async fn requests_that_are_made_later_are_sent_like_the_others() {
 /// By less than a stamp's bounds show.
 #[tokio::test]
 async fn requests_of_a_time_in_which_the_clock_was_set_are_void() {
+    let _stamps_go_on = stamped().await;
     let (endpoint, clock) = (endpoint(), SessionClock::start());
     let progress = |_, _| {};
     let mut driver = Driver::start(&endpoint, "g/w", &clock, &progress, (1, 2));
