@@ -221,32 +221,36 @@ impl PagePool {
     }
 
     /// The same of the page after `before` whose tokens differ from those of `following`, and of all pages behind it, up to
-    /// those that somebody holds. Where there are several they may be of as many users, and all stay. Returns the keys of the
-    /// ends of what is forgotten.
+    /// one that somebody holds. Where they fork they may be several users', and all stay. Returns the keys of the ends of what
+    /// is forgotten.
     pub fn forget_branch(&mut self, before: Key, following: &[u32]) -> Vec<Key> {
-        let mut ahead = self.ends_after(before, |tokens| differ(tokens, following));
-        let mut forgotten = Vec::new();
-        if ahead.len() > 1 {
-            return forgotten;
-        }
-        while let Some(end) = ahead.pop() {
-            self.forget(&end);
-            if !self.is_published(&end) {
-                forgotten.push(end);
-                ahead.extend(self.ends_after(end, |_| true));
+        let mut ends = Vec::new();
+        let mut level = self.after(before);
+        level.retain(|(content, _)| differ(&content.tokens, following));
+        while let Some(&(longest, is_held)) = level.iter().max_by_key(|(it, _)| it.tokens.len()) {
+            let is_other = |(it, _): &(&Content, bool)| differ(&it.tokens, &longest.tokens);
+            if level.iter().any(is_other) {
+                return Vec::new();
             }
+            // A page filled in part may lie beside a fuller one with the same tokens.
+            ends.extend(level.iter().map(|(content, _)| content.after));
+            level = match is_held {
+                true => Vec::new(),
+                false => self.after(longest.after),
+            };
         }
-        forgotten
+        ends.iter().for_each(|end| self.forget(end));
+        ends.retain(|end| !self.is_published(end));
+        ends
     }
 
-    /// The ends of the pages after `before` whose tokens are such.
-    fn ends_after(&self, before: Key, is_such: impl Fn(&[u32]) -> bool) -> Vec<Key> {
+    /// The published pages after `before`, and whether somebody holds each.
+    fn after(&self, before: Key) -> Vec<(&Content, bool)> {
         let pages = self.following.range((before, 0)..=(before, u32::MAX));
         let pages = pages.flat_map(|(_, pages)| pages);
         pages
-            .filter_map(|page| self.pages[*page as usize].content.as_ref())
-            .filter(|content| is_such(&content.tokens))
-            .map(|content| content.after)
+            .map(|page| &self.pages[*page as usize])
+            .filter_map(|page| Some((page.content.as_ref()?, page.holders > 0)))
             .collect()
     }
 
@@ -362,13 +366,21 @@ mod tests {
         assert!(pool.is_published(&held_end));
         assert_eq!((pool.used(), pool.cached()), (1, 1));
         pool.release(held);
-        // Two others may be two users'.
-        for tokens in [[5, 6], [6, 6]] {
-            let (page, _) = add(&mut pool, history, &tokens);
+        // Two that go on after a common page may be two users'.
+        let (common, common_end) = add(&mut pool, history, &[5, 6]);
+        pool.release(common);
+        for tokens in [[7], [8]] {
+            let (page, _) = add(&mut pool, common_end, &tokens);
             pool.release(page);
         }
         assert!(pool.forget_branch(history, &[1, 2, 3]).is_empty());
-        assert_eq!(pool.cached(), 4);
+        assert!(pool.forget_branch(common_end, &[9]).is_empty());
+        assert_eq!(pool.cached(), 5);
+        // One that begins as another does is the same way.
+        assert_eq!(pool.forget_branch(common_end, &[7]).len(), 1);
+        let (page, _) = add(&mut pool, common_end, &[7, 1]);
+        pool.release(page);
+        assert_eq!(pool.forget_branch(history, &[1, 2, 3]).len(), 3);
     }
 
     /// The pool against a plain model of who holds what: nothing leaks, nothing is given out twice, a
