@@ -60,17 +60,43 @@ pub fn error(line: &str) {
 }
 
 /// The text without anything that GitHub's runner acts on: `::` at a line's begin, and `##[` anywhere in it. Escape
-/// sequences do not count, since they are taken out of what is no terminal's.
+/// sequences do not count, since they are taken out of what is no terminal's; one may reach over several lines.
 fn inert(text: &str) -> Cow<'_, str> {
-    let plain = |line: &str| anstream::adapter::strip_str(line).to_string();
-    let is_command = |line: &str| plain(line).trim_start().starts_with("::");
-    let is_old = |line: &str| plain(line).contains("##[");
-    let mut lines = text.split(['\n', '\r']);
-    if !lines.any(|line| is_command(line) || is_old(line)) {
+    if !is_acted_on(text) {
         return text.into();
     }
+    let guarded = guarded(text);
+    match is_acted_on(&guarded) {
+        true => self::guarded(&plain(text)).into(),
+        false => guarded.into(),
+    }
+}
+
+/// The text without escape sequences.
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+fn is_command(line: &str) -> bool {
+    plain(line).trim_start().starts_with("::")
+}
+
+fn is_old_command(line: &str) -> bool {
+    plain(line).contains("##[")
+}
+
+/// True if a line is a command, by itself or once all of the text has lost its escape sequences.
+fn is_acted_on(text: &str) -> bool {
+    let is_any = |text: &str| {
+        let mut lines = text.split(['\n', '\r']);
+        lines.any(|line| is_command(line) || is_old_command(line))
+    };
+    is_any(text) || is_any(&plain(text))
+}
+
+fn guarded(text: &str) -> String {
     let lines = text.split_inclusive(['\n', '\r']).map(|line| {
-        let line = match is_old(line) {
+        let line = match is_old_command(line) {
             true => plain(line).replace("##[", "## ["),
             false => line.to_owned(),
         };
@@ -79,7 +105,7 @@ fn inert(text: &str) -> Cow<'_, str> {
             false => line,
         }
     });
-    lines.collect::<String>().into()
+    lines.collect()
 }
 
 #[cfg(test)]
@@ -98,6 +124,11 @@ mod tests {
             (
                 "a\r::stop-commands::x\n\t##[error]b",
                 "a\r| ::stop-commands::x\n\t## [error]b",
+            ),
+            // The sequence begins on the line before.
+            (
+                "\n\u{1b}]0;\n\u{7}::stop-commands::x",
+                "\n| ::stop-commands::x",
             ),
         ] {
             assert_eq!(inert(text), expect);
