@@ -115,9 +115,12 @@ def main():
     gate, step, model, threads, turns = sys.argv[1:]
     with open(f"{model}/config.json") as config:
         vocab = json.load(config)["vocab_size"]
-    ours = Ours(gate, model, threads)
-    theirs = Theirs(step, model, threads)
+    engines = []
     try:
+        ours = Ours(gate, model, threads)
+        engines.append(ours)
+        theirs = Theirs(step, model, threads)
+        engines.append(theirs)
         theirs.wait_ready()
         compare(ours, theirs, vocab)
         machine = Machine([ours.process.pid, theirs.process.pid])
@@ -135,9 +138,9 @@ def main():
             columns = [1 / one for one, _ in pairs], [1 / other for _, other in pairs], [other / one for one, other in pairs]
             print(f"| {what} | {' | '.join(map(shown, columns))} |")
     finally:
-        for process in (ours.process, theirs.process):
-            process.kill()
-            process.wait()
+        for engine in engines:
+            engine.process.kill()
+            engine.process.wait()
 
 
 if __name__ == "__main__":

@@ -227,11 +227,12 @@ fn filled(template: &str, model: &str) -> String {
     template.replace("{{model}}", &escaped(model))
 }
 
-/// As it stands within a basic string of TOML.
+/// As it stands within a basic string of TOML, and as no place of a template.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
+            '{' if out.ends_with('{') => out.push_str("\\u007B"),
             '"' | '\\' => out.extend(['\\', c]),
             c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
             c => out.push(c),
@@ -305,6 +306,10 @@ mod tests {
     #[test]
     fn no_name_of_a_model_breaks_the_file() {
         assert_eq!(escaped("a\"b\\c\nd"), "a\\\"b\\\\c\\u000Ad");
+        for preset in ALL {
+            let text = &preset.files("x/{{source}}{{model}}", false)[0].text;
+            assert!(text.parse::<toml::Table>().is_ok(), "{text}");
+        }
         let text = filled("model = \"{{model}}\"\n", "x\"\ny");
         assert_eq!(text, "model = \"x\\\"\\u000Ay\"\n");
         for preset in ALL {

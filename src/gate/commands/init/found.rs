@@ -43,6 +43,8 @@ pub struct Found {
     pub engine: Option<&'static str>,
     /// Its start command and its abilities.
     pub seen: Seen,
+    /// The folder that it was started in, where its command is known.
+    pub folder: Option<PathBuf>,
 }
 
 /// The first server that answers on a usual port; `root` is the project's.
@@ -78,8 +80,8 @@ async fn at(port: u16, root: &Path) -> Option<Found> {
     endpoint.model.clone_from(&model);
     endpoint.request_timeout = ANSWER;
     let seen = abilities(&endpoint).await;
-    let seen = match command {
-        Some((words, folder)) => started(seen, &words, (port, &folder, root)),
+    let seen = match &command {
+        Some((words, folder)) => started(seen, words, (port, folder, root)),
         None => seen,
     };
     Some(Found {
@@ -87,6 +89,7 @@ async fn at(port: u16, root: &Path) -> Option<Found> {
         model,
         engine,
         seen,
+        folder: command.map(|(_, folder)| folder),
     })
 }
 
@@ -244,6 +247,8 @@ fn rewritten(words: &[String], port: u16) -> Vec<String> {
         let kept = match word.split_once('=') {
             Some((name, _)) if names_secret(name) => format!("{name}={HIDDEN}"),
             _ if (is_secret && !is_option) || is_secret_itself(word) => HIDDEN.to_owned(),
+            // A header, `X-Api-Key: …`.
+            _ if is_secret_header(word) => HIDDEN.to_owned(),
             _ if *word == port => "{port}".to_owned(),
             _ => match word.strip_suffix(&port) {
                 Some(before) if before.ends_with(['=', ':']) => format!("{before}{{port}}"),
@@ -287,6 +292,11 @@ fn names_secret(name: &str) -> bool {
         .replace('_', "-");
     let is_count = COUNTS.iter().any(|count| name.starts_with(count));
     !is_count && SECRETS.iter().any(|secret| name.contains(secret))
+}
+
+fn is_secret_header(word: &str) -> bool {
+    let name = word.split_once(':').map(|(name, _)| name);
+    name.is_some_and(|name| !name.contains('/') && names_secret(name))
 }
 
 /// A value that holds a secret whatever its option: an address with a password, a header, JSON with a key.

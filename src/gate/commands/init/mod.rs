@@ -144,11 +144,11 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         None => preset,
     };
     let model = match running.filter(|_| args.model.is_none()) {
-        Some(running) if !preset.holds_its_example() => running.model.as_str(),
+        Some(running) if !preset.holds_its_example() => running.model.clone(),
         Some(running) => own_model(args, preset, running)?,
-        None => model(args, preset)?,
+        None => model(args, preset)?.to_owned(),
     };
-    let files = preset.files(model, is_built);
+    let files = preset.files(&model, is_built);
     write_all(&args.dir, &files)?;
     if let Some(running) = running.filter(|_| name != CUSTOM) {
         tell_left_out(&running.seen.command, &files[0].text);
@@ -202,19 +202,32 @@ fn tell_found(name: &str, of_tree: Option<&str>, running: Option<&Found>) {
 }
 
 /// The model of a running engine whose program holds one: the directory that its command names, or the one in the program.
-fn own_model<'a>(
-    args: &InitArgs,
-    preset: Preset<'a>,
-    running: &'a Found,
-) -> Result<&'a str, Error> {
-    match model_option(&running.seen.command) {
-        None if running.model == preset.example => Ok(preset.example),
-        Some(directory) if args.dir.join(directory).is_dir() => Ok(directory),
-        _ => Err(Error::Usage(format!(
+fn own_model(args: &InitArgs, preset: Preset<'_>, running: &Found) -> Result<String, Error> {
+    let option = model_option(&running.seen.command);
+    if option.is_none() && running.model == preset.example {
+        return Ok(preset.example.to_owned());
+    }
+    let here = |directory: &str| args.dir.join(directory).canonicalize().ok();
+    // Relative to where the server was started, which may not be here.
+    let found = option
+        .zip(running.folder.as_deref())
+        .and_then(|(it, folder)| {
+            let there = folder
+                .join(it)
+                .canonicalize()
+                .ok()
+                .filter(|it| it.is_dir())?;
+            match here(it).as_ref() == Some(&there) {
+                true => Some(it.to_owned()),
+                false => there.to_str().map(str::to_owned),
+            }
+        });
+    found.ok_or_else(|| {
+        Error::Usage(format!(
             "the server on port {} has the model `{}`, and which directory that is was not found out: name it with --model DIR",
             running.port, running.model
-        ))),
-    }
+        ))
+    })
 }
 
 /// The value of `--model` in a command.
@@ -238,13 +251,27 @@ fn tell_left_out(words: &[String], config: &str) {
     }
 }
 
-/// Options of a running engine's command that the engine of the gate file is started without.
+/// Options of a running engine's command that the engine of the gate file is started without, or with another value. Only
+/// the model's name is written otherwise.
 fn left_out<'a>(words: &'a [String], config: &str) -> Vec<&'a str> {
+    const MODEL: [&str; 2] = ["--model", "-m"];
     let serve = config.lines().find(|line| line.starts_with("serve = "));
-    let is_written = |option: &&str| serve.is_some_and(|it| it.contains(&format!("\"{option}\"")));
-    let options = words.iter().filter(|word| word.starts_with("--"));
-    let options = options.map(|word| word.split('=').next().unwrap_or(word));
-    options.filter(|option| !is_written(option)).collect()
+    let is_written = |word: &str| serve.is_some_and(|it| it.contains(&format!("\"{word}\"")));
+    let is_option = |word: &str| {
+        let name = word.trim_start_matches('-');
+        name.len() < word.len() && name.starts_with(|c: char| c.is_ascii_alphabetic())
+    };
+    let options = words.iter().enumerate().filter(|(_, word)| is_option(word));
+    let left_out = options.filter_map(|(at, word)| {
+        let next = words.get(at + 1).filter(|next| !is_option(next));
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word.as_str(), next.map(String::as_str)),
+        };
+        let is_taken = is_written(name) && (MODEL.contains(&name) || value.is_none_or(is_written));
+        (!is_taken).then_some(name)
+    });
+    left_out.collect()
 }
 
 /// Gates where there are none yet, workflows, and the rules for labels where there are none yet.
@@ -516,5 +543,9 @@ mod tests {
         let words = command("gate serve --model m/q --window=9 --threads 1 --port {port}");
         let config = "[engine]\nserve = [\"gate\", \"serve\", \"--model\", \"m/q\", \"--port\", \"{port}\"]\n";
         assert_eq!(left_out(&words, config), ["--window", "--threads"]);
+        let words = command("llama-server -m other -ngl 99 -np 8 --port {port} --mlock");
+        let config =
+            "serve = [\"llama-server\", \"-m\", \"q\", \"-np\", \"1\", \"--port\", \"{port}\"]\n";
+        assert_eq!(left_out(&words, config), ["-ngl", "-np", "--mlock"]);
     }
 }
