@@ -3,7 +3,7 @@
 
 use super::profiles::run_by_profiles;
 use super::scaled::scale;
-use fixture::{Project, alone, repository};
+use fixture::{Project, alone, gate_program, repository};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -35,16 +35,17 @@ fn one_block_of_every_other_gate_gives_every_check_its_value() {
     project.edit("gates/gate.toml", "budget = \"75 s\"", "budget = \"9 min\"");
     // The program that runs here stays in memory; a cold start needs one of its own.
     let engine = project.path("engine");
-    fs::copy(env!("CARGO_BIN_EXE_gate"), &engine).unwrap();
+    fs::copy(gate_program(), &engine).unwrap();
     let config = project.read("gates/gate.toml");
     let engine = engine.to_str().unwrap();
-    let config = config.replace(env!("CARGO_BIN_EXE_gate"), engine);
+    let config = config.replace(&gate_program(), engine);
     project.write("gates/gate.toml", &config);
     let names = names();
     names.iter().for_each(|name| scale(&project, name));
     let mut arguments = vec!["check", "--seed", "1", "--out", "result"];
     arguments.extend(names.iter().flat_map(|name| ["--gate", name]));
     let said = until_the_first_block_is_judged(&project, &arguments);
+    assert!(project.path("result/verdict.json").is_file(), "{said}");
     let text = project.read("result/verdict.json");
     let verdict: Value = serde_json::from_str(&text).unwrap();
     let mut seen = 0;

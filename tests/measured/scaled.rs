@@ -9,6 +9,9 @@ const REQUESTS: i64 = 60;
 /// Output tokens of an answer.
 const OUTPUT_TOKENS: i64 = 16;
 
+/// Tokens of a prompt that stands beside others.
+const BESIDE_TOKENS: i64 = 64;
+
 /// Passes over a matrix, and over staggered users.
 const PASSES: i64 = 2;
 
@@ -36,18 +39,31 @@ fn fewer(part: i64, least: i64) -> impl Fn(&mut Toml) {
     move |turns| *turns = Toml::Integer((turns.as_integer().unwrap() / part).max(least))
 }
 
-/// Shortens the gate's sessions, its soak, its answers and its passes, in every profile, and widens its objectives.
+/// Divides contexts by eight.
+fn shorter(contexts: &mut Toml) {
+    for context in contexts.as_array_mut().unwrap() {
+        fewer(8, 16)(context);
+    }
+}
+
+/// Shortens the gate's sessions, its soak, its answers, its contexts and its passes, in every profile, and widens its
+/// objectives.
 pub fn scale(project: &Project, gate: &str) {
     let file = format!("gates/{gate}.toml");
     let mut table: Table = project.read(&file).parse().unwrap();
+    let checks = table["check"].as_array().unwrap();
+    let names_contexts = checks.iter().any(|check| check.get("context").is_some());
+    let of_tail = |check: &Toml| check.get("statistic").and_then(Toml::as_str) == Some("p99");
+    let has_tail = checks.iter().any(of_tail);
     for (_, work) in table["workload"].as_table_mut().unwrap().iter_mut() {
         let work = work.as_table_mut().unwrap();
         let scaled: &[(&str, Toml)] = match work["kind"].as_str().unwrap() {
             "mixed" => &[
                 ("requests", REQUESTS.into()),
                 ("warmup", REQUESTS.into()),
-                ("rate", "10 requests/s".into()),
+                ("rate", "20 requests/s".into()),
             ],
+            "answers" => &[("beside_tokens", BESIDE_TOKENS.into())],
             "steady" => &[("output_tokens", OUTPUT_TOKENS.into())],
             "matrix" | "staggered" => &[
                 ("output_tokens", OUTPUT_TOKENS.into()),
@@ -57,6 +73,11 @@ pub fn scale(project: &Project, gate: &str) {
         };
         for (key, value) in scaled {
             change(work, key, |old| old.clone_from(value));
+        }
+        match work["kind"].as_str().unwrap() {
+            "steady" if !has_tail => change(work, "requests", fewer(2, 20)),
+            "matrix" if !names_contexts => change(work, "contexts", shorter),
+            _ => {}
         }
         // While it prefills an engine holds a prompt's pages, not a window's: the turns stay much further apart than the
         // last of them takes, and the window is full when the warm-up ends.

@@ -86,7 +86,7 @@ impl FakeGpu {
 
     /// Where compiled kernels are kept, from one run of the tests to the next.
     pub(crate) fn kernels(&self) -> PathBuf {
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-gpu-kernels")
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")
     }
 
     pub(crate) fn report(&self) -> Report {

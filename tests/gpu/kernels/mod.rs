@@ -7,12 +7,13 @@ mod gpu_check;
 
 use fixture::embedded;
 use fixture::skip::{self, skip};
-use fixture::{Ended, gate};
+use fixture::{Ended, gate, scratch};
 use infergate::roofline::{Machine, Shape, plausible};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn build(arguments: &[&str], output: &Path) -> Ended {
     let mut command = gate(&["kernels", "build", "--output"]);
@@ -28,16 +29,17 @@ fn has_nvrtc(ended: &Ended) -> bool {
     false
 }
 
+/// A minute of compiling: what was compiled is kept from one run to the next, for all tests, and `.ci/run` compiles ahead of
+/// them.
 #[test]
 fn every_kernel_is_compiled_once_and_what_it_takes_is_told() {
-    let folder = tempfile::tempdir().unwrap();
+    let kept = scratch().join("kernels");
     let arguments = ["--arch", "sm_90", "--format", "json"];
-    let ended = build(&arguments, folder.path());
+    let ended = build(&arguments, &kept);
     if !has_nvrtc(&ended) {
         return;
     }
-    let first = ended.expect(0);
-    let told = first.json();
+    let told = ended.expect(0).json();
     assert_eq!(told["refused"], 0);
     let kernels = told["kernels"].as_array().unwrap();
     let has = |source: &str| kernels.iter().any(|kernel| kernel["source"] == source);
@@ -52,19 +54,26 @@ fn every_kernel_is_compiled_once_and_what_it_takes_is_told() {
         assert!(kernel["registers"].as_u64().unwrap() > 0, "{kernel}");
         assert_eq!(kernel["arch"], "sm_90");
     }
-    assert_eq!(artifact(folder.path()), told);
+    assert_eq!(artifact(&kept), told);
 
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(&kept).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
     let second = build(&arguments, folder.path())
         .expect(0)
         .says(&["0 files compiled"]);
     assert_eq!(second.json(), told);
 
-    damage_one(folder.path());
+    let read = newest(&kept, told["nvrtc"].as_str().unwrap());
+    let read = folder.path().join(read);
+    damage(&read);
     build(&arguments, folder.path())
         .expect(0)
         .says(&["1 files compiled"]);
 
-    let kernel = make_one_spill(folder.path());
+    let kernel = make_one_spill(&read);
     let spills = format!("{kernel} (");
     let refused = build(&arguments, folder.path())
         .expect(1)
@@ -78,34 +87,36 @@ fn artifact(folder: &Path) -> Value {
     serde_json::from_slice(&fs::read(folder.join("kernels.json")).unwrap()).unwrap()
 }
 
-/// The first entry of the cache.
-fn entry(folder: &Path) -> PathBuf {
-    let entries = fs::read_dir(folder).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let kept = paths.filter(|path| path.extension().is_some_and(|ending| ending == "kernels"));
-    kept.min().unwrap()
+/// The name of the cache's newest entry for sm_90 by this compiler: one of the sources as they are now.
+fn newest(cache: &Path, nvrtc: &str) -> OsString {
+    let ending = format!("-nvrtc{nvrtc}.kernels");
+    let entries = fs::read_dir(cache).unwrap().map(|entry| entry.unwrap());
+    let kept = entries.filter(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        name.contains("-sm_90-") && name.ends_with(&ending)
+    });
+    let newest = kept.max_by_key(|entry| entry.metadata().unwrap().modified().unwrap());
+    newest.unwrap().file_name()
 }
 
-/// Changes one byte of one entry's machine code.
-fn damage_one(folder: &Path) {
-    let path = entry(folder);
-    let mut bytes = fs::read(&path).unwrap();
+/// Changes one byte of an entry's machine code.
+fn damage(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    fs::write(&path, bytes).unwrap();
+    fs::write(path, bytes).unwrap();
 }
 
 /// Has an entry say that its first kernel spills, as a compiler would that is short of registers; which one.
-fn make_one_spill(folder: &Path) -> String {
-    let path = entry(folder);
-    let bytes = fs::read(&path).unwrap();
+fn make_one_spill(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap();
     let mut lines = bytes.splitn(4, |byte| *byte == b'\n');
     let [format, _, usage, cubin] = std::array::from_fn(|_| lines.next().unwrap());
     let mut usage: Value = serde_json::from_slice(usage).unwrap();
     usage[0]["spill_store_bytes"] = 64.into();
     let body = [usage.to_string().as_bytes(), b"\n", cubin].concat();
     let digest = hex::encode(Sha256::digest(&body));
-    fs::write(&path, [format, digest.as_bytes(), &body].join(&b'\n')).unwrap();
+    fs::write(path, [format, digest.as_bytes(), &body].join(&b'\n')).unwrap();
     usage[0]["kernel"].as_str().unwrap().to_owned()
 }
 

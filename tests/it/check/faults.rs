@@ -31,6 +31,11 @@ fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
                 "passes = { quick = 2,",
                 "passes = { quick = 1,",
             );
+            project.edit(
+                "gates/answers.toml",
+                "beside_tokens = { quick = 512,",
+                "beside_tokens = { quick = 128,",
+            );
             if !has_logprobs {
                 let scored = "top_k = 5\nnear_tie = \"0.01 nats\"\n";
                 project.edit("gates/answers.toml", scored, "");

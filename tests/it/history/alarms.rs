@@ -2,6 +2,7 @@
 //! and after how many nights a change raises one. Printed for docs/history.md.
 
 use super::machine::{history, nights_at};
+use fixture::is_nightly;
 use fixture::random::Random;
 use infergate::history::Outcome;
 
@@ -62,6 +63,11 @@ fn main_that_stands_still_raises_few_alarms() {
         ("AR(1) .3", SOME, 200, 10),
         ("AR(1) .6", MUCH, 37, 20),
     ] {
+        // By day a third of them.
+        let (series, most) = match is_nightly() {
+            true => (series, most),
+            false => (series / 3, most / 2),
+        };
         let alarms = (0..series)
             .filter(|&seed| first_alarm(&values(seed, nights, |_| 0.0), 8).is_some())
             .count();

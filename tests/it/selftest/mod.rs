@@ -63,8 +63,6 @@ fn faults_of_the_engine_of_the_proxy_and_of_telemetry_are_caught() {
             "--fault",
             "wrong-token",
             "--fault",
-            "kv-zero",
-            "--fault",
             "throttle",
             "--fault",
             "usage",
@@ -85,13 +83,6 @@ fn faults_of_the_engine_of_the_proxy_and_of_telemetry_are_caught() {
             &[
                 "prefill/ttft invalid head-throttles",
                 "start/ready invalid head-throttles",
-            ],
-        ),
-        row(
-            "kv-zero",
-            &[
-                "memory/growth invalid missing-value",
-                "memory/bytes invalid vacuous",
             ],
         ),
     ];

@@ -25,7 +25,6 @@ pub fn theil_sen_slope(x: &[f64], y: &[f64]) -> Option<f64> {
 pub fn theil_sen_least(x: &[f64], y: &[f64], chance: f64) -> Option<f64> {
     theil_sen_slope(x, y)?;
     let mut slopes = slopes(x, y);
-    slopes.sort_by(f64::total_cmp);
     let n = x.len() as f64;
     let variance = n * (n - 1.0) * (2.0 * n + 5.0) / 18.0;
     let z = Normal::standard().inverse_cdf(1.0 - chance);
@@ -36,7 +35,8 @@ pub fn theil_sen_least(x: &[f64], y: &[f64], chance: f64) -> Option<f64> {
         reason = "above 0 and at most the number of slopes"
     )]
     let rank = (below > 0.0).then(|| below.ceil() as usize - 1);
-    slopes.get(rank?).copied()
+    let rank = rank.filter(|&rank| rank < slopes.len())?;
+    Some(*slopes.select_nth_unstable_by(rank, f64::total_cmp).1)
 }
 
 /// The slopes of all pairs with different x, in no order.

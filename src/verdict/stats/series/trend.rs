@@ -38,14 +38,13 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     let steps: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();
     let mut slopes = slopes(&steps, values);
     let slope = median(&slopes)?;
-    slopes.sort_by(f64::total_cmp);
     let n = values.len() as f64;
     let inflation = inflation(autocorrelation(values, slope), values.len());
     let effective = n / inflation;
     let (low, high) = match t_quantile(0.975, effective - 2.0) {
         Some(quantile) if effective >= 4.0 => {
             let variance = n * (n - 1.0) * (2.0 * n + 5.0) / 18.0 * inflation;
-            bounds(&slopes, quantile * variance.sqrt())
+            bounds(&mut slopes, quantile * variance.sqrt())
         }
         _ => (f64::NEG_INFINITY, f64::INFINITY),
     };
@@ -53,7 +52,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
 }
 
 /// The slopes so many places to either side of the middle one; no bound where there are not so many.
-fn bounds(slopes: &[f64], half: f64) -> (f64, f64) {
+fn bounds(slopes: &mut [f64], half: f64) -> (f64, f64) {
     let rank = (slopes.len() as f64 - half) / 2.0;
     if rank < 0.0 {
         return (f64::NEG_INFINITY, f64::INFINITY);
@@ -64,7 +63,9 @@ fn bounds(slopes: &[f64], half: f64) -> (f64, f64) {
         reason = "at least 0 and below the number of slopes"
     )]
     let rank = (rank.floor() as usize).min(slopes.len() - 1);
-    (slopes[rank], slopes[slopes.len() - 1 - rank])
+    let last = slopes.len() - 1;
+    let mut at = |rank: usize| *slopes.select_nth_unstable_by(rank, f64::total_cmp).1;
+    (at(rank), at(last - rank))
 }
 
 /// First autocorrelation of what the slope leaves, corrected for the line that was fitted.
