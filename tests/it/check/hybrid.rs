@@ -5,6 +5,7 @@ use serde_json::Value;
 
 fn project() -> Project {
     let project = Project::without_build();
+    project.copy_hybrid();
     project.shorten();
     project.edit(
         "gates/answers-hybrid.toml",

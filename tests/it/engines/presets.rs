@@ -98,9 +98,11 @@ fn the_next_step_names_the_command_that_makes_goldens() {
 #[test]
 fn an_engine_of_ones_own_is_filled_in_by_hand() {
     let folder = tempfile::tempdir().unwrap();
-    init("custom", "m", folder.path())
-        .expect(0)
-        .says(&["FILL IN", "gate golden make"]);
+    init("custom", "m", folder.path()).expect(0).says(&[
+        "FILL IN",
+        "start the engine on port 8000,",
+        "gate golden make",
+    ]);
     let config = std::fs::read_to_string(folder.path().join("gates/gate.toml")).unwrap();
     for part in [
         "FILL IN",
@@ -119,25 +121,22 @@ fn what_is_not_filled_in_is_refused_with_its_line() {
     let config = std::fs::read_to_string(&path).unwrap();
     let lines = || config.lines().zip(1..);
     let (_, line) = lines().find(|(line, _)| line.contains("FILL IN")).unwrap();
-    let check = || {
-        Ended::of(
-            &gate(&["check"])
-                .current_dir(folder.path())
-                .output()
-                .unwrap(),
-        )
+    let check = |arguments: &[&str]| {
+        Ended::of(&gate(arguments).current_dir(folder.path()).output().unwrap())
     };
     let place = format!("gates/gate.toml:{line}:");
     let remedy = "delete the words `FILL IN`";
-    check()
-        .expect(2)
-        .says(&[&place, "is not filled in", remedy]);
+    for arguments in [&["check"][..], &["check", "--dry-run"]] {
+        check(arguments)
+            .expect(2)
+            .says(&[&place, "is not filled in", remedy]);
+    }
     std::fs::write(
         &path,
         config.replace("FILL IN, then delete these two words: ", ""),
     )
     .unwrap();
-    let ended = check();
+    let ended = check(&["check"]);
     assert!(!ended.stderr.contains("filled in"), "{}", ended.stderr);
 }
 

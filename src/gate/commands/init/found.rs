@@ -57,6 +57,12 @@ pub async fn server(root: &Path) -> Option<Found> {
     None
 }
 
+/// The ports that are asked, as `8000, 8080 or 30000`.
+pub fn ports() -> String {
+    let [first @ .., last] = PORTS.map(|port| port.to_string());
+    format!("{} or {last}", first.join(", "))
+}
+
 /// The preset of an installed engine.
 pub fn program() -> Option<&'static str> {
     let path = env::var_os("PATH").unwrap_or_default();

@@ -426,7 +426,9 @@ fn tell_example(args: &InitArgs, preset: Preset<'_>) {
 fn tell_next(args: &InitArgs, preset: Preset<'_>, is_incomplete: bool) {
     if is_incomplete {
         output::note(&format!(
-            "complete {CONFIG} where it says FILL IN, and say what your engine can do"
+            "complete {CONFIG} where it says FILL IN, and say what your engine can do; or remove gates/, start the engine on \
+             port {} and call init again, which reads both from it",
+            found::ports()
         ));
     }
     let model = args.model.as_deref().unwrap_or(preset.example);

@@ -105,7 +105,8 @@ impl Layout {
 /// within the budget.
 pub fn layout(options: &LayoutOptions) -> Result<Layout, Error> {
     let root = plan::find_root(&options.start)?;
-    let (plan, _) = plan::from_directory(&root, &options.selection)?;
+    let (plan, inputs) = plan::from_directory(&root, &options.selection)?;
+    plan::refuse_unfilled(&inputs)?;
     let stored = Store::open(&root.join(&plan.baseline.directory)).list()?;
     let stored: Vec<Entry> = stored.into_iter().map(|(_, entry)| entry).collect();
     let records = records(&root);
