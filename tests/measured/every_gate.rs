@@ -32,12 +32,8 @@ const DISTURBED: [&str; 2] = [
 fn one_block_of_every_other_gate_gives_every_check_its_value() {
     let _alone = alone();
     let project = Project::without_build();
-    project.edit(
-        "gates/gate.toml",
-        "budget    project.copy_hybrid();
- = \"75 s\"",
-        "budget = \"9 min\"",
-    );
+    project.copy_hybrid();
+    project.edit("gates/gate.toml", "budget = \"75 s\"", "budget = \"9 min\"");
     // The program that runs here stays in memory; a cold start needs one of its own.
     let engine = project.path("engine");
     fs::copy(gate_program(), &engine).unwrap();

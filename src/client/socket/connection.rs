@@ -10,10 +10,10 @@
 //! Refuses to know: JSON, events, workloads.
 
 use super::hyper_io::Wire;
+use super::idle_timeout::IdleTimeout;
 use super::tls::Tls;
 use crate::response::exchange::{Ending, Exchange};
 use crate::threads::gauges::Gauges;
-use crate::threads::idle_timeout::IdleTimeout;
 use crate::{Endpoint, SessionClock};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

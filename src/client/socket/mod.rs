@@ -4,6 +4,7 @@ pub mod blocking;
 pub mod chunked;
 pub mod connection;
 pub mod hyper_io;
+pub mod idle_timeout;
 pub mod read_buffer;
 pub mod reader;
 pub mod records;

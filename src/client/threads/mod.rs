@@ -9,7 +9,6 @@
 pub mod cpu_steal;
 pub mod gauges;
 pub mod health;
-pub mod idle_timeout;
 pub mod lag_histogram;
 pub mod precise_sleep;
 pub mod streams;

@@ -4,7 +4,7 @@ use engine::Element;
 use engine::cuda::device::{Device, Memory};
 use engine::cuda::launch::{self, Heads, Prefill, Queries, TILE_ROWS};
 
-use crate::kernel_parity::decoding;
+use crate::kernel_parity::attention_decode;
 use crate::kernel_parity::lab::{Lab, close};
 use crate::kernel_parity::paged::{Batch, Cache, Rows, contexts, heads, sizes, tolerance, windows};
 use crate::on_a_device;
@@ -12,7 +12,7 @@ use crate::on_a_device;
 /// Rows whose own keys are in the cache, and rows that decode.
 fn check<D: Device>(lab: &mut Lab<D>, case: &Rows) {
     check_rows(lab, case);
-    decoding::check(lab, case);
+    attention_decode::check(lab, case);
 }
 
 fn check_rows<D: Device>(lab: &mut Lab<D>, case: &Rows) {

@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "which device, which seed")]
 mod attention;
-mod decoding;
+mod attention_decode;
 mod delta;
 mod elementwise;
 mod lab;

@@ -71,7 +71,7 @@ fn a_port_in_use_is_infrastructure() {
 #[test]
 fn a_missing_model_is_named() {
     let (code, stderr) = run_to_end(&["--port", "0", "--model", "no/such/model"]);
-    assert_eq!(code, Some(5));
+    assert_eq!(code, Some(2));
     assert!(stderr.contains("no/such/model"), "{stderr}");
 }
 
@@ -80,7 +80,7 @@ fn a_directory_that_is_no_model_names_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let (code, stderr) = run_to_end(&["--port", "0", "--model", path]);
-    assert_eq!(code, Some(5));
+    assert_eq!(code, Some(2));
     assert!(stderr.contains("config.json"), "{stderr}");
 }
 

@@ -9,7 +9,7 @@ use crate::cli::Exit;
 use crate::cli::model::ModelArgs;
 use crate::cli::size::Size;
 use engine::server::{self, Door, Limits};
-use engine::{Engine, ModelInfo, Options, Stage, StartError, Window};
+use engine::{Engine, FileError, ModelInfo, Options, Stage, StartError, Window};
 use nix::sys::resource::{Resource, getrlimit};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -227,11 +227,15 @@ pub fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     ended
 }
 
-/// The exit code for an error of [`run`]: flags that ask for what the model cannot do are usage; a port
-/// that is taken, a model that cannot be loaded or answers that did not end in time are infrastructure.
+/// The exit code for an error of [`run`]: flags that ask for what the model cannot do, or name no model, are usage; a
+/// port that is taken, a model that cannot be loaded or answers that did not end in time are infrastructure.
 pub fn exit(error: &anyhow::Error) -> Exit {
+    use FileError::{IsFile, NoDirectory, NoModel};
     match error.downcast_ref() {
-        Some(StartError::Options(_)) => Exit::Usage,
+        Some(
+            StartError::Options(_)
+            | StartError::File(NoDirectory { .. } | IsFile { .. } | NoModel { .. }),
+        ) => Exit::Usage,
         _ => Exit::Infrastructure,
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Main functions: [`sentence`], [`notes`] and [`summary`].
 
-mod broken;
 mod headline;
+mod invalid;
 mod remark;
 mod tested;
 mod words;
 
-pub use broken::SEND_AT_ONCE;
 pub use headline::{decisive, summary};
+pub use invalid::SEND_AT_ONCE;
 pub use remark::{SAME_BUILD, disturbances, first_events, notes};
 pub use words::capital;
 
@@ -51,7 +51,7 @@ fn of(check: &CheckVerdict, reason: &Reason) -> String {
         Facts::Tested(tested) => tested::by_test(check, tested),
         Facts::Open { before, ended } => format!("{}; {}", of(check, before), how_it_ended(ended)),
         Facts::WaiverExpired { was, before } => waiver_expired(check, *was, before),
-        _ => broken::sentence(check, reason),
+        _ => invalid::sentence(check, reason),
     }
 }
 

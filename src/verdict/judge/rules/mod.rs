@@ -6,8 +6,8 @@
 
 mod answers;
 mod client;
+mod client_late;
 pub mod finding;
-mod late;
 mod machine;
 mod session;
 mod steady_state;
@@ -38,7 +38,7 @@ pub const OF_A_LAUNCH: [LaunchRule; 15] = [
     value::impossible_value,
     value::too_few_samples,
     answers::wrong_answers,
-    late::client_late,
+    client_late::client_late,
     client::ambiguous,
     client::streams_not_reached,
     client::server_timings,
