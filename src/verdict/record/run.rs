@@ -2,7 +2,7 @@
 //!
 //! The types of this module are the file format `infergate-run/1`: they are frozen by
 //! `tests/data/run-v1.json`, which must keep reading to the same verdict. A change that breaks it needs
-//! a new format number (docs/decisions/0003-run-record-is-its-format.md).
+//! a new format number (docs/ARCHITECTURE.md).
 
 use super::{Arm, Citation, Launch};
 use serde::{Deserialize, Serialize};
