@@ -9,7 +9,7 @@ const REQUESTS: i64 = 60;
 /// Output tokens of an answer.
 const OUTPUT_TOKENS: i64 = 16;
 
-/// Tokens of a prompt that stands beside others.
+/// Tokens of the prefill beside which `answers` asks.
 const BESIDE_TOKENS: i64 = 64;
 
 /// Passes over a matrix, and over staggered users.

@@ -2,7 +2,7 @@
 //! judged, told; a new push makes it stale and then anew; its path is reverted, and the label goes.
 //!
 //! GitHub is the stateful one of `tests/fixture/src/github`, which holds every request and answer against GitHub's own
-//! description of its API; told once more, Stoplight's Prism with the whole description stands before it.
+//! description of its API; one test sends the same through Stoplight's Prism.
 
 use fixture::github::{self, ACTIONS_TOKEN, Fake, REPOSITORY};
 use fixture::prism::{self, Prism};
