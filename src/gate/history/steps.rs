@@ -7,9 +7,10 @@ use verdict::stats::{self, ChangePoint};
 /// A step is told at this p, which stands for all places of its series.
 const TOLD: f64 = 1e-3;
 
-/// It is an alarm at this one, shared among all series: a history is read every morning, and each morning
-/// chance has another try (`tests/it/history/rates.rs` counts what that comes to).
-const ALARM: f64 = 1e-4;
+/// It is an alarm at this one, shared among all series, with the sessions' dependence on the one before counted: a
+/// history is read every morning, and each morning chance has another try (`tests/it/history/` counts what that comes
+/// to). The steps that are told leave dependence out: a step that was overlooked looks like dependence too.
+const ALARM: f64 = 2e-4;
 
 /// A change of main's level.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +52,7 @@ pub fn of(points: &[Point], direction: Direction) -> Vec<Step> {
 /// Marks the steps that stay significant among `series` many series.
 pub fn alarm(steps: &mut [Step], series: usize) {
     for step in steps {
-        let p = step.change.p * series.max(1) as f64;
+        let p = step.change.p_dependent * series.max(1) as f64;
         step.is_alarm = step.is_worse && !step.is_made_good && p <= ALARM;
     }
 }
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn more_series_want_a_smaller_p() {
         let mut found = steps(&[0.0, 0.02], Direction::LowerIsBetter);
-        let most = ALARM / found[0].change.p;
+        let most = ALARM / found[0].change.p_dependent;
         for (series, expect) in [(most * 0.5, true), (most * 2.0, false)] {
             #[expect(
                 clippy::cast_possible_truncation,

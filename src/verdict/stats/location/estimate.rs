@@ -50,6 +50,18 @@ impl Estimate {
         t_sf(-self.t(shift), self.df).unwrap_or(1.0)
     }
 
+    /// The same difference of values that follow an AR(1) process of coefficient `rho` in \[0, 1): each counts as
+    /// (1 − ρ) / (1 + ρ) of an independent one (Bartlett 1935). At least one degree of freedom.
+    #[must_use]
+    pub fn dependent(self, rho: f64) -> Self {
+        let share = (1.0 - rho) / (1.0 + rho);
+        Self {
+            est: self.est,
+            se: self.se / share.sqrt(),
+            df: (self.df * share).max(1.0),
+        }
+    }
+
     /// Two-sided interval of confidence `conf` in (0, 1); infinite outside that domain.
     pub fn interval(&self, conf: f64) -> (f64, f64) {
         let half =

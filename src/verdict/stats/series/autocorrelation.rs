@@ -29,6 +29,15 @@ pub fn lag_one(series: &[Vec<f64>]) -> Option<f64> {
     unbiased.is_finite().then(|| unbiased.clamp(-MOST, MOST))
 }
 
+/// The autocorrelation that series show beyond its standard error: [`lag_one`] less 1/√n, n the values of the series
+/// that it reads. Between 0 and 0.99; 0 where none is known. Independent values would otherwise show some by chance in
+/// half of all cases.
+pub fn shown_dependence(series: &[Vec<f64>]) -> f64 {
+    let long = series.iter().filter(|s| s.len() >= LEAST);
+    let values = long.map(Vec::len).sum::<usize>() as f64;
+    lag_one(series).map_or(0.0, |rho| (rho - values.sqrt().recip()).max(0.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +73,21 @@ mod tests {
         // Both together: −2/16, (8 · −1/8 + 1) / 5
         check(&[&swings, &steps], Some(0.0));
         check(&[&swings, &steps, &[5.0, 6.0]], Some(0.0));
+    }
+
+    /// (5 + 1) / 5 is kept at .99, less 1/√8; what alternates, and seven values, show none.
+    #[test]
+    fn dependence_is_what_is_beyond_its_standard_error() {
+        let steps = vec![-1.0, -1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0];
+        let swings = vec![1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0];
+        let shown = shown_dependence(&[steps.clone(), vec![5.0; 7]]);
+        assert!(
+            (shown - (0.99 - 8.0_f64.sqrt().recip())).abs() < 1e-12,
+            "{shown}"
+        );
+        for none in [vec![swings], vec![steps[..7].to_vec()], vec![]] {
+            assert!(shown_dependence(&none) <= 0.0, "{none:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!
 //! Refuses to know: what the values are, and whether more is worse.
 
+use super::autocorrelation::shown_dependence;
 use crate::stats::{Estimate, mean, variance};
 
 /// Fewest values of a segment: one or two wild ones are no new level.
@@ -44,6 +45,8 @@ pub struct ChangePoint {
     /// Two-sided p of the step, times the number of values; 1 where one value makes the step; 0 where neither
     /// segment varies.
     pub p: f64,
+    /// `p` for values that depend on their neighbours as they do within the levels ([`shown_dependence`]).
+    pub p_dependent: f64,
 }
 
 /// The changes of the mean that are shown at level `alpha`, in order.
@@ -169,26 +172,33 @@ impl<'a> RandomSeries<'a> {
     }
 
     fn describe(&self, cuts: &[usize]) -> Vec<ChangePoint> {
+        let rho = shown_dependence(&levels(self.values, cuts));
         let points = cuts.iter().enumerate().map(|(i, &at)| {
             let (start, end) = self.around(cuts, i);
-            self.point(start, at, end)
+            self.point(start, at, end, rho)
         });
         points.collect()
     }
 
-    fn point(&self, start: usize, at: usize, end: usize) -> ChangePoint {
+    fn point(&self, start: usize, at: usize, end: usize, rho: f64) -> ChangePoint {
         let (left, right) = (&self.values[start..at], &self.values[at..end]);
         let [before, after] = [left, right].map(|side| mean(side).unwrap_or(f64::NAN));
         let step = after - before;
-        let (interval, p) = match pooled(left, right) {
+        let (interval, p, p_dependent) = match pooled(left, right) {
             Some(e) => {
                 let looks = self.values.len() as f64;
-                let p = 2.0 * e.p_greater(0.0).min(e.p_less(0.0)) * looks;
-                let is_one = is_by_one_value(left, right, &e);
-                (e.interval(CONFIDENCE), if is_one { 1.0 } else { p })
+                let p_of = |e: Estimate| 2.0 * e.p_greater(0.0).min(e.p_less(0.0)) * looks;
+                let (p, p_dependent) = match is_by_one_value(left, right, &e) {
+                    true => (1.0, 1.0),
+                    false => (p_of(e), p_of(e.dependent(rho))),
+                };
+                (e.interval(CONFIDENCE), p, p_dependent)
             }
             // Two levels without any spread differ for certain, unless they are one.
-            None => ((step, step), if step.abs() > 0.0 { 0.0 } else { 1.0 }),
+            None => {
+                let p = if step.abs() > 0.0 { 0.0 } else { 1.0 };
+                ((step, step), p, p)
+            }
         };
         ChangePoint {
             at,
@@ -197,6 +207,7 @@ impl<'a> RandomSeries<'a> {
             after,
             interval,
             p: p.min(1.0),
+            p_dependent: p_dependent.min(1.0),
         }
     }
 
@@ -232,6 +243,18 @@ impl<'a> RandomSeries<'a> {
         }
         (first, last)
     }
+}
+
+/// The values of each level, by the places at which a new one begins.
+fn levels(values: &[f64], cuts: &[usize]) -> Vec<Vec<f64>> {
+    let mut start = 0;
+    let ends = cuts.iter().copied().chain([values.len()]);
+    ends.map(|end| {
+        let level = values[start..end].to_vec();
+        start = end;
+        level
+    })
+    .collect()
 }
 
 /// Student's two-sample t with one variance: segments are short, and noise that changes with the level would
@@ -355,6 +378,19 @@ mod tests {
         let values = [side(0.0), side(6.0)].concat();
         let series = RandomSeries::new(&values);
         assert_eq!(series.place(0, 4, 8), (4, 5));
+    }
+
+    /// Without a step's worth of dependence both p are one; alternating levels count for no more than they are.
+    #[test]
+    fn values_that_resemble_the_one_before_show_a_step_less() {
+        let wave = |level: f64| (0..24).map(move |i| level + [1.0, 0.8, -1.0, -0.8][i / 2 % 4]);
+        let swings = |level: f64| (0..24).map(move |i| level + [1.0, -1.0][i % 2]);
+        let point = |values: Vec<f64>| change_points(&values, ALPHA)[0];
+        let waves = point(wave(0.0).chain(wave(5.0)).collect());
+        let fair = point(swings(0.0).chain(swings(5.0)).collect());
+        assert_eq!((waves.at, fair.at), (24, 24));
+        assert!(waves.p_dependent > 1e3 * waves.p, "{waves:?}");
+        assert!(fair.p_dependent.total_cmp(&fair.p).is_eq(), "{fair:?}");
     }
 
     #[test]
