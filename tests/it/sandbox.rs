@@ -4,7 +4,7 @@ use fixture::skip::skip;
 use fixture::{Project, TICK};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const MOMENTS: u32 = 80;
 
 /// From one moment to the next; the last is beyond the start of the command.
-const STEP: Duration = Duration::from_micros(250);
+const STEP: Duration = Duration::from_micros(100);
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -54,5 +54,39 @@ fn a_child_whose_launcher_is_killed_at_any_moment_ends_with_it() {
                 std::thread::sleep(TICK);
             }
         }
+    }
+}
+
+/// The launcher ends as its command did, also by a real-time signal, and an orphan that dies so ends nothing.
+#[test]
+fn the_launcher_ends_as_the_command_does() {
+    for layer in ["namespaces", "landlock"] {
+        let place = Project::empty();
+        let end = |script: &str| {
+            let status = launcher(&place, layer, &["sh", "-c", script])
+                .status()
+                .unwrap();
+            (status.code(), status.signal())
+        };
+        if end("exit 0") != (Some(0), None) {
+            skip(&format!("this machine has no {layer}"));
+            continue;
+        }
+        assert_eq!(end("exit 7"), (Some(7), None), "{layer}");
+        assert_eq!(end("kill -9 $$"), (None, Some(9)), "{layer}");
+        assert_eq!(end("kill -34 $$"), (Some(162), None), "{layer}");
+        assert_eq!(
+            end("(sh -c 'kill -34 $$' &); sleep 0.2; exit 7"),
+            (Some(7), None),
+            "{layer}"
+        );
+        // Nothing of the launcher's is open in it.
+        let open = ["sh", "-c", "ls /proc/self/fd"];
+        let inside = launcher(&place, layer, &open).output().unwrap();
+        let bare = Command::new(open[0])
+            .args(&open[1..])
+            .stdin(Stdio::null())
+            .output();
+        assert_eq!(inside.stdout, bare.unwrap().stdout, "{layer}");
     }
 }

@@ -170,9 +170,6 @@ A reply's usage.prompt_tokens_details.cached_tokens says what was not computed a
     Dev(Dev),
     /// Print completions for a shell, or write man pages
     Completions(completions::CompletionsArgs),
-    /// Start a command under a policy: what the gate itself starts builds and engines with
-    #[command(name = crate::sandbox::SUBCOMMAND, hide = true)]
-    Sandbox(sandbox::SandboxArgs),
 }
 
 #[derive(Subcommand)]
@@ -282,6 +279,9 @@ fn rename(words: &mut Vec<OsString>) -> Option<(&'static str, &'static [&'static
 
 /// Parses, runs, prints the error if there is one, and gives the exit code.
 pub fn main() -> ExitCode {
+    if let Some(code) = sandbox::run() {
+        return code;
+    }
     // clap prints usage errors itself and ends with 2, as documented.
     let Args {
         command,
@@ -320,7 +320,6 @@ pub fn main() -> ExitCode {
         Command::Dev(Dev::Replay(args)) => replay::run(&args),
         Command::Selftest(args) => selftest::run(args),
         Command::Completions(args) => completions::run(&args, command_line()),
-        Command::Sandbox(args) => return sandbox::run(args),
     };
     match result {
         Ok(exit) => exit.into(),
@@ -370,8 +369,10 @@ mod tests {
             .collect();
         grouped.sort_unstable();
         let command = Args::command();
-        let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
-        let mut shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        let mut shown: Vec<&str> = command
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
         shown.sort_unstable();
         assert_eq!(grouped, shown);
         command_line().debug_assert();

@@ -13,17 +13,21 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::libc::{WNOHANG, waitpid};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, raise};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, wait, waitpid};
-use nix::unistd::{Gid, Pid, Uid, User, getppid, initgroups, setgid, setpgid, setsid, setuid};
+use nix::unistd::{
+    ForkResult, Gid, Pid, Uid, User, fork, getppid, initgroups, pipe2, setgid, setpgid, setsid,
+    setuid,
+};
 use std::env;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -41,22 +45,18 @@ const BY_SIGNAL: i32 = 128;
 ///
 /// # Errors
 /// A layer that the policy names could not be put in force, or the command cannot be started.
-pub fn enter(policy: Policy, command: &[String]) -> io::Result<i32> {
+pub fn enter(policy: &Policy, command: &[String]) -> io::Result<i32> {
     let Some(program) = command.first() else {
         return Err(io::Error::other("no command"));
     };
     let mut child = Command::new(program);
-    child.args(&command[1..]);
-    match (has_keeper(&policy), policy.is_keeper) {
-        (true, false) => outside(policy, command),
-        (true, true) if policy.has(Layer::Namespaces) => first_of_namespace(&policy, child),
-        (true, true) => keeper_of_domain(&policy, child),
-        (false, _) => {
-            become_user(&policy)?;
-            restrict(&policy)?;
-            Err(child.exec())
-        }
+    child.args(&command[1..]).stdin(Stdio::null());
+    if has_keeper(policy) {
+        return outside(policy, child);
     }
+    become_user(policy)?;
+    restrict(policy)?;
+    Err(child.exec())
 }
 
 fn has_keeper(policy: &Policy) -> bool {
@@ -64,44 +64,62 @@ fn has_keeper(policy: &Policy) -> bool {
 }
 
 /// Makes the namespaces, where they are asked for, and stays outside as the child that the gate knows.
-fn outside(policy: Policy, command: &[String]) -> io::Result<i32> {
-    let (uid, gid) = (Uid::effective(), Gid::effective());
+fn outside(policy: &Policy, command: Command) -> io::Result<i32> {
+    let ids = (Uid::effective(), Gid::effective());
     if policy.has(Layer::Namespaces) {
         // System V's shared memory, semaphores and queues would outlive the session, for others to find.
         let apart = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
         unshare(CloneFlags::CLONE_NEWUSER | apart)?;
         // Root in there, so that the next process may mount.
-        map_ids("0", &uid.to_string(), "0", &gid.to_string())?;
+        map_ids(ROOT, ids)?;
     }
-    let inside = Policy {
-        is_keeper: true,
-        ..policy
-    };
-    let words = inside.wrap(command);
-    let ids = format!("{uid}:{gid}");
-    let mut child = Command::new(&words[0])
-        .args(&words[1..])
-        .env(IDS, ids)
-        .stdin(Stdio::piped())
-        .spawn()?;
-    // Held until the end: see `is_abandoned`.
-    let _alive = child.stdin.take();
-    // Ends with the command, not by what its group is told. Not earlier: a child inherits the mask.
-    SigSet::all().thread_block()?;
-    end_like(child.wait()?)
+    let (alive, held) = pipe2(OFlag::O_CLOEXEC)?;
+    #[expect(unsafe_code, reason = "this process has one thread")]
+    // SAFETY: no other thread can hold a lock that the child waits for.
+    let forked = unsafe { fork() }?;
+    match forked {
+        ForkResult::Parent { child } => {
+            drop(alive);
+            // Ends with the command, not by what its group is told.
+            SigSet::all().thread_block()?;
+            let (_, status) = wait_for(child, 0)?;
+            drop(held);
+            end_like(code_of(status))
+        }
+        ForkResult::Child => {
+            drop(held);
+            let outside = Outside { ids, alive };
+            match policy.has(Layer::Namespaces) {
+                true => first_of_namespace(policy, command, &outside),
+                false => keeper_of_domain(policy, command, &outside),
+            }
+        }
+    }
 }
 
-/// True if the process outside, which holds the other end of this one's standard input, has ended. A parent that ends
-/// before `PR_SET_PDEATHSIG` is set sends no signal, so this is asked after it.
-fn is_abandoned() -> io::Result<bool> {
-    let stdin = io::stdin();
-    let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
-    poll(&mut ends, PollTimeout::ZERO)?;
-    Ok(ends[0].revents() != Some(PollFlags::empty()))
+/// What the keeper knows of the process outside.
+struct Outside {
+    ids: (Uid, Gid),
+    /// A pipe's end that is read; the process outside holds the other one as long as it lives.
+    alive: OwnedFd,
 }
 
-/// Carries the ids outside of the user namespace to the process within.
-const IDS: &str = "INFERGATE_SANDBOX_IDS";
+impl Outside {
+    /// True if it has ended. A parent that ends before `PR_SET_PDEATHSIG` is set sends no signal, so this is asked
+    /// after it.
+    fn is_gone(&self) -> io::Result<bool> {
+        let mut ends = [PollFd::new(self.alive.as_fd(), PollFlags::empty())];
+        poll(&mut ends, PollTimeout::ZERO)?;
+        Ok(ends[0].revents() != Some(PollFlags::empty()))
+    }
+}
+
+/// For waitpid(2) and kill(2).
+const EVERYONE: Pid = Pid::from_raw(-1);
+/// What waitpid(2) gives while all live.
+const NOBODY: Pid = Pid::from_raw(0);
+
+const ROOT: (Uid, Gid) = (Uid::from_raw(0), Gid::from_raw(0));
 
 nix::ioctl_none_bad!(give_up_terminal, nix::libc::TIOCNOTTY);
 
@@ -131,7 +149,7 @@ fn step_aside(policy: &Policy) -> io::Result<()> {
 }
 
 /// The keeper that is the first process of a pid namespace.
-fn first_of_namespace(policy: &Policy, mut child: Command) -> io::Result<i32> {
+fn first_of_namespace(policy: &Policy, mut child: Command, outside: &Outside) -> io::Result<i32> {
     // Signals without a handler do not reach the first process of a pid namespace.
     step_aside(policy)?;
     let folder = env::current_dir()?;
@@ -139,37 +157,36 @@ fn first_of_namespace(policy: &Policy, mut child: Command) -> io::Result<i32> {
     // Until now it was a folder of the mounts below, which are read-only: what a build makes there by a relative path.
     env::set_current_dir(folder)?;
     // A second user namespace: it cannot undo the mounts of the first, and its user has the id that it had outside.
-    let ids = env::var(IDS).unwrap_or_default();
-    let (uid, gid) = ids.split_once(':').unwrap_or(("0", "0"));
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
-    map_ids(uid, "0", gid, "0")?;
+    map_ids(outside.ids, ROOT)?;
     // Set after the ids, which clear it.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if is_abandoned()? {
+    if outside.is_gone()? {
         return Ok(1);
     }
     restrict(policy)?;
-    let child = child.env_remove(IDS).stdin(Stdio::null()).spawn()?;
+    let child = child.spawn()?;
     let pid = Pid::from_raw(child.id().cast_signed());
     loop {
-        if let Some(code) = code_of(pid, wait()?) {
-            return Ok(code);
+        let (ended, status) = wait_for(EVERYONE, 0)?;
+        if ended == pid {
+            return Ok(code_of(status));
         }
     }
 }
 
 /// The keeper of a Landlock domain.
-fn keeper_of_domain(policy: &Policy, mut child: Command) -> io::Result<i32> {
+fn keeper_of_domain(policy: &Policy, mut child: Command, outside: &Outside) -> io::Result<i32> {
     // Sent by the kernel when the process outside ends.
     const ABANDONED: Signal = Signal::SIGUSR1;
-    let outside = getppid();
+    let parent = getppid();
     setsid()?;
     prctl::set_child_subreaper(true)?;
     become_user(policy)?;
     restrict(policy)?;
     // A kill(-1) that reached further would end everything of the user's.
-    let answer = kill(outside, None);
-    if is_abandoned()? {
+    let answer = kill(parent, None);
+    if outside.is_gone()? {
         return Ok(1);
     }
     if answer != Err(Errno::EPERM) {
@@ -183,7 +200,7 @@ fn keeper_of_domain(policy: &Policy, mut child: Command) -> io::Result<i32> {
         let own = own.and_then(Ruleset::create);
         own.and_then(|rules| rules.restrict_self())
             .map_err(io::Error::other)?;
-        child.env_remove(IDS).stdin(Stdio::null()).spawn()
+        child.spawn()
     };
     SigSet::all().thread_block()?;
     // A domain is a thread's, and a child has that of the thread that starts it.
@@ -194,50 +211,53 @@ fn keeper_of_domain(policy: &Policy, mut child: Command) -> io::Result<i32> {
     let mut woken_by = SigSet::empty();
     woken_by.add(Signal::SIGCHLD);
     woken_by.add(ABANDONED);
-    let everyone = Pid::from_raw(-1);
     let mut code = None;
     loop {
-        if code.is_some() || is_abandoned()? {
-            let _ = kill(everyone, Signal::SIGKILL);
+        if code.is_some() || outside.is_gone()? {
+            let _ = kill(EVERYONE, Signal::SIGKILL);
         }
-        match waitpid(everyone, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) => {
+        match wait_for(EVERYONE, WNOHANG) {
+            Ok((NOBODY, _)) => {
                 woken_by.wait()?;
             }
-            Ok(ended) => code = code.or(code_of(pid, ended)),
+            Ok((ended, status)) => code = code.or((ended == pid).then(|| code_of(status))),
             Err(Errno::ECHILD) => return Ok(code.unwrap_or(1)),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Exit code of the process `pid`, if it is the one that ended.
-fn code_of(pid: Pid, status: WaitStatus) -> Option<i32> {
-    match status {
-        WaitStatus::Exited(ended, code) if ended == pid => Some(code),
-        WaitStatus::Signaled(ended, signal, _) if ended == pid => Some(BY_SIGNAL + signal as i32),
-        _ => None,
-    }
+/// waitpid(2). nix's own refuses the status of a process that died by a real-time signal.
+fn wait_for(pid: Pid, options: i32) -> nix::Result<(Pid, ExitStatus)> {
+    let mut status = 0;
+    #[expect(unsafe_code, reason = "a number is written")]
+    // SAFETY: the pointer is that of a variable.
+    let ended = Errno::result(unsafe { waitpid(pid.as_raw(), &raw mut status, options) })?;
+    Ok((Pid::from_raw(ended), ExitStatus::from_raw(status)))
+}
+
+/// The exit code, as a shell gives it.
+fn code_of(status: ExitStatus) -> i32 {
+    let by_signal = status.signal().map(|signal| BY_SIGNAL + signal);
+    status.code().or(by_signal).unwrap_or(1)
 }
 
 /// Maps one user and one group of the new namespace to those outside.
-fn map_ids(uid: &str, outer_uid: &str, gid: &str, outer_gid: &str) -> io::Result<()> {
+fn map_ids(inner: (Uid, Gid), outer: (Uid, Gid)) -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{uid} {outer_uid} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{gid} {outer_gid} 1"))
+    fs::write("/proc/self/uid_map", format!("{} {} 1", inner.0, outer.0))?;
+    fs::write("/proc/self/gid_map", format!("{} {} 1", inner.1, outer.1))
 }
 
 /// Ends as the command did: by its signal, or with its exit code.
-fn end_like(status: ExitStatus) -> io::Result<i32> {
-    let code = status.code().unwrap_or(1);
-    let signal = status.signal().unwrap_or(code - BY_SIGNAL);
+fn end_like(code: i32) -> io::Result<i32> {
     let stops = [
         Signal::SIGSTOP,
         Signal::SIGTSTP,
         Signal::SIGTTIN,
         Signal::SIGTTOU,
     ];
-    if let Ok(signal) = Signal::try_from(signal)
+    if let Ok(signal) = Signal::try_from(code - BY_SIGNAL)
         && !stops.contains(&signal)
     {
         // No core of this process, which did nothing wrong.

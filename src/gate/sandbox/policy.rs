@@ -22,9 +22,6 @@ pub struct Policy {
     pub list: Vec<PathBuf>,
     /// Not to be seen, where mounts are its own.
     pub hidden: Vec<PathBuf>,
-    /// The second of two steps: this process is the sandbox's keeper.
-    #[serde(default)]
-    pub is_keeper: bool,
 }
 
 impl Policy {

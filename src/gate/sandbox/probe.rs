@@ -175,7 +175,6 @@ impl Sandbox {
             write: own,
             list,
             hidden,
-            is_keeper: false,
         })
     }
 
