@@ -119,6 +119,7 @@ const EVERYONE: Pid = Pid::from_raw(-1);
 /// What waitpid(2) gives while all live.
 const NOBODY: Pid = Pid::from_raw(0);
 
+/// The user and group that a new namespace begins with.
 const ROOT: (Uid, Gid) = (Uid::from_raw(0), Gid::from_raw(0));
 
 nix::ioctl_none_bad!(give_up_terminal, nix::libc::TIOCNOTTY);

@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(series.place(0, 4, 8), (4, 5));
     }
 
-    /// Without a step's worth of dependence both p are one; alternating levels count for no more than they are.
+    /// Waves that last some values count for less than they are many; values that alternate show no dependence.
     #[test]
     fn values_that_resemble_the_one_before_show_a_step_less() {
         let wave = |level: f64| (0..24).map(move |i| level + [1.0, 0.8, -1.0, -0.8][i / 2 % 4]);
