@@ -45,7 +45,7 @@ pub struct ChangePoint {
     /// Two-sided p of the step, times the number of values; 1 where one value makes the step; 0 where neither
     /// segment varies.
     pub p: f64,
-    /// `p` for values that depend on their neighbours as they do within the levels ([`shown_dependence`]).
+    /// `p` for values that depend on their neighbours as they do within the levels.
     pub p_dependent: f64,
 }
 
