@@ -9,7 +9,7 @@ const TOLD: f64 = 1e-3;
 
 /// It is an alarm at this one, shared among all series, with the sessions' dependence on the one before counted: a
 /// history is read every morning, and each morning chance has another try (`tests/it/history/` counts what that comes
-/// to). The steps that are told leave dependence out: a step that was overlooked looks like dependence too.
+/// to). [`TOLD`] ignores dependence: an overlooked step looks like it.
 const ALARM: f64 = 2e-4;
 
 /// A change of main's level.

@@ -40,8 +40,8 @@ const RIGHTS: ABI = ABI::V9;
 /// Offset of a signal's number in a shell's exit code.
 const BY_SIGNAL: i32 = 128;
 
-/// Starts `command` under the policy. Returns where it could not be started, or with the exit code of a command
-/// that ran in namespaces of its own.
+/// Starts `command` under the policy, and returns its exit code. Forks a keeper where it can, so it may return in two
+/// processes: both have nothing left to do.
 ///
 /// # Errors
 /// A layer that the policy names could not be put in force, or the command cannot be started.
@@ -80,7 +80,7 @@ fn outside(policy: &Policy, command: Command) -> io::Result<i32> {
     match forked {
         ForkResult::Parent { child } => {
             drop(alive);
-            // Ends with the command, not by what its group is told.
+            // A signal to its group does not end it: the command's end does.
             SigSet::all().thread_block()?;
             let (_, status) = wait_for(child, 0)?;
             drop(held);
@@ -97,7 +97,7 @@ fn outside(policy: &Policy, command: Command) -> io::Result<i32> {
     }
 }
 
-/// What the keeper knows of the process outside.
+/// The process outside, as the keeper sees it.
 struct Outside {
     ids: (Uid, Gid),
     /// A pipe's end that is read; the process outside holds the other one as long as it lives.
@@ -116,7 +116,7 @@ impl Outside {
 
 /// For waitpid(2) and kill(2).
 const EVERYONE: Pid = Pid::from_raw(-1);
-/// What waitpid(2) gives while all live.
+/// waitpid(2) returns it if no child has ended.
 const NOBODY: Pid = Pid::from_raw(0);
 
 /// The user and group that a new namespace begins with.

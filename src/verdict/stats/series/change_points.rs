@@ -247,14 +247,9 @@ impl<'a> RandomSeries<'a> {
 
 /// The values of each level, by the places at which a new one begins.
 fn levels(values: &[f64], cuts: &[usize]) -> Vec<Vec<f64>> {
-    let mut start = 0;
-    let ends = cuts.iter().copied().chain([values.len()]);
-    ends.map(|end| {
-        let level = values[start..end].to_vec();
-        start = end;
-        level
-    })
-    .collect()
+    let borders = [&[0], cuts, &[values.len()]].concat();
+    let levels = borders.windows(2);
+    levels.map(|b| values[b[0]..b[1]].to_vec()).collect()
 }
 
 /// Student's two-sample t with one variance: segments are short, and noise that changes with the level would
