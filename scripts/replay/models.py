@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """models.py - replay sets for models of a machine's noise, with and without a certificate, and their table.
-Usage: models.py make OUT [--seed 27] [--cases 200]    writes OUT/plain, OUT/certified and OUT/noisier (numpy)
+Usage: models.py make OUT [--seed 27] [--cases 200] [--model NAME...]    writes OUT/plain, OUT/certified and OUT/noisier (numpy)
        models.py tails OUT [--seed 28] [--cases 200]   writes OUT/median, OUT/mean, OUT/p95, OUT/p99 and OUT/share:
                                                    the same sessions, by a statistic or by the share within 1.5 × the median
        models.py score OUT/SET VERDICTS.jsonl...       one row a model: % of cases, launches, coverage
@@ -55,10 +55,10 @@ def calibration(name,seed,number):
         base,hd=blocks(y,head)
         rows+=[f'{s},{b},{MU*np.exp(base[b]):.3f},{MU*np.exp(hd[b]):.3f}\n' for b in range(8)]
     return ''.join(rows)
-def make(out,seed,cases):
+def make(out,seed,cases,models):
     for kind in ('plain','certified','noisier'):
         ids=[]; root=f'{out}/{kind}'; os.makedirs(root+'/cases',exist_ok=True); truth=open(root+'/truth.jsonl','w')
-        for name in MODELS:
+        for name in models:
             certificates=[calibration(name,seed,i) for i in range(10)]
             for size,delta in SIZES:
                 for i in range(cases):
@@ -74,7 +74,7 @@ def make(out,seed,cases):
                     real=delta if name!='modes' else (.4*np.log(1.06) if delta else 0.)
                     truth.write(json.dumps(dict(case=cid,model=name,size=size,true=float(np.log1p(real) if name!='modes' else real)))+'\n')
         truth.close()
-        json.dump(dict(format='gate-replay/1',seed=seed,cases=ids,gate=dict(margin=.01,ceiling=.03,alpha=.02,beta=.025,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
+        json.dump(dict(format='gate-replay/1',seed=seed,cases=ids,gate=dict(margin=.01,ceiling=.03,alpha=.02,beta=.015,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
                        metrics=dict(tpot_us=dict(kind='latency',better='lower',statistic='median'))),open(root+'/manifest.json','w'),indent=1)
         print(root,len(ids),'cases')
 # of the model `typical`, 100 measured requests a launch (as gates/tpot.toml, quick); stragglers: a share of requests that takes
@@ -100,7 +100,7 @@ def tails(out,seed,cases):
         how=dict(slo='1.5 ×') if statistic=='share' else dict(statistic=statistic); t=dict(margin=.01,ceiling=.03) if statistic=='share' else T
         root=f'{out}/{statistic}'; os.makedirs(root,exist_ok=True); os.path.lexists(root+'/cases') or os.symlink('../cases',root+'/cases')
         open(root+'/truth.jsonl','w').write(''.join(json.dumps(t)+'\n' for t in made.values()))
-        json.dump(dict(format='gate-replay/1',seed=seed,cases=list(made),gate=dict(**t,alpha=.02,beta=.025,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
+        json.dump(dict(format='gate-replay/1',seed=seed,cases=list(made),gate=dict(**t,alpha=.02,beta=.015,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
                        metrics=dict(tpot_us=dict(kind='latency',better='lower',**how))),open(root+'/manifest.json','w'),indent=1)
     print(out,len(made),'cases')
 def score_tails(root,T,files):
@@ -121,7 +121,7 @@ def score(root,files):
     for f in files:
         V={v['case']:v for v in map(json.loads,open(f))}
         print(f'{os.path.basename(f)}\n%-9s'%'model'+''.join('%8s'%c for c in ('red 0','red 1','pass 3','finds 3','open 0','open 3','L 0','L 3','covers')))
-        for name in MODELS:
+        for name in [m for m in MODELS if m in {t['model'] for t in T.values()}]:
             of=lambda size: [(t,V[c]) for c,t in T.items() if t['model']==name and t['size']==size and c in V]
             share=lambda g,v: 100*sum(x['verdict']==v for _,x in g)/max(1,len(g))
             mean=lambda g: sum(x['launches'] for _,x in g)/max(1,len(g))
@@ -130,8 +130,10 @@ def score(root,files):
             print('%-9s'%name+''.join('%8.1f'%x for x in row)+(' invalid %d'%sum(x['verdict']=='invalid' for _,x in n+m+w) if any(x['verdict']=='invalid' for _,x in n+m+w) else ''))
 if __name__=='__main__':
     p=argparse.ArgumentParser(); s=p.add_subparsers(dest='what',required=True)
-    a=s.add_parser('make'); a.add_argument('out'); a.add_argument('--seed',type=int,default=27); a.add_argument('--cases',type=int,default=200)
+    a=s.add_parser('make'); a.add_argument('out'); a.add_argument('--seed',type=int,default=27); a.add_argument('--cases',type=int,default=200); a.add_argument('--model',nargs='+',choices=MODELS,default=MODELS)
     a=s.add_parser('tails'); a.add_argument('out'); a.add_argument('--seed',type=int,default=28); a.add_argument('--cases',type=int,default=200)
     a=s.add_parser('score'); a.add_argument('set'); a.add_argument('verdicts',nargs='+')
     o=p.parse_args()
-    score(o.set,o.verdicts) if o.what=='score' else dict(make=make,tails=tails)[o.what](o.out,o.seed,o.cases)
+    if o.what=='score': score(o.set,o.verdicts)
+    elif o.what=='make': make(o.out,o.seed,o.cases,o.model)
+    else: tails(o.out,o.seed,o.cases)

@@ -117,7 +117,7 @@ pub fn least_p(launches: u32) -> f64 {
 }
 
 /// More than this many degrees of freedom no certificate is trusted with: machines change.
-pub const MOST_DF: f64 = 6.0;
+pub const MOST_DF: f64 = 4.0;
 
 /// Launches of one build that nobody calibrated may come in modes, such as kernels that are chosen at the start by
 /// timing. Modes are taken to be closer than this: a change beyond it needs no more launches than a test does.

@@ -25,14 +25,14 @@ fn how_the_looks_share_the_budget_is_planned_with() {
         project.run(&all).expect(0).stdout
     };
     let equal = power();
-    assert!(equal.contains("after 5"), "{equal}");
+    assert!(equal.contains("after 6"), "{equal}");
     let alarm = "false_alarm = \"2 %\"";
     let spending = format!("{alarm}\nspending = \"obrien-fleming\"");
     project.edit("gates/gate.toml", alarm, &spending);
     // At the first look nearly nothing may be spent.
     let late = power();
     assert!(
-        late.contains("after ") && !late.contains("after 5"),
+        late.contains("after ") && !late.contains("after 6"),
         "{late}"
     );
 }

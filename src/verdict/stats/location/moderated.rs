@@ -2,14 +2,18 @@
 //!
 //! The variance is the mean of the sample's and the prior's, each by its degrees of freedom, and t has the sum of
 //! both: exact where variances from session to session follow a scaled inverse χ² (Smyth 2004, *Linear models and
-//! empirical Bayes methods*, section 3). A sample that varies clearly more than the prior allows stands by itself.
+//! empirical Bayes methods*, section 3). A sample that varies clearly more than the prior allows stands by itself. One that
+//! varies clearly less may hold launches of one mode alone, and the prior stands by itself.
 
 use super::estimate::{Degenerate, Estimate, all_finite, one_sample, welch};
 use crate::stats::{mean, variance};
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+use std::cmp::Ordering;
 
 /// A sample whose variance is above the prior's with a smaller p than this is judged by its own.
-const GUARD: f64 = 0.2;
+const ABOVE: f64 = 0.3;
+/// … and one whose variance is below with a smaller p than this, by the prior's.
+const BELOW: f64 = 0.05;
 
 /// What was known of a variance: as good as that of a sample with `df` degrees of freedom.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,26 +67,37 @@ fn moderate(
     (df, share): (f64, f64),
     prior: PriorVariance,
 ) -> Estimate {
-    if !holds(variance, df, prior) {
-        return own;
-    }
-    let all = df + prior.df;
-    let moderated = (df * variance + prior.df * prior.variance) / all;
-    let se = (moderated * share).sqrt();
+    let (variance, df) = match beside(prior, variance, df) {
+        None | Some(Ordering::Greater) => return own,
+        Some(Ordering::Less) => (prior.variance, prior.df),
+        Some(Ordering::Equal) => {
+            let all = df + prior.df;
+            let moderated = (df * variance + prior.df * prior.variance) / all;
+            (moderated, all)
+        }
+    };
+    let se = (variance * share).sqrt();
     match se.is_finite() && se > 0.0 {
-        true => Estimate { se, df: all, ..own },
+        true => Estimate { se, df, ..own },
         false => own,
     }
 }
 
-/// Whether the sample varies no more than the prior lets one expect.
-fn holds(variance: f64, df: f64, prior: PriorVariance) -> bool {
+/// Whether a sample's variance is as the prior lets one expect, above it or below; `None`: the prior says nothing.
+fn beside(prior: PriorVariance, variance: f64, df: f64) -> Option<Ordering> {
     let is_sound = prior.variance.is_finite() && prior.variance > 0.0 && prior.df.is_finite();
     let ratio = variance / prior.variance;
     if !is_sound || !ratio.is_finite() {
-        return false;
+        return None;
     }
-    FisherSnedecor::new(df, prior.df).is_ok_and(|f| f.sf(ratio) >= GUARD)
+    let f = FisherSnedecor::new(df, prior.df).ok()?;
+    Some(if f.sf(ratio) < ABOVE {
+        Ordering::Greater
+    } else if f.cdf(ratio) < BELOW {
+        Ordering::Less
+    } else {
+        Ordering::Equal
+    })
 }
 
 fn differences(head: &[f64], base: &[f64]) -> Result<Vec<f64>, Degenerate> {
@@ -102,7 +117,7 @@ mod tests {
 
     const PRIOR: PriorVariance = PriorVariance {
         variance: 4.0,
-        df: 6.0,
+        df: 4.0,
     };
 
     #[track_caller]
@@ -115,7 +130,7 @@ mod tests {
     /// The worked case of docs/verdict.md.
     #[test]
     fn the_variance_is_the_mean_by_degrees_of_freedom() {
-        // Differences 1, 2, 3: variance 1 with df 2; (2 · 1 + 6 · 4) / 8 = 3.25.
+        // Differences 1, 2, 3: variance 1 with df 2; (2 · 1 + 4 · 4) / 6 = 3.
         let (head, base) = ([11.0, 22.0, 33.0], [10.0, 20.0, 30.0]);
         check(
             &paired(&head, &base).unwrap(),
@@ -124,10 +139,10 @@ mod tests {
             2.0,
         );
         let got = moderated_paired(&head, &base, PRIOR).unwrap();
-        check(&got, 2.0, (3.25_f64 / 3.0).sqrt(), 8.0);
-        // Both arms have the variance 1 with df 2: (4 · 1 + 6 · 4) / 10 = 2.8.
+        check(&got, 2.0, 1.0, 6.0);
+        // Both arms have the variance 1 with df 2: (4 · 1 + 4 · 4) / 8 = 2.5.
         let got = moderated_welch(&[3.0, 4.0, 5.0], &[1.0, 2.0, 3.0], PRIOR).unwrap();
-        check(&got, 2.0, (2.8_f64 * 2.0 / 3.0).sqrt(), 10.0);
+        check(&got, 2.0, (2.5_f64 * 2.0 / 3.0).sqrt(), 8.0);
     }
 
     #[test]
@@ -137,6 +152,16 @@ mod tests {
         assert_eq!(moderated_paired(&head, &base, PRIOR), Ok(own));
         let welch = welch(&head, &base).unwrap();
         assert_eq!(moderated_welch(&head, &base, PRIOR), Ok(welch));
+    }
+
+    /// Launches of one mode: a variance of .01 is as far below 4 with p = 2e-5, three differences' of 1e-4 with p = 3e-5.
+    #[test]
+    fn a_sample_that_varies_less_is_judged_by_the_prior() {
+        let (head, base) = ([10.9, 11.0, 11.1], [9.9, 10.0, 10.1]);
+        let got = moderated_welch(&head, &base, PRIOR).unwrap();
+        check(&got, 1.0, (4.0_f64 * 2.0 / 3.0).sqrt(), 4.0);
+        let got = moderated_paired(&[11.01, 11.0, 10.99], &[10.0; 3], PRIOR).unwrap();
+        check(&got, 1.0, (4.0_f64 / 3.0).sqrt(), 4.0);
     }
 
     #[test]
