@@ -5,6 +5,7 @@ use super::Tally;
 use crate::baseline::Key;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use verdict::judge;
 use verdict::plan::Spending;
 use verdict::record::LaunchNoise;
 use verdict::stats::Spread;
@@ -116,7 +117,7 @@ impl CheckCertificate {
             Some(LaunchNoise { paired, sd, df }) => Some(Spread {
                 sd,
                 paired,
-                known_df: df,
+                known_df: df.min(judge::MOST_DF),
             }),
             None => Some(Spread::unknown(self.noise?.launch_sd)),
         }

@@ -24,7 +24,7 @@ budget = "1 s"
 
 [errors]
 false_alarm = "2 %"
-false_pass = "5 %"
+false_pass = "1.5 %"
 
 [baseline]
 directory = ".gate/baseline"

@@ -2,8 +2,8 @@
 //!
 //! The variance is the mean of the sample's and the prior's, each by its degrees of freedom, and t has the sum of
 //! both: exact where variances from session to session follow a scaled inverse χ² (Smyth 2004, *Linear models and
-//! empirical Bayes methods*, section 3). A sample that varies clearly more than the prior allows stands by itself. One that
-//! varies clearly less may hold launches of one mode alone, and the prior stands by itself.
+//! empirical Bayes methods*, section 3). A sample that varies clearly more than the prior allows stands by itself. A small one
+//! that varies clearly less may hold launches of one mode alone, and the prior stands by itself.
 
 use super::estimate::{Degenerate, Estimate, all_finite, one_sample, welch};
 use crate::stats::{mean, variance};
@@ -12,8 +12,10 @@ use std::cmp::Ordering;
 
 /// A sample whose variance is above the prior's with a smaller p than this is judged by its own.
 const ABOVE: f64 = 0.3;
-/// … and one whose variance is below with a smaller p than this, by the prior's.
+/// A small sample whose variance is below the prior's with a smaller p than this is judged by the prior's.
 const BELOW: f64 = 0.05;
+/// Of so many values an arm or more, all are of one mode in one of 1,000 samples at most.
+const SEVERAL: f64 = 6.0;
 
 /// What was known of a variance: as good as that of a sample with `df` degrees of freedom.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,10 +43,15 @@ pub fn moderated_paired(
     let own = one_sample(&differences)?;
     let n = differences.len() as f64;
     let pooled = own.se.powi(2) * n;
-    Ok(moderate(own, pooled, (n - 1.0, 1.0 / n), prior))
+    let size = Size {
+        values: n,
+        df: n - 1.0,
+        share: 1.0 / n,
+    };
+    Ok(moderate(own, pooled, &size, prior))
 }
 
-/// Student's t of two samples with one variance, which is moderated; [`welch`] where the prior does not hold.
+/// Student's t of two samples with one variance, which is moderated; [`welch`] where they vary clearly more.
 ///
 /// Errors: as for [`welch`].
 pub fn moderated_welch(
@@ -55,19 +62,26 @@ pub fn moderated_welch(
     let own = welch(head, base)?;
     let (n, m) = (head.len() as f64, base.len() as f64);
     let squares = |values: &[f64]| variance(values).unwrap_or(f64::NAN) * (values.len() - 1) as f64;
-    let df = n + m - 2.0;
-    let pooled = (squares(head) + squares(base)) / df;
-    Ok(moderate(own, pooled, (df, 1.0 / n + 1.0 / m), prior))
+    let size = Size {
+        values: n.min(m),
+        df: n + m - 2.0,
+        share: 1.0 / n + 1.0 / m,
+    };
+    let pooled = (squares(head) + squares(base)) / size.df;
+    Ok(moderate(own, pooled, &size, prior))
 }
 
-/// The estimate with its variance, of `df` degrees of freedom, moderated; se² is the variance times `share`.
-fn moderate(
-    own: Estimate,
-    variance: f64,
-    (df, share): (f64, f64),
-    prior: PriorVariance,
-) -> Estimate {
-    let (variance, df) = match beside(prior, variance, df) {
+/// How large a sample is: values an arm, degrees of freedom of its variance, and se² as a share of the variance.
+struct Size {
+    values: f64,
+    df: f64,
+    share: f64,
+}
+
+/// The estimate with its variance moderated.
+fn moderate(own: Estimate, variance: f64, size: &Size, prior: PriorVariance) -> Estimate {
+    let df = size.df;
+    let (variance, df) = match against_prior(variance, size, prior) {
         None | Some(Ordering::Greater) => return own,
         Some(Ordering::Less) => (prior.variance, prior.df),
         Some(Ordering::Equal) => {
@@ -76,24 +90,24 @@ fn moderate(
             (moderated, all)
         }
     };
-    let se = (variance * share).sqrt();
+    let se = (variance * size.share).sqrt();
     match se.is_finite() && se > 0.0 {
         true => Estimate { se, df, ..own },
         false => own,
     }
 }
 
-/// Whether a sample's variance is as the prior lets one expect, above it or below; `None`: the prior says nothing.
-fn beside(prior: PriorVariance, variance: f64, df: f64) -> Option<Ordering> {
+/// Whether a sample's variance is as the prior lets one expect, above it or below; `None`: the prior is unusable.
+fn against_prior(variance: f64, size: &Size, prior: PriorVariance) -> Option<Ordering> {
     let is_sound = prior.variance.is_finite() && prior.variance > 0.0 && prior.df.is_finite();
     let ratio = variance / prior.variance;
     if !is_sound || !ratio.is_finite() {
         return None;
     }
-    let f = FisherSnedecor::new(df, prior.df).ok()?;
+    let f = FisherSnedecor::new(size.df, prior.df).ok()?;
     Some(if f.sf(ratio) < ABOVE {
         Ordering::Greater
-    } else if f.cdf(ratio) < BELOW {
+    } else if size.values < SEVERAL && f.cdf(ratio) < BELOW {
         Ordering::Less
     } else {
         Ordering::Equal
@@ -162,6 +176,35 @@ mod tests {
         check(&got, 1.0, (4.0_f64 * 2.0 / 3.0).sqrt(), 4.0);
         let got = moderated_paired(&[11.01, 11.0, 10.99], &[10.0; 3], PRIOR).unwrap();
         check(&got, 1.0, (4.0_f64 / 3.0).sqrt(), 4.0);
+    }
+
+    /// Of F with 4 and 4 degrees of freedom, 30 % are above 1.753 and 5 % below 0.1565.
+    #[test]
+    fn what_counts_by_how_much_a_sample_varies() {
+        let of_ratio = |ratio: f64| {
+            let sd = (ratio * PRIOR.variance).sqrt();
+            let arm = |mean: f64| [mean - sd, mean, mean + sd];
+            let got = moderated_welch(&arm(11.0), &arm(10.0), PRIOR).unwrap();
+            (got.se.powi(2) * 1.5 / PRIOR.variance, got.df)
+        };
+        let near = |(variance, df): (f64, f64), expect: (f64, f64)| {
+            assert!((variance - expect.0).abs() < 1e-9 && (df - expect.1).abs() < 1e-9);
+        };
+        near(of_ratio(1.76), (1.76, 4.0));
+        near(of_ratio(1.74), ((1.74 + 1.0) / 2.0, 8.0));
+        near(of_ratio(0.157), ((0.157 + 1.0) / 2.0, 8.0));
+        near(of_ratio(0.156), (1.0, 4.0));
+    }
+
+    /// One noisy session of ten makes a prior that no later session comes near.
+    #[test]
+    fn six_values_that_vary_less_are_not_judged_by_the_prior_alone() {
+        let arm = |mean: f64| [-0.1, 0.1, -0.1, 0.1, -0.1, 0.1].map(|x| mean + x);
+        let got = moderated_paired(&arm(11.0), &[10.0; 6], PRIOR).unwrap();
+        // Variance .012 with df 5: (5 · .012 + 4 · 4) / 9.
+        check(&got, 1.0, (16.06_f64 / 9.0 / 6.0).sqrt(), 9.0);
+        let got = moderated_welch(&arm(11.0), &arm(10.0), PRIOR).unwrap();
+        check(&got, 1.0, (16.12_f64 / 14.0 / 3.0).sqrt(), 14.0);
     }
 
     #[test]
