@@ -298,6 +298,13 @@ fn rules_that_make_no_sense() {
         &["leaves the folder"],
     );
     refuses(CONFIG, "\"{port}\"", "\"8000\"", &["never says `{port}`"]);
+    let same = "never says `{artifact}`: head and base would both start the same program";
+    refuses(
+        CONFIG,
+        "\"{artifact}\"",
+        "\"./start.sh\"",
+        &[same, "as an argument"],
+    );
 }
 
 #[test]

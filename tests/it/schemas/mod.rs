@@ -22,7 +22,7 @@ const COMPARE: [&str; 3] = ["compare", "--engines", "a,b"];
 const PROJECT: &str = r#"
 [engine]
 model = "m"
-serve = ["engine", "--port", "{port}"]
+serve = ["{artifact}", "--port", "{port}"]
 ready_timeout = "1 s"
 request_timeout = "1 s"
 

@@ -300,10 +300,20 @@ fn check_command(field: &Field<'_, '_>, serve: &[String], built: bool) -> Result
         refusal.help = Some("the gate picks a free port for each launch: pass `{port}`".into());
         return Err(refusal);
     }
-    if !built && serve.iter().any(|word| word.contains("{artifact}")) {
-        return Err(field.wrong("`{artifact}` needs a table `engine.build` that makes one"));
+    match (built, serve.iter().any(|word| word.contains("{artifact}"))) {
+        (false, true) => {
+            Err(field.wrong("`{artifact}` needs a table `engine.build` that makes one"))
+        }
+        (true, false) => {
+            let message = "`engine.serve` never says `{artifact}`: head and base would both start the same program";
+            let mut refusal = field.wrong(message);
+            refusal.help = Some(
+                "`{artifact}` is the file that `engine.build` made; a script takes it as an argument".into(),
+            );
+            Err(refusal)
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn read_build(build: Section<'_, '_>) -> Result<Build, Diagnostic> {
