@@ -298,11 +298,13 @@ fn rules_that_make_no_sense() {
         &["leaves the folder"],
     );
     refuses(CONFIG, "\"{port}\"", "\"8000\"", &["never says `{port}`"]);
+    let build =
+        "[engine.build]\ncommand = [\"make\"]\nartifact = \"engine\"\ntimeout = \"1 min\"\n";
     let same = "never says `{artifact}`: head and base would both start the same program";
     refuses(
         CONFIG,
-        "\"{artifact}\"",
-        "\"./start.sh\"",
+        "[profile.quick]",
+        &format!("{build}\n[profile.quick]"),
         &[same, "as an argument"],
     );
 }
