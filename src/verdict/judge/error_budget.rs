@@ -116,8 +116,8 @@ pub fn least_p(launches: u32) -> f64 {
         .product()
 }
 
-/// More than this many degrees of freedom no certificate is trusted with: machines change. So many that
-/// the interval of a machine twice as noisy holds in 95 % of simulated sessions (docs/verdict.md).
+/// Machines change, so a certificate counts for no more degrees of freedom than this: with 4, the intervals of a machine
+/// twice as noisy cover the truth in 95 % of simulated sessions (docs/verdict.md).
 pub const MOST_DF: f64 = 4.0;
 
 /// Launches of one build that nobody calibrated may come in modes, such as kernels that are chosen at the start by

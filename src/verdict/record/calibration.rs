@@ -90,7 +90,7 @@ pub struct LaunchNoise {
     pub paired: bool,
     /// Standard deviation of the logarithm: of a launch, or (paired) of the difference of two launches of a block.
     pub sd: f64,
-    /// Degrees of freedom that it counts for beside a session's own variance, at most 4 of them: few where sessions differ
-    /// in it.
+    /// Degrees of freedom that it counts for beside a session's own variance, few where sessions differ in it. The judge uses
+    /// at most 4.
     pub df: f64,
 }

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 const ABOVE: f64 = 0.3;
 /// A small sample whose variance is below the prior's with a smaller p than this is judged by the prior's.
 const BELOW: f64 = 0.05;
-/// Of so many values an arm or more, all are of one mode in one of 1,000 samples at most.
+/// Where launches come in two modes, each arm of this many values holds one mode alone in fewer than 1 of 1,000 samples.
 const SEVERAL: f64 = 6.0;
 
 /// What was known of a variance: as good as that of a sample with `df` degrees of freedom.
@@ -71,7 +71,7 @@ pub fn moderated_welch(
     Ok(moderate(own, pooled, &size, prior))
 }
 
-/// How large a sample is: values an arm, degrees of freedom of its variance, and se² as a share of the variance.
+/// Values per arm, degrees of freedom of the sample's variance, and the factor that turns this variance into se².
 struct Size {
     values: f64,
     df: f64,
@@ -97,7 +97,7 @@ fn moderate(own: Estimate, variance: f64, size: &Size, prior: PriorVariance) -> 
     }
 }
 
-/// Whether a sample's variance is as the prior lets one expect, above it or below; `None`: the prior is unusable.
+/// Compares a sample's variance with the prior's by an F test; `None`: the prior is unusable.
 fn against_prior(variance: f64, size: &Size, prior: PriorVariance) -> Option<Ordering> {
     let is_sound = prior.variance.is_finite() && prior.variance > 0.0 && prior.df.is_finite();
     let ratio = variance / prior.variance;
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(moderated_welch(&head, &base, PRIOR), Ok(welch));
     }
 
-    /// Launches of one mode: a variance of .01 is as far below 4 with p = 2e-5, three differences' of 1e-4 with p = 3e-5.
+    /// Launches of one mode. The F test gives p = 2e-5 for two arms of variance .01, and 3e-5 for differences of 1e-4.
     #[test]
     fn a_sample_that_varies_less_is_judged_by_the_prior() {
         let (head, base) = ([10.9, 11.0, 11.1], [9.9, 10.0, 10.1]);
@@ -178,7 +178,7 @@ mod tests {
         check(&got, 1.0, (4.0_f64 / 3.0).sqrt(), 4.0);
     }
 
-    /// Of F with 4 and 4 degrees of freedom, 30 % are above 1.753 and 5 % below 0.1565.
+    /// F(4, 4) exceeds 1.753 in 30 % of samples and falls below 0.1565 in 5 %.
     #[test]
     fn what_counts_by_how_much_a_sample_varies() {
         let of_ratio = |ratio: f64| {
