@@ -24,7 +24,7 @@ const SURE: [&str; 7] = [
 
 /// What the rules `ambiguous-events` and `client-late` say.
 const DISTURBED: [&str; 2] = [
-    "arrived together with a later one",
+    "arrived together with",
     "the load client was late",
 ];
 

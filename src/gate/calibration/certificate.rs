@@ -5,7 +5,6 @@ use super::Tally;
 use crate::baseline::Key;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use verdict::judge;
 use verdict::plan::Spending;
 use verdict::record::LaunchNoise;
 use verdict::stats::Spread;
@@ -113,11 +112,11 @@ pub struct CheckCertificate {
 impl CheckCertificate {
     /// How its launches vary, as its test knows it.
     pub fn spread(&self) -> Option<Spread> {
-        match self.launch_noise {
+        match self.launch_noise.and_then(LaunchNoise::counted) {
             Some(LaunchNoise { paired, sd, df }) => Some(Spread {
                 sd,
                 paired,
-                known_df: df.min(judge::MOST_DF),
+                known_df: df,
             }),
             None => Some(Spread::unknown(self.noise?.launch_sd)),
         }

@@ -3,7 +3,7 @@
 //! Each session of two arms leaves its launches' values, block by block, in a file beside the certificates; later ones
 //! take from it the variance by which they are judged. A head that is slower shifts all of its launches alike, and neither
 //! the spread within an arm nor that of the blocks' differences knows of it, so sessions need not be A/A. A head that varies
-//! more makes later sessions less sure, never surer.
+//! more makes later sessions less sure. One that varies less makes them surer, until they vary more than that.
 
 use super::launch_noise;
 use super::noise::in_blocks;

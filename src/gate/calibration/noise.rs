@@ -2,7 +2,7 @@
 
 use super::{Noise, Warmup};
 use std::collections::BTreeMap;
-use verdict::judge::{self, is_throttled, on_test_scale};
+use verdict::judge::{is_throttled, on_test_scale};
 use verdict::metrics;
 use verdict::plan::{Check, Gate, Workload};
 use verdict::record::{Arm, Launch, LaunchNoise, Phase, RunRecord, Sample};
@@ -168,11 +168,12 @@ pub fn launch_noise(sessions: &[Vec<(f64, f64)>]) -> Option<LaunchNoise> {
     );
     let paired = differences.variance <= SHARE * 2.0 * launches.variance;
     let prior = if paired { differences } else { launches };
-    Some(LaunchNoise {
+    let noise = LaunchNoise {
         paired,
         sd: prior.variance.sqrt(),
-        df: prior.df.min(judge::MOST_DF),
-    })
+        df: prior.df,
+    };
+    noise.counted()
 }
 
 /// The blocks of a session that have one launch of each arm.

@@ -116,10 +116,6 @@ pub fn least_p(launches: u32) -> f64 {
         .product()
 }
 
-/// Machines change, so a certificate counts for no more degrees of freedom than this: with 4, the intervals of a machine
-/// twice as noisy cover the truth in 95 % of simulated sessions (docs/verdict.md).
-pub const MOST_DF: f64 = 4.0;
-
 /// Launches of one build that nobody calibrated may come in modes, such as kernels that are chosen at the start by
 /// timing. Modes are taken to be closer than this: a change beyond it needs no more launches than a test does.
 const MODES: f64 = 0.5;
@@ -208,11 +204,7 @@ pub fn noise(record: &RunRecord, gate: &Gate, check: &Check) -> Option<LaunchNoi
     }
     let mut cited = record.calibration.iter().filter(|c| c.gate == gate.name);
     let noise = cited.find_map(|citation| citation.noise(&check.id))?;
-    let is_sound = noise.sd.powi(2).is_normal() && noise.df > 0.0;
-    is_sound.then(|| LaunchNoise {
-        df: noise.df.min(MOST_DF),
-        ..*noise
-    })
+    noise.counted()
 }
 
 #[cfg(test)]

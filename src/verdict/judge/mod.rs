@@ -36,7 +36,7 @@ mod view;
 mod waived;
 
 pub use contrast::{Contrast, Unsound, contrast};
-pub use error_budget::{Budgets, ErrorBudget, MOST_DF};
+pub use error_budget::{Budgets, ErrorBudget};
 pub use remarks::{first_event_estimate, middle_of_untold, untold_first};
 pub use rules::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, shared_gpu};
 pub use session::is_throttled;

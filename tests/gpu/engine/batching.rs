@@ -123,7 +123,7 @@ fn finish(which: usize, events: UnboundedReceiver<Event>, expect: &[Said]) {
     assert_eq!(said(answer), expect[which], "request {which}");
 }
 
-/// Two thousand requests, at night ten thousand, on a pool of 24 pages: most of them preempt others or evict what is cached,
+/// A thousand requests, at night ten thousand, on a pool of 24 pages: most of them preempt others or evict what is cached,
 /// one in four goes away early. Every answer is right, and at the end every page is there.
 #[test]
 fn requests_leave_no_page_behind() {
@@ -135,7 +135,7 @@ fn requests_leave_no_page_behind() {
 /// What happened, in numbers.
 fn requests_leave_nothing_behind(model: &ModelSource) -> String {
     const PAGES: usize = 24;
-    let requested: u64 = if fixture::is_nightly() { 10_000 } else { 2_000 };
+    let requested: u64 = if fixture::is_nightly() { 10_000 } else { 1_000 };
     let short = |seed: u32| {
         let mut tokens = prompt(5 + seed * 37 % 40, seed % 9);
         tokens.extend(prompt(seed % 11, seed));

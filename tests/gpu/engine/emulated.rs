@@ -125,7 +125,7 @@ fn greedy_answers_in_f32_are_the_cpus() {
         };
         let cpu = cpu(wide_options(&directory));
         let mut greatest = 0.0f64;
-        for (length, seed, count) in [(1, 1, 12), (17, 2, 12), (90, 3, 20)] {
+        for (length, seed, count) in [(1, 1, 6), (17, 2, 6), (90, 3, 6)] {
             let asked = request(&prompt(length, seed), count);
             let (got, want) = (run(&gpu, asked.clone()), run(&cpu, asked));
             assert_eq!(got.ids(), want.ids(), "{model}: a prompt of {length}");
@@ -149,7 +149,7 @@ fn what_begins_alike_goes_on_from_what_is_kept() {
         for more in [&[][..], &said[..9], &[said.clone(), prompt(30, 7)].concat()] {
             let asked = |cache| Request {
                 cache,
-                ..request(&[first.clone(), more.to_vec()].concat(), 10)
+                ..request(&[first.clone(), more.to_vec()].concat(), 4)
             };
             let (got, want) = (
                 run(&gpu, asked(CacheUse::Shared)),
@@ -177,7 +177,7 @@ fn a_window_sees_the_same_in_f32() {
         let Some(gpu) = emulated(with()) else {
             return;
         };
-        let asked = request(&prompt(70, 5), 30);
+        let asked = request(&prompt(70, 5), 12);
         let (got, want) = (run(&gpu, asked.clone()), run(&cpu(with()), asked));
         assert_eq!(got.ids(), want.ids(), "{sink} {window}");
         let error = greatest_error(&got, &want, f64::NEG_INFINITY);
@@ -238,7 +238,7 @@ fn draws_in_f32_are_the_cpus() {
                 logprobs,
                 ignore_eos: false,
                 sampling: rules.clone(),
-                ..request(&prompt(17, 2), 12)
+                ..request(&prompt(17, 2), 8)
             };
             let (got, want) = (run(&gpu, asked.clone()), run(&cpu, asked));
             assert_eq!(got.ids(), want.ids(), "{rules:?}");

@@ -214,24 +214,19 @@ fn kernels_can_be_timed_on_a_gpu_alone() {
 }
 
 #[test]
-fn without_flags_the_roofline_times_what_the_models_context_holds() {
+fn a_roofline_times_all_that_the_models_context_holds() {
     let _alone = fixture::alone();
     let model = model_of_context(200);
-    let lengths = |arguments: &[&str]| {
-        let arguments = [arguments, &["--repeats", "1", "--format", "json"]].concat();
-        let told = roofline(model.path(), &arguments).expect(0).json();
-        let of = |what: &str| {
-            let rows = told[what].as_array().unwrap().iter();
-            rows.map(|row| row["tokens"].as_u64().unwrap()).collect()
-        };
-        let pair: (Vec<u64>, Vec<u64>) = (of("decode"), of("prefill"));
-        pair
-    };
-    assert_eq!(lengths(&[]), (vec![1], vec![128]));
     let longest = ["--context", "135", "--prefill", "199"];
-    assert_eq!(lengths(&longest), (vec![135], vec![199]));
+    let arguments = [&longest[..], &["--repeats", "1", "--format", "json"]].concat();
+    let told = roofline(model.path(), &arguments).expect(0).json();
+    for (what, tokens) in [("decode", 135), ("prefill", 199)] {
+        assert_eq!(told[what].as_array().unwrap().len(), 1, "{told:#}");
+        assert_eq!(told[what][0]["tokens"], tokens, "{told:#}");
+    }
 }
 
+/// Without lengths those that the model's context holds.
 #[test]
 fn a_roofline_is_a_page() {
     let _alone = fixture::alone();

@@ -12,9 +12,9 @@ title = "Slow"
 
 [workload.decode]
 kind = "mixed"
-requests = 6
-warmup = 3
-shapes = [{ prompt_tokens = 4, output_tokens = 8, weight = 1 }]
+requests = 5
+warmup = 1
+shapes = [{ prompt_tokens = 4, output_tokens = 6, weight = 1 }]
 concurrency = 1
 
 [[check]]

@@ -224,9 +224,10 @@ fn a_near_tie_is_told_from_a_mixed_up_cache_by_log_probabilities() {
     );
 }
 
+/// By day 8 of them.
 #[test]
 fn sound_engines_pass_in_20_of_20_sessions() {
-    for seed in 1..=20 {
+    for seed in 1..=if fixture::is_nightly() { 20 } else { 8 } {
         let able = ENGINES[seed as usize % ENGINES.len()];
         let told = story(able, &[], &[], seed);
         told.ends_with(0);

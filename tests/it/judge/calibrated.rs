@@ -85,6 +85,19 @@ fn a_session_that_varies_more_than_its_certificate_is_judged_by_itself() {
     assert_eq!(first(&told).interval, first(&by_itself).interval);
 }
 
+/// Numbers that no launches give, as in a file that was edited.
+#[test]
+fn a_variance_that_cannot_be_is_not_used() {
+    let session = || interleaved(tpot_blocks(4, 0.06, 0.003));
+    let by_itself = judge(&tpot_plan(), &session());
+    assert_eq!(by_itself.verdict, Verdict::Inconclusive);
+    for sd in [0.0, 1e-200, 1e200] {
+        let got = judge(&tpot_plan(), &on_calibrated(session(), false, sd));
+        let of = |verdict: &RunVerdict| (verdict.verdict, first(verdict).interval);
+        assert_eq!(of(&got), of(&by_itself), "{sd}");
+    }
+}
+
 #[test]
 fn few_launches_fail_by_what_is_beyond_any_mode() {
     let check = |change: f64, expect: Verdict, part: &str| {

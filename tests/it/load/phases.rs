@@ -62,9 +62,16 @@ fn says(output: &Output, code: i32, parts: &[&str]) {
 #[tokio::test]
 async fn generation_that_is_too_fast_for_its_prefill_is_invalid() {
     let server = Server::start(|_, _| script(SLOW, 0, &[1; 64], 70)).await;
-    let output = five(&server, &[]).await;
+    // Each waits for its server five times, a second each: side by side.
+    let (told, as_json, known, decode, prefill) = tokio::join!(
+        five(&server, &[]),
+        five(&server, &["--format", "json"]),
+        five(&server, &["--tpot-floor", "0.00001", "--format", "json"]),
+        five(&server, &["--tpot-floor", "1000"]),
+        five(&server, &["--prefill-floor", "100000"]),
+    );
     says(
-        &output,
+        &told,
         4,
         &[
             "INVALID a prompt of 70 tokens waited 10",
@@ -73,20 +80,17 @@ async fn generation_that_is_too_fast_for_its_prefill_is_invalid() {
             "say --tpot-floor",
         ],
     );
-    let report = json(&five(&server, &["--format", "json"]).await);
+    let report = json(&as_json);
     assert!(report["implausible"].is_string(), "{report:#}");
     // A floor that is known decides instead.
-    let known = five(&server, &["--tpot-floor", "0.00001", "--format", "json"]).await;
     assert!(json(&known)["implausible"].is_null());
-    let output = five(&server, &["--tpot-floor", "1000"]).await;
     says(
-        &output,
+        &decode,
         4,
         &["5 × implausible", "below the floor of 1000 ms"],
     );
-    let output = five(&server, &["--prefill-floor", "100000"]).await;
     says(
-        &output,
+        &prefill,
         4,
         &["5 × implausible", "70 prompt tokens computed in"],
     );
