@@ -31,7 +31,7 @@ pub enum RefusedCertificate {
     SignOff(#[from] SignOffError),
     #[error("`created` is no time, or one that is yet to come")]
     Created,
-    #[error("its gate's name cannot stand in a store")]
+    #[error("its gate's name cannot be a file name in a store")]
     Unnamed(#[from] NameError),
     #[error("it holds another certificate, which belongs at {0}")]
     Name(RecordName),

@@ -47,7 +47,7 @@ pub enum VerdictFormat {
     Html,
     /// junit.xml
     Junit,
-    /// What would stand on a pull request
+    /// The comment on a pull request
     Comment,
     /// A row for each check of a launch
     Csv,

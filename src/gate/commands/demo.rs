@@ -24,7 +24,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let program = env::current_exe().context("cannot tell the path of this program")?;
     let program = program
         .to_str()
-        .context("the path of this program is no UTF-8 and cannot stand in a gate file")?;
+        .context("the path of this program is not UTF-8, so no gate file can name it")?;
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
         // Of this user alone: what others could write there would be run.

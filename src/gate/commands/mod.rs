@@ -192,7 +192,7 @@ enum Shard {
 
 #[derive(Subcommand)]
 enum Dev {
-    /// Stand between a client and an engine: record what passes, or plant faults in it
+    /// Forward requests to an engine: record them, or plant faults in the answers
     Proxy(proxy::ProxyArgs),
     /// Read the result of another tool
     Import(import::ImportArgs),

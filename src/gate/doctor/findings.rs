@@ -230,7 +230,7 @@ fn file(found: &Found) -> Diagnosis {
             &found.name,
             "not there".into(),
             format!(
-                "the engine reads it: put it there, or mend `engine.files` or `engine.tokenizer` in {PROJECT}"
+                "the engine reads it: put it there, or correct `engine.files` or `engine.tokenizer` in {PROJECT}"
             ),
         ),
     }

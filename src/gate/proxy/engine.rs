@@ -33,7 +33,7 @@ pub enum EngineError {
     Port(#[source] io::Error),
     #[error("cannot start `{command}`")]
     Spawn { command: String, source: io::Error },
-    #[error("the engine behind the proxy ended ({0}); what it said stands above")]
+    #[error("the engine behind the proxy ended ({0}); its output is above")]
     Ended(String),
 }
 

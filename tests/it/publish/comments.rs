@@ -333,7 +333,7 @@ fn before_and_without_a_measurement() {
     let of = |state| visible(&comment(&publication(state), None, MARKER));
     insta::assert_snapshot!(of(State::Pending), @r"
     <!-- infergate:gate -->
-    ## ⏳ Measuring: this commit is being measured: tpot; the result will stand here
+    ## ⏳ Measuring: this commit is being measured: tpot; the result will appear here
 
     [the run](https://github.com/octocat/Hello-World/actions/runs/7)
     ");

@@ -133,7 +133,7 @@ pub fn may_run(facts: &Facts<'_>) -> Result<String, String> {
         false => format!("its author @{author} may not write to this repository"),
     };
     Err(format!(
-        "{who}, and nobody approved this commit; whoever may write here approves it with the label `{}`",
+        "{who}, and nobody approved this commit; somebody with write access approves it with the label `{}`",
         facts.config.approval_label
     ))
 }

@@ -104,7 +104,9 @@ fn record(args: RecordArgs) -> anyhow::Result<Exit> {
         output::note(&format!("stored: {}", path.display()));
     }
     if paths.is_empty() {
-        output::error("not stored: only a whole session within every limit stands for main");
+        output::error(
+            "not stored: only a complete session within every limit becomes a record of main",
+        );
     }
     print(&outcome.record, &outcome.verdict, shown, None)?;
     // A regression has no base here, so what is stored is never a pass: stored is what was asked for.

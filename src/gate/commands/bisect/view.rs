@@ -189,7 +189,7 @@ fn culprit(bisection: &Bisection, place: u32, check: &str) -> Vec<String> {
         ));
     }
     if commit.is_merge {
-        lines.push("a merge stands for all commits that it brought".to_owned());
+        lines.push("a merge counts as all commits that it brought".to_owned());
     }
     lines.extend(jump.and_then(|jump| remainder(bisection, place, jump)));
     lines

@@ -31,7 +31,7 @@ pub struct CompareArgs {
     /// result; the first is the measure of the others
     #[arg(value_name = "RESULT", required_unless_present = "engines")]
     results: Vec<PathBuf>,
-    /// What stands above each result, in their order; may be repeated [default: the files' names]
+    /// A name for each result, in their order; may be repeated [default: the files' names]
     #[arg(long, value_name = "NAME", conflicts_with = "engines")]
     name: Vec<String>,
     /// A remark on a result by its place from 1, as 2=quantised; may be repeated

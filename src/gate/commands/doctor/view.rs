@@ -32,7 +32,7 @@ pub fn doctor_text(findings: &[Diagnosis], fitness: Fitness) -> String {
     let word = match fitness {
         Fitness::Fit => "FIT           to measure on",
         Fitness::Doubtful => "FIT           to measure on, with doubts",
-        Fitness::Unfit => "UNFIT         nothing should be measured here before that is mended",
+        Fitness::Unfit => "UNFIT         measure nothing here before that is fixed",
     };
     let _ = writeln!(out, "\n{word}");
     out

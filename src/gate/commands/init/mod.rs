@@ -24,7 +24,7 @@ pub struct InitArgs {
         value_parser = PossibleValuesParser::new(presets::ALL.map(|preset| preset.name))
     )]
     engine: Option<String>,
-    /// The model as the engine is told it: a name, a directory (from --dir) or a file [default: an example]
+    /// The model as the engine takes it: a name, a directory (from --dir) or a file [default: an example]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Write GitHub workflows too, and which paths need a gate run; the engine is built from the tree

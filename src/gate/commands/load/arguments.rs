@@ -87,8 +87,8 @@ pub struct LoadArgs {
     /// Requests sent before those, kept out of every number; of a file, its first ones
     #[arg(long, value_name = "W", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     warmup: u32,
-    /// Tokens of each prompt, or a range as 100-200, drawn from the seed; without --prompt-ids or --tokenizer so many
-    /// words, which are more tokens
+    /// Tokens of each prompt, or a range as 100-200, drawn from the seed; without --prompt-ids or --tokenizer words,
+    /// which are more tokens
     #[arg(long, value_name = "P", default_value = "128", conflicts_with = "trace", value_parser = Lengths::parse)]
     prompt_tokens: Lengths,
     /// Standard deviation of the prompts' lengths around --prompt-tokens
@@ -107,13 +107,13 @@ pub struct LoadArgs {
     /// The model's tokenizer.json: word prompts then have exactly P tokens, and answers are counted
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
-    /// A good request has a TTFT of at most so many milliseconds
+    /// Greatest TTFT of a good request, in milliseconds
     #[arg(long, value_name = "MS", value_parser = positive)]
     slo_ttft: Option<f64>,
-    /// A good request has a TPOT of at most so many milliseconds
+    /// Greatest TPOT of a good request, in milliseconds
     #[arg(long, value_name = "MS", value_parser = positive)]
     slo_tpot: Option<f64>,
-    /// A good request ends within so many milliseconds
+    /// Greatest E2E of a good request, in milliseconds
     #[arg(long, value_name = "MS", value_parser = positive)]
     slo_e2e: Option<f64>,
     /// No token after the first can take fewer milliseconds (weights over memory bandwidth, see gate roofline); a

@@ -36,7 +36,7 @@ pub struct RooflineArgs {
     #[arg(long, default_value_t = 65, value_name = "N",
         value_parser = clap::value_parser!(u32).range(2..=4096))]
     answer: u32,
-    /// Times that each is measured; the median stands in the table
+    /// Measurements of each; the table shows the median
     #[arg(long, default_value_t = 5, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,

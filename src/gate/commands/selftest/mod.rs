@@ -23,7 +23,7 @@ pub struct SelftestArgs {
     /// Say what can be planted, and by which check it should be caught
     #[arg(long, conflicts_with_all = ["faults", "keep", "project"])]
     list: bool,
-    /// Test this project's gates: its engine stands behind a proxy that plants the faults
+    /// Test this project's gates: a proxy before its engine plants the faults
     #[arg(long)]
     project: bool,
     /// With --project: which profile of gates/gate.toml to use

@@ -61,7 +61,7 @@ pub fn launches(
             .is_some_and(|last| last.position >= position || last.block > block)
         {
             let what = format!("launch {position} of block {block} comes too late");
-            return Err(row.wrong(format!("{what}; rows stand in order of execution")));
+            return Err(row.wrong(format!("{what}; rows must be in order of execution")));
         }
         launches.push(Launch {
             position,

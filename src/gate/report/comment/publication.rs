@@ -157,7 +157,7 @@ impl Publication<'_> {
                     true => format!("the gates of the profile {}", self.profile),
                     false => self.gates.join(", "),
                 };
-                format!("this commit is being measured: {gates}; the result will stand here")
+                format!("this commit is being measured: {gates}; the result will appear here")
             }
             State::Judged(judged) => crate::report::headline(judged.record, judged.verdict),
             State::NotMeasured { .. } => {

@@ -448,7 +448,7 @@ fn read_suite(
             .chain(env.iter().map(|(_, v)| v))
             .any(names_report)
     {
-        return Err(field.wrong("`{junit}` needs `junit = \"PATH\"`: the file that it stands for"));
+        return Err(field.wrong("`{junit}` needs `junit = \"PATH\"`, which takes its place"));
     }
     Ok(WorkloadKind::Suite(Suite {
         command,

@@ -28,7 +28,7 @@ impl Headers {
     pub fn add(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let usage = |text: String| Error::Usage(text);
         let key: HeaderName = name.parse().map_err(|_| {
-            usage("--header: what stands before the colon is no header's name".into())
+            usage("--header: the text before the colon is not a header's name".into())
         })?;
         if CLIENT_HEADERS.contains(&key.as_str()) && key != CONTENT_TYPE {
             return Err(usage(format!(
