@@ -5,7 +5,7 @@
 //! Refuses to know: samples, how often one asks.
 
 use super::response::exchange::{Ending, Exchange};
-use super::response::sanitize::error_text;
+use super::response::sanitize::{brief, error_text};
 use super::response::transcript::Transcript;
 use super::socket::connection::{Ask, Client};
 use super::workloads::request::{Chat, Completion, Length, Message, Mode, Prompt, body};
@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Longest answer to a question.
 const MAX_ANSWER: usize = 4 << 20;
+
+const MODELS: &str = "/v1/models";
 
 /// Statuses of a route that a server does not have.
 const NO_SUCH_ROUTE: [u16; 3] = [404, 405, 501];
@@ -39,10 +41,64 @@ pub enum ProbeError {
     /// An answer, but not one of an engine that generated a token.
     #[error("no token was generated: {0}")]
     NoToken(String),
+    /// It serves, and not this model: no later probe gets another answer.
+    #[error("the engine serves {served}, not `{model}`: set engine.model ({answer})")]
+    OtherModel {
+        model: String,
+        /// Names in backquotes.
+        served: String,
+        /// What it said of the one that was asked for.
+        answer: String,
+    },
 }
 
-/// Asks for one token, by completions or, where prompts go over the chat route or a server has no other, by chat.
+/// Names of served models that an error shows.
+const SHOWN: usize = 3;
+
+/// Asks for one token, by completions or, where prompts go over the chat route or a server has no other, by chat. A refusal
+/// is held against the list of the models that are served.
 pub async fn probe(endpoint: &Endpoint) -> Result<(), ProbeError> {
+    let asked = one_token(endpoint).await;
+    let Err(ProbeError::Status {
+        status: 400 | 404, ..
+    }) = &asked
+    else {
+        return asked;
+    };
+    let Ok(models) = scrape(endpoint, MODELS).await else {
+        return asked;
+    };
+    match served(&models) {
+        names if names.is_empty() || names.contains(&endpoint.model) => asked,
+        names => asked.map_err(|refusal| {
+            let shown: Vec<String> = names
+                .iter()
+                .take(SHOWN)
+                .map(|name| format!("`{}`", brief(name)))
+                .collect();
+            let more = if names.len() > SHOWN {
+                " and others"
+            } else {
+                ""
+            };
+            ProbeError::OtherModel {
+                model: endpoint.model.clone(),
+                served: shown.join(", ") + more,
+                answer: refusal.to_string(),
+            }
+        }),
+    }
+}
+
+/// The names in a list of models.
+fn served(models: &str) -> Vec<String> {
+    let models: Value = serde_json::from_str(models).unwrap_or_default();
+    let models = models["data"].as_array().into_iter().flatten();
+    let names = models.filter_map(|model| model["id"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+async fn one_token(endpoint: &Endpoint) -> Result<(), ProbeError> {
     let mut client = Client::new(endpoint, &SessionClock::start(), &Arc::default());
     let first = match endpoint.chat {
         true => chat(endpoint),

@@ -61,7 +61,8 @@ fn next(record: &RunRecord, verdict: &RunVerdict, results: &Path) -> String {
         let _ = writeln!(text, "{what:<12}  {how}");
     };
     let is_whole = record.launches.iter().all(|l| l.exit == Exit::Stopped);
-    if verdict.verdict == Verdict::Fail && is_whole {
+    let is_open = verdict.verdict != Verdict::Pass && !record.comparison.is_recording();
+    if is_open && is_whole && !record.launches.is_empty() {
         line("why", &format!("gate explain {directory}"));
     }
     if let Some(url) = page(results) {

@@ -27,6 +27,6 @@ pub use identity::{identify, program};
 pub use lock::LockError;
 pub use log::tail;
 pub use page_cache::{PageCacheError, prepare};
-pub use process::{Process, ProcessError, Ready, Start, StartError, free_port};
+pub use process::{NotReady, Process, ProcessError, Ready, Start, StartError, free_port};
 pub use suite::{SuiteJob, Tested, TestedEnd};
 pub use workspace::{Origin, Workspace, WorkspaceError};

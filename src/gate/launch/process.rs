@@ -69,6 +69,14 @@ const PORT_TAKEN: [&str; 4] = [
 /// gate. They are not ours to end.
 static STRANGERS: OnceLock<Vec<tree::Id>> = OnceLock::new();
 
+/// Why an engine generated no token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReady {
+    pub said: String,
+    /// Waiting changes nothing.
+    pub is_final: bool,
+}
+
 /// Why an engine never became ready.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
@@ -177,7 +185,7 @@ impl Process {
         };
         // The launcher of a sandbox would start, and find no program.
         if policy.is_some() && program(&command[0], folder, env).is_none() {
-            return Err(spawn_error(io::ErrorKind::NotFound.into()));
+            return Err(spawn_error(io::Error::other("there is no such program")));
         }
         let words = policy.map_or_else(|| command.to_vec(), |policy| policy.wrap(command));
         let mut starting = Command::new(&words[0]);
@@ -213,7 +221,8 @@ impl Process {
         })
     }
 
-    /// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out.
+    /// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out, or where no
+    /// later probe would get another one.
     pub async fn await_ready<F, Fut>(
         &mut self,
         address: SocketAddr,
@@ -222,7 +231,7 @@ impl Process {
     ) -> Result<Ready, StartError>
     where
         F: Fn() -> Fut,
-        Fut: Future<Output = Result<(), String>>,
+        Fut: Future<Output = Result<(), NotReady>>,
     {
         let mut port_open = None;
         let mut said = None;
@@ -248,7 +257,10 @@ impl Process {
                         });
                     }
                     Ok(Ok(())) => {}
-                    Ok(Err(answer)) => said = Some(answer),
+                    Ok(Err(NotReady { said, is_final })) if is_final => {
+                        return Err(self.start_error(said, false));
+                    }
+                    Ok(Err(answer)) => said = Some(answer.said),
                     // The deadline cuts the last probe off: what an earlier one was told says more.
                     Err(_) => {}
                 }
@@ -396,7 +408,7 @@ impl Drop for Process {
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, Start, StartError};
+    use super::{NotReady, Process, Start, StartError};
     use std::cell::Cell;
     use std::net::TcpListener;
     use std::time::Duration;
@@ -424,7 +436,10 @@ mod tests {
             let probe = || async {
                 asked.set(asked.get() + 1);
                 match asked.get() {
-                    1 => Err("the worker is dead".to_owned()),
+                    1 => Err(NotReady {
+                        said: "the worker is dead".to_owned(),
+                        is_final: false,
+                    }),
                     _ => std::future::pending().await,
                 }
             };

@@ -15,6 +15,8 @@ pub struct Seen {
     pub stream_usage: bool,
     pub return_token_ids: bool,
     pub forces_length: bool,
+    /// Usage tells how many of a prompt's tokens were cached.
+    pub tells_cached: bool,
     /// It takes prompts of token ids, up to this one at least.
     pub prompt_ids: Option<u32>,
 }
@@ -40,9 +42,14 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
             .iter()
             .map(|word| word_of(seen, word))
             .collect();
+        let has_port = seen.command.iter().any(|word| word.contains("{port}"));
         set(
             "# FILL IN, then delete these two words: the command",
             match seen.command[0].starts_with('/') {
+                _ if !has_port => {
+                    "# As it was started when `gate init` ran, without a port. FILL IN how it takes one, `{port}`, then delete these\n\
+                     # two sentences: the command"
+                }
                 true => {
                     "# As it was started when `gate init` ran, by a path of this machine (where all have the program on PATH, its name\n\
                      # is enough): the command"
@@ -156,6 +163,13 @@ mod tests {
         // Without a build there is no artifact.
         let (text, build) = custom(template, &seen.as_started());
         assert!(!serve(&text).contains("{artifact}") && build.is_none());
+        // A server that has a port of its own does not say how it takes another one.
+        let portless = Seen {
+            command: words("python3 ./server.py"),
+            ..Seen::default()
+        };
+        let (text, _) = custom(template, &portless);
+        assert!(text.contains("FILL IN how it takes one") && !serve(&text).contains("{port}"));
         // Nothing seen changes nothing.
         assert_eq!(
             custom(template, &Seen::default()),

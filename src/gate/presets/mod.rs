@@ -120,7 +120,7 @@ pub const ALL: [Preset<'static>; 8] = [
         example: "my-model",
         engine: include_str!("custom.toml"),
         build: None,
-        tells_cached: true,
+        tells_cached: false,
         tells_logprobs: false,
         takes_hub_models: true,
     },
@@ -138,10 +138,11 @@ impl<'a> Preset<'a> {
     }
 
     /// The same with what was found out about the engine.
-    pub fn with_engine(self, engine: &'a str, build: Option<&'a str>) -> Self {
+    pub fn with_engine(self, engine: &'a str, build: Option<&'a str>, tells_cached: bool) -> Self {
         Self {
             engine,
             build,
+            tells_cached,
             ..self
         }
     }

@@ -8,6 +8,7 @@ use comfy_table::{
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::iter;
 use std::ops::Range;
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, Ending, RunRecord, RunVerdict, Verdict, is_ignorable};
@@ -125,20 +126,17 @@ fn session(record: &RunRecord, verdict: &RunVerdict) -> String {
     )
 }
 
-/// Every check, its verdict in colour. Where both values have no room beside the change, that stands alone, and head's value
-/// where there is none.
+/// Every check, its verdict in colour. Where there is no room for all columns, both values are left out (the change, or head's
+/// value, is there), and then what passes.
 fn table(verdict: &RunVerdict, view: View) -> String {
     let checks = row::worst_first(verdict);
     let rows = || checks.iter().map(|check| Row::of(check));
-    let wide = |row: Row| {
+    let cells = |row: Row| {
         let verdict = row.verdict.to_owned();
-        vec![
+        [
             verdict, row.check, row.values, row.result, row.fails, row.passes,
         ]
     };
-    let narrow = |row: Row| vec![row.verdict.to_owned(), row.check, row.result, row.fails];
-    let header = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let all: [usize; 6] = [0, 1, 2, 3, 4, 5];
     let names = [
         "verdict",
         "check",
@@ -147,12 +145,19 @@ fn table(verdict: &RunVerdict, view: View) -> String {
         "fails if",
         "passes if",
     ];
-    let mut table: Vec<Vec<String>> = vec![header(&names)];
-    table.extend(rows().map(wide));
-    if room(&longest_words(table.iter(), &all)) > view.table() {
-        table = vec![header(&["verdict", "check", "change or value", "fails if"])];
-        table.extend(rows().map(narrow));
-    }
+    let with = |columns: &[usize]| -> Vec<Vec<String>> {
+        let header = names.map(str::to_owned);
+        let rows = iter::once(header).chain(rows().map(cells));
+        let kept = |row: [String; 6]| columns.iter().map(|&at| row[at].clone()).collect();
+        rows.map(kept).collect()
+    };
+    let all: [usize; 6] = [0, 1, 2, 3, 4, 5];
+    let fits = |table: &Vec<Vec<String>>| room(&longest_words(table.iter(), &all)) <= view.table();
+    let mut table = [&all[..], &[0, 1, 3, 4, 5]]
+        .map(with)
+        .into_iter()
+        .find(fits)
+        .unwrap_or_else(|| with(&[0, 1, 3, 4]));
     let names = table.remove(0);
     let text = arranged(names, table, &all, view.table());
     // A verdict never breaks, and what is left of a broken cell begins with a space.
@@ -198,7 +203,7 @@ fn arranged(header: Vec<String>, rows: Vec<Vec<String>>, whole: &[usize], width:
 /// A table in so many columns of the terminal; the first of its own, and those of `whole` while there is room, never
 /// break.
 fn table_of(header: Vec<String>, rows: Vec<Vec<String>>, whole: &[usize], width: u16) -> Table {
-    let longest = |whole| longest_words(std::iter::once(&header).chain(&rows), whole);
+    let longest = |whole| longest_words(iter::once(&header).chain(&rows), whole);
     let widths = Some(longest(whole)).filter(|widths| room(widths) <= width);
     let widths = widths.unwrap_or_else(|| longest(&[]));
     let mut table = Table::new();

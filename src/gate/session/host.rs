@@ -1,8 +1,11 @@
 //! Commands of the two arms, and the [`Host`] that starts and stops them.
 
 use super::{Base, Error, Options};
-use crate::launch::{self, Artifact, Process, Repository, Start, StartError, Workspace, free_port};
+use crate::launch::{
+    self, Artifact, NotReady, Process, Repository, Start, StartError, Workspace, free_port,
+};
 use crate::measure::{Configuration, Host, Started};
+use client::ProbeError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -372,9 +375,12 @@ impl ArmHost<'_> {
         let probe = || async {
             let probed = client::probe(&endpoint).await;
             probed.map_err(|error| {
-                let heard = error.to_string();
-                hear(&heard);
-                heard
+                let said = error.to_string();
+                hear(&said);
+                NotReady {
+                    said,
+                    is_final: matches!(error, ProbeError::OtherModel { .. }),
+                }
             })
         };
         let within = self.engine.ready_timeout;

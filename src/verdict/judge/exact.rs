@@ -108,7 +108,9 @@ fn absolute(view: &View<'_, '_>, limit: Limit) -> Assessment {
     let is_broken = limit.is_broken_by(value);
     if is_broken && !is_sure(view, limit) {
         let rule = match view.case.check.metric {
-            Metric::AnswerMismatches | Metric::GoldenMismatches => RuleId::AnswersDiffer,
+            Metric::AnswerMismatches | Metric::GoldenMismatches | Metric::StreamMismatches => {
+                RuleId::AnswersDiffer
+            }
             _ => RuleId::GrowthByChance,
         };
         let facts = facts(view, limit, Held::Unsure);

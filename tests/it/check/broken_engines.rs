@@ -49,6 +49,33 @@ fn an_engine_that_dies_at_its_start_in_both_arms_is_infrastructure() {
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
+/// The engine answers, and waiting for another answer until `ready_timeout` would end nothing.
+#[test]
+fn a_model_that_is_not_served_is_told_at_once() {
+    let project = Project::without_build();
+    project.edit(
+        "gates/gate.toml",
+        "model = \"tiny-qwen3\"",
+        "model = \"other\"",
+    );
+    project.edit(
+        "gates/gate.toml",
+        "ready_timeout = \"60 s\"",
+        "ready_timeout = \"1 h\"",
+    );
+    let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
+    let said = ended
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        said.contains("the engine serves `tiny-qwen3`, not `other`: set engine.model (status 404"),
+        "{said}"
+    );
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
 #[test]
 fn head_that_hangs_in_the_middle_of_a_stream_fails_by_reliability() {
     let project = Project::without_build();
@@ -119,12 +146,11 @@ fn what_an_engine_said_at_its_start_outlives_a_budget_that_ends_before() {
     // A busy machine may need longer until the server listens.
     let heard = [2, 8, 32, 128].iter().any(|seconds| {
         let project = Project::without_build();
-        project.edit(
-            "gates/gate.toml",
-            "model = \"tiny-qwen3\"",
-            "model = \"another-model\"",
-        );
+        // A server of files takes no POST.
         let config = project.read("gates/gate.toml");
+        let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
+        let files = r#"serve = ["python3", "-m", "http.server", "{port}", "--bind", "127.0.0.1"]"#;
+        let config = config.replace(serve, files);
         let quick = config.find("[profile.quick]").unwrap();
         let (engine, profiles) = config.split_at(quick);
         let budget = profiles.lines().find(|l| l.starts_with("budget")).unwrap();
@@ -138,7 +164,7 @@ fn what_an_engine_said_at_its_start_outlives_a_budget_that_ends_before() {
             ended.stdout
         );
         assert_eq!(project.leftovers(), [0; 0]);
-        ended.stdout.contains("another-model")
+        ended.stdout.contains("status 501")
     });
     assert!(heard, "what the server answered is lost");
 }

@@ -1,5 +1,6 @@
 //! `gate init`: every preset reads as a plan, and nothing is overwritten.
 
+use fixture::process::Server;
 use fixture::{Ended, gate, skip};
 use infergate::presets::ALL;
 use std::net::TcpStream;
@@ -100,7 +101,7 @@ fn an_engine_of_ones_own_is_filled_in_by_hand() {
     let folder = tempfile::tempdir().unwrap();
     init("custom", "m", folder.path()).expect(0).says(&[
         "FILL IN",
-        "start the engine on port 8000,",
+        "gate init --port PORT",
         "gate golden make",
     ]);
     let config = std::fs::read_to_string(folder.path().join("gates/gate.toml")).unwrap();
@@ -216,6 +217,30 @@ fn an_engine_is_found_or_ones_own() {
     ]);
     let config = std::fs::read_to_string(folder.path().join("gates/gate.toml")).unwrap();
     assert!(config.contains("model = \"tiny-qwen3\""), "{config}");
+}
+
+#[test]
+fn an_engine_is_asked_on_the_port_that_the_user_names() {
+    let server = Server::start(&["--threads", "1"]);
+    let port = server.address.port().to_string();
+    let run = |port: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut init = gate(&["init", "--port", port]);
+        let ended = init.current_dir(&folder).output().unwrap();
+        (Ended::of(&ended), folder)
+    };
+    let (ended, folder) = run(&port);
+    ended
+        .expect(0)
+        .says(&["engine: infergate", &format!("port {port}")]);
+    let config = std::fs::read_to_string(folder.path().join("gates/gate.toml")).unwrap();
+    assert!(config.contains("--port\", \"{port}\""), "{config}");
+    drop(server);
+    let (ended, folder) = run(&port);
+    ended
+        .expect(2)
+        .says(&[&format!("no server on port {port}"), "/v1/models"]);
+    assert!(!folder.path().join("gates").exists());
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_failure_ends_the_run_and_the_open_checks_say_so() {
         sentence(open)
     );
     assert!(
-        summary(&got).starts_with("TPOT is 20.12 ms; the limit is 10 ms (gate/ceiling)"),
+        summary(&got).starts_with("TPOT: 20.12 ms; the limit is 10 ms (gate/ceiling)"),
         "{}",
         summary(&got)
     );

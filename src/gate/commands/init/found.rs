@@ -1,7 +1,7 @@
 //! Detection of engines for `gate init`: a running server with its abilities, and installed programs.
 //!
-//! Main type: [`Found`]. Only loopback ports that inference servers use are asked, and only with requests that any client
-//! sends.
+//! Main type: [`Found`]. Only loopback ports that inference servers use, or the user's own, are asked, and only with requests
+//! that any client sends.
 
 use crate::presets::Seen;
 use crate::report::redact;
@@ -47,20 +47,14 @@ pub struct Found {
     pub folder: Option<PathBuf>,
 }
 
-/// The first server that answers on a usual port; `root` is the project's.
-pub async fn server(root: &Path) -> Option<Found> {
-    for port in PORTS {
+/// The server that answers on this port, or the first on a usual one; `root` is the project's.
+pub async fn server(root: &Path, port: Option<u16>) -> Option<Found> {
+    for port in port.map_or(PORTS.to_vec(), |port| vec![port]) {
         if let Some(found) = at(port, root).await {
             return Some(found);
         }
     }
     None
-}
-
-/// The ports that are asked, as `8000, 8080 or 30000`.
-pub fn ports() -> String {
-    let [first @ .., last] = PORTS.map(|port| port.to_string());
-    format!("{} or {last}", first.join(", "))
 }
 
 /// The preset of an installed engine.
@@ -153,6 +147,10 @@ fn shown(stream: &str) -> Seen {
         .collect();
     let completion = |event: &Value| event.get("usage")?.get("completion_tokens")?.as_u64();
     let tokens = events.iter().filter_map(completion).next_back();
+    let is_count_of_cached = |event: &Value| {
+        let cached = event.pointer("/usage/prompt_tokens_details/cached_tokens");
+        cached.is_some_and(Value::is_u64)
+    };
     let has_ids = |event: &Value| {
         let ids = event
             .pointer("/choices/0/token_ids")
@@ -163,6 +161,7 @@ fn shown(stream: &str) -> Seen {
         stream_usage: tokens.is_some(),
         forces_length: tokens == Some(TOKENS),
         return_token_ids: events.iter().any(has_ids),
+        tells_cached: events.iter().any(is_count_of_cached),
         ..Seen::default()
     }
 }

@@ -24,6 +24,10 @@ pub struct InitArgs {
         value_parser = PossibleValuesParser::new(presets::ALL.map(|preset| preset.name))
     )]
     engine: Option<String>,
+    /// The port of your server, which runs on this machine: its model, abilities and start command are written
+    /// [default: the first of 8000, 8080, 30000, 11434, 1234, 5000, 8001 and 3000 that answers]
+    #[arg(long, value_name = "PORT", conflicts_with = "github", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
     /// The model as the engine takes it: a name, a directory (from --dir) or a file [default: an example]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -110,7 +114,14 @@ pub fn run(args: &InitArgs) -> anyhow::Result<Exit> {
 fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let read = |path: &str| fs::read_to_string(args.dir.join(path)).ok();
     let of_tree = presets::engine_of(read);
-    let server = block_on(found::server(&args.dir))?;
+    let server = block_on(found::server(&args.dir, args.port))?;
+    if let (None, Some(port)) = (&server, args.port) {
+        return Err(Error::Usage(format!(
+            "no server on port {port} answers /v1/models with a model: start it before, or leave --port out and complete {CONFIG} \
+             by hand"
+        ))
+        .into());
+    }
     let running = server.as_ref();
     let name = args
         .engine
@@ -137,10 +148,13 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
             true => it.seen.clone(),
             false => it.seen.as_started(),
         };
-        presets::custom(preset.engine(), &seen)
+        let (engine, build) = presets::custom(preset.engine(), &seen);
+        (engine, build, seen.tells_cached)
     });
     let preset = match &filled {
-        Some((engine, build)) => preset.with_engine(engine, build.as_deref()),
+        Some((engine, build, tells_cached)) => {
+            preset.with_engine(engine, build.as_deref(), *tells_cached)
+        }
         None => preset,
     };
     let model = match running.filter(|_| args.model.is_none()) {
@@ -167,8 +181,8 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     tell_next(args, preset, files[0].text.contains("FILL"));
     output::note(match is_built {
         true => {
-            "next: read gates/gate.toml, `gate doctor`, commit gates/ to the default branch, then `gate check` on a branch that \
-             has it and a change, or `gate check --head BRANCH` from here"
+            "next: read gates/gate.toml, run `gate doctor`, and commit gates/ to the default branch. Then `gate check` on a \
+             branch with a change compares it with main; without a change it is an A/A run"
         }
         false => {
             "next: read gates/gate.toml, then `gate check`: an A/A run, since outside of a git repository there is \
@@ -426,9 +440,8 @@ fn tell_example(args: &InitArgs, preset: Preset<'_>) {
 fn tell_next(args: &InitArgs, preset: Preset<'_>, is_incomplete: bool) {
     if is_incomplete {
         output::note(&format!(
-            "complete {CONFIG} where it says FILL IN, and say what your engine can do; or remove gates/, start the engine on \
-             port {} and call init again, which reads both from it",
-            found::ports()
+            "complete {CONFIG} where it says FILL IN; or remove gates/, start the engine, and let `gate init --port PORT` read \
+             its start command and its abilities"
         ));
     }
     let model = args.model.as_deref().unwrap_or(preset.example);

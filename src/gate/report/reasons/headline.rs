@@ -83,7 +83,7 @@ fn failed(check: &CheckVerdict) -> Option<String> {
         }),
         RuleId::Ceiling | RuleId::Floor => {
             let head = value(check.head);
-            Some(format!("{} is {head}; the limit is {allowed}", name()))
+            Some(format!("{}: {head}; the limit is {allowed}", name()))
         }
         _ => None,
     }
@@ -175,7 +175,7 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
         .filter_map(|check| Some((check.smallest_effect?, &check.id)));
     match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((effect, id)) => format!(
-            "{passed}; the comparisons would have shown a change of {} in 19 of 20 runs ({id} is the least sensitive)",
+            "{passed}; a change of {id} below {} may go unseen (of that size it is shown in 19 of 20 runs)",
             numbers::effect(effect)
         ),
         None => passed,

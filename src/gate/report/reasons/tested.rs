@@ -72,8 +72,11 @@ pub fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String
 fn why_unsure(metric: Metric) -> &'static str {
     match metric {
         Metric::AnswerMismatches => {
-            "near-ties of the engine's own may explain it, and nothing tells: log-probabilities do (`top_k` of a \
-             workload of the kind `answers`), else more prompts"
+            "near-ties of the engine may explain this; to decide it, ask for log-probabilities (`top_k` of a workload of \
+             the kind `answers`), or ask more `prompts`"
+        }
+        Metric::StreamMismatches => {
+            "near-ties of the engine may explain this; to decide it, ask more prompts: more `passes` of the workload"
         }
         Metric::GoldenMismatches => {
             "a near-tie may explain it, and the goldens hold no log-probabilities there that tell: make them with \

@@ -2,8 +2,10 @@
 //! TPOT over context, the ladder of throughput over batches.
 
 mod contention;
+mod stream_mismatches;
 
 pub use contention::contention;
+pub use stream_mismatches::stream_mismatches;
 
 use super::correctness::answers::Answers;
 use super::requests::{Cell, cell_of};
@@ -13,7 +15,7 @@ use super::{LaunchMeasure, Undefined, Why};
 use crate::plan::Matrix;
 use crate::record::{CacheState, CellOutcome, CellVerdict, Phase, Sample};
 use crate::stats;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Of the greatest throughput: where the ladder has reached so much of it, it saturates.
 const SATURATED: f64 = 0.95;
@@ -191,34 +193,6 @@ pub fn stream_parity(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         "most at batch {batch}, {}, context {context}: a whole answer takes {ratio:.3} times the streamed one's time",
         cache.name()
     ));
-    Ok(measure)
-}
-
-/// Prompts whose streamed answers and whole answers have no text in common.
-pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let samples = at.measured()?;
-    let n = samples.len();
-    let mut answers: BTreeMap<&str, [BTreeSet<&str>; 2]> = BTreeMap::new();
-    for sample in samples {
-        if let Some(case) = &sample.case {
-            let texts = answers.entry(case).or_default();
-            texts[usize::from(sample.streamed)].insert(&sample.text_sha256);
-        }
-    }
-    answers.retain(|_, [whole, streamed]| !whole.is_empty() && !streamed.is_empty());
-    if answers.is_empty() {
-        return Err(at.undefined(Why::NoPair, None));
-    }
-    let differ = answers.iter().filter(|(_, [a, b])| a.is_disjoint(b));
-    let names: Vec<&str> = differ.map(|(case, _)| *case).collect();
-    let mut measure = LaunchMeasure::single(names.len() as f64, n);
-    if let Some(first) = names.first() {
-        measure.remarks.push(format!(
-            "{} of {} prompts, the first: {first}",
-            names.len(),
-            answers.len()
-        ));
-    }
     Ok(measure)
 }
 

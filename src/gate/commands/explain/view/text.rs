@@ -173,9 +173,7 @@ fn slow(requests: &RequestSpread, e: &Explanation) -> String {
         "hardly any: all moved a little, or none did"
     };
     let threshold = numbers::value(*threshold, e.unit);
-    format!(
-        "{beyond} of its {of} values are beyond {threshold}, which 1 in 100 of base's is: {words}"
-    )
+    format!("{beyond} of its {of} values are beyond {threshold}, as 1 in 100 of base's is: {words}")
 }
 
 /// The launches' two modes with what differs between them, and what only one of them logged.
@@ -227,7 +225,7 @@ fn readings(e: &Explanation) -> Option<(String, Section)> {
         .first_bad
         .as_ref()
         .map(|bad| format!("launch {}", bad.launch));
-    let mut header = vec!["beside it".to_owned(), "base".to_owned(), "head".to_owned()];
+    let mut header = vec!["reading".to_owned(), "base".to_owned(), "head".to_owned()];
     header.extend(launch.clone());
     let shown = |value: Option<f64>| value.map_or_else(|| "–".into(), numbers::number);
     let rows = told.into_iter().map(|row| {
@@ -235,7 +233,7 @@ fn readings(e: &Explanation) -> Option<(String, Section)> {
         cells.extend(launch.as_ref().map(|_| shown(row.launch)));
         cells
     });
-    let heading = "what was read meanwhile, medians over launches".to_owned();
+    let heading = "readings while they ran, medians over launches".to_owned();
     Some((heading, Section::Table(header, rows.collect())))
 }
 
