@@ -185,7 +185,8 @@ impl Process {
         };
         // The launcher of a sandbox would start, and find no program.
         if policy.is_some() && program(&command[0], folder, env).is_none() {
-            return Err(spawn_error(io::Error::other("there is no such program")));
+            let missing = io::Error::new(io::ErrorKind::NotFound, "no such program");
+            return Err(spawn_error(missing));
         }
         let words = policy.map_or_else(|| command.to_vec(), |policy| policy.wrap(command));
         let mut starting = Command::new(&words[0]);

@@ -14,6 +14,7 @@ const PREFILL_DRIFT: &str = include_str!("gates/prefill-drift.toml");
 const PREFILL_LEAK: &str = include_str!("gates/prefill-leak.toml");
 const STREAM_PARITY: &str = include_str!("gates/stream-parity.toml");
 const SOAK: &str = include_str!("gates/soak.toml");
+const USERS: &str = include_str!("gates/users.toml");
 
 const WITH_LOGPROBS: &str = "\
 # Two tokens closer than this are equally right.
@@ -61,6 +62,7 @@ impl Preset<'_> {
                 "stream-parity",
                 STREAM_PARITY.to_owned(),
             ),
+            (streams, "users", USERS.to_owned()),
             (!self.counts_streams(), "whole", WHOLE.to_owned()),
         ];
         let kept = written.into_iter().filter(|(is_borne, ..)| *is_borne);
@@ -98,7 +100,7 @@ impl Preset<'_> {
             true => (
                 // What a shared machine can decide.
                 &["answers", "latency"],
-                &["cold-start", "matrix", "prefill-drift"],
+                &["cold-start", "matrix", "prefill-drift", "users"],
             ),
             false => (&["matrix", "whole"], &[]),
         };

@@ -4,13 +4,14 @@ use crate::metrics::correctness::answers::SURE;
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::record::Sample;
 use crate::stats;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Less likely than this, an engine that varies by itself would not favour one mode so much, nor head so much more than base.
 const UNLIKELY: f64 = 0.05;
 
-/// Prompts whose streamed and whole answers have no text in common, and prompts that got another text in one of the two
-/// modes alone. The least value leaves the latter out, unless nearly all are of one mode: near-ties are of both.
+/// Prompts whose streamed and whole answers have no text in common, and prompts that got an unusual text in one of the two
+/// modes alone. The least value leaves the latter out, unless nearly all unusual answers are of one mode: those of near-ties
+/// are of both.
 ///
 /// An engine that varies in base too, as often and in both modes alike, is not blamed.
 pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
@@ -22,30 +23,28 @@ pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     }
     let base = at.requests.base.iter().filter(|s| s.may_enter());
     let base = Modes::of(&base.copied().collect::<Vec<_>>());
-    let (streamed, whole) = (head.only_streamed.len(), head.only_whole.len());
-    let (of_head, of_base) = (
-        streamed + whole,
-        base.only_streamed.len() + base.only_whole.len(),
-    );
-    let p_by_chance =
-        stats::mcnemar_p_worse(streamed.max(whole) as u64, streamed.min(whole) as u64);
-    let is_usual = of_base > 0
-        && stats::mcnemar_p_worse(of_head as u64, of_base as u64) > UNLIKELY
-        && p_by_chance > UNLIKELY;
-    let apart = head.apart.len();
-    let value = if is_usual { apart } else { apart + of_head };
-    let least = if p_by_chance <= SURE { value } else { apart };
+    let (apart, suspected) = (&head.apart, head.suspected());
+    let p_by_chance = head.p_by_chance();
+    let more_than_base =
+        stats::mcnemar_p_worse(suspected.len() as u64, base.suspected().len() as u64);
+    let is_usual = base.varies() && more_than_base > UNLIKELY && p_by_chance > UNLIKELY;
+    let value = apart.len() + if is_usual { 0 } else { suspected.len() };
+    let least = if p_by_chance <= SURE {
+        value
+    } else {
+        apart.len()
+    };
     let mut measure = LaunchMeasure {
         at_least: Some(least as f64),
         ..LaunchMeasure::single(value as f64, n)
     };
+    let [whole, streamed] = head.total();
     let parts = [
-        (&head.apart, "no text in common"),
+        (apart, "no text in common".to_owned()),
         (
-            &head.only_streamed,
-            "another text when streamed, in some answers",
+            &suspected,
+            format!("answers unlike their others, {streamed} streamed and {whole} whole ones"),
         ),
-        (&head.only_whole, "another text when whole, in some answers"),
     ];
     for (prompts, what) in parts {
         if let Some(first) = prompts.first() {
@@ -64,36 +63,67 @@ struct Modes<'a> {
     prompts: usize,
     /// No text in common.
     apart: Vec<&'a str>,
-    /// Whole answers agree, and some streamed ones are other texts.
-    only_streamed: Vec<&'a str>,
-    /// The reverse.
-    only_whole: Vec<&'a str>,
+    /// Of each other prompt, its whole and its streamed answers that are not the most frequent one.
+    unusual: BTreeMap<&'a str, [u64; 2]>,
 }
 
 impl<'a> Modes<'a> {
     fn of(samples: &[&'a Sample]) -> Self {
-        let mut texts: BTreeMap<&str, [BTreeSet<&str>; 2]> = BTreeMap::new();
+        let mut answers: BTreeMap<&str, BTreeMap<&str, [u64; 2]>> = BTreeMap::new();
         for sample in samples {
             if let Some(case) = &sample.case {
-                let of_case = texts.entry(case).or_default();
-                of_case[usize::from(sample.streamed)].insert(&sample.text_sha256);
+                let texts = answers.entry(case).or_default();
+                let counts = texts.entry(&sample.text_sha256).or_default();
+                counts[usize::from(sample.streamed)] += 1;
             }
         }
         let mut modes = Self::default();
-        for (case, [whole, streamed]) in &texts {
-            if whole.is_empty() || streamed.is_empty() {
+        for (case, texts) in answers {
+            let all = [0, 1].map(|mode| texts.values().map(|n| n[mode]).sum::<u64>());
+            if all.contains(&0) {
                 continue;
             }
             modes.prompts += 1;
-            if whole.is_disjoint(streamed) {
-                modes.apart.push(case);
-            } else if whole.len() == 1 && streamed.len() > 1 {
-                modes.only_streamed.push(case);
-            } else if streamed.len() == 1 && whole.len() > 1 {
-                modes.only_whole.push(case);
+            let usual = texts.values().max_by_key(|n| n[0] + n[1]);
+            match usual {
+                Some(usual) if texts.values().any(|n| !n.contains(&0)) => {
+                    let unusual = [0, 1].map(|mode| all[mode] - usual[mode]);
+                    modes.unusual.insert(case, unusual);
+                }
+                _ => modes.apart.push(case),
             }
         }
         modes
+    }
+
+    /// Unusual answers, whole and streamed.
+    fn total(&self) -> [u64; 2] {
+        [0, 1].map(|mode| self.unusual.values().map(|n| n[mode]).sum())
+    }
+
+    /// The chance that one mode has so many of the unusual answers, were both alike (sign test).
+    fn p_by_chance(&self) -> f64 {
+        let [whole, streamed] = self.total();
+        stats::mcnemar_p_worse(streamed.max(whole), streamed.min(whole))
+    }
+
+    fn varies(&self) -> bool {
+        self.total() != [0, 0]
+    }
+
+    /// Prompts with unusual answers in one mode alone; where one mode has hardly all of them by chance, all prompts that have
+    /// some in it.
+    fn suspected(&self) -> Vec<&'a str> {
+        let [whole, streamed] = self.total();
+        let worse = usize::from(streamed > whole);
+        let is_unlikely = self.p_by_chance() <= UNLIKELY;
+        let is_suspected = |n: &[u64; 2]| match n {
+            [0, 0] => false,
+            [0, _] | [_, 0] => true,
+            both => is_unlikely && both[worse] > 0,
+        };
+        let suspected = self.unusual.iter().filter(|(_, n)| is_suspected(n));
+        suspected.map(|(case, _)| *case).collect()
     }
 }
 
@@ -121,13 +151,13 @@ mod tests {
         }
     }
 
-    /// Texts of each prompt's two streamed and two whole answers, a letter each.
+    /// Texts of each prompt's answers, a letter each: half of them streamed, then half whole.
     fn answers(of_prompts: &[&str]) -> Launch {
         let mut samples: Vec<Sample> = Vec::new();
         for (prompt, texts) in of_prompts.iter().enumerate() {
             for (at, text) in texts.chars().enumerate() {
                 let mut sample = streamed("w", samples.len() as u32, 1.0, 1.0, 5);
-                sample.streamed = at < 2;
+                sample.streamed = at < texts.len() / 2;
                 sample.case = Some(format!("100-{prompt}"));
                 sample.text_sha256 = format!("{prompt}{text}");
                 samples.push(sample);
@@ -165,6 +195,32 @@ mod tests {
         assert_eq!(counts(&with(&["baaa"]), None), (1.0, 0.0));
         assert_eq!(counts(&with(&["baaa"; 9]), Some(&SAME)), (9.0, 0.0));
         assert_eq!(counts(&with(&["baaa"; 10]), Some(&SAME)), (10.0, 10.0));
+        // A third of the streamed answers to four prompts.
+        let third = [
+            "abaaba aaaaaa",
+            "baabaa aaaaaa",
+            "aabaab aaaaaa",
+            "abbaba aaaaaa",
+        ];
+        let third = third.map(|texts| texts.replace(' ', ""));
+        let third: Vec<&str> = third.iter().map(String::as_str).collect();
+        assert_eq!(counts(&third, Some(&["aaaa"; 4])), (4.0, 0.0));
+        let twice: Vec<String> = third
+            .iter()
+            .map(|texts| texts[..6].repeat(2) + &texts[6..].repeat(2))
+            .collect();
+        let twice: Vec<&str> = twice.iter().map(String::as_str).collect();
+        assert_eq!(counts(&twice, Some(&["aaaa"; 4])), (4.0, 4.0));
+        // The engine varies by itself too.
+        let both =
+            ["abbbabaaaa aaaaaaabaa", "bbabbaaaaa aaaaaabaaa"].map(|texts| texts.replace(' ', ""));
+        let both: Vec<&str> = both.iter().map(String::as_str).collect();
+        let of = |times: usize| {
+            let base = vec!["aaba"; 2 * times];
+            counts(&both.repeat(times), Some(&base))
+        };
+        // 8 to 2, 16 to 4 and 32 to 8 unusual answers.
+        assert_eq!([of(1), of(2), of(4)], [(0.0, 0.0), (4.0, 0.0), (8.0, 8.0)]);
         // Base has the same fault.
         let faulty = with(&["abaa"; 11]);
         assert_eq!(counts(&faulty, Some(&faulty)), (11.0, 11.0));
