@@ -127,7 +127,7 @@ fn session(record: &RunRecord, verdict: &RunVerdict) -> String {
 }
 
 /// Every check, its verdict in colour. Where there is no room for all columns, both values are left out (the change, or head's
-/// value, is there), and then what passes.
+/// value, is there), and then the limits share a column.
 fn table(verdict: &RunVerdict, view: View) -> String {
     let checks = row::worst_first(verdict);
     let rows = || checks.iter().map(|check| Row::of(check));
@@ -157,7 +157,12 @@ fn table(verdict: &RunVerdict, view: View) -> String {
         .map(with)
         .into_iter()
         .find(fits)
-        .unwrap_or_else(|| with(&[0, 1, 3, 4]));
+        .unwrap_or_else(|| {
+            with(&[0, 1, 3, 4, 5])
+                .into_iter()
+                .map(limits_joined)
+                .collect()
+        });
     let names = table.remove(0);
     let text = arranged(names, table, &all, view.table());
     // A verdict never breaks, and what is left of a broken cell begins with a space.
@@ -172,6 +177,21 @@ fn table(verdict: &RunVerdict, view: View) -> String {
         }
     });
     coloured.collect::<Vec<_>>().join("\n")
+}
+
+/// A row whose last two cells, `> 1 %` and `< 5 %`, are one: `> 1 % / < 5 %`. Of one limit, `> 15 ms` and `≤ 15 ms`, the first
+/// says both.
+fn limits_joined(mut row: Vec<String>) -> Vec<String> {
+    let (Some(passes), Some(fails)) = (row.pop(), row.pop()) else {
+        return row;
+    };
+    let limit = |text: &str| text.split_once(' ').map(|(_, limit)| limit.to_owned());
+    row.push(match (fails.as_str(), passes.as_str()) {
+        ("fails if", _) => "fails / passes if".to_owned(),
+        _ if passes.is_empty() || limit(&fails) == limit(&passes) => fails,
+        _ => format!("{fails} / {passes}"),
+    });
+    row
 }
 
 /// Rows under their header, in 80 columns; what is too wide breaks within its cell.
