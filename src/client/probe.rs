@@ -41,7 +41,7 @@ pub enum ProbeError {
     /// An answer, but not one of an engine that generated a token.
     #[error("no token was generated: {0}")]
     NoToken(String),
-    /// It serves, and not this model: no later probe gets another answer.
+    /// It serves, and not this model.
     #[error("the engine serves {served}, not `{model}`: set engine.model ({answer})")]
     OtherModel {
         model: String,
@@ -59,10 +59,7 @@ const SHOWN: usize = 3;
 /// is held against the list of the models that are served.
 pub async fn probe(endpoint: &Endpoint) -> Result<(), ProbeError> {
     let asked = one_token(endpoint).await;
-    let Err(ProbeError::Status {
-        status: 400 | 404, ..
-    }) = &asked
-    else {
+    let Err(ProbeError::Status { status: 404, .. }) = &asked else {
         return asked;
     };
     let Ok(models) = scrape(endpoint, MODELS).await else {

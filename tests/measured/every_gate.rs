@@ -23,7 +23,11 @@ const SURE: [&str; 7] = [
 ];
 
 /// What the rules `ambiguous-events` and `client-late` say.
-const DISTURBED: [&str; 2] = ["arrived together with", "the load client was late"];
+const DISTURBED: [&str; 3] = [
+    "arrived together with a later one",
+    "after the first arrived together with it",
+    "the load client was late",
+];
 
 #[test]
 fn one_block_of_every_other_gate_gives_every_check_its_value() {

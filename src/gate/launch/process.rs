@@ -69,12 +69,15 @@ const PORT_TAKEN: [&str; 4] = [
 /// gate. They are not ours to end.
 static STRANGERS: OnceLock<Vec<tree::Id>> = OnceLock::new();
 
+/// So long an engine may find out by itself that it cannot serve, or yet load what it was asked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Why an engine generated no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
     pub said: String,
-    /// Waiting changes nothing.
-    pub is_final: bool,
+    /// Waiting does not help.
+    pub is_hopeless: bool,
 }
 
 /// Why an engine never became ready.
@@ -222,8 +225,8 @@ impl Process {
         })
     }
 
-    /// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out, or where no
-    /// later probe would get another one.
+    /// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out, or if probes
+    /// have found for some seconds that waiting does not help.
     pub async fn await_ready<F, Fut>(
         &mut self,
         address: SocketAddr,
@@ -236,10 +239,15 @@ impl Process {
     {
         let mut port_open = None;
         let mut said = None;
+        let mut hopeless: Option<Instant> = None;
         while self.spawned.elapsed() < within {
             if let Some(status) = self.exited() {
                 let detail = format!("the engine ended at its start ({status})");
                 return Err(self.start_error(detail, true));
+            }
+            // Another server may hold the port, and this engine end for want of it.
+            if hopeless.is_some_and(|since| since.elapsed() >= PATIENCE) {
+                return Err(self.start_error(said.unwrap_or_default(), false));
             }
             if port_open.is_none() && TcpStream::connect(address).await.is_ok() {
                 port_open = Some(Instant::now());
@@ -258,10 +266,13 @@ impl Process {
                         });
                     }
                     Ok(Ok(())) => {}
-                    Ok(Err(NotReady { said, is_final })) if is_final => {
-                        return Err(self.start_error(said, false));
+                    Ok(Err(answer)) => {
+                        let since = hopeless.filter(|_| answer.is_hopeless);
+                        hopeless = answer
+                            .is_hopeless
+                            .then(|| since.unwrap_or_else(Instant::now));
+                        said = Some(answer.said);
                     }
-                    Ok(Err(answer)) => said = Some(answer.said),
                     // The deadline cuts the last probe off: what an earlier one was told says more.
                     Err(_) => {}
                 }
@@ -439,7 +450,7 @@ mod tests {
                 match asked.get() {
                     1 => Err(NotReady {
                         said: "the worker is dead".to_owned(),
-                        is_final: false,
+                        is_hopeless: false,
                     }),
                     _ => std::future::pending().await,
                 }

@@ -217,7 +217,16 @@ pub fn columns_with_numbers(
 }
 
 fn arranged(header: Vec<String>, rows: Vec<Vec<String>>, whole: &[usize], width: u16) -> String {
-    table_of(header, rows, whole, width).trim_fmt()
+    let text = table_of(header, rows, whole, width).trim_fmt();
+    // The line under the header ends where the longest row does.
+    let is_rule = |line: &&str| line.starts_with('─');
+    let rows = text.lines().filter(|line| !is_rule(line));
+    let longest = rows.map(|line| line.chars().count()).max().unwrap_or(0);
+    let lines = text.lines().map(|line| match is_rule(&line) {
+        true => line.chars().take(longest).collect(),
+        false => line.to_owned(),
+    });
+    lines.collect::<Vec<String>>().join("\n")
 }
 
 /// A table in so many columns of the terminal; the first of its own, and those of `whole` while there is room, never
@@ -404,6 +413,18 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_limits_share_a_cell() {
+        let joined = |fails: &str, passes: &str| {
+            let row = ["pass", fails, passes].map(str::to_owned);
+            limits_joined(row.to_vec())[1].clone()
+        };
+        assert_eq!(joined("fails if", "passes if"), "fails / passes if");
+        assert_eq!(joined("> 1 %", "< 5 %"), "> 1 % / < 5 %");
+        assert_eq!(joined("> 15 ms", "≤ 15 ms"), "> 15 ms");
+        assert_eq!(joined("> 1 %", "≤ 1 %"), "> 1 %");
+    }
 
     #[test]
     fn no_token_of_an_engine_reaches_the_terminal() {

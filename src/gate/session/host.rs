@@ -379,7 +379,7 @@ impl ArmHost<'_> {
                 hear(&said);
                 NotReady {
                     said,
-                    is_final: matches!(error, ProbeError::OtherModel { .. }),
+                    is_hopeless: matches!(error, ProbeError::OtherModel { .. }),
                 }
             })
         };

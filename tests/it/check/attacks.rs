@@ -14,7 +14,7 @@ title = "Slow"
 kind = "mixed"
 requests = 5
 warmup = 1
-shapes = [{ prompt_tokens = 4, output_tokens = 6, weight = 1 }]
+shapes = [{ prompt_tokens = 4, output_tokens = 8, weight = 1 }]
 concurrency = 1
 
 [[check]]

@@ -49,9 +49,9 @@ fn an_engine_that_dies_at_its_start_in_both_arms_is_infrastructure() {
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
-/// The engine answers, and waiting for another answer until `ready_timeout` would end nothing.
+/// The engine answers: waiting until `ready_timeout` would not help.
 #[test]
-fn a_model_that_is_not_served_is_told_at_once() {
+fn a_model_that_is_not_served_ends_the_start() {
     let project = Project::without_build();
     project.edit(
         "gates/gate.toml",
@@ -73,6 +73,17 @@ fn a_model_that_is_not_served_is_told_at_once() {
         said.contains("the engine serves `tiny-qwen3`, not `other`: set engine.model (status 404"),
         "{said}"
     );
+    assert_eq!(project.leftovers(), [0; 0]);
+}
+
+#[test]
+fn head_that_serves_another_model_fails_by_reliability() {
+    let project = Project::without_build();
+    let mut check = vec!["check", "--format", "json", "--gate", "tpot"];
+    check.extend(["--head-arg", "--served-model-name", "--head-arg", "other"]);
+    let ended = project.run(&check).expect(1);
+    assert_eq!(gates_that(&ended.json(), "fail"), ["tpot"]);
+    assert!(ended.stdout.contains("\"reliability\""), "{}", ended.stdout);
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
@@ -123,6 +134,14 @@ fn an_engine_whose_connections_end_before_it_does_has_ended_and_does_not_hang() 
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
+/// A server of files is the engine: it takes no POST.
+fn serve_files(project: &Project) {
+    let config = project.read("gates/gate.toml");
+    let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
+    let files = r#"serve = ["python3", "-m", "http.server", "{port}", "--bind", "127.0.0.1"]"#;
+    project.write("gates/gate.toml", &config.replace(serve, files));
+}
+
 #[test]
 fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
     let project = Project::without_build();
@@ -131,13 +150,19 @@ fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
         "ready_timeout = \"60 s\"",
         "ready_timeout = \"2 s\"",
     );
-    project.edit(
-        "gates/gate.toml",
-        "model = \"tiny-qwen3\"",
-        "model = \"another-model\"",
-    );
+    serve_files(&project);
     let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
-    assert!(ended.stdout.contains("another-model"), "{}", ended.stdout);
+    let said = ended
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for part in [
+        "generated no token within 2 s (engine.ready_timeout)",
+        "status 501",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
@@ -146,11 +171,8 @@ fn what_an_engine_said_at_its_start_outlives_a_budget_that_ends_before() {
     // A busy machine may need longer until the server listens.
     let heard = [2, 8, 32, 128].iter().any(|seconds| {
         let project = Project::without_build();
-        // A server of files takes no POST.
+        serve_files(&project);
         let config = project.read("gates/gate.toml");
-        let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
-        let files = r#"serve = ["python3", "-m", "http.server", "{port}", "--bind", "127.0.0.1"]"#;
-        let config = config.replace(serve, files);
         let quick = config.find("[profile.quick]").unwrap();
         let (engine, profiles) = config.split_at(quick);
         let budget = profiles.lines().find(|l| l.starts_with("budget")).unwrap();

@@ -24,7 +24,7 @@ fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
     ];
     for (fault, part) in faults {
         for has_logprobs in [true, false] {
-            // By day one of the three is told without them.
+            // By day only one fault is tried without them.
             if !has_logprobs && fault != "swap-answers" && !fixture::is_nightly() {
                 continue;
             }

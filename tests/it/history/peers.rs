@@ -74,7 +74,7 @@ fn best_cut(distances: &[Vec<f64>], order: &[usize]) -> (usize, f64) {
 /// Counts, over all series, the true cuts found to within two nights, and the false ones.
 #[test]
 fn ours_finds_what_e_divisive_does() {
-    let series: u64 = if fixture::is_nightly() { 100 } else { 8 };
+    let series: u64 = if fixture::is_nightly() { 100 } else { 15 };
     let stairs = |night: usize| 0.009 * (night / 12) as f64;
     let bump = |night: usize| if (30..40).contains(&night) { 0.02 } else { 0.0 };
     let step = |night: usize| if night < 30 { 0.0 } else { 0.01 };

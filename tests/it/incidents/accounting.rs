@@ -154,7 +154,7 @@ fn incident_08_no_engine_prefills_so_slowly_and_decodes_so_fast() {
         "invalid",
         "implausible-phases",
         &[
-            "a prompt of 8 tokens waited 10",
+            "a prompt of 8 tokens waited 1",
             "no engine generates",
             "tpot_floor",
         ],

@@ -242,7 +242,7 @@ fn a_limit_against_another_engine_passes_and_fails() {
     let project = project(&[
         ("ours", &["tpot=15"], ""),
         ("slow", &["tpot=75"], ""),
-        ("fast", &["tpot=2"], ""),
+        ("fast", &["tpot=4"], ""),
     ]);
     let hold = |engines: &str| {
         let arguments = [

@@ -74,7 +74,7 @@ async fn generation_that_is_too_fast_for_its_prefill_is_invalid() {
         &told,
         4,
         &[
-            "INVALID a prompt of 70 tokens waited 10",
+            "INVALID a prompt of 70 tokens waited 1",
             "no engine generates",
             "output was held back until it was made",
             "say --tpot-floor",

@@ -84,7 +84,7 @@ fn every_cell_answers(model: &[&str], warm_from: usize) {
         matrix.answer_alone(context);
         matrix.runs_of_one_context(context);
     }
-    for pair in [[0, 1], [1, 2], [3, 4]] {
+    for pair in [[0, 1], [1, 2], [3, 4], [4, 0]] {
         if pair.iter().all(|&context| context < contexts()) {
             matrix.runs_of_two_contexts(pair);
         }

@@ -1,5 +1,5 @@
-//! `gate selftest` through the binary, from an empty directory and in a project: a few faults of each kind. The
-//! whole table is in docs/selftest.md.
+//! `gate selftest` through the binary, from an empty directory and in a project: some faults. The whole table is in
+//! docs/selftest.md.
 
 use fixture::{Ended, Project};
 use nix::sys::signal::{Signal, kill};

@@ -141,6 +141,12 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let preset = named(name)?;
     // What runs here may be another engine than the one that was asked for.
     let running = running.filter(|it| it.engine.unwrap_or(CUSTOM) == name);
+    if let (Some(port), None) = (args.port, running) {
+        return Err(Error::Usage(format!(
+            "the server on port {port} is not {name}: leave out --engine, or --port"
+        ))
+        .into());
+    }
     tell_found(name, of_tree, running);
     let filled = running.filter(|_| name == CUSTOM);
     let filled = filled.map(|it| {

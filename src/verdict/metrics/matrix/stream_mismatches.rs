@@ -6,14 +6,15 @@ use crate::record::Sample;
 use crate::stats;
 use std::collections::BTreeMap;
 
-/// Less likely than this, an engine that varies by itself would not favour one mode so much, nor head so much more than base.
+/// A mode that has more of the unusual answers with a smaller p than this has them not by chance; nor has head more than base.
 const UNLIKELY: f64 = 0.05;
 
 /// Prompts whose streamed and whole answers have no text in common, and prompts that got an unusual text in one of the two
-/// modes alone. The least value leaves the latter out, unless nearly all unusual answers are of one mode: those of near-ties
-/// are of both.
+/// modes alone. The least value leaves the latter out, unless the unusual answers of several prompts are of one mode, which
+/// base's are not: near-ties may depend on the mode, since it changes how requests meet in a batch.
 ///
-/// An engine that varies in base too, as often and in both modes alike, is not blamed.
+/// An engine that varies in base too, as often and in both modes alike, is not blamed; nor is one whose every prompt varies
+/// alike in both.
 pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
     let n = samples.len();
@@ -29,11 +30,8 @@ pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         stats::mcnemar_p_worse(suspected.len() as u64, base.suspected().len() as u64);
     let is_usual = base.varies() && more_than_base > UNLIKELY && p_by_chance > UNLIKELY;
     let value = apart.len() + if is_usual { 0 } else { suspected.len() };
-    let least = if p_by_chance <= SURE {
-        value
-    } else {
-        apart.len()
-    };
+    let is_sure = p_by_chance <= SURE && suspected.len() > 1 && base.p_by_chance() > UNLIKELY;
+    let least = if is_sure { value } else { apart.len() };
     let mut measure = LaunchMeasure {
         at_least: Some(least as f64),
         ..LaunchMeasure::single(value as f64, n)
@@ -84,7 +82,8 @@ impl<'a> Modes<'a> {
                 continue;
             }
             modes.prompts += 1;
-            let usual = texts.values().max_by_key(|n| n[0] + n[1]);
+            // Of two texts as frequent, that of more whole answers.
+            let usual = texts.values().max_by_key(|n| (n[0] + n[1], n[0]));
             match usual {
                 Some(usual) if texts.values().any(|n| !n.contains(&0)) => {
                     let unusual = [0, 1].map(|mode| all[mode] - usual[mode]);
@@ -101,26 +100,23 @@ impl<'a> Modes<'a> {
         [0, 1].map(|mode| self.unusual.values().map(|n| n[mode]).sum())
     }
 
-    /// The chance that one mode has so many of the unusual answers, were both alike (sign test).
+    /// The chance that either mode has so many of the unusual answers, were both alike (two-sided sign test).
     fn p_by_chance(&self) -> f64 {
         let [whole, streamed] = self.total();
-        stats::mcnemar_p_worse(streamed.max(whole), streamed.min(whole))
+        2.0 * stats::mcnemar_p_worse(streamed.max(whole), streamed.min(whole))
     }
 
     fn varies(&self) -> bool {
         self.total() != [0, 0]
     }
 
-    /// Prompts with unusual answers in one mode alone; where one mode has hardly all of them by chance, all prompts that have
-    /// some in it.
+    /// Prompts with unusual answers in one mode alone; all with any where chance hardly explains that one mode has so many.
     fn suspected(&self) -> Vec<&'a str> {
-        let [whole, streamed] = self.total();
-        let worse = usize::from(streamed > whole);
         let is_unlikely = self.p_by_chance() <= UNLIKELY;
         let is_suspected = |n: &[u64; 2]| match n {
             [0, 0] => false,
             [0, _] | [_, 0] => true,
-            both => is_unlikely && both[worse] > 0,
+            _ => is_unlikely,
         };
         let suspected = self.unusual.iter().filter(|(_, n)| is_suspected(n));
         suspected.map(|(case, _)| *case).collect()
@@ -186,6 +182,12 @@ mod tests {
         all
     }
 
+    fn with_one(first: &str) -> Vec<&str> {
+        let mut all: Vec<&str> = SAME.to_vec();
+        all[0] = first;
+        all
+    }
+
     #[test]
     fn texts_of_one_mode_alone_count() {
         assert_eq!(counts(&SAME, Some(&SAME)), (0.0, 0.0));
@@ -193,8 +195,11 @@ mod tests {
         // A near-tie may give one answer of one prompt, not one of ten prompts when streamed and of none when whole.
         assert_eq!(counts(&with(&["baaa"]), Some(&SAME)), (1.0, 0.0));
         assert_eq!(counts(&with(&["baaa"]), None), (1.0, 0.0));
-        assert_eq!(counts(&with(&["baaa"; 9]), Some(&SAME)), (9.0, 0.0));
-        assert_eq!(counts(&with(&["baaa"; 10]), Some(&SAME)), (10.0, 10.0));
+        assert_eq!(counts(&with(&["baaa"; 10]), Some(&SAME)), (10.0, 0.0));
+        assert_eq!(counts(&with(&["baaa"; 11]), Some(&SAME)), (11.0, 11.0));
+        // Of one prompt only, which a near-tie may do.
+        let one = format!("{}{}", "bbbbbbbbbbbbaaaaaaaaaaaa", "a".repeat(24));
+        assert_eq!(counts(&with_one(&one), Some(&SAME)), (1.0, 0.0));
         // A third of the streamed answers to four prompts.
         let third = [
             "abaaba aaaaaa",
@@ -216,14 +221,16 @@ mod tests {
             ["abbbabaaaa aaaaaaabaa", "bbabbaaaaa aaaaaabaaa"].map(|texts| texts.replace(' ', ""));
         let both: Vec<&str> = both.iter().map(String::as_str).collect();
         let of = |times: usize| {
-            let base = vec!["aaba"; 2 * times];
+            let base = ["aaba", "abaa"].repeat(times);
             counts(&both.repeat(times), Some(&base))
         };
         // 8 to 2, 16 to 4 and 32 to 8 unusual answers.
         assert_eq!([of(1), of(2), of(4)], [(0.0, 0.0), (4.0, 0.0), (8.0, 8.0)]);
-        // Base has the same fault.
+        // Base does the same: main has the fault, or near-ties depend on the mode.
         let faulty = with(&["abaa"; 11]);
-        assert_eq!(counts(&faulty, Some(&faulty)), (11.0, 11.0));
+        assert_eq!(counts(&faulty, Some(&faulty)), (11.0, 0.0));
+        // Two texts as frequent.
+        assert_eq!(counts(&["abbbaaab"; 12], Some(&["aaaa"; 12])), (12.0, 12.0));
     }
 
     #[test]

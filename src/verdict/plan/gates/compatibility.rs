@@ -348,6 +348,7 @@ pub fn has_relative_change(metric: Metric) -> bool {
             | Metric::RssGrowth
             | Metric::KlDivergence
             | Metric::KlFromBase
+            | Metric::StreamMismatches
     )
 }
 
