@@ -6,15 +6,14 @@ use crate::record::Sample;
 use crate::stats;
 use std::collections::BTreeMap;
 
-/// A mode that has more of the unusual answers with a smaller p than this has them not by chance; nor has head more than base.
+/// Above this p, chance explains that one mode has more unusual answers, or head more than base.
 const UNLIKELY: f64 = 0.05;
 
 /// Prompts whose streamed and whole answers have no text in common, and prompts that got an unusual text in one of the two
 /// modes alone. The least value leaves the latter out, unless the unusual answers of several prompts are of one mode, which
 /// base's are not: near-ties may depend on the mode, since it changes how requests meet in a batch.
 ///
-/// An engine that varies in base too, as often and in both modes alike, is not blamed; nor is one whose every prompt varies
-/// alike in both.
+/// An engine is not blamed if base varies as often and both modes alike.
 pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let samples = at.measured()?;
     let n = samples.len();
@@ -24,13 +23,14 @@ pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     }
     let base = at.requests.base.iter().filter(|s| s.may_enter());
     let base = Modes::of(&base.copied().collect::<Vec<_>>());
-    let (apart, suspected) = (&head.apart, head.suspected());
+    let (apart, suspected) = (&head.apart, head.suspected(base.varies()));
     let p_by_chance = head.p_by_chance();
-    let more_than_base =
-        stats::mcnemar_p_worse(suspected.len() as u64, base.suspected().len() as u64);
+    let of_base = base.suspected(true).len();
+    let more_than_base = stats::mcnemar_p_worse(suspected.len() as u64, of_base as u64);
     let is_usual = base.varies() && more_than_base > UNLIKELY && p_by_chance > UNLIKELY;
     let value = apart.len() + if is_usual { 0 } else { suspected.len() };
-    let is_sure = p_by_chance <= SURE && suspected.len() > 1 && base.p_by_chance() > UNLIKELY;
+    let is_bases = base.p_by_chance() <= UNLIKELY && base.is_of_streams() == head.is_of_streams();
+    let is_sure = p_by_chance <= SURE && suspected.len() > 1 && !is_bases;
     let least = if is_sure { value } else { apart.len() };
     let mut measure = LaunchMeasure {
         at_least: Some(least as f64),
@@ -61,7 +61,7 @@ struct Modes<'a> {
     prompts: usize,
     /// No text in common.
     apart: Vec<&'a str>,
-    /// Of each other prompt, its whole and its streamed answers that are not the most frequent one.
+    /// Whole and streamed answers of each other prompt that are not its most frequent one.
     unusual: BTreeMap<&'a str, [u64; 2]>,
 }
 
@@ -100,23 +100,30 @@ impl<'a> Modes<'a> {
         [0, 1].map(|mode| self.unusual.values().map(|n| n[mode]).sum())
     }
 
-    /// The chance that either mode has so many of the unusual answers, were both alike (two-sided sign test).
+    /// Two-sided sign test: do streamed and whole answers have equally many unusual ones?
     fn p_by_chance(&self) -> f64 {
         let [whole, streamed] = self.total();
         2.0 * stats::mcnemar_p_worse(streamed.max(whole), streamed.min(whole))
+    }
+
+    /// Whether streamed answers have more of the unusual ones.
+    fn is_of_streams(&self) -> bool {
+        let [whole, streamed] = self.total();
+        streamed > whole
     }
 
     fn varies(&self) -> bool {
         self.total() != [0, 0]
     }
 
-    /// Prompts with unusual answers in one mode alone; all with any where chance hardly explains that one mode has so many.
-    fn suspected(&self) -> Vec<&'a str> {
-        let is_unlikely = self.p_by_chance() <= UNLIKELY;
+    /// Prompts with unusual answers in one mode alone. If the sign test rejects, or if the engine is not known to vary, all
+    /// prompts with unusual answers.
+    fn suspected(&self, is_known_to_vary: bool) -> Vec<&'a str> {
+        let are_all = !is_known_to_vary || self.p_by_chance() <= UNLIKELY;
         let is_suspected = |n: &[u64; 2]| match n {
             [0, 0] => false,
             [0, _] | [_, 0] => true,
-            _ => is_unlikely,
+            _ => are_all,
         };
         let suspected = self.unusual.iter().filter(|(_, n)| is_suspected(n));
         suspected.map(|(case, _)| *case).collect()
@@ -226,6 +233,12 @@ mod tests {
         };
         // 8 to 2, 16 to 4 and 32 to 8 unusual answers.
         assert_eq!([of(1), of(2), of(4)], [(0.0, 0.0), (4.0, 0.0), (8.0, 8.0)]);
+        // What one prompt has too much when streamed, another has when whole: base never varies.
+        let opposed = ["agggaaax", "bbbybwww"].repeat(6);
+        assert_eq!(counts(&opposed, Some(&["aaaaaaaa"; 12])), (12.0, 0.0));
+        // Base favours the other mode.
+        let other = with(&["aaba"; 8]);
+        assert_eq!(counts(&with(&["baaa"; 11]), Some(&other)), (11.0, 11.0));
         // Base does the same: main has the fault, or near-ties depend on the mode.
         let faulty = with(&["abaa"; 11]);
         assert_eq!(counts(&faulty, Some(&faulty)), (11.0, 0.0));
