@@ -47,7 +47,7 @@ pub enum ProbeError {
         model: String,
         /// Names in backquotes.
         served: String,
-        /// What it said of the one that was asked for.
+        /// The refusal of the model that was asked for.
         answer: String,
     },
 }

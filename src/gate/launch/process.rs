@@ -69,7 +69,7 @@ const PORT_TAKEN: [&str; 4] = [
 /// gate. They are not ours to end.
 static STRANGERS: OnceLock<Vec<tree::Id>> = OnceLock::new();
 
-/// So long an engine may find out by itself that it cannot serve, or yet load what it was asked for.
+/// Time for an engine to end by itself, or to load its model, once probes have found it hopeless.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why an engine generated no token.

@@ -25,11 +25,7 @@ fn a_stored_session_is_listed_and_too_few_of_them_carry_no_verdict() {
     let none = project
         .run(&["check", "--base", "stored", "--gate", "tpot"])
         .expect(3);
-    let said = none
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<&str>>()
-        .join(" ");
+    let said = fixture::unwrapped(&none.stdout);
     assert!(said.contains("`gate baseline record`"), "{said}");
     project.run(&["baseline", "list"]).expect(0);
     assert!(!none.stdout.contains("last look"), "{}", none.stdout);

@@ -64,11 +64,7 @@ fn a_model_that_is_not_served_ends_the_start() {
         "ready_timeout = \"1 h\"",
     );
     let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
-    let said = ended
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let said = fixture::unwrapped(&ended.stdout);
     assert!(
         said.contains("the engine serves `tiny-qwen3`, not `other`: set engine.model (status 404"),
         "{said}"
@@ -152,11 +148,7 @@ fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
     );
     serve_files(&project);
     let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
-    let said = ended
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let said = fixture::unwrapped(&ended.stdout);
     for part in [
         "generated no token within 2 s (engine.ready_timeout)",
         "status 501",

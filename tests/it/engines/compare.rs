@@ -89,7 +89,7 @@ fn a_result_that_calls_itself_unsound_makes_the_comparison_invalid() {
                 assert_eq!(row["ratios"], json!([null, null]), "{row}");
             }
             let text = compare(&arguments[..2]).expect(4);
-            let text = text.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = fixture::unwrapped(&text.stdout);
             assert!(
                 text.contains(&format!("INVALID {}: ", ["a", "b"][at])),
                 "{text}"

@@ -99,7 +99,7 @@ impl Store {
 #[track_caller]
 pub(super) fn holds(text: &str, parts: &[&str]) {
     // Sentences are wrapped to the terminal's width.
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let flat = fixture::unwrapped(text);
     for part in parts {
         assert!(flat.contains(part), "`{part}` is missing in:\n{text}");
     }

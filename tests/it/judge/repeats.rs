@@ -100,7 +100,7 @@ fn a_verdict_must_hold_by_every_launch() {
     check(all, &[0, 0], Verdict::Pass, "not beyond the floor");
 }
 
-/// Sessions of one build as base and as head: so many fail.
+/// Counts failed sessions; base and head are one build.
 fn false_alarms(launches: u32, mut is_wrong: impl FnMut(&mut Random) -> Vec<bool>) -> u32 {
     let plan = plan_of(launches, LOSS);
     let mut random = Random(0x000f_11b5);

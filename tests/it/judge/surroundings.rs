@@ -372,7 +372,7 @@ fn a_terminal_says_once_what_disturbed_every_check() {
     other.head = Some(99.0);
     got.gates[0].checks.extend([alike, other]);
     let text = terminal(&session, &got, View::default());
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = fixture::unwrapped(&text);
     assert_eq!(text.matches("not shown to be").count(), 2, "{text}");
     assert_eq!(text.matches("what disturbed").count(), 1, "{text}");
 }

@@ -317,7 +317,7 @@ async fn the_table_fits_its_width() {
 fn the_help_tells_the_unit_of_each_form_of_a_trace() {
     let output = gate(&["load", "--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
-    let help = help.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let help = fixture::unwrapped(&help);
     for part in [
         "`timestamp` (s), `prompt_length`, `output_length`",
         "`timestamp` (ms), `input_length`, `output_length`, `hash_ids`",

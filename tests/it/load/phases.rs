@@ -51,7 +51,7 @@ async fn five_of(server: &Server, tokens: &str, further: &[&str]) -> Output {
 #[track_caller]
 fn says(output: &Output, code: i32, parts: &[&str]) {
     let said = String::from_utf8_lossy(&output.stdout);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = fixture::unwrapped(&said);
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     for part in parts {
         assert!(said.contains(part), "`{part}` in {said}");

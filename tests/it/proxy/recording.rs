@@ -247,7 +247,7 @@ fn impossible_speeds_in_a_recording_are_told() {
     let file = file.to_str().unwrap();
     let compared = gate(&["compare", file, file]).output().unwrap();
     let text = String::from_utf8_lossy(&compared.stdout);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = fixture::unwrapped(&text);
     assert!(text.contains("no engine generates"), "{text}{compared:?}");
 }
 

@@ -61,7 +61,7 @@ fn launches_measured_hot_are_named() {
     fs::write(&path, record.to_string()).unwrap();
     let output = gate(&["report", "."]).current_dir(folder.path()).output();
     let text = Ended::of(&output.unwrap()).stdout;
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = fixture::unwrapped(&text);
     let named = "waited 6 s of 6 s for cooling; 2 of 4 launches measured hot: launch 2 (head) 26.0 % above its \
                  reference, launch 3 (base) 10.0 % above its reference";
     assert!(text.contains(named), "{text}");

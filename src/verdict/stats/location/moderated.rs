@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 const ABOVE: f64 = 0.3;
 /// A small sample whose variance is below the prior's with a smaller p than this is judged by the prior's.
 const BELOW: f64 = 0.05;
-/// Of launches in two equally likely modes, each arm of this many holds one mode alone in fewer than 1 of 1,000 samples.
+/// If launches come in two equally likely modes, arms of this size both hold a single mode in fewer than 1 of 1,000 samples.
 const SEVERAL: f64 = 6.0;
 
 /// What was known of a variance: as good as that of a sample with `df` degrees of freedom.

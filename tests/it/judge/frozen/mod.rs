@@ -252,7 +252,7 @@ fn numbers_are_the_same_in_every_form() {
     let text = |form| rendered(&record, &verdict, form).unwrap();
     let plain = |text: String| {
         let unescaped = text.replace('\\', "").replace("&#x2f;", "/");
-        unescaped.split_whitespace().collect::<Vec<_>>().join(" ")
+        fixture::unwrapped(&unescaped)
     };
     let page = bare_page(&record, &verdict);
     let forms = [
